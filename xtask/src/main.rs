@@ -27,6 +27,7 @@ chores:
   man           the man page to target/man
   completions   shell completions to target/completions
   bench NAME    a benchmark; without a name, lists them
+  bench compare OLD NEW     two builds, folders such as target/release
   swarm [N | Ns] [FIRST]    scenarios of N seeds, or of N seconds; --seed SEED repeats one
   swarm --canary            plants a fault for each invariant; all must be found
   fuzz [TARGET] [SECONDS]   all fuzz targets or one; default: 60 s each";

@@ -1,6 +1,7 @@
 //! Configuration.
 
 use core::time::Duration;
+use engine::Secret;
 
 /// Configuration of an endpoint of `bare`; all its associations share it.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct BareConfig {
     pub associations_max: usize,
     /// Seed of the tokens of Opens. Equal seeds give equal packets.
     pub seed: u64,
+    /// What peers must not guess; from the operating system on a real host.
+    pub secret: Secret,
 }
 
 impl Default for BareConfig {
@@ -41,6 +44,7 @@ impl Default for BareConfig {
             retries_max: 10,
             associations_max: 4096,
             seed: 1,
+            secret: Secret::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::pdu::{Service, Version};
 use core::time::Duration;
-use engine::{Address, Framing};
+use engine::{Address, Framing, Secret};
 
 /// Default length of a full packet: 1500 octets of an Ethernet frame less 20 of IPv4 and 8 of UDP.
 pub const PACKET_LEN: usize = 1472;
@@ -241,6 +241,8 @@ pub struct Config {
     pub hop_limit: u8,
     /// Seed of keys and initial syncs. Equal seeds give equal packets.
     pub seed: u64,
+    /// What peers must not guess; from the operating system on a real host.
+    pub secret: Secret,
 }
 
 impl Default for Config {
@@ -292,6 +294,7 @@ impl Default for Config {
             gateway: None,
             hop_limit: 16,
             seed: 1,
+            secret: Secret::default(),
         }
     }
 }

@@ -15,6 +15,8 @@
 //! * [`batch`] - what an engine hands to a wire: up to n packets of parts, all of one path.
 //! * [`record`] - how messages share packets: fragments that each packet can explain alone.
 //! * [`checksum`] - the checks of packets, and how a host adds user bytes to them.
+//! * [`secret`], [`keyed`] - what an engine knows and a peer must not guess, and numbers that follow
+//!   from it.
 //! * [`time`], [`timer`], [`ranges`], [`random`], [`counters`] - the small parts every protocol needs.
 //!
 //! User bytes do not pass through an engine on their way out. The user writes them into a *send
@@ -29,6 +31,7 @@ mod boxed;
 pub mod checksum;
 pub mod counters;
 pub mod delivery;
+pub mod keyed;
 pub mod layer;
 pub mod note;
 pub mod protocol;
@@ -36,6 +39,7 @@ pub mod random;
 pub mod ranges;
 pub mod record;
 pub mod router;
+pub mod secret;
 pub mod time;
 pub mod timer;
 pub mod transactions;
@@ -47,12 +51,14 @@ pub use associations::{
 pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Store};
 pub use counters::Counters;
 pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
+pub use keyed::{KeyedStream, Purpose};
 pub use layer::{Frames, Layer};
 pub use note::{Note, Reliability, SendFlags};
 pub use protocol::{Framing, PacketLen, Properties, Protocol};
 pub use random::SplitMix64;
 pub use ranges::RangeSet;
 pub use router::Router;
+pub use secret::Secret;
 pub use time::Instant;
 pub use timer::TimerTable;
 pub use transactions::{

@@ -56,6 +56,7 @@ fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::BareConfig, 
         window: spec.window.map_or(default.window, |bytes| bytes.0.max(1)),
         associations_max: ASSOCIATIONS_MAX,
         seed,
+        secret: engine::Secret::from_seed(seed),
         ..default
     })
 }
@@ -112,6 +113,7 @@ pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Sp
         fixed_pairs: spec.fixed_pairs.unwrap_or(default.fixed_pairs),
         sort: spec.sort,
         seed,
+        secret: engine::Secret::from_seed(seed),
         ..default
     })
 }

@@ -42,7 +42,7 @@ impl<E: Associations> World<E> {
     pub fn new(engines: [E; 2], config: LinkConfig, seed: u64) -> World<E> {
         let wires = engines
             .each_ref()
-            .map(|e| StationWire::new(e.layout(None).packet()));
+            .map(|e| StationWire::new(e.properties().packet_max));
         let mut paired = engines.into_iter().zip(wires.iter().cloned());
         let pumps = std::array::from_fn(|_| {
             let (engine, wire) = paired.next().expect("two engines, two wires");

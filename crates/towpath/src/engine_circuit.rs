@@ -8,8 +8,9 @@ use crate::source_filter;
 use crate::xtp::EndpointConfig;
 use crate::xtp::contexts::{self, EndpointIdentity, SnapshotFn};
 use driver::Endpoint;
-use engine::{AssociationId, Associations};
+use engine::{AssociationId, Associations, Secret};
 use engine_xtp::Xtp;
+use rustix::rand::GetRandomFlags;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -115,6 +116,19 @@ impl Introspection<Xtp> {
 /// keys and sequence numbers.
 pub(crate) fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+/// A secret for an engine, from the operating system.
+pub(crate) fn random_secret() -> Secret {
+    let mut octets = [0; 32];
+    let flags = GetRandomFlags::empty();
+    if rustix::rand::getrandom(&mut octets, flags) != Ok(octets.len()) {
+        // A kernel before 3.17: what the standard library seeds its hash tables from.
+        for word in octets.chunks_exact_mut(8) {
+            word.copy_from_slice(&random_seed().to_ne_bytes());
+        }
+    }
+    Secret::new(octets)
 }
 
 /// UDP payload of a full Ethernet frame: 1500 octets less 28 for IPv4 and UDP headers (the engines'

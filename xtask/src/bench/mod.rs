@@ -2,6 +2,7 @@
 
 mod agent;
 mod bar;
+mod builds;
 mod compare;
 mod groups;
 mod harness;
@@ -27,6 +28,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "agent",
         "a race through an agent on the loopback against the local one",
         agent::run,
+    ),
+    (
+        "compare",
+        "two builds against each other: OLD NEW, folders such as target/release",
+        builds::run,
     ),
     (
         "harness",

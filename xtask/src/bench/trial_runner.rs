@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The program to run, and a folder for its results.
@@ -41,12 +42,19 @@ impl TrialRunner {
         }
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-        let folder = std::env::temp_dir().join(format!("towpath-bench-{}", std::process::id()));
-        Ok(TrialRunner {
-            program: target.join("release/towpath"),
-            folder,
+        Ok(TrialRunner::of(target.join("release/towpath")))
+    }
+
+    /// Runs `program`, which is built.
+    pub fn of(program: PathBuf) -> TrialRunner {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("towpath-bench-{}-{number}", std::process::id());
+        TrialRunner {
+            program,
+            folder: std::env::temp_dir().join(name),
             runs: 0,
-        })
+        }
     }
 
     /// The program.

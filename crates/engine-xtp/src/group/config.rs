@@ -2,7 +2,7 @@
 
 use crate::config::{ErrorControl, PACKET_LEN, RateLimit};
 use core::time::Duration;
-use engine::{Address, Framing};
+use engine::{Address, Framing, Secret};
 use std::net::IpAddr;
 
 /// How a sender tracks what its receivers have.
@@ -157,6 +157,8 @@ pub struct Config {
     pub coalesce_delay: Duration,
     /// Seed of keys, initial syncs and slots. Equal seeds give equal packets.
     pub seed: u64,
+    /// What peers must not guess; from the operating system on a real host.
+    pub secret: Secret,
 }
 
 impl Default for Config {
@@ -193,6 +195,7 @@ impl Default for Config {
             port: 1,
             coalesce_delay: Duration::from_millis(1),
             seed: 1,
+            secret: Secret::default(),
         }
     }
 }

@@ -154,11 +154,12 @@ pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, position: u
     else {
         return;
     };
-    let released = ctx.tx.acknowledged..position;
     ctx.tx.release(position);
     if let Some(congestion) = &mut ctx.tx.congestion {
         congestion.on_acknowledged(bytes);
     }
+    // Without error control the range may be empty: it tells that less is in flight.
+    let released = ctx.tx.newly_released(position);
     ep.events.push_back(Event::Released(ctx.id, released));
 }
 

@@ -340,8 +340,8 @@ fn push_data(
     // Without error control, sent bytes are released at once (0007, Repair).
     let forget = ctx.options.has(Options::NOERR) && ctx.state == ContextState::Active;
     if forget || ctx.service == Service::Datagram {
-        ep.events
-            .push_back(Event::Released(ctx.id, plan.bytes.clone()));
+        let released = ctx.tx.newly_released(ctx.tx.next_seq);
+        ep.events.push_back(Event::Released(ctx.id, released));
     }
     account_packet(ctx, ep, options, header_len, len, summed);
 }

@@ -42,6 +42,8 @@ pub(crate) struct SendState {
     pub(crate) slot_boundary: u64,
     /// Everything below was acknowledged, or given up (SND.UNA).
     pub(crate) acknowledged: u64,
+    /// Everything below was released: acknowledged, or sent without error control.
+    pub(crate) released: u64,
     /// The peer's allocation.
     pub(crate) alloc: u64,
     /// The allocation came from the peer; before, it is the configured initial window.
@@ -114,6 +116,13 @@ impl SendState {
             self.saved_sync = self.sync;
         }
         self.sync
+    }
+
+    /// The bytes below `position` that the host does not know to be released; now it does.
+    pub(crate) fn newly_released(&mut self, position: u64) -> Range<u64> {
+        let start = self.released;
+        self.released = start.max(position);
+        start..self.released
     }
 
     /// Releases everything below `position`.

@@ -42,6 +42,7 @@ pub(super) fn config(spec: &EngineSpec, seed: u64) -> Result<Config, SpecError> 
         retries_max: spec.retries.unwrap_or(default.retries_max),
         keepalive: span(spec.keep_alive, default.keepalive),
         seed,
+        secret: engine::Secret::from_seed(seed),
         ..default
     })
 }

@@ -2,8 +2,8 @@
 
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
-    Framing, Instant, Layout, Note, PathError, PathFault, Properties, Protocol, Received,
-    SendFlags, Status,
+    Framing, Instant, Layout, Note, Path, PathError, PathFault, Properties, Protocol, Received,
+    Router, SendFlags, Status,
 };
 use scenario::swarm::canary::{PlantedFault, plant};
 use sim::Node;
@@ -31,7 +31,7 @@ impl Protocol for Probe {
         self.record("properties");
         Properties {
             packet_max: 17,
-            packet_len: None,
+            packet_len: Some(|octets| Some(octets.len() + 17)),
             framing: Framing::Stream,
             coalesce_delay: Duration::from_millis(37),
         }
@@ -116,6 +116,18 @@ impl Associations for Probe {
     }
 }
 
+impl Router for Probe {
+    fn forwarded_from(&self) -> u64 {
+        self.record("forwarded_from");
+        31
+    }
+
+    fn supports_cut_through(&self, _path: Path, _head: &[u8]) -> bool {
+        self.record("supports_cut_through");
+        true
+    }
+}
+
 const METHODS: [&str; 16] = [
     "properties",
     "layout",
@@ -142,7 +154,12 @@ fn assert_forwards(wrap: impl Fn(Probe) -> Box<dyn Associations>) {
     let mut engine = wrap(probe);
     calls.borrow_mut().clear();
     let now = Instant::from_nanos(1);
-    assert_eq!(engine.properties().packet_max, 17);
+    let properties = engine.properties();
+    assert_eq!(properties.packet_max, 17);
+    let packet_len = properties.packet_len.expect("packet_len is forwarded");
+    assert_eq!(packet_len(&[0; 4]), Some(21));
+    assert_eq!(properties.framing, Framing::Stream);
+    assert_eq!(properties.coalesce_delay, Duration::from_millis(37));
     assert_eq!(engine.layout(None).packet(), 26);
     assert_eq!(engine.connect(now, &[PEER]), Ok(ID));
     engine.listen(true);
@@ -173,6 +190,16 @@ fn assert_forwards(wrap: impl Fn(Probe) -> Box<dyn Associations>) {
 fn boxed_engine_forwards_every_method() {
     // Twice: the outer box's methods are those of the inner one's type.
     assert_forwards(|probe| Box::new(Box::new(probe) as Box<dyn Associations>));
+}
+
+#[test]
+fn boxed_router_forwards_every_method() {
+    let probe = Probe::default();
+    let calls = Rc::clone(&probe.calls);
+    let router = Box::new(Box::new(probe) as Box<dyn Router>);
+    assert_eq!(Router::forwarded_from(&router), 31);
+    assert!(Router::supports_cut_through(&router, PEER.into(), &[0; 4]));
+    assert_eq!(*calls.borrow(), ["forwarded_from", "supports_cut_through"]);
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn setup(options: &Options) -> EngineSetup<Engine> {
     let usual = BareConfig::default();
     let config = BareConfig {
         seed: engine_circuit::random_seed(),
+        secret: engine_circuit::random_secret(),
         packet_len: engine_circuit::packet_len_for_family(usual.packet_len, options),
         ..usual
     };

@@ -179,6 +179,7 @@ impl EndpointConfig {
         Config {
             framing,
             seed: crate::engine_circuit::random_seed(),
+            secret: crate::engine_circuit::random_secret(),
             ..self.config.clone()
         }
     }

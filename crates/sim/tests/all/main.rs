@@ -1,0 +1,3 @@
+//! Engines under the pump in virtual time.
+
+mod add_engine;
