@@ -2,13 +2,13 @@
 
 use crate::ip;
 use crate::pcapng::{Direction, InterfaceId, LinkType, Packet, PcapngWriter};
-use engine::{Address, PacketLen};
+use engine::{Address, PacketLen, Path};
 use std::io::{self, IoSlice, Write};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 
 /// A capture file that several taps write to.
 #[derive(Clone)]
@@ -174,7 +174,13 @@ impl TapLog {
         let octets = &buffer[..arrival.len.min(buffer.len())];
         let at_ns = (self.clock)();
         let size = arrival.segment_size;
-        self.write(at_ns, Direction::Received, arrival.from, octets, size);
+        self.write(
+            at_ns,
+            Direction::Received,
+            arrival.path.remote,
+            octets,
+            size,
+        );
     }
 }
 
@@ -183,16 +189,24 @@ impl<W: Wire> Wire for Tap<W> {
         self.wire.capabilities()
     }
 
-    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         let at_ns = (self.log.clock)();
-        self.wire.send(to, slices, segment_size)?;
+        self.wire.send(path, slices, segment_size)?;
         let octets: Vec<u8> = slices
             .iter()
             .flat_map(|slice| slice.iter().copied())
             .collect();
         self.log
-            .write(at_ns, Direction::Sent, to, &octets, segment_size);
+            .write(at_ns, Direction::Sent, path.remote, &octets, segment_size);
         Ok(())
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        self.wire.poll_path_error()
+    }
+
+    fn unanswerable(&self) -> u64 {
+        self.wire.unanswerable()
     }
 
     fn set_packet_len(&mut self, packet_len: PacketLen) {
@@ -215,6 +229,10 @@ impl<W: Wire> Wire for Tap<W> {
 
     fn join(&mut self, group: Address) -> io::Result<()> {
         self.wire.join(group)
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
+        self.wire.leave(group)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {

@@ -277,9 +277,11 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// The wire's descriptor, readable when something arrived for any circuit of the endpoint; None
-    /// in virtual time. For several circuits see [`Watch`](crate::Watch).
+    /// in virtual time. After the first [`Endpoint::join`](crate::Endpoint::join) it is another one.
+    /// For several circuits see [`Watch`](crate::Watch).
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.shared.descriptor.as_ref().map(AsFd::as_fd)
+        let descriptor = self.shared.descriptor.as_ref()?;
+        Some(descriptor.get().as_fd())
     }
 
     /// Bytes written so far: where the next message begins in the send store.
@@ -316,6 +318,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 }
                 if status.connected {
                     return Ok(());
+                }
+                if let Some(error) = pump.take_send_error(self.peer) {
+                    return Err(error);
                 }
                 self.seen_arrivals = pump.arrivals();
             }

@@ -1,5 +1,6 @@
 //! An engine on a real wire under blocking users.
 
+use crate::checked_wire::PathErrors;
 use crate::circuit::Circuit;
 use crate::helper::Helper;
 use crate::pump::Pump;
@@ -96,7 +97,8 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused`, `TimedOut` (also after `limit`), or errors of the wire.
+    /// `ConnectionRefused`, `TimedOut` (also after `limit`), why nothing can be sent to `to`, or
+    /// errors of the wire.
     pub fn connect(&self, to: Address, limit: Duration) -> io::Result<Circuit<E, W>> {
         self.connect_by(to, limit, |engine, now| engine.connect(now, &[to]))
     }
@@ -130,6 +132,8 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ) -> io::Result<Circuit<E, W>> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
+        // An error of an earlier association says nothing of this one.
+        pump.take_send_error(peer);
         let id = command(pump.engine(), now).map_err(io::Error::other)?;
         Ok(self.attach(&mut pump, id, peer))
     }
@@ -211,6 +215,31 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         let now = self.shared.now();
         command(pump.engine(), now);
         pump.flush(now)
+    }
+
+    /// Makes the wire join the multicast group `group`; see [`Wire::join`].
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn join(&self, group: Address) -> io::Result<()> {
+        let mut pump = self.shared.lock();
+        pump.wire_mut().join(group)?;
+        self.shared.refresh_descriptor(&pump)
+    }
+
+    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`].
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn leave(&self, group: Address) -> io::Result<()> {
+        self.shared.lock().wire_mut().leave(group)
+    }
+
+    /// What paths said so far of packets that they did not carry.
+    pub fn path_errors(&self) -> PathErrors {
+        self.shared.lock().path_errors().clone()
     }
 
     /// Keeps `companion` for as long as the endpoint or one of its circuits lives.

@@ -81,7 +81,7 @@ impl Helper {
             if let Some(wire) = &shared.descriptor
                 && shared.waiting_users.load(Ordering::Relaxed) == 0
             {
-                descriptors.push(PollFd::new(wire, PollFlags::IN));
+                descriptors.push(PollFd::new(wire.get(), PollFlags::IN));
             }
         }
         // An interrupted sleep is a short one.

@@ -1,5 +1,6 @@
 //! A layer between an engine and its wire: packets go in, frames come out, and back.
 
+use crate::checked_wire::CheckedWire;
 use engine::{Batch, Frames, Instant, Layer, Path, Received, Store, layer};
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -88,7 +89,11 @@ impl LayerPort {
     /// Sends all frames of the layer.
     ///
     /// Errors are the wire's; after `WouldBlock` the frames of the failed call stay.
-    pub(crate) fn send_frames<W: Wire>(&mut self, now: Instant, wire: &mut W) -> io::Result<()> {
+    pub(crate) fn send_frames<W: Wire>(
+        &mut self,
+        now: Instant,
+        wire: &mut CheckedWire<W>,
+    ) -> io::Result<()> {
         self.taken_octets = 0;
         loop {
             if self.frames.is_empty() {
@@ -99,9 +104,10 @@ impl LayerPort {
                 return Ok(());
             };
             let (octets, frame_len) = (self.frames.octets(), self.frames.frame_len());
-            wire.send(path.remote, &[IoSlice::new(octets)], frame_len)?;
-            self.calls.sends += 1;
-            self.calls.frames += octets.len().div_ceil(frame_len.max(1)) as u64;
+            if wire.send(path, &[IoSlice::new(octets)], frame_len)? {
+                self.calls.sends += 1;
+                self.calls.frames += octets.len().div_ceil(frame_len.max(1)) as u64;
+            }
             self.frames.clear();
         }
     }
@@ -116,7 +122,11 @@ impl LayerPort {
     ) -> Vec<(Path, Vec<u8>)> {
         let mut packets = std::mem::take(&mut self.packets);
         for frame in octets.chunks(arrival.segment_size.max(1)) {
-            let frame = Received::new(arrival.from, frame);
+            let frame = Received {
+                path: arrival.path,
+                ecn: arrival.ecn,
+                octets: frame,
+            };
             self.layer.handle_frame(now, frame, &mut packets);
         }
         packets

@@ -27,10 +27,13 @@
 //! * `circuit_state`, `demultiplex`, `coalesce` - the pump's state of each circuit, the deliveries
 //!   of an arrival by circuit, and small packets sent in one call.
 //! * `layer_port` - a layer between packets and frames, if there is one.
+//! * `checked_wire` - the wire, with errors of single paths counted and told to the engine.
+//! * `wire_descriptor` - the wire's descriptor, which changes when the wire joins its first group.
 //! * `permits` - limits how many circuits fill their send stores at a time.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
 
+mod checked_wire;
 pub mod circuit;
 mod circuit_state;
 mod coalesce;
@@ -49,7 +52,9 @@ pub mod sys;
 pub mod transactions;
 mod wait_list;
 pub mod watch;
+mod wire_descriptor;
 
+pub use checked_wire::PathErrors;
 pub use circuit::Circuit;
 pub use circuit_state::CircuitStatus;
 pub use endpoint::{Endpoint, EndpointObserver};

@@ -1,5 +1,6 @@
 //! A pump for engines whose users keep no send stores: routers, and engines of transactions.
 
+use crate::checked_wire::{CheckedWire, PathErrors};
 use crate::coalesce::CoalesceBuffer;
 use crate::layer_port::{self, LayerPort};
 use engine::{
@@ -16,7 +17,7 @@ pub(crate) struct PacketPump<P, W> {
     pub(crate) engine: P,
     /// Between the engine's packets and the wire's frames, if they differ.
     layer: Option<Box<LayerPort>>,
-    wire: W,
+    wire: CheckedWire<W>,
     batch: Batch,
     /// Small packets on their way into one call of the wire.
     coalesced: CoalesceBuffer,
@@ -62,7 +63,7 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         PacketPump {
             engine,
             layer,
-            wire,
+            wire: CheckedWire::new(wire),
             batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
             coalesced: CoalesceBuffer::new(&capabilities),
             deliveries: Deliveries::default(),
@@ -73,7 +74,15 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     }
 
     pub(crate) fn wire(&self) -> &W {
-        &self.wire
+        self.wire.wire()
+    }
+
+    pub(crate) fn wire_mut(&mut self) -> &mut W {
+        self.wire.wire_mut()
+    }
+
+    pub(crate) fn path_errors(&self) -> &PathErrors {
+        self.wire.errors()
     }
 
     pub(crate) fn wire_calls(&self) -> WireCalls {
@@ -99,31 +108,26 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     ///
     /// # Errors
     ///
-    /// Errors of the wire, except `WouldBlock`.
+    /// Errors of the wire itself; those of a path are counted.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
         mut each: impl FnMut(&Block, &[u8]),
     ) -> io::Result<bool> {
-        let arrival = match self.wire.receive(&mut self.buffer) {
-            Ok(arrival) => arrival,
-            Err(error) => match error.kind() {
-                // A refused connection is an ICMP answer to a datagram sent earlier; the engine's
-                // timers find out that its peer is gone.
-                io::ErrorKind::WouldBlock
-                | io::ErrorKind::Interrupted
-                | io::ErrorKind::ConnectionRefused => return Ok(false),
-                _ => return Err(error),
-            },
-        };
-        if arrival.len == 0 {
+        let received = self.wire.wire_mut().receive(&mut self.buffer);
+        let Some(arrival) = self.wire.check(received)? else {
             return Ok(false);
-        }
+        };
         self.counts.receives += 1;
         let octets = &self.buffer[..arrival.len.min(self.buffer.len())];
         let (engine, deliveries) = (&mut self.engine, &mut self.deliveries);
         let mut handle = |path: Path, packet: &[u8]| {
-            engine.handle_packet(now, Received::new(path, packet), deliveries);
+            let received = Received {
+                path,
+                ecn: arrival.ecn,
+                octets: packet,
+            };
+            engine.handle_packet(now, received, deliveries);
             for block in &deliveries.blocks {
                 each(block, &packet[block.range.clone()]);
             }
@@ -131,7 +135,7 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         };
         let Some(port) = &mut self.layer else {
             for packet in octets.chunks(arrival.segment_size.max(1)) {
-                handle(Path::to(arrival.from), packet);
+                handle(arrival.path, packet);
             }
             return Ok(true);
         };
@@ -171,8 +175,17 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     ///
     /// # Errors
     ///
-    /// Errors of the wire, except `WouldBlock`; what was to be sent is lost then, as on a path.
+    /// Errors of the wire itself, except `WouldBlock`; what was to be sent is lost then, as on a path.
     pub(crate) fn flush(&mut self, now: Instant) -> io::Result<()> {
+        let result = self.send_all(now);
+        if self.wire.report_to(&mut self.engine, now) && result.is_ok() {
+            // Once: an engine whose answer fails too hears of it at the next flush.
+            return self.send_all(now);
+        }
+        result
+    }
+
+    fn send_all(&mut self, now: Instant) -> io::Result<()> {
         match self.send_until_blocked(now) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) => {
@@ -240,10 +253,10 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
                 }));
             }
         }
-        self.wire
-            .send(path.remote, &slices, self.batch.packet_len())?;
-        self.counts.sends += 1;
-        self.counts.packets_sent += self.batch.packets().len() as u64;
+        if self.wire.send(path, &slices, self.batch.packet_len())? {
+            self.counts.sends += 1;
+            self.counts.packets_sent += self.batch.packets().len() as u64;
+        }
         Ok(())
     }
 
@@ -252,10 +265,11 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
             return Ok(());
         };
         let slice = IoSlice::new(self.coalesced.octets());
-        self.wire
-            .send(path.remote, &[slice], self.coalesced.packet_len())?;
-        self.counts.sends += 1;
-        self.counts.packets_sent += self.coalesced.packets() as u64;
+        let packet_len = self.coalesced.packet_len();
+        if self.wire.send(path, &[slice], packet_len)? {
+            self.counts.sends += 1;
+            self.counts.packets_sent += self.coalesced.packets() as u64;
+        }
         self.coalesced.clear();
         Ok(())
     }
@@ -270,7 +284,7 @@ fn send_through_layer<P: Protocol, W: Wire>(
     engine: &mut P,
     batch: &mut Batch,
     port: &mut LayerPort,
-    wire: &mut W,
+    wire: &mut CheckedWire<W>,
     messages: &Messages,
 ) -> io::Result<()> {
     loop {

@@ -1,12 +1,13 @@
 //! A router in a thread of its own: nobody calls it, it forwards what arrives.
 
+use crate::checked_wire::PathErrors;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::shared::timespec;
 use crate::wait_list::EventFd;
-use engine::{Instant, Layer, Router};
+use crate::wire_descriptor::WireDescriptor;
+use engine::{Address, Instant, Layer, Router};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -25,6 +26,7 @@ const RECEIVES_MAX: usize = 64;
 struct RouterShared<R, W> {
     pump: Mutex<PacketPump<R, W>>,
     started_at: std::time::Instant,
+    descriptor: WireDescriptor,
     /// Wakes the thread.
     wakeup: EventFd,
     closed: AtomicBool,
@@ -57,18 +59,17 @@ impl<R: Router + Send + 'static, W: Wire + Send + 'static> RouterHost<R, W> {
     }
 
     fn start(pump: PacketPump<R, W>) -> io::Result<Self> {
-        let wire = pump.wire();
-        let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
-        let descriptor = descriptor.ok_or(io::ErrorKind::Unsupported)??;
+        let descriptor = WireDescriptor::new(pump.wire())?.ok_or(io::ErrorKind::Unsupported)?;
         let shared = Arc::new(RouterShared {
             pump: Mutex::new(pump),
             started_at: std::time::Instant::now(),
+            descriptor,
             wakeup: EventFd::new()?,
             closed: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("router".to_owned());
-        let thread = thread.spawn(move || own.run(&descriptor))?;
+        let thread = thread.spawn(move || own.run())?;
         Ok(RouterHost {
             shared,
             thread: Some(thread),
@@ -92,6 +93,34 @@ impl<R: Router, W: Wire> RouterHost<R, W> {
     /// Calls `look` with the router.
     pub fn with_router<T>(&self, look: impl FnOnce(&R) -> T) -> T {
         look(&self.shared.lock().engine)
+    }
+
+    /// Makes the wire join the multicast group `group`; see [`Wire::join`].
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn join(&self, group: Address) -> io::Result<()> {
+        let mut pump = self.shared.lock();
+        pump.wire_mut().join(group)?;
+        if self.shared.descriptor.refresh(pump.wire())? {
+            self.shared.wakeup.signal();
+        }
+        Ok(())
+    }
+
+    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`].
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn leave(&self, group: Address) -> io::Result<()> {
+        self.shared.lock().wire_mut().leave(group)
+    }
+
+    /// What paths said so far of packets that they did not carry.
+    pub fn path_errors(&self) -> PathErrors {
+        self.shared.lock().path_errors().clone()
     }
 
     /// Calls of its wire so far.
@@ -120,7 +149,7 @@ impl<R: Router, W: Wire> RouterShared<R, W> {
         Instant::from_nanos(self.started_at.elapsed().as_nanos() as u64)
     }
 
-    fn run(&self, descriptor: &OwnedFd) {
+    fn run(&self) {
         while !self.closed.load(Ordering::Acquire) {
             let (timeout, blocked) = {
                 let pump = self.lock();
@@ -130,11 +159,14 @@ impl<R: Router, W: Wire> RouterShared<R, W> {
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, blocked);
             let mut ready = [
-                PollFd::new(descriptor, flags),
+                PollFd::new(self.descriptor.get(), flags),
                 PollFd::new(self.wakeup.descriptor(), PollFlags::IN),
             ];
             // An interrupted sleep is a short one.
             let _ = poll(&mut ready, Some(&timespec(left)));
+            if !ready[1].revents().is_empty() {
+                self.wakeup.clear();
+            }
             if self.forward().is_err() {
                 // An error about one destination is a lost packet; the others are served.
                 std::thread::sleep(ERROR_PAUSE);

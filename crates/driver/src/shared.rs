@@ -3,10 +3,10 @@
 use crate::pump::Pump;
 use crate::sys::{StorePool, UnsubmittedStore};
 use crate::wait_list::{EventFd, WaitList, thread_eventfd};
+use crate::wire_descriptor::WireDescriptor;
 use engine::{AssociationId, Associations, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct EndpointShared<E, W> {
     /// Counts polls of the wire.
     pub(crate) poll_generation: AtomicU64,
     /// The wire's descriptor, to poll without the lock; None in virtual time.
-    pub(crate) descriptor: Option<OwnedFd>,
+    pub(crate) descriptor: Option<WireDescriptor>,
     /// The wire's receiver, to block in a receive without the lock.
     receiver: Option<Box<dyn Receiver>>,
     /// A user is blocked in a receive; no other thread may receive meanwhile.
@@ -93,9 +93,8 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
 
     pub(crate) fn over(mut pump: Pump<E, W>, store_bytes: usize) -> io::Result<Self> {
         let wire = pump.wire();
-        let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
         Ok(EndpointShared {
-            descriptor: descriptor.transpose()?,
+            descriptor: WireDescriptor::new(wire)?,
             receiver: wire.receiver(),
             pool: StorePool::new(pump.engine().layout(None), store_bytes),
             pump: Mutex::new(pump),
@@ -186,6 +185,22 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         }
         if pump.arrivals() != before {
             self.wait_list.wake_all();
+        }
+        Ok(())
+    }
+
+    /// The wire joined a group: whoever polls its descriptor polls anew if that has changed.
+    pub(crate) fn refresh_descriptor(&self, pump: &Pump<E, W>) -> io::Result<()> {
+        let Some(descriptor) = &self.descriptor else {
+            return Ok(());
+        };
+        if descriptor.refresh(pump.wire())? {
+            self.wait_list.wake_all();
+            self.helper_wakeup.signal();
+            if let Some(eventfd) = self.readiness_fd.get() {
+                self.readiness_signalled.store(true, Ordering::Relaxed);
+                eventfd.signal();
+            }
         }
         Ok(())
     }
@@ -324,7 +339,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         let until = deadline.map_or(limit, |at| at.since(self.now()).min(limit));
         let mut ready = [
             PollFd::new(eventfd.descriptor(), PollFlags::IN),
-            PollFd::new(descriptor, flags),
+            PollFd::new(descriptor.get(), flags),
         ];
         let result = poll(&mut ready, Some(&timespec(until)));
         let signalled = !ready[0].revents().is_empty();

@@ -2,6 +2,7 @@
 
 use crate::shared::EndpointHandle;
 use crate::wait_list::EventFd;
+use crate::wire_descriptor::WireDescriptor;
 use engine::{AssociationId, Associations};
 use rustix::event::epoll;
 use std::io;
@@ -21,6 +22,8 @@ pub struct Watch<E, W> {
     shared: Arc<EndpointHandle<E, W>>,
     /// Readable when the wire is, or when another thread received for a circuit.
     epoll: OwnedFd,
+    /// The wire's descriptor for groups is among what is waited for.
+    watches_groups: bool,
 }
 
 impl<E: Associations, W: Wire> Watch<E, W> {
@@ -31,7 +34,8 @@ impl<E: Associations, W: Wire> Watch<E, W> {
         };
         let readable = epoll::EventFlags::IN;
         let data = epoll::EventData::new_u64;
-        epoll::add(&epoll, wire, data(0), readable)?;
+        let watches_groups = wire.with_groups().is_some();
+        epoll::add(&epoll, wire.get(), data(0), readable)?;
         let eventfd = EventFd::new()?;
         epoll::add(&epoll, eventfd.descriptor(), data(1), readable)?;
         if shared.readiness_fd.set(eventfd).is_err() {
@@ -39,7 +43,11 @@ impl<E: Associations, W: Wire> Watch<E, W> {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
         shared.lock().track_ready();
-        Ok(Watch { shared, epoll })
+        Ok(Watch {
+            shared,
+            epoll,
+            watches_groups,
+        })
     }
 
     /// Readable when [`poll_ready`](Watch::poll_ready) has something to report.
@@ -55,11 +63,25 @@ impl<E: Associations, W: Wire> Watch<E, W> {
     ///
     /// Errors of the wire.
     pub fn prepare_wait(&mut self) -> io::Result<Option<Duration>> {
+        self.watch_groups()?;
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         pump.flush(now)?;
         self.shared.notify_granted(&mut pump);
         Ok(pump.poll_timeout().map(|deadline| deadline.since(now)))
+    }
+
+    /// Waits for groups too, once the wire has joined one.
+    fn watch_groups(&mut self) -> io::Result<()> {
+        let descriptor = self.shared.descriptor.as_ref();
+        if let Some(groups) = descriptor.and_then(WireDescriptor::with_groups)
+            && !self.watches_groups
+        {
+            let data = epoll::EventData::new_u64(2);
+            epoll::add(&self.epoll, groups, data, epoll::EventFlags::IN)?;
+            self.watches_groups = true;
+        }
+        Ok(())
     }
 
     /// Receives what arrived, runs timers, and adds the circuits that became ready since the last

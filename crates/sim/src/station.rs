@@ -1,18 +1,18 @@
 //! A wire of the simulator.
 
-use engine::{Address, PacketLen};
+use engine::{Address, Ecn, PacketLen, Path};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 
 /// Packets between a station and the world.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    pub(crate) outgoing: VecDeque<(Address, Vec<u8>)>,
-    pub(crate) incoming: VecDeque<(Address, Vec<u8>)>,
+    pub(crate) outgoing: VecDeque<(Path, Vec<u8>)>,
+    pub(crate) incoming: VecDeque<(Path, Vec<u8>)>,
 }
 
 /// The wire of a simulated station: one packet a call, nothing coalesced.
@@ -42,26 +42,35 @@ impl Wire for StationWire {
         }
     }
 
-    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         let packet: Vec<u8> = slices
             .iter()
             .flat_map(|slice| slice.iter().copied())
             .collect();
         debug_assert!(packet.len() <= segment_size);
-        self.mailbox.borrow_mut().outgoing.push_back((to, packet));
+        self.mailbox.borrow_mut().outgoing.push_back((path, packet));
         Ok(())
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let taken = self.mailbox.borrow_mut().incoming.pop_front();
-        let (from, packet) = taken.ok_or(io::ErrorKind::WouldBlock)?;
+        let (path, packet) = taken.ok_or(io::ErrorKind::WouldBlock)?;
         let len = packet.len().min(buffer.len());
         buffer[..len].copy_from_slice(&packet[..len]);
         Ok(Arrival {
-            from,
+            path,
+            ecn: Ecn::NotEct,
             len,
             segment_size: len,
         })
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        None
+    }
+
+    fn unanswerable(&self) -> u64 {
+        0
     }
 
     fn set_packet_len(&mut self, _: PacketLen) {}
@@ -76,6 +85,10 @@ impl Wire for StationWire {
 
     // Stations receive multicast without joining.
     fn join(&mut self, group: Address) -> io::Result<()> {
+        Err(wire::no_multicast(group))
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
         Err(wire::no_multicast(group))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::station::StationWire;
 use driver::Pump;
-use engine::{Address, Associations, Instant, Layer};
+use engine::{Address, Associations, Instant, Layer, Path};
 use link::{EventQueue, Link, LinkConfig, LinkCounters};
 use std::io;
 
@@ -153,7 +153,7 @@ impl<E: Associations> World<E> {
             .mailbox
             .borrow_mut()
             .incoming
-            .push_back((from, packet));
+            .push_back((Path::to(from), packet));
         let now = self.now();
         self.pumps[to].receive(now)?;
         Ok(())

@@ -56,7 +56,7 @@ fn bare(count: &str, seconds: f64, sender: &str, receiver: &str) -> Outcome<f64>
     let begin = Instant::now();
     let span = Duration::from_secs_f64(seconds);
     while begin.elapsed() < span {
-        match wire.send(to, &[io::IoSlice::new(&octets)], PACKET_LEN) {
+        match wire.send(to.into(), &[io::IoSlice::new(&octets)], PACKET_LEN) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
             other => other?,
         }

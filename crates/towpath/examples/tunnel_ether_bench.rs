@@ -165,7 +165,7 @@ fn bare([mut near, far]: [EtherWire; 2], span: Duration) -> Outcome<f64> {
         let octets = vec![1; PACKET * BATCH];
         let end = Instant::now() + span;
         while Instant::now() < end {
-            match near.send(to, &[IoSlice::new(&octets)], PACKET) {
+            match near.send(to.into(), &[IoSlice::new(&octets)], PACKET) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
                 other => other?,
             }

@@ -166,12 +166,13 @@ pub(crate) fn loopback_packet_len(host: IpAddr) -> Option<usize> {
 /// Listens with one endpoint per circuit, so that circuits in different threads share nothing.
 /// `setup` gets the port that distinguishes engines on one address.
 pub(crate) fn listen<M: Medium, E: Associations + Send + 'static>(
+    medium: &M,
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
 ) -> io::Result<Box<dyn Listener>> {
     let mut endpoints = Vec::new();
     for _ in 0..options.circuits.max(1) {
-        let opened = M::listen(options)?;
+        let opened = medium.listen(options)?;
         let setup = setup(opened.port);
         let end = open_endpoint::<M, E>(opened, options, setup)?;
         end.endpoint.listen(true);
@@ -186,13 +187,13 @@ pub(crate) fn listen<M: Medium, E: Associations + Send + 'static>(
 
 /// Opens circuit `index` to a listener.
 pub(crate) fn connect<M: Medium, E: Associations + Send + 'static>(
-    rendezvous: &Rendezvous,
-    index: usize,
+    medium: &M,
+    (rendezvous, index): (&Rendezvous, usize),
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
 ) -> io::Result<Box<dyn Circuit>> {
     let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
-    let (opened, peer) = M::connect(line, options)?;
+    let (opened, peer) = medium.connect(line, options)?;
     M::restrict_to_peer(&opened.wire, peer)?;
     let setup = setup(opened.port);
     let end = open_endpoint::<M, E>(opened, options, setup)?;

@@ -42,10 +42,14 @@ pub(crate) trait Medium: Send + 'static {
     type Wire: Wire + Send + 'static;
 
     /// Opens the wire of a listener.
-    fn listen(options: &Options) -> io::Result<OpenedWire<Self::Wire>>;
+    fn listen(&self, options: &Options) -> io::Result<OpenedWire<Self::Wire>>;
 
     /// Opens a wire to the listener of rendezvous entry `line`; returns the listener's address too.
-    fn connect(line: &[u8], options: &Options) -> io::Result<(OpenedWire<Self::Wire>, Address)>;
+    fn connect(
+        &self,
+        line: &[u8],
+        options: &Options,
+    ) -> io::Result<(OpenedWire<Self::Wire>, Address)>;
 
     /// Restricts the wire to one peer, if that makes the medium cheaper (UDP: a connected socket).
     fn restrict_to_peer(_wire: &Self::Wire, _peer: Address) -> io::Result<()> {
@@ -77,11 +81,15 @@ impl UdpMedium {
 impl Medium for UdpMedium {
     type Wire = UdpWire;
 
-    fn listen(options: &Options) -> io::Result<OpenedWire<UdpWire>> {
+    fn listen(&self, options: &Options) -> io::Result<OpenedWire<UdpWire>> {
         UdpMedium::opened(SocketAddr::new(options.bind_address(), 0))
     }
 
-    fn connect(line: &[u8], _options: &Options) -> io::Result<(OpenedWire<UdpWire>, Address)> {
+    fn connect(
+        &self,
+        line: &[u8],
+        _options: &Options,
+    ) -> io::Result<(OpenedWire<UdpWire>, Address)> {
         let peer = socket::decode_address(line)?;
         let opened = UdpMedium::opened(socket::wildcard_address(&peer))?;
         Ok((opened, Address::Socket(peer)))
@@ -110,12 +118,15 @@ impl Medium for UdpMedium {
     }
 }
 
-/// Raw IP, protocol 36.
-pub(crate) struct IpMedium;
+/// Raw IP.
+pub(crate) struct IpMedium {
+    /// The transport's protocol number (IANA).
+    pub(crate) protocol: u8,
+}
 
 impl IpMedium {
-    fn opened(local: IpAddr, port: u16) -> io::Result<OpenedWire<IpWire>> {
-        let wire = IpWire::bind(local, wire_ip::XTP)?;
+    fn opened(&self, local: IpAddr, port: u16) -> io::Result<OpenedWire<IpWire>> {
+        let wire = IpWire::bind(local, self.protocol)?;
         let line = SocketAddr::new(local, port).to_string();
         Ok(OpenedWire {
             wire,
@@ -128,19 +139,19 @@ impl IpMedium {
 impl Medium for IpMedium {
     type Wire = IpWire;
 
-    fn listen(options: &Options) -> io::Result<OpenedWire<IpWire>> {
-        IpMedium::opened(
-            random_loopback_address(options.bind_address()),
-            random_port(),
-        )
+    fn listen(&self, options: &Options) -> io::Result<OpenedWire<IpWire>> {
+        let local = random_loopback_address(options.bind_address());
+        self.opened(local, random_port())
     }
 
-    fn connect(line: &[u8], _options: &Options) -> io::Result<(OpenedWire<IpWire>, Address)> {
+    fn connect(
+        &self,
+        line: &[u8],
+        _options: &Options,
+    ) -> io::Result<(OpenedWire<IpWire>, Address)> {
         let peer = socket::decode_address(line)?;
-        let opened = IpMedium::opened(
-            random_loopback_address(source_address_to(peer)?),
-            peer.port(),
-        )?;
+        let local = random_loopback_address(source_address_to(peer)?);
+        let opened = self.opened(local, peer.port())?;
         Ok((opened, Address::Socket(SocketAddr::new(peer.ip(), 0))))
     }
 
@@ -154,11 +165,11 @@ impl Medium for IpMedium {
     }
 }
 
-/// Ethernet, type 0x817D.
-pub(crate) struct EtherMedium;
-
-/// The EtherType of XTP.
-pub(crate) const XTP_ETHERTYPE: u16 = 0x817d;
+/// Ethernet.
+pub(crate) struct EtherMedium {
+    /// The transport's EtherType.
+    pub(crate) ethertype: u16,
+}
 
 impl EtherMedium {
     /// The interface of option --interface.
@@ -171,10 +182,10 @@ impl EtherMedium {
     }
 
     /// Opens a wire on that interface for packets of up to [`ETHER_PACKET_MAX`] octets.
-    pub(crate) fn open_wire(options: &Options) -> io::Result<EtherWire> {
+    pub(crate) fn open_wire(&self, options: &Options) -> io::Result<EtherWire> {
         let own = |name: &str| options.transport_specific.get(name).map(String::as_str);
         let settings = wire_ether::EtherWireConfig {
-            ethertype: XTP_ETHERTYPE,
+            ethertype: self.ethertype,
             // Also the length of a ring slot; the engine's packet length is checked later.
             packet_max: ETHER_PACKET_MAX,
             bypass: own("bypass") == Some("on"),
@@ -182,8 +193,8 @@ impl EtherMedium {
         EtherWire::open(EtherMedium::interface(options)?, &settings)
     }
 
-    fn opened(options: &Options, port: u16) -> io::Result<OpenedWire<EtherWire>> {
-        let wire = EtherMedium::open_wire(options)?;
+    fn opened(&self, options: &Options, port: u16) -> io::Result<OpenedWire<EtherWire>> {
+        let wire = self.open_wire(options)?;
         let hardware = wire.interface().hardware;
         let line = wire_ether::EtherAddress { hardware, port }.to_string();
         Ok(OpenedWire {
@@ -200,18 +211,22 @@ pub(crate) const ETHER_PACKET_MAX: usize = 1500;
 impl Medium for EtherMedium {
     type Wire = EtherWire;
 
-    fn listen(options: &Options) -> io::Result<OpenedWire<EtherWire>> {
-        EtherMedium::opened(options, random_port())
+    fn listen(&self, options: &Options) -> io::Result<OpenedWire<EtherWire>> {
+        self.opened(options, random_port())
     }
 
-    fn connect(line: &[u8], options: &Options) -> io::Result<(OpenedWire<EtherWire>, Address)> {
+    fn connect(
+        &self,
+        line: &[u8],
+        options: &Options,
+    ) -> io::Result<(OpenedWire<EtherWire>, Address)> {
         let text = std::str::from_utf8(line).ok();
         let peer: Option<wire_ether::EtherAddress> = text.and_then(|text| text.parse().ok());
         let peer = peer.ok_or_else(|| {
             let text = "the rendezvous is no Ethernet address";
             io::Error::new(io::ErrorKind::InvalidData, text)
         })?;
-        let opened = EtherMedium::opened(options, peer.port)?;
+        let opened = self.opened(options, peer.port)?;
         Ok((opened, Address::Ether(peer.hardware)))
     }
 

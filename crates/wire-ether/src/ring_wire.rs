@@ -2,14 +2,14 @@
 
 use crate::socket::Interface;
 use crate::sys::{self, ReceiveRing, RingSizes, SLOT_OVERHEAD, SendRing};
-use engine::{Address, PacketLen};
+use engine::{Address, Ecn, PacketLen, Path};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 
 /// Octets of the Ethernet header: destination, source, type.
 const HEADER_LEN: usize = 14;
@@ -28,6 +28,9 @@ const SEND_RING_LEN: usize = 1 << 20;
 
 /// Slots a ring has at least, however long its frames.
 const SLOTS_MIN: usize = 2 * SEGMENTS_MAX;
+
+/// Groups a wire may join: what interfaces filter in hardware, commonly (more make them take all).
+const GROUPS_MAX: usize = 64;
 
 /// Timeout of a waiting receive, so that its thread can check for other work. Nothing else ends the
 /// wait: a packet socket cannot be shut down.
@@ -57,6 +60,8 @@ pub struct EtherWire {
     send_ring: SendRing,
     /// Shared with receivers; at most one thread receives at a time.
     receive_ring: Arc<Mutex<ReceiveRing>>,
+    /// Groups it is in.
+    groups: Vec<[u8; 6]>,
 }
 
 impl EtherWire {
@@ -87,6 +92,7 @@ impl EtherWire {
             packet_len: None,
             send_ring,
             receive_ring: Arc::new(Mutex::new(receive_ring)),
+            groups: Vec::new(),
         })
     }
 
@@ -146,8 +152,8 @@ impl Wire for EtherWire {
         }
     }
 
-    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        let Address::Ether(to) = to else {
+    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+        let Address::Ether(to) = wire::only_local(path)? else {
             let text = "an Ethernet wire needs a hardware address";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
@@ -189,6 +195,15 @@ impl Wire for EtherWire {
         take_batch(&mut receive_ring, self.packet_len, buffer)
     }
 
+    // Nothing on an Ethernet says that a frame did not arrive.
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        None
+    }
+
+    fn unanswerable(&self) -> u64 {
+        0
+    }
+
     fn set_packet_len(&mut self, packet_len: PacketLen) {
         self.packet_len = Some(packet_len);
     }
@@ -203,17 +218,25 @@ impl Wire for EtherWire {
     }
 
     fn join(&mut self, group: Address) -> io::Result<()> {
-        match group {
-            // The lowest bit of the first octet marks multicast addresses.
-            Address::Ether(group) if group[0] & 1 == 1 => {
-                sys::join(self.socket.as_fd(), self.interface.index, group)
-            }
-            _ => {
-                let text = "a group of an Ethernet wire is a hardware address whose first octet is \
-                            odd, such as 01:00:5e:01:02:03";
-                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
-            }
+        let group = group_address(group)?;
+        if self.groups.contains(&group) {
+            return Err(group_error(io::ErrorKind::AlreadyExists, group));
         }
+        if self.groups.len() >= GROUPS_MAX {
+            let text = format!("a wire joins {GROUPS_MAX} groups at most; use another wire");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        sys::set_member(self.socket.as_fd(), self.interface.index, group, true)?;
+        self.groups.push(group);
+        Ok(())
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
+        let group = group_address(group)?;
+        let at = self.groups.iter().position(|known| *known == group);
+        let at = at.ok_or_else(|| group_error(io::ErrorKind::NotFound, group))?;
+        self.groups.swap_remove(at);
+        sys::set_member(self.socket.as_fd(), self.interface.index, group, false)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
@@ -223,6 +246,28 @@ impl Wire for EtherWire {
             receive_ring: Arc::clone(&self.receive_ring),
         }))
     }
+}
+
+fn group_address(group: Address) -> io::Result<[u8; 6]> {
+    match group {
+        // The lowest bit of the first octet marks multicast addresses.
+        Address::Ether(group) if group[0] & 1 == 1 => Ok(group),
+        _ => {
+            let text = "a group of an Ethernet wire is a hardware address whose first octet is \
+                        odd, such as 01:00:5e:01:02:03";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+    }
+}
+
+fn group_error(kind: io::ErrorKind, group: [u8; 6]) -> io::Error {
+    let [a, b, c, d, e, f] = group;
+    let group = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+    let text = match kind {
+        io::ErrorKind::NotFound => format!("the wire is in no group {group}; it has not joined it"),
+        _ => format!("the wire is in the group {group} already"),
+    };
+    io::Error::new(kind, text)
 }
 
 fn too_long(len: usize, most: usize) -> io::Error {
@@ -270,7 +315,7 @@ fn take_batch(
             let at = arrival.map_or(0, |first| first.len);
             let fits = at + packet.len() <= buffer.len();
             let same_batch = arrival.is_none_or(|first| {
-                first.from == from
+                first.path.remote == from
                     && packet.len() <= first.segment_size
                     && first.len % first.segment_size == 0
             });
@@ -282,7 +327,8 @@ fn take_batch(
                 buffer[at..at + packet.len()].copy_from_slice(packet);
                 let segment_size = arrival.map_or(packet.len(), |first| first.segment_size);
                 arrival = Some(Arrival {
-                    from,
+                    path: Path::to(from),
+                    ecn: Ecn::NotEct,
                     len: at + packet.len(),
                     segment_size,
                 });

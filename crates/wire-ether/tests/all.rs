@@ -58,7 +58,11 @@ fn send(wire: &mut EtherWire, to: Address, octets: &[u8], segment_size: usize) {
     let (front, back) = octets.split_at(octets.len() / 3);
     let end = Instant::now() + LIMIT;
     loop {
-        match wire.send(to, &[IoSlice::new(front), IoSlice::new(back)], segment_size) {
+        match wire.send(
+            to.into(),
+            &[IoSlice::new(front), IoSlice::new(back)],
+            segment_size,
+        ) {
             Ok(()) => return,
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
         }
@@ -74,7 +78,7 @@ fn receive(wire: &mut EtherWire, count: usize) -> (Address, Vec<Vec<u8>>) {
     while packets.len() < count {
         match wire.receive(&mut buffer) {
             Ok(arrival) => {
-                from = arrival.from;
+                from = arrival.path.remote;
                 let new = buffer[..arrival.len].chunks(arrival.segment_size);
                 packets.extend(new.map(<[u8]>::to_vec));
             }
@@ -146,6 +150,14 @@ fn short_frames_lose_padding_and_multicast_arrives() {
     far.join(group).expect("an interface has groups");
     send(&mut near, group, &packet(100, 5), 1500);
     assert_eq!(receive(&mut far, 1).1, [packet(100, 5)]);
+    let again = far.join(group).expect_err("it is in it");
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+    far.leave(group).expect("it was in it");
+    let again = far.leave(group).expect_err("it is out of it");
+    assert_eq!(again.kind(), ErrorKind::NotFound);
+    far.join(group).expect("it left");
+    send(&mut near, group, &packet(100, 6), 1500);
+    assert_eq!(receive(&mut far, 1).1, [packet(100, 6)]);
 }
 
 #[test]
@@ -183,7 +195,7 @@ fn oversized_packet_and_wrong_address_are_rejected() {
     };
     let slices = [IoSlice::new(&[0; 1501])];
     let error = near
-        .send(far.address(), &slices, 1501)
+        .send(far.address().into(), &slices, 1501)
         .expect_err("too long");
     assert!(error.to_string().contains("MTU"), "{error}");
     for to in [
@@ -191,7 +203,9 @@ fn oversized_packet_and_wrong_address_are_rejected() {
         Address::Socket(([10, 0, 0, 1], 9).into()),
     ] {
         let slices = [IoSlice::new(b"x")];
-        let error = near.send(to, &slices, 1).expect_err("no hardware address");
+        let error = near
+            .send(to.into(), &slices, 1)
+            .expect_err("no hardware address");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(near.join(to).is_err());
     }

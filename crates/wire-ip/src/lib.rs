@@ -9,26 +9,24 @@
 //! The kernel does not segment raw IP: every packet goes through the stack by itself, and a call
 //! for many packets saves only system calls. There are no ports either: a raw socket bound to an
 //! address receives every packet of the protocol for that address, so programs on one address must
-//! demultiplex by themselves. XTP does, by its keys and by the port in its FIRST packets.
+//! demultiplex by themselves. XTP does, by its keys and by the port in its FIRST packets. The
+//! protocol number is the caller's: this crate knows no protocol.
 //!
 //! A raw socket needs CAP_NET_RAW; see [`IpWire::bind`].
 
 mod receive_queue;
 mod sys;
 
-use engine::{Address, PacketLen};
+use engine::{Address, PacketLen, Path};
 use receive_queue::ReceiveQueue;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with};
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wire::{Arrival, Capabilities, Receiver, Wire};
-use wire_udp::multicast::{self, MulticastSockets};
-
-/// IP protocol number of XTP (IANA).
-pub const XTP: u8 = 36;
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire_udp::multicast::{self, GroupReceiver, MemberSockets};
 
 /// Longest payload: 65,535 less the longest IPv4 header of 60 octets.
 pub const PAYLOAD_MAX: usize = 65_535 - 60;
@@ -56,7 +54,9 @@ pub struct IpWire {
     outgoing: sys::SendTables,
     /// Shared with receivers; at most one thread receives at a time.
     queue: Arc<Mutex<ReceiveQueue>>,
-    multicast: Option<MulticastSockets>,
+    /// Sockets of the groups it is in, shared with receivers.
+    members: Arc<MemberSockets>,
+    groups: GroupReceiver,
 }
 
 impl IpWire {
@@ -90,7 +90,8 @@ impl IpWire {
             max_wait: None,
             outgoing: sys::SendTables::new(SEGMENTS_MAX),
             queue: Arc::default(),
-            multicast: None,
+            members: Arc::default(),
+            groups: GroupReceiver::default(),
         };
         wire.set_max_wait(Some(MAX_WAIT))?;
         Ok(wire)
@@ -108,6 +109,24 @@ impl IpWire {
         let id = rustix::net::sockopt::Timeout::Recv;
         rustix::net::sockopt::set_socket_timeout(&self.socket, id, max_wait)?;
         Ok(())
+    }
+}
+
+impl IpWire {
+    /// Ends the waits of receivers on the unicast socket by an empty packet to its own address, which
+    /// nobody delivers.
+    fn end_waits(&mut self) -> io::Result<()> {
+        let own = match self.local {
+            IpAddr::V4(local) if local.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(local) if local.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            local => local,
+        };
+        let flags = rustix::net::SendFlags::DONTWAIT;
+        match rustix::net::sendto(&self.socket, &[], flags, &SocketAddr::new(own, 0)) {
+            // With no room to send there is something to receive, or the wait has a limit.
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -133,13 +152,18 @@ impl Wire for IpWire {
         }
     }
 
-    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        let Address::Socket(to) = to else {
+    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+        let Address::Socket(to) = wire::only_local(path)? else {
             let text = "a raw IP wire needs an Internet address";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
-        self.outgoing
-            .send(self.socket.as_fd(), to, slices, segment_size)
+        let own = self.socket.as_fd();
+        let sent = self.outgoing.send(own, to, slices, segment_size);
+        if !self.members.is_empty() {
+            let is_full = matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+            self.members.note_room(own, !is_full);
+        }
+        sent
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
@@ -149,22 +173,30 @@ impl Wire for IpWire {
         };
         if queue.is_empty() {
             let own = self.socket.as_fd();
-            match &mut self.multicast {
-                None => queue.fill(own, libc::MSG_DONTWAIT)?,
-                Some(multicast) => {
-                    multicast.receive(own, |fd| queue.fill(fd, libc::MSG_DONTWAIT))?
-                }
+            if self.members.is_empty() {
+                queue.fill(own, libc::MSG_DONTWAIT)?;
+            } else {
+                let fill = |fd: BorrowedFd<'_>| queue.fill(fd, libc::MSG_DONTWAIT);
+                self.groups.try_receive(&self.members, own, fill)?;
             }
         }
         queue.pop_arrival(buffer)
+    }
+
+    // The kernel reports what becomes of a raw packet to connected sockets only.
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        None
+    }
+
+    fn unanswerable(&self) -> u64 {
+        0
     }
 
     // Each packet has a buffer of its own, so its length is known.
     fn set_packet_len(&mut self, _: PacketLen) {}
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        let multicast = self.multicast.as_ref().map(MulticastSockets::descriptor);
-        Some(multicast.unwrap_or(self.socket.as_fd()))
+        Some(self.members.descriptor().unwrap_or(self.socket.as_fd()))
     }
 
     fn has_buffered(&self) -> bool {
@@ -172,32 +204,41 @@ impl Wire for IpWire {
     }
 
     fn join(&mut self, group: Address) -> io::Result<()> {
-        let Address::Socket(mut group) = group else {
-            let text = "a group of a raw IP wire is an Internet address";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        };
-        group.set_port(0);
+        let group = group_address(group)?;
+        self.members.check_new(group)?;
         let protocol = Some(self.protocol);
         let socket = multicast::open_member_socket(SocketType::RAW, protocol, group, self.local)?;
         wire_udp::sys::set_buffers(socket.as_fd(), BUFFER_LEN);
-        let multicast = match &mut self.multicast {
-            Some(multicast) => multicast,
-            none => none.insert(MulticastSockets::new(self.socket.as_fd())?),
-        };
-        multicast.add(socket)
+        let may_wait = self.members.is_empty() && Arc::strong_count(&self.members) > 1;
+        self.members.add(self.socket.as_fd(), group, socket)?;
+        if may_wait {
+            self.end_waits()?;
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
+        self.members.remove(group_address(group)?, self.local)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        // A blocking receive waits on one socket only, so a wire with groups has no receiver.
-        if self.multicast.is_some() {
-            return None;
-        }
         Some(Box::new(IpReceiver {
             socket: self.socket.try_clone().ok()?,
             max_wait: self.max_wait,
             queue: Arc::clone(&self.queue),
+            members: Arc::clone(&self.members),
+            groups: GroupReceiver::default(),
         }))
     }
+}
+
+fn group_address(group: Address) -> io::Result<SocketAddr> {
+    let Address::Socket(mut group) = group else {
+        let text = "a group of a raw IP wire is an Internet address";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    };
+    group.set_port(0);
+    Ok(group)
 }
 
 /// Waits on the same socket.
@@ -205,6 +246,8 @@ struct IpReceiver {
     socket: OwnedFd,
     max_wait: Option<Duration>,
     queue: Arc<Mutex<ReceiveQueue>>,
+    members: Arc<MemberSockets>,
+    groups: GroupReceiver,
 }
 
 impl Receiver for IpReceiver {
@@ -216,7 +259,14 @@ impl Receiver for IpReceiver {
         let mut queue: MutexGuard<'_, ReceiveQueue> =
             self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_empty() {
-            queue.fill(self.socket.as_fd(), 0)?;
+            let own = self.socket.as_fd();
+            if self.members.is_empty() {
+                queue.fill(own, 0)?;
+            } else {
+                let fill = |fd: BorrowedFd<'_>| queue.fill(fd, libc::MSG_DONTWAIT);
+                let limits = (self.max_wait, 0);
+                self.groups.receive(&self.members, own, limits, fill)?;
+            }
         }
         queue.pop_arrival(buffer)
     }

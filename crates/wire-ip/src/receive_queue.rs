@@ -1,7 +1,7 @@
 //! Packets of one recvmmsg that the engine has not taken yet.
 
 use crate::sys;
-use engine::Address;
+use engine::{Address, Ecn, Path};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -45,7 +45,7 @@ impl ReceiveQueue {
             let at = match &mut arrival {
                 None => 0,
                 Some(first) => {
-                    let same_batch = first.from == from
+                    let same_batch = first.path.remote == from
                         && packet.len() <= first.segment_size
                         && first.len % first.segment_size == 0
                         && first.len + packet.len() <= buffer.len();
@@ -61,7 +61,8 @@ impl ReceiveQueue {
             if more > 0 {
                 arrival
                     .get_or_insert(Arrival {
-                        from,
+                        path: Path::to(from),
+                        ecn: Ecn::NotEct,
                         len: 0,
                         segment_size: more,
                     })

@@ -14,15 +14,15 @@
 pub mod multicast;
 pub mod sys;
 
-use engine::{Address, PacketLen};
-use multicast::{MulticastReceiver, MulticastSockets};
+use engine::{Address, Ecn, PacketLen, Path, PathError};
+use multicast::{GroupReceiver, MemberSockets};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 
 /// Largest UDP payload over IPv4: 65,535 less 20 and 8 octets of headers.
 pub const UDP_PAYLOAD_MAX: usize = 65_507;
@@ -60,12 +60,46 @@ pub struct UdpWire {
     socket: UdpSocket,
     segmented: bool,
     max_wait: Option<Duration>,
-    /// The only peer of a connected socket; shared with receivers made earlier.
-    peer: Arc<OnceLock<SocketAddr>>,
-    /// Sockets of the groups it joined.
-    multicast: Option<MulticastSockets>,
+    shared: Arc<Shared>,
+    groups: GroupReceiver,
     packet_len: Option<PacketLen>,
     spin: Duration,
+}
+
+/// What a wire shares with its receivers, also with those made earlier.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The only peer of a connected socket.
+    peer: OnceLock<SocketAddr>,
+    /// Sockets of the groups it is in.
+    members: MemberSockets,
+    /// The peer's host said that nobody is at its port, and nobody has asked since.
+    is_refused: AtomicBool,
+    /// Datagrams from port 0.
+    unanswerable: AtomicU64,
+}
+
+impl Shared {
+    /// Notes what a receive says of paths, and drops a datagram that cannot be answered: nothing can
+    /// be sent to port 0.
+    #[inline]
+    fn check(&self, received: io::Result<Arrival>) -> io::Result<Arrival> {
+        match &received {
+            Ok(arrival) => match arrival.path.remote {
+                Address::Socket(from) if from.port() == 0 && arrival.len > 0 => {
+                    self.unanswerable.fetch_add(1, Ordering::Relaxed);
+                    Err(io::ErrorKind::Interrupted.into())
+                }
+                _ => received,
+            },
+            Err(error) => {
+                if error.kind() == io::ErrorKind::ConnectionRefused {
+                    self.is_refused.store(true, Ordering::Relaxed);
+                }
+                received
+            }
+        }
+    }
 }
 
 impl UdpWire {
@@ -82,8 +116,8 @@ impl UdpWire {
             socket,
             segmented,
             max_wait: Some(MAX_WAIT),
-            peer: Arc::default(),
-            multicast: None,
+            shared: Arc::default(),
+            groups: GroupReceiver::default(),
             packet_len: None,
             spin: Duration::ZERO,
         })
@@ -96,7 +130,7 @@ impl UdpWire {
     ///
     /// `AlreadyExists` when it is connected to another peer.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
-        if *self.peer.get_or_init(|| peer) != peer {
+        if *self.shared.peer.get_or_init(|| peer) != peer {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.socket.connect(peer)
@@ -145,8 +179,8 @@ impl Wire for UdpWire {
         }
     }
 
-    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        let Address::Socket(to) = to else {
+    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+        let Address::Socket(to) = wire::only_local(path)? else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a UDP wire needs an Internet address",
@@ -154,20 +188,42 @@ impl Wire for UdpWire {
         };
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let segment_size = (total > segment_size).then_some(segment_size);
-        let to = (self.peer.get() != Some(&to)).then_some(to);
-        sys::send_segmented(self.socket.as_fd(), to, slices, segment_size)
+        let to = (self.shared.peer.get() != Some(&to)).then_some(to);
+        let own = self.socket.as_fd();
+        let sent = sys::send_segmented(own, to, slices, segment_size);
+        if !self.shared.members.is_empty() {
+            let is_full = matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+            self.shared.members.note_room(own, !is_full);
+        }
+        sent
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let peer = self.peer.get().copied();
-        let packet_len = self.packet_len;
         let own = self.socket.as_fd();
-        match &mut self.multicast {
-            None => receive(own, buffer, peer, packet_len, false),
-            Some(multicast) => {
-                multicast.receive(own, |fd| receive(fd, buffer, None, packet_len, false))
-            }
-        }
+        let (shared, packet_len) = (&self.shared, self.packet_len);
+        let received = if shared.members.is_empty() {
+            let peer = shared.peer.get().copied();
+            receive(own, buffer, peer, packet_len, false)
+        } else {
+            self.groups.try_receive(&shared.members, own, |fd| {
+                receive(fd, buffer, None, packet_len, false)
+            })
+        };
+        shared.check(received)
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        let peer = *self.shared.peer.get()?;
+        let is_refused = self.shared.is_refused.swap(false, Ordering::Relaxed);
+        is_refused.then(|| PathReport {
+            path: Path::to(Address::Socket(peer)),
+            error: PathError::Unreachable,
+            quoted: Vec::new(),
+        })
+    }
+
+    fn unanswerable(&self) -> u64 {
+        self.shared.unanswerable.load(Ordering::Relaxed)
     }
 
     fn set_packet_len(&mut self, packet_len: PacketLen) {
@@ -175,8 +231,8 @@ impl Wire for UdpWire {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        let multicast = self.multicast.as_ref().map(MulticastSockets::descriptor);
-        Some(multicast.unwrap_or(self.socket.as_fd()))
+        let all = self.shared.members.descriptor();
+        Some(all.unwrap_or(self.socket.as_fd()))
     }
 
     fn has_buffered(&self) -> bool {
@@ -184,59 +240,80 @@ impl Wire for UdpWire {
     }
 
     fn join(&mut self, group: Address) -> io::Result<()> {
-        let Address::Socket(group) = group else {
-            let text = "a group of a UDP wire is an Internet address and a port";
+        let group = group_address(group)?;
+        if let Some(peer) = self.shared.peer.get() {
+            let text = format!(
+                "the wire is connected to {peer} and hears nobody else; join the group {group} \
+                 with another wire"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        };
-        let local = self.local_addr()?.ip();
-        let socket =
-            multicast::open_member_socket(rustix::net::SocketType::DGRAM, None, group, local)?;
+        }
+        self.shared.members.check_new(group)?;
+        let local = self.local_addr()?;
+        let kind = rustix::net::SocketType::DGRAM;
+        let socket = multicast::open_member_socket(kind, None, group, local.ip())?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         sys::set_coalescing(socket.as_fd(), self.segmented).or_else(|error| {
             // A kernel without UDP_GRO has nothing to turn off.
             if self.segmented { Err(error) } else { Ok(()) }
         })?;
-        let multicast = match &mut self.multicast {
-            Some(multicast) => multicast,
-            none => none.insert(MulticastSockets::new(self.socket.as_fd())?),
-        };
-        multicast.add(socket)
+        let may_wait = self.shared.members.is_empty() && Arc::strong_count(&self.shared) > 1;
+        let own = self.socket.as_fd();
+        self.shared.members.add(own, group, socket)?;
+        if may_wait {
+            // A receiver may be waiting on the unicast socket alone.
+            interrupt(own, local_destination(local))?;
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
+        let local = self.local_addr()?.ip();
+        self.shared.members.remove(group_address(group)?, local)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        let own = self.socket.as_fd();
-        let multicast = match &self.multicast {
-            Some(multicast) => Some(multicast.receiver(own).ok()?),
-            None => None,
-        };
         let socket = self.socket.try_clone().ok()?;
-        let max_wait = self.max_wait;
-        let peer = Arc::clone(&self.peer);
         // A connected socket drops its own datagrams, so they cannot interrupt a wait.
-        let own = match peer.get() {
+        let own = match self.shared.peer.get() {
             None => socket.local_addr().ok().map(local_destination),
             Some(_) => None,
         };
         Some(Box::new(UdpReceiver {
             socket,
-            max_wait,
-            peer,
+            max_wait: self.max_wait,
+            shared: Arc::clone(&self.shared),
             own,
             packet_len: self.packet_len,
             spin: self.spin,
             in_bulk: AtomicBool::new(false),
             busy_poll_hinted: AtomicBool::new(false),
             spin_backoff: AtomicU32::new(0),
-            multicast,
+            groups: GroupReceiver::default(),
         }))
     }
+}
+
+fn group_address(group: Address) -> io::Result<SocketAddr> {
+    match group {
+        Address::Socket(group) => Ok(group),
+        _ => {
+            let text = "a group of a UDP wire is an Internet address and a port";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+    }
+}
+
+/// Sends an empty datagram to the socket's own address, which ends a wait on it.
+fn interrupt(socket: BorrowedFd<'_>, own: SocketAddr) -> io::Result<()> {
+    sys::send_segmented(socket, Some(own), &[IoSlice::new(&[])], None)
 }
 
 /// Waits on the wire's sockets.
 struct UdpReceiver {
     socket: UdpSocket,
     max_wait: Option<Duration>,
-    peer: Arc<OnceLock<SocketAddr>>,
+    shared: Arc<Shared>,
     /// The address at which this socket receives its own datagrams, for interrupts.
     own: Option<SocketAddr>,
     packet_len: Option<PacketLen>,
@@ -247,14 +324,13 @@ struct UdpReceiver {
     busy_poll_hinted: AtomicBool,
     /// Hinted receives that are still not to busy-poll.
     spin_backoff: AtomicU32,
-    /// All sockets, when the wire joined groups.
-    multicast: Option<MulticastReceiver>,
+    groups: GroupReceiver,
 }
 
 impl UdpReceiver {
     /// Receives on the only socket of a wire without groups.
     fn recv_unicast(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let peer = self.peer.get().copied();
+        let peer = self.shared.peer.get().copied();
         let early = if !self.spin.is_zero() {
             self.spin_configured(buffer, peer)
         } else if self.in_bulk.load(Ordering::Relaxed) {
@@ -269,10 +345,13 @@ impl UdpReceiver {
     }
 
     /// Receives on any of several sockets.
-    fn recv_any(&self, multicast: &MulticastReceiver, buffer: &mut [u8]) -> io::Result<Arrival> {
+    fn recv_any(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let in_bulk = self.in_bulk.load(Ordering::Relaxed);
         let spin_tries = if in_bulk { SPIN_TRIES } else { 0 };
-        multicast.receive(self.max_wait, spin_tries, |socket| {
+        let limits = (self.max_wait, spin_tries);
+        let own = self.socket.as_fd();
+        let members = &self.shared.members;
+        self.groups.receive(members, own, limits, |socket| {
             receive(socket, buffer, None, self.packet_len, false)
         })
     }
@@ -344,15 +423,16 @@ impl Receiver for UdpReceiver {
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let arrived = match &self.multicast {
-            None => self.recv_unicast(buffer)?,
-            Some(multicast) => self.recv_any(multicast, buffer)?,
+        let received = match self.shared.members.is_empty() {
+            true => self.recv_unicast(buffer),
+            false => self.recv_any(buffer),
         };
+        let arrived = self.shared.check(received)?;
         let in_bulk = arrived.len >= BULK_LEN;
         self.in_bulk.store(in_bulk, Ordering::Relaxed);
         // An interrupt is an empty datagram from a real sender; a socket that was shut down for
         // reading gives no octets without one.
-        let is_empty = arrived.len == 0 && arrived.from != Address::Socket(sys::NO_SENDER);
+        let is_empty = arrived.len == 0 && arrived.path.remote != Address::Socket(sys::NO_SENDER);
         if is_empty && self.is_interruptible() {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -362,7 +442,7 @@ impl Receiver for UdpReceiver {
     fn interrupt(&self) -> io::Result<()> {
         let own = self.own.filter(|_| self.is_interruptible());
         let own = own.ok_or(io::ErrorKind::Unsupported)?;
-        sys::send_segmented(self.socket.as_fd(), Some(own), &[IoSlice::new(&[])], None)
+        interrupt(self.socket.as_fd(), own)
     }
 
     fn hint_busy_poll(&self) {
@@ -370,7 +450,7 @@ impl Receiver for UdpReceiver {
     }
 
     fn is_interruptible(&self) -> bool {
-        self.own.is_some() && self.peer.get().is_none()
+        self.own.is_some() && self.shared.peer.get().is_none()
     }
 }
 
@@ -409,7 +489,8 @@ fn receive(
 
 fn arrival(coalesced: sys::Coalesced) -> Arrival {
     Arrival {
-        from: Address::Socket(coalesced.from),
+        path: Path::to(Address::Socket(coalesced.from)),
+        ecn: Ecn::NotEct,
         len: coalesced.len,
         segment_size: coalesced.segment_size,
     }

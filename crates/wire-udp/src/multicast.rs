@@ -8,170 +8,139 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 /// Groups a wire may join; each takes a descriptor.
 const GROUPS_MAX: usize = 64;
 
-/// The member sockets of a wire, beside its unicast socket.
-#[derive(Debug)]
-pub struct MulticastSockets {
-    /// Readable when any of the sockets is, the unicast socket included.
-    epoll: OwnedFd,
-    groups: Vec<OwnedFd>,
-    /// The socket tried first; it rotates, so that a busy socket does not block the others.
-    next_socket: usize,
+/// The member sockets of a wire, beside its unicast socket; shared with the wire's receivers, so that
+/// groups are joined and left at any time.
+#[derive(Debug, Default)]
+pub struct MemberSockets {
+    /// Readable when any of the sockets is, the unicast socket included; made with the first group.
+    epoll: OnceLock<OwnedFd>,
+    members: RwLock<Vec<Member>>,
+    /// How many there are, to be read without the lock.
+    count: AtomicUsize,
+    /// The unicast socket had no room for a packet: its room makes the descriptor readable too.
+    awaits_room: AtomicBool,
 }
 
-impl MulticastSockets {
-    /// No member sockets yet; `own` is the unicast socket.
-    ///
-    /// # Errors
-    ///
-    /// When the process is out of descriptors.
-    pub fn new(own: BorrowedFd<'_>) -> io::Result<MulticastSockets> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        watch(&epoll, own)?;
-        Ok(MulticastSockets {
-            epoll,
-            groups: Vec::new(),
-            next_socket: 0,
-        })
+#[derive(Debug)]
+struct Member {
+    group: SocketAddr,
+    socket: OwnedFd,
+}
+
+impl MemberSockets {
+    /// Whether the wire is in no group.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Adds the member socket `socket`.
+    /// Adds the member socket `socket` of `group`; `own` is the unicast socket.
     ///
     /// # Errors
     ///
-    /// When there are 64 already, or the process is out of descriptors.
-    pub fn add(&mut self, socket: OwnedFd) -> io::Result<()> {
-        if self.groups.len() >= GROUPS_MAX {
+    /// `InvalidInput` when there are 64 already, or the process is out of descriptors.
+    pub fn add(&self, own: BorrowedFd<'_>, group: SocketAddr, socket: OwnedFd) -> io::Result<()> {
+        let mut members = self.write();
+        if members.len() >= GROUPS_MAX {
             let text = format!("a wire joins {GROUPS_MAX} groups at most; use another wire");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        watch(&self.epoll, socket.as_fd())?;
-        self.groups.push(socket);
+        let epoll = match self.epoll.get() {
+            Some(epoll) => epoll,
+            None => {
+                let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+                watch(&epoll, own)?;
+                self.epoll.get_or_init(|| epoll)
+            }
+        };
+        watch(epoll, socket.as_fd())?;
+        members.push(Member { group, socket });
+        self.count.store(members.len(), Ordering::Release);
         Ok(())
     }
 
-    /// Readable when any socket has a packet.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
-    }
-
-    /// Receives from the next of all sockets that has a packet, round-robin.
+    /// Fails when the wire is in `group` already.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when none has, or the first other error.
-    pub fn receive<T>(
-        &mut self,
+    /// `AlreadyExists`.
+    pub fn check_new(&self, group: SocketAddr) -> io::Result<()> {
+        if self.read().iter().any(|member| member.group == group) {
+            let text = format!("the wire is in the group {group} already");
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
+        Ok(())
+    }
+
+    /// Leaves `group`, of which the interface with the address `local` is a member.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when the wire is not in it.
+    pub fn remove(&self, group: SocketAddr, local: IpAddr) -> io::Result<()> {
+        let mut members = self.write();
+        let Some(at) = members.iter().position(|member| member.group == group) else {
+            let text = format!("the wire is in no group {group}; it has not joined it");
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        };
+        let Member { socket, .. } = members.remove(at);
+        self.count.store(members.len(), Ordering::Release);
+        if let Some(epoll) = self.epoll.get() {
+            epoll::delete(epoll, &socket)?;
+        }
+        drop_membership(socket.as_fd(), group, local)
+    }
+
+    /// Readable when any socket has a packet; None before the first group.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.epoll.get().map(AsFd::as_fd)
+    }
+
+    /// Says whether the unicast socket `own` had room for the last packet. While it has not, the
+    /// descriptor becomes readable when it has: nobody can wait for room on a set of sockets.
+    pub fn note_room(&self, own: BorrowedFd<'_>, has_room: bool) {
+        let Some(epoll) = self.epoll.get() else {
+            return;
+        };
+        if self.awaits_room.swap(!has_room, Ordering::Relaxed) != has_room {
+            return;
+        }
+        let mut flags = epoll::EventFlags::IN;
+        flags.set(epoll::EventFlags::OUT, !has_room);
+        // The socket is in the set since the set was made, so this cannot fail.
+        let _ = epoll::modify(epoll, own, epoll::EventData::new_u64(0), flags);
+    }
+
+    /// Receives from the first socket that has a packet, beginning with number `first`, of which 0 is
+    /// `own`. Returns its number too.
+    fn receive_from<T>(
+        &self,
         own: BorrowedFd<'_>,
-        mut receive: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
-    ) -> io::Result<T> {
-        let count = self.groups.len() + 1;
-        self.next_socket = (self.next_socket + 1) % count;
-        for step in 0..count {
-            let at = (self.next_socket + step) % count;
-            let socket = at.checked_sub(1).map_or(own, |at| self.groups[at].as_fd());
-            match receive(socket) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return other,
-            }
-        }
-        Err(io::ErrorKind::WouldBlock.into())
-    }
-
-    /// Handles of all sockets, `own` first, for a thread that waits in a receive.
-    ///
-    /// # Errors
-    ///
-    /// When the process is out of descriptors.
-    pub fn receiver(&self, own: BorrowedFd<'_>) -> io::Result<MulticastReceiver> {
-        let groups = self.groups.iter().map(AsFd::as_fd);
-        let sockets = std::iter::once(own).chain(groups);
-        let cloned: io::Result<Vec<OwnedFd>> =
-            sockets.map(|socket| socket.try_clone_to_owned()).collect();
-        Ok(MulticastReceiver {
-            sockets: cloned?,
-            last_ready: AtomicUsize::new(0),
-            receives: AtomicUsize::new(0),
-        })
-    }
-}
-
-/// Receives on all sockets of a wire with groups, for one thread at a time.
-#[derive(Debug)]
-pub struct MulticastReceiver {
-    /// The unicast socket first.
-    sockets: Vec<OwnedFd>,
-    /// The socket that had the last packet.
-    last_ready: AtomicUsize,
-    receives: AtomicUsize,
-}
-
-/// Every so many receives the busy socket is tried last, so that it does not block the others.
-const FAIRNESS_INTERVAL: usize = 16;
-
-impl MulticastReceiver {
-    /// Tries the last ready socket `spin_tries` times, then waits on all sockets for up to
-    /// `max_wait`.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` after `max_wait`, or the first other error.
-    pub fn receive<T>(
-        &self,
-        max_wait: Option<Duration>,
-        spin_tries: u32,
-        mut receive: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
-    ) -> io::Result<T> {
-        let last = self.last_ready.load(Ordering::Relaxed);
-        let receives = self.receives.fetch_add(1, Ordering::Relaxed);
-        if receives.is_multiple_of(FAIRNESS_INTERVAL) {
-            match self.try_all(last + 1, &mut receive) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return other,
-            }
-        }
-        for _ in 0..spin_tries {
-            match receive(self.sockets[last].as_fd()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    std::thread::yield_now();
-                }
-                other => return other,
-            }
-        }
-        loop {
-            if !self.wait(max_wait)? {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            match self.try_all(last, &mut receive) {
-                // The kernel dropped a datagram with a bad checksum after poll reported it.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return other,
-            }
-        }
-    }
-
-    fn try_all<T>(
-        &self,
         first: usize,
         receive: &mut impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
-    ) -> io::Result<T> {
-        let count = self.sockets.len();
+    ) -> (usize, io::Result<T>) {
+        let members = self.read();
+        let count = members.len() + 1;
         for step in 0..count {
             let at = (first + step) % count;
-            match receive(self.sockets[at].as_fd()) {
+            let socket = at
+                .checked_sub(1)
+                .map_or(own, |at| members[at].socket.as_fd());
+            match receive(socket) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => {
-                    self.last_ready.store(at, Ordering::Relaxed);
-                    return other;
-                }
+                other => return (at, other),
             }
         }
-        Err(io::ErrorKind::WouldBlock.into())
+        drop(members);
+        // Room alone may have made the descriptor readable; the sender says so again if it has none.
+        self.note_room(own, true);
+        (0, Err(io::ErrorKind::WouldBlock.into()))
     }
 
     /// Sleeps until a socket is readable; false after `max_wait`.
@@ -180,23 +149,124 @@ impl MulticastReceiver {
             tv_sec: span.as_secs() as i64,
             tv_nsec: i64::from(span.subsec_nanos()),
         });
-        let in_flags = PollFlags::IN;
-        let mut ready: Vec<PollFd<'_>> = self
-            .sockets
-            .iter()
-            .map(|socket| PollFd::new(socket, in_flags))
-            .collect();
+        let epoll = self.epoll.get().ok_or(io::ErrorKind::WouldBlock)?;
+        let mut ready = [PollFd::new(epoll, PollFlags::IN)];
         match poll(&mut ready, limit.as_ref()) {
             Ok(count) => Ok(count > 0),
             Err(rustix::io::Errno::INTR) => Err(io::ErrorKind::Interrupted.into()),
             Err(error) => Err(error.into()),
         }
     }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Member>> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<Member>> {
+        self.members.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Receives on all sockets of a wire with groups, for one thread at a time.
+#[derive(Debug, Default)]
+pub struct GroupReceiver {
+    /// The socket that had the last packet; 0 is the unicast socket.
+    last_ready: AtomicUsize,
+    receives: AtomicUsize,
+}
+
+/// Every so many receives the busy socket is tried last, so that it does not block the others.
+const FAIRNESS_INTERVAL: usize = 16;
+
+impl GroupReceiver {
+    /// Receives from the next of all sockets that has a packet, round-robin, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when none has, or the first other error.
+    pub fn try_receive<T>(
+        &self,
+        members: &MemberSockets,
+        own: BorrowedFd<'_>,
+        mut receive: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let last = self.last_ready.load(Ordering::Relaxed);
+        self.try_from(members, own, last + 1, &mut receive)
+    }
+
+    /// Tries the last ready socket `spin_tries` times, then waits on all sockets for up to
+    /// `max_wait`.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` after `max_wait`, or the first other error.
+    pub fn receive<T>(
+        &self,
+        members: &MemberSockets,
+        own: BorrowedFd<'_>,
+        (max_wait, spin_tries): (Option<Duration>, u32),
+        mut receive: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let last = self.last_ready.load(Ordering::Relaxed);
+        let receives = self.receives.fetch_add(1, Ordering::Relaxed);
+        if receives.is_multiple_of(FAIRNESS_INTERVAL) {
+            match self.try_from(members, own, last + 1, &mut receive) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+        for _ in 0..spin_tries {
+            match self.try_from(members, own, last, &mut receive) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::yield_now();
+                }
+                other => return other,
+            }
+        }
+        loop {
+            if !members.wait(max_wait)? {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            match self.try_from(members, own, last, &mut receive) {
+                // The kernel dropped a datagram with a bad checksum after poll reported it.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn try_from<T>(
+        &self,
+        members: &MemberSockets,
+        own: BorrowedFd<'_>,
+        first: usize,
+        receive: &mut impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let (at, received) = members.receive_from(own, first, receive);
+        self.last_ready.store(at, Ordering::Relaxed);
+        received
+    }
 }
 
 fn watch(epoll: &OwnedFd, socket: BorrowedFd<'_>) -> io::Result<()> {
     let data = epoll::EventData::new_u64(0);
     epoll::add(epoll, socket, data, epoll::EventFlags::IN)?;
+    Ok(())
+}
+
+/// Ends the membership at once: a receiver may still hold the socket.
+fn drop_membership(socket: BorrowedFd<'_>, group: SocketAddr, local: IpAddr) -> io::Result<()> {
+    match (group, local) {
+        (SocketAddr::V4(group), IpAddr::V4(local)) => {
+            sockopt::set_ip_drop_membership(socket, group.ip(), &local)?;
+        }
+        (SocketAddr::V4(group), IpAddr::V6(_)) => {
+            sockopt::set_ip_drop_membership(socket, group.ip(), &Ipv4Addr::UNSPECIFIED)?;
+        }
+        (SocketAddr::V6(group), _) => {
+            sockopt::set_ipv6_drop_membership(socket, group.ip(), group.scope_id())?;
+        }
+    }
     Ok(())
 }
 

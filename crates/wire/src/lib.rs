@@ -8,12 +8,16 @@
 //! Neither trait has default bodies: a wire around another wire must forward every method, or not
 //! compile.
 //!
-//! [`mod@trace`] is a wire around another that logs its packets.
+//! * [`mod@trace`] - a wire around another that logs its packets.
+//! * [`mod@error`] - which errors of a call are a path's, and which end the wire.
 #![forbid(unsafe_code)]
 
+pub mod error;
 pub mod trace;
 
-use engine::{Address, PacketLen};
+pub use error::path_error;
+
+use engine::{Address, Ecn, LocalAddress, PacketLen, Path, PathError};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -39,15 +43,28 @@ impl Capabilities {
     }
 }
 
-/// One or more packets received together from one sender.
+/// One or more packets received together by one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The sender's address.
-    pub from: Address,
+    /// The path they came by; its remote address is the sender's.
+    pub path: Path,
+    /// The congestion mark of all of them; [`Ecn::NotEct`] where the wire does not know.
+    pub ecn: Ecn,
     /// Octets in the buffer.
     pub len: usize,
     /// Octets of each packet but the last.
     pub segment_size: usize,
+}
+
+/// What a path said of a packet sent earlier: [`engine::PathFault`] with octets of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathReport {
+    /// The path.
+    pub path: Path,
+    /// What it said.
+    pub error: PathError,
+    /// The first octets of the packet, as far as they came back.
+    pub quoted: Vec<u8>,
 }
 
 /// A medium.
@@ -55,50 +72,84 @@ pub trait Wire {
     /// What this wire can do. Constant.
     fn capabilities(&self) -> Capabilities;
 
-    /// Sends the octets of `slices` to `to`, as packets of `segment_size` octets; the last may be
+    /// Sends the octets of `slices` by `path`, as packets of `segment_size` octets; the last may be
     /// shorter.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when a queue is full; nothing was sent, and the caller keeps the packets.
-    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
+    /// `WouldBlock` when a queue is full; nothing was sent, and the caller keeps the packets. An
+    /// error for which [`path_error`] has an answer concerns this path alone: the packets are lost,
+    /// and the wire goes on.
+    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
 
     /// Receives one arrival into `buffer`, which has [`Capabilities::receive_len`] octets.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when no packet is waiting.
+    /// `WouldBlock` when no packet is waiting, `Interrupted` when the one that was there is dropped
+    /// (see [`unanswerable`](Wire::unanswerable)). An error for which [`path_error`] has an answer
+    /// is a path's, for a packet sent earlier: the wire goes on.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
+
+    /// What paths said of packets sent earlier, oldest first. The host asks after a receive or a
+    /// send has failed, and after each flush.
+    fn poll_path_error(&mut self) -> Option<PathReport>;
+
+    /// Packets dropped on arrival because nobody can answer them: of UDP, those from port 0.
+    fn unanswerable(&self) -> u64;
 
     /// Sets the function that reads a packet's length from its first octets, also for receivers
     /// made later. The wire may call it instead of asking the kernel for the segment size.
     fn set_packet_len(&mut self, packet_len: PacketLen);
 
-    /// A descriptor that is readable when a packet is waiting; None in virtual time.
+    /// A descriptor that is readable when a packet is waiting; None in virtual time. It may change
+    /// with the first [`join`](Wire::join), and then stands for more than the one before.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// Whether packets already read from the medium are buffered in the wire, where its descriptor
     /// does not show them. The host receives until there are none, and only then waits.
     fn has_buffered(&self) -> bool;
 
-    /// Joins the multicast group `group` for the life of the wire. Call it before the wire is given
-    /// to a host.
+    /// Joins the multicast group `group`, also while a receiver waits.
     ///
     /// # Errors
     ///
     /// `Unsupported` where the medium has no multicast (see [`no_multicast`]), `InvalidInput` when
-    /// `group` is not a multicast address of the medium.
+    /// `group` is not a multicast address of the medium, `AlreadyExists` when the wire is in it.
     fn join(&mut self, group: Address) -> io::Result<()>;
+
+    /// Leaves the multicast group `group`. Its packets that have arrived may still be received.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` or `InvalidInput` as of [`join`](Wire::join), `NotFound` when the wire is not in
+    /// it.
+    fn leave(&mut self, group: Address) -> io::Result<()>;
 
     /// A second handle, which waits for an arrival without holding the wire; None when the wire has
     /// none.
     fn receiver(&self) -> Option<Box<dyn Receiver>>;
 }
 
-/// The error of [`Wire::join`] for wires without multicast.
+/// The error of [`Wire::join`] and [`Wire::leave`] for wires without multicast.
 pub fn no_multicast(group: Address) -> io::Error {
-    let text = format!("this wire has no multicast, so it cannot join {group:?}");
+    let text = format!("this wire has no multicast, so it has no group {group:?}");
     io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
+/// The peer of `path`, for a wire with one local address.
+///
+/// # Errors
+///
+/// `AddrNotAvailable` for a path from another local address.
+pub fn only_local(path: Path) -> io::Result<Address> {
+    match path.local {
+        LocalAddress(0) => Ok(path.remote),
+        LocalAddress(other) => {
+            let text = format!("this wire has one local address, 0, and none with index {other}");
+            Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text))
+        }
+    }
 }
 
 /// A handle on a wire that can wait for an arrival. At most one thread at a time receives from a

@@ -11,7 +11,7 @@
 //! the packet, its length, a hash of all its octets, and the first 48 of them. Lines that begin
 //! with `#` are comments.
 
-use crate::{Arrival, Capabilities, Receiver, Wire};
+use crate::{Arrival, Capabilities, PathReport, Receiver, Wire};
 use engine::{Address, PacketLen};
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write as _};
@@ -263,7 +263,7 @@ impl PacketObserver {
 
     fn log_arrival(&self, arrival: &Arrival, buffer: &[u8]) {
         let octets = &buffer[..arrival.len.min(buffer.len())];
-        let from = PacketSource::Peer(arrival.from);
+        let from = PacketSource::Peer(arrival.path.remote);
         let size = arrival.segment_size;
         self.log.add("arrived", self.station, from, octets, size);
     }
@@ -290,14 +290,19 @@ impl<W: Wire> Wire for Traced<W> {
         self.wire.capabilities()
     }
 
-    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+    fn send(
+        &mut self,
+        path: engine::Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<()> {
         let Some(observer) = &self.observer else {
-            return self.wire.send(to, slices, segment_size);
+            return self.wire.send(path, slices, segment_size);
         };
         let parts = slices.iter().flat_map(|part| part.iter().copied());
         let octets: Vec<u8> = parts.collect();
         observer.log_sent("offered", &octets, segment_size);
-        let sent = self.wire.send(to, slices, segment_size);
+        let sent = self.wire.send(path, slices, segment_size);
         if sent.is_err() {
             observer.log_sent("refused", &octets, segment_size);
         }
@@ -310,6 +315,14 @@ impl<W: Wire> Wire for Traced<W> {
             observer.log_arrival(&arrival, buffer);
         }
         Ok(arrival)
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        self.wire.poll_path_error()
+    }
+
+    fn unanswerable(&self) -> u64 {
+        self.wire.unanswerable()
     }
 
     fn set_packet_len(&mut self, packet_len: PacketLen) {
@@ -326,6 +339,10 @@ impl<W: Wire> Wire for Traced<W> {
 
     fn join(&mut self, group: Address) -> io::Result<()> {
         self.wire.join(group)
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
+        self.wire.leave(group)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {

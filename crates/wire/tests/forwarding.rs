@@ -1,18 +1,24 @@
 //! A traced wire and its receiver forward every call.
 
-use engine::{Address, PacketLen};
+use engine::{Address, Ecn, LocalAddress, PacketLen, Path, PathError};
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::trace::{TraceLog, Traced};
-use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 
 const PEER: Address = Address::Station(7);
 
+const PATH: Path = Path {
+    local: LocalAddress(3),
+    remote: PEER,
+};
+
 const ARRIVAL: Arrival = Arrival {
-    from: PEER,
+    path: PATH,
+    ecn: Ecn::Ect0,
     len: 3,
     segment_size: 3,
 };
@@ -38,6 +44,14 @@ impl Calls {
     }
 }
 
+fn report() -> PathReport {
+    PathReport {
+        path: PATH,
+        error: PathError::TooBig(1280),
+        quoted: vec![4, 5],
+    }
+}
+
 /// A wire whose answers all differ from the usual ones.
 struct MockWire(Calls);
 
@@ -46,7 +60,8 @@ impl Wire for MockWire {
         CAPABILITIES
     }
 
-    fn send(&mut self, _: Address, _: &[IoSlice<'_>], _: usize) -> io::Result<()> {
+    fn send(&mut self, path: Path, _: &[IoSlice<'_>], _: usize) -> io::Result<()> {
+        assert_eq!(path, PATH);
         self.0.add("send");
         Ok(())
     }
@@ -54,6 +69,15 @@ impl Wire for MockWire {
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Arrival> {
         self.0.add("receive");
         Ok(ARRIVAL)
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        self.0.add("poll_path_error");
+        Some(report())
+    }
+
+    fn unanswerable(&self) -> u64 {
+        29
     }
 
     fn set_packet_len(&mut self, _: PacketLen) {
@@ -72,6 +96,11 @@ impl Wire for MockWire {
 
     fn join(&mut self, _: Address) -> io::Result<()> {
         self.0.add("join");
+        Ok(())
+    }
+
+    fn leave(&mut self, _: Address) -> io::Result<()> {
+        self.0.add("leave");
         Ok(())
     }
 
@@ -122,13 +151,16 @@ fn traced(name: &str) -> (Traced<MockWire>, Calls) {
 fn traced_wire_forwards_every_call() {
     let (mut wire, calls) = traced("wire");
     assert_eq!(wire.capabilities(), CAPABILITIES);
-    wire.send(PEER, &[IoSlice::new(b"abc")], 3)
+    wire.send(PATH, &[IoSlice::new(b"abc")], 3)
         .expect("it sends");
     assert_eq!(wire.receive(&mut [0; 14]).expect("it receives"), ARRIVAL);
     wire.set_packet_len(|_| None);
     assert!(wire.descriptor().is_none());
     assert!(wire.has_buffered());
     wire.join(PEER).expect("it joins");
+    wire.leave(PEER).expect("it leaves");
+    assert_eq!(wire.poll_path_error(), Some(report()));
+    assert_eq!(wire.unanswerable(), 29);
     let expected = [
         "send",
         "receive",
@@ -136,6 +168,8 @@ fn traced_wire_forwards_every_call() {
         "descriptor",
         "has_buffered",
         "join",
+        "leave",
+        "poll_path_error",
     ];
     assert_eq!(calls.take(), expected);
 }

@@ -4,8 +4,8 @@ use capture::{Recorder, Tap, ip};
 use driver::Pump;
 use driver::sys::{Producer, ring};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Framing, Instant, PacketLen, Protocol,
-    SplitMix64,
+    Address, AssociationId, Associations, AssociationsExt, Ecn, Framing, Instant, PacketLen, Path,
+    Protocol, SplitMix64,
 };
 use engine_xtp::{Config, Xtp};
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 
 /// Propagation delay of the wire.
 pub const DELAY_NS: u64 = 1_000_003;
@@ -47,7 +47,7 @@ impl Wire for BatchWire {
         }
     }
 
-    fn send(&mut self, _: Address, slices: &[IoSlice<'_>], size: usize) -> io::Result<()> {
+    fn send(&mut self, _: Path, slices: &[IoSlice<'_>], size: usize) -> io::Result<()> {
         if self.random.below(100) < self.loss_percent {
             return Ok(());
         }
@@ -65,10 +65,19 @@ impl Wire for BatchWire {
         let (_, octets, segment_size) = arrived.ok_or(io::ErrorKind::WouldBlock)?;
         buffer[..octets.len()].copy_from_slice(&octets);
         Ok(Arrival {
-            from: Address::Station(3 - self.own),
+            path: Path::to(Address::Station(3 - self.own)),
+            ecn: Ecn::NotEct,
             len: octets.len(),
             segment_size,
         })
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        None
+    }
+
+    fn unanswerable(&self) -> u64 {
+        0
     }
 
     fn set_packet_len(&mut self, _: PacketLen) {}
@@ -82,6 +91,10 @@ impl Wire for BatchWire {
     }
 
     fn join(&mut self, group: Address) -> io::Result<()> {
+        Err(wire::no_multicast(group))
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
         Err(wire::no_multicast(group))
     }
 

@@ -5,6 +5,7 @@
 mod events;
 mod transmit;
 
+use crate::checked_wire::{CheckedWire, PathErrors};
 use crate::circuit_state::{CircuitState, CircuitStatus, CircuitTable};
 use crate::coalesce::CoalesceBuffer;
 use crate::demultiplex::{CircuitDeliveries, demultiplex};
@@ -12,7 +13,7 @@ use crate::layer_port::{self, LayerPort};
 use crate::receive_queue::{Chunk, ChunkSpan};
 use crate::sys::Consumer;
 use engine::{
-    Address, AssociationId, Associations, Batch, Deliveries, Instant, Layer, Path, Received,
+    Address, AssociationId, Associations, Batch, Deliveries, Ecn, Instant, Layer, Path, Received,
 };
 use std::collections::VecDeque;
 use std::io;
@@ -28,7 +29,7 @@ pub struct Pump<E, W> {
     engine: E,
     /// Between the engine's packets and the wire's frames, if they differ.
     layer: Option<Box<LayerPort>>,
-    wire: W,
+    wire: CheckedWire<W>,
     batch: Batch,
     circuits: CircuitTable,
     /// Circuits with a store, for hosts that submit all of them.
@@ -87,7 +88,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             deferred: CoalesceBuffer::new(&capabilities),
             engine,
             layer: None,
-            wire,
+            wire: CheckedWire::new(wire),
             circuits: CircuitTable::default(),
             with_store: Vec::new(),
             accept_queue: VecDeque::new(),
@@ -123,7 +124,26 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// The wire.
     pub fn wire(&self) -> &W {
-        &self.wire
+        self.wire.wire()
+    }
+
+    pub(crate) fn wire_mut(&mut self) -> &mut W {
+        self.wire.wire_mut()
+    }
+
+    /// What paths said so far of packets that they did not carry.
+    pub fn path_errors(&self) -> &PathErrors {
+        self.wire.errors()
+    }
+
+    /// Packets that the wire dropped on arrival because nobody can answer them.
+    pub fn unanswerable(&self) -> u64 {
+        self.wire().unanswerable()
+    }
+
+    /// Why the last send to `peer` failed, if it did since this was last asked.
+    pub(crate) fn take_send_error(&mut self, peer: Address) -> Option<io::Error> {
+        self.wire.take_send_error(peer)
     }
 
     /// User bytes of a full batch.
@@ -259,7 +279,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let Some(own) = Arc::get_mut(&mut octets) else {
             return;
         };
-        if own.len() < self.wire.capabilities().receive_len {
+        if own.len() < self.wire().capabilities().receive_len {
             recycle(&mut self.spare_copies, octets);
         } else {
             recycle(&mut self.spare_buffers, std::mem::take(own));
@@ -270,16 +290,16 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     ///
     /// # Errors
     ///
-    /// Errors of the wire, except `WouldBlock`.
+    /// Errors of the wire itself; those of a path are counted.
     pub fn receive(&mut self, now: Instant) -> io::Result<bool> {
         let mut buffer = self.take_receive_buffer();
-        let arrival = self.wire.receive(&mut buffer);
+        let arrival = self.wire.wire_mut().receive(&mut buffer);
         self.handle_arrival(now, buffer, arrival)
     }
 
     /// A buffer to receive into, for [`handle_arrival`](Pump::handle_arrival).
     pub fn take_receive_buffer(&mut self) -> Vec<u8> {
-        let len = self.wire.capabilities().receive_len;
+        let len = self.wire().capabilities().receive_len;
         self.spare_buffers.pop().unwrap_or_else(|| vec![0; len])
     }
 
@@ -287,38 +307,28 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     ///
     /// # Errors
     ///
-    /// Errors of the wire, except `WouldBlock`.
+    /// Errors of the wire itself; those of a path are counted.
     pub fn handle_arrival(
         &mut self,
         now: Instant,
         buffer: Vec<u8>,
         arrival: io::Result<Arrival>,
     ) -> io::Result<bool> {
-        let arrival = match arrival {
-            Ok(arrival) => arrival,
-            Err(error) => {
-                recycle(&mut self.spare_buffers, buffer);
-                return match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
-                    // An ICMP error for a datagram sent earlier: the port it went to is closed. The
-                    // engine's timers deal with a peer that is gone.
-                    io::ErrorKind::ConnectionRefused => Ok(false),
-                    _ => Err(error),
-                };
-            }
-        };
-        if arrival.len == 0 {
-            // An empty datagram, or a wire that was shut down: nothing for an engine.
+        let Some(arrival) = self.wire.check(arrival)? else {
             recycle(&mut self.spare_buffers, buffer);
             return Ok(false);
-        }
+        };
         self.arrivals += 1;
         if self.layer.is_some() {
             self.handle_frames(now, buffer, &arrival);
         } else {
             let octets = &buffer[..arrival.len.min(buffer.len())];
-            let from = Path::to(arrival.from);
-            self.handle_packets(now, from, octets, arrival.segment_size.max(1));
+            self.handle_packets(
+                now,
+                (arrival.path, arrival.ecn),
+                octets,
+                arrival.segment_size,
+            );
             let octets = self.keep_arrival(buffer, arrival.len);
             self.queue_deliveries(octets);
         }
@@ -354,7 +364,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let mut packets = port.receive(now, arrival, octets);
         recycle(&mut self.spare_buffers, buffer);
         for (path, packet) in packets.drain(..) {
-            self.handle_packets(now, path, &packet, packet.len().max(1));
+            self.handle_packets(now, (path, arrival.ecn), &packet, packet.len());
             let octets = self.has_deliveries_in_arrival().then(|| Arc::new(packet));
             self.queue_deliveries(octets);
         }
@@ -364,11 +374,23 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Gives the packets of an arrival to the engine and demultiplexes the deliveries.
-    fn handle_packets(&mut self, now: Instant, from: Path, octets: &[u8], segment_size: usize) {
+    fn handle_packets(
+        &mut self,
+        now: Instant,
+        (path, ecn): (Path, Ecn),
+        octets: &[u8],
+        segment_size: usize,
+    ) {
+        let segment_size = segment_size.max(1);
         let mut start = 0;
         for packet in octets.chunks(segment_size) {
+            let received = Received {
+                path,
+                ecn,
+                octets: packet,
+            };
             self.engine
-                .handle_packet(now, Received::new(from, packet), &mut self.deliveries);
+                .handle_packet(now, received, &mut self.deliveries);
             let more = (octets.len() - start) / segment_size;
             for delivery in self.deliveries.bytes.drain(..) {
                 demultiplex(

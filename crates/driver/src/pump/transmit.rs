@@ -1,6 +1,7 @@
 //! From the send stores through the engine to the wire.
 
 use super::{Pump, mark_changed};
+use crate::checked_wire::CheckedWire;
 use crate::circuit_state::CircuitTable;
 use crate::coalesce::CoalesceBuffer;
 use crate::layer_port::LayerPort;
@@ -64,13 +65,18 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// Sends what the engine has to send.
+    /// Sends what the engine has to send. What a path does not take is lost, counted, and told to the
+    /// engine, which may answer at once.
     ///
     /// # Errors
     ///
-    /// Errors of the wire, except `WouldBlock`, which leaves the rest for the next call.
+    /// Errors of the wire itself, except `WouldBlock`, which leaves the rest for the next call.
     pub fn flush(&mut self, now: Instant) -> io::Result<()> {
-        let result = self.send_all(now);
+        let mut result = self.send_all(now);
+        if self.wire.report_to(&mut self.engine, now) && result.is_ok() {
+            // Once: an engine whose answer fails too hears of it at the next flush.
+            result = self.send_all(now);
+        }
         self.drain_events(now);
         self.publish_changes();
         result
@@ -212,8 +218,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 slices.extend(own.map(io::IoSlice::new));
             }
         }
-        self.wire.send(path.remote, &slices, packet_len)?;
-        self.sends += 1;
+        self.sends += u64::from(self.wire.send(path, &slices, packet_len)?);
         Ok(())
     }
 
@@ -232,9 +237,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             });
         }
         let slice = io::IoSlice::new(&octets);
-        self.wire
-            .send(path.remote, &[slice], self.batch.packet_len())?;
-        self.sends += 1;
+        let sent = self.wire.send(path, &[slice], self.batch.packet_len())?;
+        self.sends += u64::from(sent);
         Ok(())
     }
 }
@@ -287,7 +291,7 @@ fn coalesce(coalesced: &mut CoalesceBuffer, batch: &Batch, circuits: &mut Circui
 }
 
 fn send_coalesced<W: Wire>(
-    wire: &mut W,
+    wire: &mut CheckedWire<W>,
     coalesced: &mut CoalesceBuffer,
     sends: &mut u64,
 ) -> io::Result<()> {
@@ -295,8 +299,8 @@ fn send_coalesced<W: Wire>(
         return Ok(());
     };
     let slice = io::IoSlice::new(coalesced.octets());
-    wire.send(path.remote, &[slice], coalesced.packet_len())?;
+    let sent = wire.send(path, &[slice], coalesced.packet_len())?;
     coalesced.clear();
-    *sends += 1;
+    *sends += u64::from(sent);
     Ok(())
 }

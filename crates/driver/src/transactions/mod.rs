@@ -18,9 +18,11 @@
 mod place;
 mod state;
 
+use crate::checked_wire::PathErrors;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::shared::timespec;
 use crate::wait_list::EventFd;
+use crate::wire_descriptor::WireDescriptor;
 use engine::{Address, EntityId, Instant, Layer, TransactionId, Transactions};
 use place::Place;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -29,7 +31,6 @@ use state::{State, Submission};
 pub use state::Held;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -68,6 +69,7 @@ struct Shared<E, W> {
     requests: Mutex<VecDeque<Request>>,
     request_arrived: Condvar,
     started_at: std::time::Instant,
+    descriptor: WireDescriptor,
     wakeup: EventFd,
     /// When the service thread wakes by itself, nanoseconds.
     sleeps_until: AtomicU64,
@@ -101,22 +103,21 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
     }
 
     fn start(pump: PacketPump<E, W>) -> io::Result<Self> {
-        let wire = pump.wire();
-        let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
-        let descriptor = descriptor.ok_or(io::ErrorKind::Unsupported)??;
+        let descriptor = WireDescriptor::new(pump.wire())?.ok_or(io::ErrorKind::Unsupported)?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(pump)),
             submissions: Mutex::new(Vec::new()),
             requests: Mutex::new(VecDeque::new()),
             request_arrived: Condvar::new(),
             started_at: std::time::Instant::now(),
+            descriptor,
             wakeup: EventFd::new()?,
             sleeps_until: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
         let service = std::thread::Builder::new().name("transactions".to_owned());
-        let service = service.spawn(move || own.serve(&descriptor))?;
+        let service = service.spawn(move || own.serve())?;
         Ok(TransactionEndpoint {
             shared,
             service: Some(service),
@@ -195,6 +196,35 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     pub fn refuse(&self, request: Request) {
         let transaction = request.transaction;
         self.shared.submit(Submission::Refuse(transaction));
+    }
+
+    /// Makes the wire join the multicast group `group`; see [`Wire::join`].
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn join(&self, group: Address) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        let pump = &mut state.pump;
+        pump.wire_mut().join(group)?;
+        if self.shared.descriptor.refresh(pump.wire())? {
+            self.shared.wakeup.signal();
+        }
+        Ok(())
+    }
+
+    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`].
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn leave(&self, group: Address) -> io::Result<()> {
+        self.shared.lock().pump.wire_mut().leave(group)
+    }
+
+    /// What paths said so far of packets that they did not carry.
+    pub fn path_errors(&self) -> PathErrors {
+        self.shared.lock().pump.path_errors().clone()
     }
 
     /// Calls of the wire so far, and the packets they carried.
@@ -299,9 +329,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
-    fn serve(&self, descriptor: &OwnedFd) {
+    fn serve(&self) {
         while !self.closed.load(Ordering::Acquire) {
-            self.sleep(descriptor);
+            self.sleep();
             let mut state = self.lock();
             let now = self.now();
             state.pump.handle_timeout(now);
@@ -329,7 +359,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
-    fn sleep(&self, descriptor: &OwnedFd) {
+    fn sleep(&self) {
         let (until, flags) = {
             let state = self.lock();
             let now = self.now();
@@ -343,7 +373,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             (until, flags)
         };
         let mut ready = [
-            PollFd::new(descriptor, flags),
+            PollFd::new(self.descriptor.get(), flags),
             PollFd::new(self.wakeup.descriptor(), PollFlags::IN),
         ];
         // An interrupted sleep is a short one.

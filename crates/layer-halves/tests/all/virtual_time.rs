@@ -2,7 +2,7 @@
 
 use crate::{Reader, messages, open, xtp};
 use driver::Pump;
-use engine::{Address, Associations, AssociationsExt, Instant, PacketLen, Protocol};
+use engine::{Address, Associations, AssociationsExt, Ecn, Instant, PacketLen, Path, Protocol};
 use layer_halves::Halves;
 use link::LinkConfig;
 use sim::World;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 
 /// A millisecond, ps.
 const MS: u64 = 1_000_000_000;
@@ -110,7 +110,7 @@ impl Wire for Narrow {
         }
     }
 
-    fn send(&mut self, _: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+    fn send(&mut self, _: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         self.calls += 1;
         if self.calls.is_multiple_of(2) {
             *self.refused.borrow_mut() += 1;
@@ -128,7 +128,8 @@ impl Wire for Narrow {
         let frame = taken.ok_or(io::ErrorKind::WouldBlock)?;
         buffer[..frame.len()].copy_from_slice(&frame);
         Ok(Arrival {
-            from: Address::Station(1 - self.side as u32),
+            path: Path::to(Address::Station(1 - self.side as u32)),
+            ecn: Ecn::NotEct,
             len: frame.len(),
             segment_size: frame.len(),
         })
@@ -148,6 +149,18 @@ impl Wire for Narrow {
 
     fn join(&mut self, group: Address) -> io::Result<()> {
         Err(wire::no_multicast(group))
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
+        Err(wire::no_multicast(group))
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        None
+    }
+
+    fn unanswerable(&self) -> u64 {
+        0
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {

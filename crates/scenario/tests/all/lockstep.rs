@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use testbed::{LinkPlan, Testbed, TestbedError, TestbedPlan};
-use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 use wire_udp::UdpWire;
 
 /// Fields of a packet that must be equal in both.
@@ -93,10 +93,10 @@ impl Wire for Recorder {
         self.wire.capabilities()
     }
 
-    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], size: usize) -> io::Result<()> {
+    fn send(&mut self, path: engine::Path, slices: &[IoSlice<'_>], size: usize) -> io::Result<()> {
         let octets: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();
         let at = Instant::now();
-        self.wire.send(to, slices, size)?;
+        self.wire.send(path, slices, size)?;
         let mut packets = self.packets.lock().expect("nobody panicked");
         for packet in octets.chunks(size.max(1)) {
             packets.push((at, packet_record(self.from, packet)));
@@ -106,6 +106,14 @@ impl Wire for Recorder {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         self.wire.receive(buffer)
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        self.wire.poll_path_error()
+    }
+
+    fn unanswerable(&self) -> u64 {
+        self.wire.unanswerable()
     }
 
     fn set_packet_len(&mut self, packet_len: PacketLen) {
@@ -122,6 +130,10 @@ impl Wire for Recorder {
 
     fn join(&mut self, group: Address) -> io::Result<()> {
         self.wire.join(group)
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
+        self.wire.leave(group)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {

@@ -53,7 +53,7 @@ impl Transport for Bare {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        engine_circuit::listen::<UdpMedium, _>(options, |_| setup(options))
+        engine_circuit::listen(&UdpMedium, options, |_| setup(options))
     }
 
     fn connect(
@@ -62,7 +62,7 @@ impl Transport for Bare {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        engine_circuit::connect::<UdpMedium, _>(rendezvous, index, options, |_| setup(options))
+        engine_circuit::connect(&UdpMedium, (rendezvous, index), options, |_| setup(options))
     }
 }
 

@@ -123,7 +123,9 @@ impl Transport for Xtp {
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = settings(options)?;
         let host = options.bind_address();
-        engine_circuit::listen::<UdpMedium, _>(options, |_| self.setup(&settings, options, host))
+        engine_circuit::listen(&UdpMedium, options, |_| {
+            self.setup(&settings, options, host)
+        })
     }
 
     fn connect(
@@ -135,7 +137,7 @@ impl Transport for Xtp {
         let settings = settings(options)?;
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let host = socket::decode_address(line)?.ip();
-        engine_circuit::connect::<UdpMedium, _>(rendezvous, index, options, |_| {
+        engine_circuit::connect(&UdpMedium, (rendezvous, index), options, |_| {
             self.setup(&settings, options, host)
         })
     }

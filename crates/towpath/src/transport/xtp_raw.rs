@@ -18,6 +18,12 @@ use std::io;
 use std::sync::LazyLock;
 use wire_ip::IpWire;
 
+/// Raw IP with XTP's protocol number (IANA).
+const IP: IpMedium = IpMedium { protocol: 36 };
+
+/// Ethernet with XTP's EtherType.
+const ETHERNET: EtherMedium = EtherMedium { ethertype: 0x817d };
+
 /// Octets of a full packet: Ethernet's 1500 less 20 for the IPv4 header.
 const V4_PACKET_LEN: usize = 1480;
 
@@ -116,7 +122,7 @@ impl Transport for RawIp {
     }
 
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
-        let probe = IpWire::bind(options.bind_address(), wire_ip::XTP);
+        let probe = IpWire::bind(options.bind_address(), IP.protocol);
         probe.map(drop).map_err(|error| Unavailable {
             reason: format!("no raw IP socket: {}", error_cause(&error)),
             remedy: "run as root, or give the program the capability cap_net_raw".into(),
@@ -125,7 +131,7 @@ impl Transport for RawIp {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
-        engine_circuit::listen::<IpMedium, _>(options, |port| setup(&settings, port))
+        engine_circuit::listen(&IP, options, |port| setup(&settings, port))
     }
 
     fn connect(
@@ -135,7 +141,7 @@ impl Transport for RawIp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
-        engine_circuit::connect::<IpMedium, _>(rendezvous, index, options, |port| {
+        engine_circuit::connect(&IP, (rendezvous, index), options, |port| {
             setup(&settings, port)
         })
     }
@@ -194,7 +200,7 @@ impl Transport for Ethernet {
             },
         });
         let probe = found.and_then(|_| {
-            EtherMedium::open_wire(options).map_err(|error| Unavailable {
+            ETHERNET.open_wire(options).map_err(|error| Unavailable {
                 reason: format!("no packet socket: {}", error_cause(&error)),
                 remedy: "run as root, or give the program the capability cap_net_raw".into(),
             })
@@ -204,7 +210,7 @@ impl Transport for Ethernet {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = to_io_result(ether_config(&options.transport_specific))?;
-        engine_circuit::listen::<EtherMedium, _>(options, |port| setup(&settings, port))
+        engine_circuit::listen(&ETHERNET, options, |port| setup(&settings, port))
     }
 
     fn connect(
@@ -214,7 +220,7 @@ impl Transport for Ethernet {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = to_io_result(ether_config(&options.transport_specific))?;
-        engine_circuit::connect::<EtherMedium, _>(rendezvous, index, options, |port| {
+        engine_circuit::connect(&ETHERNET, (rendezvous, index), options, |port| {
             setup(&settings, port)
         })
     }

@@ -6,5 +6,5 @@ mod packet;
 mod ring;
 
 pub(crate) use interface::interface;
-pub(crate) use packet::{drops, join, open};
+pub(crate) use packet::{drops, open, set_member};
 pub(crate) use ring::{ReceiveRing, RingSizes, SLOT_OVERHEAD, SendRing, open_rings};

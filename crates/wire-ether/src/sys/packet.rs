@@ -115,8 +115,13 @@ pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Re
     Ok(HardwareType(address.sll_hatype))
 }
 
-/// Joins the multicast hardware address `group` (PACKET_MR_MULTICAST).
-pub(crate) fn join(socket: BorrowedFd<'_>, index: u32, group: [u8; 6]) -> io::Result<()> {
+/// Joins the multicast hardware address `group` (PACKET_MR_MULTICAST), or leaves it.
+pub(crate) fn set_member(
+    socket: BorrowedFd<'_>,
+    index: u32,
+    group: [u8; 6],
+    is_member: bool,
+) -> io::Result<()> {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&group);
     let member = libc::packet_mreq {
@@ -125,12 +130,11 @@ pub(crate) fn join(socket: BorrowedFd<'_>, index: u32, group: [u8; 6]) -> io::Re
         mr_alen: 6,
         mr_address: address,
     };
-    set_option(
-        socket,
-        libc::SOL_PACKET,
-        libc::PACKET_ADD_MEMBERSHIP,
-        &member,
-    )
+    let option = match is_member {
+        true => libc::PACKET_ADD_MEMBERSHIP,
+        false => libc::PACKET_DROP_MEMBERSHIP,
+    };
+    set_option(socket, libc::SOL_PACKET, option, &member)
 }
 
 /// Frames the kernel dropped since the last call because the buffer or ring was full.

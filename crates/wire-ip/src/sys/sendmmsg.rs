@@ -65,8 +65,6 @@ impl SendTables {
         match error.raw_os_error() {
             // The device's queue is full, not the socket's buffer.
             Some(libc::ENOBUFS) => Err(io::ErrorKind::WouldBlock.into()),
-            // An ICMP error for an earlier packet: the peer's host has no such socket.
-            Some(libc::ECONNREFUSED | libc::ENOPROTOOPT) => Ok(()),
             _ => Err(error),
         }
     }

@@ -26,7 +26,7 @@ fn batch_arrives_in_order_with_shorter_last_packet() {
         let mut got = Vec::new();
         while got.len() < 40 {
             let (arrival, packets) = receive(&mut far);
-            assert_eq!(arrival.from, address(&near));
+            assert_eq!(arrival.path.remote, address(&near));
             got.extend(packets);
         }
         let sent: Vec<&[u8]> = octets.chunks(1000).collect();
@@ -49,10 +49,10 @@ fn packets_of_two_senders_are_not_merged_or_left_buffered() {
     let (mut from_one, mut from_two) = (Vec::new(), 0);
     while from_one.len() < 12 || from_two < 24 {
         let (arrival, packets) = receive(&mut far);
-        if arrival.from == address(&one) {
+        if arrival.path.remote == address(&one) {
             from_one.extend(packets.iter().map(Vec::len));
         } else {
-            assert_eq!(arrival.from, address(&two));
+            assert_eq!(arrival.path.remote, address(&two));
             from_two += packets.len();
         }
     }
@@ -90,7 +90,9 @@ fn send_rejects_non_internet_address() {
     };
     for to in [engine::Address::Station(1), engine::Address::Ether([2; 6])] {
         let slices = [std::io::IoSlice::new(b"x")];
-        let error = near.send(to, &slices, 1).expect_err("no Internet address");
+        let error = near
+            .send(to.into(), &slices, 1)
+            .expect_err("no Internet address");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 }

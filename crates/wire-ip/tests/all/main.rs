@@ -46,7 +46,7 @@ fn address(wire: &IpWire) -> Address {
 fn send(wire: &mut IpWire, to: Address, octets: &[u8], segment_size: usize) {
     let (front, back) = octets.split_at(octets.len() / 3);
     let slices = [IoSlice::new(front), IoSlice::new(back)];
-    wire.send(to, &slices, segment_size)
+    wire.send(to.into(), &slices, segment_size)
         .expect("room for a few packets");
 }
 

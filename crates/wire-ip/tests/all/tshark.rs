@@ -11,7 +11,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use testbed::{Host, INTERFACE, Testbed, TestbedError, TestbedPlan};
-use wire_ip::{IpWire, XTP};
+use wire_ip::IpWire;
+
+/// IP protocol number of XTP (IANA).
+const XTP: u8 = 36;
 
 /// User bytes: more than a window, so that the capture has every kind of acknowledgement.
 const LEN: usize = 3 << 20;

@@ -1,0 +1,119 @@
+//! Errors of paths on real sockets: counted, told to the engine, and no end of the endpoint.
+
+use crate::postman::Postman;
+use driver::RouterHost;
+use engine::{Address, LocalAddress, Path, PathError};
+use rustix::io::Errno;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use wire_udp::UdpWire;
+
+/// Longest wait of any test.
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn loopback() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn path(socket: SocketAddr) -> Path {
+    Path::to(Address::Socket(socket))
+}
+
+type Host = RouterHost<Postman, UdpWire>;
+
+fn host() -> Host {
+    let wire = UdpWire::bind(loopback()).expect("a port");
+    RouterHost::new(Postman::default(), wire).expect("a thread")
+}
+
+fn send(host: &Host, path: Path, octets: &[u8]) {
+    let sent = host.command(|engine, _| engine.outgoing.push_back((path, octets.to_vec())));
+    sent.expect("an error of a path is none of the endpoint");
+}
+
+/// Waits until the engine heard of `count` faults.
+fn faults(host: &Host, count: usize) -> Vec<(Path, PathError)> {
+    let end = Instant::now() + LIMIT;
+    loop {
+        let faults = host.with_router(|engine| engine.faults.clone());
+        if faults.len() >= count {
+            return faults;
+        }
+        assert!(Instant::now() < end, "{faults:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn errors_of_sending_are_lost_packets_and_others_are_served() {
+    let host = host();
+    let good = UdpSocket::bind(loopback()).expect("a port");
+    good.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let to_good = path(good.local_addr().expect("bound"));
+    let other_local = Path {
+        local: LocalAddress(1),
+        ..to_good
+    };
+    let bad = [
+        (path(loopback()), vec![1], Errno::INVAL),
+        (to_good, vec![2; 65_508], Errno::MSGSIZE),
+        (Path::to(Address::Station(4)), vec![3], Errno::INVAL),
+        (other_local, vec![4], Errno::ADDRNOTAVAIL),
+    ];
+    let mut expected = Vec::new();
+    for (path, octets, errno) in bad {
+        send(&host, path, &octets);
+        expected.push((path, PathError::Local(errno.raw_os_error())));
+        send(&host, to_good, b"still here");
+        let mut buffer = [0; 100];
+        let len = good.recv(&mut buffer).expect("the others are served");
+        assert_eq!(&buffer[..len], b"still here");
+    }
+    assert_eq!(faults(&host, 4), expected);
+    let errors = host.path_errors();
+    assert_eq!(errors.packets_lost, 4);
+    assert_eq!(errors.by_errno[&Errno::INVAL.raw_os_error()], 2);
+    assert_eq!(errors.by_errno[&Errno::MSGSIZE.raw_os_error()], 1);
+}
+
+#[test]
+fn engine_answers_a_fault_by_another_path_at_once() {
+    let host = host();
+    let good = UdpSocket::bind(loopback()).expect("a port");
+    good.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let detour = path(good.local_addr().expect("bound"));
+    let sent = host.command(|engine, _| {
+        engine.detour = Some(detour);
+        engine.outgoing.push_back((path(loopback()), vec![1]));
+    });
+    sent.expect("an error of a path is none of the endpoint");
+    let mut buffer = [0; 100];
+    let len = good.recv(&mut buffer).expect("it takes the detour");
+    assert_eq!(&buffer[..len], b"by another path");
+}
+
+#[test]
+fn engine_whose_answers_fail_too_is_not_asked_without_end() {
+    let host = host();
+    let sent = host.command(|engine, _| {
+        engine.detour = Some(path(loopback()));
+        engine.outgoing.push_back((path(loopback()), vec![1]));
+    });
+    sent.expect("an error of a path is none of the endpoint");
+    assert_eq!(host.with_router(|engine| engine.faults.len()), 1);
+    assert_eq!(host.path_errors().packets_lost, 2);
+}
+
+#[test]
+fn refused_peer_of_a_connected_wire_is_unreachable() {
+    let gone = UdpSocket::bind(loopback()).expect("a port");
+    let peer = gone.local_addr().expect("bound");
+    drop(gone);
+    let wire = UdpWire::bind(loopback()).expect("a port");
+    wire.connect(peer).expect("nobody is asked");
+    let host = RouterHost::new(Postman::default(), wire).expect("a thread");
+    send(&host, path(peer), b"anybody?");
+    assert_eq!(faults(&host, 1)[0], (path(peer), PathError::Unreachable));
+    let errno = Errno::CONNREFUSED.raw_os_error();
+    assert!(host.path_errors().by_errno[&errno] >= 1);
+}
