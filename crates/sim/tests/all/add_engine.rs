@@ -11,8 +11,8 @@ use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::ring;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, CloseReason, CommandError, Counters,
-    Deliveries, Delivery, Event, Framing, Instant, Integrity, Layout, Note, Path, PathFault,
-    Properties, Protocol, Received, SendFlags, Status, Store,
+    Deliveries, Delivery, Event, Framing, Instant, Integrity, Layout, Note, NoteFields, Path,
+    PathFault, Properties, Protocol, Received, SendFlags, Status, Store,
 };
 use link::LinkConfig;
 use sim::World;
@@ -127,6 +127,7 @@ impl Protocol for StopAndWait {
             packet_max: 1500,
             packet_len: None,
             framing: Framing::Stream,
+            notes: NoteFields::NONE,
             coalesce_delay: Duration::ZERO,
         }
     }
