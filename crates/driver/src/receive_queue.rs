@@ -2,6 +2,8 @@
 
 mod lent;
 mod parts;
+#[cfg(test)]
+mod tests;
 
 use engine::{Framing, Note, record};
 pub use lent::{ArrivalPiece, LentArrival};

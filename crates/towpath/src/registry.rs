@@ -2,7 +2,7 @@
 //!
 //! To add one, write a file in `transport/` with a unit struct that implements [`Transport`], and
 //! add it to [`all`]. `examples/add_transport.rs` is a complete example; run it with
-//! `cargo run -p towpath --example add_transport`. `tests/conformance.rs` tests every transport in
+//! `cargo run -p towpath --example add_transport`. `tests/conformance/` tests every transport in
 //! [`all`] against the contract.
 
 use crate::contract::Transport;

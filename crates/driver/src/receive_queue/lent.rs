@@ -138,7 +138,11 @@ impl MessageReader {
 
     /// Puts the beginning of an unfinished message in front.
     fn take_partial(&mut self) {
-        if !self.reassembling || self.partial.is_empty() {
+        if !self.reassembling {
+            // What is there belongs to a message that ended.
+            self.partial.clear();
+        }
+        if self.partial.is_empty() {
             return;
         }
         let mut begun = std::mem::take(&mut self.partial);
@@ -205,6 +209,8 @@ impl MessageReader {
                 end -= TAG_LEN;
             }
             self.reassembling = !span.end_of_message;
+            // What comes of the message in other chunks has no tag in front.
+            self.tagged = false;
             self.push_lent(start..end, span.end_of_message, note);
         }
     }

@@ -127,6 +127,7 @@ impl Protocol for StopAndWait {
             packet_max: 1500,
             packet_len: None,
             framing: Framing::Stream,
+            notes: NoteFields::NONE,
             coalesce_delay: Duration::ZERO,
             notes: NoteFields::NONE,
         }

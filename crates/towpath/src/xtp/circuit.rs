@@ -141,7 +141,14 @@ impl Circuit {
             end_tag,
             ..Note::default()
         };
-        self.send_noted(message, &note, limit)
+        match self.send_noted(message, &note, limit) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported && tags.end.is_some() => {
+                let text = "XTP 4.0 has no tag behind a message, and a byte stream has no tags; \
+                            choose dialect=3.6, 3.5 or 3.3, and messages";
+                Err(io::Error::new(io::ErrorKind::Unsupported, text))
+            }
+            sent => sent,
+        }
     }
 
     /// Receives one message: its tags, and its length without them. None when the peer ended its

@@ -25,7 +25,7 @@ pub struct Pair {
 }
 
 impl Subject {
-    fn new(transport: &'static dyn Transport, options: &Options) -> Subject {
+    pub fn new(transport: &'static dyn Transport, options: &Options) -> Subject {
         Subject {
             transport,
             listening: options.clone(),

@@ -1,5 +1,7 @@
 //! Conformance tests of the contract, for all transports. Unavailable ones print SKIPPED.
 
+mod parts;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::io::ErrorKind;
@@ -210,9 +212,61 @@ fn end_of_stream_follows_all_data() {
             bytes.extend(more);
         }
         assert_eq!(bytes, b"final data", "{}", subject.name());
-        // The other direction is still open.
-        send(&mut *pair.server, b"answer");
-        assert_eq!(recv_one(&mut *pair.client), b"answer", "{}", subject.name());
+    });
+}
+
+#[test]
+fn one_direction_ends_alone_if_the_class_says_so() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.introduced_pair();
+        pair.client.finish().expect("the end is sent, or flushed");
+        let mut buffer = [0; 64];
+        // Without an end the receive waits in vain; with one it may wait first.
+        let deadline = Instant::now()
+            + if subject.transport.class().half_close {
+                LIMIT
+            } else {
+                WAIT
+            };
+        let ended = loop {
+            match pair.server.recv(&mut buffer) {
+                Ok(None) => break true,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => panic!("{}: {other:?}", subject.name()),
+            }
+            if Instant::now() >= deadline {
+                break false;
+            }
+        };
+        let half_close = ended && {
+            send(&mut *pair.server, b"answer");
+            recv(&mut *pair.client).as_deref() == Some(b"answer")
+        };
+        assert_eq!(
+            half_close,
+            subject.transport.class().half_close,
+            "{}",
+            subject.name()
+        );
+    });
+}
+
+/// How long an end is waited for that does not come.
+const WAIT: Duration = Duration::from_millis(50);
+
+#[test]
+fn calls_wait_for_their_replies_if_the_class_says_so() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.introduced_pair();
+        send(&mut *pair.client, b"a call");
+        let next = pair.client.send(b"a call");
+        let waits = matches!(&next, Err(error) if error.kind() == ErrorKind::WouldBlock);
+        assert_eq!(
+            waits,
+            subject.transport.class().calls,
+            "{}: {next:?}",
+            subject.name()
+        );
     });
 }
 

@@ -1,0 +1,258 @@
+//! Readers lose and change no octet, however chunks are cut and calls are mixed.
+
+use super::{Chunk, ChunkSpan, MessageReader, ReadOutcome};
+use engine::{Framing, Note, SplitMix64};
+use std::sync::Arc;
+
+/// A message as it is sent and received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Message {
+    bytes: Vec<u8>,
+    note: Note,
+}
+
+fn random_messages(random: &mut SplitMix64, framing: Framing) -> Vec<Message> {
+    let shortest = u64::from(framing == Framing::Messages);
+    let messages = (0..1 + random.below(6)).map(|_| {
+        let limit = [20, 200, 2000][random.below(3) as usize];
+        let len = shortest + random.below(limit);
+        let mut note = Note::default();
+        if framing == Framing::Messages {
+            let some = |random: &mut SplitMix64| (random.below(3) == 0).then(|| random.next_u64());
+            note.tag = some(random);
+            note.end_tag = some(random);
+            note.stream = random.below(2) as u16;
+        }
+        Message {
+            bytes: (0..len).map(|_| random.next_u64() as u8).collect(),
+            note,
+        }
+    });
+    messages.collect()
+}
+
+/// A packet: its octets, and what is said of them.
+struct Packet {
+    octets: Vec<u8>,
+    span: ChunkSpan,
+    note: Note,
+}
+
+fn packet(octets: Vec<u8>) -> Packet {
+    Packet {
+        span: ChunkSpan {
+            range: 0..octets.len() as u32,
+            gap: false,
+            begin_tag: false,
+            end_tag: false,
+            end_of_message: false,
+        },
+        octets,
+        note: Note::default(),
+    }
+}
+
+/// Cuts messages into packets as engines do.
+fn packets(messages: &[Message], framing: Framing, payload: usize) -> Vec<Packet> {
+    match framing {
+        Framing::Records => {
+            let (mut producer, consumer) = crate::sys::ring(
+                engine::Layout {
+                    header: 0,
+                    payload,
+                    trailer: 0,
+                },
+                1 << 20,
+            );
+            for message in messages {
+                assert!(producer.append_record(&message.bytes));
+            }
+            let mut octets = Vec::new();
+            consumer.copy(&(0..consumer.head()), &mut octets);
+            octets
+                .chunks(payload)
+                .map(|part| packet(part.to_vec()))
+                .collect()
+        }
+        Framing::Stream => {
+            let all: Vec<u8> = messages.iter().flat_map(|one| one.bytes.clone()).collect();
+            all.chunks(payload)
+                .map(|part| packet(part.to_vec()))
+                .collect()
+        }
+        Framing::Messages => messages.iter().flat_map(|one| cut(one, payload)).collect(),
+    }
+}
+
+/// Cuts one message with its tags, which are not split.
+fn cut(message: &Message, payload: usize) -> Vec<Packet> {
+    let tag = |tag: Option<u64>| tag.map_or_else(Vec::new, |tag| tag.to_be_bytes().to_vec());
+    let (front, back) = (tag(message.note.tag), tag(message.note.end_tag));
+    let begun = [front, message.bytes.clone()].concat();
+    let mut packets: Vec<Packet> = begun
+        .chunks(payload)
+        .map(|part| packet(part.to_vec()))
+        .collect();
+    if let Some(first) = packets.first_mut() {
+        first.span.begin_tag = message.note.tag.is_some();
+    }
+    if let Some(last) = packets.last_mut() {
+        last.octets.extend_from_slice(&back);
+        last.span.range.end = last.octets.len() as u32;
+        last.span.end_tag = message.note.end_tag.is_some();
+        last.span.end_of_message = true;
+    }
+    for packet in &mut packets {
+        packet.note.stream = message.note.stream;
+    }
+    packets
+}
+
+/// Packets as arrivals of random lengths.
+fn chunks(random: &mut SplitMix64, packets: Vec<Packet>) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::new();
+    for Packet {
+        octets,
+        mut span,
+        note,
+    } in packets
+    {
+        if chunks.is_empty() || random.below(3) == 0 {
+            chunks.push(Chunk {
+                octets: Arc::default(),
+                spans: Vec::new(),
+                notes: Vec::new(),
+            });
+        }
+        let chunk = chunks.last_mut().expect("one was added");
+        let all = Arc::get_mut(&mut chunk.octets).expect("nobody else has it");
+        let start = all.len() as u32;
+        span.range = start..start + span.range.end;
+        all.extend_from_slice(&octets);
+        if !note.is_plain() {
+            chunk.notes.push((chunk.spans.len() as u32, note));
+        }
+        chunk.spans.push(span);
+    }
+    chunks
+}
+
+/// What was received: finished messages, and the bytes of the one that has not ended.
+#[derive(Default)]
+struct Received {
+    messages: Vec<Message>,
+    bytes: Vec<u8>,
+    note: Note,
+}
+
+impl Received {
+    fn add(&mut self, bytes: &[u8], end: bool, note: Note) {
+        self.bytes.extend_from_slice(bytes);
+        self.note.tag = self.note.tag.or(note.tag);
+        self.note.end_tag = self.note.end_tag.or(note.end_tag);
+        self.note.stream = note.stream;
+        if end {
+            self.messages.push(Message {
+                bytes: std::mem::take(&mut self.bytes),
+                note: std::mem::take(&mut self.note),
+            });
+        }
+    }
+}
+
+/// One receive of a random kind; false when the reader needs another chunk.
+fn receive(random: &mut SplitMix64, reader: &mut MessageReader, to: &mut Received) -> bool {
+    if random.below(4) == 0 {
+        if !reader.lend() {
+            return false;
+        }
+        for piece in reader.lent().pieces() {
+            assert!(!piece.gap);
+            to.add(piece.bytes, piece.end, piece.note);
+        }
+        return true;
+    }
+    let limit = [2, 30, 3000][random.below(3) as usize];
+    let mut buffer = vec![0; random.below(limit) as usize];
+    let Some(part) = reader.next_part(&mut buffer) else {
+        return false;
+    };
+    to.add(&buffer[..part.len], part.end, part.note);
+    true
+}
+
+#[test]
+fn parts_and_arrivals_of_random_lengths_lose_no_octet() {
+    for framing in [Framing::Records, Framing::Stream, Framing::Messages] {
+        for seed in 0..2000 {
+            let mut random = SplitMix64::new(seed);
+            let messages = random_messages(&mut random, framing);
+            let payload = 20 + random.below(600) as usize;
+            let mut chunks = chunks(&mut random, packets(&messages, framing, payload)).into_iter();
+            let (mut reader, mut received) = (MessageReader::new(framing), Received::default());
+            loop {
+                while receive(&mut random, &mut reader, &mut received) {}
+                let consumed = reader.take_consumed();
+                assert!(consumed.is_none_or(|chunk| !chunk.spans.is_empty()));
+                match chunks.next() {
+                    Some(chunk) => reader.put(chunk),
+                    None => break,
+                }
+            }
+            assert_eq!(reader.messages_damaged(), 0);
+            if framing == Framing::Stream {
+                let sent: Vec<u8> = messages.into_iter().flat_map(|one| one.bytes).collect();
+                assert!(received.bytes == sent, "stream {seed}");
+            } else {
+                for (got, sent) in received.messages.iter().zip(&messages) {
+                    assert_eq!(got.note, sent.note, "{framing:?} {seed}");
+                }
+                assert!(received.messages == messages, "{framing:?} {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_receive_takes_the_rest_of_a_message() {
+    let message = |len| Message {
+        bytes: (0..len).map(|at| at as u8).collect(),
+        note: Note::default(),
+    };
+    let mut random = SplitMix64::new(1);
+    let packets = packets(&[message(250), message(10)], Framing::Messages, 100);
+    let mut reader = MessageReader::new(Framing::Messages);
+    let mut rests = 0;
+    for chunk in chunks(&mut random, packets) {
+        reader.put(chunk);
+        let mut buffer = [0; 100];
+        while let Some(part) = reader.next_part(&mut buffer) {
+            if !part.end {
+                assert_eq!(
+                    reader.next(&mut buffer),
+                    ReadOutcome::Empty,
+                    "the rest comes first"
+                );
+                assert_eq!(reader.next_rest(&mut buffer), Some(150));
+                assert_eq!(buffer[..], message(250).bytes[100..200]);
+                rests += 1;
+            }
+        }
+        reader.take_consumed();
+    }
+    assert_eq!(rests, 1);
+}
+
+#[test]
+fn empty_buffer_takes_nothing_from_a_stream() {
+    let mut reader = MessageReader::new(Framing::Stream);
+    let chunk = Chunk {
+        octets: Arc::new(vec![7; 3]),
+        spans: vec![packet(vec![7; 3]).span],
+        notes: Vec::new(),
+    };
+    reader.put(chunk);
+    assert_eq!(reader.next(&mut []), ReadOutcome::Message(0));
+    let mut buffer = [0; 4];
+    assert_eq!(reader.next(&mut buffer), ReadOutcome::Message(3));
+}
