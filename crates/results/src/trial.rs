@@ -53,6 +53,17 @@ pub struct Trial {
     pub effective: BTreeMap<String, String>,
 }
 
+/// Start of the reason of an open loop that could not be offered in time, because a call takes too
+/// long. What was delivered is the most that this sender could.
+pub const GENERATOR_LATE: &str = "the generator reached";
+
+impl Trial {
+    /// Whether it is invalid only because the load was more than the sender could offer.
+    pub fn is_generator_late(&self) -> bool {
+        self.status == Status::Invalid && self.reason.starts_with(GENERATOR_LATE)
+    }
+}
+
 /// Whether a trial is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
