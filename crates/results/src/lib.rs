@@ -30,7 +30,7 @@ pub use plan::{BlockPlan, Plan};
 pub use summary::{
     CellSummary, Crossover, Estimate, Fit, FitPiece, RunStatus, Summary, Verdict, VerdictKind,
 };
-pub use trial::{Cpu, Ledger, Series, Status, Trial};
+pub use trial::{Cpu, GENERATOR_LATE, Ledger, Series, Status, Trial};
 
 /// Version of the result schema these types read and write.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -53,6 +53,10 @@ pub struct Trial {
     pub effective: BTreeMap<String, String>,
 }
 
+/// Start of the reason of an open loop that could not be offered in time, because a call takes too
+/// long. What was delivered is the most that this sender could.
+pub const GENERATOR_LATE: &str = "the generator reached";
+
 /// What an entry of a map takes beside its text: a slot in a node at least half full, and two
 /// allocations.
 const ENTRY_OCTETS: usize = 128;
@@ -84,6 +88,11 @@ impl Trial {
             .chain(histograms);
         let entries: usize = each.map(|octets| octets + ENTRY_OCTETS).sum();
         size_of::<Trial>() + self.reason.len() + entries
+    }
+
+    /// Whether it is invalid only because the load was more than the sender could offer.
+    pub fn is_generator_late(&self) -> bool {
+        self.status == Status::Invalid && self.reason.starts_with(GENERATOR_LATE)
     }
 }
 

@@ -77,8 +77,12 @@ fn logarithms(trials: &[Trial]) -> Logarithms {
             entry.or_insert_with(|| (cell, Vec::new())).1.push(log);
         }
     };
-    for trial in trials.iter().filter(counts) {
-        if trial.cell.0.contains_key(Cell::LOAD_PERCENT) {
+    let of_sweep = |trial: &Trial| trial.cell.0.contains_key(Cell::LOAD_PERCENT);
+    let late = |trial: &Trial| {
+        trial.is_generator_late() && of_sweep(trial) && trial.block > 0 && !trial.control
+    };
+    for trial in trials.iter().filter(|trial| counts(trial) || late(trial)) {
+        if of_sweep(trial) {
             // The same share is another rate in each run.
             let cell = trial.cell.without(Cell::LOAD_PERCENT);
             let sweep = sweeps.entry(cell_key(&cell));

@@ -174,11 +174,14 @@ impl Question<'_, '_> {
 
     /// A contestant's value of the metric, by block.
     fn values(&self, transport: &str, control: bool) -> BTreeMap<u32, f64> {
-        let trials = self.contests.iter();
-        let trials = trials.flat_map(|contest| contest.valid_trials(transport, control));
+        let contests = self.contests.iter();
         if self.metric == metric::PEAK_PER_S {
-            return peak::by_block(trials.map(|(_, trial)| trial));
+            let trials = contests.flat_map(|contest| contest.trials.iter().copied());
+            let own = trials
+                .filter(|trial| trial.control == control && trial.cell.transport() == transport);
+            return peak::by_block(own);
         }
+        let trials = contests.flat_map(|contest| contest.valid_trials(transport, control));
         let value = |(block, trial): (u32, &Trial)| {
             let value = trial.metrics.get(self.metric)?;
             Some((block, *value))

@@ -1,6 +1,7 @@
 //! Cells without a result: what was asked for and has no valid trial, and why.
 
 use crate::contests::{Contest, cell_key, contests};
+use crate::warnings::without_figures;
 use results::{Cell, Plan, Status, Trial};
 use std::collections::BTreeMap;
 
@@ -67,16 +68,20 @@ pub(crate) fn missing_baseline(plan: &Plan, contests: &[Contest], trials: &[Tria
     let concerns = |one: &&MissingResult| {
         let cell = one.cell.without(Cell::TRANSPORT);
         let contest = contests.iter().find(|contest| contest.cell == cell);
-        contest.is_some_and(|contest| contest.transports.len() > 1)
+        // Loads of a sweep that the sender could not offer are beyond its peak.
+        let ran = |contest: &Contest| {
+            let mut trials = contest.trials.iter();
+            trials.any(|trial| trial.cell.transport() == plan.baseline)
+        };
+        let swept = one.cell.0.contains_key(Cell::LOAD_PERCENT);
+        contest.is_some_and(|found| found.transports.len() > 1 && !(swept && ran(found)))
     };
     let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
     for one in missing.iter().filter(baseline).filter(concerns) {
         let place = crate::phrasing::contest_text(&one.cell);
         let place = format!("{} {place}", one.cell.workload());
-        match sentences
-            .iter_mut()
-            .find(|(reason, _)| *reason == one.reason)
-        {
+        let same = |reason: &str| without_figures(reason) == without_figures(&one.reason);
+        match sentences.iter_mut().find(|(reason, _)| same(reason)) {
             Some((_, places)) => places.push(place),
             None => sentences.push((one.reason.clone(), vec![place])),
         }

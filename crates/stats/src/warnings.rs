@@ -154,7 +154,7 @@ fn broken_histograms(trials: &[&Trial]) -> Option<String> {
 }
 
 /// The text with every figure replaced by `...`.
-fn without_figures(text: &str) -> String {
+pub fn without_figures(text: &str) -> String {
     let open = |word: &str| if is_figure(word) { "..." } else { word }.to_owned();
     text.split(' ').map(open).collect::<Vec<_>>().join(" ")
 }

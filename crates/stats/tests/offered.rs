@@ -95,6 +95,31 @@ fn sweep_in_percent_has_one_verdict_on_its_peak() {
 }
 
 #[test]
+fn loads_that_the_sender_could_not_offer_show_the_peak() {
+    let mut trials = sweep("tcp", 1e5, 1e5, 1, false);
+    trials.extend(sweep("udp", 0.5e5, 0.5e5, 2, false));
+    for trial in &mut trials {
+        // A call takes all of the time: the loop offers what is delivered, and falls behind.
+        if trial.cell.integer("load_percent") >= Some(100) {
+            let delivered = trial.metrics["delivered_per_s"];
+            trial.metrics.insert("offered_per_s".into(), delivered);
+            trial.status = results::Status::Invalid;
+            trial.reason = format!("{} {delivered:.0} of more", results::GENERATOR_LATE);
+        }
+    }
+    let summary = judged(&trials);
+    let verdict = only(&summary.verdicts);
+    assert_eq!(verdict.kind, VerdictKind::Slower);
+    assert!((verdict.ratio - 0.5).abs() < 0.01, "{verdict:?}");
+    let blames_baseline = |warning: &String| warning.contains("the baseline");
+    assert!(
+        !summary.warnings.iter().any(blames_baseline),
+        "{:?}",
+        summary.warnings
+    );
+}
+
+#[test]
 fn sweep_below_capacity_has_no_verdict_and_a_warning() {
     let mut trials = sweep("tcp", 1e5, 1e5, 1, false);
     // Far below its capacity everything arrives.

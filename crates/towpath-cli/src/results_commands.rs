@@ -196,12 +196,13 @@ fn piece_text(piece: &FitPiece, unit: &str) -> String {
 ///
 /// When one cannot be read, or they have no cell in common.
 pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
-    let (a, b) = (read_whole(&args.a)?, read_whole(&args.b)?);
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
     let margin = args.fail_on.unwrap_or(a.plan.equal_within);
     let verdicts = stats::compare(&b.plan, &a.trials, &b.trials, a.plan.alpha, margin);
     if verdicts.is_empty() {
         return Err(CliError::failed("the two results have no cell in common"));
     }
+    [&a, &b].into_iter().for_each(warn_of_missing_trials);
     if args.json {
         print_json(&verdicts)?;
     } else {
@@ -231,10 +232,14 @@ fn read(folder: &Path) -> Result<RunData, CliError> {
 /// unnoticed.
 fn read_whole(folder: &Path) -> Result<RunData, CliError> {
     let run = read(folder)?;
-    if let Some(warning) = run.missing_trials() {
-        print::note(format_args!("warning: {}: {warning}", folder.display()));
-    }
+    warn_of_missing_trials(&run);
     Ok(run)
+}
+
+fn warn_of_missing_trials(run: &RunData) {
+    if let Some(warning) = run.missing_trials() {
+        print::note(format_args!("warning: {}: {warning}", run.path.display()));
+    }
 }
 
 fn summarise(run: &RunData) -> Summary {

@@ -11,6 +11,7 @@ use super::{WorkerFlags, is_retryable, sink, source};
 use crate::clock::now_ns;
 use control::{Arrivals, CircuitReport, Job, Rate};
 use engine::SplitMix64;
+use results::GENERATOR_LATE;
 use std::io;
 use std::time::Duration;
 use towpath::Circuit;
@@ -102,7 +103,7 @@ fn check_schedule(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_l
     let late_s = behind_ns.max(last_lag_ns) as f64 * 1e-9;
     if late_s > LAG_FRACTION_MAX * span_s && late_s > 0.001 {
         report.invalid = Some(format!(
-            "the generator reached {reached_per_s:.0} of {:.0} messages/s: a call takes too \
+            "{GENERATOR_LATE} {reached_per_s:.0} of {:.0} messages/s: a call takes too \
              long, or other work took the processor; \
              offer less, or use a batched transport",
             rate.per_s

@@ -6,6 +6,7 @@ use crate::view::loads::{LoadSweep, Step};
 use crate::view::{Entry, View};
 use comfy_table::{Cell, CellAlignment};
 use results::metric;
+use stats::warnings::without_figures;
 
 /// Heights of a curve, an eighth of a line each.
 const BLOCKS: [char; 8] = [
@@ -111,9 +112,9 @@ fn missing(view: &View, sweep: &LoadSweep) -> Vec<String> {
             let Some(reason) = &entry.missing else {
                 continue;
             };
-            let same = groups
-                .iter_mut()
-                .find(|group| group.0 == entry.contestant && group.1 == reason);
+            let same = groups.iter_mut().find(|group| {
+                group.0 == entry.contestant && without_figures(group.1) == without_figures(reason)
+            });
             match same {
                 Some(group) => group.2.push(step.label()),
                 None => groups.push((entry.contestant, reason, vec![step.label()])),

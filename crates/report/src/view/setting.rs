@@ -4,6 +4,7 @@ use super::{Contestant, estimate};
 use crate::{phrasing, quantity};
 use results::{Cell, CellSummary, Estimate, RunData, Status, Trial, metric};
 use stats::MissingResult;
+use stats::warnings::without_figures;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,7 +104,7 @@ impl<'a> Setting<'a> {
             };
             let place = entry.column().label;
             let same = |group: &&mut (usize, &str, Vec<String>)| {
-                group.0 == entry.contestant && group.1 == reason
+                group.0 == entry.contestant && without_figures(group.1) == without_figures(reason)
             };
             match groups.iter_mut().find(same) {
                 Some(group) if group.2.contains(&place) => {}

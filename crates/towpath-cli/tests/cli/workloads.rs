@@ -146,7 +146,7 @@ fn multicast_rate_is_slowest_receivers_and_has_no_reverse() {
     let run = race_all(&["tcp", "xtp-multicast"], &["-w", "delay"]);
     assert!(trials_of(&run, "xtp-multicast").is_empty());
     assert!(
-        reasons(&run)[0].contains("one sender"),
+        reasons(&run)[0].contains("one-to-many"),
         "{:?}",
         reasons(&run)
     );
@@ -191,8 +191,8 @@ fn auto_load_sweep_uses_one_capacity() {
 fn mebibyte_messages_work_or_fail_with_reason() {
     let scratch = Scratch::new();
     let arguments = [
-        "udp",
         "tcp",
+        "udp",
         "-w",
         "throughput",
         "--sizes",
@@ -205,4 +205,27 @@ fn mebibyte_messages_work_or_fail_with_reason() {
     assert!(trial.metrics["mbit_per_s"] > 0.0);
     assert!(trials_of(&run, "udp").is_empty());
     assert!(reasons(&run)[0].contains("1048576"), "{:?}", reasons(&run));
+    let shown = towpath(&["show", &scratch.text("large")]);
+    let words = "udp has no result: its pilot failed: a message of 1048576 bytes";
+    let shown = shown.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains(words), "{shown}");
+    let out = scratch.text("lost");
+    let tcp_and_udp = [
+        "race",
+        "udp",
+        "tcp",
+        "-w",
+        "throughput",
+        "--sizes",
+        "1MiB",
+        "--blocks",
+        "1",
+    ];
+    let said = towpath(&[&tcp_and_udp[..], &["--trial", "20ms", "--out", &out]].concat());
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err.contains("the baseline udp has no result"),
+        "{}",
+        said.err
+    );
 }
