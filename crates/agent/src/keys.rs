@@ -5,6 +5,7 @@
 //! can write to, is refused. Files are replaced atomically.
 
 mod folder;
+mod owned_file;
 
 pub use folder::KeyFolder;
 
@@ -46,6 +47,20 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
+    /// Another user owns the file or the folder.
+    #[error("{} belongs to user {owner}, not to user {user}, who runs this: check what is in it, and \
+             chown it, or name another folder with TOWPATH_KEYS", .path.display())]
+    OtherOwner {
+        /// The file or folder.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// The user of this program.
+        user: u32,
+    },
+    /// There is no place for keys.
+    #[error("there is no folder for keys: set HOME, or name one with TOWPATH_KEYS")]
+    NoHome,
     /// Others can write to the folder.
     #[error("{} is writable by others (mode {mode:o}): check what is in it, and chmod 700 it", .path.display())]
     InsecureFolder {

@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 /// Timeout of a peer check.
 const PEER_CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// When a failed peer check is answered, after its start: later than any way in which it can fail,
+/// so that the time says nothing about what is at the address.
+const FAILURE_ANSWER_TIME: Duration = Duration::from_millis(3300);
+
 /// Lifetime of a token.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(30);
 
@@ -151,10 +155,13 @@ pub(crate) fn check_target_address(to: SocketAddr, client: IpAddr) -> Result<Soc
 ///
 /// # Errors
 ///
-/// The same sentence for every failure, so that a client cannot scan ports through this agent.
+/// The same sentence for every failure, after the same time, so that a client cannot scan ports
+/// through this agent.
 pub(crate) fn check_peer(to: SocketAddr, token: Token) -> Result<VerifiedPeer, String> {
+    let answer_at = Instant::now() + FAILURE_ANSWER_TIME;
     let met = present_token(to, token).ok().flatten();
     met.ok_or_else(|| {
+        std::thread::sleep(answer_at.saturating_duration_since(Instant::now()));
         "no towpath agent of this version that takes part in this race answers there".into()
     })
 }
@@ -201,6 +208,37 @@ fn connection_addresses(socket: &TcpStream) -> io::Result<VerifiedPeer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    #[test]
+    fn failed_checks_take_the_same_time() {
+        let closed = {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            listener.local_addr().expect("bound")
+        };
+        let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = |listener: &TcpListener| listener.local_addr().expect("bound");
+        let targets = [closed, address(&other), address(&silent)];
+        std::thread::spawn(move || {
+            let (mut tcp, _) = other.accept().expect("the check");
+            let _ = tcp.write_all(b"SSH-2.0-OpenSSH_9.9\r\n");
+        });
+        let checks = targets.map(|to| {
+            std::thread::spawn(move || {
+                let began = Instant::now();
+                let why = check_peer(to, [1; TOKEN_LEN]).expect_err("no agent is there");
+                (why, began.elapsed())
+            })
+        });
+        let results = checks.map(|check| check.join().expect("no panic"));
+        for (why, took) in &results {
+            assert_eq!(why, &results[0].0);
+            assert!(*took >= FAILURE_ANSWER_TIME, "{took:?} tells what is there");
+        }
+        assert!(FAILURE_ANSWER_TIME > PEER_CHECK_TIMEOUT);
+    }
 
     #[test]
     fn remote_client_cannot_target_agent_loopback() {

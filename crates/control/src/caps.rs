@@ -63,6 +63,12 @@ pub struct Caps {
     pub session_s: u64,
 }
 
+/// Address space of a circuit: samples, rings and stacks of 50 MiB, mostly untouched.
+const CIRCUIT_MEMORY: u64 = 50 << 20;
+
+/// Least address space of a worker: its program, and a few circuits.
+const WORKER_MEMORY_MIN: u64 = 512 << 20;
+
 /// For each circuit a measuring thread, a helper, and the helper of the previous circuit where
 /// circuits come and go; besides the control thread and a spare.
 const fn threads_for(circuits: u32) -> u32 {
@@ -77,7 +83,7 @@ impl Default for Caps {
             workers: crate::session::WORKERS_MAX,
             message_len: 64 << 20,
             buffers: 64 << 20,
-            // 64 circuits with samples, rings and stacks of 50 MiB each, mostly untouched.
+            // 64 circuits take 3.2 GiB, and the allocator reserves address space for each processor.
             memory: 8 << 30,
             rate_bps: None,
             bytes: 16 << 40,
@@ -88,6 +94,18 @@ impl Default for Caps {
 }
 
 impl Caps {
+    /// The default caps on a host with `memory` bytes: all workers together may take three quarters
+    /// of it, and have no more circuits than that allows.
+    pub fn for_host_memory(memory: u64) -> Caps {
+        let caps = Caps::default();
+        let share = memory / 4 * 3 / u64::from(caps.workers);
+        let circuits = (share / CIRCUIT_MEMORY).clamp(1, u64::from(caps.circuits));
+        Caps {
+            memory: share.clamp(WORKER_MEMORY_MIN, caps.memory),
+            ..caps.with_circuits(circuits as u32)
+        }
+    }
+
     /// The same caps with another number of circuits.
     #[must_use]
     pub fn with_circuits(mut self, circuits: u32) -> Caps {
@@ -293,6 +311,27 @@ pub(crate) mod tests {
     }
 
     type Change = fn(&mut Job);
+
+    #[test]
+    fn caps_of_small_host_leave_it_a_quarter_of_its_memory() {
+        let large = Caps::for_host_memory(256 << 30);
+        assert_eq!((large.memory, large.circuits), (8 << 30, 64));
+        for gib in [4, 8, 16] {
+            let caps = Caps::for_host_memory(gib << 30);
+            assert!(
+                caps.memory * u64::from(caps.workers) <= (gib << 30) / 4 * 3,
+                "{gib}"
+            );
+            assert!(
+                u64::from(caps.circuits) * CIRCUIT_MEMORY <= caps.memory,
+                "{gib}"
+            );
+            assert_eq!(caps.threads, threads_for(caps.circuits));
+        }
+        assert_eq!(Caps::for_host_memory(4 << 30).circuits, 15);
+        let tiny = Caps::for_host_memory(64 << 20);
+        assert_eq!((tiny.memory, tiny.circuits), (WORKER_MEMORY_MIN, 1));
+    }
 
     #[test]
     fn every_resource_has_its_cap() {

@@ -20,7 +20,7 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 #[command(
     after_help = "An agent serves clients whose keys are trusted on its host (`towpath key trust`), one \
 at a time. Without a key of its own it listens on the loopback only. It drops all privileges, \
-writes no files, and starts only workers.
+writes no files, and starts only workers, as the user nobody if root starts it.
 
 Examples:
   towpath agent
@@ -38,9 +38,9 @@ pub struct AgentArgs {
     /// Serve counters as OpenMetrics text at this loopback address.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
-    /// Maximum circuits of a client.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub max_circuits: u32,
+    /// Maximum circuits of a client; default: 64, or what this host's memory allows.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub max_circuits: Option<u32>,
     /// Maximum total send rate of the workers here, such as 500mbit; default: unlimited.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub max_rate: Option<u64>,
@@ -59,9 +59,13 @@ pub struct AgentArgs {
     /// Maximum socket buffer size.
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse::size)]
     pub max_buffers: u64,
-    /// Maximum address space of a worker.
-    #[arg(long, value_name = "BYTES", default_value = "8GiB", value_parser = byte_quota)]
-    pub max_memory: u64,
+    /// Maximum address space of a worker, of which there are four; default: 8 GiB, or less so that all
+    /// together take at most three quarters of this host's memory.
+    #[arg(long, value_name = "BYTES", value_parser = byte_quota)]
+    pub max_memory: Option<u64>,
+    /// Run as root if root starts it; without this, it becomes the user nobody.
+    #[arg(long)]
+    pub as_root: bool,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -120,13 +124,13 @@ fn byte_quota(text: &str) -> Result<u64, String> {
 /// Runs an agent until a signal.
 pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
     // Before any thread is started: capabilities are per thread.
-    privilege::drop_all().map_err(|error| {
+    privilege::drop_all(args.as_root).map_err(|error| {
         CliError::failed(format!(
             "cannot drop privileges: {error}; the agent does not run with them"
         ))
     })?;
     let stop = stop_flag()?;
-    let usual = KeyFolder::default_location();
+    let usual = KeyFolder::default_location().map_err(CliError::failed)?;
     let keys = match usual.identity() {
         Ok(_) => Some(usual),
         Err(agent::keys::KeyError::Missing(_)) => None,
@@ -175,17 +179,24 @@ fn default_address(has_key: bool) -> SocketAddr {
 }
 
 fn caps(args: &AgentArgs) -> Caps {
+    let usual = Caps::for_host_memory(host_memory());
     let caps = Caps {
         message_len: args.max_message,
         buffers: args.max_buffers,
-        memory: args.max_memory,
+        memory: args.max_memory.unwrap_or(usual.memory),
         rate_bps: args.max_rate,
         bytes: args.max_bytes,
         trial_ns: args.max_time.as_nanos() as u64,
         session_s: args.max_session.as_secs().max(1),
         ..Caps::default()
     };
-    caps.with_circuits(args.max_circuits)
+    caps.with_circuits(args.max_circuits.unwrap_or(usual.circuits))
+}
+
+/// Bytes of this host's memory.
+fn host_memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
 /// Prints which clients may connect.

@@ -48,7 +48,7 @@ Examples:
 
 /// Runs the command.
 pub fn run(command: &KeyCommand) -> Result<u8, CliError> {
-    let keys = KeyFolder::default_location();
+    let keys = KeyFolder::default_location().map_err(CliError::failed)?;
     match command {
         KeyCommand::New => {
             let made = keys.create().map_err(CliError::failed)?;

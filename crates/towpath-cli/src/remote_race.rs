@@ -243,7 +243,7 @@ pub(crate) fn connect_agent(
             "agent {target}: {clients} ahead{own}; waiting, Ctrl-C leaves the queue"
         ));
     };
-    let keys = KeyFolder::default_location();
+    let keys = KeyFolder::default_location().map_err(CliError::failed)?;
     let session = Session::connect_excluding(others, target, &keys, ipv6, stop, &mut waiting);
     session.map(Arc::new).map_err(CliError::failed)
 }

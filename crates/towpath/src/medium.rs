@@ -2,6 +2,7 @@
 
 use crate::options::Options;
 use crate::socket;
+use crate::source_filter;
 use engine::Address;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -67,8 +68,8 @@ pub(crate) trait Medium: Send + 'static {
 pub(crate) struct UdpMedium;
 
 impl UdpMedium {
-    fn opened(local: SocketAddr) -> io::Result<OpenedWire<UdpWire>> {
-        let wire = UdpWire::bind(local)?;
+    fn opened(local: SocketAddr, options: &Options) -> io::Result<OpenedWire<UdpWire>> {
+        let wire = UdpWire::from_socket(source_filter::bind_udp(local, options.only_from)?)?;
         let line = wire.local_addr()?.to_string();
         Ok(OpenedWire {
             wire,
@@ -82,16 +83,16 @@ impl Medium for UdpMedium {
     type Wire = UdpWire;
 
     fn listen(&self, options: &Options) -> io::Result<OpenedWire<UdpWire>> {
-        UdpMedium::opened(SocketAddr::new(options.bind_address(), 0))
+        UdpMedium::opened(SocketAddr::new(options.bind_address(), 0), options)
     }
 
     fn connect(
         &self,
         line: &[u8],
-        _options: &Options,
+        options: &Options,
     ) -> io::Result<(OpenedWire<UdpWire>, Address)> {
         let peer = socket::decode_address(line)?;
-        let opened = UdpMedium::opened(socket::wildcard_address(&peer))?;
+        let opened = UdpMedium::opened(socket::wildcard_address(&peer), options)?;
         Ok((opened, Address::Socket(peer)))
     }
 

@@ -7,10 +7,10 @@
 //! completes the handshake of a connection from another address, which validates that address, and
 //! the connection is closed before any data.
 
-use socket2::{SockFilter, SockRef, Socket};
+use socket2::{Domain, SockFilter, SockRef, Socket, Type};
 use std::io;
-use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// `ld [k]`: load a word of the packet (BPF_LD | BPF_W | BPF_ABS).
 const BPF_LD_W_ABS: u16 = 0x20;
@@ -44,6 +44,15 @@ pub(crate) fn attach_if_permitted(socket: BorrowedFd<'_>, only: Option<IpAddr>) 
         Err(error) if refused.contains(&error.raw_os_error()) => Ok(()),
         other => other,
     }
+}
+
+/// A UDP socket at `local` with the filter attached before it is bound, so that no packet of another
+/// source is ever queued.
+pub(crate) fn bind_udp(local: SocketAddr, only: Option<IpAddr>) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, None)?;
+    attach(socket.as_fd(), only)?;
+    socket.bind(&local.into())?;
+    Ok(socket.into())
 }
 
 /// Whether an accepted connection comes from `only`.
@@ -85,8 +94,7 @@ fn filter_program(address: IpAddr) -> Vec<SockFilter> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::UdpSocket;
-    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     fn receives(server: &str, only: &str, client: &str) -> bool {
@@ -100,6 +108,33 @@ mod tests {
         let to = server.local_addr().expect("an address");
         client.send_to(b"knock", to).expect("it is sent");
         server.recv(&mut [0; 9]).is_ok()
+    }
+
+    #[test]
+    fn bind_udp_under_a_flood_queues_nothing_of_others() {
+        let only: IpAddr = "127.0.0.2".parse().expect("an address");
+        // An address of the loopback that nothing else uses, and a port that is free there.
+        let local = format!("127.91.{}.1:0", std::process::id() % 250);
+        let local = UdpSocket::bind(local).expect("a socket").local_addr();
+        let local = local.expect("an address");
+        let over = AtomicBool::new(false);
+        let received = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let flood = UdpSocket::bind("127.0.0.3:0").expect("a socket");
+                while !over.load(Ordering::Relaxed) {
+                    // Refused as long as nothing is bound there.
+                    let _ = flood.send_to(b"knock", local);
+                }
+            });
+            let received = (0..2000).any(|_| {
+                let socket = bind_udp(local, Some(only)).expect("it is free");
+                socket.set_nonblocking(true).expect("a flag");
+                socket.recv(&mut [0; 9]).is_ok()
+            });
+            over.store(true, Ordering::Relaxed);
+            received
+        });
+        assert!(!received);
     }
 
     #[test]

@@ -105,7 +105,16 @@ impl Shared {
 impl UdpWire {
     /// Binds a socket to `local`; for port 0 the kernel picks one.
     pub fn bind(local: SocketAddr) -> io::Result<UdpWire> {
-        let socket = UdpSocket::bind(local)?;
+        UdpWire::from_socket(UdpSocket::bind(local)?)
+    }
+
+    /// A wire on a bound socket.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses an option.
+    pub fn from_socket(socket: UdpSocket) -> io::Result<UdpWire> {
+        let local = socket.local_addr()?;
         // Only a waiting receive blocks; all other calls pass MSG_DONTWAIT.
         socket.set_read_timeout(Some(MAX_WAIT))?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);

@@ -391,6 +391,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn new_trace_is_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("towpath-trace-mode-{}", std::process::id()));
+        for make in [TraceLog::create, TraceLog::create_beside] {
+            // Left by an earlier process with this number.
+            let _ = std::fs::remove_file(&path);
+            make(&path).expect("a file");
+            let about = std::fs::metadata(&path).expect("it is there");
+            assert_eq!(about.permissions().mode() & 0o777, 0o600);
+        }
+        std::fs::remove_file(&path).expect("it is there");
+    }
+
+    #[test]
     fn full_log_ends_with_whole_line_and_remark() {
         let path = std::env::temp_dir().join(format!("towpath-log-{}", std::process::id()));
         let log = TraceLog::to_file(File::create(&path).expect("a file"), &path, 300);

@@ -1,9 +1,12 @@
 //! The key folder: permissions checked on reading, files replaced atomically.
 
+use super::owned_file::{check_owner, io_at, read};
 use super::{Identity, KeyError, PRIVATE_KEY_PREFIX, PublicKey, TrustedKey, decode_hex};
+use crate::server::privilege::with_owner_rights;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Octets of a key file at most: a thousand lines.
@@ -23,14 +26,27 @@ impl KeyFolder {
     }
 
     /// The default: `TOWPATH_KEYS`, else `towpath` in `XDG_CONFIG_HOME` or in `~/.config`.
-    pub fn default_location() -> KeyFolder {
-        let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::NoHome`] when none of them is set: the current folder is no place for keys.
+    pub fn default_location() -> Result<KeyFolder, KeyError> {
+        KeyFolder::location_from(|name| std::env::var_os(name))
+    }
+
+    fn location_from(variable: impl Fn(&str) -> Option<OsString>) -> Result<KeyFolder, KeyError> {
+        let folder = |name: &str| {
+            let path = variable(name).filter(|path| !path.is_empty());
+            path.map(PathBuf::from)
+        };
         if let Some(path) = folder("TOWPATH_KEYS") {
-            return KeyFolder(path.into());
+            return Ok(KeyFolder(path));
         }
-        let home = || PathBuf::from(folder("HOME").unwrap_or_else(|| ".".into())).join(".config");
-        let config = folder("XDG_CONFIG_HOME").map_or_else(home, PathBuf::from);
-        KeyFolder(config.join("towpath"))
+        let home = || folder("HOME").map(|home| home.join(".config"));
+        let config = folder("XDG_CONFIG_HOME").or_else(home);
+        config
+            .map(|config| KeyFolder(config.join("towpath")))
+            .ok_or(KeyError::NoHome)
     }
 
     /// Its path.
@@ -171,16 +187,19 @@ impl KeyFolder {
 
     /// Reads a file that only its owner may access; None if missing.
     fn read(&self, name: &str) -> Result<Option<String>, KeyError> {
-        let text = read(&self.file(name))?;
-        if text.is_some() {
-            self.check_permissions()?;
-        }
-        Ok(text)
+        with_owner_rights(|| {
+            let text = read(&self.file(name))?;
+            if text.is_some() {
+                self.check_permissions()?;
+            }
+            Ok(text)
+        })
     }
 
-    /// Refuses a folder that others can write to.
+    /// Refuses a folder that others own or can write to.
     fn check_permissions(&self) -> Result<(), KeyError> {
         let about = fs::metadata(&self.0).map_err(io_at(&self.0))?;
+        check_owner(&self.0, &about)?;
         let mode = about.permissions().mode() & 0o777;
         if mode & 0o022 != 0 {
             return Err(KeyError::InsecureFolder {
@@ -221,52 +240,6 @@ fn parse_trusted_line(line: &str, path: &Path) -> Result<TrustedKey, KeyError> {
     })
 }
 
-/// Reads a file that only its owner may access; None if missing.
-fn read(path: &Path) -> Result<Option<String>, KeyError> {
-    // Opening a FIFO would block otherwise.
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
-        .open(path);
-    let file = match opened {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(io_at(path))?,
-    };
-    // fstat on the open file, so that it cannot be exchanged in between.
-    let about = file.metadata().map_err(io_at(path))?;
-    if !about.is_file() {
-        let what = format!("{} is no file; remove it", path.display());
-        return Err(KeyError::Malformed(what));
-    }
-    let mode = about.permissions().mode() & 0o777;
-    let user = rustix::process::geteuid().as_raw();
-    if mode & 0o077 != 0 || (about.uid() != user && user != 0) {
-        return Err(KeyError::InsecureFile {
-            path: path.to_owned(),
-            mode,
-        });
-    }
-    let mut octets = Vec::new();
-    file.take(FILE_MAX + 1)
-        .read_to_end(&mut octets)
-        .map_err(io_at(path))?;
-    if octets.len() as u64 > FILE_MAX {
-        return Err(KeyError::TooLong(path.to_owned()));
-    }
-    String::from_utf8(octets).map(Some).map_err(|_| {
-        let what = format!("{} is not UTF-8 text", path.display());
-        KeyError::Malformed(what)
-    })
-}
-
-fn io_at(path: &Path) -> impl Fn(io::Error) -> KeyError {
-    let path = path.to_owned();
-    move |error| KeyError::Io {
-        path: path.clone(),
-        error,
-    }
-}
-
 /// Sets a file's mode, for tests.
 #[cfg(test)]
 fn chmod(path: &Path, mode: u32) {
@@ -277,11 +250,60 @@ fn chmod(path: &Path, mode: u32) {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
 
     fn folder(name: &str) -> KeyFolder {
         let path = std::env::temp_dir().join(format!("towpath-keys-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         KeyFolder::at(path)
+    }
+
+    #[test]
+    fn location_without_home_is_refused() {
+        let location = |set: &'static [(&str, &str)]| {
+            KeyFolder::location_from(move |name| {
+                let found = set.iter().find(|(variable, _)| *variable == name);
+                found.map(|(_, value)| (*value).into())
+            })
+        };
+        let path = |set| location(set).map(|folder| folder.path().to_owned());
+        let is = |set, wanted: &str| assert_eq!(path(set).expect("a folder"), Path::new(wanted));
+        is(&[("HOME", "/home/u")], "/home/u/.config/towpath");
+        is(
+            &[("HOME", "/home/u"), ("XDG_CONFIG_HOME", "/c")],
+            "/c/towpath",
+        );
+        is(&[("TOWPATH_KEYS", "/keys")], "/keys");
+        for none in [
+            &[][..],
+            &[("HOME", "")],
+            &[("HOME", ""), ("TOWPATH_KEYS", "")],
+        ] {
+            let why = location(none).expect_err("no place for keys").to_string();
+            assert!(
+                why.contains("set HOME") && why.contains("TOWPATH_KEYS"),
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn file_or_folder_of_another_owner_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: only root can give files away");
+            return;
+        }
+        let keys = folder("owner");
+        keys.create().expect("a key");
+        for path in [keys.file("key"), keys.path().to_owned()] {
+            std::os::unix::fs::chown(&path, Some(1), None).expect("it is given away");
+            let refused = keys.identity();
+            let is_refused = matches!(&refused, Err(KeyError::OtherOwner { owner: 1, .. }));
+            assert!(is_refused, "{refused:?}");
+            std::os::unix::fs::chown(&path, Some(0), None).expect("it is taken back");
+            keys.identity().expect("it is root's again");
+        }
+        fs::remove_dir_all(keys.path()).expect("it is removed");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Keys, agents, and races against agents.
 
-use crate::support::{Scratch, finish, program, signal, towpath, wait_until};
+use crate::support::{Scratch, children, finish, program, signal, towpath, wait_until};
 use results::{RunData, Status};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -53,14 +53,19 @@ impl Agent {
     }
 
     fn status(&self, name: &str) -> String {
-        let path = format!("/proc/{}/status", self.child.id());
-        let text = std::fs::read_to_string(path).expect("it runs");
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .expect(name);
-        line.trim_start_matches(':').trim().to_owned()
+        status(self.child.id(), name)
     }
+}
+
+/// A line of a process's status.
+fn status(process: u32, name: &str) -> String {
+    let path = format!("/proc/{process}/status");
+    let text = std::fs::read_to_string(path).expect("it runs");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .expect(name);
+    line.trim_start_matches(':').trim().to_owned()
 }
 
 impl Drop for Agent {
@@ -250,6 +255,53 @@ fn long_race(scratch: &Scratch, name: &str, agent: &Agent) -> Child {
     child
 }
 
+/// User IDs of an agent and of a worker of its: real, effective, saved, of files.
+fn users_of_agent_and_worker(more: &[&str]) -> [String; 2] {
+    let scratch = Scratch::new();
+    let agent = Agent::start(&scratch.text("none"), more, 1);
+    let race = long_race(&scratch, "run", &agent);
+    let mut workers = Vec::new();
+    wait_until("there is no worker", || {
+        workers = children(agent.child.id());
+        !workers.is_empty()
+    });
+    let users = status(workers[0], "Uid");
+    signal(race.id(), rustix::process::Signal::INT);
+    finish(race);
+    [agent.status("Uid"), users].map(|ids| ids.replace('\t', " "))
+}
+
+#[test]
+fn agent_of_root_runs_workers_as_nobody_unless_asked() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root's agent becomes another user");
+        return;
+    }
+    let [agent, worker] = users_of_agent_and_worker(&[]);
+    // Root stays the saved user of the agent, which reads root's key files; not of the worker.
+    assert_eq!(agent, "65534 65534 0 65534");
+    assert_eq!(worker, "65534 65534 65534 65534");
+    let [agent, worker] = users_of_agent_and_worker(&["--as-root"]);
+    assert_eq!((agent.as_str(), worker.as_str()), ("0 0 0 0", "0 0 0 0"));
+}
+
+#[test]
+fn key_without_home_is_refused() {
+    let scratch = Scratch::new();
+    let mut command = program();
+    for name in ["HOME", "XDG_CONFIG_HOME", "TOWPATH_KEYS"] {
+        command.env_remove(name);
+    }
+    command.args(["key", "new"]).current_dir(&scratch.0);
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = finish(command.spawn().expect("the program starts"));
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(said.err.contains("set HOME"), "{}", said.err);
+    let left = std::fs::read_dir(&scratch.0).expect("a folder").count();
+    assert_eq!(left, 0, "a key lies in the current folder");
+}
+
 /// The race ended with these words in its error line, and its finished trials were kept.
 #[track_caller]
 fn assert_trials_kept(scratch: &Scratch, name: &str, race: Child, words: &[&str]) {
@@ -292,7 +344,7 @@ fn interrupted_remote_race_keeps_finished_trials() {
         &scratch,
         "first",
         first,
-        &["the race was stopped", "is kept in"],
+        &["the race was stopped", "kept in"],
     );
     // The agent is free again; now the agent is killed.
     let third = long_race(&scratch, "third", &agent);
@@ -300,7 +352,7 @@ fn interrupted_remote_race_keeps_finished_trials() {
     let words = [
         "was lost during the race",
         "check that it still runs",
-        "is kept in",
+        "kept in",
     ];
     assert_trials_kept(&scratch, "third", third, &words);
 }

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Age at which a partial file is removed: whoever resumes does so within days.
+/// Age at which a partial file is removed: a sender that resumes does so within days.
 const PARTIAL_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Partial files at most. Each takes a name, whatever its length.

@@ -170,8 +170,8 @@ impl FileReceiver {
             sha256: partial.digest(),
         };
         resume_point.send(circuit)?;
-        let patience = start_timeout(group.is_some(), partial.len());
-        let from = u64::from_be_bytes(protocol::recv_array(circuit, patience)?);
+        let timeout = start_timeout(group.is_some(), partial.len());
+        let from = u64::from_be_bytes(protocol::recv_array(circuit, timeout)?);
         if from > partial.len() {
             let text = "the peer resumes beyond the end of the partial file";
             return Err(io::Error::new(ErrorKind::InvalidData, text));

@@ -10,9 +10,10 @@
 //! is not read, its socket buffer or window fills, and the other side is not read either. A
 //! connection buffers at most 64 KiB each way besides its socket and circuit.
 //!
-//! When descriptors or ports run out, the tunnel accepts nothing for [`EXHAUSTED_PAUSE`]. A target
+//! When descriptors or ports run out, the tunnel accepts nothing for 100 ms. A target
 //! that cannot be reached breaks its circuit, which the peer can tell from an end.
 
+mod accept;
 mod limits;
 mod local_socket;
 mod proxied_connection;
@@ -21,16 +22,14 @@ pub use local_socket::{ExternalSockets, LocalSocket};
 
 use crate::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
 use engine::AssociationId;
-use limits::{LimitedLog, PeerCounts, is_exhausted};
+use limits::{LimitedLog, PeerCounts};
 use proxied_connection::{ProxiedConnection, PumpOutcome};
 use rustix::event::{Timespec, epoll};
-use socket2::{Domain, Socket, Type};
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 /// Default limit of concurrent connections; further ones wait in the accept queue.
@@ -38,9 +37,6 @@ pub const CONNECTIONS_MAX: usize = 1000;
 
 /// How often the loop checks for stop, and for handshakes that timed out.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
-
-/// How long nothing is accepted when descriptors or ports have run out.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
 /// Timeout of a handshake with the peer or the target.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -329,146 +325,9 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Whether another connection may be accepted now.
-    fn has_room(&self) -> bool {
-        self.exhausted_until.is_none() && self.connections.len() < self.connections_max
-    }
-
-    fn accept_connections(&mut self, todo: &mut Vec<u64>) {
-        while self.has_room() {
-            let TunnelSource::Tcp(listener, peer) = &self.source else {
-                return;
-            };
-            let (tcp, client) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // It was gone before it was accepted; others may be pending.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => {
-                    self.pause_exhausted();
-                    self.log_failure("cannot accept a connection", &error);
-                    break;
-                }
-            };
-            self.counts.opened += 1;
-            match self.endpoint.begin_connect(*peer) {
-                Ok(circuit) => {
-                    let added = self.add(Box::new(tcp), circuit, false, Some(client.ip()));
-                    todo.extend(self.settle("cannot carry a connection", added));
-                }
-                Err(error) => {
-                    tcp.reset(Some(&error));
-                    self.settle("cannot open an association", Err(error));
-                }
-            }
-        }
-        self.accept_paused = true;
-        self.set_listener_interest(epoll::EventFlags::empty());
-    }
-
-    fn accept_circuits(&mut self, todo: &mut Vec<u64>) {
-        while self.has_room() {
-            if let TunnelSource::Tcp(..) = self.source {
-                return;
-            }
-            let Ok(circuit) = self.endpoint.try_accept() else {
-                return;
-            };
-            self.counts.opened += 1;
-            let peer = circuit.peer();
-            let (socket, connecting, counted): (io::Result<Box<dyn LocalSocket>>, _, _) =
-                match &mut self.source {
-                    TunnelSource::Xtp(target) => {
-                        let socket = connect(*target);
-                        let socket = socket.map(|tcp| -> Box<dyn LocalSocket> { Box::new(tcp) });
-                        (socket, true, Some(peer.ip()))
-                    }
-                    TunnelSource::External(external) => ((external.make_socket)(peer), false, None),
-                    TunnelSource::Tcp(..) => return,
-                };
-            let added = match socket {
-                Ok(socket) => self.add(socket, circuit, connecting, counted),
-                Err(error) => {
-                    // Not dropped, which would look like an end to the peer.
-                    let _ = circuit.abort();
-                    Err(error)
-                }
-            };
-            todo.extend(self.settle("cannot connect to the target", added));
-        }
-    }
-
-    /// Counts and logs a connection that could not be carried.
-    fn settle(&mut self, what: &str, added: io::Result<u64>) -> Option<u64> {
-        match added {
-            Ok(token) => Some(token),
-            Err(error) => {
-                self.counts.broken += 1;
-                if is_exhausted(&error) {
-                    self.pause_exhausted();
-                }
-                self.log_failure(what, &error);
-                None
-            }
-        }
-    }
-
-    fn pause_exhausted(&mut self) {
-        self.exhausted_until = Some(Instant::now() + EXHAUSTED_PAUSE);
-    }
-
-    fn log_failure(&mut self, what: &str, error: &io::Error) {
-        self.log.line(Instant::now(), &format!("{what}: {error}"));
-    }
-
-    /// Accepts the sockets that a program handed over.
-    fn accept_external(&mut self, todo: &mut Vec<u64>) {
-        let TunnelSource::External(external) = &self.source else {
-            return;
-        };
-        // Clear the eventfd first: sockets handed over from here on signal it again.
-        let _ = rustix::io::read(&external.event_fd, &mut [0; 8]);
-        let mut all = Vec::new();
-        let disconnected = loop {
-            match external.incoming.try_recv() {
-                Ok(more) => all.push(more),
-                Err(error) => break error == TryRecvError::Disconnected,
-            }
-        };
-        if disconnected && !self.source_closed {
-            self.source_closed = true;
-            self.endpoint.listen(false);
-        }
-        for (socket, circuit) in all {
-            self.counts.opened += 1;
-            let added = self.add(socket, circuit, false, None);
-            todo.extend(self.settle("cannot carry a connection", added));
-        }
-    }
-
     /// Whether all connections have ended and no more can be handed over.
     fn is_finished(&self) -> bool {
         self.source_closed && self.connections.is_empty()
-    }
-
-    /// Accepts again once there is room.
-    fn resume_accepting(&mut self) {
-        if self.accept_paused && self.has_room() {
-            self.accept_paused = false;
-            self.set_listener_interest(epoll::EventFlags::IN);
-        }
-    }
-
-    fn set_listener_interest(&self, flags: epoll::EventFlags) {
-        if let TunnelSource::Tcp(listener, _) = &self.source {
-            // Cannot fail: the descriptor is registered.
-            let _ = epoll::modify(
-                &self.epoll,
-                listener,
-                epoll::EventData::new_u64(LISTENER_TOKEN),
-                flags,
-            );
-        }
     }
 
     /// Adds a connection, of `peer` if its share is limited. On failure both sides are reset.
@@ -560,16 +419,4 @@ impl Tunnel {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-}
-
-/// Starts a non-blocking connect to `target`.
-fn connect(target: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(target), Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    match socket.connect(&target.into()) {
-        Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-        Err(error) => return Err(error),
-    }
-    Ok(socket.into())
 }

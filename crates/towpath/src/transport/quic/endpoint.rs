@@ -61,9 +61,8 @@ impl QuicEndpoint {
         server: Option<Arc<ServerConfig>>,
         options: &Options,
     ) -> io::Result<QuicEndpoint> {
-        let socket = UdpSocket::bind(local)?;
+        let socket = source_filter::bind_udp(local, options.only_from)?;
         socket.set_nonblocking(true)?;
-        source_filter::attach(socket.as_fd(), options.only_from)?;
         sys::set_buffers(socket.as_fd(), options.buffers.unwrap_or(BUFFER_LEN));
         set_dont_fragment(&socket, local);
         let can_segment =

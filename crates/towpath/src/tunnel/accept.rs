@@ -1,0 +1,164 @@
+//! Accepting connections: from TCP, from peers' circuits, and from a program in this process.
+
+use super::limits::is_exhausted;
+use super::{LISTENER_TOKEN, LocalSocket, Tunnel, TunnelSource};
+use rustix::event::epoll;
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::TryRecvError;
+use std::time::{Duration, Instant};
+
+/// How long nothing is accepted when descriptors or ports have run out.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+
+impl Tunnel {
+    /// Whether another connection may be accepted now.
+    fn has_room(&self) -> bool {
+        self.exhausted_until.is_none() && self.connections.len() < self.connections_max
+    }
+
+    pub(super) fn accept_connections(&mut self, todo: &mut Vec<u64>) {
+        while self.has_room() {
+            let TunnelSource::Tcp(listener, peer) = &self.source else {
+                return;
+            };
+            let (tcp, client) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // It was gone before it was accepted; others may be pending.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    self.pause_exhausted();
+                    self.log_failure("cannot accept a connection", &error);
+                    break;
+                }
+            };
+            self.counts.opened += 1;
+            match self.endpoint.begin_connect(*peer) {
+                Ok(circuit) => {
+                    let added = self.add(Box::new(tcp), circuit, false, Some(client.ip()));
+                    todo.extend(self.settle("cannot carry a connection", added));
+                }
+                Err(error) => {
+                    tcp.reset(Some(&error));
+                    self.settle("cannot open an association", Err(error));
+                }
+            }
+        }
+        self.accept_paused = true;
+        self.set_listener_interest(epoll::EventFlags::empty());
+    }
+
+    pub(super) fn accept_circuits(&mut self, todo: &mut Vec<u64>) {
+        while self.has_room() {
+            if let TunnelSource::Tcp(..) = self.source {
+                return;
+            }
+            let Ok(circuit) = self.endpoint.try_accept() else {
+                return;
+            };
+            self.counts.opened += 1;
+            let peer = circuit.peer();
+            let (socket, connecting, counted): (io::Result<Box<dyn LocalSocket>>, _, _) =
+                match &mut self.source {
+                    TunnelSource::Xtp(target) => {
+                        let socket = connect(*target);
+                        let socket = socket.map(|tcp| -> Box<dyn LocalSocket> { Box::new(tcp) });
+                        (socket, true, Some(peer.ip()))
+                    }
+                    TunnelSource::External(external) => ((external.make_socket)(peer), false, None),
+                    TunnelSource::Tcp(..) => return,
+                };
+            let added = match socket {
+                Ok(socket) => self.add(socket, circuit, connecting, counted),
+                Err(error) => {
+                    // Not dropped, which would look like an end to the peer.
+                    let _ = circuit.abort();
+                    Err(error)
+                }
+            };
+            todo.extend(self.settle("cannot connect to the target", added));
+        }
+    }
+
+    /// Counts and logs a connection that could not be carried.
+    fn settle(&mut self, what: &str, added: io::Result<u64>) -> Option<u64> {
+        match added {
+            Ok(token) => Some(token),
+            Err(error) => {
+                self.counts.broken += 1;
+                if is_exhausted(&error) {
+                    self.pause_exhausted();
+                }
+                self.log_failure(what, &error);
+                None
+            }
+        }
+    }
+
+    fn pause_exhausted(&mut self) {
+        self.exhausted_until = Some(Instant::now() + EXHAUSTED_PAUSE);
+    }
+
+    fn log_failure(&mut self, what: &str, error: &io::Error) {
+        self.log.line(Instant::now(), &format!("{what}: {error}"));
+    }
+
+    /// Accepts the sockets that a program handed over.
+    pub(super) fn accept_external(&mut self, todo: &mut Vec<u64>) {
+        let TunnelSource::External(external) = &self.source else {
+            return;
+        };
+        // Clear the eventfd first: sockets handed over from here on signal it again.
+        let _ = rustix::io::read(&external.event_fd, &mut [0; 8]);
+        let mut all = Vec::new();
+        let disconnected = loop {
+            match external.incoming.try_recv() {
+                Ok(more) => all.push(more),
+                Err(error) => break error == TryRecvError::Disconnected,
+            }
+        };
+        if disconnected && !self.source_closed {
+            self.source_closed = true;
+            self.endpoint.listen(false);
+        }
+        for (socket, circuit) in all {
+            self.counts.opened += 1;
+            let added = self.add(socket, circuit, false, None);
+            todo.extend(self.settle("cannot carry a connection", added));
+        }
+    }
+
+    /// Accepts again once there is room.
+    pub(super) fn resume_accepting(&mut self) {
+        if self.accept_paused && self.has_room() {
+            self.accept_paused = false;
+            self.set_listener_interest(epoll::EventFlags::IN);
+        }
+    }
+
+    fn set_listener_interest(&self, flags: epoll::EventFlags) {
+        if let TunnelSource::Tcp(listener, _) = &self.source {
+            // Cannot fail: the descriptor is registered.
+            let _ = epoll::modify(
+                &self.epoll,
+                listener,
+                epoll::EventData::new_u64(LISTENER_TOKEN),
+                flags,
+            );
+        }
+    }
+}
+
+/// Starts a non-blocking connect to `target`.
+fn connect(target: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(target), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&target.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}
