@@ -129,7 +129,6 @@ impl Protocol for StopAndWait {
             framing: Framing::Stream,
             notes: NoteFields::NONE,
             coalesce_delay: Duration::ZERO,
-            notes: NoteFields::NONE,
         }
     }
 
