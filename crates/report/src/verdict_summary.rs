@@ -3,7 +3,7 @@
 
 use crate::view::View;
 use crate::{phrasing, quantity};
-use results::{Cell, Status, Summary, Verdict, VerdictKind, metric};
+use results::{Cell, Status, Summary, Verdict, VerdictKind};
 use serde::Serialize;
 
 /// The transport that only measures the harness; it is never the leader.

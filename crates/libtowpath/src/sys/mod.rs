@@ -5,6 +5,7 @@ mod address;
 mod calls;
 mod errno;
 mod exit;
+mod iovec;
 mod send_recv;
 mod sockopt;
 

@@ -3,6 +3,7 @@
 
 use super::address;
 use super::errno::{check_errno, dispatch_after_fork, return_to_c};
+use super::iovec::{gather, iovecs, single_iovec};
 use crate::calls::{self, Socket, SocketKind};
 use crate::datagram_header::{DatagramHeader, HEADER_LEN};
 use crate::socket_pair::{ConnState, SocketPairEnd};
@@ -19,41 +20,12 @@ const MSG_EOF: libc::c_int = 0x200;
 /// Send flags that are passed on to the socket pair.
 const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-/// Entries of an iovec array at most (UIO_MAXIOV).
-const IOV_MAX: usize = 1024;
-
 /// Set with the first datagram socket; until then sends skip the table lookup.
 static HAS_DATAGRAM_SOCKETS: AtomicBool = AtomicBool::new(false);
 
 /// Notes that a datagram socket was created.
 pub(crate) fn note_datagram_socket() {
     HAS_DATAGRAM_SOCKETS.store(true, Ordering::Release);
-}
-
-fn os_error(number: libc::c_int) -> io::Error {
-    io::Error::from_raw_os_error(number)
-}
-
-/// One buffer as an iovec.
-fn single_iovec(octets: *const libc::c_void, len: libc::size_t) -> [libc::iovec; 1] {
-    [libc::iovec {
-        iov_base: octets.cast_mut(),
-        iov_len: len,
-    }]
-}
-
-/// The iovec array that C passed.
-///
-/// # Safety
-///
-/// `parts` points to `count` parts.
-unsafe fn iovecs<'a>(parts: *const libc::iovec, count: usize) -> io::Result<&'a [libc::iovec]> {
-    match (parts.is_null() || count == 0, count <= IOV_MAX) {
-        (true, _) => Ok(&[]),
-        // SAFETY: the caller's promise.
-        (_, true) => Ok(unsafe { std::slice::from_raw_parts(parts, count) }),
-        _ => Err(os_error(libc::EMSGSIZE)),
-    }
 }
 
 /// `parts` with the header in front, as a msghdr.
@@ -127,26 +99,6 @@ unsafe fn send_datagram(
     // SAFETY: the parts are the header's and those that the caller vouches for.
     let sent = check_errno(unsafe { libc::sendmsg(fd, &raw const message, flags & SEND_FLAGS) })?;
     Ok(sent - HEADER_LEN as isize)
-}
-
-/// Copies the bytes of an iovec array.
-///
-/// # Safety
-///
-/// All `parts` may be read.
-unsafe fn gather(parts: &[libc::iovec]) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    // POSIX allows a NULL base with length 0, which is no valid slice.
-    for part in parts.iter().filter(|part| part.iov_len > 0) {
-        if part.iov_base.is_null() {
-            return Err(os_error(libc::EFAULT));
-        }
-        // SAFETY: the caller's promise.
-        let octets =
-            unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
-        bytes.extend_from_slice(octets);
-    }
-    Ok(bytes)
 }
 
 /// Sends stream bytes; with an address and MSG_FASTOPEN or MSG_EOF they open the association.
@@ -366,7 +318,7 @@ pub unsafe extern "C" fn towpath_recvmsg(
     flags: libc::c_int,
 ) -> libc::ssize_t {
     if message.is_null() {
-        return return_to_c(|| Err(os_error(libc::EFAULT)));
+        return return_to_c(|| Err(io::Error::from_raw_os_error(libc::EFAULT)));
     }
     let report_source = |flags: libc::c_int, from: Option<SocketAddr>| {
         // SAFETY: the caller's promise.
@@ -479,32 +431,12 @@ pub unsafe extern "C" fn towpath_sendmsg(
     flags: libc::c_int,
 ) -> libc::ssize_t {
     if message.is_null() {
-        return return_to_c(|| Err(os_error(libc::EFAULT)));
+        return return_to_c(|| Err(io::Error::from_raw_os_error(libc::EFAULT)));
     }
     // SAFETY: the caller's promise.
     unsafe {
         let to = address::read((*message).msg_name.cast(), (*message).msg_namelen);
         let all = iovecs((*message).msg_iov, (*message).msg_iovlen);
         send(fd, to, all, flags, || libc::sendmsg(fd, message, flags))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ptr::null;
-
-    #[test]
-    fn gather_skips_empty_parts_with_null_base() {
-        let octets = *b"abc";
-        let [whole] = single_iovec(octets.as_ptr().cast(), octets.len());
-        let [empty] = single_iovec(null(), 0);
-        // SAFETY: the parts are empty or describe a live array.
-        let bytes = unsafe { gather(&[empty, whole, empty]) };
-        assert_eq!(bytes.expect("readable parts"), octets);
-        let [bad] = single_iovec(null(), 1);
-        // SAFETY: a NULL part with a length is refused before it is read.
-        let error = unsafe { gather(&[bad]) }.expect_err("EFAULT");
-        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
     }
 }

@@ -102,9 +102,10 @@ fn check_schedule(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_l
     let late_s = behind_ns.max(last_lag_ns) as f64 * 1e-9;
     if late_s > LAG_FRACTION_MAX * span_s && late_s > 0.001 {
         report.invalid = Some(format!(
-            "the generator reached {reached_per_s:.0} of {:.0} messages/s: a call takes too \
-             long, or other work took the processor; \
+            "the generator ended {:.0} ms behind its schedule, at {reached_per_s:.0} of {:.0} \
+             messages/s: a call takes too long, or other work took the processor; \
              offer less, or use a batched transport",
+            late_s * 1e3,
             rate.per_s
         ));
     }

@@ -146,7 +146,7 @@ fn multicast_rate_is_slowest_receivers_and_has_no_reverse() {
     let run = race_all(&["tcp", "xtp-multicast"], &["-w", "delay"]);
     assert!(trials_of(&run, "xtp-multicast").is_empty());
     assert!(
-        reasons(&run)[0].contains("one sender"),
+        reasons(&run)[0].contains("one-to-many"),
         "{:?}",
         reasons(&run)
     );

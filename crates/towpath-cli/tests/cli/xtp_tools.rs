@@ -110,7 +110,7 @@ fn curl_fetches_through_tunnel() {
     }
     for end in [near, far] {
         let said = end.stop();
-        assert!(said.contains("3 connections: 3 ended, 0 broken"), "{said}");
+        assert!(said.contains("3 connections: 3 closed, 0 failed"), "{said}");
     }
 }
 
@@ -201,7 +201,7 @@ fn cp_copies_files_and_keeps_existing_ones() {
     assert_eq!(said.code, 1);
     assert!(said.err.contains("--overwrite"), "{}", said.err);
     let [one, two] = hosts;
-    assert!(one.stop().contains("is there already"));
+    assert!(one.stop().contains("exists already"));
     two.stop();
 }
 

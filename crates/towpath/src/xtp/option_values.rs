@@ -180,7 +180,7 @@ pub(super) fn parse_choice<T: Copy>(
 
 /// Splits `value` into its number and its unit.
 fn split_unit(value: &str) -> (Option<u64>, &str) {
-    let digits = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     (digits.parse().ok(), &value[digits.len()..])
 }
 
