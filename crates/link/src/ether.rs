@@ -6,17 +6,14 @@
 //! jams, backs off for a random number of slots and retries, up to 16 attempts. See [`EtherConfig`]
 //! for the constants and [`Backoff`] for the backoff.
 //!
-//! The model moves no bytes and reads no clock. Its owner gives it frames with
-//! [`offer`](Ether::offer), sleeps or jumps until [`deadline`](Ether::deadline), calls
-//! [`advance`](Ether::advance) and takes [`EtherEvent`]s. The simulator does so in virtual time;
-//! an emulated link does so paced by a real clock.
+//! The model moves no bytes and reads no clock. Its owner calls [`offer`](Ether::offer), sleeps or
+//! jumps until [`deadline`](Ether::deadline), calls [`advance`](Ether::advance) and takes
+//! [`EtherEvent`]s: the simulator in virtual time, an emulated link paced by a real clock.
 //!
 //! All conditions are local: a transmission from p reaches q after the propagation delay between
-//! them, a station detects a collision when signals overlap at its position, and a frame is damaged
-//! for a receiver when another signal overlaps it there.
+//! them, a collision is an overlap of signals at a sender, and a damaged frame one at a receiver.
 //!
-//! Each station draws its backoff from a stream of its own, a function of (seed, station), so that
-//! one station's draws do not depend on the others.
+//! Each station's backoff is a random stream of its own, a function of (seed, station).
 
 mod config;
 mod event;
@@ -118,8 +115,7 @@ impl Ether {
         self.cable.account_at(now_ps.max(self.now_ps))
     }
 
-    /// Frames queued at `station`, the one being sent included. The model has no queue limit; an
-    /// owner that has one checks here before it offers.
+    /// Frames queued at `station`, the one being sent included. The model has no queue limit.
     pub fn queued(&self, station: usize) -> usize {
         self.stations[station].frames.len()
     }
@@ -235,8 +231,7 @@ impl Ether {
         true
     }
 
-    /// When a station that defers since `idle_from_ps` stops sensing the carrier: in the second
-    /// part of the gap (IEEE 802.3, 4.2.3.2.1).
+    /// When a deferring station stops sensing the carrier (IEEE 802.3, 4.2.3.2.1).
     fn carrier_ignored_from(&self, idle_from_ps: u64) -> u64 {
         match self.config.backoff {
             Backoff::Binary { .. } => idle_from_ps + self.config.gap_first_ps + 1,

@@ -8,9 +8,11 @@
 //! ```
 //! let (ours, theirs) = (rawkeys::KeyPair::generate()?, rawkeys::KeyPair::generate()?);
 //! let suites = vec![rawkeys::AES_128];
-//! let here = rawkeys::server(&ours, Some(rawkeys::OneOf::new([theirs.public()])), suites.clone())?;
-//! let there = rawkeys::client(Some(&theirs), rawkeys::OneOf::new([ours.public()]), suites)?;
-//! # drop((here, there));
+//! let clients = rawkeys::TrustedKeys::new([theirs.public_key()]);
+//! let server = rawkeys::server_config(&ours, Some(clients), suites.clone())?;
+//! let servers = rawkeys::TrustedKeys::new([ours.public_key()]);
+//! let client = rawkeys::client_config(Some(&theirs), servers, suites)?;
+//! # drop((server, client));
 //! # Ok::<(), rustls::Error>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -189,7 +191,8 @@ mod tests {
         handshake(listens(None), connects(None, &untrusted)).expect_err("another server");
         let tries = [Some(&untrusted), None];
         for own in tries {
-            handshake(listens(Some(only(&other))), connects(own, &one)).expect_err("a stranger");
+            handshake(listens(Some(only(&other))), connects(own, &one))
+                .expect_err("an untrusted key");
         }
     }
 

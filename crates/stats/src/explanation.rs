@@ -76,8 +76,8 @@ pub const EVIDENCE: &[Evidence] = &[
     ),
     evidence(
         "receive_drops_per_1000",
-        "{} of a thousand messages dropped at the receiver's buffer",
-        "drops at the receiver's buffer a thousand messages",
+        "{} drops at the receiver's buffer a thousand messages received",
+        "drops at the receiver's buffer a thousand messages received",
         0.5,
         EvidenceRole::LessIsFaster,
     ),

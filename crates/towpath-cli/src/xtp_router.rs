@@ -36,8 +36,8 @@ pub struct RouterArgs {
 /// Options of the relay.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "The relay joins the group, repeats each packet to each host, and returns their answers. To the sender
-the hosts are ordinary members with addresses of the relay.
+    after_help = "The relay joins the group, repeats each packet to each host, and returns their control
+packets. To the sender the hosts are ordinary members with addresses of the relay.
 
 Examples:
   towpath xtp relay 239.1.2.3:5000 --to 10.0.9.7:5000 --to 10.0.9.8:5000

@@ -166,18 +166,18 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_told_from_lifetimes() {
+    fn characters_and_lifetimes_are_distinguished() {
         assert_eq!(code("a('{', '\\'', b)"), "a( , , b)");
         assert_eq!(code("fn f<'a>(x: &'a str) {}"), "fn f<'a>(x: &'a str) {}");
     }
 
     #[test]
-    fn what_is_in_a_string_is_no_comment() {
+    fn strings_hold_no_comments() {
         assert_eq!(comments("let a = \"// no\"; // yes"), "// yes");
     }
 
     #[test]
-    fn what_is_never_closed_ends_with_the_file() {
+    fn unclosed_literals_end_with_the_file() {
         assert_eq!(code("a \"b"), "a");
         assert_eq!(code("a /* b"), "a");
         assert_eq!(code("a r#\"b"), "a");

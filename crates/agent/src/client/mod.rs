@@ -359,13 +359,13 @@ mod tests {
     /// requests; gives the number of path requests.
     fn slow_agent(listener: &TcpListener) -> u32 {
         let (mut client, _) = listener.accept().expect("a client");
-        let preface =
+        let version =
             crate::version_exchange::encode_agent(crate::version_exchange::AuthMode::NoKeys);
-        client.write_all(&preface).expect("it is sent");
+        client.write_all(&version).expect("it is sent");
         let mut piece = [0; 4096];
         client
-            .read_exact(&mut piece[..preface.len()])
-            .expect("a preface");
+            .read_exact(&mut piece[..version.len()])
+            .expect("a version exchange");
         let mut frames = FrameDecoder::new(RESPONSE_MAX);
         let mut asked = 0;
         while let Ok(len @ 1..) = client.read(&mut piece) {

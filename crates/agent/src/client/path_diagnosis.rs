@@ -35,18 +35,18 @@ const EXPECTED_OFFLOADS: [&str; 4] = [
 ];
 
 /// The findings, worst first.
-pub(super) fn diagnose(survey: &PathReport) -> Vec<Finding> {
-    let mut all = vec![check_clocks(survey)];
-    all.extend(check_mtu(survey));
-    for direction in DirectionCheck::both(survey) {
+pub(super) fn diagnose(report: &PathReport) -> Vec<Finding> {
+    let mut all = vec![check_clocks(report)];
+    all.extend(check_mtu(report));
+    for direction in DirectionCheck::both(report) {
         all.extend(direction.check_path_mtu());
         all.extend(direction.check_offloads());
-        all.push(direction.check_rate(survey));
+        all.push(direction.check_rate(report));
         all.extend(direction.check_burst());
-        all.extend(direction.check_queue(survey));
+        all.extend(direction.check_queue(report));
         all.extend(direction.check_losses());
     }
-    all.extend(check_asymmetry(survey));
+    all.extend(check_asymmetry(report));
     all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     all
 }
@@ -80,27 +80,27 @@ fn rate_text(mbit_per_s: f64) -> String {
     format!("{mbit_per_s:.digits$} Mbit/s")
 }
 
-fn check_clocks(survey: &PathReport) -> Finding {
+fn check_clocks(report: &PathReport) -> Finding {
     let what = format!(
-        "the clocks of the two hosts are known within {}, by round trips of {} at best; one-way \
+        "the clocks of the two hosts are known within {}, by round trips of {} at best; one-direction \
          delays below {} are left out of results",
-        time_text(survey.clock_bound_ns),
-        time_text(survey.round_trip_ns),
-        time_text(survey.clock_bound_ns.saturating_mul(2)),
+        time_text(report.clock_bound_ns),
+        time_text(report.round_trip_ns),
+        time_text(report.clock_bound_ns.saturating_mul(2)),
     );
     finding(Severity::Good, what, "", "")
 }
 
 /// Compares the MTUs of the directions.
-fn check_mtu(survey: &PathReport) -> Option<Finding> {
-    let (there, back) = (&survey.there, &survey.back);
+fn check_mtu(report: &PathReport) -> Option<Finding> {
+    let (there, back) = (&report.there, &report.back);
     if there.mtu == 0 || back.mtu == 0 {
         return None;
     }
     if there.mtu != back.mtu {
         let what = format!(
             "packets of {} B may go to {} and of {} B come back",
-            there.mtu, survey.host, back.mtu
+            there.mtu, report.host, back.mtu
         );
         return Some(finding(
             Severity::Warning,
@@ -123,8 +123,8 @@ fn check_mtu(survey: &PathReport) -> Option<Finding> {
     ))
 }
 
-fn check_asymmetry(survey: &PathReport) -> Option<Finding> {
-    let (there, back) = (survey.there.tcp.mbit_per_s, survey.back.tcp.mbit_per_s);
+fn check_asymmetry(report: &PathReport) -> Option<Finding> {
+    let (there, back) = (report.there.tcp.mbit_per_s, report.back.tcp.mbit_per_s);
     let (least, most) = (there.min(back), there.max(back));
     if most < least * ASYMMETRY_RATIO {
         return None;
@@ -134,7 +134,7 @@ fn check_asymmetry(survey: &PathReport) -> Option<Finding> {
         format!(
             "the directions differ: {} to {}, {} back",
             rate_text(there),
-            survey.host,
+            report.host,
             rate_text(back)
         ),
         "results of one direction do not hold for the other; ACKs in the slow one may limit a \
@@ -155,20 +155,20 @@ struct DirectionCheck<'a> {
 }
 
 impl<'a> DirectionCheck<'a> {
-    fn both(survey: &'a PathReport) -> [DirectionCheck<'a>; 2] {
-        let host = &survey.host;
+    fn both(report: &'a PathReport) -> [DirectionCheck<'a>; 2] {
+        let host = &report.host;
         [
             DirectionCheck {
-                path: &survey.there,
+                path: &report.there,
                 owner: "here".into(),
                 label: format!("from here to {host}"),
                 cap_mbit: None,
             },
             DirectionCheck {
-                path: &survey.back,
+                path: &report.back,
                 owner: format!("on {host}"),
                 label: format!("from {host} to here"),
-                cap_mbit: survey.agent_rate_bps.map(|bps| bps as f64 * 1e-6),
+                cap_mbit: report.agent_rate_bps.map(|bps| bps as f64 * 1e-6),
             },
         ]
     }
@@ -219,7 +219,7 @@ impl<'a> DirectionCheck<'a> {
     }
 
     /// The rate TCP reached, and what limited it.
-    fn check_rate(&self, survey: &PathReport) -> Finding {
+    fn check_rate(&self, report: &PathReport) -> Finding {
         let tcp = &self.path.tcp;
         let got = format!(
             "{}: {} in {:.1} s of TCP",
@@ -243,7 +243,7 @@ impl<'a> DirectionCheck<'a> {
                 "",
             );
         }
-        if self.is_queued(survey) || self.is_lossy() {
+        if self.is_queued(report) || self.is_lossy() {
             return finding(
                 Severity::Note,
                 format!("{got}, with both CPUs mostly idle: a link on the path is the bottleneck"),
@@ -279,16 +279,16 @@ impl<'a> DirectionCheck<'a> {
         ))
     }
 
-    fn is_queued(&self, survey: &PathReport) -> bool {
-        let idle_ns = survey.round_trip_ns;
+    fn is_queued(&self, report: &PathReport) -> bool {
+        let idle_ns = report.round_trip_ns;
         let loaded_ns = self.path.tcp.round_trip_ns;
         loaded_ns > idle_ns.saturating_add(QUEUE_DELAY_NS)
             && loaded_ns > idle_ns.saturating_mul(QUEUE_TIMES)
     }
 
-    fn check_queue(&self, survey: &PathReport) -> Option<Finding> {
+    fn check_queue(&self, report: &PathReport) -> Option<Finding> {
         // On a busy CPU the ACKs wait for the CPU, not in a queue on the path.
-        if !self.is_queued(survey) || self.path.tcp.busy.iter().any(|&busy| busy > BUSY_PART) {
+        if !self.is_queued(report) || self.path.tcp.busy.iter().any(|&busy| busy > BUSY_PART) {
             return None;
         }
         Some(finding(
@@ -297,7 +297,7 @@ impl<'a> DirectionCheck<'a> {
                 "{}: the RTT is {} while TCP sends, {} without traffic",
                 self.label,
                 time_text(self.path.tcp.round_trip_ns),
-                time_text(survey.round_trip_ns)
+                time_text(report.round_trip_ns)
             ),
             "a queue on the path fills; traffic beside a bulk transfer has that queue's delay",
             "measure delays by themselves, and offered loads below the rate of the link",
@@ -336,7 +336,7 @@ mod tests {
 
     /// A path without anything to report.
     fn good_path() -> PathReport {
-        let way = PathDirection {
+        let direction = PathDirection {
             mtu: 1500,
             interface: "eth0".into(),
             interface_mtu: 1500,
@@ -365,8 +365,8 @@ mod tests {
             clock_offset_ns: 5,
             clock_bound_ns: 101_000,
             agent_rate_bps: None,
-            there: way.clone(),
-            back: way,
+            there: direction.clone(),
+            back: direction,
             findings: Vec::new(),
             machine: Machine::default(),
         }
@@ -374,9 +374,9 @@ mod tests {
 
     #[track_caller]
     fn assert_finding(change: impl Fn(&mut PathReport), severity: Severity, words: &str) {
-        let mut survey = good_path();
-        change(&mut survey);
-        let found = diagnose(&survey);
+        let mut report = good_path();
+        change(&mut report);
+        let found = diagnose(&report);
         let matches = |one: &Finding| one.severity == severity && one.what.contains(words);
         assert!(found.iter().any(matches), "{words}: {found:#?}");
         assert!(found.is_sorted_by_key(|one| std::cmp::Reverse(one.severity)));
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(
             what[0],
             "the clocks of the two hosts are known within 101.0 us, by round trips of 200.0 us at \
-             best; one-way delays below 202.0 us are left out of results"
+             best; one-direction delays below 202.0 us are left out of results"
         );
         assert_eq!(what[1], "packets of 1500 B pass in both directions");
         assert_eq!(
@@ -404,18 +404,18 @@ mod tests {
     #[test]
     fn mtu_findings_reported() {
         assert_finding(
-            |survey| survey.back.mtu = 1280,
+            |report| report.back.mtu = 1280,
             Severity::Warning,
             "packets of 1500 B may go to lab and of 1280 B come back",
         );
         assert_finding(
-            |survey| (survey.there.mtu, survey.back.mtu) = (1400, 1400),
+            |report| (report.there.mtu, report.back.mtu) = (1400, 1400),
             Severity::Warning,
             "from lab to here: packets of 1400 B at most, although eth0 takes 1500 B",
         );
-        let tunnel = |survey: &mut PathReport| {
-            for way in [&mut survey.there, &mut survey.back] {
-                (way.mtu, way.interface_mtu) = (1300, 1300);
+        let tunnel = |report: &mut PathReport| {
+            for direction in [&mut report.there, &mut report.back] {
+                (direction.mtu, direction.interface_mtu) = (1300, 1300);
             }
         };
         assert_finding(tunnel, Severity::Note, "1300 B pass in both directions");
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn rate_findings_reported() {
-        let queued = |survey: &mut PathReport| survey.there.tcp.round_trip_ns = 30_000_000;
+        let queued = |report: &mut PathReport| report.there.tcp.round_trip_ns = 30_000_000;
         assert_finding(
             queued,
             Severity::Note,
@@ -431,27 +431,27 @@ mod tests {
         );
         assert_finding(queued, Severity::Note, "the RTT is 30.00 ms");
         assert_finding(
-            |survey| survey.back.tcp.retransmissions = 1000,
+            |report| report.back.tcp.retransmissions = 1000,
             Severity::Note,
             "from lab to here: 1000 of 160000 packets were retransmitted",
         );
         assert_finding(
-            |survey| survey.back.tcp.busy = [0.1, 0.95],
+            |report| report.back.tcp.busy = [0.1, 0.95],
             Severity::Good,
             "a CPU is the bottleneck",
         );
         assert_finding(
-            |survey| survey.agent_rate_bps = Some(1_000_000_000),
+            |report| report.agent_rate_bps = Some(1_000_000_000),
             Severity::Note,
             "from lab to here: 940.0 Mbit/s in 2.0 s of TCP, which the agent allows (1000 Mbit/s)",
         );
         assert_finding(
-            |survey| survey.there.tcp.first_mbit_per_s = 2000.0,
+            |report| report.there.tcp.first_mbit_per_s = 2000.0,
             Severity::Warning,
             "from here to lab: 2000 Mbit/s in the first fifth and 941.0 Mbit/s in the last half",
         );
         assert_finding(
-            |survey| survey.back.tcp.mbit_per_s = 0.5,
+            |report| report.back.tcp.mbit_per_s = 0.5,
             Severity::Warning,
             "the directions differ: 940.0 Mbit/s to lab, 0.50 Mbit/s back",
         );
@@ -460,8 +460,8 @@ mod tests {
     #[test]
     fn disabled_offload_reported() {
         assert_finding(
-            |survey| {
-                survey
+            |report| {
+                report
                     .back
                     .offloads
                     .insert("TCP segmentation".into(), false);

@@ -8,14 +8,14 @@ use towpath::{Options, Reach};
 
 /// Why a component cannot be used from another host; checked before a worker gets the job.
 pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
-    let leg = Component::parse(text)?;
-    let transport = leg.transport();
+    let component = Component::parse(text)?;
+    let transport = component.transport();
     let name = transport.name();
-    if leg.class().reach != Reach::Network || !crosses_network(name) {
+    if component.class().reach != Reach::Network || !crosses_network(name) {
         return Err(format!("{name} stays within one host"));
     }
     let mut options = Options::default();
-    leg.apply(&mut options);
+    component.apply(&mut options);
     let buffers = options.buffers.map(|len| len.to_string());
     let shared = buffers.map(|len| ("buffers", "BYTES", len));
     let own = transport.options().iter().filter_map(|option| {
@@ -173,7 +173,7 @@ mod tests {
             buffers: 1 << 20,
             ..Caps::default()
         };
-        for (leg, fine) in [
+        for (component, fine) in [
             ("tcp,buffers=1M", true),
             ("tcp,buffers=1025k", false),
             ("tcp,buffers=64M", false),
@@ -188,7 +188,11 @@ mod tests {
             ("xtp,rate=1gbit,burst=2M", false),
             ("xtp,rate=1gbit,burst=64k", true),
         ] {
-            assert_eq!(check_transport(leg, &caps).is_ok(), fine, "{leg}");
+            assert_eq!(
+                check_transport(component, &caps).is_ok(),
+                fine,
+                "{component}"
+            );
         }
     }
 
@@ -214,14 +218,14 @@ mod tests {
                     "gateway" => ",dialect=3.6",
                     _ => "",
                 };
-                let leg = format!("{name},{}={value}{more}", option.name);
+                let component = format!("{name},{}={value}{more}", option.name);
                 assert_eq!(
-                    check_transport(&leg, &Caps::default()).is_ok(),
+                    check_transport(&component, &Caps::default()).is_ok(),
                     value == "8k",
-                    "{leg}"
+                    "{component}"
                 );
-                let why = check_transport(&leg, &caps).expect_err(&leg);
-                assert!(why.contains(option.name), "{leg}: {why}");
+                let why = check_transport(&component, &caps).expect_err(&component);
+                assert!(why.contains(option.name), "{component}: {why}");
             }
         }
     }

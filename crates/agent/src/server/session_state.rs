@@ -299,8 +299,8 @@ impl SessionState {
         }
         self.caps.check(job, share)?;
         self.check_totals(job, share)?;
-        for leg in &job.components {
-            (self.check_transport)(&leg.transport, &self.caps)?;
+        for component in &job.components {
+            (self.check_transport)(&component.transport, &self.caps)?;
         }
         if side == Side::Connect && frames.len() != job.components.len() {
             return Err("the listener reports another number of components".into());

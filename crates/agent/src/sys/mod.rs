@@ -50,12 +50,12 @@ fn parse_sockaddr(address: *const libc::sockaddr) -> Option<IpAddr> {
     let family = i32::from(unsafe { (*address).sa_family });
     match family {
         libc::AF_INET => {
-            // SAFETY: the family says that it is one of IPv4; reading it makes no claim on its place.
+            // SAFETY: the family says IPv4; an unaligned read makes no claim on its alignment.
             let read = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
             Some(Ipv4Addr::from(u32::from_be(read.sin_addr.s_addr)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says that it is one of IPv6; reading it makes no claim on its place.
+            // SAFETY: the family says IPv6; an unaligned read makes no claim on its alignment.
             let read = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
             Some(Ipv6Addr::from(read.sin6_addr.s6_addr).into())
         }

@@ -178,11 +178,11 @@ impl RawClient {
             .set_write_timeout(Some(TEST_TIMEOUT))
             .expect("a limit");
         socket.set_nodelay(true).expect("an option");
-        let mut preface = [0; 16];
+        let mut version = [0; 16];
         socket
-            .read_exact(&mut preface)
+            .read_exact(&mut version)
             .expect("the agent speaks first");
-        assert_eq!(&preface[..14], b"towpath agent\0");
+        assert_eq!(&version[..14], b"towpath agent\0");
         RawClient {
             socket,
             frames: FrameDecoder::new(RESPONSE_MAX),

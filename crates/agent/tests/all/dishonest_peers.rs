@@ -52,11 +52,11 @@ impl DishonestAgent {
 
 /// Serves until the client leaves.
 fn serve(mut client: TcpStream, lie: Lie) {
-    let mut preface = *b"towpath agent\0\0\0";
-    preface[14] = control::PROTOCOL_VERSION as u8;
-    client.write_all(&preface).expect("it is sent");
+    let mut version = *b"towpath agent\0\0\0";
+    version[14] = control::PROTOCOL_VERSION as u8;
+    client.write_all(&version).expect("it is sent");
     let mut theirs = [0; 16];
-    client.read_exact(&mut theirs).expect("a client's preface");
+    client.read_exact(&mut theirs).expect("a client's version");
     let mut frames = FrameDecoder::new(RESPONSE_MAX);
     // Receives the messages for the pretended worker.
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -209,7 +209,7 @@ fn race(lie: Lie) -> RunData {
     let path = session.remote_path().expect("an answer");
     assert!(path.offloads.len() < 100 && !path.interface.contains('\r'));
     drop((stage, session));
-    agent.thread.join().expect("the liar lives");
+    agent.thread.join().expect("no panic");
     let run = RunData::read(&folder).expect("a result");
     let all = serde_text(&run);
     let is_odd = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';

@@ -411,8 +411,8 @@ fn by_pair(trial: &results::Trial, names: &[String]) {
         assert!((sum / all - 1.0).abs() < 1e-6, "{parts:?} of {all}");
         assert!(trial.metrics["fairness"] <= 1.0);
     }
-    let told = trial.ledger.expect("a ledger");
-    assert!(told.sent > 0 && told.unaccounted == 0, "{told:?}");
+    let ledger = trial.ledger.expect("a ledger");
+    assert!(ledger.sent > 0 && ledger.unaccounted == 0, "{ledger:?}");
 }
 
 /// Addresses of all hosts of a testbed.

@@ -22,7 +22,7 @@ fn lowered_caps_enforced() {
     };
     let (agent, place) = open_agent(caps);
     let mut raw = RawClient::ready(agent.address());
-    for (leg, fine) in [
+    for (component, fine) in [
         ("tcp,buffers=64M", false),
         ("tcp,buffers=1M", true),
         ("udp,buffers=2M", false),
@@ -31,7 +31,7 @@ fn lowered_caps_enforced() {
         ("xtp,dialect=3.6,gateway=192.0.2.1:9", false),
     ] {
         raw.send(&ToAgent::Spawn(1));
-        tell(&mut raw, 1, ToWorker::Listen(job(leg, Side::Listen)));
+        tell(&mut raw, 1, ToWorker::Listen(job(component, Side::Listen)));
         let of_it = |answer: &FromAgent| {
             matches!(
                 answer,
@@ -40,7 +40,7 @@ fn lowered_caps_enforced() {
         };
         let answer = raw.await_answer(of_it);
         let listens = matches!(answer, FromAgent::FromWorker(1, FromWorker::Listening(_)));
-        assert_eq!(listens, fine, "{leg}: {answer:?}");
+        assert_eq!(listens, fine, "{component}: {answer:?}");
         raw.send(&ToAgent::Spawn(2));
         let second = raw.await_answer(|answer| matches!(answer, FromAgent::Refused(Some(2), _)));
         assert!(

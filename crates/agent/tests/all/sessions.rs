@@ -65,8 +65,12 @@ fn race_runs_over_tls_with_trusted_keys() {
             trial.evidence.keys()
         );
         // On one host neither end counts the other's worker as a disturbance.
-        let told = |what: &String| what.starts_with("127.0.0.1");
-        assert!(!trial.disturbed.iter().any(told), "{:?}", trial.disturbed);
+        let names_peer = |flag: &String| flag.starts_with("127.0.0.1");
+        assert!(
+            !trial.disturbed.iter().any(names_peer),
+            "{:?}",
+            trial.disturbed
+        );
     }
     assert_eq!(place.started(), run.trials.len());
     await_idle(&agent, &place);
@@ -76,7 +80,7 @@ fn race_runs_over_tls_with_trusted_keys() {
 fn untrusted_key_rejected_by_both_ends() {
     let scratch = Scratch::new();
     let (ours, theirs) = trusting_keys(&scratch);
-    let untrusted = scratch.keys("stranger");
+    let untrusted = scratch.keys("untrusted");
     untrusted.create().expect("a key");
     let agent_key = ours.identity().expect("a key").public_key();
     untrusted
@@ -92,17 +96,19 @@ fn untrusted_key_rejected_by_both_ends() {
         assert!(why.contains(words), "{why}");
     };
     fails(&untrusted, "does not trust this host's key");
-    fails(&scratch.keys("nobody"), "towpath key new");
+    fails(&scratch.keys("missing"), "towpath key new");
     // This client trusts another key for that host, and the agent's key for another host.
-    let wary = scratch.keys("wary");
-    wary.trust(agent_key, "client2").expect("it is trusted");
-    let copied = std::fs::copy(theirs.path().join("key"), wary.path().join("key"));
+    let misplaced = scratch.keys("misplaced");
+    misplaced
+        .trust(agent_key, "client2")
+        .expect("it is trusted");
+    let copied = std::fs::copy(theirs.path().join("key"), misplaced.path().join("key"));
     copied.expect("the client's key");
-    fails(&wary, "no key is trusted here by the name 127.0.0.1 (");
+    fails(&misplaced, "no key is trusted here by the name 127.0.0.1 (");
     let other = scratch.keys("other").create().expect("a key").public_key();
-    wary.trust(other, "127.0.0.1").expect("it is trusted");
-    fails(&wary, "its key is another than what is trusted here");
-    await_condition("strangers are counted", || {
+    misplaced.trust(other, "127.0.0.1").expect("it is trusted");
+    fails(&misplaced, "its key is not the one trusted here");
+    await_condition("unauthenticated connections are counted", || {
         agent.metrics().contains("strangers_total 2")
     });
     assert_eq!((place.started(), agent.clients()), (0, 0));
@@ -250,8 +256,8 @@ fn silent_client_times_out() {
 fn pipelined_requests_do_not_extend_session() {
     let (agent, place) = open_agent(Caps::default());
     // A peer that accepts connections and sends nothing: each peer check takes its whole timeout.
-    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let to = mute.local_addr().expect("bound");
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = silent.local_addr().expect("bound");
     let mut raw = RawClient::ready(agent.address());
     (0..64).for_each(|_| raw.send(&ToAgent::CheckPeer(to, [1; 16])));
     drop(raw);

@@ -188,7 +188,7 @@ fn check_all_transports(testbed: &Testbed, ipv6: bool) {
             "{transport}: {received} octets for {sent}"
         );
         if !transport.contains("tcp") {
-            assert_eq!(received, 0, "{transport} answered a stranger");
+            assert_eq!(received, 0, "{transport} answered an unvalidated address");
         }
     }
 }

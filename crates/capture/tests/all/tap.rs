@@ -237,7 +237,7 @@ fn tshark_reads_the_known_packets() {
     let recorder = recorder(written.clone(), FileLimit::default());
     let interface = recorder.interface("known").expect("a vector");
     for (index, hex) in KNOWN.iter().enumerate() {
-        let sight = CapturedPackets {
+        let captured = CapturedPackets {
             interface,
             at_ns: 1_234_567_890_123_456_789 + index as u64,
             direction: None,
@@ -246,7 +246,7 @@ fn tshark_reads_the_known_packets() {
             protocol: ip::XTP,
             segment_size: usize::MAX,
         };
-        assert!(recorder.write(&sight, &octets(hex)));
+        assert!(recorder.write(&captured, &octets(hex)));
     }
     assert_eq!(recorder.finish().expect("a vector"), 8);
     let formats = read_by_tshark(&written.file());

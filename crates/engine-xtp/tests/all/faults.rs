@@ -60,6 +60,14 @@ const VERSIONS: [Version; 5] = [
     Version::V33,
 ];
 
+const ERRORS: [ErrorControl; 5] = [
+    ErrorControl::Selective,
+    ErrorControl::Selective,
+    ErrorControl::GoBackN,
+    ErrorControl::GoBackN,
+    ErrorControl::None,
+];
+
 /// Draws every option. Both peers share those they must agree on.
 fn options(random: &mut SplitMix64) -> Config {
     let ms = Duration::from_millis;
@@ -74,16 +82,7 @@ fn options(random: &mut SplitMix64) -> Config {
         initial_window: any(random, &[0, 1000, 64 << 10]),
         checksum: any(random, &[true, false]),
         framing: any(random, &[Framing::Stream, Framing::Messages]),
-        error: any(
-            random,
-            &[
-                ErrorControl::Selective,
-                ErrorControl::Selective,
-                ErrorControl::GoBackN,
-                ErrorControl::GoBackN,
-                ErrorControl::None,
-            ],
-        ),
+        error: any(random, &ERRORS),
         fastnak: any(random, &[true, false]),
         flow,
         service,

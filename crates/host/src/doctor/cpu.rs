@@ -24,7 +24,7 @@ fn build(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     }
     bad(
         "this program was built without optimisation",
-        "every figure is of a slower program, and transports in the user's process lose most",
+        "all results are of a slower program, and user-space transports lose most",
         "build with cargo build --release",
     )
 }
@@ -89,7 +89,7 @@ fn processors(survey: &Survey, test: &TestSpec) -> Option<Finding> {
                 "{count} processors are shared by senders, receivers, the kernel's network work \
                  and everything else"
             ),
-            "a little other work shows in the figures; spinning ends leave no processor for it",
+            "other work shows in the results; busy-polling workers leave no processor for it",
             remedy,
         ),
         _ => good(format!("{count} processors are enough for this test")),
@@ -104,7 +104,7 @@ fn placement(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let nodes = survey.cpu.nodes.unwrap_or(1);
     if nodes > 1 {
         return warning(
-            format!("this host has {nodes} memory nodes, and the ends are not bound to processors"),
+            format!("this host has {nodes} NUMA nodes, and workers are not pinned to CPUs"),
             "trials differ by whether sender and receiver happen to be on one node",
             "--pin with two processors of one node (lscpu -e lists them)",
         );
@@ -113,7 +113,7 @@ fn placement(survey: &Survey, test: &TestSpec) -> Option<Finding> {
         return None;
     }
     note(
-        "sender and receiver are not bound to processors",
+        "sender and receiver are not pinned to CPUs",
         "a round trip on one processor is several times shorter than one between two; the \
          scheduler chooses, and may choose otherwise in the next trial",
         "--pin 0,1 or --pin 0 measures one of the two",
@@ -137,12 +137,11 @@ fn virtual_machine(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     };
     let effect = if test.has_delay() {
         "waking an idle processor goes through the hypervisor, so delays between two processors \
-         are longer than on bare metal; the host may move the processors meanwhile, which comes \
-         in phases of seconds"
+         are longer than on bare metal; the host may migrate virtual CPUs, for seconds at a time"
     } else {
-        "the host may move the processors meanwhile, which comes in phases of seconds"
+        "the host may migrate virtual CPUs, for seconds at a time"
     };
-    let remedy = "trust verdicts, which are paired within blocks, more than single figures";
+    let remedy = "trust verdicts, which are paired within blocks, more than single trials";
     note(what, effect, remedy)
 }
 

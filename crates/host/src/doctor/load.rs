@@ -69,6 +69,6 @@ fn memory(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     warning(
         format!("{} MiB of memory are available", free >> 20),
         "swapping would stop a worker in the middle of a trial",
-        "close something",
+        "close other programs",
     )
 }

@@ -47,7 +47,7 @@ fn congestion(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     }
     note(
         format!("this host's TCP uses {default} by default"),
-        format!("trials set {wanted} and read it back, so figures may differ from other programs'"),
+        format!("trials set {wanted} and read it back, so results may differ from other programs'"),
         format!("--congestion {default} measures what other programs get"),
     )
 }
@@ -66,7 +66,7 @@ fn receive_buffer(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     }
     warning(
         format!("receive buffers may have {most} B at most (rmem_max)"),
-        "UDP has no flow control: what does not fit is lost, and loss decides the figure",
+        "UDP has no flow control: datagrams that do not fit are dropped, and drops decide the result",
         format!("as root: sysctl -w net.core.rmem_max={}", 4 << 20),
     )
 }
@@ -83,7 +83,7 @@ fn buffers_asked(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     }
     warning(
         format!("the requested buffers ({requested} B) are above rmem_max or wmem_max ({least} B)"),
-        "the kernel cuts them down; what took effect is read back and stored",
+        "the kernel lowers them; the sizes in effect are read back and stored",
         format!("as root: sysctl -w net.core.rmem_max={requested} net.core.wmem_max={requested}"),
     )
 }
@@ -123,8 +123,8 @@ fn busy_read(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     }
     note(
         format!("the kernel polls {us} us for blocking readers (net.core.busy_read)"),
-        "delays over a network card are shorter and cost more processor time; the loopback is not \
-         touched",
+        "delays over a network card are shorter and cost more processor time; the loopback is \
+         unaffected",
         "sysctl -w net.core.busy_read=0 gives the usual setting",
     )
 }

@@ -139,16 +139,16 @@ fn unpinned_workers_are_reported() {
     let mut survey = Survey::default();
     survey.cpu.online = Some(8);
     let delay = test(&["delay"], &["tcp"]);
-    let finding = find_finding(&survey, &delay, "not bound").expect("a finding");
+    let finding = find_finding(&survey, &delay, "not pinned").expect("a finding");
     assert_eq!(finding.severity, Severity::Note);
     survey.cpu.nodes = Some(2);
-    let finding = find_finding(&survey, &delay, "not bound").expect("a finding");
+    let finding = find_finding(&survey, &delay, "not pinned").expect("a finding");
     assert_eq!(finding.severity, Severity::Warning);
     let pinned = TestSpec {
         pinned: true,
         ..delay
     };
-    assert_eq!(find_finding(&survey, &pinned, "not bound"), None);
+    assert_eq!(find_finding(&survey, &pinned, "not pinned"), None);
 }
 
 #[test]

@@ -143,3 +143,23 @@ pub(super) unsafe fn gather(parts: &[libc::iovec]) -> io::Result<Vec<u8>> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null;
+
+    #[test]
+    fn gather_skips_empty_parts_with_null_base() {
+        let octets = *b"abc";
+        let [whole] = single_iovec(octets.as_ptr().cast(), octets.len());
+        let [empty] = single_iovec(null(), 0);
+        // SAFETY: the parts are empty or describe a live array.
+        let bytes = unsafe { gather(&[empty, whole, empty]) };
+        assert_eq!(bytes.expect("readable parts"), octets);
+        let [bad] = single_iovec(null(), 1);
+        // SAFETY: a NULL part with a length is refused before it is read.
+        let error = unsafe { gather(&[bad]) }.expect_err("EFAULT");
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
+    }
+}

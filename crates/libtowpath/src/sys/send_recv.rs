@@ -333,7 +333,7 @@ pub unsafe extern "C" fn towpath_recvmsg(
     flags: libc::c_int,
 ) -> libc::ssize_t {
     if message.is_null() {
-        return return_to_c(|| Err(os_error(libc::EFAULT)));
+        return return_to_c(|| Err(io::Error::from_raw_os_error(libc::EFAULT)));
     }
     let report_source = |flags: libc::c_int, from: Option<SocketAddr>| {
         // SAFETY: the caller's promise.
@@ -450,32 +450,12 @@ pub unsafe extern "C" fn towpath_sendmsg(
     flags: libc::c_int,
 ) -> libc::ssize_t {
     if message.is_null() {
-        return return_to_c(|| Err(os_error(libc::EFAULT)));
+        return return_to_c(|| Err(io::Error::from_raw_os_error(libc::EFAULT)));
     }
     // SAFETY: the caller's promise.
     unsafe {
         let to = address::read((*message).msg_name.cast(), (*message).msg_namelen);
         let all = iovecs((*message).msg_iov, (*message).msg_iovlen);
         send(fd, to, all, flags, || libc::sendmsg(fd, message, flags))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ptr::null;
-
-    #[test]
-    fn gather_skips_empty_parts_with_null_base() {
-        let octets = *b"abc";
-        let [whole] = single_iovec(octets.as_ptr().cast(), octets.len());
-        let [empty] = single_iovec(null(), 0);
-        // SAFETY: the parts are empty or describe a live array.
-        let bytes = unsafe { gather(&[empty, whole, empty]) };
-        assert_eq!(bytes.expect("readable parts"), octets);
-        let [bad] = single_iovec(null(), 1);
-        // SAFETY: a NULL part with a length is refused before it is read.
-        let error = unsafe { gather(&[bad]) }.expect_err("EFAULT");
-        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
     }
 }

@@ -103,10 +103,11 @@ fn check_schedule(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_l
     let late_s = behind_ns.max(last_lag_ns) as f64 * 1e-9;
     if late_s > LAG_FRACTION_MAX * span_s && late_s > 0.001 {
         report.invalid = Some(format!(
-            "{GENERATOR_LATE} {reached_per_s:.0} of {:.0} messages/s: a call takes too \
-             long, or other work took the processor; \
+            "{GENERATOR_LATE} {reached_per_s:.0} of {:.0} messages/s, {:.0} ms behind its schedule: \
+             a call takes too long, or other work took the processor; \
              offer less, or use a batched transport",
-            rate.per_s
+            rate.per_s,
+            late_s * 1e3
         ));
     }
 }

@@ -104,7 +104,7 @@ fn scenario_errors_are_one_line() {
     for (words, expected) in [
         (
             vec!["sim", "run", &file],
-            ":17:32: \"5 fortnights\" has no unit",
+            ":17:32: \"5 fortnights\" has no known unit",
         ),
         (
             vec!["sim", "run", "nowhere.toml"],

@@ -47,7 +47,7 @@ impl Transport for UdpSegmented {
     }
 
     fn summary(&self) -> &'static str {
-        "kernel UDP, up to 64 messages a call cut by the kernel (UDP_SEGMENT, UDP_GRO)"
+        "kernel UDP, up to 64 messages a call segmented by the kernel (UDP_SEGMENT, UDP_GRO)"
     }
 
     fn class(&self) -> Class {

@@ -13,10 +13,10 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use towpath::xtp::{Endpoint, Settings};
+/// use towpath::xtp::{Endpoint, EndpointConfig};
 ///
 /// let limit = Duration::from_secs(5);
-/// let server = Endpoint::bind("127.0.0.1:0".parse()?, &Settings::default())?;
+/// let server = Endpoint::bind("127.0.0.1:0".parse()?, &EndpointConfig::default())?;
 /// server.listen(true);
 /// let address = server.local_addr();
 /// let serving = std::thread::spawn(move || -> std::io::Result<usize> {
@@ -27,7 +27,7 @@ use std::time::Duration;
 ///     Ok(len)
 /// });
 ///
-/// let client = Endpoint::bind("127.0.0.1:0".parse()?, &Settings::default())?;
+/// let client = Endpoint::bind("127.0.0.1:0".parse()?, &EndpointConfig::default())?;
 /// let mut circuit = client.connect(address, limit)?;
 /// circuit.lend(vec![7; 40_000], limit)?;
 /// circuit.finish()?;

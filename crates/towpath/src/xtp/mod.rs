@@ -5,11 +5,11 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use towpath::xtp::{Endpoint, Settings};
+//! use towpath::xtp::{Endpoint, EndpointConfig};
 //!
 //! let limit = Duration::from_secs(5);
-//! let settings = Settings::default();
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, &settings)?;
+//! let config = EndpointConfig::default();
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, &config)?;
 //! server.listen(true);
 //! let address = server.local_addr();
 //! let serving = std::thread::spawn(move || -> std::io::Result<()> {
@@ -21,7 +21,7 @@
 //!     circuit.close(limit)
 //! });
 //!
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, &settings)?;
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, &config)?;
 //! let mut circuit = client.connect(address, limit)?;
 //! circuit.send(b"hello", limit)?;
 //! let mut buffer = [0; 64];
@@ -35,10 +35,10 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use towpath::xtp::{Endpoint, Settings};
+//! use towpath::xtp::{Endpoint, EndpointConfig};
 //!
 //! let limit = Duration::from_secs(5);
-//! let server = Endpoint::bind("127.0.0.1:0".parse()?, &Settings::default())?;
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, &EndpointConfig::default())?;
 //! server.listen(true);
 //! let address = server.local_addr();
 //! let serving = std::thread::spawn(move || -> std::io::Result<()> {
@@ -49,7 +49,7 @@
 //!     circuit.close(limit)
 //! });
 //!
-//! let client = Endpoint::bind("127.0.0.1:0".parse()?, &Settings::default())?;
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, &EndpointConfig::default())?;
 //! let mut reply = [0; 64];
 //! let len = client.transact(address, b"what time is it?", &mut reply, limit)?;
 //! assert_eq!(&reply[..len], b"what time is it?");

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use towpath::xtp::group::{Receiver, Sender, Settings, Standing};
+//! use towpath::xtp::group::{GroupEndpointConfig, MemberState, Receiver, Sender};
 //!
 //! let limit = Duration::from_secs(10);
 //! // The interface to use: here the loopback.
@@ -15,7 +15,7 @@
 //! let group = towpath::xtp::group::example_group();
 //!
 //! let receive = move || -> std::io::Result<Vec<u8>> {
-//!     let receiver = Receiver::join(group, local, &Settings::default())?;
+//!     let receiver = Receiver::join(group, local, &GroupEndpointConfig::default())?;
 //!     let mut stream = receiver.accept(limit)?;
 //!     let (mut all, mut buffer) = (Vec::new(), [0; 65_536]);
 //!     while let Some(len) = stream.recv(&mut buffer, limit)? {
@@ -26,11 +26,11 @@
 //! };
 //! let receivers: Vec<_> = (0..3).map(|_| std::thread::spawn(receive)).collect();
 //!
-//! let mut sender = Sender::open(group, local, &Settings::for_members(3))?;
+//! let mut sender = Sender::open(group, local, &GroupEndpointConfig::for_members(3))?;
 //! sender.wait_ready(limit)?;
 //! sender.send(b"to all of you", limit)?;
 //! let report = sender.close(limit)?;
-//! assert!(report.iter().all(|member| member.standing == Standing::Done));
+//! assert!(report.iter().all(|member| member.state == MemberState::Done));
 //! for receiver in receivers {
 //!     assert_eq!(receiver.join().expect("no receiver panics")?, b"to all of you");
 //! }
