@@ -101,7 +101,7 @@ fn untrusted_key_rejected_by_both_ends() {
     fails(&wary, "no key is trusted here by the name 127.0.0.1 (");
     let other = scratch.keys("other").create().expect("a key").public_key();
     wary.trust(other, "127.0.0.1").expect("it is trusted");
-    fails(&wary, "its key is another than what is trusted here");
+    fails(&wary, "its key is not the one trusted here");
     await_condition("strangers are counted", || {
         agent.metrics().contains("strangers_total 2")
     });
