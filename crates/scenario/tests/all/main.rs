@@ -7,6 +7,7 @@ mod golden;
 mod laws;
 mod lockstep;
 mod options;
+mod paths;
 mod scenarios;
 mod swarm;
 mod versions;

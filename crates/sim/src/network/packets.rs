@@ -1,10 +1,10 @@
 //! Packets between an engine and the medium.
 
-use super::Network;
+use super::{Network, ScheduledEvent};
 use crate::flow::{Flow, records_in};
 use crate::host::{GROUP, ReadJob, Role};
 use crate::store::BytePattern;
-use engine::{Address, Bytes, Delivery, Framing, Received};
+use engine::{Address, Bytes, Delivery, Framing, Path, PathError, PathFault, Received};
 use link::EtherDestination;
 use std::collections::VecDeque;
 
@@ -26,7 +26,11 @@ impl Network {
             Address::Station(to) => EtherDestination::Station(to as usize),
             Address::Socket(_) | Address::Ether(_) => EtherDestination::Station(usize::MAX),
         };
-        let tag = self.frames.add(station, to);
+        let local = path.local.0;
+        if usize::from(local) >= self.media.len() {
+            return self.refuse_packet(station, path);
+        }
+        let tag = self.frames.add(station, to, local);
         let frame = self.frames.get_mut(tag);
         let role = host.batch.sender().and_then(|id| host.circuits.get(&id));
         let mut store = None;
@@ -50,6 +54,24 @@ impl Network {
         host.work_since_ps(before)
     }
 
+    /// The engine named an address that the station does not have: the packet is lost, and the engine
+    /// is told.
+    fn refuse_packet(&mut self, station: usize, path: Path) -> u64 {
+        let host = &mut self.hosts[station];
+        let now = host.local_time(self.now_ps);
+        host.batch.clear();
+        let fault = PathFault {
+            path,
+            error: PathError::Local(NO_SUCH_ADDRESS),
+            quoted: &[],
+        };
+        host.engine.protocol_mut().handle_path_error(now, fault);
+        // Later: an engine that tries again for ever must not stop the clock.
+        let again = ScheduledEvent::TimerServiceDone { station };
+        self.queue.push(self.now_ps + RETRY_PS, 0, again);
+        0
+    }
+
     /// The receiver gives a packet to the engine. Returns how long that takes, ps.
     pub(super) fn parse_packet(&mut self, station: usize) -> u64 {
         let host = &mut self.hosts[station];
@@ -61,10 +83,10 @@ impl Network {
         if let Some(bit) = arrived.corrupt_bit {
             flip_bit(&mut frame.packet, bit);
         }
-        let from = Address::Station(frame.from as u32);
+        let path = frame.arrival_path();
         let before = host.charged_counters();
         let deliveries = &mut host.deliveries;
-        let packet = Received::new(from, &frame.packet);
+        let packet = Received::new(path, &frame.packet);
         host.engine
             .protocol_mut()
             .handle_packet(now, packet, deliveries);
@@ -117,6 +139,12 @@ impl Network {
         self.hosts[station].deliveries = deliveries;
     }
 }
+
+/// When the sender asks an engine again whose packet could not be sent: 1 us, ps.
+const RETRY_PS: u64 = 1_000_000;
+
+/// EADDRNOTAVAIL of Linux, as a wire says it.
+const NO_SUCH_ADDRESS: i32 = 99;
 
 /// Arrivals that an engine may still forward, at most: more than a queue of a mebibyte holds.
 const FORWARDABLE_MAX: usize = 1 << 16;
