@@ -8,7 +8,8 @@ use crate::file::{
 };
 use link::{EtherConfig, GilbertElliott, LinkConfig};
 use sim::{
-    Distribution, HostCost, MediumConfig, Network, NetworkConfig, Node, PerByte, Receivers, Traffic,
+    Distribution, HostCost, MediumConfig, Network, NetworkConfig, Node, PATHS_MAX, PerByte,
+    Receivers, Traffic,
 };
 
 /// Stations of a scenario at most: at some 2 kB each 20 MB.
@@ -44,11 +45,9 @@ pub fn build_with(
         let refusal = format!("{count} stations; a network has 2 to {STATIONS_MAX}");
         return Err((0..0, refusal));
     }
-    let (medium, faults) = medium(scenario, count)?;
-    let base = match &medium {
-        MediumConfig::Direct(link) | MediumConfig::Switch { link, .. } => *link,
-        MediumConfig::Ether { .. } => faults.unwrap_or_default(),
-    };
+    let mut paths = media(scenario, count)?;
+    let base: Vec<LinkConfig> = paths.iter().map(base_faults).collect();
+    let (medium, faults) = paths.remove(0);
     let is_switch = matches!(medium, MediumConfig::Switch { .. });
     let config = NetworkConfig {
         medium,
@@ -69,6 +68,9 @@ pub fn build_with(
         }
     }
     let mut network = Network::new(&config, stations);
+    for (medium, faults) in &paths {
+        network.add_path(medium, *faults);
+    }
     set_layers(&mut network, scenario)?;
     for spec in &scenario.traffic {
         let traffic = traffic(spec, count as usize)?;
@@ -76,16 +78,52 @@ pub fn build_with(
         let opened = network.add_traffic(traffic);
         opened.map_err(|error| (spec.from.span(), error.to_string()))?;
     }
-    schedule_disturbances(&mut network, scenario, (base, seed), wrap)?;
+    schedule_disturbances(&mut network, scenario, (&base, seed), wrap)?;
     Ok(network)
+}
+
+/// A medium, and the faults at the receivers of an ether.
+type PathMedium = (MediumConfig, Option<LinkConfig>);
+
+/// The faults of a path without disturbances.
+fn base_faults((medium, faults): &PathMedium) -> LinkConfig {
+    match medium {
+        MediumConfig::Direct(link) | MediumConfig::Switch { link, .. } => *link,
+        MediumConfig::Ether { .. } => faults.unwrap_or_default(),
+    }
+}
+
+/// The medium of each path.
+fn media(scenario: &Scenario, count: u64) -> Result<Vec<PathMedium>, SpecError> {
+    let paths = scenario.medium.paths();
+    let span = scenario.medium.paths.as_ref().map(toml::Spanned::span);
+    if !(1..=PATHS_MAX).contains(&paths) {
+        let refusal = format!("{paths} paths; a network has 1 to {PATHS_MAX}");
+        return Err((span.unwrap_or_default(), refusal));
+    }
+    let only = scenario.faults.and_then(|faults| faults.path);
+    if let Some(path) = only.filter(|&path| path >= paths) {
+        let last = paths - 1;
+        let refusal = format!("[faults] names path {path}; there are 0 to {last}");
+        return Err((span.unwrap_or(scenario.medium.kind.span()), refusal));
+    }
+    let faults_of = |path| {
+        scenario
+            .faults
+            .filter(|_| only.is_none_or(|only| only == path))
+    };
+    (0..paths)
+        .map(|path| medium(scenario, count, faults_of(path)))
+        .collect()
 }
 
 fn medium(
     scenario: &Scenario,
     count: u64,
-) -> Result<(MediumConfig, Option<LinkConfig>), SpecError> {
+    path_faults: Option<FaultSpec>,
+) -> Result<PathMedium, SpecError> {
     let spec = &scenario.medium;
-    let faults = scenario.faults.unwrap_or_default();
+    let faults = path_faults.unwrap_or_default();
     let ether = match spec.kind.get_ref().as_str() {
         "ether10" => EtherConfig::ten_megabit(),
         "ether3" => EtherConfig::three_megabit(),
@@ -114,7 +152,7 @@ fn medium(
         },
         positions_ps: spec.positions.iter().map(|time| time.0).collect(),
     };
-    let ether_faults = scenario.faults.map(|_| fault_config(spec, &faults));
+    let ether_faults = path_faults.map(|_| fault_config(spec, &faults));
     Ok((config, ether_faults.transpose()?))
 }
 

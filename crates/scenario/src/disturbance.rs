@@ -6,7 +6,7 @@ use crate::file::{FaultSpec, Scenario};
 use crate::units::{Fraction, SimTime};
 use link::LinkConfig;
 use serde::Deserialize;
-use sim::{Disturbance, Network, Node, PARTITIONS_MAX};
+use sim::{Disturbance, Network, Node, PARTITIONS_MAX, Partition};
 use toml::Spanned;
 
 /// A disturbance, once or repeated.
@@ -28,6 +28,8 @@ pub struct DisturbanceSpec {
     pub every: Option<SimTime>,
     /// How often; once if not given.
     pub times: Option<u64>,
+    /// `partition`, `flap`, `loss`: on this path; on all if not given.
+    pub path: Option<usize>,
     /// `loss`: frames lost.
     pub loss: Option<Fraction>,
     /// `loss`: mean length of a burst of losses; independent losses if not given.
@@ -38,7 +40,7 @@ pub struct DisturbanceSpec {
 const TIMES_MAX: u64 = 10_000;
 
 /// Schedules the disturbances of a scenario, and the end of its faults. `base` are the faults
-/// without disturbances; engines of restarted stations are passed through `wrap`.
+/// of each path without disturbances; engines of restarted stations are passed through `wrap`.
 ///
 /// # Errors
 ///
@@ -46,7 +48,7 @@ const TIMES_MAX: u64 = 10_000;
 pub fn schedule_disturbances(
     network: &mut Network,
     scenario: &Scenario,
-    (base, seed): (LinkConfig, u64),
+    (base, seed): (&[LinkConfig], u64),
     wrap: &dyn Fn(Node) -> Node,
 ) -> Result<(), SpecError> {
     let mut partitions = 0;
@@ -63,21 +65,27 @@ pub fn schedule_disturbances(
                 "loss" => schedule_loss(network, scenario, spec, span, base)?,
                 _ => {
                     let stations = spec.stations.clone();
-                    network.disturb(span.0, Disturbance::Partition(partitions, stations.clone()));
-                    network.disturb(span.1, Disturbance::Heal(partitions, stations));
+                    let cut = Partition {
+                        number: partitions,
+                        path: spec.path,
+                    };
+                    network.disturb(span.0, Disturbance::Partition(cut, stations.clone()));
+                    network.disturb(span.1, Disturbance::Heal(cut, stations));
                 }
             }
         }
         partitions += u32::from(matches!(spec.kind.get_ref().as_str(), "partition" | "flap"));
     }
     if let Some(until) = scenario.faults.and_then(|faults| faults.until) {
-        let fault_free = LinkConfig {
-            rate_bps: base.rate_bps,
-            delay_ps: base.delay_ps,
-            queue_bytes: base.queue_bytes,
-            ..LinkConfig::default()
-        };
-        network.disturb(until.0, Disturbance::Faults(fault_free));
+        for (path, base) in base.iter().enumerate() {
+            let fault_free = LinkConfig {
+                rate_bps: base.rate_bps,
+                delay_ps: base.delay_ps,
+                queue_bytes: base.queue_bytes,
+                ..LinkConfig::default()
+            };
+            network.disturb(until.0, Disturbance::Faults(path, fault_free));
+        }
     }
     Ok(())
 }
@@ -95,6 +103,16 @@ fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError
         return at(format!(
             "no station {station}; there are 0 to {}",
             count - 1
+        ));
+    }
+    if kind == "crash" && spec.path.is_some() {
+        return at("a crash takes no path: a station stops with all of its addresses".to_owned());
+    }
+    let paths = scenario.medium.paths();
+    if let Some(path) = spec.path.filter(|&path| path >= paths) {
+        return at(format!(
+            "no path {path}; there are 0 to {}; give [medium] more paths",
+            paths - 1
         ));
     }
     match (kind, spec.stations.is_empty(), spec.loss) {
@@ -152,7 +170,7 @@ fn schedule_loss(
     scenario: &Scenario,
     spec: &DisturbanceSpec,
     (from_ps, to_ps): (u64, u64),
-    base: LinkConfig,
+    base: &[LinkConfig],
 ) -> Result<(), SpecError> {
     let faults = FaultSpec {
         loss: spec.loss.unwrap_or_default(),
@@ -160,12 +178,15 @@ fn schedule_loss(
         ..FaultSpec::default()
     };
     let lost = fault_config(&scenario.medium, &faults)?;
-    let lossy = LinkConfig {
-        loss_ppm: lost.loss_ppm.max(base.loss_ppm),
-        bursts: lost.bursts.or(base.bursts),
-        ..base
-    };
-    network.disturb(from_ps, Disturbance::Faults(lossy));
-    network.disturb(to_ps, Disturbance::Faults(base));
+    let base = base.iter().enumerate();
+    for (path, &base) in base.filter(|(path, _)| spec.path.is_none_or(|only| only == *path)) {
+        let lossy = LinkConfig {
+            loss_ppm: lost.loss_ppm.max(base.loss_ppm),
+            bursts: lost.bursts.or(base.bursts),
+            ..base
+        };
+        network.disturb(from_ps, Disturbance::Faults(path, lossy));
+        network.disturb(to_ps, Disturbance::Faults(path, base));
+    }
     Ok(())
 }

@@ -60,6 +60,8 @@ pub struct MediumSpec {
     /// `ether10` (10 Mbit/s on one cable), `ether3` (the experimental 3 Mbit/s), `direct` (two
     /// stations, full duplex) or `switch` (an output queue for each station).
     pub kind: Spanned<String>,
+    /// How many of it lie side by side; each station has an address on each. One if not given.
+    pub paths: Option<Spanned<usize>>,
     /// Ethers: positions of the stations along the cable, as propagation from its beginning.
     #[serde(default)]
     pub positions: Vec<SimTime>,
@@ -74,6 +76,13 @@ pub struct MediumSpec {
     pub queue: Option<ByteCount>,
     /// Switch: octets of a frame it needs to forward it; all if not given.
     pub cut_through: Option<u32>,
+}
+
+impl MediumSpec {
+    /// How many there are side by side.
+    pub fn paths(&self) -> usize {
+        self.paths.as_ref().map_or(1, |paths| *paths.get_ref())
+    }
 }
 
 /// Faults of frames.
@@ -94,6 +103,8 @@ pub struct FaultSpec {
     pub corrupt: Fraction,
     /// When all faults end; never if not given.
     pub until: Option<SimTime>,
+    /// The path that has them; all if not given.
+    pub path: Option<usize>,
 }
 
 /// One or more stations.

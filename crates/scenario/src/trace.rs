@@ -20,6 +20,7 @@ pub fn line(observation: &Observation<'_>) -> String {
         event: what,
         station: observation.station as u64,
         from: observation.from as u64,
+        path: observation.path,
         packet: observation.packet,
     };
     line.to_string()

@@ -6,6 +6,15 @@ use link::LinkConfig;
 /// Partitions that may exist at the same time.
 pub const PARTITIONS_MAX: u32 = 64;
 
+/// Names a partition. Partitions are independent of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Below [`PARTITIONS_MAX`].
+    pub number: u32,
+    /// The path it cuts; None for all of them.
+    pub path: Option<usize>,
+}
+
 /// A disturbance at a certain time.
 pub enum Disturbance {
     /// A station stops and loses its state: protocol, unsettled messages, queues. The network
@@ -13,11 +22,10 @@ pub enum Disturbance {
     Crash(usize),
     /// The station restarts with a new engine. Its users reopen the circuits they were sending on.
     Restart(usize, Node),
-    /// Nothing passes any more between these stations and all others. Partitions are numbered below
-    /// [`PARTITIONS_MAX`] and independent of each other.
-    Partition(u32, Vec<usize>),
-    /// Ends the partition of the same number and stations.
-    Heal(u32, Vec<usize>),
-    /// Changes the faults: on all links, or at all receivers of an ether.
-    Faults(LinkConfig),
+    /// Nothing passes any more between these stations and all others.
+    Partition(Partition, Vec<usize>),
+    /// Ends the same partition of the same stations.
+    Heal(Partition, Vec<usize>),
+    /// Changes the faults of a path: on all its links, or at all receivers of its ether.
+    Faults(usize, LinkConfig),
 }

@@ -1,5 +1,6 @@
 //! Packets in flight, kept while any station refers to them.
 
+use engine::{Address, LocalAddress, Path};
 use link::EtherDestination;
 
 /// What a packet, or the frame of a layer, carries.
@@ -50,10 +51,22 @@ pub(crate) struct Frame {
     pub(crate) packet: Vec<u8>,
     pub(crate) from: usize,
     pub(crate) to: EtherDestination,
+    /// The path it is sent by.
+    pub(crate) path: u16,
     pub(crate) contents: Contents,
     /// When its sender gave it to the network controller.
     pub(crate) offered_ps: u64,
     references: u32,
+}
+
+impl Frame {
+    /// The path it arrives by: addresses of one number are on one medium.
+    pub(crate) fn arrival_path(&self) -> Path {
+        Path {
+            local: LocalAddress(self.path),
+            remote: Address::Station(self.from as u32),
+        }
+    }
 }
 
 /// All packets in flight.
@@ -65,12 +78,13 @@ pub(crate) struct FrameTable {
 
 impl FrameTable {
     /// Adds a packet with an empty buffer and one reference.
-    pub(crate) fn add(&mut self, from: usize, to: EtherDestination) -> u64 {
+    pub(crate) fn add(&mut self, from: usize, to: EtherDestination, path: u16) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Frame {
                 packet: Vec::new(),
                 from,
                 to,
+                path,
                 contents: Contents::default(),
                 offered_ps: 0,
                 references: 0,
@@ -78,7 +92,7 @@ impl FrameTable {
             self.slots.len() - 1
         });
         let frame = &mut self.slots[slot];
-        (frame.from, frame.to, frame.references) = (from, to, 1);
+        (frame.from, frame.to, frame.path, frame.references) = (from, to, path, 1);
         frame.contents = Contents::default();
         frame.packet.clear();
         slot as u64

@@ -170,8 +170,8 @@ pub(crate) struct Host {
     pub(crate) report: StationReport,
     /// Cleared by a crash, set by a restart.
     pub(crate) is_up: bool,
-    /// A bit for each partition it is in; frames pass between stations with equal bits.
-    pub(crate) partitions: u64,
+    /// For each path a bit for each partition it is in; frames pass between stations with equal bits.
+    pub(crate) partitions: Vec<u64>,
     /// Flows whose circuits a crash ended.
     pub(crate) interrupted: Vec<usize>,
 }
@@ -202,7 +202,7 @@ impl Host {
             controller_since_ps: 0,
             report: StationReport::default(),
             is_up: true,
-            partitions: 0,
+            partitions: vec![0],
             interrupted: Vec::new(),
         }
     }

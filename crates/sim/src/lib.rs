@@ -38,12 +38,14 @@ pub mod world;
 
 pub use cost::{HostCost, PerByte};
 pub use distribution::Distribution;
-pub use disturbance::{Disturbance, PARTITIONS_MAX};
+pub use disturbance::{Disturbance, PARTITIONS_MAX, Partition};
 pub use flow::{FlowReport, ReceiverReport, Target};
 pub use histogram::Histogram;
 pub use host::{GROUP, StationReport};
 pub use medium::MediumConfig;
-pub use network::{Network, NetworkConfig, NetworkReport, Observation, PacketEvent, StopReason};
+pub use network::{
+    Network, NetworkConfig, NetworkReport, Observation, PATHS_MAX, PacketEvent, StopReason,
+};
 pub use node::Node;
 pub use series::Series;
 pub use station::StationWire;

@@ -43,6 +43,8 @@ pub struct Observation<'a> {
     pub station: usize,
     /// Which station built the packet.
     pub from: usize,
+    /// The path it is sent by.
+    pub path: u16,
     /// The packet; empty for a collision.
     pub packet: &'a [u8],
 }
@@ -86,7 +88,7 @@ pub struct NetworkReport {
     pub flows: Vec<FlowReport>,
     /// Each station.
     pub stations: Vec<StationReport>,
-    /// Counters of the ether, if there is one.
+    /// Counters of the first path's ether, if it is one.
     pub ether: Option<(EtherCounters, EtherTime)>,
     /// Events handled.
     pub events: u64,
@@ -109,6 +111,10 @@ type ObserverFn = Box<dyn FnMut(&Observation<'_>)>;
 
 /// Called with the time, ps, and the number of settled messages.
 type ProgressListener = Box<dyn FnMut(u64, u64)>;
+
+/// Paths a network may have. The clock looks at each medium at every step; hosts have a handful of
+/// addresses.
+pub const PATHS_MAX: usize = 16;
 
 /// Steps of the event loop between two calls of a listener: some 10 ms.
 const PROGRESS_EVERY_STEPS: u64 = 1 << 15;
@@ -134,12 +140,14 @@ pub struct Network {
     sources: Vec<TrafficSource>,
     disturbances: Vec<Option<Disturbance>>,
     reopened: u64,
-    medium: Medium,
+    /// One a path; at least one.
+    media: Vec<Medium>,
     queue: EventQueue<ScheduledEvent>,
     frames: FrameTable,
     pattern: BytePattern,
     now_ps: u64,
     seed: u64,
+    seed_of_paths: u64,
     events: u64,
     /// Messages produced but not settled, and patterns not finished.
     unsettled: u64,
@@ -177,12 +185,13 @@ impl Network {
             sources: Vec::new(),
             disturbances: Vec::new(),
             reopened: 0,
-            medium,
+            media: vec![medium],
             queue: EventQueue::new(),
             frames: FrameTable::default(),
             pattern: BytePattern::new(),
             now_ps: 0,
             seed: SplitMix64::at(config.seed, 0x7472_6166),
+            seed_of_paths: SplitMix64::at(config.seed, 0x7061_7468),
             events: 0,
             unsettled: 0,
             unfinished_sources: 0,
@@ -192,6 +201,25 @@ impl Network {
             started: false,
             steps_max: u64::MAX,
         }
+    }
+
+    /// Adds a path: another medium beside those there are, with its own random choices. Each station
+    /// has one more address, [`engine::LocalAddress`] with the path's number, which is returned.
+    ///
+    /// # Panics
+    ///
+    /// When there are [`PATHS_MAX`] already.
+    pub fn add_path(&mut self, medium: &MediumConfig, faults: Option<LinkConfig>) -> usize {
+        let path = self.media.len();
+        assert!(path < PATHS_MAX, "more than {PATHS_MAX} paths");
+        let seed = SplitMix64::at(self.seed_of_paths, path as u64);
+        let mut medium = Medium::new(medium, self.hosts.len(), faults, seed);
+        for (station, host) in self.hosts.iter_mut().enumerate() {
+            medium.set_cut_through(station, host.cost.cut_through);
+            host.partitions.push(0);
+        }
+        self.media.push(medium);
+        path
     }
 
     /// Calls `observer` for every packet event.
@@ -280,7 +308,7 @@ impl Network {
                 return StopReason::Complete;
             }
             let own = self.queue.next_time();
-            let medium = self.medium.deadline();
+            let medium = self.media.iter().filter_map(Medium::deadline).min();
             let next = own.into_iter().chain(medium).min();
             let Some(at_ps) = next.filter(|at_ps| *at_ps <= limit_ps) else {
                 let ending = next.map_or(StopReason::Stuck, |_| StopReason::TimeLimit);
@@ -289,11 +317,15 @@ impl Network {
             };
             self.now_ps = at_ps;
             if medium == Some(at_ps) {
-                self.medium.advance(at_ps);
+                for medium in &mut self.media {
+                    if medium.deadline() == Some(at_ps) {
+                        medium.advance(at_ps);
+                    }
+                }
             } else if let Some((_, due)) = self.queue.pop() {
                 self.events += u64::from(self.handle_event(due));
             }
-            self.drain_medium();
+            self.drain_media();
         }
     }
 
@@ -305,7 +337,7 @@ impl Network {
             self.hosts[station].signal(Process::Sender);
             self.run_processes(station);
         }
-        self.drain_medium();
+        self.drain_media();
     }
 
     /// The measurements so far.
@@ -324,11 +356,10 @@ impl Network {
             elapsed_ps: now_ps,
             flows: self.flows.iter().map(|flow| flow.report.clone()).collect(),
             stations,
-            ether: self
-                .medium
+            ether: self.media[0]
                 .ether()
                 .map(|ether| (ether.counters(), ether.medium_until(now_ps))),
-            events: self.events + self.medium.events_handled(),
+            events: self.events + self.media.iter().map(Medium::events_handled).sum::<u64>(),
         }
     }
 

@@ -9,13 +9,16 @@
 //! compile.
 //!
 //! * [`mod@trace`] - a wire around another that logs its packets.
+//! * [`Many`] - several wires as one, each a local address.
 //! * [`mod@error`] - which errors of a call are a path's, and which end the wire.
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod many;
 pub mod trace;
 
 pub use error::path_error;
+pub use many::Many;
 
 use engine::{Address, Ecn, LocalAddress, PacketLen, Path, PathError};
 use std::io::{self, IoSlice};

@@ -8,11 +8,12 @@
 //! ```
 //!
 //! A line has the time in picoseconds, the event, the station it happened at, the station that sent
-//! the packet, its length, a hash of all its octets, and the first 48 of them. Lines that begin
+//! the packet, its length, a hash of all its octets, `path=` and the number of the path unless it is
+//! the first, and the first 48 octets. Lines that begin
 //! with `#` are comments.
 
 use crate::{Arrival, Capabilities, PathReport, Receiver, Wire};
-use engine::{Address, PacketLen};
+use engine::{Address, LocalAddress, PacketLen};
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write as _};
 use std::fs::{File, OpenOptions};
@@ -49,6 +50,8 @@ pub struct TraceEntry<'a> {
     pub station: u64,
     /// The station that sent the packet.
     pub from: u64,
+    /// The path it was sent by, by the number of the local address.
+    pub path: u16,
     /// The packet.
     pub packet: &'a [u8],
 }
@@ -66,6 +69,9 @@ impl Display for TraceEntry<'_> {
             packet.len(),
             hash(HASH_START, packet)
         )?;
+        if self.path > 0 {
+            write!(f, "path={} ", self.path)?;
+        }
         packet
             .iter()
             .take(SHOWN_LEN)
@@ -172,7 +178,14 @@ impl TraceLog {
     }
 
     /// Adds a line for each packet in `octets`; all but the last are `size` long.
-    fn add(&self, what: &str, station: u32, from: PacketSource, octets: &[u8], size: usize) {
+    fn add(
+        &self,
+        what: &str,
+        station: u32,
+        (from, path): (PacketSource, LocalAddress),
+        octets: &[u8],
+        size: usize,
+    ) {
         let at_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.lock();
         let from = match from {
@@ -185,6 +198,7 @@ impl TraceLog {
                 event: what,
                 station: station.into(),
                 from: from.into(),
+                path: path.0,
                 packet,
             };
             // Writing into a String cannot fail.
@@ -256,14 +270,14 @@ struct PacketObserver {
 }
 
 impl PacketObserver {
-    fn log_sent(&self, what: &str, octets: &[u8], size: usize) {
-        let from = PacketSource::Local;
+    fn log_sent(&self, what: &str, path: engine::Path, octets: &[u8], size: usize) {
+        let from = (PacketSource::Local, path.local);
         self.log.add(what, self.station, from, octets, size);
     }
 
     fn log_arrival(&self, arrival: &Arrival, buffer: &[u8]) {
         let octets = &buffer[..arrival.len.min(buffer.len())];
-        let from = PacketSource::Peer(arrival.path.remote);
+        let from = (PacketSource::Peer(arrival.path.remote), arrival.path.local);
         let size = arrival.segment_size;
         self.log.add("arrived", self.station, from, octets, size);
     }
@@ -301,10 +315,10 @@ impl<W: Wire> Wire for Traced<W> {
         };
         let parts = slices.iter().flat_map(|part| part.iter().copied());
         let octets: Vec<u8> = parts.collect();
-        observer.log_sent("offered", &octets, segment_size);
+        observer.log_sent("offered", path, &octets, segment_size);
         let sent = self.wire.send(path, slices, segment_size);
         if sent.is_err() {
-            observer.log_sent("refused", &octets, segment_size);
+            observer.log_sent("refused", path, &octets, segment_size);
         }
         sent
     }
@@ -410,7 +424,8 @@ mod tests {
         let log = TraceLog::to_file(File::create(&path).expect("a file"), &path, 300);
         let station = log.station(Address::Station(7));
         for _ in 0..10 {
-            log.add("offered", station, PacketSource::Local, &[1; 20], 10);
+            let from = (PacketSource::Local, LocalAddress(0));
+            log.add("offered", station, from, &[1; 20], 10);
         }
         let text = std::fs::read_to_string(&path).expect("it was written");
         let _ = std::fs::remove_file(&path);

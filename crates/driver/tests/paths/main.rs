@@ -3,4 +3,5 @@
 mod errors;
 mod groups;
 mod hundred_peers;
+mod many;
 mod postman;

@@ -8,6 +8,7 @@ mod golden;
 mod laws;
 mod lockstep;
 mod options;
+mod paths;
 mod scenarios;
 mod swarm;
 mod versions;

@@ -3,13 +3,12 @@
 use super::{Network, Observation, PacketEvent};
 use crate::host::{Process, QueuedPacket};
 use crate::medium::{MediumEvent, OfferedFrame};
-use engine::{Address, Path};
 
 impl Network {
     pub(super) fn offer_to_controller(&mut self, tag: u64) {
         let frame = self.frames.get_mut(tag);
         frame.offered_ps = self.now_ps;
-        let (from, to) = (frame.from, frame.to);
+        let (from, to, path) = (frame.from, frame.to, usize::from(frame.path));
         let packet_len = frame.packet.len() as u32;
         self.notify_observer(PacketEvent::Offered, from, tag);
         self.hosts[from].change_controller_queue(self.now_ps, 1);
@@ -18,11 +17,12 @@ impl Network {
             packet_len,
             to,
         };
-        self.medium.offer(self.now_ps, from, offered);
+        self.media[path].offer(self.now_ps, from, offered);
     }
 
-    pub(super) fn drain_medium(&mut self) {
-        while let Some(event) = self.medium.poll() {
+    /// Passes on what the media of all paths say, those of the first path first.
+    pub(super) fn drain_media(&mut self) {
+        while let Some((path, event)) = self.poll_media() {
             match event {
                 MediumEvent::Dequeued { at_ps, tag } => {
                     if let Some((flow, start, end)) = self.frames.get(tag).contents.carries {
@@ -51,10 +51,10 @@ impl Network {
                     complete_ps,
                 } => {
                     if at_ps < complete_ps && !self.supports_cut_through(station, tag) {
-                        self.medium.deliver_when_complete(event);
+                        self.media[path].deliver_when_complete(event);
                         continue;
                     }
-                    if !self.is_reachable(self.frames.get(tag).from, station) {
+                    if !self.is_reachable(self.frames.get(tag).from, station, path) {
                         self.notify_observer(PacketEvent::Lost, station, tag);
                         self.frames.release(tag);
                         continue;
@@ -82,6 +82,7 @@ impl Network {
                             event: PacketEvent::Collided,
                             station,
                             from: station,
+                            path: path as u16,
                             packet: &[],
                         });
                     }
@@ -90,14 +91,19 @@ impl Network {
         }
     }
 
+    fn poll_media(&mut self) -> Option<(usize, MediumEvent)> {
+        let mut media = self.media.iter_mut().enumerate();
+        media.find_map(|(path, medium)| Some((path, medium.poll()?)))
+    }
+
     /// Whether the station can forward a frame before all of it has arrived.
     fn supports_cut_through(&self, station: usize, tag: u64) -> bool {
         let frame = self.frames.get(tag);
-        let from = Path::to(Address::Station(frame.from as u32));
+        let path = frame.arrival_path();
         let host = &self.hosts[station];
         // A layer gives whole packets.
         let router = host.engine.as_router().filter(|_| host.layer.is_none());
-        router.is_some_and(|router| router.supports_cut_through(from, &frame.packet))
+        router.is_some_and(|router| router.supports_cut_through(path, &frame.packet))
     }
 
     fn note_departure(&mut self, at_ps: u64, tag: u64) {
@@ -115,6 +121,7 @@ impl Network {
                 event,
                 station,
                 from: frame.from,
+                path: frame.path,
                 packet: &frame.packet,
             });
         }

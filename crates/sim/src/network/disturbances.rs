@@ -2,7 +2,7 @@
 
 use super::calls;
 use super::{Network, ScheduledEvent};
-use crate::disturbance::{Disturbance, PARTITIONS_MAX};
+use crate::disturbance::{Disturbance, PARTITIONS_MAX, Partition};
 use crate::host::{self, Host, Role};
 use crate::node::Node;
 
@@ -23,10 +23,13 @@ impl Network {
             Disturbance::Crash(station) | Disturbance::Restart(station, _) => {
                 assert!(*station < self.hosts.len(), "station {station}");
             }
-            Disturbance::Partition(_, stations) | Disturbance::Heal(_, stations) => {
+            Disturbance::Partition(cut, stations) | Disturbance::Heal(cut, stations) => {
+                assert!(cut.path.is_none_or(|path| path < self.media.len()));
                 assert!(stations.iter().all(|&station| station < self.hosts.len()));
             }
-            Disturbance::Faults(_) => {}
+            Disturbance::Faults(path, _) => {
+                assert!(*path < self.media.len(), "path {path}");
+            }
         }
         let index = self.disturbances.len();
         self.disturbances.push(Some(what));
@@ -40,27 +43,32 @@ impl Network {
             Some(Disturbance::Restart(station, engine)) => self.restart(station, engine),
             Some(Disturbance::Partition(cut, stations)) => self.set_partition(cut, &stations, true),
             Some(Disturbance::Heal(cut, stations)) => self.set_partition(cut, &stations, false),
-            Some(Disturbance::Faults(config)) => self.medium.set_faults(config),
+            Some(Disturbance::Faults(path, config)) => self.media[path].set_faults(config),
             None => {}
         }
     }
 
-    fn set_partition(&mut self, cut: u32, stations: &[usize], apart: bool) {
-        let bit = 1u64 << (cut % PARTITIONS_MAX);
+    fn set_partition(&mut self, cut: Partition, stations: &[usize], apart: bool) {
+        let bit = 1u64 << (cut.number % PARTITIONS_MAX);
+        let paths = match cut.path {
+            Some(path) => path..path + 1,
+            None => 0..self.media.len(),
+        };
         for &station in stations {
-            let partitions = &mut self.hosts[station].partitions;
-            *partitions = if apart {
-                *partitions | bit
-            } else {
-                *partitions & !bit
-            };
+            for partitions in &mut self.hosts[station].partitions[paths.clone()] {
+                *partitions = if apart {
+                    *partitions | bit
+                } else {
+                    *partitions & !bit
+                };
+            }
         }
     }
 
-    /// Whether frames pass from one station to another.
-    pub(super) fn is_reachable(&self, from: usize, to: usize) -> bool {
+    /// Whether frames pass from one station to another by a path.
+    pub(super) fn is_reachable(&self, from: usize, to: usize, path: usize) -> bool {
         let (from, to) = (&self.hosts[from], &self.hosts[to]);
-        to.is_up && from.partitions == to.partitions
+        to.is_up && from.partitions[path] == to.partitions[path]
     }
 
     fn crash(&mut self, station: usize) {

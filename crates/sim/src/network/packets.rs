@@ -1,12 +1,14 @@
 //! Packets between an engine and the medium.
 
-use super::Network;
+use super::{Network, ScheduledEvent};
 use crate::flow::{Flow, records_in};
 use crate::frames::Contents;
 use crate::host::{GROUP, ReadJob, Role};
 use crate::station_layer::OutgoingFrame;
 use crate::store::BytePattern;
-use engine::{Address, Bytes, Delivery, Framing, Instant, Path, Received, Store};
+use engine::{
+    Address, Bytes, Delivery, Framing, Instant, Path, PathError, PathFault, Received, Store,
+};
 use link::EtherDestination;
 use std::collections::VecDeque;
 
@@ -29,7 +31,7 @@ impl Network {
             let Some((path, contents)) = self.poll_engine(station, now) else {
                 return 0;
             };
-            let tag = self.frames.add(station, destination(path));
+            let tag = self.frames.add(station, destination(path), path.local.0);
             let mut packet = std::mem::take(&mut self.frames.get_mut(tag).packet);
             self.write_packet(station, contents, &mut packet);
             let frame = self.frames.get_mut(tag);
@@ -40,7 +42,9 @@ impl Network {
     }
 
     fn hold_built(&mut self, station: usize, built: OutgoingFrame) {
-        let tag = self.frames.add(station, destination(built.path));
+        let tag = self
+            .frames
+            .add(station, destination(built.path), built.path.local.0);
         let frame = self.frames.get_mut(tag);
         (frame.packet, frame.contents) = (built.octets, built.contents);
         self.hosts[station].built = Some(tag);
@@ -69,6 +73,10 @@ impl Network {
             .protocol_mut()
             .poll_transmit(now, &mut host.batch);
         let (path, built) = (host.batch.path()?, host.batch.packets().first()?);
+        if usize::from(path.local.0) >= self.media.len() {
+            self.refuse_packet(station, path);
+            return None;
+        }
         let role = host.batch.sender().and_then(|id| host.circuits.get(&id));
         let mut contents = Contents::default();
         if let Some(&Role::Sends(flow)) = role {
@@ -111,6 +119,23 @@ impl Network {
         });
     }
 
+    /// The engine named an address that the station does not have: the packet is lost, and the engine
+    /// is told.
+    fn refuse_packet(&mut self, station: usize, path: Path) {
+        let host = &mut self.hosts[station];
+        let now = host.local_time(self.now_ps);
+        host.batch.clear();
+        let fault = PathFault {
+            path,
+            error: PathError::Local(NO_SUCH_ADDRESS),
+            quoted: &[],
+        };
+        host.engine.protocol_mut().handle_path_error(now, fault);
+        // Later: an engine that tries again for ever must not stop the clock.
+        let again = ScheduledEvent::TimerServiceDone { station };
+        self.queue.push(self.now_ps + RETRY_PS, 0, again);
+    }
+
     /// The receiver gives a packet to the engine, or a frame to the layer. Returns how long that
     /// takes, ps.
     pub(super) fn parse_packet(&mut self, station: usize) -> u64 {
@@ -123,7 +148,7 @@ impl Network {
         if let Some(bit) = arrived.corrupt_bit {
             flip_bit(&mut frame.packet, bit);
         }
-        let path = Path::to(Address::Station(frame.from as u32));
+        let path = frame.arrival_path();
         let (octets, contents) = (std::mem::take(&mut frame.packet), frame.contents);
         let before = host.charged_counters();
         if let Some(layer) = &mut host.layer {
@@ -203,6 +228,12 @@ impl Network {
         self.hosts[station].deliveries = deliveries;
     }
 }
+
+/// When the sender asks an engine again whose packet could not be sent: 1 us, ps.
+const RETRY_PS: u64 = 1_000_000;
+
+/// EADDRNOTAVAIL of Linux, as a wire says it.
+const NO_SUCH_ADDRESS: i32 = 99;
 
 /// Arrivals that an engine may still forward, at most: more than a queue of a mebibyte holds.
 const FORWARDABLE_MAX: usize = 1 << 16;
