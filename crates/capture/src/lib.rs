@@ -20,6 +20,6 @@ pub mod socket;
 mod sys;
 pub mod tap;
 
-pub use pcapng::{Direction, FileLimit, InterfaceId, LinkType, Packet, PcapngWriter};
+pub use pcapng::{Direction, FileLimit, InterfaceId, LinkType, PacketBlock, PcapngWriter};
 pub use socket::{Capture, CaptureTotals};
 pub use tap::{CapturedPackets, Recorder, Tap};

@@ -55,7 +55,7 @@ pub enum Direction {
 
 /// A packet to write.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
+pub struct PacketBlock<'a> {
     /// The interface it crossed.
     pub interface: InterfaceId,
     /// Timestamp: ns since 1970-01-01 UTC, or since the start of virtual time.
@@ -168,8 +168,8 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     ///
     /// The first write error, or `InvalidInput` for an interface of another file.
-    pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<bool> {
-        let Packet {
+    pub fn packet(&mut self, packet: &PacketBlock<'_>) -> io::Result<bool> {
+        let PacketBlock {
             interface,
             at_ns,
             octets,
@@ -324,8 +324,8 @@ fn count(len: usize) -> u32 {
 mod tests {
     use super::*;
 
-    fn packet(id: InterfaceId, octets: &[u8]) -> Packet<'_> {
-        Packet {
+    fn packet(id: InterfaceId, octets: &[u8]) -> PacketBlock<'_> {
+        PacketBlock {
             interface: id,
             at_ns: 5_000_000_007,
             octets,

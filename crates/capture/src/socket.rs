@@ -1,7 +1,7 @@
 //! Captures the interfaces of a host into a file.
 
 use crate::pcapng::{
-    Direction, FileLimit, InterfaceId, LinkType, Packet, PcapngWriter, Statistics,
+    Direction, FileLimit, InterfaceId, LinkType, PacketBlock, PcapngWriter, Statistics,
 };
 use crate::sys::{CapturedFrame, FrameBatch};
 use crate::tap;
@@ -294,7 +294,7 @@ impl<W: Write> CaptureThread<W> {
             true => Direction::Sent,
             false => Direction::Received,
         };
-        let written = self.writer.packet(&Packet {
+        let written = self.writer.packet(&PacketBlock {
             interface: source.id,
             at_ns,
             octets: &seen.octets[..kept],

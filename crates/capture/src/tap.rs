@@ -1,7 +1,7 @@
 //! A wire that captures the packets of an engine.
 
 use crate::ip;
-use crate::pcapng::{Direction, InterfaceId, LinkType, Packet, PcapngWriter};
+use crate::pcapng::{Direction, InterfaceId, LinkType, PacketBlock, PcapngWriter};
 use engine::{Address, PacketLen, Path};
 use std::io::{self, IoSlice, Write};
 use std::net::IpAddr;
@@ -101,7 +101,7 @@ impl Recorder {
             octets.chunks(captured.segment_size.max(1)).all(|payload| {
                 let mut packet = ip::header(from, to, captured.protocol, payload.len());
                 packet.extend_from_slice(payload);
-                let written = writer.packet(&Packet {
+                let written = writer.packet(&PacketBlock {
                     interface: captured.interface,
                     at_ns: captured.at_ns,
                     octets: &packet,

@@ -1,159 +1,19 @@
-//! An endpoint: dispatch, and what both ends of a transaction share.
+//! An endpoint: dispatch of packets, timers and calls to the ends of transactions.
 
 use crate::client::ClientCall;
+use crate::config::CallConfig;
 use crate::incoming::Incoming;
-use crate::pdu::{CHECKSUM_AT, HEADER_LEN, Header, Kind};
+use crate::pdu::{HEADER_LEN, Header, Kind};
 use crate::server::{ServerCall, ServerKey, State};
+use crate::shared::Shared;
+use crate::transmission::Transmission;
 use core::time::Duration;
 use engine::{
-    Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, IncomingMessage,
-    Instant, Integrity, Note, NoteFields, OutgoingMessage, Path, PathFault, Properties, Protocol,
-    Received, Store, TimerTable, TransactionEnd, TransactionEvent, TransactionId, Transactions,
+    Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, Instant, Note,
+    NoteFields, OutgoingMessage, Path, PathFault, Properties, Protocol, Received, TimerTable,
+    TransactionEnd, TransactionId, Transactions,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// How an endpoint behaves.
-#[derive(Clone, Debug)]
-pub struct CallConfig {
-    /// Octets of a full packet.
-    pub packet_len: usize,
-    /// Octets of the longest message.
-    pub message_max: u32,
-    /// Time until a request, or a reply, is sent again for the first time. It doubles.
-    pub retry: Duration,
-    /// Times a message is sent again before the transaction is given up. With 200 ms, 8 are 102 s.
-    pub retries_max: u32,
-    /// How long a server remembers what it has executed. Longer than a packet lives.
-    pub quarantine: Duration,
-    /// Transactions at each end, at most.
-    pub transactions_max: usize,
-    /// The number of the first call.
-    pub seed: u64,
-}
-
-impl Default for CallConfig {
-    fn default() -> CallConfig {
-        CallConfig {
-            packet_len: 1472,
-            message_max: 1 << 20,
-            retry: Duration::from_millis(200),
-            retries_max: 8,
-            quarantine: Duration::from_secs(30),
-            transactions_max: 4096,
-            seed: 0,
-        }
-    }
-}
-
-/// What both ends of all transactions share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) config: CallConfig,
-    pub(crate) events: VecDeque<Event>,
-    control: VecDeque<(Path, [u8; HEADER_LEN])>,
-    incoming: u64,
-    counters: Counters,
-}
-
-/// Control packets that wait, at most: beyond it they are lost, as on a path.
-const CONTROL_MAX: usize = 1024;
-
-impl Shared {
-    pub(crate) fn next_incoming(&mut self) -> IncomingMessage {
-        self.incoming += 1;
-        IncomingMessage(self.incoming)
-    }
-
-    pub(crate) fn tell(&mut self, event: TransactionEvent) {
-        self.events.push_back(Event::Transaction(event));
-    }
-
-    pub(crate) fn send_control(&mut self, path: Path, header: &Header) {
-        if self.control.len() < CONTROL_MAX {
-            self.control.push_back((path, header.emit()));
-        }
-    }
-}
-
-/// A message on its way out: sent once, and again whole after each time-out.
-#[derive(Debug)]
-pub(crate) struct Transmission {
-    pub(crate) message: OutgoingMessage,
-    len: u64,
-    /// Where the next block begins; None when all have left.
-    next: Option<u64>,
-    sent: u32,
-    again_at: Instant,
-    /// It waits in the queue of the endpoint.
-    queued: bool,
-}
-
-impl Transmission {
-    pub(crate) fn new((message, len): (OutgoingMessage, u64)) -> Transmission {
-        Transmission {
-            message,
-            len,
-            next: Some(0),
-            sent: 0,
-            again_at: Instant::from_nanos(u64::MAX),
-            queued: false,
-        }
-    }
-
-    pub(crate) fn timeout(&self) -> Instant {
-        self.again_at
-    }
-
-    /// Sends everything again from the start, unless that is being done.
-    pub(crate) fn restart(&mut self, now: Instant, sh: &mut Shared) {
-        if self.next.is_none() {
-            self.next = Some(0);
-            self.again_at = now + sh.config.retry * 2u32.saturating_pow(self.sent.min(16));
-            sh.counters.retransmissions += 1;
-        }
-    }
-
-    /// The peer is there: it gets all its time again.
-    pub(crate) fn heard(&mut self, now: Instant, sh: &Shared) {
-        self.sent = self.sent.min(1);
-        self.again_at = now + sh.config.retry * 2;
-    }
-
-    /// Fills the batch with the next blocks; true when there are more.
-    fn transmit(
-        &mut self,
-        sh: &mut Shared,
-        now: Instant,
-        mut header: Header,
-        batch: &mut Batch,
-    ) -> bool {
-        let block_max = (sh.config.packet_len - HEADER_LEN) as u64;
-        header.message_len = self.len as u32;
-        self.queued = true;
-        while let Some(start) = self.next {
-            if batch.room() == 0 {
-                return true;
-            }
-            let end = self.len.min(start + block_max);
-            header.offset = start as u32;
-            let integrity = Integrity::Internet { at: CHECKSUM_AT };
-            batch.push(
-                &header.emit(),
-                Store::Message(self.message),
-                start..end,
-                integrity,
-            );
-            sh.counters.packets_built += 1;
-            sh.counters.bytes_sent += end - start;
-            sh.counters.bytes_summed += HEADER_LEN as u64 + end - start;
-            self.next = Some(end).filter(|end| *end < self.len);
-        }
-        self.again_at = now + sh.config.retry * 2u32.saturating_pow(self.sent.min(16));
-        self.sent += 1;
-        self.queued = false;
-        false
-    }
-}
 
 /// An endpoint of the protocol: entities that call and are called, over one wire.
 #[derive(Debug)]

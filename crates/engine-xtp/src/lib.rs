@@ -49,4 +49,4 @@ pub use config::{
 };
 pub use endpoint::Xtp;
 pub use introspection::{AssociationState, AssociationView, ReceivingView, SendingView};
-pub use router::{Router, RouterConfig};
+pub use router::{RouterConfig, XtpRouter};

@@ -9,7 +9,7 @@ use crate::units::{BitRate, ByteCount, SimTime};
 use core::time::Duration;
 use engine::{Address, Framing};
 use engine_xtp::pdu::{Service, Version};
-use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit, Router, RouterConfig};
+use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit, RouterConfig, XtpRouter};
 use sim::Node;
 use study::protocol::{Multicast, Revision, StudyConfig, StudyXtp};
 
@@ -34,7 +34,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
         "bare" => Node::associations(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
         "call" => Node::transactions(engine_call::Call::new(call_config(spec, seed).map_err(at)?)),
         "xtp" => Node::associations(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
-        "xtp-forwarder" => Node::router(Router::new(router_config(spec))),
+        "xtp-forwarder" => Node::router(XtpRouter::new(router_config(spec))),
         "xtp-group" => Node::associations(engine_xtp::group::GroupEndpoint::new(group::config(
             spec, seed,
         )?)),

@@ -1,10 +1,8 @@
 //! Shared by the datagram transports: sockets that know their peer, and their listener.
 
-use crate::contract::{
-    Circuit, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous, Reserved,
-};
+use crate::contract::{Circuit, Interest, Listener, Part, Reach, Rendezvous};
 use crate::options::Options;
-use crate::parts::{self, MessageRest};
+use crate::parts::MessageRest;
 use crate::socket;
 use crate::source_filter;
 use rustix::io::Errno;
@@ -13,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// What distinguishes the datagram transports.
@@ -436,97 +434,5 @@ impl Listener for DatagramListener {
             rest: MessageRest::default(),
         };
         (self.make_circuit)(port, &self.options)
-    }
-}
-
-/// A circuit that makes one system call per message.
-#[derive(Debug)]
-pub(crate) struct PlainCircuit {
-    socket: DatagramSocket,
-    extra_options: &'static [(&'static str, &'static str)],
-}
-
-impl PlainCircuit {
-    /// A circuit on `socket`; `extra_options` are added to the effective options.
-    pub(crate) fn new(port: DatagramSocket, more: &'static [(&'static str, &'static str)]) -> Self {
-        PlainCircuit {
-            socket: port,
-            extra_options: more,
-        }
-    }
-}
-
-/// A [`PlainCircuit`] without extra options.
-pub(crate) fn plain_circuit(
-    port: DatagramSocket,
-    _options: &Options,
-) -> io::Result<Box<dyn Circuit>> {
-    Ok(Box::new(PlainCircuit::new(port, &[])))
-}
-
-impl Circuit for PlainCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.socket.send(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.socket.recv(buffer, false).map(Some)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.socket.send(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.socket.recv(buffer, true).map(Some)
-    }
-
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        self.socket.recv_part(buffer).map(Some)
-    }
-
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        self.socket.wait(interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.inner.as_fd())
-    }
-
-    fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = self.socket.effective();
-        for (name, value) in self.extra_options {
-            effective.insert((*name).into(), (*value).into());
-        }
-        effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.socket.counts()
     }
 }

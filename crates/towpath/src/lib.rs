@@ -29,10 +29,11 @@
 //!   memory of its own answers.
 //! * [`registry`] - all transports of this build, and how to add one.
 //! * `transport/` - one file per transport.
-//! * `datagram`, `stream`, `unix_socket`, `socket` - shared by the kernel transports: datagram
-//!   sockets that learn their peer, stream sockets, Unix listeners, socket options.
-//! * `engine_circuit`, `medium` - shared by the transports whose engine runs in the user's thread:
-//!   circuits, and the wires below them.
+//! * `datagram`, `plain_circuit`, `stream`, `unix_socket`, `socket` - shared by the kernel transports:
+//!   datagram sockets that learn their peer and circuits on them, stream sockets, Unix listeners,
+//!   socket options.
+//! * `engine_circuit`, `engine_setup`, `medium` - shared by the transports whose engine runs in the
+//!   user's thread: circuits, their parameters, and the wires below them.
 //! * `source_filter` - a socket filter that passes packets of one source address.
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
@@ -44,10 +45,12 @@
 pub mod contract;
 mod datagram;
 mod engine_circuit;
+mod engine_setup;
 pub mod files;
 mod medium;
 pub mod options;
 pub mod parts;
+mod plain_circuit;
 pub mod registry;
 mod socket;
 mod source_filter;

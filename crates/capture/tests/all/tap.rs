@@ -5,8 +5,8 @@ use crate::tshark;
 use crate::virtual_session::{DELAY_NS, Script, run};
 use capture::tap::time_of_day;
 use capture::{
-    CapturedPackets, Direction, FileLimit, InterfaceId, LinkType, Packet, PcapngWriter, Recorder,
-    Tap, ip,
+    CapturedPackets, Direction, FileLimit, InterfaceId, LinkType, PacketBlock, PcapngWriter,
+    Recorder, Tap, ip,
 };
 use driver::Endpoint;
 use engine::{Address, Framing};
@@ -263,7 +263,7 @@ fn known(index: usize, from: &str, to: &str) -> Vec<u8> {
 }
 
 fn write(writer: &mut PcapngWriter<Vec<u8>>, interface: InterfaceId, octets: &[u8], comment: &str) {
-    let written = writer.packet(&Packet {
+    let written = writer.packet(&PacketBlock {
         interface,
         at_ns: u64::from(u32::MAX) + 5,
         octets,

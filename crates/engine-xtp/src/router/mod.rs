@@ -69,7 +69,7 @@ impl Default for RouterConfig {
 
 /// A router. It has no associations of its own.
 #[derive(Debug)]
-pub struct Router {
+pub struct XtpRouter {
     config: RouterConfig,
     routes: RouteTable,
     /// Destination, octets, and the number of the arrival; 0 for the router's own packets.
@@ -85,10 +85,10 @@ const VERSION: Version = Version::V36;
 /// Shortest time between two RCNTL that answer a neighbour's status requests (0008, RCNTL).
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Router {
+impl XtpRouter {
     /// A router without paths.
-    pub fn new(config: RouterConfig) -> Router {
-        Router {
+    pub fn new(config: RouterConfig) -> XtpRouter {
+        XtpRouter {
             config,
             routes: RouteTable::default(),
             queue: VecDeque::new(),
@@ -367,7 +367,7 @@ fn lower_limit(one: Option<RateLimit>, other: Option<RateLimit>) -> Option<RateL
 /// Octets of the longest packet that it builds itself or passes on over Ethernet.
 const PACKET_MAX: usize = VERSION.overhead() + 1456;
 
-impl Protocol for Router {
+impl Protocol for XtpRouter {
     fn properties(&self) -> Properties {
         Properties {
             packet_max: PACKET_MAX,
@@ -418,7 +418,7 @@ impl Protocol for Router {
     }
 }
 
-impl engine::Router for Router {
+impl engine::Router for XtpRouter {
     fn forwarded_from(&self) -> u64 {
         self.last_forwarded
     }

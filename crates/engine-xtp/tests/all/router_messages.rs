@@ -8,7 +8,7 @@ use core::time::Duration;
 use engine::{Address, Associations, Batch, Deliveries, Instant, Protocol, Received, SplitMix64};
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketV3, RTN_V3};
 use engine_xtp::pdu::{DiagCode, Options, Version};
-use engine_xtp::{Config, Router, RouterConfig, Xtp};
+use engine_xtp::{Config, RouterConfig, Xtp, XtpRouter};
 use link::LinkConfig;
 
 #[test]
@@ -16,7 +16,7 @@ fn routing_loop_ended_by_ttl() {
     let mut routers = [1, 2, 0].map(|other| {
         let host = core::net::IpAddr::V4(core::net::Ipv4Addr::from(9));
         let next = std::collections::BTreeMap::from([(host, Address::Station(other))]);
-        Router::new(RouterConfig {
+        XtpRouter::new(RouterConfig {
             next_hops: next,
             ..RouterConfig::default()
         })
@@ -146,7 +146,7 @@ fn router_survives_mutated_packets() {
             queue_max: 8000,
             ..RouterConfig::default()
         };
-        let mut victim = Router::new(small);
+        let mut victim = XtpRouter::new(small);
         let mut now = Instant::from_nanos(5);
         for _ in 0..120 {
             let sent = &star.trace[random.below(star.trace.len() as u64) as usize];

@@ -58,7 +58,7 @@ fn unmix_inverts_splitmix() {
 }
 
 #[test]
-fn attack_works_against_neighbours_in_one_splitmix_stream() {
+fn attack_works_against_successive_numbers_of_one_splitmix_stream() {
     let mut stream = SplitMix64::new(4);
     let key = (stream.next_u64() >> 21 | 1) << 20 | 77;
     assert!(predicts(key, stream.next_u64() as u32));

@@ -7,7 +7,7 @@ use engine::{
 };
 use engine_xtp::pdu::Version;
 use engine_xtp::pdu::v3::HeaderV3;
-use engine_xtp::{Config, Router, RouterConfig, Xtp};
+use engine_xtp::{Config, RouterConfig, Xtp, XtpRouter};
 use link::{Link, LinkConfig};
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub enum Node {
     /// A station with its users.
     Endpoint(Box<Xtp>, Vec<User>),
     /// A router.
-    Router(Box<Router>),
+    Router(Box<XtpRouter>),
 }
 
 /// A sent packet.
@@ -80,11 +80,11 @@ impl Star {
 
     /// Adds a router.
     pub fn add_router(&mut self, station: u32, config: RouterConfig) {
-        let router = Box::new(Router::new(config));
+        let router = Box::new(XtpRouter::new(config));
         self.nodes.insert(station, Node::Router(router));
     }
 
-    pub fn router(&mut self, station: u32) -> &mut Router {
+    pub fn router(&mut self, station: u32) -> &mut XtpRouter {
         match self.nodes.get_mut(&station) {
             Some(Node::Router(router)) => router,
             _ => panic!("no router {station}"),

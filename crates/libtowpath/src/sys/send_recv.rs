@@ -2,7 +2,7 @@
 //! with a [`DatagramHeader`].
 
 use super::address;
-use super::errno::{check_errno, dispatch_after_fork, os_error, return_to_c};
+use super::errno::{check_errno, dispatch_after_fork, return_to_c};
 use super::iovec::{JoinedParts, counted_iovecs, gather, iovecs, single_iovec, total_len};
 use crate::calls::{self, Socket, SocketKind};
 use crate::datagram_header::{DatagramHeader, HEADER_LEN};

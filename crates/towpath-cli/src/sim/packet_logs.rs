@@ -1,7 +1,7 @@
 //! Trace and packet capture of a run.
 
 use crate::CliError;
-use capture::{Direction, InterfaceId, LinkType, Packet, PcapngWriter};
+use capture::{Direction, InterfaceId, LinkType, PacketBlock, PcapngWriter};
 use scenario::trace;
 use sim::{Observation, PacketEvent};
 use std::cell::RefCell;
@@ -126,7 +126,7 @@ fn write_packet(
     frame.extend((observation.from as u32).to_be_bytes());
     frame.extend(ETHERTYPE);
     frame.extend(observation.packet);
-    out.packet(&Packet {
+    out.packet(&PacketBlock {
         interface,
         at_ns: observation.at_ps / 1000,
         octets: &frame,

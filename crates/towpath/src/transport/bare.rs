@@ -5,7 +5,8 @@
 //! millisecond or until a flush.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
-use crate::engine_circuit::{self, EngineSetup, Introspection};
+use crate::engine_circuit;
+use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::UdpMedium;
 use crate::options::Options;
 use engine_bare::{Bare as Engine, BareConfig};
@@ -69,9 +70,9 @@ impl Transport for Bare {
 fn setup(options: &Options) -> EngineSetup<Engine> {
     let usual = BareConfig::default();
     let config = BareConfig {
-        seed: engine_circuit::random_seed(),
-        secret: engine_circuit::random_secret(),
-        packet_len: engine_circuit::packet_len_for_family(usual.packet_len, options),
+        seed: engine_setup::random_seed(),
+        secret: engine_setup::random_secret(),
+        packet_len: engine_setup::packet_len_for_family(usual.packet_len, options),
         ..usual
     };
     EngineSetup {

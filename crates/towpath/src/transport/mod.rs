@@ -19,4 +19,5 @@ pub mod unix_seqpacket;
 pub mod unix_stream;
 pub mod xtp;
 pub mod xtp_multicast;
+mod xtp_multicast_receiver;
 pub mod xtp_raw;

@@ -2,9 +2,10 @@
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::datagram::{
-    AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing, plain_circuit,
+    AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
 };
 use crate::options::Options;
+use crate::plain_circuit::plain_circuit;
 use socket2::Protocol;
 use std::io;
 

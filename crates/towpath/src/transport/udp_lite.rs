@@ -3,8 +3,9 @@
 //! Kernels may be built without it, and Linux has announced its removal.
 
 use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
-use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, PlainCircuit, SocketKind};
+use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, SocketKind};
 use crate::options::Options;
+use crate::plain_circuit::PlainCircuit;
 use crate::transport::udp;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;

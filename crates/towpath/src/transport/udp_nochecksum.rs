@@ -4,8 +4,9 @@
 //! checksums, so there only the saved set-up of the offload shows.
 
 use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
-use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, PlainCircuit, SocketKind};
+use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, SocketKind};
 use crate::options::Options;
+use crate::plain_circuit::PlainCircuit;
 use crate::transport::udp;
 use socket2::{Protocol, Socket};
 use std::io;

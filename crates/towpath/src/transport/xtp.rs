@@ -9,7 +9,8 @@
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::engine_circuit::{self, EngineSetup, Introspection};
+use crate::engine_circuit;
+use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::UdpMedium;
 use crate::options::Options;
 use crate::socket;
@@ -171,9 +172,9 @@ impl Xtp {
     ) -> EngineSetup<Engine> {
         let empty_message_error = "xtp-message carries no empty messages; send at least one byte";
         let mut config = settings.config(self.framing);
-        config.packet_len = engine_circuit::packet_len_for_family(config.packet_len, options);
+        config.packet_len = engine_setup::packet_len_for_family(config.packet_len, options);
         if self.zero_copy && !options.transport_specific.contains_key("packet") {
-            let long = engine_circuit::loopback_packet_len(host);
+            let long = engine_setup::loopback_packet_len(host);
             config.packet_len = long.unwrap_or(config.packet_len);
         }
         EngineSetup {

@@ -7,7 +7,8 @@
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::engine_circuit::{self, EngineSetup, Introspection};
+use crate::engine_circuit;
+use crate::engine_setup::{EngineSetup, Introspection};
 use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium};
 use crate::options::{Family, Options};
 use crate::xtp::EndpointConfig;

@@ -7,7 +7,7 @@ use super::option_values::{
 };
 use super::tracing;
 use crate::contract::OptionHelp;
-use crate::engine_circuit::ReceiveBufferPosting;
+use crate::engine_setup::ReceiveBufferPosting;
 use engine::Framing;
 use engine_xtp::pdu::Service;
 use engine_xtp::{Config, Congestion, ErrorControl, Xtp};
@@ -178,8 +178,8 @@ impl EndpointConfig {
     pub(crate) fn config(&self, framing: Framing) -> Config {
         Config {
             framing,
-            seed: crate::engine_circuit::random_seed(),
-            secret: crate::engine_circuit::random_secret(),
+            seed: crate::engine_setup::random_seed(),
+            secret: crate::engine_setup::random_secret(),
             ..self.config.clone()
         }
     }

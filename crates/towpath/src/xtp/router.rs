@@ -24,7 +24,7 @@ pub struct UdpRouterConfig {
 
 /// A running router; dropping it stops it.
 pub struct Router {
-    host: RouterHost<engine_xtp::Router, UdpWire>,
+    host: RouterHost<engine_xtp::XtpRouter, UdpWire>,
     address: SocketAddr,
 }
 
@@ -37,7 +37,7 @@ impl Router {
         }
         let address = wire.local_addr()?;
         let next = settings.next_hops.iter();
-        let engine = engine_xtp::Router::new(RouterConfig {
+        let engine = engine_xtp::XtpRouter::new(RouterConfig {
             next_hops: next
                 .map(|(host, to)| (*host, Address::Socket(*to)))
                 .collect(),
@@ -71,7 +71,7 @@ impl Router {
 
     /// Path entries: routes between two neighbours.
     pub fn path_count(&self) -> usize {
-        self.host.with_router(engine_xtp::Router::paths)
+        self.host.with_router(engine_xtp::XtpRouter::paths)
     }
 
     /// Its counters.

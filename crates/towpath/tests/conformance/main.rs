@@ -1,5 +1,6 @@
 //! Conformance tests of the contract, for all transports. Unavailable ones print SKIPPED.
 
+mod endings;
 mod parts;
 #[path = "../support/mod.rs"]
 mod support;
@@ -199,62 +200,6 @@ fn recv_without_data_returns_would_block() {
 }
 
 #[test]
-fn end_of_stream_follows_all_data() {
-    for_each(&Options::default(), |subject| {
-        if subject.transport.class().connectionless {
-            return;
-        }
-        let mut pair = subject.introduced_pair();
-        send(&mut *pair.client, b"final data");
-        pair.client.finish().expect("the end is sent");
-        let mut bytes = Vec::new();
-        while let Some(more) = recv(&mut *pair.server) {
-            bytes.extend(more);
-        }
-        assert_eq!(bytes, b"final data", "{}", subject.name());
-    });
-}
-
-#[test]
-fn one_direction_ends_alone_if_the_class_says_so() {
-    for_each(&Options::default(), |subject| {
-        let mut pair = subject.introduced_pair();
-        pair.client.finish().expect("the end is sent, or flushed");
-        let mut buffer = [0; 64];
-        // Without an end the receive waits in vain; with one it may wait first.
-        let deadline = Instant::now()
-            + if subject.transport.class().half_close {
-                LIMIT
-            } else {
-                WAIT
-            };
-        let ended = loop {
-            match pair.server.recv(&mut buffer) {
-                Ok(None) => break true,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                other => panic!("{}: {other:?}", subject.name()),
-            }
-            if Instant::now() >= deadline {
-                break false;
-            }
-        };
-        let half_close = ended && {
-            send(&mut *pair.server, b"answer");
-            recv(&mut *pair.client).as_deref() == Some(b"answer")
-        };
-        assert_eq!(
-            half_close,
-            subject.transport.class().half_close,
-            "{}",
-            subject.name()
-        );
-    });
-}
-
-/// How long an end is waited for that does not come.
-const WAIT: Duration = Duration::from_millis(50);
-
-#[test]
 fn calls_wait_for_their_replies_if_the_class_says_so() {
     for_each(&Options::default(), |subject| {
         let mut pair = subject.introduced_pair();
@@ -444,36 +389,6 @@ fn full_circuit_blocks_sender_without_loss() {
             );
         }
         assert!(got == sent, "{}: bytes changed", subject.name());
-    });
-}
-
-#[test]
-fn vanished_peer_gives_end_or_error_without_hanging() {
-    for_each(&Options::default(), |subject| {
-        let mut pair = subject.introduced_pair();
-        drop(pair.server);
-        drop(pair.listener);
-        let mut buffer = [0; 64];
-        let connectionless = subject.transport.class().connectionless;
-        let deadline = Instant::now() + LIMIT;
-        let mut noticed = false;
-        for _ in 0..20 {
-            let _ = pair.client.send(b"are you there?");
-            noticed = match pair.client.recv(&mut buffer) {
-                Ok(None) => true,
-                Ok(Some(len)) => panic!("{}: {len} bytes from no peer", subject.name()),
-                Err(error) => error.kind() != ErrorKind::WouldBlock,
-            };
-            if noticed || Instant::now() > deadline {
-                break;
-            }
-        }
-        assert!(
-            noticed || connectionless,
-            "{}: no end or error",
-            subject.name()
-        );
-        assert!(Instant::now() < deadline, "{}: hung", subject.name());
     });
 }
 

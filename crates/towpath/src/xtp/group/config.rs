@@ -66,8 +66,8 @@ impl GroupEndpointConfig {
     pub(super) fn engine_config(&self, group: Option<SocketAddr>) -> Config {
         let to_group = group.filter(|_| self.ack_to_group);
         Config {
-            seed: crate::engine_circuit::random_seed(),
-            secret: crate::engine_circuit::random_secret(),
+            seed: crate::engine_setup::random_seed(),
+            secret: crate::engine_setup::random_secret(),
             answer_to: to_group.map(|group| Address::Socket(ack_address(group))),
             window: self.config.window.min(self.window_max()),
             packet_len: match group {
