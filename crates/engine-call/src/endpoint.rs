@@ -75,6 +75,9 @@ impl Shared {
     }
 }
 
+/// A time that does not come: 584 years.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
 /// A message on its way out: sent once, and again whole after each time-out.
 #[derive(Debug)]
 pub(crate) struct Transmission {
@@ -83,6 +86,7 @@ pub(crate) struct Transmission {
     /// Where the next block begins; None when all have left.
     next: Option<u64>,
     sent: u32,
+    /// When it is sent again; [`NEVER`] while it is being sent.
     again_at: Instant,
     /// It waits in the queue of the endpoint.
     queued: bool,
@@ -95,7 +99,7 @@ impl Transmission {
             len,
             next: Some(0),
             sent: 0,
-            again_at: Instant::from_nanos(u64::MAX),
+            again_at: NEVER,
             queued: false,
         }
     }
@@ -104,11 +108,12 @@ impl Transmission {
         self.again_at
     }
 
-    /// Sends everything again from the start, unless that is being done.
-    pub(crate) fn restart(&mut self, now: Instant, sh: &mut Shared) {
+    /// Sends everything again from the start, unless that is being done. The time to wait begins when
+    /// the last block has left.
+    pub(crate) fn restart(&mut self, sh: &mut Shared) {
         if self.next.is_none() {
             self.next = Some(0);
-            self.again_at = now + sh.config.retry * 2u32.saturating_pow(self.sent.min(16));
+            self.again_at = NEVER;
             sh.counters.retransmissions += 1;
         }
     }
@@ -116,7 +121,9 @@ impl Transmission {
     /// The peer is there: it gets all its time again.
     pub(crate) fn heard(&mut self, now: Instant, sh: &Shared) {
         self.sent = self.sent.min(1);
-        self.again_at = now + sh.config.retry * 2;
+        if self.next.is_none() {
+            self.again_at = now + sh.config.retry * 2;
+        }
     }
 
     /// Fills the batch with the next blocks; true when there are more.
@@ -335,7 +342,7 @@ impl Call {
     fn arm(&mut self, id: TransactionId) {
         let call = self.calls.get(&id).map(|call| call.request.timeout());
         let at = call.or_else(|| self.served.get(&id)?.timeout());
-        match at.filter(|at| at.as_nanos() < u64::MAX) {
+        match at.filter(|at| *at < NEVER) {
             Some(at) => self.timers.set(id, at),
             None => self.timers.cancel(id),
         }
@@ -349,10 +356,10 @@ impl Call {
                 self.calls.remove(&id);
                 return;
             }
-            call.request.restart(now, &mut self.sh);
+            call.request.restart(&mut self.sh);
         } else if let Some(call) = self.served.get_mut(&id) {
             match &mut call.state {
-                State::Replying(reply) if reply.sent <= max => reply.restart(now, &mut self.sh),
+                State::Replying(reply) if reply.sent <= max => reply.restart(&mut self.sh),
                 State::Replying(_) | State::Receiving(..) => {
                     call.end(&mut self.sh, now, TransactionEnd::TimedOut);
                 }

@@ -74,7 +74,7 @@ impl ServerCall {
                 }
             }
             // The caller repeats its request: it lacks some of the reply.
-            State::Replying(reply) if header.offset == 0 => reply.restart(now, sh),
+            State::Replying(reply) if header.offset == 0 => reply.restart(sh),
             State::Replying(_) | State::Executing | State::Quarantined(_) => {}
         }
     }
