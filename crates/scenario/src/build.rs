@@ -69,7 +69,7 @@ pub fn build_with(
         }
     }
     let mut network = Network::new(&config, stations);
-    set_layers(&mut network, scenario)?;
+    set_layers(&mut network, scenario, seed)?;
     for spec in &scenario.traffic {
         let traffic = traffic(spec, count as usize)?;
         check_traffic(scenario, spec, &traffic)?;
