@@ -1,6 +1,7 @@
 //! A layer under engines: over UDP, over a wire without room, over a path with faults in virtual
 //! time.
 
+mod fuzz;
 mod udp;
 mod virtual_time;
 
