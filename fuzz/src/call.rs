@@ -256,7 +256,7 @@ impl Run {
             2 => {
                 let refused = Header {
                     kind: Kind::Reply,
-                    refused: len % 8 == 0,
+                    refused: len.is_multiple_of(8),
                     message_len: 0,
                     offset: 0,
                     ..header
@@ -329,8 +329,8 @@ impl Run {
     /// A message that is told to the user is whole.
     fn take_whole(&mut self, message: IncomingMessage) {
         if let Some((len, have)) = self.incoming.remove(&message) {
-            let whole: Vec<_> = have.iter().collect();
-            assert!(len == 0 || whole == [0..len], "{whole:?} of {len} octets");
+            let whole = have.first().unwrap_or(0..0);
+            assert!(whole == (0..len), "{whole:?} of {len} octets");
         }
     }
 

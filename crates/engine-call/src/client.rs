@@ -1,8 +1,9 @@
 //! A transaction as its caller sees it.
 
-use crate::endpoint::{Shared, Transmission};
+use crate::endpoint::Shared;
 use crate::incoming::Incoming;
 use crate::pdu::{Header, Kind};
+use crate::transmission::Transmission;
 use engine::{
     Deliveries, EntityId, Event, Instant, Note, OutgoingMessage, Path, TransactionEnd,
     TransactionEvent, TransactionId,

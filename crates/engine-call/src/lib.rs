@@ -7,7 +7,7 @@
 //! * [`endpoint`] - dispatch: packets, timers and calls to the two ends of a transaction.
 //! * `client` - a transaction as its caller sees it: the request is repeated until the reply comes.
 //! * `server` - as the called entity sees it: executed once, the reply repeated until acknowledged.
-//! * `incoming` - messages on their way in, block by block.
+//! * `incoming`, `transmission` - messages on their way in, block by block, and out.
 //!
 //! A message is repeated whole; there is neither flow nor congestion control. A lost block costs a
 //! time-out, which doubles each time.
@@ -18,5 +18,6 @@ pub mod endpoint;
 mod incoming;
 pub mod pdu;
 mod server;
+mod transmission;
 
 pub use endpoint::{Call, CallConfig};
