@@ -1,8 +1,8 @@
 //! A transaction as its caller sees it.
 
+use crate::endpoint::Shared;
 use crate::incoming::Incoming;
 use crate::pdu::{Header, Kind};
-use crate::shared::Shared;
 use crate::transmission::Transmission;
 use engine::{
     Deliveries, EntityId, Event, Instant, Note, OutgoingMessage, Path, TransactionEnd,

@@ -1,19 +1,80 @@
-//! An endpoint: dispatch of packets, timers and calls to the ends of transactions.
+//! An endpoint: dispatch, and what both ends of a transaction share.
 
 use crate::client::ClientCall;
-use crate::config::CallConfig;
 use crate::incoming::Incoming;
 use crate::pdu::{HEADER_LEN, Header, Kind};
 use crate::server::{ServerCall, ServerKey, State};
-use crate::shared::Shared;
-use crate::transmission::Transmission;
+use crate::transmission::{NEVER, Transmission};
 use core::time::Duration;
 use engine::{
-    Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, Instant, Note,
-    NoteFields, OutgoingMessage, Path, PathFault, Properties, Protocol, Received, TimerTable,
-    TransactionEnd, TransactionId, Transactions,
+    Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, IncomingMessage,
+    Instant, Note, OutgoingMessage, Path, PathFault, Properties, Protocol, Received, TimerTable,
+    TransactionEnd, TransactionEvent, TransactionId, Transactions,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How an endpoint behaves.
+#[derive(Clone, Debug)]
+pub struct CallConfig {
+    /// Octets of a full packet.
+    pub packet_len: usize,
+    /// Octets of the longest message.
+    pub message_max: u32,
+    /// Time until a request, or a reply, is sent again for the first time. It doubles.
+    pub retry: Duration,
+    /// Times a message is sent again before the transaction is given up. With 200 ms, 8 are 102 s.
+    pub retries_max: u32,
+    /// How long a server remembers what it has executed. Longer than a packet lives.
+    pub quarantine: Duration,
+    /// Transactions at each end, at most.
+    pub transactions_max: usize,
+    /// The number of the first call.
+    pub seed: u64,
+}
+
+impl Default for CallConfig {
+    fn default() -> CallConfig {
+        CallConfig {
+            packet_len: 1472,
+            message_max: 1 << 20,
+            retry: Duration::from_millis(200),
+            retries_max: 8,
+            quarantine: Duration::from_secs(30),
+            transactions_max: 4096,
+            seed: 0,
+        }
+    }
+}
+
+/// What both ends of all transactions share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: CallConfig,
+    pub(crate) events: VecDeque<Event>,
+    control: VecDeque<(Path, [u8; HEADER_LEN])>,
+    incoming: u64,
+    pub(crate) counters: Counters,
+}
+
+/// Control packets that wait, at most: beyond it they are lost, as on a path.
+const CONTROL_MAX: usize = 1024;
+
+impl Shared {
+    pub(crate) fn next_incoming(&mut self) -> IncomingMessage {
+        self.incoming += 1;
+        IncomingMessage(self.incoming)
+    }
+
+    pub(crate) fn tell(&mut self, event: TransactionEvent) {
+        self.events.push_back(Event::Transaction(event));
+    }
+
+    pub(crate) fn send_control(&mut self, path: Path, header: &Header) {
+        if self.control.len() < CONTROL_MAX {
+            self.control.push_back((path, header.emit()));
+        }
+    }
+}
 
 /// An endpoint of the protocol: entities that call and are called, over one wire.
 #[derive(Debug)]
@@ -195,7 +256,7 @@ impl Call {
     fn arm(&mut self, id: TransactionId) {
         let call = self.calls.get(&id).map(|call| call.request.timeout());
         let at = call.or_else(|| self.served.get(&id)?.timeout());
-        match at.filter(|at| at.as_nanos() < u64::MAX) {
+        match at.filter(|at| *at < NEVER) {
             Some(at) => self.timers.set(id, at),
             None => self.timers.cancel(id),
         }
@@ -209,10 +270,10 @@ impl Call {
                 self.calls.remove(&id);
                 return;
             }
-            call.request.restart(now, &mut self.sh);
+            call.request.restart(&mut self.sh);
         } else if let Some(call) = self.served.get_mut(&id) {
             match &mut call.state {
-                State::Replying(reply) if reply.sent <= max => reply.restart(now, &mut self.sh),
+                State::Replying(reply) if reply.sent <= max => reply.restart(&mut self.sh),
                 State::Replying(_) | State::Receiving(..) => {
                     call.end(&mut self.sh, now, TransactionEnd::TimedOut);
                 }
@@ -255,7 +316,6 @@ impl Protocol for Call {
             packet_max: self.sh.config.packet_len,
             packet_len: None,
             framing: Framing::Messages,
-            notes: NoteFields::NONE,
             coalesce_delay: Duration::ZERO,
         }
     }

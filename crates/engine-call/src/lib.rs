@@ -5,24 +5,19 @@
 //!
 //! * [`pdu`] - the one packet: 40 octets of header and a block of a message.
 //! * [`endpoint`] - dispatch: packets, timers and calls to the two ends of a transaction.
-//! * [`config`] - configuration, with its defaults.
 //! * `client` - a transaction as its caller sees it: the request is repeated until the reply comes.
 //! * `server` - as the called entity sees it: executed once, the reply repeated until acknowledged.
-//! * `incoming`, `transmission` - messages on their way in and out, block by block.
-//! * `shared` - what both ends of all transactions share.
+//! * `incoming`, `transmission` - messages on their way in, block by block, and out.
 //!
 //! A message is repeated whole; there is neither flow nor congestion control. A lost block costs a
 //! time-out, which doubles each time.
 #![forbid(unsafe_code)]
 
 mod client;
-pub mod config;
 pub mod endpoint;
 mod incoming;
 pub mod pdu;
 mod server;
-mod shared;
 mod transmission;
 
-pub use config::CallConfig;
-pub use endpoint::Call;
+pub use endpoint::{Call, CallConfig};

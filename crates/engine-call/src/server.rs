@@ -1,8 +1,8 @@
 //! A transaction as the called entity sees it.
 
+use crate::endpoint::Shared;
 use crate::incoming::Incoming;
 use crate::pdu::{Header, Kind};
-use crate::shared::Shared;
 use crate::transmission::Transmission;
 use engine::{
     Deliveries, EntityId, Event, Instant, Note, Path, TransactionEnd, TransactionEvent,
@@ -75,7 +75,7 @@ impl ServerCall {
                 }
             }
             // The caller repeats its request: it lacks some of the reply.
-            State::Replying(reply) if header.offset == 0 => reply.restart(now, sh),
+            State::Replying(reply) if header.offset == 0 => reply.restart(sh),
             State::Replying(_) | State::Executing | State::Quarantined(_) => {}
         }
     }

@@ -1,8 +1,11 @@
-//! A message on its way out, at either end of a transaction.
+//! Messages on their way out.
 
+use crate::endpoint::Shared;
 use crate::pdu::{CHECKSUM_AT, HEADER_LEN, Header};
-use crate::shared::Shared;
 use engine::{Batch, Instant, Integrity, OutgoingMessage, Store};
+
+/// A time that does not come: 584 years.
+pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// A message on its way out: sent once, and again whole after each time-out.
 #[derive(Debug)]
@@ -12,6 +15,7 @@ pub(crate) struct Transmission {
     /// Where the next block begins; None when all have left.
     pub(crate) next: Option<u64>,
     pub(crate) sent: u32,
+    /// When it is sent again; [`NEVER`] while it is being sent.
     again_at: Instant,
     /// It waits in the queue of the endpoint.
     pub(crate) queued: bool,
@@ -24,7 +28,7 @@ impl Transmission {
             len,
             next: Some(0),
             sent: 0,
-            again_at: Instant::from_nanos(u64::MAX),
+            again_at: NEVER,
             queued: false,
         }
     }
@@ -33,11 +37,12 @@ impl Transmission {
         self.again_at
     }
 
-    /// Sends everything again from the start, unless that is being done.
-    pub(crate) fn restart(&mut self, now: Instant, sh: &mut Shared) {
+    /// Sends everything again from the start, unless that is being done. The time to wait begins when
+    /// the last block has left.
+    pub(crate) fn restart(&mut self, sh: &mut Shared) {
         if self.next.is_none() {
             self.next = Some(0);
-            self.again_at = now + sh.config.retry * 2u32.saturating_pow(self.sent.min(16));
+            self.again_at = NEVER;
             sh.counters.retransmissions += 1;
         }
     }
@@ -45,7 +50,9 @@ impl Transmission {
     /// The peer is there: it gets all its time again.
     pub(crate) fn heard(&mut self, now: Instant, sh: &Shared) {
         self.sent = self.sent.min(1);
-        self.again_at = now + sh.config.retry * 2;
+        if self.next.is_none() {
+            self.again_at = now + sh.config.retry * 2;
+        }
     }
 
     /// Fills the batch with the next blocks; true when there are more.

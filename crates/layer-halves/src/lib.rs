@@ -54,17 +54,18 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// A layer for packets of at most `packet_max` octets.
+    /// A layer for packets of at most `packet_max` octets, numbered from `first_number` on. A host
+    /// draws that number at random: after a restart, halves of before must not be taken for others.
     ///
     /// # Panics
     ///
     /// When `packet_max` is 0 or more than 65,535.
-    pub fn new(packet_max: usize) -> Halves {
+    pub fn new(packet_max: usize, first_number: u32) -> Halves {
         let range = 1..=usize::from(u16::MAX);
         assert!(range.contains(&packet_max), "packet_max is out of range");
         Halves {
             packet_max,
-            next: 0,
+            next: first_number,
             outgoing: VecDeque::new(),
             waiting: BTreeMap::new(),
             order: VecDeque::new(),
@@ -254,7 +255,7 @@ mod tests {
         let now = Instant::from_nanos(0);
         let mut random = SplitMix64::new(1);
         for len in [0, 1, 2, 3, 99, 100] {
-            let (mut sender, mut receiver) = (Halves::new(100), Halves::new(100));
+            let (mut sender, mut receiver) = (Halves::new(100, 0), Halves::new(100, 0));
             let packets: Vec<Vec<u8>> = (0..5).map(|salt| vec![salt; len]).collect();
             for packet in &packets {
                 sender.send(now, path(), packet);
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn lone_half_is_discarded_after_its_timeout() {
         let now = Instant::from_nanos(0);
-        let (mut sender, mut receiver) = (Halves::new(100), Halves::new(100));
+        let (mut sender, mut receiver) = (Halves::new(100, 0), Halves::new(100, 0));
         sender.send(now, path(), &[7; 50]);
         let frames = frames_of(&mut sender, now);
         assert_eq!(
@@ -299,10 +300,25 @@ mod tests {
     }
 
     #[test]
+    fn half_of_an_earlier_life_is_not_joined_with_one_of_a_later() {
+        let now = Instant::from_nanos(0);
+        let mut receiver = Halves::new(100, 0);
+        let mut before = Halves::new(100, 7_000);
+        before.send(now, path(), &[1; 50]);
+        let lone = frames_of(&mut before, now).remove(0);
+        let mut after = Halves::new(100, 9_000);
+        after.send(now, path(), &[2; 50]);
+        let mut frames = frames_of(&mut after, now);
+        frames.insert(0, lone);
+        frames.swap(1, 2);
+        assert_eq!(receive(&mut receiver, now, &frames), [vec![2; 50]]);
+    }
+
+    #[test]
     fn hostile_frames_use_bounded_memory_and_yield_nothing() {
         let now = Instant::from_nanos(0);
         let mut random = SplitMix64::new(2);
-        let mut receiver = Halves::new(100);
+        let mut receiver = Halves::new(100, 0);
         for number in 0..20_000_u32 {
             let mut frame = number.to_be_bytes().to_vec();
             let len = random.below(90) as usize;

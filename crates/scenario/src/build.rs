@@ -71,7 +71,7 @@ pub fn build_with(
     for (medium, faults) in &paths {
         network.add_path(medium, *faults);
     }
-    set_layers(&mut network, scenario)?;
+    set_layers(&mut network, scenario, seed)?;
     for spec in &scenario.traffic {
         let traffic = traffic(spec, count as usize)?;
         check_traffic(scenario, spec, &traffic)?;

@@ -2,7 +2,7 @@
 
 use crate::engines::SpecError;
 use crate::file::{Scenario, TrafficSpec};
-use engine::Layer;
+use engine::{Layer, SplitMix64};
 use layer_halves::Halves;
 use sim::{Distribution, Network, Receivers, Reply, Traffic};
 use std::rc::Rc;
@@ -13,12 +13,16 @@ const PACKET_MAX: usize = 65_535;
 /// Octets of the longest message of a call.
 const CALL_MAX: u64 = 1 << 20;
 
-/// Gives each station its layer.
+/// Gives each station its layer; its random choices follow from `seed`.
 ///
 /// # Errors
 ///
 /// A layer that is not known, or does not fit.
-pub(crate) fn set_layers(network: &mut Network, scenario: &Scenario) -> Result<(), SpecError> {
+pub(crate) fn set_layers(
+    network: &mut Network,
+    scenario: &Scenario,
+    seed: u64,
+) -> Result<(), SpecError> {
     let mut first = 0;
     for spec in &scenario.station {
         let stations = first..first + spec.count as usize;
@@ -30,9 +34,14 @@ pub(crate) fn set_layers(network: &mut Network, scenario: &Scenario) -> Result<(
             let refusal = format!("no layer {:?}; use halves, or leave it out", name.get_ref());
             return Err((name.span(), refusal));
         }
-        let make: Rc<dyn Fn() -> Box<dyn Layer>> = Rc::new(|| Box::new(Halves::new(PACKET_MAX)));
         for station in stations {
-            let set = network.set_layer(station, Rc::clone(&make));
+            let own = SplitMix64::at(seed, 0x3000_0000 + station as u64);
+            // Another number after each start: halves of before must not be taken for others.
+            let first_number = move |start: u64| SplitMix64::at(own, start) as u32;
+            let make = move |start| -> Box<dyn Layer> {
+                Box::new(Halves::new(PACKET_MAX, first_number(start)))
+            };
+            let set = network.set_layer(station, Rc::new(make));
             set.map_err(|misfit| (name.span(), misfit.to_string()))?;
         }
     }

@@ -5,8 +5,8 @@ use engine::{Counters, Frames, Instant, Layer, Path, Received};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Makes the layer of a station, at its start and after each crash.
-pub(crate) type MakeLayer = Rc<dyn Fn() -> Box<dyn Layer>>;
+/// Makes the layer of a station, at its first start, which is number 0, and after each crash.
+pub(crate) type MakeLayer = Rc<dyn Fn(u64) -> Box<dyn Layer>>;
 
 /// A frame that waits for the sender process.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub(crate) struct OutgoingFrame {
 pub(crate) struct StationLayer {
     layer: Box<dyn Layer>,
     make: MakeLayer,
+    start: u64,
     frames: Frames,
     outgoing: VecDeque<OutgoingFrame>,
     /// What the last packet carries. Its frames leave before the next packet is built.
@@ -31,10 +32,12 @@ pub(crate) struct StationLayer {
 const FRAMES_MAX: usize = 64;
 
 impl StationLayer {
-    pub(crate) fn new(make: MakeLayer) -> StationLayer {
+    /// The layer of start number `start`.
+    pub(crate) fn new(make: MakeLayer, start: u64) -> StationLayer {
         StationLayer {
-            layer: make(),
+            layer: make(start),
             make,
+            start,
             frames: Frames::default(),
             outgoing: VecDeque::new(),
             contents: Contents::default(),
@@ -44,7 +47,7 @@ impl StationLayer {
 
     /// A layer as after a restart of its station.
     pub(crate) fn restarted(&self) -> StationLayer {
-        StationLayer::new(Rc::clone(&self.make))
+        StationLayer::new(Rc::clone(&self.make), self.start + 1)
     }
 
     /// Takes a packet of the engine.

@@ -73,7 +73,7 @@ impl UdpReceiver {
         })
     }
 
-    /// Busy-polls for the time set with [`UdpWire::set_spin`].
+    /// Busy-polls for the time set with [`UdpWire::set_spin`](crate::UdpWire::set_spin).
     fn spin_configured(
         &self,
         buffer: &mut [u8],

@@ -308,3 +308,24 @@ fn call_to_unknown_entity_is_refused_and_long_message_unsupported() {
             .is_err()
     );
 }
+
+#[test]
+fn timer_does_not_run_while_a_message_is_sent_again() {
+    let mut pair = Pair::new(1, 100);
+    pair.call(vec![1; 5000]);
+    pair.transmit(0);
+    let engine = &mut pair.ends[0].engine;
+    let again_at = engine.poll_timeout().expect("it waits for a reply");
+    engine.handle_timeout(again_at);
+    let mut batch = Batch::new(1);
+    engine.poll_transmit(again_at, &mut batch);
+    assert_eq!(batch.packets().len(), 1, "it is being sent again");
+    // The host is slow: the rest does not leave for an hour.
+    let late = again_at + core::time::Duration::from_secs(3600);
+    assert_eq!(engine.poll_timeout(), None);
+    engine.handle_timeout(late);
+    pair.now = late;
+    pair.transmit(0);
+    let next = pair.ends[0].engine.poll_timeout();
+    assert_eq!(next, Some(late + core::time::Duration::from_millis(400)));
+}

@@ -1,6 +1,7 @@
 //! A layer under engines: over UDP, over a wire without room, over a path with faults in virtual
 //! time.
 
+mod fuzz;
 mod udp;
 mod virtual_time;
 
@@ -30,16 +31,15 @@ pub fn xtp(seed: u64) -> Xtp {
 }
 
 /// The receiving user of the first circuit that a peer opens.
-pub struct Reader {
+pub(crate) struct Reader {
     id: Option<engine::AssociationId>,
     reader: MessageReader,
     /// Whole messages, oldest first.
-    pub received: Vec<Vec<u8>>,
+    pub(crate) received: Vec<Vec<u8>>,
 }
 
 impl Reader {
-    /// A user without a circuit.
-    pub fn new() -> Reader {
+    pub(crate) fn new() -> Reader {
         Reader {
             id: None,
             reader: MessageReader::new(Framing::Messages),
@@ -48,7 +48,7 @@ impl Reader {
     }
 
     /// Takes what `pump` received.
-    pub fn take<W: Wire>(&mut self, pump: &mut Pump<Xtp, W>, now: Instant) {
+    pub(crate) fn take<W: Wire>(&mut self, pump: &mut Pump<Xtp, W>, now: Instant) {
         if let Some((id, _)) = pump.accept() {
             self.id = Some(id);
             pump.engine().finish(now, id);

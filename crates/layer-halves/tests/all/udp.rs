@@ -20,7 +20,7 @@ fn wire() -> (UdpWire, SocketAddr) {
 }
 
 fn halves() -> Box<dyn Layer + Send> {
-    Box::new(Halves::new(1500))
+    Box::new(Halves::new(1500, 1))
 }
 
 fn xtp_endpoint(seed: u64) -> (Endpoint<Xtp, UdpWire>, SocketAddr) {
@@ -116,7 +116,7 @@ fn packets_that_do_not_fit_are_refused_with_both_lengths() {
         packet_len: 1472,
         ..Config::default()
     });
-    let refused = Endpoint::with_layer(engine, wire, Box::new(Halves::new(1000)), 1 << 20);
+    let refused = Endpoint::with_layer(engine, wire, Box::new(Halves::new(1000, 1)), 1 << 20);
     let error = refused.map(drop).expect_err("they do not fit");
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     let text = error.to_string();

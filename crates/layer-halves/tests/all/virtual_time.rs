@@ -18,7 +18,7 @@ const MS: u64 = 1_000_000_000;
 
 /// Sends 200 messages over a link with faults; the frames of the run, and how many were lost.
 fn transfer(config: LinkConfig, seed: u64) -> (Vec<sim::TraceLine>, u64) {
-    let layer = |packet_max: usize| Box::new(Halves::new(packet_max)) as _;
+    let layer = |packet_max: usize| Box::new(Halves::new(packet_max, 1)) as _;
     let world = World::with_layers([xtp(seed), xtp(seed + 1)], layer, config, seed);
     let mut world = world.expect("packets fit");
     world.pump(1).engine().listen(true);
@@ -82,7 +82,7 @@ fn same_seed_gives_the_same_frames() {
 fn engine_whose_packets_do_not_fit_is_refused_by_the_world() {
     let world = World::with_layers(
         [xtp(1), xtp(2)],
-        |packet_max| Box::new(Halves::new(packet_max - 1)),
+        |packet_max| Box::new(Halves::new(packet_max - 1, 1)),
         LinkConfig::default(),
         1,
     );
@@ -179,7 +179,7 @@ fn frames_that_the_wire_does_not_take_stay_until_it_does() {
             calls: 0,
             refused: Rc::clone(&refused),
         };
-        let layer = Box::new(Halves::new(1500));
+        let layer = Box::new(Halves::new(1500, 1));
         Pump::with_layer(xtp(side as u64), wire, layer).expect("packets fit")
     });
     pumps[1].engine().listen(true);

@@ -1,5 +1,7 @@
 //! Fault injection: engines with a planted fault, one for each invariant.
 
+mod transactions;
+
 use super::check::Invariant;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, CommandError, Counters, Deliveries,
@@ -32,6 +34,8 @@ pub enum PlantedFault {
     Spin,
     /// A packet makes the engine panic.
     Panic,
+    /// A reply does not reach its caller (engines of transactions only).
+    DropReply,
 }
 
 /// Each fault and the invariants that may find it.
@@ -47,6 +51,23 @@ pub const PLANTED_FAULTS: [(PlantedFault, &[Invariant]); 10] = [
     (PlantedFault::Forget, &[Invariant::NotLost]),
     (PlantedFault::GiveUp, &[Invariant::NotGivenUp]),
     (PlantedFault::Stick, &[Invariant::NotStuck]),
+    (PlantedFault::Spin, &[Invariant::NotSpinning]),
+    (PlantedFault::Panic, &[Invariant::NoPanic]),
+];
+
+/// The same for engines of transactions. A request that is told twice is executed twice; one that is
+/// not told is never answered; a message that is released too early is named again.
+pub const PLANTED_CALL_FAULTS: [(PlantedFault, &[Invariant]); 9] = [
+    (PlantedFault::Damage, &[Invariant::Undamaged]),
+    (PlantedFault::Double, &[Invariant::NotDoubled]),
+    (PlantedFault::Drop, &[Invariant::NotGivenUp]),
+    (PlantedFault::DropReply, &[Invariant::NotStuck]),
+    (PlantedFault::Forget, &[Invariant::NoPanic]),
+    (PlantedFault::GiveUp, &[Invariant::NotGivenUp]),
+    (
+        PlantedFault::Stick,
+        &[Invariant::NotStuck, Invariant::NotGivenUp],
+    ),
     (PlantedFault::Spin, &[Invariant::NotSpinning]),
     (PlantedFault::Panic, &[Invariant::NoPanic]),
 ];
@@ -79,7 +100,8 @@ pub fn plant(node: Node, fault: PlantedFault) -> Node {
             events: VecDeque::new(),
             last_now: Instant::from_nanos(0),
         }),
-        router => router,
+        Node::Transactions(inner) => Node::transactions(transactions::Faulty::new(inner, fault)),
+        router @ Node::Router(_) => router,
     }
 }
 

@@ -12,13 +12,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub enum Invariant {
     /// Bytes are delivered as they were sent.
     Undamaged,
-    /// No byte is delivered twice.
+    /// No byte is delivered twice, and no request.
     NotDoubled,
     /// No byte is left out or delivered too early.
     InOrder,
     /// Messages end where they were ended.
     WholeMessages,
-    /// The sender releases nothing before its receiver has it.
+    /// The sender releases nothing before its receiver has it, and no reply comes to a request that
+    /// was not executed.
     NotLost,
     /// No circuit is closed early unless something drawn may close it.
     NotGivenUp,
@@ -200,8 +201,10 @@ fn may_give_up(scenario: &Scenario) -> bool {
     let runs = scenario
         .faults
         .is_some_and(|faults| faults.loss_run.is_some());
-    let few = |spec: &crate::file::StationSpec| {
-        spec.engine.protocol.get_ref() == "xtp" && spec.engine.retries != Some(RETRIES)
+    let few = |spec: &crate::file::StationSpec| match spec.engine.protocol.get_ref().as_str() {
+        "xtp" => spec.engine.retries != Some(RETRIES),
+        "call" => spec.engine.retries.is_some(),
+        _ => false,
     };
     !scenario.disturbance.is_empty() || runs || scenario.station.iter().any(few)
 }

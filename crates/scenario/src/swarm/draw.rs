@@ -1,8 +1,11 @@
 //! Draws a scenario from a seed.
 
+mod calls;
+
 use super::{GRACE_S, HEALED_S};
 use engine::SplitMix64;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// The random choices.
 struct Dice(SplitMix64);
@@ -29,10 +32,31 @@ enum Protocol {
     Bare,
     Xtp,
     Xtp3,
+    Call,
 }
+
+/// Seeds whose scenarios have transactions or layers. All others have neither, as before these were
+/// drawn.
+pub const CALLS_AND_LAYERS: Range<u64> = 1 << 32..1 << 33;
 
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
+    if !CALLS_AND_LAYERS.contains(&seed) {
+        return circuits(seed, "");
+    }
+    // A random stream of its own: circuits are drawn as they are without a layer.
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
+    match dice.once_in(2) {
+        true => calls::draw(&mut dice, seed),
+        false => circuits(seed, LAYER),
+    }
+}
+
+/// The option of a station with a layer.
+const LAYER: &str = "layer = \"halves\"\n";
+
+/// Stations with circuits; `layer` is an option of all of them.
+fn circuits(seed: u64, layer: &str) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x5eed, seed)));
     let protocol = dice.one_of(&[
         Protocol::Xtp,
@@ -48,7 +72,8 @@ pub fn draw(seed: u64) -> String {
         HEALED_S + GRACE_S
     );
     let is_ether = medium(&mut dice, &mut text, stations);
-    let corrupt = faults(&mut dice, &mut text, protocol, is_ether);
+    let is_damaging = layer.is_empty();
+    let corrupt = faults(&mut dice, &mut text, protocol, (is_ether, is_damaging));
     disturbances(&mut dice, &mut text, protocol, stations);
     // Both ends must agree on the length of control packets, and use the same version.
     let resend_pairs = dice.once_in(2);
@@ -60,7 +85,7 @@ pub fn draw(seed: u64) -> String {
             &mut text,
             protocol,
             (corrupt, resend_pairs, many_retries),
-            &version,
+            (layer, &version),
         );
     }
     for _ in 0..dice.among(1, 3) {
@@ -123,7 +148,15 @@ fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
 }
 
 /// Draws the faults; whether frames are damaged.
-fn faults(dice: &mut Dice, text: &mut String, protocol: Protocol, is_ether: bool) -> bool {
+///
+/// A layer has no check of its own: an error in both halves of a packet may escape the check of 16
+/// bits that the packet has, so frames are damaged only without one.
+fn faults(
+    dice: &mut Dice,
+    text: &mut String,
+    protocol: Protocol,
+    (is_ether, is_damaging): (bool, bool),
+) -> bool {
     if protocol == Protocol::Bare || dice.once_in(3) {
         return false;
     }
@@ -143,7 +176,7 @@ fn faults(dice: &mut Dice, text: &mut String, protocol: Protocol, is_ether: bool
         let _ = writeln!(text, "reorder = \"{share}%\"\nreorder_by = \"{by}\"");
     }
     // The study's data packets have no checksum over their data.
-    let corrupt = protocol == Protocol::Xtp && dice.once_in(3);
+    let corrupt = protocol != Protocol::Xtp3 && dice.once_in(3) && is_damaging;
     if corrupt {
         let _ = writeln!(text, "corrupt = \"{}%\"", dice.among(1, 10));
     }
@@ -186,13 +219,14 @@ fn station(
     text: &mut String,
     protocol: Protocol,
     (corrupt, resend_pairs, many_retries): (bool, bool, bool),
-    version: &str,
+    (layer, version): (&str, &str),
 ) {
-    text.push_str("[[station]]\nengine = { protocol = ");
+    let _ = write!(text, "[[station]]\n{layer}engine = {{ protocol = ");
     text.push_str(match protocol {
         Protocol::Bare => "\"bare\"",
         Protocol::Xtp => "\"xtp\"",
         Protocol::Xtp3 => "\"xtp3\", wtimer = \"200 ms\", ctimer = \"8 s\"",
+        Protocol::Call => "\"call\"",
     });
     match protocol {
         Protocol::Xtp => {
@@ -208,9 +242,15 @@ fn station(
                 text.push_str(", credit = \"8 KiB\"");
             }
         }
+        Protocol::Call => calls::options(dice, text, many_retries),
         Protocol::Bare => {}
     }
     text.push_str(" }\n");
+    chips(dice, text);
+    text.push('\n');
+}
+
+fn chips(dice: &mut Dice, text: &mut String) {
     if dice.once_in(2) {
         let copy = dice.one_of(&["0 us", "1 us"]);
         let packet = dice.one_of(&["0 us", "20 us", "300 us"]);
@@ -221,7 +261,6 @@ fn station(
              clock_ppm = {clock} }}"
         );
     }
-    text.push('\n');
 }
 
 /// Retries with which loss alone closes no circuit: with half of all frames lost, one in 10^12.

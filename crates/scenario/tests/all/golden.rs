@@ -3,7 +3,7 @@
 //! `TOWPATH_RECORD=1 cargo test -p scenario golden` writes them again, after a change that is meant
 //! to change behaviour.
 
-use scenario::swarm::draw;
+use scenario::swarm::{CALLS_AND_LAYERS, draw};
 use scenario::{parse, run, trace};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex};
 
 /// Drawn scenarios with a recorded hash. Together they use every dialect, groups and routers.
 const DRAWN: u64 = 400;
+
+/// The same of those with transactions and layers.
+const DRAWN_CALLS: u64 = 100;
 
 /// Hash and number of the observations of a scenario.
 fn trace_hash(text: &str, seed: u64) -> String {
@@ -48,7 +51,9 @@ fn files() -> BTreeMap<String, String> {
 fn hashes() -> Vec<String> {
     let files = files().into_iter();
     let files = files.map(|(name, text)| format!("{name} {}", trace_hash(&text, 1)));
-    let drawn = (0..DRAWN).map(|seed| format!("{seed} {}", trace_hash(&draw(seed), seed)));
+    let first = CALLS_AND_LAYERS.start;
+    let drawn = (0..DRAWN).chain(first..first + DRAWN_CALLS);
+    let drawn = drawn.map(|seed| format!("{seed} {}", trace_hash(&draw(seed), seed)));
     files.chain(drawn).collect()
 }
 

@@ -1,18 +1,17 @@
 //! Drawn scenarios: the invariants hold, and planted faults are found.
 
-use scenario::swarm::canary::{PLANTED_FAULTS, plant};
-use scenario::swarm::{Tally, check, check_with, draw};
+use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
+use scenario::swarm::{CALLS_AND_LAYERS, Tally, check, check_with, draw};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Scenarios, unless TOWPATH_SEEDS gives another number.
 const SCENARIOS: u64 = 2000;
 
-#[test]
-fn invariants_hold_in_drawn_scenarios() {
+/// Checks as many seeds from `first` on as TOWPATH_SEEDS says, or `usual`; all of them must hold.
+fn check_seeds(first: u64, usual: u64) -> Tally {
     let wanted = std::env::var("TOWPATH_SEEDS").ok();
-    let count = wanted.and_then(|text| text.parse().ok());
-    let count = count.unwrap_or(SCENARIOS);
+    let count = wanted.and_then(|text| text.parse().ok()).unwrap_or(usual);
     let next = AtomicU64::new(0);
     let found = Mutex::new((Tally::default(), Vec::new()));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -24,7 +23,7 @@ fn invariants_hold_in_drawn_scenarios() {
                     if seed >= count {
                         return;
                     }
-                    let result = check(seed);
+                    let result = check(first + seed);
                     let mut found = found.lock().expect("nobody panicked");
                     match result {
                         Ok(tally) => found.0 += tally,
@@ -45,11 +44,23 @@ fn invariants_hold_in_drawn_scenarios() {
         tally.retransmissions > count && tally.given_up > count / 10,
         "{tally:?}"
     );
+    tally
+}
+
+#[test]
+fn invariants_hold_in_drawn_scenarios() {
+    check_seeds(0, SCENARIOS);
+}
+
+#[test]
+fn invariants_hold_in_drawn_calls_and_layers() {
+    check_seeds(CALLS_AND_LAYERS.start, SCENARIOS / 2);
 }
 
 #[test]
 fn drawn_scenario_is_reproducible() {
-    for seed in [0, 1, 77, u64::MAX] {
+    let first = CALLS_AND_LAYERS.start;
+    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2] {
         assert_eq!(draw(seed), draw(seed));
         assert_eq!(check(seed), check(seed));
     }
@@ -58,12 +69,17 @@ fn drawn_scenario_is_reproducible() {
 
 #[test]
 fn planted_fault_violates_its_invariant() {
-    for (fault, invariants) in PLANTED_FAULTS {
+    let circuits = PLANTED_FAULTS.map(|planted| (0, planted));
+    let calls = PLANTED_CALL_FAULTS.map(|planted| (CALLS_AND_LAYERS.start, planted));
+    for (first, (fault, invariants)) in circuits.into_iter().chain(calls) {
         let found = (0..40).any(|seed| {
-            let violation = check_with(seed, &|engine| plant(engine, fault)).err();
+            let violation = check_with(first + seed, &|engine| plant(engine, fault)).err();
             violation.is_some_and(|violation| invariants.contains(&violation.invariant))
         });
-        assert!(found, "{fault:?} is not found as {invariants:?}");
+        assert!(
+            found,
+            "{fault:?} is not found as {invariants:?} from seed {first} on"
+        );
     }
 }
 
@@ -82,4 +98,25 @@ fn every_version_is_drawn() {
         text.contains("\"xtp\"") && !text.contains("dialect")
     };
     assert!((0..200).filter(plain).count() > 20, "4.0 is drawn as often");
+}
+
+#[test]
+fn calls_and_layers_are_drawn_in_their_range_alone() {
+    let first = CALLS_AND_LAYERS.start;
+    for words in [
+        "\"call\"",
+        "layer = \"halves\"",
+        "\"xtp\"",
+        "\"bare\"",
+        "reply = \"same\"",
+    ] {
+        let drawn = (first..first + 200).filter(|seed| draw(*seed).contains(words));
+        assert!(drawn.count() > 10, "{words}");
+    }
+    let neither = |seed| !draw(seed).contains("call") && !draw(seed).contains("layer");
+    assert!(
+        (0..200)
+            .chain([first - 1, CALLS_AND_LAYERS.end])
+            .all(neither)
+    );
 }

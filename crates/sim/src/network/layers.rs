@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 impl Network {
     /// Gives `station` a layer between its engine's packets and the frames of the medium, before the
-    /// first run. `make` is called again after each crash.
+    /// first run. `make` is given the number of the station's start: 0, and one more after each crash.
     ///
     /// # Errors
     ///
@@ -19,12 +19,12 @@ impl Network {
     pub fn set_layer(
         &mut self,
         station: usize,
-        make: Rc<dyn Fn() -> Box<dyn Layer>>,
+        make: Rc<dyn Fn(u64) -> Box<dyn Layer>>,
     ) -> Result<(), LayerMisfit> {
         let host = &mut self.hosts[station];
         let packet_max = host.engine.protocol().properties().packet_max;
-        layer::check_fit(&*make(), packet_max, usize::MAX)?;
-        host.layer = Some(Box::new(StationLayer::new(make)));
+        layer::check_fit(&*make(0), packet_max, usize::MAX)?;
+        host.layer = Some(Box::new(StationLayer::new(make, 0)));
         Ok(())
     }
 }

@@ -1,0 +1,56 @@
+//! The functions of the fuzz targets on drawn octets: a fixed number of rounds, or as many as
+//! TOWPATH_SEEDS says.
+
+#[path = "../../../../fuzz/src/call.rs"]
+mod targets;
+
+use engine::{EntityId, SplitMix64};
+use engine_call::pdu::{Header, Kind};
+
+fn rounds() -> u64 {
+    let wanted = std::env::var("TOWPATH_SEEDS").ok();
+    wanted.and_then(|text| text.parse().ok()).unwrap_or(5000)
+}
+
+#[test]
+fn drawn_scripts_keep_what_a_host_relies_on() {
+    let mut total = targets::Reached::default();
+    for round in 0..rounds() {
+        let mut random = SplitMix64::new(round);
+        let len = random.below(2000);
+        let octets: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+        let reached = targets::script(&octets);
+        total.requests += reached.requests;
+        total.replies += reached.replies;
+        total.packets += reached.packets;
+    }
+    println!("{total:?}");
+    let enough = rounds();
+    assert!(
+        total.requests > enough && total.replies > enough / 2 && total.packets > 10 * enough,
+        "the scripts reach little: {total:?}"
+    );
+}
+
+#[test]
+fn changed_packets_are_parsed_as_they_are_written_or_not_at_all() {
+    for round in 0..rounds() {
+        let mut random = SplitMix64::new(round);
+        let header = Header {
+            kind: [Kind::Request, Kind::Reply, Kind::Ack][random.below(3) as usize],
+            refused: random.below(2) == 0,
+            message_len: random.next_u64() as u32,
+            offset: random.next_u64() as u32,
+            transaction: random.next_u64(),
+            client: EntityId(random.next_u64()),
+            server: EntityId(random.next_u64()),
+        };
+        let mut packet = header.emit().to_vec();
+        targets::packet(&packet);
+        packet.truncate(random.below(41) as usize);
+        for octet in packet.iter_mut().take(2) {
+            *octet = random.below(4) as u8;
+        }
+        targets::packet(&packet);
+    }
+}

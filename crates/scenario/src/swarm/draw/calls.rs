@@ -1,0 +1,94 @@
+//! Draws scenarios with transactions.
+
+use super::{Dice, GRACE_S, HEALED_S, LAYER, Protocol, disturbances, faults, station};
+use std::fmt::Write;
+
+/// The scenario of `seed`, by the given dice.
+///
+/// `call` has no congestion control and sends a message whole: over a link whose queue is shorter
+/// than a message it never gets through, so no queue has a limit here.
+pub(super) fn draw(dice: &mut Dice, seed: u64) -> String {
+    let stations = dice.among(2, 6);
+    let mut text = format!(
+        "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
+        HEALED_S + GRACE_S
+    );
+    let is_ether = medium(dice, &mut text, stations);
+    let layer = if dice.once_in(3) { LAYER } else { "" };
+    let is_damaging = layer.is_empty();
+    let corrupt = faults(dice, &mut text, Protocol::Call, (is_ether, is_damaging));
+    disturbances(dice, &mut text, Protocol::Call, stations);
+    let many_retries = !dice.once_in(4);
+    for _ in 0..stations {
+        let options = (corrupt, false, many_retries);
+        station(dice, &mut text, Protocol::Call, options, (layer, ""));
+    }
+    for _ in 0..dice.among(1, 3) {
+        traffic(dice, &mut text, stations);
+    }
+    text
+}
+
+/// Draws the medium; whether it is an ether.
+fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
+    let kind = match dice.among(0, 7) {
+        0 => "ether3",
+        1..=3 => "ether10",
+        4 | 5 if stations == 2 => "direct",
+        _ => "switch",
+    };
+    let _ = writeln!(text, "[medium]\nkind = \"{kind}\"");
+    let is_ether = kind.starts_with("ether");
+    if !is_ether {
+        let rate = dice.one_of(&["1 Mbit/s", "10 Mbit/s", "100 Mbit/s"]);
+        let delay = dice.one_of(&["0 us", "10 us", "1 ms", "20 ms"]);
+        let _ = writeln!(text, "rate = \"{rate}\"\ndelay = \"{delay}\"");
+    }
+    text.push('\n');
+    is_ether
+}
+
+/// Without `retries` a message is sent again for 102 s and longer, far beyond the last fault.
+pub(super) fn options(dice: &mut Dice, text: &mut String, many_retries: bool) {
+    if !many_retries {
+        let _ = write!(text, ", retries = {}", dice.among(1, 6));
+    }
+    if dice.once_in(3) {
+        text.push_str(", wait_initial = \"400 ms\"");
+    }
+    if dice.once_in(3) {
+        let packet = dice.one_of(&[128, 576, 1500]);
+        let _ = write!(text, ", packet = {packet}");
+    }
+}
+
+fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
+    let from = dice.among(0, stations - 1);
+    let to = (from + dice.among(1, stations - 1)) % stations;
+    // All to two, one to all, or one to one.
+    let all_stations: Vec<u64> = (0..stations).collect();
+    let (from, to) = match dice.among(0, 3) {
+        0 => (all_stations, vec![from, to]),
+        1 => (vec![from], all_stations),
+        _ => (vec![from], vec![to]),
+    };
+    let length = dice.one_of(&[
+        "{ fixed = 1 }",
+        "{ fixed = 1460 }",
+        "{ uniform = [1, 4000] }",
+        "{ exponential = 500 }",
+        "{ uniform = [1, 20000] }",
+    ]);
+    let between = dice.one_of(&["10 us", "1 ms", "50 ms"]);
+    let reply = dice.one_of(&["empty", "same"]);
+    let _ = writeln!(
+        text,
+        "[[traffic]]\nfrom = {from:?}\nto = {to:?}\nlength = {length}\n\
+         interarrival = {{ exponential = \"{between}\" }}\nmessages = {}\nreply = \"{reply}\"",
+        dice.among(1, 30)
+    );
+    if dice.once_in(3) {
+        let _ = writeln!(text, "outstanding = {}", dice.among(1, 3));
+    }
+    let _ = writeln!(text, "start = \"{} ms\"\n", dice.among(0, 6000));
+}
