@@ -185,7 +185,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         Ok(())
     }
 
-    /// The wire joined a group: whoever polls its descriptor polls anew if that has changed.
+    /// The wire joined a group: threads that poll its descriptor poll anew if that has changed.
     pub(crate) fn refresh_descriptor(&self, pump: &Pump<E, W>) -> io::Result<()> {
         let Some(descriptor) = &self.descriptor else {
             return Ok(());

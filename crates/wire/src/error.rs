@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_one_peer_are_told_from_those_of_the_wire() {
+    fn errors_of_one_peer_differ_from_those_of_the_wire() {
         let of = |errno: Errno| path_error(&errno.into());
         for errno in [
             Errno::NETUNREACH,

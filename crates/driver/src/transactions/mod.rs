@@ -354,7 +354,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             let until = timeout.map_or(latest, |at| at.min(latest)).max(now);
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, state.pump.is_blocked());
-            // Under the lock: whoever moves the timeout forward after this sees it.
+            // Under the lock: a thread that moves the timeout forward after this sees it.
             self.sleeps_until.store(until.as_nanos(), Ordering::Relaxed);
             (until, flags)
         };
