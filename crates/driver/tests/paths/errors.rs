@@ -1,8 +1,9 @@
 //! Errors of paths on real sockets: counted, told to the engine, and no end of the endpoint.
 
 use crate::postman::Postman;
-use driver::RouterHost;
+use driver::{Endpoint, RouterHost};
 use engine::{Address, LocalAddress, Path, PathError};
+use engine_bare::{Bare, BareConfig};
 use rustix::io::Errno;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -102,6 +103,37 @@ fn engine_whose_answers_fail_too_is_not_asked_without_end() {
     sent.expect("an error of a path is none of the endpoint");
     assert_eq!(host.with_router(|engine| engine.faults.len()), 1);
     assert_eq!(host.path_errors().packets_lost, 2);
+}
+
+/// Who connects where nothing can be sent hears why at once; a later call is not misled by it.
+#[test]
+fn connecting_user_gets_the_error_of_the_path() {
+    let endpoint = || {
+        let wire = UdpWire::bind(loopback()).expect("a port");
+        let engine = Bare::new(BareConfig::default());
+        let own = wire.local_addr().expect("bound");
+        (Endpoint::new(engine, wire, 1 << 16).expect("a helper"), own)
+    };
+    let ((near, _), (far, far_own)) = (endpoint(), endpoint());
+    far.listen(true);
+    for (to, errno) in [
+        (Address::Socket(loopback()), Some(Errno::INVAL)),
+        (Address::Station(3), None),
+    ] {
+        let error = near
+            .connect(to, LIMIT)
+            .map(|_| ())
+            .expect_err("no way there");
+        assert_eq!(
+            error.raw_os_error(),
+            errno.map(Errno::raw_os_error),
+            "{error}"
+        );
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        near.connect(Address::Socket(far_own), LIMIT)
+            .expect("there is a way there");
+    }
+    assert!(near.path_errors().packets_lost >= 2);
 }
 
 #[test]
