@@ -8,8 +8,8 @@ use crate::transmission::{NEVER, Transmission};
 use core::time::Duration;
 use engine::{
     Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, IncomingMessage,
-    Instant, Note, OutgoingMessage, Path, PathFault, Properties, Protocol, Received, TimerTable,
-    TransactionEnd, TransactionEvent, TransactionId, Transactions,
+    Instant, Note, NoteFields, OutgoingMessage, Path, PathFault, Properties, Protocol, Received,
+    TimerTable, TransactionEnd, TransactionEvent, TransactionId, Transactions,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -316,6 +316,7 @@ impl Protocol for Call {
             packet_max: self.sh.config.packet_len,
             packet_len: None,
             framing: Framing::Messages,
+            notes: NoteFields::NONE,
             coalesce_delay: Duration::ZERO,
         }
     }
