@@ -138,7 +138,7 @@ impl Xtp {
     }
 
     /// Marks the eight bytes before position `end`, where a message ends, as a tag (ETAG). Called
-    /// as [`tag`](Xtp::tag), with [`Framing::Messages`]. The tag counts as data and is never
+    /// as [`tag`](Xtp::tag), with [`engine::Framing::Messages`]. The tag counts as data and is never
     /// split. Returns false in 4.0, which has no such bit.
     pub fn tag_end(&mut self, id: AssociationId, end: u64) -> bool {
         let supported = self.state.config.version.is_v3();

@@ -3,7 +3,7 @@
 //!
 //! An engine never sees the user bytes it sends. One that sums them puts the checksum of its
 //! header alone into the packet and asks the host to add the payload
-//! ([`crate::Segment::checksum_at`]), as a driver asks a network card.
+//! ([`crate::batch::Integrity`]), as a driver asks a network card.
 
 /// The ones' complement sum of `bytes`, folded to 16 bits, not complemented.
 ///

@@ -34,7 +34,7 @@ impl KeyedStream {
         };
         let half = |first: usize, salt: u64| {
             let key = [word(first), word(first + 1)];
-            let input = [purpose as u64 ^ salt << 32, seed].map(u64::to_le_bytes);
+            let input = [purpose as u64 ^ (salt << 32), seed].map(u64::to_le_bytes);
             siphash(key, input.as_flattened())
         };
         KeyedStream {
@@ -51,7 +51,7 @@ impl KeyedStream {
 
     /// A number below `bound`, 0 if that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next_u64()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! An agent that root starts becomes the user nobody, whose workers own no file and no other process.
 //! Root stays its saved user, because key files are root's and are read again for each client
-//! ([`with_owner_rights`]); an exec forgets the saved user, so workers have no way back.
+//! (`with_owner_rights`); an exec forgets the saved user, so workers have no way back.
 
 use rustix::process::{Gid, Pid, Resource, Rlimit, Uid};
 use rustix::thread::CapabilitySets;

@@ -186,7 +186,7 @@ impl Producer {
         // An empty message takes no bytes, but its end needs memory.
         self.has_message_end_room()
             && self.has_space(space)
-            && !(self.base.is_null() && !self.recheck_space(space))
+            && (!self.base.is_null() || self.recheck_space(space))
     }
 
     /// Whether there is room for one more message end.

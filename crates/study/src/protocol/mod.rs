@@ -1,5 +1,5 @@
 //! XTP as the study of D'Cruz (1992) simulated it: versions 3.3 and 3.5, reduced to what the study
-//! describes, behind the [`Engine`] contract.
+//! describes, behind the contract of associations.
 //!
 //! This is not crate `engine-xtp`: formats, lengths and the multicast of 3.x differ, and the
 //! study's sender waits for a status where 4.0 goes on sending. It runs in the same simulator, host

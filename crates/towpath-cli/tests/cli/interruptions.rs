@@ -122,7 +122,8 @@ fn killed_worker_fails_only_its_trial() {
     assert!(failed.iter().all(|trial| !trial.reason.is_empty()));
     assert_eq!(run.trials.len(), 13, "every trial was tried");
     assert!(
-        said.err.contains("failed: throughput tcp at 64 B"),
+        said.err
+            .contains("a trial of tcp in throughput at 64 B failed: "),
         "{}",
         said.err
     );

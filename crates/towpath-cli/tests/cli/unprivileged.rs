@@ -96,9 +96,11 @@ fn unprivileged_user_races_over_link() {
 
 #[test]
 fn unprivileged_raw_socket_error_names_remedy() {
-    for transport in ["xtp-rawip", "xtp-ether"] {
+    let commands: [&[&str]; 2] = [&["xtp-rawip"], &["xtp-ether", "--interface", "lo"]];
+    for command in commands {
+        let transport = command[0];
         let user = UnprivilegedUser::new();
-        let said = user.races(&[transport, "--interface", "lo"]);
+        let said = user.races(command);
         if has_raw_sockets_anyway(&said) {
             continue;
         }

@@ -75,12 +75,15 @@ fn message_received_in_parts_equals_the_whole() {
     });
 }
 
+/// Receives into a buffer and returns the number of octets received.
+type ReceiveCall = fn(&mut dyn Circuit, &mut [u8]) -> io::Result<usize>;
+
 #[test]
 fn rest_of_a_message_is_received_by_every_call() {
     for_each(&Options::default(), |subject| {
         let mut pair = subject.introduced_pair();
         let (first, second) = (pattern(500, 1), pattern(300, 2));
-        let calls: [fn(&mut dyn Circuit, &mut [u8]) -> io::Result<usize>; 4] = [
+        let calls: [ReceiveCall; 4] = [
             |circuit, buffer| circuit.recv(buffer).map(Option::unwrap_or_default),
             |circuit, buffer| circuit.try_recv(buffer).map(Option::unwrap_or_default),
             |circuit, buffer| Ok(circuit.receive_part(buffer)?.map_or(0, |part| part.len)),
@@ -337,19 +340,31 @@ fn notes_of_xtp_messages_arrive_in_both_directions() {
 
 /// Receives a message with its note: in parts, or lent.
 fn check_noted(circuit: &mut dyn Circuit, note: &Note, message: &[u8], in_parts: bool) {
+    if in_parts {
+        check_noted_parts(circuit, note, message);
+    } else {
+        check_noted_arrival(circuit, note, message);
+    }
+}
+
+fn check_noted_parts(circuit: &mut dyn Circuit, note: &Note, message: &[u8]) {
     let mut got = Vec::new();
     let mut buffer = [0; 700];
-    while in_parts {
+    loop {
         let part = recv_part(circuit, &mut buffer);
         assert_eq!(part.note, *note);
         got.extend_from_slice(&buffer[..part.len]);
         if part.end {
-            assert!(got == message);
-            return;
+            break;
         }
     }
+    assert!(got == message);
+}
+
+fn check_noted_arrival(circuit: &mut dyn Circuit, note: &Note, message: &[u8]) {
+    let mut got = Vec::new();
     // The other messages of the arrival are dropped with it, so this one is taken as a whole first.
-    let part = recv_part(circuit, &mut buffer[..0]);
+    let part = recv_part(circuit, &mut []);
     assert_eq!((part.len, part.end, part.note), (0, false, *note));
     retry(|| {
         let arrival = circuit.take_arrival()?.expect("not the end");
