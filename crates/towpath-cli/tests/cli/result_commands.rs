@@ -97,7 +97,7 @@ fn all_result_commands_read_complete_result() {
         "tcp",
         "unix-stream",
         "--sizes",
-        "64..1KiB",
+        "64,1KiB,8KiB,64KiB",
         "-w",
         "throughput",
     ];
