@@ -1,7 +1,6 @@
 #![no_main]
 
 #[path = "../src/halves.rs"]
-#[allow(dead_code, reason = "each target uses one of its functions")]
 mod halves;
 
 libfuzzer_sys::fuzz_target!(|octets: &[u8]| {

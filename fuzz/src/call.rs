@@ -4,6 +4,8 @@
 //! from its octets, sends the endpoint's own packets back to it, and says what its users do. Its host
 //! checks what a host relies on.
 
+#![allow(dead_code, reason = "each target uses one of the functions")]
+
 use engine::{
     Address, Batch, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
     Protocol, RangeSet, Received, Store, TransactionEvent, TransactionId, Transactions,

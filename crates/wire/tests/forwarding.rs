@@ -1,139 +1,13 @@
 //! A traced wire and its receiver forward every call.
 
-use engine::{Address, Ecn, LocalAddress, PacketLen, Path, PathError};
+#[path = "support/mock_wire.rs"]
+mod mock_wire;
+
+use engine::Address;
+use mock_wire::{Calls, MockWire, assert_receiver_forwards, assert_wire_forwards};
 use std::fs::File;
-use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 use wire::trace::{TraceLog, Traced};
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
-
-const PEER: Address = Address::Station(7);
-
-const PATH: Path = Path {
-    local: LocalAddress(3),
-    remote: PEER,
-};
-
-const ARRIVAL: Arrival = Arrival {
-    path: PATH,
-    ecn: Ecn::Ect0,
-    len: 3,
-    segment_size: 3,
-};
-
-const CAPABILITIES: Capabilities = Capabilities {
-    packet_max: 11,
-    segments_max: 12,
-    batch_bytes_max: 13,
-    receive_len: 14,
-};
-
-/// Names of the calls made.
-#[derive(Clone, Default)]
-struct Calls(Arc<Mutex<Vec<&'static str>>>);
-
-impl Calls {
-    fn add(&self, call: &'static str) {
-        self.0.lock().expect("no panic").push(call);
-    }
-
-    fn take(&self) -> Vec<&'static str> {
-        std::mem::take(&mut self.0.lock().expect("no panic"))
-    }
-}
-
-fn report() -> PathReport {
-    PathReport {
-        path: PATH,
-        error: PathError::TooBig(1280),
-        quoted: vec![4, 5],
-    }
-}
-
-/// A wire whose answers all differ from the usual ones.
-struct MockWire(Calls);
-
-impl Wire for MockWire {
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
-    }
-
-    fn send(&mut self, path: Path, _: &[IoSlice<'_>], _: usize) -> io::Result<()> {
-        assert_eq!(path, PATH);
-        self.0.add("send");
-        Ok(())
-    }
-
-    fn receive(&mut self, _: &mut [u8]) -> io::Result<Arrival> {
-        self.0.add("receive");
-        Ok(ARRIVAL)
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.0.add("poll_path_error");
-        Some(report())
-    }
-
-    fn unanswerable(&self) -> u64 {
-        29
-    }
-
-    fn set_packet_len(&mut self, _: PacketLen) {
-        self.0.add("set_packet_len");
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.0.add("descriptor");
-        None
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.0.add("has_buffered");
-        true
-    }
-
-    fn join(&mut self, _: Address) -> io::Result<()> {
-        self.0.add("join");
-        Ok(())
-    }
-
-    fn leave(&mut self, _: Address) -> io::Result<()> {
-        self.0.add("leave");
-        Ok(())
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        Some(Box::new(MockReceiver(self.0.clone())))
-    }
-}
-
-struct MockReceiver(Calls);
-
-impl Receiver for MockReceiver {
-    fn max_wait(&self) -> Duration {
-        Duration::from_millis(5)
-    }
-
-    fn receive(&self, _: &mut [u8]) -> io::Result<Arrival> {
-        self.0.add("receive");
-        Ok(ARRIVAL)
-    }
-
-    fn interrupt(&self) -> io::Result<()> {
-        self.0.add("interrupt");
-        Ok(())
-    }
-
-    fn hint_busy_poll(&self) {
-        self.0.add("hint_busy_poll");
-    }
-
-    fn is_interruptible(&self) -> bool {
-        true
-    }
-}
 
 /// A traced wire over a mock, with a log.
 fn traced(name: &str) -> (Traced<MockWire>, Calls) {
@@ -150,41 +24,11 @@ fn traced(name: &str) -> (Traced<MockWire>, Calls) {
 #[test]
 fn traced_wire_forwards_every_call() {
     let (mut wire, calls) = traced("wire");
-    assert_eq!(wire.capabilities(), CAPABILITIES);
-    wire.send(PATH, &[IoSlice::new(b"abc")], 3)
-        .expect("it sends");
-    assert_eq!(wire.receive(&mut [0; 14]).expect("it receives"), ARRIVAL);
-    wire.set_packet_len(|_| None);
-    assert!(wire.descriptor().is_none());
-    assert!(wire.has_buffered());
-    wire.join(PEER).expect("it joins");
-    wire.leave(PEER).expect("it leaves");
-    assert_eq!(wire.poll_path_error(), Some(report()));
-    assert_eq!(wire.unanswerable(), 29);
-    let expected = [
-        "send",
-        "receive",
-        "set_packet_len",
-        "descriptor",
-        "has_buffered",
-        "join",
-        "leave",
-        "poll_path_error",
-    ];
-    assert_eq!(calls.take(), expected);
+    assert_wire_forwards(&mut wire, &calls);
 }
 
 #[test]
 fn traced_receiver_forwards_every_call() {
     let (wire, calls) = traced("receiver");
-    let receiver = wire.receiver().expect("the mock has one");
-    assert_eq!(receiver.max_wait(), Duration::from_millis(5));
-    assert!(receiver.is_interruptible());
-    receiver.hint_busy_poll();
-    assert_eq!(
-        receiver.receive(&mut [0; 14]).expect("it receives"),
-        ARRIVAL
-    );
-    receiver.interrupt().expect("it interrupts");
-    assert_eq!(calls.take(), ["hint_busy_poll", "receive", "interrupt"]);
+    assert_receiver_forwards(&wire, &calls);
 }

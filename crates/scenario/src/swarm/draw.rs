@@ -304,15 +304,7 @@ fn xtp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (boo
 }
 
 fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
-    let from = dice.among(0, stations - 1);
-    let to = (from + dice.among(1, stations - 1)) % stations;
-    // All to one, one to all, or one to one.
-    let all_stations: Vec<u64> = (0..stations).collect();
-    let (from, to) = match dice.among(0, 3) {
-        0 => (all_stations, vec![from, to]),
-        1 => (vec![from], all_stations),
-        _ => (vec![from], vec![to]),
-    };
+    let (from, to) = senders_and_receivers(dice, stations);
     let length = dice.one_of(&[
         "{ fixed = 1 }",
         "{ fixed = 1460 }",
@@ -331,4 +323,16 @@ fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
         let _ = writeln!(text, "outstanding = {}", dice.among(1, 3));
     }
     let _ = writeln!(text, "start = \"{} ms\"\n", dice.among(0, 6000));
+}
+
+/// All to two, one to all, or one to one.
+fn senders_and_receivers(dice: &mut Dice, stations: u64) -> (Vec<u64>, Vec<u64>) {
+    let from = dice.among(0, stations - 1);
+    let to = (from + dice.among(1, stations - 1)) % stations;
+    let all_stations: Vec<u64> = (0..stations).collect();
+    match dice.among(0, 3) {
+        0 => (all_stations, vec![from, to]),
+        1 => (vec![from], all_stations),
+        _ => (vec![from], vec![to]),
+    }
 }

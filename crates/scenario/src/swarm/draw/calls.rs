@@ -1,6 +1,8 @@
 //! Draws scenarios with transactions.
 
-use super::{Dice, GRACE_S, HEALED_S, LAYER, Protocol, disturbances, faults, station};
+use super::{
+    Dice, GRACE_S, HEALED_S, LAYER, Protocol, disturbances, faults, senders_and_receivers, station,
+};
 use std::fmt::Write;
 
 /// The scenario of `seed`, by the given dice.
@@ -63,15 +65,7 @@ pub(super) fn options(dice: &mut Dice, text: &mut String, many_retries: bool) {
 }
 
 fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
-    let from = dice.among(0, stations - 1);
-    let to = (from + dice.among(1, stations - 1)) % stations;
-    // All to two, one to all, or one to one.
-    let all_stations: Vec<u64> = (0..stations).collect();
-    let (from, to) = match dice.among(0, 3) {
-        0 => (all_stations, vec![from, to]),
-        1 => (vec![from], all_stations),
-        _ => (vec![from], vec![to]),
-    };
+    let (from, to) = senders_and_receivers(dice, stations);
     let length = dice.one_of(&[
         "{ fixed = 1 }",
         "{ fixed = 1460 }",
