@@ -198,12 +198,7 @@ fn pin_thread(cpus: &[u32]) {
 
 /// 10.77.0.N+1 on the first link, 10.78.0.N+1 on the second, and so on: a subnet of 16 bits each.
 pub(crate) fn address(link: usize, number: u32) -> IpAddr {
-    IpAddr::from([
-        10,
-        77 + link as u8,
-        (number >> 8) as u8,
-        (number + 1) as u8,
-    ])
+    IpAddr::from([10, 77 + link as u8, (number >> 8) as u8, (number + 1) as u8])
 }
 
 /// fd77::N+1 on the first link, fd77:0:0:1::N+1 on the second, and so on: a subnet of 64 bits each.

@@ -91,14 +91,27 @@ mod tests {
     fn links_error_names_link_and_remedy() {
         for text in ["rate=1mbit+", "rate=1mbit+ +delay=1ms"] {
             let why = parsed(text).expect_err(text);
-            assert!(why.contains("link 2 is empty") && why.contains("give"), "{why}");
+            assert!(
+                why.contains("link 2 is empty") && why.contains("give"),
+                "{why}"
+            );
         }
-        assert!(parsed("+").expect_err("nothing").contains("link 1 is empty"));
+        assert!(
+            parsed("+")
+                .expect_err("nothing")
+                .contains("link 1 is empty")
+        );
         let why = parsed("delay=0+speed=3").expect_err("an unknown key");
-        assert!(why.starts_with("link 2: ") && why.contains("speed"), "{why}");
+        assert!(
+            why.starts_with("link 2: ") && why.contains("speed"),
+            "{why}"
+        );
         let why = parsed("speed=3").expect_err("an unknown key");
         assert!(!why.contains("link 1"), "{why}");
         let why = parsed("delay=0+delay=0+delay=0+delay=0+delay=0").expect_err("five");
-        assert!(why.contains("5 links") && why.contains("4 at most"), "{why}");
+        assert!(
+            why.contains("5 links") && why.contains("4 at most"),
+            "{why}"
+        );
     }
 }

@@ -114,12 +114,17 @@ pub enum FrameMode {
 }
 
 impl TestbedPlan {
-    /// Two hosts, `a` and `b`, over `links`, with an MTU of 1500.
-    pub fn pair(links: impl Into<Links>, seed: u64) -> TestbedPlan {
+    /// Two hosts, `a` and `b`, over one link, with an MTU of 1500.
+    pub fn pair(link: LinkPlan, seed: u64) -> TestbedPlan {
+        TestbedPlan::pair_over(link.into(), seed)
+    }
+
+    /// Two hosts, `a` and `b`, over links side by side, with an MTU of 1500.
+    pub fn pair_over(links: Links, seed: u64) -> TestbedPlan {
         TestbedPlan {
             hosts: vec![HostPlan::new("a"), HostPlan::new("b")],
             ends: LinkEnds::default(),
-            links: links.into(),
+            links,
             mtu: 1500,
             ipv6: false,
             seed,
@@ -149,7 +154,15 @@ impl TestbedPlan {
                 self.mtu
             ));
         }
-        self.links.iter().try_for_each(|link| self.check_link(link))
+        for (at, link) in self.links.iter().enumerate() {
+            self.check_link(link).map_err(|error| match error {
+                TestbedError::Plan(why) if self.links.are_several() => {
+                    TestbedError::Plan(format!("link {}: {why}", at + 1))
+                }
+                other => other,
+            })?;
+        }
+        Ok(())
     }
 
     fn check_link(&self, link: &LinkPlan) -> Result<(), TestbedError> {

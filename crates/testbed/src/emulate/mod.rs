@@ -41,9 +41,13 @@ impl Emulator {
     ) -> Result<Emulator, TestbedError> {
         let side = |wanted: usize| -> Result<Vec<Option<Port>>, TestbedError> {
             let all = ports.iter().enumerate();
-            all.map(|(at, port)| (ends.of(at) == wanted).then(|| port.try_clone()).transpose())
-                .collect::<std::io::Result<_>>()
-                .map_err(TestbedError::kernel("a second descriptor of a device"))
+            all.map(|(at, port)| {
+                (ends.of(at) == wanted)
+                    .then(|| port.try_clone())
+                    .transpose()
+            })
+            .collect::<std::io::Result<_>>()
+            .map_err(TestbedError::kernel("a second descriptor of a device"))
         };
         let mut lanes = Vec::new();
         for direction in 0..2 {

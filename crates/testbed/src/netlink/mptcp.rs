@@ -43,7 +43,10 @@ pub(crate) fn mptcp_family(netlink: &mut Netlink) -> io::Result<u16> {
     let mut asked = request(CONTROLLER, CTRL_CMD_GETFAMILY);
     asked.text(CTRL_ATTR_FAMILY_NAME, "mptcp_pm");
     let reply = netlink.request_reply(asked)?;
-    let number = attribute(reply.get(HEADERS..).unwrap_or_default(), CTRL_ATTR_FAMILY_ID);
+    let number = attribute(
+        reply.get(HEADERS..).unwrap_or_default(),
+        CTRL_ATTR_FAMILY_ID,
+    );
     let number = number.and_then(|octets| octets.try_into().ok());
     let no_number = || io::Error::new(io::ErrorKind::InvalidData, "the family has no number");
     number.map(u16::from_ne_bytes).ok_or_else(no_number)

@@ -1,6 +1,6 @@
 //! Links side by side, and hosts at their ends.
 
-use crate::common::{TEST_TIMEOUT, socket, up, up_plan};
+use crate::common::{TEST_TIMEOUT, parse, socket, up, up_plan};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use testbed::{HostPlan, LinkEnds, Links, Testbed, TestbedPlan, calibrate};
 
@@ -8,7 +8,7 @@ fn side_by_side(links: &str, ipv6: bool) -> Option<Testbed> {
     let links: Links = links.parse().expect("links");
     up_plan(&TestbedPlan {
         ipv6,
-        ..TestbedPlan::pair(links, 1)
+        ..TestbedPlan::pair_over(links, 1)
     })
 }
 
@@ -59,8 +59,7 @@ fn faults_rates_and_calibration_are_each_links_own() {
     else {
         return;
     };
-    let [first, second] =
-        [0, 1].map(|link| calibrate(&testbed, link, 5).expect("it is measured"));
+    let [first, second] = [0, 1].map(|link| calibrate(&testbed, link, 5).expect("it is measured"));
     assert!((first.round_trip.configured_us - 2040.0).abs() < 0.1);
     assert!((second.round_trip.configured_us - 120.0).abs() < 0.1);
     let configured = |found: &testbed::Calibration| found.rates.map(|rate| rate.configured_bps);
@@ -96,11 +95,10 @@ fn groups_are_reached_from_the_first_link_without_an_interface_named() {
 #[test]
 fn star_joins_the_first_host_to_all_others() {
     let hosts = ["a", "b", "c", "d"].map(HostPlan::new).to_vec();
-    let link: Links = "rate=100mbit".parse().expect("a link");
     let plan = TestbedPlan {
         hosts,
         ends: LinkEnds::Star,
-        ..TestbedPlan::pair(link, 1)
+        ..TestbedPlan::pair(parse("rate=100mbit"), 1)
     };
     let Some(testbed) = up_plan(&plan) else {
         return;
@@ -115,7 +113,10 @@ fn star_joins_the_first_host_to_all_others() {
         right.send_to(b"hello", from).expect("it is sent");
         left.recv(&mut [0; 16]).expect("it comes back");
     }
-    let offered: Vec<u64> = testbed.end()[0].iter().map(|way| way.link.offered).collect();
+    let offered: Vec<u64> = testbed.end()[0]
+        .iter()
+        .map(|way| way.link.offered)
+        .collect();
     assert_eq!(offered, [3, 3]);
 }
 
