@@ -480,7 +480,13 @@ fn submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags)
     if flags.end_of_message {
         ctx.tx.message_ends.push(end);
     }
-    if (flags.push || end > ctx.tx.submitted) && may_send && !ctx.tx.finishing {
+    let may_send = may_send && !ctx.tx.finishing;
+    if flags.more && may_send {
+        // What to send is decided at the last of several submissions.
+        ctx.tx.submitted = ctx.tx.submitted.max(end);
+        return;
+    }
+    if (flags.push || end > ctx.tx.submitted) && may_send {
         data_send::do_submit(ctx, ep, end, flags.push);
     }
     if flags.request_ack {
