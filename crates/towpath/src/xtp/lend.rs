@@ -1,7 +1,7 @@
 //! Zero-copy send and receive.
 
 use super::Circuit;
-use super::timeout::finite;
+use driver::timeout::finite;
 pub use driver::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
 use driver::{LentArrival, Reserved};
 use engine::Note;

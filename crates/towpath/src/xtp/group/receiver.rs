@@ -2,7 +2,7 @@
 
 use super::GroupEndpointConfig;
 use super::config::{ack_address, check_multicast, ipv6_scope};
-use crate::xtp::timeout::finite;
+use driver::timeout::finite;
 use driver::Endpoint;
 use engine::{Address, Counters};
 use engine_xtp::group::GroupEndpoint;
