@@ -245,10 +245,19 @@ fn mutated_results_are_shown() {
         }
         shown += changed;
         let page = report::html(&run);
-        assert!(!page.contains("\u{1b}[2J"), "seed {seed}: an escape sequence");
-        assert!(!page.contains('\u{202e}'), "seed {seed}: a change of direction");
+        assert!(
+            !page.contains("\u{1b}[2J"),
+            "seed {seed}: an escape sequence"
+        );
+        assert!(
+            !page.contains('\u{202e}'),
+            "seed {seed}: a change of direction"
+        );
         let table = report::table(&run, false, 100, &[]);
-        assert!(!table.contains("\u{1b}[2J"), "seed {seed}: an escape sequence");
+        assert!(
+            !table.contains("\u{1b}[2J"),
+            "seed {seed}: an escape sequence"
+        );
         report::csv(&run);
     }
     assert!(shown > 100, "only {shown} changes were shown");

@@ -6,8 +6,8 @@ mod text;
 use boon::{Compiler, SchemaIndex, Schemas};
 use results::{
     BlockPlan, Cell, CellSummary, Cpu, Crossover, Estimate, Fact, Finding, Fit, FitPiece,
-    Histogram, Ledger, Machine, Plan, RunData, RunFolder, RunStatus, SCHEMA_VERSION, Series, Severity, Status, Summary,
-    Trial, Verdict, VerdictKind, new_histogram,
+    Histogram, Ledger, Machine, Plan, RunData, RunFolder, RunStatus, SCHEMA_VERSION, Series,
+    Severity, Status, Summary, Trial, Verdict, VerdictKind, new_histogram,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -138,9 +138,7 @@ mod tests {
 
     #[test]
     fn packages_from_elsewhere_or_without_licence_are_faults() {
-        let package = |name: &str, source: serde_json::Value, licence: serde_json::Value| {
-            serde_json::json!({"name": name, "version": "1.0.0", "source": source, "license": licence})
-        };
+        let package = |name: &str, source: serde_json::Value, licence: serde_json::Value| serde_json::json!({"name": name, "version": "1.0.0", "source": source, "license": licence});
         let (null, registry) = (serde_json::Value::Null, REGISTRY.into());
         let packages = serde_json::json!({"packages": [
             package("own", null.clone(), "MIT OR Apache-2.0".into()),

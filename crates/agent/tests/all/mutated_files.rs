@@ -33,7 +33,10 @@ fn mutated_key_files_are_read_or_refused() {
             }
         }
         fs::write(keys.path().join(&name), text).expect("it is written");
-        assert!(refused > 50, "{name}: {accepted} accepted, {refused} refused");
+        assert!(
+            refused > 50,
+            "{name}: {accepted} accepted, {refused} refused"
+        );
     }
     keys.identity().expect("the files are whole again");
 }

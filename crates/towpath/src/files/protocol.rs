@@ -229,7 +229,10 @@ mod tests {
             assert_eq!(read(&offer.encode()).expect("it is whole"), offer);
         }
         let long = offer(&"n".repeat(2000), None);
-        assert_eq!(read(&long.encode()).expect("it is cut").name.len(), NAME_MAX);
+        assert_eq!(
+            read(&long.encode()).expect("it is cut").name.len(),
+            NAME_MAX
+        );
     }
 
     #[test]
