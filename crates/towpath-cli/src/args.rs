@@ -231,7 +231,7 @@ pub struct RaceArgs {
     #[arg(long)]
     pub baseline: Option<String>,
     /// Concurrent circuits of each transport.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, default_value_t = 1, value_parser = parse::whole::<1, 64, u32>)]
     pub circuits: u32,
     /// Blocks: each cell is measured once per block. With a range, the race ends at an interim
     /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided, and has no more
@@ -287,7 +287,7 @@ pub struct RaceArgs {
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = parse::size)]
     pub read_size: u64,
     /// Maximum packets per batched or segmented call.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, value_parser = parse::whole::<1, 1024, u64>)]
     pub batch: Option<u64>,
     /// Measure throughput also for a mix of two sizes: SMALL,FULL[,SHARE of small].
     #[arg(long, value_name = "MIX", value_parser = parse::mix)]

@@ -5,6 +5,7 @@ mod congestion;
 mod disturbances;
 mod forwarding;
 mod golden;
+mod hostile_text;
 mod laws;
 mod lockstep;
 mod options;
