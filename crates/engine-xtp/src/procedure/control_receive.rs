@@ -4,8 +4,9 @@ use crate::config::{ErrorControl, SpanMeaning};
 use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::sync_before;
-use crate::pdu::{CommonControl, Reject, Span, Spans, TrafficSpec};
-use crate::procedure::{association_setup, status_request};
+use crate::pdu::{CommonControl, Options, Reject, Span, Spans, TrafficSpec};
+use crate::procedure::{association_close, association_setup, status_request};
+use crate::tx::StatusRequest;
 use congestion::{AckSample, RttSample};
 use core::ops::Range;
 use engine::{Event, Instant};
@@ -25,6 +26,10 @@ pub(crate) fn handle_acknowledgment(
     // The echo of a sync that was never used.
     if sync_before(ctx.tx.sync, common.echo) && common.echo != 0 {
         return Err(Reject::NeverSent);
+    }
+    if has_lost_state(ctx, common) {
+        association_close::do_abort(ctx, ep);
+        return Err(Reject::Released);
     }
     if ctx
         .limits_sync
@@ -56,13 +61,23 @@ pub(crate) fn handle_acknowledgment(
         congestion.on_ack(now, &sample);
     }
     // NOERR: everything sent before the answered request is released (0007, Repair).
-    if ctx.options.has(crate::pdu::Options::NOERR) {
+    if ctx.options.has(Options::NOERR) {
         acknowledge(ctx, ep, now, sent_before_request.unwrap_or(0));
     } else {
         queue_retransmissions(ctx, ep, common, spans, sent_before_request);
     }
     ctx.mark_ready(ep);
     Ok(())
+}
+
+/// Whether the peer acknowledges less than it did before it got the request that it answers. It was
+/// restarted, and a copy of FIRST gave it a new context: the bytes released since are gone
+/// (0007, Repair).
+fn has_lost_state(ctx: &Context, common: &CommonControl) -> bool {
+    let requests = ctx.tx.outstanding_requests.iter();
+    let answered = requests.take_while(|request| !sync_before(common.echo, request.sync));
+    let forgets = |request: &StatusRequest| common.rseq < request.acknowledged;
+    !ctx.options.has(Options::NOERR) && answered.last().is_some_and(forgets)
 }
 
 /// Whether spans are ascending, disjoint, beyond `rseq` and within the bytes sent.

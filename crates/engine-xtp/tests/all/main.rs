@@ -12,6 +12,7 @@ mod hostile;
 mod pair;
 mod paths;
 mod pdu;
+mod restarts;
 mod router_messages;
 mod secrets;
 mod services;
