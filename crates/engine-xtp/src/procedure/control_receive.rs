@@ -37,6 +37,7 @@ pub(crate) fn handle_acknowledgment(
     {
         ctx.limits_sync = None;
     }
+    note_receiver_mode(ctx, common, spans);
     let (sent_before_request, rtt_sample) = resolve_requests(ctx, ep, now, common.echo);
     // Spans below released bytes request a retransmission that is impossible.
     if common.rseq < ctx.tx.acknowledged && !spans.is_empty() {
@@ -78,6 +79,19 @@ fn has_lost_state(ctx: &Context, common: &CommonControl) -> bool {
     let answered = requests.take_while(|request| !sync_before(common.echo, request.sync));
     let forgets = |request: &StatusRequest| common.rseq < request.acknowledged;
     !ctx.options.has(Options::NOERR) && answered.last().is_some_and(forgets)
+}
+
+/// Finds out whether the peer keeps what arrives beyond a gap. The packet with the echoed sync arrived:
+/// if its bytes lie beyond the gap and nothing there is listed, they were dropped (0007, Repair).
+fn note_receiver_mode(ctx: &mut Context, common: &CommonControl, spans: Spans<'_>) {
+    let mut requests = ctx.tx.outstanding_requests.iter();
+    let echoed = requests.find(|request| request.sync == common.echo);
+    let start = echoed.and_then(|request| request.data_start);
+    if !spans.is_empty() {
+        ctx.tx.peer_drops_beyond_gap = false;
+    } else if start.is_some_and(|start| start > common.rseq) {
+        ctx.tx.peer_drops_beyond_gap = true;
+    }
 }
 
 /// Whether spans are ascending, disjoint, beyond `rseq` and within the bytes sent.
@@ -194,7 +208,7 @@ fn queue_retransmissions(
     if lost.is_empty() {
         return;
     }
-    if ep.config.error == ErrorControl::GoBackN {
+    if ep.config.error == ErrorControl::GoBackN || ctx.tx.peer_drops_beyond_gap {
         lost.clear();
         lost.push_back(common.rseq..ctx.tx.next_seq);
     }

@@ -16,6 +16,8 @@ pub(crate) struct StatusRequest {
     pub(crate) sent_at: Instant,
     /// A DREQ, answered when the peer's user consumed everything: no RTT sample.
     pub(crate) asks_delivery: bool,
+    /// Where the user bytes begin that came with the request.
+    pub(crate) data_start: Option<u64>,
     /// Everything below was acknowledged before the request was made.
     pub(crate) acknowledged: u64,
     /// What congestion control keeps with the request.
@@ -60,6 +62,8 @@ pub(crate) struct SendState {
     pub(crate) retransmitted_since_request: bool,
     /// Packets retransmitted.
     pub(crate) retransmissions: u64,
+    /// The peer drops what arrives beyond a gap.
+    pub(crate) peer_drops_beyond_gap: bool,
     pub(crate) message_ends: MessageEnds,
     pub(crate) begin_tags: TagPositions,
     /// Ends of messages with an end tag.
@@ -112,6 +116,7 @@ impl SendState {
         self.outstanding_requests.push_back(StatusRequest {
             sync: self.sync,
             highest_sent: self.next_seq,
+            data_start: None,
             acknowledged: self.acknowledged,
             sent_at: now,
             asks_delivery,
@@ -124,6 +129,13 @@ impl SendState {
             self.saved_sync = self.sync;
         }
         self.sync
+    }
+
+    /// The last status request goes with the user bytes from `start` on.
+    pub(crate) fn note_request_data(&mut self, start: u64) {
+        if let Some(request) = self.outstanding_requests.back_mut() {
+            request.data_start = Some(start);
+        }
     }
 
     /// Whether `sync` is one of the last that were used here.
