@@ -35,16 +35,16 @@ fn endpoint_from(version: Version, seed: u64, initial_seq: Option<u32>) -> Xtp {
 }
 
 /// Two stations; packets are carried by hand, user bytes are zeros.
-struct Stations {
-    engines: [Xtp; 2],
-    now: Instant,
+pub struct Stations {
+    pub engines: [Xtp; 2],
+    pub now: Instant,
     /// Bytes delivered at each station, by association.
     delivered: [BTreeMap<AssociationId, usize>; 2],
     events: [Vec<Event>; 2],
 }
 
 impl Stations {
-    fn new(engines: [Xtp; 2]) -> Stations {
+    pub fn new(engines: [Xtp; 2]) -> Stations {
         Stations {
             engines,
             now: Instant::from_nanos(1_000_000),
@@ -61,14 +61,14 @@ impl Stations {
     }
 
     /// Opens an association of the first station with `bytes` in its send buffer.
-    fn open(&mut self, bytes: u64) -> AssociationId {
+    pub fn open(&mut self, bytes: u64) -> AssociationId {
         let id = self.engines[0].connect(self.now, &[Address::Station(1)]);
         let id = id.expect("room");
         self.engines[0].push(self.now, id, bytes);
         id
     }
 
-    fn take(&mut self, station: usize) -> Vec<Vec<u8>> {
+    pub fn take(&mut self, station: usize) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         loop {
             let mut batch = Batch::new(1);
@@ -80,7 +80,7 @@ impl Stations {
         }
     }
 
-    fn arrive(&mut self, station: usize, packet: &[u8]) {
+    pub fn arrive(&mut self, station: usize, packet: &[u8]) {
         let mut deliveries = Deliveries::default();
         let from = Address::Station(1 - station as u32);
         let engine = &mut self.engines[station];
@@ -101,7 +101,7 @@ impl Stations {
     }
 
     /// Carries packets until there are none.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         loop {
             let packets = [self.take(0), self.take(1)];
             if packets.iter().all(Vec::is_empty) {
