@@ -70,12 +70,12 @@ fn run_many(run: &Run) -> Result<bool, String> {
             .unwrap_or(1),
     };
     let begun = AtomicU64::new(0);
-    let told_s = AtomicU64::new(0);
+    let minutes_shown = AtomicU64::new(0);
     let goes_on = || {
         let elapsed = started.elapsed();
         let scenarios = begun.fetch_add(1, Ordering::Relaxed);
         let minutes = elapsed.as_secs() / PROGRESS.as_secs();
-        if run.time_limit.is_none() && told_s.fetch_max(minutes, Ordering::Relaxed) < minutes {
+        if run.time_limit.is_none() && minutes_shown.fetch_max(minutes, Ordering::Relaxed) < minutes {
             eprintln!("{scenarios} scenarios, {} violations", found.count());
         }
         run.time_limit.is_none_or(|time_limit| elapsed < time_limit)
