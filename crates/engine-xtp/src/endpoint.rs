@@ -236,6 +236,7 @@ impl Xtp {
         }
         let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);
         self.arrival_route = route;
+        self.state.reply_sync = header.sync;
         Ok(v3::to_v4_header(&header, route))
     }
 
@@ -266,7 +267,9 @@ impl Xtp {
         if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
             return Err(Reject::Multicast);
         }
-        let slot = match self.table.find_key(from, header.key) {
+        // A DIAG returns a sync of this side (0008, Names).
+        let sync = (header.format != Format::Diag).then_some(header.sync);
+        let slot = match self.table.find_key(from, header.key, sync) {
             Some(slot) => slot,
             None if header.format == Format::First && header.key & RTN == 0 => {
                 association_setup::handle_first(self, now, from, &header, packet)?
