@@ -137,6 +137,9 @@ pub(crate) struct Context {
     pub(crate) amplification_limit: Option<AmplificationLimit>,
     /// The peer returned this side's key, which validates its address (0007, Keys).
     pub(crate) key_returned: bool,
+    /// The responder keeps no state yet: each control packet states this side's key and service, and
+    /// carries the cookie back (0021).
+    pub(crate) returns_cookie: bool,
     /// User data wait for address validation.
     pub(crate) amplification_blocked: bool,
     /// The rate and packet limits of this side have not been sent to the peer yet.
@@ -189,6 +192,7 @@ impl Context {
             pending: PendingControl::default(),
             amplification_limit: None,
             key_returned: false,
+            returns_cookie: false,
             amplification_blocked: false,
             limits_pending: false,
             limits_sync: None,

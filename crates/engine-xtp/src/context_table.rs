@@ -129,6 +129,14 @@ impl ContextTable {
         }
     }
 
+    /// Whether `id` still has the context at `slot`, with an address that is not validated.
+    pub(crate) fn is_unvalidated(&self, slot: usize, id: AssociationId) -> bool {
+        let Some(Slot::Active(context)) = self.slots.get(slot) else {
+            return false;
+        };
+        context.id == id && context.amplification_limit.is_some()
+    }
+
     /// Indexes the context at `slot` by the peer's address and key.
     pub(crate) fn index_peer(&mut self, peer: Address, key: u64, slot: usize) {
         self.by_peer.insert(key, peer, slot as u32);
@@ -178,14 +186,16 @@ impl ContextTable {
     #[inline]
     pub(crate) fn find_key(&mut self, from: Address, key: u64) -> Option<usize> {
         if key & RTN != 0 {
-            let key = key & !RTN;
-            let slot = key_slot(key);
-            let known = match self.slots.get(slot)? {
-                Slot::Free => return None,
-                Slot::Active(context) => context.key,
-                Slot::Inactive(inactive) => inactive.key,
+            let slot = key_slot(key & !RTN);
+            let known = match self.slots.get(slot) {
+                Some(Slot::Active(context)) => Some(context.key),
+                Some(Slot::Inactive(inactive)) => Some(inactive.key),
+                Some(Slot::Free) | None => None,
             };
-            return (known == key).then_some(slot);
+            if known == Some(key & !RTN) {
+                return Some(slot);
+            }
+            return self.find_cookie(from, key);
         }
         match self.last_by_peer {
             Some((last, slot)) if last == (key, from) => Some(slot as usize),
@@ -206,6 +216,33 @@ impl ContextTable {
             Some(Slot::Free) | None => return false,
         };
         name == (Some(key), from)
+    }
+
+    /// The slot whose own key is a cookie: such a key names no slot (0021).
+    fn find_cookie(&self, from: Address, key: u64) -> Option<usize> {
+        let matches = |slot: u32| {
+            let name = match self.slots.get(slot as usize) {
+                Some(Slot::Active(context)) => (context.key, context.peer),
+                Some(Slot::Inactive(inactive)) => (inactive.key, inactive.peer),
+                Some(Slot::Free) | None => return false,
+            };
+            name == (key & !RTN, from)
+        };
+        self.by_peer
+            .find(key, from, matches)
+            .map(|slot| slot as usize)
+    }
+
+    /// Makes `cookie` the own key of the context at `slot`.
+    pub(crate) fn set_cookie(&mut self, slot: usize, cookie: u64) {
+        let Some(context) = self.context(slot) else {
+            return;
+        };
+        context.key = cookie;
+        let peer = context.peer;
+        if key_slot(cookie) != slot {
+            self.by_peer.insert(cookie | RTN, peer, slot as u32);
+        }
     }
 
     /// Retires a closed context. If it asks for quarantine, its key stays known for `span`.
@@ -268,6 +305,9 @@ impl ContextTable {
         if let (false, Some(key)) = (inactive.initiator, inactive.remote) {
             self.by_peer.remove(key, inactive.peer, slot);
             self.last_by_peer = None;
+        }
+        if key_slot(inactive.key) != slot as usize {
+            self.by_peer.remove(inactive.key | RTN, inactive.peer, slot);
         }
         self.slots[slot as usize] = Slot::Free;
         self.free.push(slot);

@@ -122,7 +122,8 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     let ends = ctx.is_one_way() && ctx.rx.is_complete();
     let limits = ctx.limits_pending || ctx.pending.status_request && ctx.limits_sync.is_some();
     // TCNTL until the key comes back, and for limits until they are echoed (0007, Keys; Rates).
-    if !ends && (limits || !ctx.initiator && !ctx.key_returned) {
+    let states_key = ctx.returns_cookie || !ctx.initiator && !ctx.key_returned;
+    if ctx.returns_cookie || !ends && (limits || states_key) {
         for traffic in [
             association_setup::traffic_spec(ctx, ep, false),
             association_setup::plain_spec(ctx),

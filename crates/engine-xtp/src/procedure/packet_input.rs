@@ -2,9 +2,10 @@
 
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
-use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, RTN, Reject, Spans};
+use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Spans};
 use crate::procedure::{
-    association_close, control_receive, control_send, data_receive, status_request, v3,
+    address_validation, association_close, control_receive, control_send, data_receive,
+    status_request, v3,
 };
 use core::ops::Range;
 use engine::{Delivery, Event, Instant};
@@ -22,6 +23,8 @@ pub(crate) fn handle_packet(
         return v3::handle_packet(ctx, ep, now, header, packet, deliveries);
     }
     on_packet_received(ctx, ep, now, header, packet.len());
+    // Whatever else the responder sends, it remembers the association.
+    ctx.returns_cookie &= header.format == Format::Tcntl;
     if header.format == Format::Data {
         let tagged = header.options.has(Options::BTAG);
         if tagged && packet.len() < HEADER_LEN + 8 {
@@ -72,7 +75,7 @@ fn handle_control(
             ..
         } => {
             control_receive::handle_acknowledgment(ctx, ep, now, common, Spans::EMPTY)?;
-            control_receive::handle_traffic_control(ctx, now, *xkey, traffic);
+            control_receive::handle_traffic_control(ctx, ep, now, *xkey, traffic);
         }
         _ => return Err(Reject::Multicast),
     }
@@ -103,23 +106,10 @@ pub(crate) fn on_packet_received(
     header: &Header,
     len: usize,
 ) {
-    validate_peer(ctx, header, now, len);
-    status_request::on_peer_alive(ctx, ep, now);
-}
-
-fn validate_peer(ctx: &mut Context, header: &Header, now: Instant, len: usize) {
     ctx.last_received_at = now;
-    if let Some(limit) = &mut ctx.amplification_limit {
-        limit.received_octets += len as u64;
-    }
-    // The returned key validates the address (0007, Keys; Address validation).
-    if header.key & RTN != 0 && !ctx.initiator && !ctx.key_returned {
-        ctx.key_returned = true;
-        ctx.amplification_limit = None;
-        ctx.amplification_blocked = false;
-        // The limits did not fit into the amplification limit until now.
-        ctx.pending.control |= ctx.limits_pending;
-    }
+    let is_v3 = ep.config.version.is_v3();
+    address_validation::on_packet_received(ctx, header, len, is_v3);
+    status_request::on_peer_alive(ctx, ep, now);
 }
 
 /// The responder answered: FIRST is not retransmitted any more (0007, Setting up).

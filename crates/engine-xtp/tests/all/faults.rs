@@ -131,6 +131,19 @@ fn options(random: &mut SplitMix64) -> Config {
     }
 }
 
+/// Sometimes no opening is remembered: all are answered with cookies, which 3.x has not and which a
+/// datagram cannot return. From a clone, as the secret.
+fn with_cookies(config: Config, random: &SplitMix64) -> Config {
+    let possible = config.version == Version::V40 && config.service != Service::Datagram;
+    match possible && random.clone().below(3) == 0 {
+        true => Config {
+            unvalidated_max: 0,
+            ..config
+        },
+        false => config,
+    }
+}
+
 fn flow(random: &mut SplitMix64) -> FlowControl {
     let all = [
         FlowControl::Allocation,
@@ -166,7 +179,7 @@ struct Case {
 fn case(seed: u64) -> (Case, [Plan; 2]) {
     let mut random = SplitMix64::new(seed);
     let path = faulty(&mut random);
-    let config = options(&mut random);
+    let config = with_cookies(options(&mut random), &random);
     let one_way = matches!(config.service, Service::AckedDatagram | Service::Datagram);
     let counts = [60, if one_way { 0 } else { 20 }];
     let sent = counts.map(|count| messages(&mut random, count));
