@@ -30,20 +30,28 @@ pub(crate) fn admit(
     header: &Header,
     len: usize,
 ) -> Result<Admission, Reject> {
-    let room = xtp.state.config.unvalidated_max;
-    // One with END is over as soon as it was processed, and takes no room.
-    let takes_room = !header.options.has(Options::END);
-    if xtp.unvalidated.len() < room || room > 0 && !takes_room {
+    let config = &xtp.state.config;
+    let (is_v3, has_room) = (
+        config.version.is_v3(),
+        xtp.unvalidated.len() < config.unvalidated_max,
+    );
+    if header.options.has(Options::END) {
+        // It is over as soon as it was processed, and takes no room.
+        return match config.early_accept && config.unvalidated_max > 0 {
+            true => Ok(Admission::Remembered),
+            false => Err(Reject::NoRoom),
+        };
+    }
+    if has_room && (config.early_accept || is_v3) {
         return Ok(Admission::Remembered);
     }
     // Keys of 3.x are too short for cookies.
-    if xtp.state.config.version.is_v3() {
+    if is_v3 {
         give_way(xtp, now, from).ok_or(Reject::NoRoom)?;
         return Ok(Admission::Remembered);
     }
     // The answer is a TCNTL, which may not be longer than the FIRST; initiators see to that.
-    let is_answerable = header.seq == 0 && len >= xtp.state.key_packet_len();
-    if !takes_room || !is_answerable {
+    if header.seq != 0 || len < xtp.state.key_packet_len() {
         return Err(Reject::NoRoom);
     }
     answer_with_cookie(&mut xtp.state, now, from, header);
@@ -178,31 +186,49 @@ pub(crate) fn return_cookie(ctx: &mut Context, ep: &mut EndpointState, traffic: 
 /// Counts octets of an unvalidated address, and validates it when it returns this side's key
 /// (0007, Keys; Address validation). Keys of 3.x are too short for that, see
 /// [`validate_by_echo`].
-pub(crate) fn on_packet_received(ctx: &mut Context, header: &Header, len: usize, is_v3: bool) {
+pub(crate) fn on_packet_received(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    header: &Header,
+    len: usize,
+) {
     if let Some(limit) = &mut ctx.amplification_limit {
         limit.received_octets += len as u64;
     }
-    if header.key & RTN != 0 && !is_v3 {
-        validate(ctx);
+    if header.key & RTN == 0 || ctx.initiator || ctx.key_returned {
+        return;
+    }
+    ctx.awaits_echo = ep.config.version.is_v3();
+    if !ctx.awaits_echo {
+        validate(ctx, ep);
     }
 }
 
 /// 3.x: a control packet with this side's key echoes a sync of this side (0021). Ten bits of the key
 /// are random, and all of the first sync.
-pub(crate) fn validate_by_echo(ctx: &mut Context, header: &Header, echo: u32) {
+pub(crate) fn validate_by_echo(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    header: &Header,
+    echo: u32,
+) {
     let sent = !sync_before(echo, ctx.tx.first_sync) && !sync_before(ctx.tx.sync, echo);
     if header.key & RTN != 0 && sent {
-        validate(ctx);
+        validate(ctx, ep);
     }
 }
 
-fn validate(ctx: &mut Context) {
+fn validate(ctx: &mut Context, ep: &mut EndpointState) {
     if ctx.initiator || ctx.key_returned {
         return;
     }
     ctx.key_returned = true;
+    ctx.awaits_echo = false;
     ctx.amplification_limit = None;
     ctx.amplification_blocked = false;
     // The limits did not fit into the amplification limit until now.
     ctx.pending.control |= ctx.limits_pending;
+    if ctx.waits_for_validation() {
+        association_setup::report_accepted(ctx, ep);
+    }
 }

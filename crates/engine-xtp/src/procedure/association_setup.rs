@@ -294,7 +294,8 @@ pub(crate) fn apply_peer_limits(
         burst_bytes: inburst,
     };
     let asked = (inrate != UNLIMITED).then_some(limit);
-    ctx.tx.limits.peer = asked.map(|limit| with_floor(limit, ep.config.packet_len));
+    let packet_len = ep.packet_len(ctx.tx.payload_max);
+    ctx.tx.limits.peer = asked.map(|limit| with_floor(limit, packet_len));
     ctx.tx.apply_rate_limits(now);
 }
 
@@ -455,8 +456,6 @@ pub(crate) fn accept(
         Service::Unspecified => Service::Stream,
         service => service,
     };
-    ctx.open_reported = true;
-    ctx.awaiting_admission = ep.config.supervised;
     ctx.key_returned = opening.is_validated;
     ctx.amplification_limit = (!opening.is_validated).then(AmplificationLimit::default);
     if ep.config.version.is_v3() {
@@ -476,6 +475,15 @@ pub(crate) fn accept(
         ctx.close.wclose_sent = true;
         ctx.close.rclose_received = true;
     }
+    if opening.is_validated || ep.config.early_accept {
+        report_accepted(ctx, ep);
+    }
+}
+
+/// Reports an opening by a peer to the host.
+pub(crate) fn report_accepted(ctx: &mut Context, ep: &mut EndpointState) {
+    ctx.open_reported = true;
+    ctx.awaiting_admission = ep.config.supervised;
     ep.events.push_back(Event::Accepted(ctx.id, ctx.peer));
 }
 

@@ -107,8 +107,7 @@ pub(crate) fn on_packet_received(
     len: usize,
 ) {
     ctx.last_received_at = now;
-    let is_v3 = ep.config.version.is_v3();
-    address_validation::on_packet_received(ctx, header, len, is_v3);
+    address_validation::on_packet_received(ctx, ep, header, len);
     status_request::on_peer_alive(ctx, ep, now);
 }
 
@@ -144,8 +143,12 @@ pub(crate) fn handle_data(
     if header.options.has(Options::WCLOSE) {
         association_close::check_wclose(ctx, seq)?;
     }
-    if let Err(reason) = data_receive::handle_data(ctx, ep, now, header, packet, range, deliveries)
-    {
+    // The peer repeats what it sends before its address is validated (0021).
+    let taken = match ctx.waits_for_validation() {
+        true => Err(Reject::State),
+        false => data_receive::handle_data(ctx, ep, now, header, packet, range, deliveries),
+    };
+    if let Err(reason) = taken {
         ctx.rx.record_sync(header.sync);
         if header.options.has(Options::SREQ) {
             control_send::schedule_control(ctx, ep, now);
@@ -167,7 +170,7 @@ fn handle_close_and_requests(
     ctx.rx.record_sync(header.sync);
     // Close bits, also of earlier packets whose gap is now filled (0007, Close).
     let closes = options.0 & (Options::WCLOSE | Options::RCLOSE | Options::END).0 != 0;
-    if closes || ctx.rx.final_seq.is_some() {
+    if (closes || ctx.rx.final_seq.is_some()) && !ctx.waits_for_validation() {
         association_close::handle_close_bits(ctx, ep, now, header, seq)?;
     }
     // SREQ: answered at once; with EDGE, only when the bit changed to 1.

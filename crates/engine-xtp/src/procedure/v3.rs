@@ -296,7 +296,7 @@ pub(crate) fn handle_packet(
         }
         BodyV3::Cntl(control, pairs) => {
             handle_control(ctx, ep, now, &control, pairs)?;
-            address_validation::validate_by_echo(ctx, header, control.echo);
+            address_validation::validate_by_echo(ctx, ep, header, control.echo);
             handle_dseq(ctx, ep, now, header3.dseq);
             return packet_input::handle_control_options(ctx, ep, now, header);
         }

@@ -229,9 +229,9 @@ fn honest_clients_get_in_beside_forged_openings_v3_if_the_path_is_short() {
 }
 
 #[test]
-fn opening_is_not_reported_before_its_address_is_validated_without_room() {
+fn opening_is_not_reported_before_its_address_is_validated() {
     let config = Config {
-        unvalidated_max: 0,
+        early_accept: false,
         ..Config::default()
     };
     let [mut client, mut server] = [Xtp::new(config.clone()), listening(&config)];
@@ -262,20 +262,45 @@ fn opening_is_not_reported_before_its_address_is_validated_without_room() {
     assert_eq!((holdings.associations, holdings.unvalidated), (1, 0));
 }
 
+/// In 3.x an association that is not accepted yet is kept, says nothing and takes no data.
 #[test]
-fn associations_with_cookies_carry_every_service() {
+fn forged_opening_costs_the_user_nothing_v3() {
+    let config = Config {
+        version: Version::V36,
+        early_accept: false,
+        explicit: false,
+        ..Config::default()
+    };
+    let mut server = listening(&config);
+    let delivered = receive(&mut server, at(0), Address::Station(7), &first_of(&config));
+    assert!(delivered.bytes.is_empty());
+    server.handle_timeout(at(31_000_000));
+    assert_eq!(events(&mut server), []);
+    assert_eq!(server.holdings().associations, 0);
+}
+
+#[test]
+fn late_acceptance_carries_every_service() {
     for service in [
         Service::Stream,
         Service::Transaction,
         Service::AckedDatagram,
         Service::Bulk,
     ] {
-        for (explicit, packet_len) in [(true, 1472), (false, 1472), (false, 600)] {
+        let (v40, v36) = (Version::V40, Version::V36);
+        for (explicit, packet_len, version) in [
+            (true, 1472, v40),
+            (false, 1472, v40),
+            (false, 600, v40),
+            (true, 1472, v36),
+            (false, 600, v36),
+        ] {
             let config = Config {
                 service,
                 explicit,
                 packet_len,
-                unvalidated_max: 0,
+                version,
+                early_accept: false,
                 ..Config::default()
             };
             let sends = |len| Plan {
