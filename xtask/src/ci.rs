@@ -1,6 +1,6 @@
 //! All checks that must pass before a merge, cheapest first.
 
-use crate::{fail, tidy};
+use crate::{fail, swarm, tidy};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -43,6 +43,8 @@ pub fn run(root: &Path) -> ExitCode {
     tally.add(step("lock file of the fuzz targets", || cargo(root, fuzz)));
     tally.add(step("advisories", || advisories(root)));
     tally.add(step("tests", || test(root)));
+    // From seeds of the commit, so that each run looks somewhere new.
+    tally.add(step("swarm", || Tally::of(swarm::check(root))));
     println!("\nall checks took {:.0} s", start.elapsed().as_secs_f64());
     println!("{} passed, {} failed", tally.passed, tally.failed);
     match tally.failed {

@@ -12,6 +12,8 @@ mod hostile;
 mod pair;
 mod paths;
 mod pdu;
+mod repair;
+mod restarts;
 mod router_messages;
 mod secrets;
 mod services;

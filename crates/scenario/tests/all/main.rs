@@ -1,5 +1,6 @@
 //! Scenarios: results, disturbances, reproducibility, and agreement with a real wire.
 
+mod broken_seeds;
 mod calls;
 mod congestion;
 mod disturbances;
