@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn netlink_ack_of_any_octets_is_read_within_them() {
-        let mut octets = vec![0; 20];
+        let mut octets = [0; 20];
         let mut state = 1_u32;
         for _ in 0..200_000 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
