@@ -3,11 +3,12 @@
 //!     swarm COUNT [FIRST]   so many seeds, from FIRST on
 //!     swarm COUNTs [FIRST]  as many as there is time for: 60s
 //!     swarm COUNT 4294967296   scenarios with transactions and layers: seeds from 2^32 on
+//!     swarm COUNT 17179869184  scenarios with VMTP: seeds from 2^34 on
 //!     swarm --seed SEED     one, with its scenario
 //!     swarm --canary        plants a fault for each invariant; all must be found
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, PlantedFault, plant};
-use scenario::swarm::{CALLS_AND_LAYERS, Tally, Violation, check, check_with, draw};
+use scenario::swarm::{CALLS_AND_LAYERS, Tally, VMTP, Violation, check, check_with, draw};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,7 +129,8 @@ fn run_canaries() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let circuits = PLANTED_FAULTS.map(|planted| (0, planted));
     let calls = PLANTED_CALL_FAULTS.map(|planted| (CALLS_AND_LAYERS.start, planted));
-    for (first, (fault, invariants)) in circuits.into_iter().chain(calls) {
+    let vmtp = PLANTED_CALL_FAULTS.map(|planted| (VMTP.start, planted));
+    for (first, (fault, invariants)) in circuits.into_iter().chain(calls).chain(vmtp) {
         let mut seeds = (0..CANARY_SEEDS).map(|seed| first + seed);
         let caught = seeds.find_map(|seed| find(seed, fault, invariants));
         match &caught {
