@@ -30,6 +30,8 @@ pub(crate) struct Outgoing {
     pub(crate) retries: u32,
     /// When the last packet left.
     pub(crate) sent_at: Option<Instant>,
+    /// When the last blocks left.
+    blocks_sent_at: Option<Instant>,
     /// The next packet leaves no earlier: the gap between two.
     pub(crate) next_at: Instant,
     /// It waits in the queue of the endpoint.
@@ -72,6 +74,7 @@ impl Outgoing {
             count: 0,
             retries: 0,
             sent_at: None,
+            blocks_sent_at: None,
             next_at: Instant::from_nanos(0),
             queued: false,
         };
@@ -167,9 +170,9 @@ impl Outgoing {
         }
     }
 
-    /// Whether it left so recently that a report of blocks missing is older.
+    /// Whether blocks left so recently that a report of what is missing is older.
     pub(crate) fn has_just_left(&self, now: Instant, rtt_min: Duration) -> bool {
-        self.sent_at.is_some_and(|at| now < at + rtt_min)
+        self.blocks_sent_at.is_some_and(|at| now < at + rtt_min)
     }
 
     /// Fills the batch with the next packets. `first` is the header of the first group, without what
@@ -205,6 +208,7 @@ impl Outgoing {
             }
             let unsent = self.unsent.get(group).without(blocks);
             self.unsent.set(group, unsent);
+            self.blocks_sent_at = Some(sending.now);
             self.push_blocks(sending, first, (group, blocks), batch);
             let gap = sending.peer.gap(sending.config);
             if !gap.is_zero() {

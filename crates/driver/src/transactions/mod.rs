@@ -312,6 +312,11 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.shared.with_state(|state| state.pump.wire_calls())
     }
 
+    /// The engine's work so far.
+    pub fn counters(&self) -> engine::Counters {
+        self.shared.with_state(|state| state.pump.engine.counters())
+    }
+
     /// What the endpoint holds right now.
     pub fn held(&self) -> Held {
         self.shared.with_state(|state| state.held())

@@ -16,9 +16,9 @@ pub enum PacketFault {
     Short,
     /// A version other than 0.
     Version,
-    /// The length in the header is not that of the packet.
+    /// The length in the header is not that of the packet, whose check is right: its sender is wrong.
     Size(Header),
-    /// The check is wrong.
+    /// The check is wrong: it was damaged on the way.
     Check,
 }
 
@@ -35,9 +35,6 @@ pub fn parse(packet: &[u8]) -> Result<Header, PacketFault> {
         return Err(PacketFault::Short);
     }
     let header = Header::parse(octets).ok_or(PacketFault::Version)?;
-    if end != HEADER_LEN + header.data_len() {
-        return Err(PacketFault::Size(header));
-    }
     let covered = if header.checks_header_only {
         HEADER_LEN
     } else {
@@ -47,7 +44,10 @@ pub fn parse(packet: &[u8]) -> Result<Header, PacketFault> {
     if check != 0 && check != checksum::vmtp(&packet[..covered]) {
         return Err(PacketFault::Check);
     }
-    Ok(header)
+    match end == HEADER_LEN + header.data_len() {
+        true => Ok(header),
+        false => Err(PacketFault::Size(header)),
+    }
 }
 
 /// The packet of `header` without segment data, with its check or with zeros in its place.

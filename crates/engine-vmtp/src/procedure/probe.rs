@@ -73,7 +73,7 @@ impl Vmtp {
             return;
         };
         let is_wanted = self.records.get(&probe.record).is_some_and(|record| {
-            matches!(record.state, State::AwaitingProbe(_) | State::Responding(_))
+            !matches!(record.state, State::Receiving(_) | State::Over(..))
         });
         if is_wanted && probe.retries < self.sh.config.retries_max {
             probe.retries += 1;
@@ -81,16 +81,17 @@ impl Vmtp {
         }
         let record = probe.record;
         self.probes.remove(&slot);
-        if is_wanted {
-            self.drop_record(now, record);
+        match self.records.get(&record).map(|record| &record.state) {
+            Some(State::AwaitingProbe(_)) => self.forget_record(now, record),
+            // It was executed, which is remembered.
+            Some(State::Responding(_)) => self.close_record(
+                now,
+                record,
+                TransactionEnd::TimedOut,
+                ResponseCode::RESPONSE_DISCARDED,
+            ),
+            _ => {}
         }
-    }
-
-    /// The client of a record has another transaction, or is not there.
-    fn drop_record(&mut self, now: Instant, id: RecordId) {
-        let code = ResponseCode::RESPONSE_DISCARDED;
-        self.close_record(now, id, TransactionEnd::TimedOut, code);
-        self.forget_record(now, id);
     }
 
     /// The answer to the probe of `slot`.
@@ -120,7 +121,8 @@ impl Vmtp {
             State::AwaitingProbe(_) if answer.code == ResponseCode::OK && is_current => {
                 self.tell_request(now, id);
             }
-            State::AwaitingProbe(_) => self.drop_record(now, id),
+            // The client is further, or gone.
+            State::AwaitingProbe(_) => self.forget_record(now, id),
             // The address is real; who asks again gets the Response.
             State::Responding(_) => self.note_ready(Key::Server(id)),
             _ => {}

@@ -158,8 +158,7 @@ impl Vmtp {
             State::Receiving(_) => return self.handle_blocks(now, (id, group), header, deliveries),
             State::AwaitingProbe(_) | State::Processing => {
                 if wants_answer(header) {
-                    let all = segment_of(header).blocks(group);
-                    record.notify(&mut self.sh, group, all, ResponseCode::OK);
+                    self.note_progress(now, (id, group), header);
                 }
             }
             State::Responding(response) => {
@@ -190,6 +189,21 @@ impl Vmtp {
         Some(())
     }
 
+    /// Tells a client that its Request is being served. What may be sent to an address that is not
+    /// known to be real is kept for a probe.
+    fn note_progress(&mut self, now: Instant, (id, group): (RecordId, u16), header: &Header) {
+        let Some(record) = self.records.get(&id) else {
+            return;
+        };
+        match self.sh.peers.get(record.path).is_valid {
+            true => {
+                let all = segment_of(header).blocks(group);
+                record.notify(&mut self.sh, group, all, ResponseCode::OK);
+            }
+            false => drop(self.start_probe(now, id)),
+        }
+    }
+
     /// Blocks of a Request that is not whole.
     fn handle_blocks(
         &mut self,
@@ -214,9 +228,10 @@ impl Vmtp {
         let is_whole = request.is_whole();
         let wait = peer.packet_wait(&self.sh.config);
         let asks = header.control.has(Control::ACKNOWLEDGE);
-        if asks && is_group_whole {
+        let is_valid = peer.is_valid;
+        if asks && is_group_whole && (is_valid || !is_whole) {
             record.notify(&mut self.sh, group, have, ResponseCode::OK);
-        } else if asks && header.delivery.is_empty() {
+        } else if asks && !is_group_whole && header.delivery.is_empty() {
             // It asks what is missing, and is told at once.
             record.notify(&mut self.sh, group, have, ResponseCode::RETRY);
         }
