@@ -149,7 +149,7 @@ pub struct Config {
     pub keepalive: Duration,
     /// How long the key of a stream that ended answers late packets.
     pub quarantine: Duration,
-    /// Streams, sent and received, at most.
+    /// Streams, sent and received, at most. The received ones are shared by address (0018, Room).
     pub associations_max: usize,
     /// The port in the address segment of FIRST.
     pub port: u16,

@@ -11,20 +11,6 @@ use core::time::Duration;
 use engine::{Address, AssociationId, Batch, Delivery, Instant};
 
 impl GroupEndpoint {
-    pub(super) fn next_id(&mut self) -> Option<AssociationId> {
-        if self.contexts.len() >= self.ep.config.associations_max {
-            return None;
-        }
-        // Numbers go round, past those in use.
-        loop {
-            self.last_id = self.last_id.wrapping_add(1);
-            let id = AssociationId(self.last_id);
-            if self.last_id != 0 && !self.contexts.contains_key(&id) {
-                return Some(id);
-            }
-        }
-    }
-
     /// A key that cannot be guessed: 63 random bits, never zero.
     pub(super) fn new_key(&mut self) -> u64 {
         loop {
@@ -133,8 +119,8 @@ impl GroupEndpoint {
                 echo: 0,
             };
             let options = Options::MULTI | Options::END;
-            let packet = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
-            self.ep.queue_control((AssociationId(0), from), packet);
+            let end = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
+            self.ep.queue_reply(from, end, packet.len());
             return Ok(());
         }
         let Some(Body::Cntl(common)) = Body::parse(header, &packet[HEADER_LEN..]) else {
@@ -169,7 +155,7 @@ impl GroupEndpoint {
         packet: &[u8],
     ) -> Result<AssociationId, Reject> {
         let key = header.key;
-        if key == 0 || self.answer_quarantined(now, from, header) {
+        if key == 0 || self.answer_quarantined(now, from, header, packet.len()) {
             return Err(Reject::UnknownKey);
         }
         if !self.ep.listening || header.options.has(Options::END) {
@@ -187,7 +173,7 @@ impl GroupEndpoint {
         if header.seq > SEQ_MAX {
             return Err(Reject::Body);
         }
-        let id = self.next_id().ok_or(Reject::NoRoom)?;
+        let id = self.make_room(from)?;
         let own_key = self.new_key();
         let mut receiver = Receiver::new(id, own_key, from, key);
         receiver.last_received_at = now;
@@ -206,6 +192,7 @@ impl GroupEndpoint {
             let wait = Duration::from_nanos(self.ep.rng.below(slot));
             receiver.join_at = Some(now + wait);
         }
+        self.shares.insert(from, id);
         self.receivers_by_sender.insert((from, key), id);
         self.receivers_by_key.insert(own_key, id);
         let context = GroupContext::Receiver(Box::new(receiver));
@@ -215,7 +202,13 @@ impl GroupEndpoint {
 
     /// Whether a packet belongs to a stream that ended at this receiver. A status request is
     /// answered with the final control packet (0009, Closing).
-    fn answer_quarantined(&mut self, now: Instant, from: Address, header: &Header) -> bool {
+    fn answer_quarantined(
+        &mut self,
+        now: Instant,
+        from: Address,
+        header: &Header,
+        received_len: usize,
+    ) -> bool {
         let matches =
             |ended: &&mut QuarantinedKey| ended.key == header.key && ended.sender == Some(from);
         let Some(ended) = self.quarantine.iter_mut().find(matches) else {
@@ -231,7 +224,7 @@ impl GroupEndpoint {
             };
             let key = header.key | RTN;
             let packet = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
-            self.ep.queue_control((AssociationId(0), from), packet);
+            self.ep.queue_reply(from, packet, received_len);
         }
         true
     }
@@ -261,15 +254,12 @@ impl GroupEndpoint {
                 sender.deadline(&self.ep.config)
             }
             Some(GroupContext::Receiver(receiver)) => {
-                if receiver.join_at.is_some_and(|at| at <= now) {
-                    receiver.join_at = None;
-                    receiver.send_join(&mut self.ep, now);
-                }
+                receiver.send_due_join(&mut self.ep, now);
                 while let Some(echo) = receiver.take_due_control(now) {
                     let packet = receiver.control_packet(&mut self.ep, echo);
                     let to = self.ep.config.answer_to.unwrap_or(receiver.sender);
-                    self.ep.control_sent += 1;
-                    self.ep.queue_control((id, to), packet);
+                    let is_sent = receiver.send(&mut self.ep, to, packet);
+                    self.ep.control_sent += u64::from(is_sent);
                 }
                 let ended = receiver.phase == ReceiverPhase::Ended;
                 if ended {
@@ -325,34 +315,33 @@ impl GroupEndpoint {
 
     /// Drops the context of a stream that ended and keeps its key in quarantine.
     fn retire(&mut self, now: Instant, id: AssociationId) {
-        self.timers.cancel(id);
-        let (key, sender, final_control, span) = match self.contexts.remove(&id) {
+        let ended = match self.remove_context(id) {
             Some(GroupContext::Sender(sender)) => {
-                self.senders_by_key.remove(&sender.key);
                 self.save_final_report(id, &sender);
-                let final_control = (Options::MULTI | Options::END, 0);
-                (sender.key, None, final_control, self.ep.config.quarantine)
+                QuarantinedKey {
+                    key: sender.key,
+                    sender: None,
+                    is_proven: true,
+                    final_control: (Options::MULTI | Options::END, 0),
+                    until: now + self.ep.config.quarantine,
+                }
             }
-            Some(GroupContext::Receiver(receiver)) => {
-                let key = receiver.sender_key;
-                self.receivers_by_sender.remove(&(receiver.sender, key));
-                self.last_lookup = None;
-                self.receivers_by_key.remove(&receiver.key);
-                self.damped_by_ended += receiver.damped;
-                let span = self.ep.config.silence_max;
-                (key, Some(receiver.sender), receiver.final_control(), span)
-            }
-            None => return,
+            // A stream that nobody was told of leaves nothing: it may be forged.
+            Some(GroupContext::Receiver(receiver)) if receiver.is_answered => QuarantinedKey {
+                key: receiver.sender_key,
+                sender: Some(receiver.sender),
+                is_proven: receiver.sender_address.is_proven(),
+                final_control: receiver.final_control(),
+                until: now + self.ep.config.silence_max,
+            },
+            _ => return,
         };
         if self.quarantine.len() == QUARANTINE_MAX {
-            self.quarantine.pop_front();
+            // Forged streams do not displace the keys of proven senders.
+            let unproven = self.quarantine.iter().position(|old| !old.is_proven);
+            self.quarantine.remove(unproven.unwrap_or(0));
         }
-        self.quarantine.push_back(QuarantinedKey {
-            key,
-            sender,
-            final_control,
-            until: now + span,
-        });
+        self.quarantine.push_back(ended);
     }
 }
 

@@ -76,6 +76,14 @@ impl GroupEndpointState {
         }
     }
 
+    /// Queues the answer to a packet of `received_len` octets from an address that need not be its
+    /// sender's: it is dropped if it is longer (0018, Credit).
+    pub(super) fn queue_reply(&mut self, to: Address, packet: Vec<u8>, received_len: usize) {
+        if packet.len() <= received_len {
+            self.queue_control((AssociationId(0), to), packet);
+        }
+    }
+
     pub(super) fn push_member_event(&mut self, association: AssociationId, member: Member) {
         if self.member_events.len() == MEMBER_EVENTS_MAX {
             self.member_events.pop_front();

@@ -20,11 +20,14 @@
 //! * `members`, `buckets` - the two ways to track a group.
 //! * `receiver`, `receiver_control` - a stream from a sender: data received, control packets sent.
 //! * [`relay`] - repeats a group's packets for hosts that multicast does not reach.
+//! * `answer_credit`, `source_share`, `room` - what strangers get: answers no longer than their
+//!   packets, and a share of the contexts.
 //! * `retransmission_queue`, `replication`, `endpoint_state` - ranges to retransmit, copies for
 //!   each receiver, the state that all streams share.
 //!
 //! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`.
 
+mod answer_credit;
 mod buckets;
 pub mod config;
 mod dispatch;
@@ -35,9 +38,11 @@ mod receiver_control;
 pub mod relay;
 mod replication;
 mod retransmission_queue;
+mod room;
 mod sender;
 mod sender_control;
 mod sender_transmit;
+mod source_share;
 
 pub use config::{BucketConfig, Config, Holdings, LateJoin, Member, MemberState, Reliability};
 
@@ -51,6 +56,7 @@ use engine::{
 use receiver::Receiver;
 use replication::Replicator;
 use sender::{GroupTracking, Sender};
+use source_share::SourceShares;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Keys in quarantine at most.
@@ -69,6 +75,8 @@ struct QuarantinedKey {
     key: u64,
     /// The sender; None if this endpoint was the sender.
     sender: Option<Address>,
+    /// The sender is this endpoint, or known to be at its address.
+    is_proven: bool,
     /// The reply to a late status request: options and `rseq`.
     final_control: (Options, u64),
     until: Instant,
@@ -87,6 +95,8 @@ pub struct GroupEndpoint {
     last_lookup: Option<((Address, u64), AssociationId)>,
     /// The same contexts by this endpoint's key, which JCNTL carries.
     receivers_by_key: BTreeMap<u64, AssociationId>,
+    /// The same contexts by the source prefix of their senders.
+    shares: SourceShares<AssociationId>,
     quarantine: VecDeque<QuarantinedKey>,
     /// Contexts that may have something to send, in round-robin order.
     ready: VecDeque<AssociationId>,
@@ -112,6 +122,7 @@ impl GroupEndpoint {
             "packet_len is out of range"
         );
         GroupEndpoint {
+            shares: SourceShares::new(config.associations_max),
             ep: GroupEndpointState::new(config),
             contexts: BTreeMap::new(),
             senders_by_key: BTreeMap::new(),
@@ -195,7 +206,9 @@ impl GroupEndpoint {
 
     /// Opens a stream to the group at address `to`.
     fn open_stream(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
-        let id = self.next_id().ok_or(CommandError::TooManyAssociations)?;
+        let id = self
+            .free_id()
+            .map_err(|_| CommandError::TooManyAssociations)?;
         let key = self.new_key();
         let sender = Sender::new(id, key, to, &mut self.ep, now);
         if sender.connected {

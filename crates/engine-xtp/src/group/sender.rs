@@ -55,6 +55,8 @@ pub(super) struct Sender {
     /// The next DATA packet carries SREQ.
     pub(super) request_with_next_data: bool,
     pub(super) first_due: bool,
+    /// CNTL follows FIRST, so that both are at least as long as the JCNTL that answers them.
+    pub(super) first_follow_up_due: bool,
     pub(super) request_due: bool,
     /// When the last control packet of a receiver arrived.
     pub(super) last_received_at: Instant,
@@ -113,6 +115,7 @@ impl Sender {
             bytes_since_request: 0,
             request_with_next_data: false,
             first_due: true,
+            first_follow_up_due: false,
             request_due: bucketed,
             last_received_at: now,
             timeouts: 0,

@@ -94,7 +94,7 @@ impl Sender {
             }
             GroupTracking::None => (self.next_seq, false),
         };
-        self.accept_join(ep, from, xkey, start, counted);
+        self.accept_join(ep, from, xkey, traffic, start, counted);
         self.update_from_members(ep, now);
         Ok(())
     }
@@ -105,9 +105,15 @@ impl Sender {
         ep: &mut GroupEndpointState,
         to: Address,
         key: u64,
+        asked: &TrafficSpec,
         start: u64,
         counted: bool,
     ) {
+        // As long as it was asked, so that it is shorter than the JCNTL (0018, Credit).
+        let traffic = match (asked, ep.traffic()) {
+            (TrafficSpec::Plain(..), own) => TrafficSpec::Plain(own.service(), [0; 4]),
+            (TrafficSpec::Limits { .. }, own) => own,
+        };
         let body = Body::Tcntl {
             common: CommonControl {
                 rseq: start,
@@ -116,7 +122,7 @@ impl Sender {
             },
             reserved: 0,
             xkey: if counted { self.key } else { 0 },
-            traffic: ep.traffic(),
+            traffic,
         };
         let packet = control_octets(key | RTN, Options::MULTI, &body, (self.sync, self.next_seq));
         ep.queue_control((self.id, to), packet);

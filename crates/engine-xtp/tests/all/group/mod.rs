@@ -8,6 +8,7 @@ mod network;
 mod plan;
 mod queueing_delay;
 mod relay;
+mod strangers;
 mod swarm;
 
 use engine_xtp::group::{BucketConfig, Config, Reliability};

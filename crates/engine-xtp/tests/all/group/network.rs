@@ -188,6 +188,11 @@ impl GroupNetwork {
         }
     }
 
+    /// A forged packet reaches station `to` at `at_ps`, with `from` as its source.
+    pub fn forge(&mut self, at_ps: u64, from: usize, to: usize, packet: Vec<u8>) {
+        self.push(at_ps, NetEvent::Arrival(from, to, packet));
+    }
+
     fn push(&mut self, at_ps: u64, event: NetEvent) {
         self.made += 1;
         self.queue.insert((at_ps, self.made), event);
