@@ -75,7 +75,8 @@ fn run_many(run: &Run) -> Result<bool, String> {
         let elapsed = started.elapsed();
         let scenarios = begun.fetch_add(1, Ordering::Relaxed);
         let minutes = elapsed.as_secs() / PROGRESS.as_secs();
-        if run.time_limit.is_none() && minutes_shown.fetch_max(minutes, Ordering::Relaxed) < minutes {
+        if run.time_limit.is_none() && minutes_shown.fetch_max(minutes, Ordering::Relaxed) < minutes
+        {
             eprintln!("{scenarios} scenarios, {} violations", found.count());
         }
         run.time_limit.is_none_or(|time_limit| elapsed < time_limit)
