@@ -283,6 +283,8 @@ pub(crate) mod tests {
                 ..CircuitOptions::default()
             },
             bind: None,
+            local_addresses: Vec::new(),
+            peer_addresses: Vec::new(),
             peer: None,
             clock_offset_ns: 0,
             pace_bytes_per_s: None,

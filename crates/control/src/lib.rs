@@ -47,4 +47,4 @@ pub use message::{
 };
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;

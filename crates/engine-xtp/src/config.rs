@@ -156,10 +156,19 @@ pub struct Config {
     pub quarantine_max: usize,
     /// Limit of associations; each takes about 700 bytes when idle.
     pub associations_max: usize,
-    /// Limit of those opened by peers whose address is not validated.
+    /// Limit of those opened by peers whose address is not validated. Beyond it, openings of 4.0 are
+    /// answered with cookies, and in 3.x the oldest gives way (0021).
     ///
     /// 1024 with 64 KiB each: forged openings take 64 MiB at most.
     pub unvalidated_max: usize,
+    /// Openings are accepted, and their user data delivered, before the peer's address is validated.
+    /// Off: 4.0 answers all of them with cookies and keeps nothing; 3.x keeps an association that
+    /// takes no data yet. FIRST then carries its data in vain, and datagrams without acknowledgement
+    /// never arrive.
+    ///
+    /// On: a transaction takes one round trip. Off for users whom an accepted opening costs more than
+    /// memory (0021).
+    pub early_accept: bool,
     /// Low-water mark: with at most this many bytes in flight, new bytes are sent at once, even in
     /// a part-filled packet.
     ///
@@ -258,6 +267,7 @@ impl Default for Config {
             quarantine_max: 16_384,
             associations_max: 65_536,
             unvalidated_max: 1024,
+            early_accept: true,
             low_water: 0,
             high_water: None,
             coalesce_delay: Duration::from_millis(1),

@@ -137,6 +137,12 @@ pub(crate) struct Context {
     pub(crate) amplification_limit: Option<AmplificationLimit>,
     /// The peer returned this side's key, which validates its address (0007, Keys).
     pub(crate) key_returned: bool,
+    /// XTP 3.x: the peer returned this side's key without echoing a sync yet, so control packets ask
+    /// for one that does (0021).
+    pub(crate) awaits_echo: bool,
+    /// The responder keeps no state yet: each control packet states this side's key and service, and
+    /// carries the cookie back (0021).
+    pub(crate) returns_cookie: bool,
     /// User data wait for address validation.
     pub(crate) amplification_blocked: bool,
     /// The rate and packet limits of this side have not been sent to the peer yet.
@@ -189,6 +195,8 @@ impl Context {
             pending: PendingControl::default(),
             amplification_limit: None,
             key_returned: false,
+            awaits_echo: false,
+            returns_cookie: false,
             amplification_blocked: false,
             limits_pending: false,
             limits_sync: None,
@@ -242,6 +250,11 @@ impl Context {
     /// Only the initiator sends.
     pub(crate) fn is_one_way(&self) -> bool {
         matches!(self.service, Service::AckedDatagram | Service::Datagram)
+    }
+
+    /// A peer opened the association, and the host does not know of it yet (0021).
+    pub(crate) fn waits_for_validation(&self) -> bool {
+        !self.initiator && !self.open_reported
     }
 
     /// Whether the amplification limit allows `octets` more.
@@ -324,7 +337,7 @@ impl Context {
         }
     }
 
-    /// Closes the association and reports the reason to the host.
+    /// Closes the association and reports the reason to the host, if it knows of the association.
     pub(crate) fn terminate(
         &mut self,
         ep: &mut EndpointState,
@@ -335,6 +348,8 @@ impl Context {
             return;
         }
         self.state = ContextState::Closed { quarantine };
-        ep.events.push_back(Event::Closed(self.id, reason));
+        if self.initiator || self.open_reported {
+            ep.events.push_back(Event::Closed(self.id, reason));
+        }
     }
 }

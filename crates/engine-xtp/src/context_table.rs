@@ -132,6 +132,14 @@ impl ContextTable {
         }
     }
 
+    /// Whether `id` still has the context at `slot`, with an address that is not validated.
+    pub(crate) fn is_unvalidated(&self, slot: usize, id: AssociationId) -> bool {
+        let Some(Slot::Active(context)) = self.slots.get(slot) else {
+            return false;
+        };
+        context.id == id && context.amplification_limit.is_some()
+    }
+
     /// Indexes the context at `slot` by the peer's address and key.
     pub(crate) fn index_peer(&mut self, peer: Address, key: u64, slot: usize) {
         self.by_peer.insert(key, peer, slot as u32);
@@ -183,14 +191,18 @@ impl ContextTable {
     pub(crate) fn find_key(&mut self, from: Address, key: u64, sync: Option<u32>) -> Option<usize> {
         let sync = sync.filter(|_| self.short_keys);
         if key & RTN != 0 {
-            let key = key & !RTN;
-            let slot = key_slot(key);
-            let (known, highest_sync) = match self.slots.get(slot)? {
-                Slot::Free => return None,
-                Slot::Active(context) => (context.key, context.rx.highest_sync),
-                Slot::Inactive(inactive) => (inactive.key, inactive.highest_sync),
+            let slot = key_slot(key & !RTN);
+            let known = match self.slots.get(slot) {
+                Some(Slot::Active(context)) => Some((context.key, context.rx.highest_sync)),
+                Some(Slot::Inactive(inactive)) => Some((inactive.key, inactive.highest_sync)),
+                Some(Slot::Free) | None => None,
             };
-            return (known == key && may_be_next(highest_sync, sync)).then_some(slot);
+            return match known {
+                Some((known, highest_sync)) if known == key & !RTN => {
+                    may_be_next(highest_sync, sync).then_some(slot)
+                }
+                _ => self.find_cookie(from, key),
+            };
         }
         let matches_peer = |slot: &u32| self.matches_peer(*slot, key, from, sync);
         let slot = match Some(self.last_by_peer).filter(matches_peer) {
@@ -217,6 +229,33 @@ impl ContextTable {
             Some(Slot::Free) | None => return false,
         };
         !initiator && name == (Some(key), from) && may_be_next(highest_sync, sync)
+    }
+
+    /// The slot whose own key is a cookie: such a key names no slot (0021).
+    fn find_cookie(&self, from: Address, key: u64) -> Option<usize> {
+        let matches = |slot: u32| {
+            let name = match self.slots.get(slot as usize) {
+                Some(Slot::Active(context)) => (context.key, context.peer),
+                Some(Slot::Inactive(inactive)) => (inactive.key, inactive.peer),
+                Some(Slot::Free) | None => return false,
+            };
+            name == (key & !RTN, from)
+        };
+        self.by_peer
+            .find(key, from, matches)
+            .map(|slot| slot as usize)
+    }
+
+    /// Makes `cookie` the own key of the context at `slot`.
+    pub(crate) fn set_cookie(&mut self, slot: usize, cookie: u64) {
+        let Some(context) = self.context(slot) else {
+            return;
+        };
+        context.key = cookie;
+        let peer = context.peer;
+        if key_slot(cookie) != slot {
+            self.by_peer.insert(cookie | RTN, peer, slot as u32);
+        }
     }
 
     /// Retires a closed context. If it asks for quarantine, its key stays known for `span`.
@@ -280,6 +319,9 @@ impl ContextTable {
     fn forget(&mut self, inactive: &InactiveContext, slot: u32) {
         if let (false, Some(key)) = (inactive.initiator, inactive.remote) {
             self.by_peer.remove(key, inactive.peer, slot);
+        }
+        if key_slot(inactive.key) != slot as usize {
+            self.by_peer.remove(inactive.key | RTN, inactive.peer, slot);
         }
         self.slots[slot as usize] = Slot::Free;
         self.free.push(slot);

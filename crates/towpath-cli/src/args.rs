@@ -346,6 +346,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp --workload connect
   towpath race xtp --blocks 1 --trace xtp.trace
   towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%
+  towpath race tcp mptcp --link rate=20mbit+rate=10mbit,delay=9ms     two links side by side
   towpath race tcp udp --link ether10 --link-load 0..3
   towpath race tcp udp --host-load 0..4@sender,0..4@receiver
   towpath race tcp raw-ether --interface eth0     the link layer, as root

@@ -288,6 +288,8 @@ pub fn job(transport: &str, side: Side) -> Job {
             ..control::CircuitOptions::default()
         },
         bind: None,
+        local_addresses: Vec::new(),
+        peer_addresses: Vec::new(),
         peer: None,
         clock_offset_ns: 0,
         pace_bytes_per_s: None,

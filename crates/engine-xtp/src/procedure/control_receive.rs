@@ -5,7 +5,7 @@ use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::sync_before;
 use crate::pdu::{CommonControl, Options, Reject, Span, Spans, TrafficSpec};
-use crate::procedure::{association_close, association_setup, status_request};
+use crate::procedure::{address_validation, association_close, association_setup, status_request};
 use crate::tx::StatusRequest;
 use congestion::{AckSample, RttSample};
 use core::ops::Range;
@@ -248,21 +248,24 @@ fn missing_ranges(
 /// Processes the part that only a TCNTL has: the peer's key and limits.
 pub(crate) fn handle_traffic_control(
     ctx: &mut Context,
+    ep: &mut EndpointState,
     now: Instant,
     xkey: u64,
     traffic: &TrafficSpec,
 ) {
-    association_setup::apply_peer_limits(ctx, now, traffic);
-    learn_key(ctx, xkey);
+    association_setup::apply_peer_limits(ctx, ep, now, traffic);
+    learn_key(ctx, xkey, false);
+    address_validation::return_cookie(ctx, ep, traffic);
 }
 
-/// Records the responder's key `xkey`; 0 for none.
-pub(crate) fn learn_key(ctx: &mut Context, xkey: u64) {
+/// Records the responder's key `xkey`; 0 for none. With `needs_echo` the key alone does not validate
+/// this address (XTP 3.x).
+pub(crate) fn learn_key(ctx: &mut Context, xkey: u64, needs_echo: bool) {
     if !ctx.initiator || ctx.remote_key.is_some() || xkey == 0 || xkey & crate::pdu::RTN != 0 {
         return;
     }
     ctx.remote_key = Some(xkey);
     // The next packet returns the key and validates this address at the peer. Without data to
-    // send, a status request does it (0007, Keys).
-    ctx.pending.status_request |= ctx.tx.next_seq == ctx.tx.submitted;
+    // send, a status request does it (0007, Keys); in 3.x with its echo, in any case (0021).
+    ctx.pending.status_request |= needs_echo || ctx.tx.next_seq == ctx.tx.submitted;
 }

@@ -15,7 +15,8 @@ use crate::pdu::{
     SPAN_LEN, Spans, TrafficSpec, UNLIMITED, Version,
 };
 use crate::procedure::{
-    association_close, association_setup, control_receive, control_send, packet_input,
+    address_validation, association_close, association_setup, control_receive, control_send,
+    packet_input,
 };
 use core::ops::Range;
 use engine::{Batch, Delivery, Instant, Integrity, Store};
@@ -305,6 +306,7 @@ pub(crate) fn handle_packet(
         BodyV3::First { data, .. } => data,
         BodyV3::Cntl(control, pairs) => {
             handle_control(ctx, ep, now, &control, pairs)?;
+            address_validation::validate_by_echo(ctx, ep, header, control.echo);
             handle_dseq(ctx, ep, now, header3.dseq);
             return packet_input::handle_control_options(ctx, ep, now, header);
         }
@@ -391,9 +393,9 @@ fn handle_control(
         outrate: UNLIMITED,
         outburst: UNLIMITED,
     };
-    association_setup::apply_peer_limits(ctx, now, &limits);
+    association_setup::apply_peer_limits(ctx, ep, now, &limits);
     if control.xkey & RTN_V3 == 0 {
-        control_receive::learn_key(ctx, u64::from(control.xkey));
+        control_receive::learn_key(ctx, u64::from(control.xkey), true);
     }
     Ok(())
 }

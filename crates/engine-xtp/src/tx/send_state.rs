@@ -70,6 +70,8 @@ pub(crate) struct SendState {
     pub(crate) end_tags: TagPositions,
     /// The user finished: no more data follow.
     pub(crate) finishing: bool,
+    /// The first sync, which no peer can guess.
+    pub(crate) first_sync: u32,
     /// The last sync used.
     pub(crate) sync: u32,
     /// Syncs used besides the first one; counting stops at the limit of 32 bits.

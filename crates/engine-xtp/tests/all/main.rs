@@ -9,6 +9,7 @@ mod faults;
 mod fuzz;
 mod group;
 mod hostile;
+mod openings;
 mod pair;
 mod paths;
 mod pdu;

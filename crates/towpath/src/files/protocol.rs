@@ -2,6 +2,7 @@
 
 use super::{OFFER_TIMEOUT, PEER_TIMEOUT};
 use crate::xtp::Circuit;
+use crate::xtp::group::JoinSecret;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ pub(super) const SHA256_LEN: usize = 32;
 pub(super) const ID_LEN: usize = 16;
 
 /// The first octets of every offer: protocol and version.
-const MAGIC: [u8; 8] = *b"towcp\0\0\x01";
+const MAGIC: [u8; 8] = *b"towcp\0\0\x02";
 
 /// Longest name, octets.
 const NAME_MAX: usize = 1024;
@@ -85,16 +86,19 @@ impl Offer {
     }
 }
 
-/// The receiver's reply: length and digest of its partial file.
+/// The receiver's reply: length and digest of its partial file, and how the sender of a group knows
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResumePoint {
     pub(super) len: u64,
     pub(super) sha256: Sha256,
+    pub(super) join_secret: JoinSecret,
 }
 
 impl ResumePoint {
     pub(super) fn send(&self, circuit: &mut Circuit) -> io::Result<()> {
-        let octets = [&[0], &self.len.to_be_bytes()[..], &self.sha256].concat();
+        let (len, secret) = (self.len.to_be_bytes(), self.join_secret.octets());
+        let octets = [&[0], &len[..], &self.sha256, secret].concat();
         send_and_flush(circuit, &octets)
     }
 
@@ -103,6 +107,7 @@ impl ResumePoint {
         Ok(ResumePoint {
             len: u64::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?),
             sha256: recv_array(circuit, PEER_TIMEOUT)?,
+            join_secret: JoinSecret::new(recv_array(circuit, PEER_TIMEOUT)?),
         })
     }
 }

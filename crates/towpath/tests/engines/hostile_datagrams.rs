@@ -1,11 +1,13 @@
 //! Datagrams as strangers send them, for everything that listens: no octets, few, as many as fit, and
-//! changed packets of each kind, half of them with length and checksum corrected.
+//! changed packets of each kind, half of them with length and checksum corrected, and packets from
+//! port 0, which nobody can answer.
 
 use engine::{SplitMix64, checksum};
 use engine_xtp::pdu::{
     AddressSegment, Body, CHECK_AT, CommonControl, Diag, DiagCode, DiagValue, Endpoints,
     HEADER_LEN, Header, Options, Packet, RTN, Service, TrafficSpec,
 };
+use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -19,6 +21,9 @@ pub(crate) fn bombard(targets: &[SocketAddr], seed: u64) {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let packets = packets();
     let mut random = SplitMix64::new(seed);
+    targets
+        .iter()
+        .for_each(|to| send_from_port_0(*to, &packets));
     for number in 0..DATAGRAMS {
         let octets = datagram(&mut random, &packets);
         for to in targets {
@@ -28,6 +33,23 @@ pub(crate) fn bombard(targets: &[SocketAddr], seed: u64) {
         if number % 20 == 0 {
             std::thread::sleep(Duration::from_micros(500));
         }
+    }
+}
+
+/// Sends each packet from UDP port 0, for which root's raw sockets are needed.
+fn send_from_port_0(to: SocketAddr, packets: &[Vec<u8>]) {
+    let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)) else {
+        eprintln!("SKIPPED: datagrams from port 0 need the right to raw sockets");
+        return;
+    };
+    for packet in packets {
+        // Source port, destination port, length, no checksum (RFC 768).
+        let len = (8 + packet.len()) as u16;
+        let mut octets = [[0, 0], to.port().to_be_bytes(), len.to_be_bytes(), [0, 0]].concat();
+        octets.extend_from_slice(packet);
+        let to = SocketAddr::new(to.ip(), 0);
+        // A group may have no route here.
+        let _ = raw.send_to(&octets, &to.into());
     }
 }
 
