@@ -60,6 +60,7 @@ use engine::{
 use receiver::Receiver;
 use replication::Replicator;
 use sender::{GroupTracking, Sender};
+pub(crate) use source_share::SourcePrefix;
 use source_share::SourceShares;
 use std::collections::{BTreeMap, VecDeque};
 
