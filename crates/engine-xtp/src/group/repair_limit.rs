@@ -107,20 +107,12 @@ mod tests {
     fn loss_counted_once_and_again_after_a_repair() {
         let mut account = RepairAccount::new(0);
         let lost = 100..200;
-        account.record(
-            one(&lost),
-            one(&lost),
-            1000,
-        );
+        account.record(one(&lost), one(&lost), 1000);
         assert_eq!(account.lacked(), 100);
         // The repair is on its way, or another member asked for it first.
         account.record(one(&lost), &[], 1000);
         assert_eq!(account.lacked(), 100);
-        account.record(
-            one(&lost),
-            one(&lost),
-            1000,
-        );
+        account.record(one(&lost), one(&lost), 1000);
         assert_eq!(account.lacked(), 200);
     }
 
@@ -148,11 +140,7 @@ mod tests {
         for packet in 0..20_000 {
             let lost = packet * 100..packet * 100 + 100;
             while random.below(5) == 0 {
-                account.record(
-                    one(&lost),
-                    one(&lost),
-                    lost.end,
-                );
+                account.record(one(&lost), one(&lost), lost.end);
                 assert!(!account.is_stubborn(), "packet {packet}");
             }
             account.record(&[], &[], lost.end);
