@@ -277,6 +277,7 @@ impl FileReceiver {
         let local = self.endpoint.local_addr().ip();
         let mut settings = group::GroupEndpointConfig::default();
         settings.config.join_secret = Some(join_secret);
+        self.endpoint.share_introspection(&mut settings);
         Receiver::join(group, local, &settings).map(Some)
     }
 }
