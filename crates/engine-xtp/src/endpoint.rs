@@ -13,7 +13,7 @@ use crate::pdu::{
 use crate::procedure::v3;
 use crate::procedure::{
     association_close, association_setup, control_send, data_receive, data_send, packet_input,
-    route_management, status_request, tags,
+    path_mtu, route_management, status_request, tags,
 };
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
@@ -361,8 +361,9 @@ impl Protocol for Xtp {
         }
     }
 
-    /// Timers find out what is lost; a report can be forged.
-    fn handle_path_error(&mut self, _now: Instant, _fault: PathFault<'_>) {}
+    fn handle_path_error(&mut self, _now: Instant, fault: PathFault<'_>) {
+        path_mtu::handle_path_error(self, fault);
+    }
 
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if let Some((to, octets)) = self.state.stateless_replies.pop_front() {
@@ -403,10 +404,12 @@ impl Protocol for Xtp {
 }
 
 impl Associations for Xtp {
-    fn layout(&self, _id: Option<AssociationId>) -> Layout {
+    fn layout(&self, id: Option<AssociationId>) -> Layout {
+        let ctx = id.and_then(|id| self.table.get(id));
+        let payload = ctx.map_or(self.state.payload_max(), |ctx| ctx.tx.path.slot);
         Layout {
             header: self.state.config.version.overhead(),
-            payload: self.state.payload_max() as usize,
+            payload: payload as usize,
             trailer: 0,
         }
     }
@@ -434,7 +437,7 @@ impl Associations for Xtp {
             if note.tag.is_some() || note.end_tag.is_some() {
                 tags::mark(ctx, ep, end, note);
             }
-            submit(ctx, ep, end, flags);
+            data_send::do_submission(ctx, ep, end, flags);
         });
     }
 
@@ -463,6 +466,18 @@ impl Associations for Xtp {
         }
     }
 
+    fn receive_window(&self) -> u64 {
+        self.state.config.window
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        self.with_context(id, |ctx, _| ctx.rx.is_full = is_full);
+    }
+
+    fn set_path_mtu(&mut self, _now: Instant, id: AssociationId, octets: usize) {
+        self.with_context(id, |ctx, ep| path_mtu::do_set(ctx, ep, octets));
+    }
+
     fn sort_by_priority(&self, associations: &mut [AssociationId]) {
         if self.state.uses_sort {
             let rank = |id: &AssociationId| {
@@ -471,22 +486,5 @@ impl Associations for Xtp {
             };
             associations.sort_by_key(rank);
         }
-    }
-}
-
-/// What a submission asks for, in the order in which its user means it.
-fn submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags) {
-    let may_send = ctx.initiator || !ctx.is_one_way();
-    if flags.end_of_message {
-        ctx.tx.message_ends.push(end);
-    }
-    if (flags.push || end > ctx.tx.submitted) && may_send && !ctx.tx.finishing {
-        data_send::do_submit(ctx, ep, end, flags.push);
-    }
-    if flags.request_ack {
-        status_request::do_request_ack(ctx, ep);
-    }
-    if flags.fin {
-        association_close::do_finish(ctx, ep);
     }
 }

@@ -18,7 +18,9 @@
 mod place;
 mod state;
 
+use crate::broken::{self, Breakable, Broken, Guard};
 use crate::checked_wire::PathErrors;
+use crate::deadline::Deadline;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::shared::timespec;
 use crate::wait_list::EventFd;
@@ -43,6 +45,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// Pause after an error of the wire, so that one that lasts does not take a processor.
 const ERROR_PAUSE: Duration = Duration::from_millis(1);
 
+/// How often a caller looks whether the endpoint still works.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// Arrivals taken in before what they caused is sent.
 const RECEIVES_MAX: usize = 64;
 
@@ -64,6 +69,7 @@ pub struct Request {
 
 struct Shared<E, W> {
     state: Mutex<State<E, W>>,
+    broken: Broken,
     /// What threads want done, until a holder of the lock does it.
     submissions: Mutex<Vec<Submission>>,
     requests: Mutex<VecDeque<Request>>,
@@ -106,6 +112,7 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
         let descriptor = WireDescriptor::new(pump.wire())?.ok_or(io::ErrorKind::Unsupported)?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(pump)),
+            broken: Broken::default(),
             submissions: Mutex::new(Vec::new()),
             requests: Mutex::new(VecDeque::new()),
             request_arrived: Condvar::new(),
@@ -133,13 +140,14 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// The engine's, when it has as many as it may.
     pub fn create_entity(&self, entity: EntityId) -> io::Result<()> {
         let create = |state: &mut State<E, W>| state.pump.engine.create_entity(entity);
-        self.shared.with_state(create).map_err(io::Error::other)
+        self.shared.with_state(create)?.map_err(io::Error::other)
     }
 
     /// Says where an entity of another host is reached.
     pub fn locate(&self, entity: EntityId, at: Address) {
         let locate = |state: &mut State<E, W>| state.pump.engine.locate(entity, at);
-        self.shared.with_state(locate);
+        // A broken endpoint calls nobody, and says so when it is to.
+        let _ = self.shared.with_state(locate);
     }
 
     /// Calls `to` in the name of `from`, and waits for the reply up to `limit`.
@@ -163,10 +171,17 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
             request: request.into(),
             place: Arc::clone(&place),
         });
-        place.wait(limit).unwrap_or_else(|| {
-            self.shared.submit(Submission::Abandon(place));
-            Err(io::ErrorKind::TimedOut.into())
-        })
+        let end = Deadline::after(limit);
+        while let Ok(left) = end.left() {
+            if let Some(outcome) = place.wait(left.min(LOOK_EVERY)) {
+                return outcome;
+            }
+            if let Some(error) = self.shared.broken.error() {
+                return Err(error);
+            }
+        }
+        self.shared.submit(Submission::Abandon(place));
+        Err(io::ErrorKind::TimedOut.into())
     }
 
     /// The next request for an entity of this end, waiting for it up to `limit`.
@@ -176,11 +191,17 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// `TimedOut`.
     pub fn receive(&self, limit: Duration) -> io::Result<Request> {
         let requests = self.shared.lock_requests();
+        let is_waiting = |requests: &mut VecDeque<Request>| {
+            requests.is_empty() && !self.shared.broken.is_broken()
+        };
         let (mut requests, _) = self
             .shared
             .request_arrived
-            .wait_timeout_while(requests, limit, |requests| requests.is_empty())
+            .wait_timeout_while(requests, limit, is_waiting)
             .unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = self.shared.broken.error() {
+            return Err(error);
+        }
         let request = requests.pop_front();
         request.ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
@@ -204,7 +225,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// The wire's.
     pub fn join(&self, group: Address) -> io::Result<()> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock()?;
         let pump = &mut state.pump;
         pump.wire_mut().join(group)?;
         if self.shared.descriptor.refresh(pump.wire())? {
@@ -219,22 +240,22 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// The wire's.
     pub fn leave(&self, group: Address) -> io::Result<()> {
-        self.shared.lock().pump.wire_mut().leave(group)
+        self.shared.lock()?.pump.wire_mut().leave(group)
     }
 
     /// What paths said so far of packets that they did not carry.
     pub fn path_errors(&self) -> PathErrors {
-        self.shared.lock().pump.path_errors().clone()
+        broken::look(&*self.shared).pump.path_errors().clone()
     }
 
     /// Calls of the wire so far, and the packets they carried.
     pub fn wire_calls(&self) -> WireCalls {
-        self.shared.with_state(|state| state.pump.wire_calls())
+        broken::look(&*self.shared).pump.wire_calls()
     }
 
     /// What the endpoint holds right now.
     pub fn held(&self) -> Held {
-        self.shared.with_state(|state| state.held())
+        broken::look(&*self.shared).held()
     }
 }
 
@@ -249,9 +270,27 @@ impl<E: Transactions, W: Wire> Drop for TransactionEndpoint<E, W> {
     }
 }
 
+impl<E: Transactions, W: Wire> Breakable for Shared<E, W> {
+    type Locked = State<E, W>;
+
+    fn mutex(&self) -> &Mutex<State<E, W>> {
+        &self.state
+    }
+
+    fn broken(&self) -> &Broken {
+        &self.broken
+    }
+
+    /// Callers look by themselves.
+    fn wake_everybody(&self) {
+        self.request_arrived.notify_all();
+        self.wakeup.signal();
+    }
+}
+
 impl<E: Transactions, W: Wire> Shared<E, W> {
-    fn lock(&self) -> MutexGuard<'_, State<E, W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> io::Result<Guard<'_, Self>> {
+        broken::lock(self)
     }
 
     fn lock_submissions(&self) -> MutexGuard<'_, Vec<Submission>> {
@@ -268,18 +307,18 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// Calls `act` under the lock, and works off what was left to its holder meanwhile.
-    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> T {
-        let outcome = act(&mut self.lock());
+    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> io::Result<T> {
+        let outcome = act(&mut *self.lock()?);
         if !self.lock_submissions().is_empty() {
-            self.work_off(&mut self.lock());
+            self.work_off(&mut *self.lock()?);
         }
-        outcome
+        Ok(outcome)
     }
 
     /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
     fn submit(&self, submission: Submission) {
         self.lock_submissions().push(submission);
-        while let Ok(mut state) = self.state.try_lock() {
+        while let Ok(Some(mut state)) = broken::try_lock(self) {
             self.work_off(&mut state);
             drop(state);
             // What was left behind since has found the lock taken.
@@ -331,8 +370,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     fn serve(&self) {
         while !self.closed.load(Ordering::Acquire) {
-            self.sleep();
-            let mut state = self.lock();
+            if self.sleep().is_err() {
+                return;
+            }
+            let Ok(mut state) = self.lock() else {
+                return;
+            };
             let now = self.now();
             state.pump.handle_timeout(now);
             let mut failed = false;
@@ -350,8 +393,10 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             self.work_off(&mut state);
             drop(state);
             // A submission that found the lock taken while it was let go.
-            if !self.lock_submissions().is_empty() {
-                self.work_off(&mut self.lock());
+            if !self.lock_submissions().is_empty()
+                && let Ok(mut state) = self.lock()
+            {
+                self.work_off(&mut state);
             }
             if failed {
                 std::thread::sleep(ERROR_PAUSE);
@@ -359,9 +404,14 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
-    fn sleep(&self) {
+    /// Sleeps until there is something to do.
+    ///
+    /// # Errors
+    ///
+    /// A panic in the engine.
+    fn sleep(&self) -> io::Result<()> {
         let (until, flags) = {
-            let state = self.lock();
+            let state = self.lock()?;
             let now = self.now();
             let latest = now + SLEEP_MAX;
             let timeout = state.pump.poll_timeout();
@@ -382,5 +432,6 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             self.wakeup.clear();
         }
         self.sleeps_until.store(0, Ordering::Relaxed);
+        Ok(())
     }
 }

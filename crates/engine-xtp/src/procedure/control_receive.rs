@@ -5,7 +5,7 @@ use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::sync_before;
 use crate::pdu::{CommonControl, Reject, Span, Spans, TrafficSpec};
-use crate::procedure::{association_setup, status_request};
+use crate::procedure::{association_setup, path_mtu, status_request};
 use congestion::{AckSample, RttSample};
 use core::ops::Range;
 use engine::{Event, Instant};
@@ -179,6 +179,7 @@ fn queue_retransmissions(
     if lost.is_empty() {
         return;
     }
+    path_mtu::on_loss(ctx, ep, &lost, spans);
     if ep.config.error == ErrorControl::GoBackN {
         lost.clear();
         lost.push_back(common.rseq..ctx.tx.next_seq);

@@ -10,6 +10,7 @@ mod fuzz;
 mod group;
 mod hostile;
 mod pair;
+mod path_mtu;
 mod paths;
 mod pdu;
 mod router_messages;

@@ -5,6 +5,7 @@ mod files;
 mod group;
 mod introspection;
 mod lend;
+mod path_mtu;
 mod relay;
 mod services;
 mod testbed_hosts;
