@@ -5,11 +5,11 @@ mod noted;
 mod receive;
 
 use crate::circuit_state::CircuitStatus;
-use crate::deadline::Deadline;
 use crate::pump::Pump;
 use crate::receive_queue::MessageReader;
 use crate::shared::EndpointHandle;
 use crate::sys::Producer;
+use crate::timeout::deadline;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CloseReason, Framing, NoteFields,
     Properties,
@@ -17,7 +17,7 @@ use engine::{
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::Wire;
 
 /// A circuit that carries messages.
@@ -161,8 +161,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             match attempt(self) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Less than a batch stays in the store, to be coalesced with this message.
-                    let end = end.get_or_insert_with(|| Deadline::after(limit));
-                    let left = end.left()?;
+                    let left = time_until(*end.get_or_insert_with(|| deadline(limit)))?;
                     self.note_unsubmitted();
                     self.shared.sleep(left, self.seen_arrivals)?;
                 }
@@ -205,7 +204,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// `TimedOut`, `ConnectionReset` or `ConnectionRefused` when the circuit broke, or errors of
     /// the wire.
     pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
-        let end = Deadline::after(limit);
+        let end = deadline(limit);
         loop {
             {
                 let mut pump = self.shared.lock()?;
@@ -315,7 +314,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     pub(crate) fn wait_connected(&mut self, limit: Duration) -> io::Result<()> {
-        let end = Deadline::after(limit);
+        let end = deadline(limit);
         loop {
             {
                 let mut pump = self.shared.lock()?;
@@ -336,8 +335,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    fn wait_until(&mut self, end: Deadline) -> io::Result<()> {
-        self.wait(end.left()?)
+    fn wait_until(&mut self, end: Instant) -> io::Result<()> {
+        self.wait(time_until(end)?)
     }
 
     #[cold]
@@ -433,6 +432,15 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
         Ok(())
     }
+}
+
+/// The time until `end`, or `TimedOut`.
+fn time_until(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    Ok(left)
 }
 
 impl<E: Associations, W: Wire> Drop for Circuit<E, W> {

@@ -3,6 +3,7 @@
 use crate::broken::{self, Breakable, Broken, Guard};
 use crate::pump::Pump;
 use crate::sys::{StorePool, UnsubmittedStore};
+use crate::timeout::finite;
 use crate::wait_list::{EventFd, WaitList, thread_eventfd};
 use crate::wire_descriptor::WireDescriptor;
 use engine::{Address, AssociationId, Associations, Instant};
@@ -55,7 +56,8 @@ pub(crate) struct EndpointShared<E, W> {
 /// Result of a wait in a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
-    /// A packet arrived, perhaps for another circuit, or the wait was interrupted.
+    /// A packet arrived, perhaps for another circuit, the wait was interrupted, or a path said that
+    /// a packet sent earlier was lost.
     Woken,
     /// The receiver's longest wait passed.
     TimedOut,
@@ -428,6 +430,7 @@ const RECEIVES_MAX: usize = 64;
 
 /// `span` for a system call; the longest there is for one that is longer, such as for ever.
 pub(crate) fn timespec(span: Duration) -> Timespec {
+    let span = finite(span);
     Timespec {
         tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(span.subsec_nanos()),

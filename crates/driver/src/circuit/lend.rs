@@ -1,11 +1,11 @@
 //! Zero-copy sends: buffers are lent, and returned when the peer has acknowledged their bytes.
 
-use super::Circuit;
-use crate::deadline::Deadline;
+use super::{Circuit, time_until};
 use crate::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
+use crate::timeout::deadline;
 use engine::{Associations, Framing};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::Wire;
 
 impl<E: Associations, W: Wire> Circuit<E, W> {
@@ -60,7 +60,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 return Err(refused);
             }
             buffer = refused.buffer;
-            let end = *end.get_or_insert_with(|| Deadline::after(limit));
+            let end = *end.get_or_insert_with(|| deadline(limit));
             if let Err(error) = self.wait_for_room(end) {
                 return Err(LendError { buffer, error });
             }
@@ -80,7 +80,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// `TimedOut`, or errors of the wire; the buffers stay lent.
     pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<ReturnedBuffer>> {
-        let end = Deadline::after(limit);
+        let end = deadline(limit);
         loop {
             let returned = self.producer.reclaim();
             if returned.is_some() || self.producer.loans() == 0 {
@@ -114,8 +114,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.producer.loans()
     }
 
-    fn wait_for_room(&mut self, end: Deadline) -> io::Result<()> {
-        let left = end.left()?;
+    fn wait_for_room(&mut self, end: Instant) -> io::Result<()> {
+        let left = time_until(end)?;
         self.note_unsubmitted();
         self.shared.sleep(left, self.seen_arrivals)
     }

@@ -20,9 +20,9 @@ mod state;
 
 use crate::broken::{self, Breakable, Broken, Guard};
 use crate::checked_wire::PathErrors;
-use crate::deadline::Deadline;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::shared::timespec;
+use crate::timeout::deadline;
 use crate::wait_list::EventFd;
 use crate::wire_descriptor::WireDescriptor;
 use engine::{Address, EntityId, Instant, Layer, TransactionId, Transactions};
@@ -171,13 +171,17 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
             request: request.into(),
             place: Arc::clone(&place),
         });
-        let end = Deadline::after(limit);
-        while let Ok(left) = end.left() {
+        let end = deadline(limit);
+        loop {
+            let left = end.saturating_duration_since(std::time::Instant::now());
             if let Some(outcome) = place.wait(left.min(LOOK_EVERY)) {
                 return outcome;
             }
             if let Some(error) = self.shared.broken.error() {
                 return Err(error);
+            }
+            if left.is_zero() {
+                break;
             }
         }
         self.shared.submit(Submission::Abandon(place));

@@ -29,7 +29,13 @@ pub(crate) fn do_submission(ctx: &mut Context, ep: &mut EndpointState, end: u64,
     if flags.end_of_message {
         ctx.tx.message_ends.push(end);
     }
-    if (flags.push || end > ctx.tx.submitted) && may_send && !ctx.tx.finishing {
+    let may_send = may_send && !ctx.tx.finishing;
+    if flags.more && may_send {
+        // What to send is decided at the last of several submissions.
+        ctx.tx.submitted = ctx.tx.submitted.max(end);
+        return;
+    }
+    if (flags.push || end > ctx.tx.submitted) && may_send {
         do_submit(ctx, ep, end, flags.push);
     }
     if flags.request_ack {
@@ -333,6 +339,10 @@ fn push_data(
     ctx.tx.bytes_since_request += len;
     let options = data_options(ctx, ep, plan, last);
     let sync = status_request::packet_sync(ctx, ep, now, options);
+    // Without a returned key the answer may be too short for spans (0007, Address validation).
+    if options.0 & (Options::SREQ | Options::DREQ).0 != 0 && ctx.remote_key.is_some() {
+        ctx.tx.note_request_data(plan.bytes.start);
+    }
     let header = Header {
         options,
         dlen: len as u32,
@@ -406,7 +416,7 @@ pub(crate) fn account_packet(
     len: u64,
     summed: u64,
 ) {
-    ctx.on_packet_sent(header_len + len as usize);
+    ctx.on_packet_sent(header_len + len as usize, len);
     if ctx.route != 0 {
         ep.routes.spend_credit(ctx.route, header_len + len as usize);
     }
