@@ -395,6 +395,19 @@ impl Associations for GroupEndpoint {
         Status { bytes_in_flight }
     }
 
+    fn receive_window(&self) -> u64 {
+        self.ep.config.window
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
+            receiver.rx.is_full = is_full;
+        }
+    }
+
+    /// Members lie behind many routes: the configuration says how long packets are.
+    fn set_path_mtu(&mut self, _: Instant, _: AssociationId, _: usize) {}
+
     /// Streams have no priorities.
     fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}
 }

@@ -221,6 +221,9 @@ impl Receiver {
         if end > SEQ_MAX || self.rx.final_seq.is_some_and(|last| end > last) {
             return Err(Reject::State);
         }
+        if self.rx.is_full {
+            return Err(Reject::BeyondWindow);
+        }
         let eom = header.options.has(Options::EOM);
         // XTP 4.0 s. 6.7, NOERR: a gap is never repaired.
         if self.rx.error_control_off {
