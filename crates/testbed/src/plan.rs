@@ -266,6 +266,12 @@ impl FromStr for LinkPlan {
         Ok(match first.trim() {
             "ether10" if rest.is_empty() => LinkPlan::Ether(EtherKind::TenMegabit),
             "ether3" if rest.is_empty() => LinkPlan::Ether(EtherKind::ThreeMegabit),
+            ether @ ("ether10" | "ether3") => {
+                return Err(link::PathError::new(format!(
+                    "{ether} is a shared Ethernet and takes no '{rest}'; omit that, or describe a link \
+                     instead, such as rate=10mbit,{rest}"
+                )));
+            }
             "kernel" => LinkPlan::Kernel(rest.parse()?),
             "true" => LinkPlan::Emulated(rest.parse()?, FrameMode::Single),
             "sockets" => LinkPlan::Emulated(rest.parse()?, FrameMode::Sockets),

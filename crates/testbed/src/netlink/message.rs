@@ -182,4 +182,19 @@ mod tests {
         assert_eq!(acknowledgement(&octets[..18], 5), None);
         assert_eq!(acknowledgement(&[], 5), None);
     }
+
+    #[test]
+    fn netlink_ack_of_any_octets_is_read_within_them() {
+        let mut octets = [0; 20];
+        let mut state = 1_u32;
+        for _ in 0..200_000 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = (state >> 8) as usize % octets.len();
+            octets[at] = (state >> 24) as u8 & 7;
+            let cut = &octets[..(state >> 16) as usize % (octets.len() + 1)];
+            let said = acknowledgement(cut, 5);
+            let whole = cut.len() == 20 && cut[4] == 2 && cut[5] == 0;
+            assert_eq!(said.is_some(), whole && cut[8..12] == 5_u32.to_ne_bytes());
+        }
+    }
 }

@@ -70,7 +70,7 @@ pub struct UpArgs {
     pub link: String,
     /// Number of hosts, named a, b, c ... Hosts a, c, e ... are at one end of the link, b, d, f ... at
     /// the other (see --star); a shared Ethernet connects all.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=26))]
+    #[arg(long, default_value_t = 2, value_parser = crate::parse::whole::<2, 26, u32>)]
     pub hosts: u32,
     /// Put host a at one end of the link and all others at the other.
     #[arg(long)]
