@@ -50,12 +50,14 @@ pub fn session(octets: &[u8]) {
             return;
         };
         let running = match &act {
-            Action::Forward(_, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => Some(job),
+            Action::Forward(_, message) => job_of(message),
             _ => None,
         };
         if let Some(job) = running {
             let known = (Some(client.peer), Some(client.local));
             assert_eq!((job.peer, job.bind), known);
+            assert_eq!(job.peer_addresses, [client.peer]);
+            assert_eq!(job.local_addresses, [client.local]);
             let share = WorkerQuota {
                 bytes: 1,
                 pace_bytes_per_s: job.pace_bytes_per_s,
@@ -63,10 +65,11 @@ pub fn session(octets: &[u8]) {
             assert_eq!(caps.check(job, share), Ok(()));
         }
         match act {
-            Action::Forward(worker, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => {
-                moved.begin(worker, &job);
-            }
-            Action::Forward(worker, ToWorker::Stop) => moved.report(worker, &mut state),
+            Action::Forward(worker, message) => match job_of(&message) {
+                Some(job) => moved.begin(worker, job),
+                None if *message == ToWorker::Stop => moved.report(worker, &mut state),
+                None => {}
+            },
             Action::EndWorker(worker) => moved.end(worker, &mut state),
             Action::Leave => return,
             _ => {}
@@ -74,6 +77,14 @@ pub fn session(octets: &[u8]) {
         within(&state, &caps);
         assert!(moved.bytes + moved.allowed() <= caps.bytes);
         assert_eq!(state.bytes_left(), caps.bytes - moved.bytes);
+    }
+}
+
+/// The job that a message gives to a worker.
+fn job_of(message: &ToWorker) -> Option<&Job> {
+    match message {
+        ToWorker::Listen(job) | ToWorker::Connect(job, _) => Some(job),
+        _ => None,
     }
 }
 

@@ -60,7 +60,7 @@ fn directions(reports: &[LinkReport]) -> Option<[LinkStats; 2]> {
 
 /// Adds the counters of these reports together, those above 0, under names that begin with `prefix`.
 fn add_counts(reports: &[LinkReport], prefix: &str, into: &mut EnvironmentReport) {
-    let counts: [(&str, fn(&LinkReport) -> u64); 8] = [
+    let counts: [(&str, Counter); 8] = [
         ("frames", |report| report.link.offered),
         ("lost", |report| report.link.lost),
         ("dropped", |report| report.link.dropped),
@@ -97,7 +97,10 @@ fn add_disturbances(reports: &[LinkReport], link: &str, into: &mut EnvironmentRe
     }
 }
 
-fn sum(reports: &[LinkReport], of: fn(&LinkReport) -> u64) -> f64 {
+/// A counter of one direction.
+type Counter = fn(&LinkReport) -> u64;
+
+fn sum(reports: &[LinkReport], of: Counter) -> f64 {
     reports.iter().map(of).sum::<u64>() as f64
 }
 
