@@ -12,9 +12,10 @@ use crate::pdu::{
 };
 use crate::procedure::v3;
 use crate::procedure::{
-    association_close, association_setup, control_send, data_receive, data_send, packet_input,
-    route_management, status_request, tags,
+    address_validation, association_close, association_setup, control_send, data_receive,
+    data_send, packet_input, route_management, status_request, tags,
 };
+use crate::unvalidated::UnvalidatedQueue;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
     Delivery, Event, Instant, KeyedStream, Layout, Note, PathFault, Properties, Protocol, Purpose,
@@ -27,7 +28,7 @@ pub struct Xtp {
     pub(crate) table: ContextTable,
     pub(crate) state: EndpointState,
     /// Contexts opened by peers whose address is not validated.
-    pub(crate) unvalidated: usize,
+    pub(crate) unvalidated: UnvalidatedQueue,
     /// Route by which the current packet arrived (XTP 3.x).
     pub(crate) arrival_route: u32,
 }
@@ -50,7 +51,7 @@ impl Xtp {
                 config.version.is_v3(),
             ),
             state: EndpointState::new(config),
-            unvalidated: 0,
+            unvalidated: UnvalidatedQueue::default(),
             arrival_route: 0,
         }
     }
@@ -65,7 +66,7 @@ impl Xtp {
         let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
         Holdings {
             associations: self.table.active(),
-            unvalidated: self.unvalidated,
+            unvalidated: self.unvalidated.len(),
             quarantined: self.table.quarantined(),
             reassembly_bytes: self
                 .table
@@ -199,7 +200,7 @@ impl Xtp {
         }
     }
 
-    fn retire_slot_if_closed(&mut self, now: Instant, slot: usize) {
+    pub(crate) fn retire_slot_if_closed(&mut self, now: Instant, slot: usize) {
         let Some(ctx) = self.table.context(slot).filter(|ctx| ctx.is_closed()) else {
             return;
         };
@@ -208,7 +209,9 @@ impl Xtp {
             let idle_time = self.state.config.quarantine;
             self.state.routes.remove_user(ctx.route, now, idle_time);
         }
-        self.unvalidated -= usize::from(ctx.amplification_limit.is_some());
+        if ctx.amplification_limit.is_some() {
+            self.unvalidated.forget_one();
+        }
         let config = &self.state.config;
         let (span, max) = (config.quarantine, config.quarantine_max);
         self.table.retire(slot, now, span, max);
@@ -236,6 +239,7 @@ impl Xtp {
         }
         let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);
         self.arrival_route = route;
+        self.state.reply_sync = header.sync;
         Ok(v3::to_v4_header(&header, route))
     }
 
@@ -266,10 +270,18 @@ impl Xtp {
         if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
             return Err(Reject::Multicast);
         }
-        let slot = match self.table.find_key(from, header.key) {
+        // A DIAG returns a sync of this side (0008, Names).
+        let sync = (header.format != Format::Diag).then_some(header.sync);
+        let slot = match self.table.find_key(from, header.key, sync) {
             Some(slot) => slot,
             None if header.format == Format::First && header.key & RTN == 0 => {
-                association_setup::handle_first(self, now, from, &header, packet)?
+                match association_setup::handle_first(self, now, from, &header, packet)? {
+                    Some(slot) => slot,
+                    None => return Ok(()),
+                }
+            }
+            None if header.format == Format::Tcntl && header.key & RTN != 0 => {
+                address_validation::handle_returned_cookie(self, now, from, &header, packet)?
             }
             None => return Err(Reject::UnknownKey),
         };
@@ -289,9 +301,15 @@ impl Xtp {
             );
         }
         let was_unvalidated = ctx.amplification_limit.is_some();
+        let last_received_at = ctx.last_received_at;
         let done =
             packet_input::handle_packet(ctx, &mut self.state, now, &header, packet, deliveries);
-        self.unvalidated -= usize::from(was_unvalidated && ctx.amplification_limit.is_none());
+        if was_unvalidated && ctx.amplification_limit.is_none() {
+            self.unvalidated.forget_one();
+        } else if was_unvalidated && done.is_err() {
+            // Only packets that are valid prolong an association that may be forged (0021).
+            ctx.last_received_at = last_received_at;
+        }
         if ctx.is_closed() {
             self.retire_slot_if_closed(now, slot);
         }
@@ -480,7 +498,13 @@ fn submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags)
     if flags.end_of_message {
         ctx.tx.message_ends.push(end);
     }
-    if (flags.push || end > ctx.tx.submitted) && may_send && !ctx.tx.finishing {
+    let may_send = may_send && !ctx.tx.finishing;
+    if flags.more && may_send {
+        // What to send is decided at the last of several submissions.
+        ctx.tx.submitted = ctx.tx.submitted.max(end);
+        return;
+    }
+    if (flags.push || end > ctx.tx.submitted) && may_send {
         data_send::do_submit(ctx, ep, end, flags.push);
     }
     if flags.request_ack {

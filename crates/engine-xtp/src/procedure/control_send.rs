@@ -33,8 +33,10 @@ enum ControlKind {
 
 /// Schedules a control packet: now, or in a transaction with the reply (0007, Services).
 pub(crate) fn schedule_control(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    let reply_comes =
-        ctx.service == Service::Transaction && !ctx.initiator && !ctx.close.wclose_sent;
+    let reply_comes = ctx.service == Service::Transaction
+        && !ctx.initiator
+        && ctx.open_reported
+        && !ctx.close.wclose_sent;
     if !reply_comes {
         ctx.pending.control = true;
         ctx.mark_ready(ep);
@@ -89,9 +91,8 @@ fn control_options(ctx: &Context, confirm: bool) -> Options {
     let wclose = ctx.is_all_sent() && !datagram || association_close::is_wclose_due(ctx);
     let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
     let last = association_close::is_fully_closed_after(ctx, wclose, rclose) || wclose && datagram;
-    let sreq = (ctx.pending.status_request || confirm || association_close::is_wclose_due(ctx))
-        && !datagram
-        && !last;
+    let asks = ctx.pending.status_request || ctx.awaits_echo;
+    let sreq = (asks || confirm || association_close::is_wclose_due(ctx)) && !datagram && !last;
     ctx.options
         .with(Options::SREQ, sreq)
         .with(Options::WCLOSE, wclose)
@@ -122,7 +123,8 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     let ends = ctx.is_one_way() && ctx.rx.is_complete();
     let limits = ctx.limits_pending || ctx.pending.status_request && ctx.limits_sync.is_some();
     // TCNTL until the key comes back, and for limits until they are echoed (0007, Keys; Rates).
-    if !ends && (limits || !ctx.initiator && !ctx.key_returned) {
+    let states_key = ctx.returns_cookie || !ctx.initiator && !ctx.key_returned;
+    if ctx.returns_cookie || !ends && (limits || states_key) {
         for traffic in [
             association_setup::traffic_spec(ctx, ep, false),
             association_setup::plain_spec(ctx),

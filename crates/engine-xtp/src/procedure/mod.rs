@@ -1,6 +1,7 @@
 //! One file a procedure. `do_*` carry out a command of the user, `handle_*` a packet or a timer,
 //! `transmit_*` build packets.
 
+pub(crate) mod address_validation;
 pub(crate) mod association_close;
 pub(crate) mod association_setup;
 pub(crate) mod control_receive;

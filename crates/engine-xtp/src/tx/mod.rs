@@ -9,7 +9,7 @@ mod wtimer;
 
 pub(crate) use congestion_control::CongestionControl;
 pub(crate) use message_ends::MessageEnds;
-pub(crate) use rate_limits::RateLimits;
+pub(crate) use rate_limits::{RateLimits, with_floor};
 pub(crate) use send_state::{SendState, StatusRequest, SyncHandshake};
 pub(crate) use tags::TagPositions;
 pub(crate) use wtimer::wtimer;

@@ -1,5 +1,6 @@
 //! File transfer to one host and to many.
 
+use crate::hostile_datagrams::bombard;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -365,4 +366,16 @@ fn file_is_sent_to_many_hosts_at_once() {
         fs::read(hosts[2].folder.path("data")).expect("a file"),
         b"other"
     );
+}
+
+#[test]
+fn receiver_serves_after_hostile_datagrams() {
+    let (host, here) = (Host::new(false), Scratch::new());
+    bombard(&[host.address], 3);
+    let path = here.file("honest", &bytes(100_000, 1));
+    let sent = send(&endpoint(), host.address, &path, &mut |_| ());
+    assert_eq!(sent.expect("it arrives").size, 100_000);
+    // Offers of strangers are over after five seconds, and each is reported as failed.
+    while host.received().result.is_err() {}
+    assert_eq!(host.folder.names(), ["honest"]);
 }

@@ -2,7 +2,7 @@
 
 use super::GroupEndpointConfig;
 use super::config::{GroupCircuit, HostedGroup, ack_address, check_multicast, ipv6_scope};
-use crate::xtp::timeout::finite;
+use driver::timeout::finite;
 use engine::{Address, Counters};
 use engine_xtp::group::GroupEndpoint;
 use std::io;
