@@ -4,6 +4,7 @@
 //!     swarm COUNTs [FIRST]     as many as there is time for: 60s
 //!     swarm --unbounded [FIRST]  until it is interrupted
 //!     swarm COUNT 4294967296   scenarios with transactions and layers: seeds from 2^32 on
+//!     swarm COUNT 17179869184  scenarios with VMTP: seeds from 2^34 on
 //!     swarm --seed SEED        one, with its scenario
 //!     swarm --canary           plants a fault for each invariant; all must be found
 //!
@@ -19,7 +20,7 @@ mod violations;
 use options::{Run, Task};
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, PlantedFault, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, Invariant, Seeds, Tally, Violation, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, Invariant, Seeds, Tally, VMTP, Violation, check, check_many, check_with, draw,
 };
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,7 +121,8 @@ fn run_canaries() -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     let circuits = PLANTED_FAULTS.map(|planted| (0, planted));
     let calls = PLANTED_CALL_FAULTS.map(|planted| (CALLS_AND_LAYERS.start, planted));
-    for (first, (fault, invariants)) in circuits.into_iter().chain(calls) {
+    let vmtp = PLANTED_CALL_FAULTS.map(|planted| (VMTP.start, planted));
+    for (first, (fault, invariants)) in circuits.into_iter().chain(calls).chain(vmtp) {
         let mut seeds = (0..CANARY_SEEDS).map(|seed| first + seed);
         let caught = seeds.find_map(|seed| find(seed, fault, invariants));
         match &caught {

@@ -1,7 +1,7 @@
 //! Drawn scenarios: the invariants hold, and planted faults are found.
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
-use scenario::swarm::{CALLS_AND_LAYERS, Seeds, Tally, check, check_many, check_with, draw};
+use scenario::swarm::{CALLS_AND_LAYERS, Seeds, Tally, VMTP, check, check_many, check_with, draw};
 use std::sync::Mutex;
 
 /// Scenarios, unless TOWPATH_SEEDS gives another number.
@@ -45,9 +45,14 @@ fn invariants_hold_in_drawn_calls_and_layers() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_vmtp() {
+    check_seeds(VMTP.start, SCENARIOS / 2);
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
-    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2] {
+    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2, VMTP.start] {
         assert_eq!(draw(seed), draw(seed));
         assert_eq!(check(seed), check(seed));
     }
@@ -58,7 +63,8 @@ fn drawn_scenario_is_reproducible() {
 fn planted_fault_violates_its_invariant() {
     let circuits = PLANTED_FAULTS.map(|planted| (0, planted));
     let calls = PLANTED_CALL_FAULTS.map(|planted| (CALLS_AND_LAYERS.start, planted));
-    for (first, (fault, invariants)) in circuits.into_iter().chain(calls) {
+    let vmtp = PLANTED_CALL_FAULTS.map(|planted| (VMTP.start, planted));
+    for (first, (fault, invariants)) in circuits.into_iter().chain(calls).chain(vmtp) {
         let found = (0..40).any(|seed| {
             let violation = check_with(first + seed, &|engine| plant(engine, fault)).err();
             violation.is_some_and(|violation| invariants.contains(&violation.invariant))
