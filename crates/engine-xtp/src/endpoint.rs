@@ -5,7 +5,7 @@ use crate::context::{Context, Timer};
 use crate::context_table::{ContextTable, Slot};
 use crate::endpoint_state::EndpointState;
 use crate::introspection;
-use crate::pdu::v3::{HeaderV3, PacketKind};
+use crate::pdu::v3::{HeaderV3, PacketKind, RTN_V3};
 use crate::pdu::{
     DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
     packet_len,
@@ -218,6 +218,12 @@ impl Xtp {
             return Ok(None);
         }
         let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);
+        // The neighbour knows a route of this side's earlier life. With the route of its repetition, FIRST
+        // would open a second association (0008, Routes).
+        let unknown = route == 0 && header.route & RTN_V3 != 0 && self.state.config.routes;
+        if unknown && header.kind == PacketKind::First {
+            return Err(Reject::UnknownRoute);
+        }
         self.arrival_route = route;
         self.state.reply_sync = header.sync;
         Ok(v3::to_v4_header(&header, route))

@@ -3,7 +3,7 @@
 //! When there is no room for another, one gives way: of the same address if that has its share of
 //! the room, else the oldest of all (0021).
 
-use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use crate::group::SourcePrefix;
 use engine::{Address, AssociationId};
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 struct Opening {
     slot: u32,
     id: AssociationId,
-    network: Address,
+    source: SourcePrefix,
 }
 
 /// An address has at most this part of the room when there is none left.
@@ -49,7 +49,7 @@ impl UnvalidatedQueue {
         self.queue.push_back(Opening {
             slot: slot as u32,
             id,
-            network: network(from),
+            source: from.into(),
         });
     }
 
@@ -70,8 +70,8 @@ impl UnvalidatedQueue {
             self.queue
                 .retain(|opening| is_live(opening.slot as usize, opening.id));
         }
-        let from = network(from);
-        let of_same = |opening: &Opening| opening.network == from;
+        let from = SourcePrefix::from(from);
+        let of_same = |opening: &Opening| opening.source == from;
         let share = (room / SHARES).max(1);
         let same = self.queue.iter().filter(|opening| of_same(opening)).count();
         let at = match same >= share {
@@ -80,19 +80,6 @@ impl UnvalidatedQueue {
         };
         self.queue.remove(at).map(|opening| opening.slot as usize)
     }
-}
-
-/// What one host may choose addresses from: ports of an IPv4 address, or the 64 bits of an IPv6
-/// network.
-pub(crate) fn network(address: Address) -> Address {
-    let Address::Socket(socket) = address else {
-        return address;
-    };
-    let host = match socket.ip().to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
-        v4 => v4,
-    };
-    Address::Socket(SocketAddr::new(host, 0))
 }
 
 #[cfg(test)]

@@ -55,6 +55,9 @@ pub struct ForwardArgs {
     /// reset.
     #[arg(long, value_name = "CONNECTIONS", value_parser = crate::parse::whole::<1, 100_000, u32>)]
     pub per_peer: Option<u32>,
+    /// Remote end: connect to the server before it is known that the peer's address is not forged.
+    #[arg(long, requires = "from")]
+    pub early: bool,
     /// Reset connections over which nothing came or went for this long.
     #[arg(long, value_name = "TIME", value_parser = crate::parse::time)]
     pub idle: Option<Duration>,
@@ -74,6 +77,7 @@ impl ForwardArgs {
 /// Forwards connections until a signal.
 pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
     let mut settings = parse_transport(args.transport())?;
+    settings.config.early_accept |= args.early;
     enable_trace(&mut settings, args.trace.as_deref())?;
     let mut forwarder = open_tunnel(args, &settings)?;
     serve_contexts(forwarder.endpoint());

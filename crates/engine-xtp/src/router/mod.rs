@@ -191,7 +191,12 @@ impl XtpRouter {
             _ => {}
         }
         let local_route = match self.routes.find(from, header.route) {
-            Some(local_route) => local_route,
+            Some(local_route) => {
+                if header.route & RTN_V3 != 0 {
+                    self.routes.confirm(local_route);
+                }
+                local_route
+            }
             None => self.install_path(now, from, &header, packet)?,
         };
         if header.kind == PacketKind::Rcntl {
@@ -254,8 +259,11 @@ impl XtpRouter {
             self.send_refusal(from, header, DiagValue::ADDRESS_FORMAT);
             return None;
         };
-        // 0008, An intermediate system: a full table or a way back is refused with DIAG.
-        if to == from || self.paths() >= self.config.paths_max {
+        // 0008, An intermediate system: a full table or a way back is refused with DIAG; paths whose
+        // opener may be forged give way (0021).
+        let room = self.config.paths_max;
+        let has_room = to != from && (self.paths() < room || self.routes.give_way(from, room));
+        if !has_room {
             self.send_refusal(from, header, DiagValue::NO_RESOURCE);
             return None;
         }

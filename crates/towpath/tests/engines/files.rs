@@ -298,6 +298,31 @@ fn group_outside_the_ranges_is_not_joined() {
 }
 
 #[test]
+fn sender_with_its_share_of_the_transfers_is_refused() {
+    let limits = ReceiveLimits {
+        per_peer_max: 1,
+        ..ReceiveLimits::default()
+    };
+    let host = Host::with_limits(false, limits);
+    // A transfer that says nothing yet; the receiver accepts in order.
+    let silent = endpoint().connect(host.address, LIMIT).expect("it listens");
+    let here = Scratch::new();
+    let path = here.file("data", b"content");
+    let error = send(&endpoint(), host.address, &path, &mut |_| ()).expect_err("no share is left");
+    assert!(error.to_string().contains("--per-peer"), "{error}");
+    let refused = host.received().result.expect_err("nothing came");
+    assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+    // The share is free again once the first one has ended.
+    silent.abort().expect("it leaves");
+    assert!(host.received().result.is_err());
+    let sent = (0..1000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        send(&endpoint(), host.address, &path, &mut |_| ()).ok()
+    });
+    assert!(sent.is_some());
+}
+
+#[test]
 fn offer_that_trickles_is_refused() {
     let host = Host::new(false);
     let mut circuit = endpoint().connect(host.address, LIMIT).expect("it listens");

@@ -1,6 +1,7 @@
 //! TCP connections through both ends of a tunnel on the loopback.
 
 use crate::hostile_datagrams::bombard;
+use engine::{Associations, Batch, Protocol};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -236,6 +237,53 @@ fn peer_beyond_its_share_is_reset() {
     });
     assert!(again.is_some());
     path.stop();
+}
+
+/// A FIRST for the endpoint at `to`, as a client makes it.
+fn opening(to: SocketAddr, config: &engine_xtp::Config) -> Vec<u8> {
+    let (now, to) = (engine::Instant::ZERO, engine::Address::Socket(to));
+    let mut client = engine_xtp::Xtp::new(config.clone());
+    client.connect(now, &[to]).expect("room for one");
+    let mut batch = Batch::new(1);
+    client.poll_transmit(now, &mut batch);
+    let mut packet = Vec::new();
+    batch.write(&batch.packets()[0], &mut packet, |_, _, _| {});
+    packet
+}
+
+#[test]
+fn target_is_reached_by_peers_that_answer_alone() {
+    let target = TcpListener::bind(local()).expect("a free port");
+    let to = target.local_addr().expect("bound");
+    for version in ["4.0", "3.6"] {
+        let own = [("dialect".to_owned(), version.to_owned())].into();
+        let settings = EndpointConfig::accepting_late().with_options(&own);
+        let settings = settings.expect("valid options");
+        let mut far = Tunnel::from_xtp(local(), to, &settings).expect("a free port");
+        let far_address = far.local_addr().expect("bound");
+        let near = Endpoint::bind(local(), &settings).expect("a free port");
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            far.run(&stopped).expect("the endpoint lives");
+            far.counts()
+        });
+        // Who forges its source never hears the answer.
+        let forger = std::net::UdpSocket::bind(local()).expect("a free port");
+        for _ in 0..10 {
+            let forged = opening(far_address, &settings.config);
+            let sent = forger.send_to(&forged, far_address);
+            sent.expect("the loopback takes it");
+        }
+        let mut circuit = near.connect(far_address, LIMIT).expect("it listens");
+        circuit.send(b"hello", LIMIT).expect("space to send");
+        circuit.flush().expect("it leaves");
+        let mut server = with_timeouts(target.accept().expect("the honest one").0);
+        server.read_exact(&mut [0; 5]).expect("a greeting");
+        stop.store(true, Ordering::Relaxed);
+        let counts = thread.join().expect("no panic");
+        assert_eq!(counts.opened, 1, "{version}: forged ones opened nothing");
+    }
 }
 
 #[test]
