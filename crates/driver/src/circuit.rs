@@ -9,6 +9,7 @@ use crate::pump::Pump;
 use crate::receive_queue::MessageReader;
 use crate::shared::EndpointHandle;
 use crate::sys::Producer;
+use crate::timeout::deadline;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CloseReason, Framing, NoteFields,
     Properties,
@@ -160,7 +161,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             match attempt(self) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Less than a batch stays in the store, to be coalesced with this message.
-                    let left = time_until(*end.get_or_insert_with(|| Instant::now() + limit))?;
+                    let left = time_until(*end.get_or_insert_with(|| deadline(limit)))?;
                     self.note_unsubmitted();
                     self.shared.sleep(left, self.seen_arrivals)?;
                 }
@@ -203,7 +204,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// `TimedOut`, `ConnectionReset` or `ConnectionRefused` when the circuit broke, or errors of
     /// the wire.
     pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
-        let end = Instant::now() + limit;
+        let end = deadline(limit);
         loop {
             {
                 let mut pump = self.shared.lock();
@@ -307,7 +308,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     pub(crate) fn wait_connected(&mut self, limit: Duration) -> io::Result<()> {
-        let end = Instant::now() + limit;
+        let end = deadline(limit);
         loop {
             {
                 let mut pump = self.shared.lock();

@@ -28,6 +28,7 @@
 //!   of an arrival by circuit, and small packets sent in one call.
 //! * `layer_port` - a layer between packets and frames, if there is one.
 //! * `checked_wire` - the wire, with errors of single paths counted and told to the engine.
+//! * [`timeout`] - limits that may be for ever.
 //! * `wire_descriptor` - the wire's descriptor, which changes when the wire joins its first group.
 //! * `permits` - limits how many circuits fill their send stores at a time.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
@@ -49,6 +50,7 @@ pub mod receive_queue;
 mod router_host;
 mod shared;
 pub mod sys;
+pub mod timeout;
 pub mod transactions;
 mod wait_list;
 pub mod watch;

@@ -2,6 +2,7 @@
 
 use crate::pump::Pump;
 use crate::sys::{StorePool, UnsubmittedStore};
+use crate::timeout::finite;
 use crate::wait_list::{EventFd, WaitList, thread_eventfd};
 use crate::wire_descriptor::WireDescriptor;
 use engine::{AssociationId, Associations, Instant};
@@ -52,7 +53,8 @@ pub(crate) struct EndpointShared<E, W> {
 /// Result of a wait in a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
-    /// A packet arrived, perhaps for another circuit, or the wait was interrupted.
+    /// A packet arrived, perhaps for another circuit, the wait was interrupted, or a path said that
+    /// a packet sent earlier was lost.
     Woken,
     /// The receiver's longest wait passed, or its medium was shut down.
     TimedOut,
@@ -300,13 +302,16 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         self.user_receiving.store(false, Ordering::Relaxed);
         self.waiting_users.fetch_sub(1, Ordering::Relaxed);
         *now = self.now();
-        let interrupted =
-            matches!(&arrival, Err(error) if error.kind() == io::ErrorKind::Interrupted);
+        // Any other error that does not end the wire is one path's, and no reason to give up.
+        let timed_out = match &arrival {
+            Ok(arrival) => arrival.len == 0,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
         if !pump.handle_arrival(*now, buffer, arrival)? {
-            let outcome = if interrupted {
-                WaitOutcome::Woken
-            } else {
+            let outcome = if timed_out {
                 WaitOutcome::TimedOut
+            } else {
+                WaitOutcome::Woken
             };
             return Ok((pump, outcome));
         }
@@ -377,6 +382,7 @@ fn nanos(span: Duration) -> u64 {
 const RECEIVES_MAX: usize = 64;
 
 pub(crate) fn timespec(span: Duration) -> Timespec {
+    let span = finite(span);
     Timespec {
         tv_sec: span.as_secs() as i64,
         tv_nsec: i64::from(span.subsec_nanos()),

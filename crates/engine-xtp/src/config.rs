@@ -210,8 +210,9 @@ pub struct Config {
     pub version: Version,
     /// Sequence number of the first byte in both directions.
     ///
-    /// 0. Sequence numbers wrap at 2^32; tests begin close to it.
-    pub initial_seq: u32,
+    /// None: another random one for each association (0008, Names). Tests begin close to 2^32, where
+    /// the numbers wrap.
+    pub initial_seq: Option<u32>,
     /// Control packets always carry sixteen resend pairs, if packets are long enough.
     ///
     /// Off: as many as needed.
@@ -226,7 +227,7 @@ pub struct Config {
     ///
     /// 16 is more than any local network has, and ends a loop within milliseconds.
     pub hop_limit: u8,
-    /// Seed of keys and initial syncs. Equal seeds give equal packets.
+    /// Seed of keys, initial syncs and initial sequence numbers. Equal seeds give equal packets.
     pub seed: u64,
     /// What peers must not guess; from the operating system on a real host.
     pub secret: Secret,
@@ -276,7 +277,7 @@ impl Default for Config {
             null_data: false,
             status_request_kind: StatusRequestKind::Received,
             version: Version::V40,
-            initial_seq: 0,
+            initial_seq: None,
             fixed_pairs: false,
             routes: false,
             gateway: None,

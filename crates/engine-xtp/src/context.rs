@@ -263,7 +263,8 @@ impl Context {
             .is_none_or(|limit| limit.sent_octets + octets as u64 <= limit.received_octets)
     }
 
-    pub(crate) fn on_packet_sent(&mut self, octets: usize) {
+    /// A packet of `octets` with `user_bytes` was sent.
+    pub(crate) fn on_packet_sent(&mut self, octets: usize, user_bytes: u64) {
         if let Some(limit) = &mut self.amplification_limit {
             limit.sent_octets += octets as u64;
         }
@@ -271,7 +272,7 @@ impl Context {
             credit.spend(octets);
         }
         if let Some(congestion) = &mut self.tx.congestion {
-            congestion.on_packet_sent(octets);
+            congestion.on_packet_sent(user_bytes);
         }
     }
 

@@ -239,6 +239,7 @@ impl Xtp {
         }
         let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);
         self.arrival_route = route;
+        self.state.reply_sync = header.sync;
         Ok(v3::to_v4_header(&header, route))
     }
 
@@ -269,7 +270,9 @@ impl Xtp {
         if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
             return Err(Reject::Multicast);
         }
-        let slot = match self.table.find_key(from, header.key) {
+        // A DIAG returns a sync of this side (0008, Names).
+        let sync = (header.format != Format::Diag).then_some(header.sync);
+        let slot = match self.table.find_key(from, header.key, sync) {
             Some(slot) => slot,
             None if header.format == Format::First && header.key & RTN == 0 => {
                 match association_setup::handle_first(self, now, from, &header, packet)? {
@@ -495,7 +498,13 @@ fn submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags)
     if flags.end_of_message {
         ctx.tx.message_ends.push(end);
     }
-    if (flags.push || end > ctx.tx.submitted) && may_send && !ctx.tx.finishing {
+    let may_send = may_send && !ctx.tx.finishing;
+    if flags.more && may_send {
+        // What to send is decided at the last of several submissions.
+        ctx.tx.submitted = ctx.tx.submitted.max(end);
+        return;
+    }
+    if (flags.push || end > ctx.tx.submitted) && may_send {
         data_send::do_submit(ctx, ep, end, flags.push);
     }
     if flags.request_ack {

@@ -35,6 +35,8 @@ pub(crate) struct EndpointState {
     payload_max: u64,
     /// Route in the header of a reply to the current packet (XTP 3.x).
     pub(crate) reply_route: u32,
+    /// Sync of the current packet (XTP 3.x).
+    pub(crate) reply_sync: u32,
     /// Routes shared with neighbours (XTP 3.x).
     pub(crate) routes: Routes,
     /// Buffer to build packets in.
@@ -73,6 +75,7 @@ impl EndpointState {
         EndpointState {
             payload_max: full_payload(&config),
             reply_route: 0,
+            reply_sync: 0,
             routes: Routes::default(),
             keys: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
             rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),

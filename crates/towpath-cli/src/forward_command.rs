@@ -49,11 +49,11 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "HOST:PORT", requires = "from")]
     pub to: Option<String>,
     /// Maximum concurrent connections; further ones wait.
-    #[arg(long, default_value_t = CONNECTIONS_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = CONNECTIONS_MAX as u32, value_parser = crate::parse::whole::<1, 100_000, u32>)]
     pub connections: u32,
     /// Maximum concurrent connections of one client or peer (of a /64 over IPv6); further ones are
     /// reset.
-    #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "CONNECTIONS", value_parser = crate::parse::whole::<1, 100_000, u32>)]
     pub per_peer: Option<u32>,
     /// Remote end: connect to the server before it is known that the peer's address is not forged.
     #[arg(long, requires = "from")]

@@ -419,6 +419,17 @@ mod tests {
     }
 
     #[test]
+    fn stations_beyond_the_limit_share_a_number() {
+        let path = std::env::temp_dir().join(format!("towpath-stations-{}", std::process::id()));
+        let log = TraceLog::to_file(File::create(&path).expect("a file"), &path, 100);
+        let last = (0..STATIONS_MAX + 10).map(|n| log.station(Address::Station(n)));
+        assert_eq!(last.max(), Some(STATIONS_MAX));
+        assert_eq!(log.lock().stations.len(), STATIONS_MAX as usize);
+        assert_eq!(log.station(Address::Station(3)), 3);
+        std::fs::remove_file(&path).expect("it is there");
+    }
+
+    #[test]
     fn full_log_ends_with_whole_line_and_remark() {
         let path = std::env::temp_dir().join(format!("towpath-log-{}", std::process::id()));
         let log = TraceLog::to_file(File::create(&path).expect("a file"), &path, 300);

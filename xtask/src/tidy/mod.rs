@@ -4,6 +4,7 @@ mod data_path;
 mod engines;
 mod figures;
 mod length;
+mod licences;
 mod links;
 mod map;
 mod names;
@@ -59,6 +60,7 @@ pub fn check(root: &Path) -> bool {
     let exists = |path: &Path| root.join(path).exists();
     faults.extend(files.iter().flat_map(|file| links::check(file, exists)));
     faults.extend(map::check(root));
+    faults.extend(licences::check(root));
     for fault in &faults {
         println!("{fault}");
     }

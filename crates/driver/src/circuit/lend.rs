@@ -2,6 +2,7 @@
 
 use super::{Circuit, time_until};
 use crate::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
+use crate::timeout::deadline;
 use engine::{Associations, Framing};
 use std::io;
 use std::time::{Duration, Instant};
@@ -59,7 +60,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 return Err(refused);
             }
             buffer = refused.buffer;
-            let end = *end.get_or_insert_with(|| Instant::now() + limit);
+            let end = *end.get_or_insert_with(|| deadline(limit));
             if let Err(error) = self.wait_for_room(end) {
                 return Err(LendError { buffer, error });
             }
@@ -79,7 +80,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// `TimedOut`, or errors of the wire; the buffers stay lent.
     pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<ReturnedBuffer>> {
-        let end = Instant::now() + limit;
+        let end = deadline(limit);
         loop {
             let returned = self.producer.reclaim();
             if returned.is_some() || self.producer.loans() == 0 {

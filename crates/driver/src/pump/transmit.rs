@@ -257,6 +257,7 @@ fn submit<E: Associations>(
     while let Some(at) = store.pop_message_end(end) {
         let flags = SendFlags {
             push: push && at == end,
+            more: at != end,
             ..SendFlags::END_OF_MESSAGE
         };
         if store.has_notes() {

@@ -166,11 +166,16 @@ impl Ring {
 
     /// Offset in the octets of the user byte at `position`.
     pub(super) fn offset(&self, position: u64) -> usize {
+        let payload = self.pool.layout.payload as u64;
+        self.slot_offset(position / payload) + (position % payload) as usize
+    }
+
+    /// Where the user bytes of packet slot number `slot` begin.
+    #[inline]
+    fn slot_offset(&self, slot: u64) -> usize {
         let layout = self.pool.layout;
-        let payload = layout.payload as u64;
-        let slot =
-            (position / payload - self.first_slot.load(Ordering::Relaxed)) % self.pool.slots();
-        slot as usize * layout.packet() + layout.header + (position % payload) as usize
+        let slot = (slot - self.first_slot.load(Ordering::Relaxed)) % self.pool.slots();
+        slot as usize * layout.packet() + layout.header
     }
 }
 
@@ -359,14 +364,15 @@ impl Consumer {
             payload.is_empty() || inside,
             "the engine names bytes outside the store"
         );
-        let slot = self.ring.pool.layout.payload as u64;
-        let mut position = payload.start;
-        let end = payload.end;
+        let slot_len = self.ring.pool.layout.payload as u64;
+        let mut left = payload.end.saturating_sub(payload.start);
+        let mut slot = payload.start / slot_len;
+        let mut inside = payload.start % slot_len;
         std::iter::from_fn(move || {
-            let len = (end.checked_sub(position)?).min(slot - position % slot);
-            let start = self.ring.offset(position);
-            position += len;
-            (len > 0).then_some(start..start + len as usize)
+            let len = left.min(slot_len - inside);
+            let start = (len > 0).then(|| self.ring.slot_offset(slot) + inside as usize)?;
+            (left, slot, inside) = (left - len, slot + 1, 0);
+            Some(start..start + len as usize)
         })
     }
 

@@ -61,7 +61,7 @@ mod tests {
         assert!(!address.spend(104));
         address.record_received(52);
         assert!(address.spend(104));
-        assert!(!address.spend(20) && address.spend(0));
+        assert!(!address.spend(21) && address.spend(20) && !address.spend(0));
     }
 
     #[test]

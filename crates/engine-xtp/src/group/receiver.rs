@@ -1,5 +1,6 @@
 //! A received stream: its state and the data of its sender.
 
+use super::FinalControl;
 use super::answer_credit::SenderAddress;
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
@@ -48,6 +49,9 @@ pub(super) struct Receiver {
     pub(super) phase: ReceiverPhase,
     /// It is a member of a counted group.
     pub(super) counted: bool,
+    /// The key that its control packets carry: the sender's, or in a counted group the one that
+    /// the sender granted to this member alone (0018, Keys).
+    pub(super) answer_key: u64,
     pub(super) rx: ReceiveState,
     pub(super) scheduled_control: VecDeque<ScheduledControl>,
     /// When JCNTL becomes due; again if `joins_sent` is not 0.
@@ -81,6 +85,7 @@ impl Receiver {
             is_answered: false,
             phase: ReceiverPhase::Joining,
             counted: false,
+            answer_key: sender_key,
             rx: ReceiveState::default(),
             scheduled_control: VecDeque::new(),
             join_at: None,
@@ -148,10 +153,13 @@ impl Receiver {
         if self.phase != ReceiverPhase::Joining {
             return Ok(());
         }
-        if common.rseq > SEQ_MAX {
+        if common.rseq > SEQ_MAX || xkey & RTN != 0 {
             return Err(Reject::Body);
         }
         self.counted = xkey != 0;
+        if self.counted {
+            self.answer_key = xkey;
+        }
         // The key that it returned was in a JCNTL to its address, and cannot be guessed.
         self.sender_address = SenderAddress::Proven;
         self.start_at(ep, common.rseq);
@@ -370,10 +378,14 @@ impl Receiver {
 
     /// The reply to status requests after this context ended: RCLOSE if the whole stream arrived,
     /// else END (0009, Closing).
-    pub(super) fn final_control(&self) -> (Options, u64) {
+    pub(super) fn final_control(&self) -> FinalControl {
         let gone = Options::END.with(Options::NOERR, self.bytes_unrecoverable);
         let options = if self.complete { Options::RCLOSE } else { gone };
-        (Options::MULTI | options, self.rx.next_seq)
+        FinalControl {
+            key: self.answer_key,
+            options: Options::MULTI | options,
+            rseq: self.rx.next_seq,
+        }
     }
 
     pub(super) fn terminate(&mut self, ep: &mut GroupEndpointState, reason: CloseReason) {

@@ -67,7 +67,11 @@ impl GroupEndpoint {
         let context = self.contexts.remove(&id)?;
         match &context {
             GroupContext::Sender(sender) => {
-                self.senders_by_key.remove(&sender.key);
+                let keys = &mut self.ep.sender_keys;
+                keys.remove(&sender.key);
+                for granted in sender.granted_keys() {
+                    keys.remove(&granted);
+                }
             }
             GroupContext::Receiver(receiver) => self.remove_receiver(id, receiver),
         }
@@ -78,7 +82,8 @@ impl GroupEndpoint {
         let name = (receiver.sender, receiver.sender_key);
         self.receivers_by_sender.remove(&name);
         self.last_lookup = None;
-        self.receivers_by_key.remove(&receiver.key);
+        self.receivers_by_key
+            .remove(&(receiver.sender, receiver.key));
         self.shares.remove(receiver.sender, id);
         self.damped_by_ended += receiver.damped;
     }

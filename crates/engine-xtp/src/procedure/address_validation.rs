@@ -112,7 +112,7 @@ pub(crate) fn handle_returned_cookie(
     if !sane || !xtp.state.cookies.is_valid(now, from, xkey, cookie) {
         return Err(Reject::UnknownKey);
     }
-    if let Some(slot) = xtp.table.find_key(from, xkey) {
+    if let Some(slot) = xtp.table.find_key(from, xkey, None) {
         return adopt_cookie(xtp, slot, from, xkey, cookie);
     }
     association_setup::check_admission(

@@ -66,8 +66,9 @@ fn start(ctx: &mut Context, ep: &mut EndpointState) {
 
 /// Initialises the context of either side before the first packet.
 fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    if ctx.initiator {
-        ctx.seq_base = ep.config.initial_seq;
+    if ctx.initiator && ep.config.version.is_v3() {
+        let random = || ep.rng.next_u64() as u32;
+        ctx.seq_base = ep.config.initial_seq.unwrap_or_else(random);
     }
     ctx.sort = ctx.sort.or(ep.config.sort);
     ctx.options = ep

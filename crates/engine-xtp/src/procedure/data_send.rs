@@ -312,6 +312,10 @@ fn push_data(
     ctx.tx.bytes_since_request += len;
     let options = data_options(ctx, ep, plan, last);
     let sync = status_request::packet_sync(ctx, ep, now, options);
+    // Without a returned key the answer may be too short for spans (0007, Address validation).
+    if options.0 & (Options::SREQ | Options::DREQ).0 != 0 && ctx.remote_key.is_some() {
+        ctx.tx.note_request_data(plan.bytes.start);
+    }
     let header = Header {
         options,
         dlen: len as u32,
@@ -385,7 +389,7 @@ pub(crate) fn account_packet(
     len: u64,
     summed: u64,
 ) {
-    ctx.on_packet_sent(header_len + len as usize);
+    ctx.on_packet_sent(header_len + len as usize, len);
     if ctx.route != 0 {
         ep.routes.spend_credit(ctx.route, header_len + len as usize);
     }

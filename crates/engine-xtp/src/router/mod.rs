@@ -124,6 +124,15 @@ impl XtpRouter {
 
     /// Sends one of the router's own packets.
     fn send_own(&mut self, to: Address, route: u32, key: u32, body: BodyV3<'_>) {
+        self.send_with_sync(to, (route, key, 0), body);
+    }
+
+    fn send_with_sync(
+        &mut self,
+        to: Address,
+        (route, key, sync): (u32, u32, u32),
+        body: BodyV3<'_>,
+    ) {
         let header = HeaderV3 {
             kind: body.kind(),
             options: Options::NONE,
@@ -133,7 +142,7 @@ impl XtpRouter {
             route,
             seq: 0,
             dseq: 0,
-            sync: 0,
+            sync,
             dlen: 0,
             sort: 0,
             ttl: 1,
@@ -147,12 +156,9 @@ impl XtpRouter {
             value,
             text: b"",
         };
-        self.send_own(
-            to,
-            header.route ^ RTN_V3,
-            header.key ^ RTN_V3,
-            BodyV3::Diag(diag),
-        );
+        // The sync of FIRST shows that its receiver sent this (0008, Names).
+        let names = (header.route ^ RTN_V3, header.key ^ RTN_V3, header.sync);
+        self.send_with_sync(to, names, BodyV3::Diag(diag));
     }
 
     /// Sends RCNTL to the neighbour of a route: `at_once`, or once in [`RATE_INTERVAL`].

@@ -13,6 +13,8 @@ mod openings;
 mod pair;
 mod paths;
 mod pdu;
+mod repair;
+mod restarts;
 mod router_messages;
 mod secrets;
 mod services;

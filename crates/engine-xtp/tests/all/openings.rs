@@ -419,15 +419,15 @@ fn peer_with_tiny_bursts_does_not_keep_the_sender_busy() {
     assert!(timeouts <= 10, "{timeouts} timeouts for 1 MiB");
 }
 
-/// A CNTL of 3.x with the server's key, which echoes `echo`.
-fn control_v3(server_key: u32, client_key: u32, route: u32, echo: u32) -> Vec<u8> {
+/// A CNTL of 3.x from the client that sent `first` and got `answer`, which echoes `echo`.
+fn control_v3(first: &HeaderV3, answer: &HeaderV3, server_key: u32, echo: u32) -> Vec<u8> {
     let control = ControlSegmentV3 {
-        rseq: 0,
-        alloc: 1 << 20,
+        rseq: answer.seq,
+        alloc: answer.seq.wrapping_add(1 << 20),
         echo,
         rate: UNLIMITED,
         burst: UNLIMITED,
-        xkey: client_key,
+        xkey: first.key,
         maxdata: 1400,
         reserved: [0; 4],
     };
@@ -437,10 +437,10 @@ fn control_v3(server_key: u32, client_key: u32, route: u32, echo: u32) -> Vec<u8
         pad_front: 0,
         pad_back: 0,
         key: server_key | RTN_V3,
-        route,
-        seq: 0,
-        dseq: 0,
-        sync: 0,
+        route: 0,
+        seq: first.seq.wrapping_add(20),
+        dseq: answer.seq,
+        sync: first.sync,
         dlen: 0,
         sort: 0,
         ttl: 9,
@@ -458,20 +458,21 @@ fn returned_key_without_echoed_sync_validates_no_address_v3() {
     };
     let mut server = listening(&config);
     let peer = Address::Station(7);
-    receive(&mut server, at(0), peer, &first_of(&config));
+    let first = first_of(&config);
+    receive(&mut server, at(0), peer, &first);
+    let first = PacketV3::parse(Version::V36, &first).expect("a good packet");
     let (_, answer) = sent_by(&mut server, at(0)).remove(0);
     let answer = PacketV3::parse(Version::V36, &answer).expect("a good packet");
     let BodyV3::Cntl(control, _) = answer.body else {
         panic!("no control packet: {answer:?}");
     };
-    let client_key = answer.header.key & !RTN_V3;
     let sync = answer.header.sync;
     for echo in [0, 1, sync.wrapping_add(1), sync.wrapping_sub(1), u32::MAX] {
-        let guess = control_v3(control.xkey, client_key, 0, echo);
+        let guess = control_v3(&first.header, &answer.header, control.xkey, echo);
         receive(&mut server, at(1), peer, &guess);
         assert_eq!(server.holdings().unvalidated, 1, "echo {echo}");
     }
-    let proof = control_v3(control.xkey, client_key, 0, sync);
+    let proof = control_v3(&first.header, &answer.header, control.xkey, sync);
     receive(&mut server, at(1), peer, &proof);
     let holdings = server.holdings();
     assert_eq!((holdings.associations, holdings.unvalidated), (1, 0));

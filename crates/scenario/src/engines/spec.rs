@@ -8,10 +8,10 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `bare`, `call` (transactions), `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a router of 3.6), `xtp-group` (4.0 to
+    /// `bare`, `call` and `vmtp` (transactions), `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a router of 3.6), `xtp-group` (4.0 to
     /// groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
     pub protocol: Spanned<String>,
-    /// `bare`, `call`, `xtp`: octets of a full packet; 1500 if not given.
+    /// `bare`, `call`, `vmtp`, `xtp`: octets of a full packet; 1500 if not given.
     pub packet: Option<ByteCount>,
     /// `bare`: bytes in flight; `xtp`: receive buffer.
     pub window: Option<ByteCount>,
@@ -40,10 +40,10 @@ pub struct EngineSpec {
     /// `xtp`, `xtp-group`: longest wait for a status.
     pub wait_max: Option<SimTime>,
     /// `xtp`, `xtp-group`: wait for a status before an RTT was measured; `call`: until a message is
-    /// sent again for the first time.
+    /// sent again for the first time; `vmtp`: the round trip before one was measured.
     pub wait_initial: Option<SimTime>,
-    /// `xtp`, `xtp-group`: unanswered requests before a circuit is closed; `call`: times a message is
-    /// sent again.
+    /// `xtp`, `xtp-group`: unanswered requests before a circuit is closed; `call`, `vmtp`: times a
+    /// message is sent again.
     pub retries: Option<u32>,
     /// `xtp`, `xtp-group`: keepalive: silence before a status request; 0 for none.
     pub keep_alive: Option<SimTime>,
@@ -107,8 +107,8 @@ const BARE: Protocols = &["bare", "xtp", "xtp-group"];
 const XTP: Protocols = &["xtp"];
 const PACED: Protocols = &["xtp", "xtp-forwarder", "xtp-group"];
 const ROUTER: Protocols = &["xtp-forwarder"];
-const PACKETS: Protocols = &["bare", "call", "xtp", "xtp-group"];
-const RETRYING: Protocols = &["call", "xtp", "xtp-group"];
+const PACKETS: Protocols = &["bare", "call", "vmtp", "xtp", "xtp-group"];
+const RETRYING: Protocols = &["call", "vmtp", "xtp", "xtp-group"];
 const XTPS: Protocols = &["xtp", "xtp-group"];
 const GROUP: Protocols = &["xtp-group"];
 const GROUPS: Protocols = &["xtp3", "xtp-group"];

@@ -60,7 +60,10 @@ pub const PLANTED_FAULTS: [(PlantedFault, &[Invariant]); 10] = [
 pub const PLANTED_CALL_FAULTS: [(PlantedFault, &[Invariant]); 9] = [
     (PlantedFault::Damage, &[Invariant::Undamaged]),
     (PlantedFault::Double, &[Invariant::NotDoubled]),
-    (PlantedFault::Drop, &[Invariant::NotGivenUp]),
+    (
+        PlantedFault::Drop,
+        &[Invariant::NotGivenUp, Invariant::NotStuck],
+    ),
     (PlantedFault::DropReply, &[Invariant::NotStuck]),
     (PlantedFault::Forget, &[Invariant::NoPanic]),
     (PlantedFault::GiveUp, &[Invariant::NotGivenUp]),

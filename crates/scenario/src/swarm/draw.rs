@@ -33,21 +33,29 @@ enum Protocol {
     Xtp,
     Xtp3,
     Call,
+    Vmtp,
 }
 
 /// Seeds whose scenarios have transactions or layers. All others have neither, as before these were
 /// drawn.
 pub const CALLS_AND_LAYERS: Range<u64> = 1 << 32..1 << 33;
 
+/// Seeds whose scenarios have transactions of VMTP.
+pub const VMTP: Range<u64> = 1 << 34..5 << 32;
+
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
+    if VMTP.contains(&seed) {
+        let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x564d_5450, seed)));
+        return calls::draw(&mut dice, seed, Protocol::Vmtp);
+    }
     if !CALLS_AND_LAYERS.contains(&seed) {
         return circuits(seed, "");
     }
     // A random stream of its own: circuits are drawn as they are without a layer.
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
     match dice.once_in(2) {
-        true => calls::draw(&mut dice, seed),
+        true => calls::draw(&mut dice, seed, Protocol::Call),
         false => circuits(seed, LAYER),
     }
 }
@@ -227,6 +235,7 @@ fn station(
         Protocol::Xtp => "\"xtp\"",
         Protocol::Xtp3 => "\"xtp3\", wtimer = \"200 ms\", ctimer = \"8 s\"",
         Protocol::Call => "\"call\"",
+        Protocol::Vmtp => "\"vmtp\"",
     });
     match protocol {
         Protocol::Xtp => {
@@ -242,7 +251,7 @@ fn station(
                 text.push_str(", credit = \"8 KiB\"");
             }
         }
-        Protocol::Call => calls::options(dice, text, many_retries),
+        Protocol::Call | Protocol::Vmtp => calls::options(dice, text, protocol, many_retries),
         Protocol::Bare => {}
     }
     text.push_str(" }\n");

@@ -7,7 +7,7 @@ use super::partial_file::{PartialFile, plain_name};
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, OFFER_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::peer_counts::PeerCounts;
-use crate::xtp::group::{self, Receiver, Stream};
+use crate::xtp::group::{self, JoinSecret, Receiver, Stream};
 use crate::xtp::{Circuit, Endpoint};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -195,13 +195,12 @@ impl FileReceiver {
             self.limits.keep_free_bytes,
         )?;
         // Join before replying, so that the sender need not wait for the join.
-        let group = offer
-            .group
-            .map(|group| self.join_group(group))
-            .transpose()?;
+        let join_secret = random_join_secret();
+        let group = self.join_group(offer.group, join_secret)?;
         let resume_point = ResumePoint {
             len: partial.len(),
             sha256: partial.digest(),
+            join_secret,
         };
         resume_point.send(circuit)?;
         let timeout = start_timeout(group.is_some(), partial.len());
@@ -266,14 +265,29 @@ impl FileReceiver {
         }
     }
 
-    fn join_group(&self, group: SocketAddr) -> io::Result<Receiver> {
+    /// Joins the group of an offer, if it has one.
+    fn join_group(
+        &self,
+        group: Option<SocketAddr>,
+        join_secret: JoinSecret,
+    ) -> io::Result<Option<Receiver>> {
+        let Some(group) = group else {
+            return Ok(None);
+        };
         let local = self.endpoint.local_addr().ip();
-        Receiver::join(group, local, &group::GroupEndpointConfig::default())
+        let mut settings = group::GroupEndpointConfig::default();
+        settings.config.join_secret = Some(join_secret);
+        Receiver::join(group, local, &settings).map(Some)
     }
 }
 
 fn lock(peers: &Mutex<PeerCounts>) -> MutexGuard<'_, PeerCounts> {
     peers.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn random_join_secret() -> JoinSecret {
+    let random = crate::engine_setup::random_secret();
+    JoinSecret::new(random.octets().first_chunk().copied().unwrap_or_default())
 }
 
 /// How long the sender may take between the reply to its offer and the first byte: it hashes as much

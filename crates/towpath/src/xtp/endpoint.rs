@@ -3,7 +3,7 @@
 use super::circuit::Circuit;
 use super::config::EndpointConfig;
 use super::contexts::{self, EndpointIdentity};
-use super::timeout::finite;
+use driver::timeout::finite;
 use engine::{Address, AssociationId, Counters, Framing, Protocol};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Holdings, RateLimit, Xtp};

@@ -1,12 +1,18 @@
 //! Introspection of live endpoints: context reports and packet traces.
 
+#[path = "../../../../fuzz/src/text.rs"]
+mod text;
+
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use text::{Draws, mutated};
 use towpath::xtp::contexts::{query, query_all};
 use towpath::xtp::{Circuit, Endpoint, EndpointConfig, TraceLog};
 
@@ -189,4 +195,39 @@ fn check(events: &[Event]) {
     }
     assert!(seen.iter().all(|seen| *seen), "all bytes are in the trace");
     assert_eq!(data[0].seq, 0);
+}
+
+/// What listens on a socket of the folder may say anything.
+#[test]
+fn query_of_a_mutated_report_gives_a_report_or_refuses_it() {
+    const QUERIES: u64 = 400;
+    let endpoint = bind(&EndpointConfig::default());
+    let live = endpoint.serve_contexts().expect("a private directory");
+    let mut report = String::new();
+    let mut socket = UnixStream::connect(live).expect("it listens");
+    socket.read_to_string(&mut report).expect("a report");
+    let path = std::env::temp_dir().join(format!("towpath-mutated-{}.sock", std::process::id()));
+    // Left by an earlier process with this number.
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let serving = std::thread::spawn(move || {
+        for seed in 0..QUERIES {
+            let (mut client, _) = listener.accept().expect("a client");
+            let said = mutated(&report, &mut Draws(seed));
+            client.write_all(said.as_bytes()).expect("the client reads");
+        }
+    });
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..QUERIES {
+        match query(&path) {
+            Ok(_) => accepted += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    serving.join().expect("no panic");
+    fs::remove_file(&path).expect("it was there");
+    assert!(accepted > 10 && refused > 10, "{accepted}, {refused}");
 }

@@ -3,6 +3,7 @@
 mod endpoint;
 mod files;
 mod group;
+mod hostile_datagrams;
 mod introspection;
 mod lend;
 mod relay;

@@ -1,5 +1,6 @@
 //! TCP connections through both ends of a tunnel on the loopback.
 
+use crate::hostile_datagrams::bombard;
 use engine::{Associations, Batch, Protocol};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -332,4 +333,41 @@ fn reset_on_one_side_resets_the_other() {
     let error = server.read(&mut [0; 16]).expect_err("the client broke off");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     path.stop();
+}
+
+/// Strangers at the XTP port of the far end cost nobody his connection.
+#[test]
+fn tunnel_serves_after_hostile_datagrams() {
+    let target = TcpListener::bind(local()).expect("a free port");
+    let to = target.local_addr().expect("bound");
+    let far = Tunnel::from_xtp(local(), to, &EndpointConfig::default()).expect("a free port");
+    let peer = far.local_addr().expect("bound");
+    let near = Tunnel::to_xtp(local(), peer, &EndpointConfig::default()).expect("a free port");
+    let entry = near.local_addr().expect("bound");
+    let stop = Arc::new(AtomicBool::new(false));
+    let threads = [near, far].map(|mut end| {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || end.run(&stop).expect("the endpoint lives"))
+    });
+    bombard(&[peer], 2);
+    let answering = std::thread::spawn(move || {
+        // Connections that strangers opened come first, with whatever they said.
+        for tcp in target.incoming() {
+            let mut tcp = with_timeouts(tcp.expect("a connection"));
+            let mut request = [0; 6];
+            if tcp.read_exact(&mut request).is_ok() && request == *b"honest" {
+                return tcp.write_all(b"served").expect("space to send");
+            }
+        }
+    });
+    let mut tcp = with_timeouts(TcpStream::connect(entry).expect("it listens"));
+    tcp.write_all(b"honest").expect("space to send");
+    let mut reply = [0; 6];
+    tcp.read_exact(&mut reply).expect("a reply");
+    assert_eq!(&reply, b"served");
+    answering.join().expect("no panic");
+    stop.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread.join().expect("a forwarder does not panic");
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::GroupEndpointConfig;
 use super::config::{ack_address, check_multicast, ipv6_scope};
-use crate::xtp::timeout::finite;
 use driver::Endpoint;
+use driver::timeout::finite;
 use engine::{Address, Counters};
 use engine_xtp::group::GroupEndpoint;
 use std::io;

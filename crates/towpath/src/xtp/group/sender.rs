@@ -2,8 +2,8 @@
 
 use super::config::{ack_address, check_multicast, ipv6_scope};
 use super::{GroupEndpointConfig, Member};
-use crate::xtp::timeout::finite;
 use driver::Endpoint;
+use driver::timeout::finite;
 use engine::{Address, Associations, Counters, Protocol};
 use engine_xtp::group::{GroupEndpoint, Holdings};
 use std::io;
