@@ -60,6 +60,10 @@ pub struct Config {
     ///
     /// At least 128; see [`PACKET_LEN`] for the default.
     pub packet_len: usize,
+    /// Whether packets become shorter when long ones of an association are lost again and again
+    /// while short ones pass (RFC 8899 section 4.3). For hosts on a network; what a simulated medium
+    /// carries is known.
+    pub black_hole_detection: bool,
     /// Receive window: bytes a peer may send beyond what the user consumed (the studies' ralloc).
     ///
     /// 1 MiB is sixteen segmented sends of 64 KiB, or 8 ms at a gigabit a second.
@@ -237,6 +241,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             packet_len: PACKET_LEN,
+            black_hole_detection: false,
             window: 1 << 20,
             initial_window: 64 << 10,
             checksum: true,

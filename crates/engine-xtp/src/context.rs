@@ -41,7 +41,7 @@ pub(crate) struct FirstPacket {
     pub(crate) sent: bool,
     /// Explicit open: FIRST carries no user data, and data wait for its answer.
     pub(crate) explicit: bool,
-    /// User bytes in FIRST, the same in each retransmission.
+    /// User bytes in FIRST, the same in each retransmission unless the path does not carry them.
     pub(crate) data_len: u64,
 }
 

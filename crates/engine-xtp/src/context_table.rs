@@ -89,6 +89,14 @@ impl ContextTable {
         })
     }
 
+    /// All contexts in use, to be changed.
+    pub(crate) fn contexts_mut(&mut self) -> impl Iterator<Item = &mut Context> {
+        self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Active(context) => Some(&mut **context),
+            _ => None,
+        })
+    }
+
     /// Adds a context; None when the table is full.
     pub(crate) fn add(
         &mut self,

@@ -5,7 +5,7 @@ use crate::context::{Context, TIMERS, Timer};
 use crate::context_table::{ContextTable, Slot};
 use crate::endpoint_state::EndpointState;
 use crate::introspection;
-use crate::pdu::v3::{HeaderV3, PacketKind};
+use crate::pdu::v3::{HeaderV3, PacketKind, RTN_V3};
 use crate::pdu::{
     DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
     packet_len,
@@ -13,7 +13,7 @@ use crate::pdu::{
 use crate::procedure::v3;
 use crate::procedure::{
     address_validation, association_close, association_setup, control_send, data_receive,
-    data_send, packet_input, route_management, status_request, tags,
+    data_send, packet_input, path_mtu, route_management, status_request, tags,
 };
 use crate::unvalidated::UnvalidatedQueue;
 use engine::{
@@ -238,6 +238,12 @@ impl Xtp {
             return Ok(None);
         }
         let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);
+        // The neighbour knows a route of this side's earlier life. With the route of its repetition, FIRST
+        // would open a second association (0008, Routes).
+        let unknown = route == 0 && header.route & RTN_V3 != 0 && self.state.config.routes;
+        if unknown && header.kind == PacketKind::First {
+            return Err(Reject::UnknownRoute);
+        }
         self.arrival_route = route;
         self.state.reply_sync = header.sync;
         Ok(v3::to_v4_header(&header, route))
@@ -379,8 +385,9 @@ impl Protocol for Xtp {
         }
     }
 
-    /// Timers find out what is lost; a report can be forged.
-    fn handle_path_error(&mut self, _now: Instant, _fault: PathFault<'_>) {}
+    fn handle_path_error(&mut self, _now: Instant, fault: PathFault<'_>) {
+        path_mtu::handle_path_error(self, fault);
+    }
 
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if let Some((to, octets)) = self.state.stateless_replies.pop_front() {
@@ -421,10 +428,12 @@ impl Protocol for Xtp {
 }
 
 impl Associations for Xtp {
-    fn layout(&self, _id: Option<AssociationId>) -> Layout {
+    fn layout(&self, id: Option<AssociationId>) -> Layout {
+        let ctx = id.and_then(|id| self.table.get(id));
+        let payload = ctx.map_or(self.state.payload_max(), |ctx| ctx.tx.path.slot);
         Layout {
             header: self.state.config.version.overhead(),
-            payload: self.state.payload_max() as usize,
+            payload: payload as usize,
             trailer: 0,
         }
     }
@@ -452,7 +461,7 @@ impl Associations for Xtp {
             if note.tag.is_some() || note.end_tag.is_some() {
                 tags::mark(ctx, ep, end, note);
             }
-            submit(ctx, ep, end, flags);
+            data_send::do_submission(ctx, ep, end, flags);
         });
     }
 
@@ -481,6 +490,18 @@ impl Associations for Xtp {
         }
     }
 
+    fn receive_window(&self) -> u64 {
+        self.state.config.window
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        self.with_context(id, |ctx, _| ctx.rx.is_full = is_full);
+    }
+
+    fn set_path_mtu(&mut self, _now: Instant, id: AssociationId, octets: usize) {
+        self.with_context(id, |ctx, ep| path_mtu::do_set(ctx, ep, octets));
+    }
+
     fn sort_by_priority(&self, associations: &mut [AssociationId]) {
         if self.state.uses_sort {
             let rank = |id: &AssociationId| {
@@ -489,28 +510,5 @@ impl Associations for Xtp {
             };
             associations.sort_by_key(rank);
         }
-    }
-}
-
-/// What a submission asks for, in the order in which its user means it.
-fn submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags) {
-    let may_send = ctx.initiator || !ctx.is_one_way();
-    if flags.end_of_message {
-        ctx.tx.message_ends.push(end);
-    }
-    let may_send = may_send && !ctx.tx.finishing;
-    if flags.more && may_send {
-        // What to send is decided at the last of several submissions.
-        ctx.tx.submitted = ctx.tx.submitted.max(end);
-        return;
-    }
-    if (flags.push || end > ctx.tx.submitted) && may_send {
-        data_send::do_submit(ctx, ep, end, flags.push);
-    }
-    if flags.request_ack {
-        status_request::do_request_ack(ctx, ep);
-    }
-    if flags.fin {
-        association_close::do_finish(ctx, ep);
     }
 }

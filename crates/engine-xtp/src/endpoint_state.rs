@@ -73,7 +73,7 @@ impl EndpointState {
     pub(crate) fn new(config: Config) -> EndpointState {
         let config = fit_to_version(config);
         EndpointState {
-            payload_max: full_payload(&config),
+            payload_max: full_payload(&config, config.packet_len),
             reply_route: 0,
             reply_sync: 0,
             routes: Routes::default(),
@@ -98,6 +98,11 @@ impl EndpointState {
     #[inline]
     pub(crate) fn payload_max(&self) -> u64 {
         self.payload_max
+    }
+
+    /// User bytes in a full DATA packet of `packet_len` octets.
+    pub(crate) fn payload_of(&self, packet_len: usize) -> u64 {
+        full_payload(&self.config, packet_len)
     }
 
     /// Length of a packet with `bytes` behind its header, padding included.
@@ -223,9 +228,9 @@ impl EndpointState {
 /// Octets of a TCNTL with a plain traffic specifier.
 const TCNTL_LEN: usize = HEADER_LEN + 20 + 12 + 8;
 
-/// User bytes in a full packet.
-fn full_payload(config: &Config) -> u64 {
-    let room = config.packet_len - config.version.overhead();
+/// User bytes in a full packet of `packet_len` octets.
+fn full_payload(config: &Config, packet_len: usize) -> u64 {
+    let room = packet_len - config.version.overhead();
     (room - room % config.version.segment_alignment()) as u64
 }
 

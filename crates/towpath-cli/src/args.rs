@@ -88,7 +88,7 @@ pub enum Command {
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
     Worker {
-        /// File to which XTP endpoints write their packet trace.
+        /// File to which the endpoints of engines write their packet trace.
         #[arg(long)]
         trace: Option<PathBuf>,
     },
@@ -308,8 +308,8 @@ pub struct RaceArgs {
     /// EtherType for link-layer transports.
     #[arg(long, default_value = "0x88b5", value_parser = parse::ethertype)]
     pub ethertype: u16,
-    /// Trace the packets of XTP contestants: the first worker's to FILE, the next worker's to
-    /// FILE.2 and so on, at most 64 files.
+    /// Trace the packets of bare and of XTP contestants: the first worker's to FILE, the next
+    /// worker's to FILE.2 and so on, at most 64 files.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Maximum probability of any false verdict in the whole race.

@@ -99,7 +99,7 @@ pub struct CpArgs {
     /// The transport, optionally with options.
     #[arg(long, value_name = "xtp[,KEY=VALUE...]", default_value = "xtp")]
     pub over: String,
-    /// Write a packet trace of XTP, one line per packet; not with --group.
+    /// Write a packet trace of XTP, one line per packet.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }

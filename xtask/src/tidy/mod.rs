@@ -1,5 +1,6 @@
 //! The house rules no compiler knows. Each rule is a function from files to faults.
 
+mod cited_tests;
 mod data_path;
 mod engines;
 mod figures;
@@ -132,6 +133,7 @@ fn faults_of(files: &[File]) -> Vec<Fault> {
     faults.extend(structure::check_all(files));
     faults.extend(names::check_all(files));
     faults.extend(data_path::check_all(files));
+    faults.extend(cited_tests::check_all(files));
     faults
 }
 

@@ -7,6 +7,7 @@
 
 use super::{Call, Reply, Request, Shared};
 use crate::shared::timespec;
+use crate::timeout::finite;
 use engine::{Instant, Transactions};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
@@ -23,6 +24,9 @@ const TICK: Duration = Duration::from_millis(2);
 
 /// Pause after an error of the wire, so that one that lasts does not take a processor.
 const ERROR_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often a user that sleeps looks whether the endpoint still works.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Arrivals taken in before what they caused is sent.
 const RECEIVES_MAX: usize = 64;
@@ -74,10 +78,12 @@ impl Driving {
 }
 
 impl<E: Transactions, W: Wire> Shared<E, W> {
-    /// The outcome of a call; None when it takes longer than `limit`.
+    /// The outcome of a call, an error if the endpoint is broken; None when it takes longer than
+    /// `limit`.
     pub(super) fn take(&self, call: &Call, limit: Duration) -> Option<io::Result<Reply>> {
         let place = &call.place;
-        self.await_with(limit, || place.take(), |rest| place.wait(rest))
+        let outcome = self.await_with(limit, || place.take(), |rest| place.wait(rest));
+        outcome.or_else(|| self.broken.error().map(Err))
     }
 
     /// The next request; None when it takes longer than `limit`.
@@ -117,7 +123,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         if let Some(taken) = take() {
             return Some(taken);
         }
-        let until = self.now() + limit;
+        let until = self.now() + finite(limit);
         if self.driving.try_take() {
             self.driving.by_users.fetch_add(1, Ordering::Relaxed);
             let taken = self.drive(until, &take);
@@ -132,7 +138,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         self.driving.was_needed.store(true, Ordering::SeqCst);
         // Whoever drives lets go when it sees nobody sleep; it may have looked before.
         self.driving.call_service();
-        let slept = sleep(until.since(self.now()));
+        let slept = self.sleep_while_whole(until, sleep);
         if self.driving.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 {
             // The service thread lets go, so that the next wait drives.
             self.wakeup.signal();
@@ -140,10 +146,26 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         slept.or_else(take)
     }
 
-    /// Takes in arrivals until `take` gives something, or until the time.
+    /// What `sleep` gives until the time, or until the endpoint is broken.
+    fn sleep_while_whole<T>(
+        &self,
+        until: Instant,
+        sleep: impl Fn(Duration) -> Option<T>,
+    ) -> Option<T> {
+        loop {
+            let rest = until.since(self.now());
+            let slept = sleep(rest.min(LOOK_EVERY));
+            if slept.is_some() || rest.is_zero() || self.broken.is_broken() {
+                return slept;
+            }
+        }
+    }
+
+    /// Takes in arrivals until `take` gives something, or until the time; None from a broken
+    /// endpoint.
     fn drive<T>(&self, until: Instant, take: &impl Fn() -> Option<T>) -> Option<T> {
         loop {
-            let is_idle = self.round();
+            let is_idle = self.round().ok()?;
             if let Some(taken) = take() {
                 return Some(taken);
             }
@@ -151,7 +173,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 return None;
             }
             if is_idle {
-                self.sleep(until);
+                self.sleep(until).ok()?;
             }
         }
     }
@@ -160,7 +182,8 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn look(&self) {
         if self.driving.try_take() {
             self.driving.by_users.fetch_add(1, Ordering::Relaxed);
-            self.round();
+            // A broken endpoint says so when something is waited for.
+            let _ = self.round();
             self.driving.let_go();
             if self.driving.sleepers.load(Ordering::SeqCst) > 0 {
                 self.driving.call_service();
@@ -172,8 +195,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Runs due timers, takes in arrivals, and sends what all that and submissions caused. Whether
     /// nothing had come.
-    fn round(&self) -> bool {
-        let mut state = self.lock();
+    ///
+    /// # Errors
+    ///
+    /// A panic in the engine.
+    fn round(&self) -> io::Result<bool> {
+        let mut state = self.lock()?;
         let now = self.now();
         state.pump.handle_timeout(now);
         let (mut failed, mut arrivals) = (false, 0);
@@ -192,18 +219,18 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         drop(state);
         // A submission that found the lock taken while it was let go.
         if !self.lock_submissions().is_empty() {
-            self.work_off(&mut self.lock());
+            self.work_off(&mut *self.lock()?);
         }
         if failed {
             std::thread::sleep(ERROR_PAUSE);
         }
-        arrivals == 0
+        Ok(arrivals == 0)
     }
 
     /// The service thread.
     pub(super) fn serve(&self) {
         let mut by_users = u64::MAX;
-        while !self.closed.load(Ordering::Acquire) {
+        while !self.closed.load(Ordering::Acquire) && !self.broken.is_broken() {
             let seen = self.driving.by_users.load(Ordering::Relaxed);
             let users_drive = std::mem::replace(&mut by_users, seen) != seen;
             let is_needed = self.driving.sleepers.load(Ordering::SeqCst) > 0;
@@ -221,8 +248,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     fn serve_while_needed(&self) {
         let mut was_needed = false;
         while !self.closed.load(Ordering::Acquire) {
-            if self.round() {
-                self.sleep(self.now() + SLEEP_MAX);
+            let done = self.round().and_then(|is_idle| match is_idle {
+                true => self.sleep(self.now() + SLEEP_MAX),
+                false => Ok(()),
+            });
+            if done.is_err() {
+                return;
             }
             was_needed |= self.driving.was_needed.swap(false, Ordering::SeqCst);
             if was_needed && self.driving.sleepers.load(Ordering::SeqCst) == 0 {
@@ -232,9 +263,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// Sleeps until an arrival, the engine's timeout, a wake-up, or `latest`.
-    fn sleep(&self, latest: Instant) {
+    ///
+    /// # Errors
+    ///
+    /// A panic in the engine.
+    fn sleep(&self, latest: Instant) -> io::Result<()> {
         let (until, flags) = {
-            let state = self.lock();
+            let state = self.lock()?;
             let now = self.now();
             let timeout = state.pump.poll_timeout();
             let until = timeout.map_or(latest, |at| at.min(latest)).max(now);
@@ -254,5 +289,6 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             self.wakeup.clear();
         }
         self.sleeps_until.store(0, Ordering::Relaxed);
+        Ok(())
     }
 }

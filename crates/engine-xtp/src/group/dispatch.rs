@@ -333,7 +333,7 @@ impl GroupEndpoint {
                 key: receiver.sender_key,
                 stream: EndedStream::Received {
                     sender: receiver.sender,
-                    is_proven: receiver.sender_address.is_proven(),
+                    is_validated: receiver.sender_address.is_validated(),
                     final_control: receiver.final_control(),
                 },
                 until: now + self.ep.config.silence_max,
@@ -341,17 +341,17 @@ impl GroupEndpoint {
             _ => return,
         };
         if self.quarantine.len() == QUARANTINE_MAX {
-            // Forged streams do not displace the keys of proven senders.
-            let unproven = self.quarantine.iter().position(|old| {
+            // Forged streams do not displace the keys of validated senders.
+            let unvalidated = self.quarantine.iter().position(|old| {
                 matches!(
                     old.stream,
                     EndedStream::Received {
-                        is_proven: false,
+                        is_validated: false,
                         ..
                     }
                 )
             });
-            self.quarantine.remove(unproven.unwrap_or(0));
+            self.quarantine.remove(unvalidated.unwrap_or(0));
         }
         self.quarantine.push_back(ended);
     }

@@ -98,7 +98,7 @@ impl GroupEndpointState {
     }
 
     /// Queues the answer to a packet of `received_len` octets from an address that need not be its
-    /// sender's: it is dropped if it is longer (0018, Credit).
+    /// sender's: it is dropped if it is longer (0018, Amplification).
     pub(super) fn queue_reply(&mut self, to: Address, packet: Vec<u8>, received_len: usize) {
         if packet.len() <= received_len {
             self.queue_control((AssociationId(0), to), packet);

@@ -2,6 +2,7 @@
 
 use super::admission::is_admitted;
 use super::config::{Config, Member, MemberState};
+use super::introspection::MemberView;
 use super::repair_limit::RepairAccount;
 use super::source_share::SourcePrefix;
 use crate::config::ErrorControl;
@@ -182,18 +183,27 @@ impl Members {
 
     /// The report: departed members first, then the present ones.
     pub(super) fn report(&self) -> Vec<Member> {
-        let here = self.table.iter().map(|(&address, member)| Member {
-            address,
-            state: if member.done {
-                MemberState::Done
-            } else {
-                MemberState::Member
-            },
-            start: member.start,
-            received: member.rseq,
-        });
+        let here = self.table.iter();
+        let here = here.map(|(&address, row)| present_member(address, row));
         let departed = self.departed.iter().map(|old| old.member);
         departed.chain(here).collect()
+    }
+
+    /// At most `max` members of the report, with what only this endpoint knows of them.
+    pub(super) fn views(&self, max: usize) -> Vec<MemberView> {
+        let departed = self.departed.iter().map(|old| MemberView {
+            member: old.member,
+            allocation: None,
+            unanswered: 0,
+            lacked_bytes: old.repairs.lacked(),
+        });
+        let here = self.table.iter().map(|(&address, row)| MemberView {
+            member: present_member(address, row),
+            allocation: Some(row.alloc),
+            unanswered: row.unanswered,
+            lacked_bytes: row.repairs.lacked(),
+        });
+        departed.chain(here).take(max).collect()
     }
 
     /// Adds an outstanding request.
@@ -251,5 +261,17 @@ impl Members {
     pub(super) fn unanswered_max(&self) -> u32 {
         let unanswered = self.table.values().map(|member| member.unanswered);
         unanswered.max().unwrap_or(0)
+    }
+}
+
+fn present_member(address: Address, row: &MemberRow) -> Member {
+    Member {
+        address,
+        state: match row.done {
+            true => MemberState::Done,
+            false => MemberState::Member,
+        },
+        start: row.start,
+        received: row.rseq,
     }
 }

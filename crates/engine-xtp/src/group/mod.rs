@@ -21,19 +21,21 @@
 //!   how much one member may slow the others.
 //! * `receiver`, `receiver_control` - a stream from a sender: data received, control packets sent.
 //! * [`relay`] - repeats a group's packets for hosts that multicast does not reach.
-//! * `answer_credit`, `source_share`, `room` - what strangers get: answers no longer than their
+//! * `amplification_limit`, `source_share`, `room` - what strangers get: answers no longer than their
 //!   packets, and a share of the contexts.
+//! * [`introspection`] - the state of streams, for users to inspect.
 //! * `retransmission_queue`, `replication`, `endpoint_state` - ranges to retransmit, copies for
 //!   each receiver, the state that all streams share.
 //!
 //! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`.
 
 mod admission;
-mod answer_credit;
+mod amplification_limit;
 mod buckets;
 pub mod config;
 mod dispatch;
 mod endpoint_state;
+pub mod introspection;
 mod members;
 mod receiver;
 mod receiver_control;
@@ -94,7 +96,7 @@ enum EndedStream {
     Received {
         sender: Address,
         /// The sender is known to be at its address.
-        is_proven: bool,
+        is_validated: bool,
         final_control: FinalControl,
     },
 }
@@ -392,6 +394,19 @@ impl Associations for GroupEndpoint {
         };
         Status { bytes_in_flight }
     }
+
+    fn receive_window(&self) -> u64 {
+        self.ep.config.window
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
+            receiver.rx.is_full = is_full;
+        }
+    }
+
+    /// Members lie behind many routes: the configuration says how long packets are.
+    fn set_path_mtu(&mut self, _: Instant, _: AssociationId, _: usize) {}
 
     /// Streams have no priorities.
     fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}

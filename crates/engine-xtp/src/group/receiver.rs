@@ -1,7 +1,7 @@
 //! A received stream: its state and the data of its sender.
 
 use super::FinalControl;
-use super::answer_credit::SenderAddress;
+use super::amplification_limit::SenderAddress;
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
 use crate::config::ErrorControl;
@@ -63,7 +63,7 @@ pub(super) struct Receiver {
     pub(super) requested_start: u64,
     pub(super) last_received_at: Instant,
     /// The oldest byte the sender can retransmit, from its control packets.
-    sender_una: u64,
+    pub(super) sender_una: u64,
     /// A control packet is due without a status request.
     pub(super) control_due: bool,
     /// Control packets that damping suppressed.
@@ -81,7 +81,7 @@ impl Receiver {
             key,
             sender,
             sender_key,
-            sender_address: SenderAddress::unproven(),
+            sender_address: SenderAddress::unvalidated(),
             is_answered: false,
             phase: ReceiverPhase::Joining,
             counted: false,
@@ -161,7 +161,7 @@ impl Receiver {
             self.answer_key = xkey;
         }
         // The key that it returned was in a JCNTL to its address, and cannot be guessed.
-        self.sender_address = SenderAddress::Proven;
+        self.sender_address = SenderAddress::Validated;
         self.start_at(ep, common.rseq);
         Ok(())
     }
@@ -220,6 +220,9 @@ impl Receiver {
         }
         if end > SEQ_MAX || self.rx.final_seq.is_some_and(|last| end > last) {
             return Err(Reject::State);
+        }
+        if self.rx.is_full {
+            return Err(Reject::BeyondWindow);
         }
         let eom = header.options.has(Options::EOM);
         // XTP 4.0 s. 6.7, NOERR: a gap is never repaired.
@@ -410,6 +413,12 @@ impl Receiver {
             ReceiverPhase::Complete => 2 * config.wtimer_max + config.quarantine,
             _ => config.silence_max,
         }
+    }
+
+    /// When the silence of the sender ends the stream.
+    pub(super) fn silence_at(&self, config: &Config) -> Option<Instant> {
+        let ended = self.phase == ReceiverPhase::Ended;
+        (!ended).then_some(self.last_received_at + self.idle_timeout(config))
     }
 
     /// The earliest deadline.

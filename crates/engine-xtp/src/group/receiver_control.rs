@@ -130,7 +130,7 @@ impl Receiver {
     }
 
     /// Sends a packet to the sender, or to the group on its behalf, if the credit of the sender's
-    /// address covers it (0018, Credit).
+    /// address covers it (0018, Amplification).
     pub(super) fn send(
         &mut self,
         ep: &mut GroupEndpointState,

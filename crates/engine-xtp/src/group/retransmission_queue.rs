@@ -25,6 +25,11 @@ impl RetransmissionQueue {
         self.0.front().cloned()
     }
 
+    /// Bytes that wait to be sent again.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.iter().map(|range| range.end - range.start).sum()
+    }
+
     /// Whether byte `position` waits to be sent again.
     pub(super) fn contains(&self, position: u64) -> bool {
         let behind = self.0.partition_point(|range| range.end <= position);

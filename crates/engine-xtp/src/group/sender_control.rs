@@ -201,7 +201,7 @@ impl Sender {
         start: u64,
         granted_key: u64,
     ) {
-        // As long as it was asked, so that it is shorter than the JCNTL (0018, Credit).
+        // As long as it was asked, so that it is shorter than the JCNTL (0018, Amplification).
         let traffic = match (join.traffic, ep.traffic()) {
             (TrafficSpec::Plain(..), own) => TrafficSpec::Plain(own.service(), [0; 4]),
             (TrafficSpec::Limits { .. }, own) => own,

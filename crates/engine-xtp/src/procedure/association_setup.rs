@@ -11,8 +11,8 @@ use crate::pdu::{
 };
 use crate::procedure::address_validation::{self, Admission};
 use crate::procedure::v3::{self, HeaderContext};
-use crate::procedure::{data_receive, data_send, status_request};
-use crate::tx::{CongestionControl, with_floor};
+use crate::procedure::{data_receive, data_send, path_mtu, status_request};
+use crate::tx::{CongestionControl, PathMtu, with_floor};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, Store, checksum};
 
@@ -82,6 +82,7 @@ fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     ctx.tx.saved_sync = ctx.tx.sync;
     ctx.tx.alloc = ep.config.initial_window;
     ctx.tx.payload_max = ep.payload_max();
+    ctx.tx.path = PathMtu::new(ep.config.packet_len, ep.payload_max());
     ctx.limits_pending = has_limits(ep);
     ctx.rx.advertised_alloc = data_receive::next_alloc(ctx, ep);
     ctx.tx.congestion = CongestionControl::new(ep.config.congestion, ep.payload_max());
@@ -100,7 +101,8 @@ pub(crate) fn transmit_first(
     ctx.limits_pending &= !matches!(traffic, TrafficSpec::Limits { .. });
     let address = address_segment(destination(ctx, ep), ep);
     let segments_len = (address.len() + traffic.len()) as u64;
-    choose_first_data(ctx, ep, ep.payload_max() - segments_len);
+    let room = ep.payload_of(path_mtu::first_len_max(ctx, ep)) - segments_len;
+    choose_first_data(ctx, ep, room);
     let data_len = ctx.first.data_len;
     let options = first_options(ctx);
     let header = Header {
@@ -136,11 +138,12 @@ pub(crate) fn transmit_first(
     data_send::account_packet(ctx, ep, options, header_len, data_len, octets);
 }
 
-/// Chooses the user data in FIRST. Retransmissions keep the choice.
+/// Chooses the user data in FIRST. Retransmissions keep the choice, as far as it has room.
 fn choose_first_data(ctx: &mut Context, ep: &mut EndpointState, room: u64) {
     if ctx.first.sent {
         ctx.tx.retransmissions += 1;
         ep.counters.retransmissions += 1;
+        ctx.first.data_len = ctx.first.data_len.min(room);
     } else {
         ctx.first.data_len = first_data_len(ctx).min(room);
         ctx.tx.next_seq = ctx.first.data_len;

@@ -5,7 +5,9 @@ use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::sync_before;
 use crate::pdu::{CommonControl, Options, Reject, Span, Spans, TrafficSpec};
-use crate::procedure::{address_validation, association_close, association_setup, status_request};
+use crate::procedure::{
+    address_validation, association_close, association_setup, path_mtu, status_request,
+};
 use crate::tx::StatusRequest;
 use congestion::{AckSample, RttSample};
 use core::ops::Range;
@@ -208,6 +210,7 @@ fn queue_retransmissions(
     if lost.is_empty() {
         return;
     }
+    path_mtu::on_loss(ctx, ep, &lost, spans);
     if ep.config.error == ErrorControl::GoBackN || ctx.tx.peer_drops_beyond_gap {
         lost.clear();
         lost.push_back(common.rseq..ctx.tx.next_seq);

@@ -10,7 +10,7 @@ use crate::pdu::{
     TrafficSpec,
 };
 use crate::procedure::{
-    association_close, association_setup, data_receive, data_send, status_request, v3,
+    association_close, association_setup, data_receive, data_send, path_mtu, status_request, v3,
 };
 use engine::{Batch, Instant};
 
@@ -105,7 +105,8 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     if ep.config.version.is_v3() {
         return choose_kind_v3(ctx, ep);
     }
-    let spans_max = (ep.config.packet_len - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
+    let len_max = path_mtu::control_len_max(ctx, ep);
+    let spans_max = (len_max - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
     // Gaps: an ECNTL, else a CNTL (0007, Answers).
     if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off && !ctx.amplification_blocked {
         let received = ctx.rx.reassembly.spans(spans_max);
@@ -161,7 +162,7 @@ fn choose_kind_v3(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     }
     let least = ep.control_len();
     let fixed = ep.config.fixed_pairs && ctx.amplification_limit.is_none();
-    let room = (ep.config.packet_len - least) / 8;
+    let room = (path_mtu::control_len_max(ctx, ep) - least) / 8;
     if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off {
         let received = ctx.rx.reassembly.spans(room.min(PAIRS_MAX));
         let spans = gaps(ctx.rx.next_seq, &received);
@@ -244,6 +245,7 @@ fn push_control(
         ctx.rx.advertised_alloc = common.alloc;
     }
     let len = ep.scratch.len();
+    path_mtu::on_control_sent(ctx, len);
     data_send::account_packet(ctx, ep, options, len, 0, len as u64);
 }
 

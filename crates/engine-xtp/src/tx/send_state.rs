@@ -1,6 +1,6 @@
 //! State of the sending direction. Positions in the send buffer are sequence numbers.
 
-use super::{CongestionControl, MessageEnds, RateLimits, TagPositions};
+use super::{CongestionControl, MessageEnds, PathMtu, RateLimits, TagPositions};
 use crate::numbers::sync_was_used;
 use congestion::{PacketState, RateCredit, RttEstimator};
 use core::ops::Range;
@@ -54,8 +54,9 @@ pub(crate) struct SendState {
     pub(crate) alloc: u64,
     /// The allocation came from the peer; before, it is the configured initial window.
     pub(crate) alloc_received: bool,
-    /// Largest payload that the peer accepts.
+    /// Largest payload that the peer accepts and the path carries in one piece.
     pub(crate) payload_max: u64,
+    pub(crate) path: PathMtu,
     /// Ranges to retransmit, ascending.
     pub(crate) retransmission_queue: VecDeque<Range<u64>>,
     /// Retransmissions have been sent since the last status request.

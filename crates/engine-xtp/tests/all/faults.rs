@@ -1,6 +1,8 @@
 //! Streams and messages over faulty links: exact delivery, repeatable runs, no state left.
 
-use crate::pair::{MS, Outcome, Path, both, clean, joined, messages, packet_log, run, seeds};
+use crate::pair::{
+    MS, Narrowing, Outcome, Path, both, clean, joined, messages, packet_log, run, seeds,
+};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::{Address, CloseReason, Framing, Secret, SplitMix64};
@@ -33,6 +35,15 @@ fn faulty(random: &mut SplitMix64) -> Path {
         segments_max: [1, 2, 46][random.below(3) as usize],
         ..Path::from(link)
     };
+    // From a clone, which leaves the later draws as they were.
+    let mut narrow = random.clone();
+    if narrow.below(4) == 0 {
+        path.narrows = Some(Narrowing {
+            at_ps: narrow.below(100) * MS,
+            mtu: 548 + narrow.below(900) as usize,
+            is_told: true,
+        });
+    }
     match random.below(8) {
         0 => {
             let start = random.below(1000) * MS;
@@ -78,6 +89,7 @@ fn options(random: &mut SplitMix64) -> Config {
     let (flow, service) = (flow(random), service(random));
     Config {
         packet_len: any(random, &[128, 256, 576, 1472, 9000]),
+        black_hole_detection: any(random, &[true, false]),
         window: 8192 << random.below(8),
         initial_window: any(random, &[0, 1000, 64 << 10]),
         checksum: any(random, &[true, false]),

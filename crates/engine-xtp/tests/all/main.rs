@@ -11,6 +11,7 @@ mod group;
 mod hostile;
 mod openings;
 mod pair;
+mod path_mtu;
 mod paths;
 mod pdu;
 mod repair;

@@ -21,7 +21,7 @@ fn endpoint(version: Version, seed: u64) -> Xtp {
 
 /// The same, with the first sequence number of its associations.
 fn endpoint_from(version: Version, seed: u64, initial_seq: Option<u32>) -> Xtp {
-    let mut endpoint = Xtp::new(Config {
+    configured(Config {
         initial_seq,
         version,
         seed,
@@ -29,7 +29,11 @@ fn endpoint_from(version: Version, seed: u64, initial_seq: Option<u32>) -> Xtp {
         packet_len: 576,
         explicit: false,
         ..Config::default()
-    });
+    })
+}
+
+fn configured(config: Config) -> Xtp {
+    let mut endpoint = Xtp::new(config);
     endpoint.listen(true);
     endpoint
 }
@@ -341,4 +345,36 @@ fn peer_that_lost_its_state_ends_the_association() {
             "{version:?}: {delivered} bytes beyond the gap"
         );
     }
+}
+
+#[test]
+fn first_on_a_route_of_the_responders_earlier_life_opens_no_second_association() {
+    let endpoint = |seed| {
+        configured(Config {
+            version: Version::V36,
+            seed,
+            secret: Secret::from_seed(seed),
+            routes: true,
+            explicit: false,
+            ..Config::default()
+        })
+    };
+    let mut stations = Stations::new([1, 77].map(endpoint));
+    stations.open(100);
+    stations.settle();
+    stations.restart(1, endpoint(78));
+    let id = stations.open(300);
+    for packet in stations.take(0) {
+        stations.arrive(1, &packet);
+    }
+    let lost = stations.take(1);
+    stations.pass(Duration::from_secs(5));
+    assert_eq!(
+        stations.accepted().len(),
+        1,
+        "{} answers were lost",
+        lost.len()
+    );
+    assert_eq!(stations.delivered[1][&stations.accepted()[0]], 300);
+    assert_eq!(stations.engines[0].bytes_in_flight(id), 0);
 }

@@ -22,6 +22,7 @@ const BROKEN: &[(u64, &str)] = &[
     (1_181_468, SHORT_KEY),
     (1_183_236, SHORT_KEY),
     (1_211_595, SHORT_KEY),
+    (1_649_637, EARLIER_ROUTE),
 ];
 
 /// Packets of an association were taken for those of another one with the same key: its messages stay,
@@ -31,6 +32,10 @@ const SHORT_KEY: &str = "3.x: a restarted station chose a key of its earlier lif
 /// The rate stayed at its floor: headers were paced and not measured, and every other packet came
 /// behind a gap at a receiver that drops such packets.
 const PACED_BELOW_PROBE: &str = "BBR never probed above what it measured";
+
+/// FIRST came on a route of the station's earlier life, and again on another: two associations.
+const EARLIER_ROUTE: &str =
+    "3.6: a restarted station accepted a FIRST on a route that it did not know";
 
 #[test]
 fn seeds_that_broke_an_invariant_hold() {

@@ -277,17 +277,18 @@ impl FileReceiver {
         let local = self.endpoint.local_addr().ip();
         let mut settings = group::GroupEndpointConfig::default();
         settings.config.join_secret = Some(join_secret);
+        self.endpoint.share_introspection(&mut settings);
         Receiver::join(group, local, &settings).map(Some)
     }
-}
-
-fn lock(peers: &Mutex<PeerCounts>) -> MutexGuard<'_, PeerCounts> {
-    peers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn random_join_secret() -> JoinSecret {
     let random = crate::engine_setup::random_secret();
     JoinSecret::new(random.octets().first_chunk().copied().unwrap_or_default())
+}
+
+fn lock(peers: &Mutex<PeerCounts>) -> MutexGuard<'_, PeerCounts> {
+    peers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long the sender may take between the reply to its offer and the first byte: it hashes as much

@@ -99,7 +99,9 @@ pub fn send_to_group(
             *member = Err(error);
         }
     }
-    let hasher = send_content_to_group(&mut file, &offer, from, group, &members, progress)?;
+    let mut settings = group::GroupEndpointConfig::default();
+    endpoint.share_introspection(&mut settings);
+    let hasher = send_content_to_group(&mut file, &offer, from, settings, &members, progress)?;
     let size = offer.size;
     let finish = |member: io::Result<(Circuit, ResumePoint)>| {
         let (mut circuit, _) = member?;
@@ -117,7 +119,7 @@ fn send_content_to_group(
     file: &mut File,
     offer: &Offer,
     from: u64,
-    group: SocketAddr,
+    mut settings: group::GroupEndpointConfig,
     members: &[io::Result<(Circuit, ResumePoint)>],
     progress: &mut dyn FnMut(TransferProgress),
 ) -> io::Result<FileHasher> {
@@ -136,10 +138,10 @@ fn send_content_to_group(
             join_secret: Some(resume_point.join_secret),
         })
         .collect();
-    let Some((first, _)) = members.iter().flatten().next() else {
+    let (Some((first, _)), Some(group)) = (members.iter().flatten().next(), offer.group) else {
         return Ok(hasher);
     };
-    let mut settings = group::GroupEndpointConfig::for_members(admitted.len());
+    settings.config.members_min = admitted.len();
     settings.config.admitted = Some(admitted);
     let mut sender = Sender::open(group, source_address_to(first)?, &settings)?;
     match sender.wait_ready(PEER_TIMEOUT) {

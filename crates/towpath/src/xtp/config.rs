@@ -55,11 +55,13 @@ const CTIMER_MIN: Duration = Duration::from_millis(1);
 const WTIMER_MIN: Duration = Duration::from_micros(100);
 
 impl Default for EndpointConfig {
-    /// The engine's defaults, without XTP's checksum over data, which UDP's covers.
+    /// The engine's defaults, without XTP's checksum over data, which UDP's covers, and with detection
+    /// of black holes, which networks have.
     fn default() -> EndpointConfig {
         EndpointConfig {
             config: Config {
                 checksum: false,
+                black_hole_detection: true,
                 ..Config::default()
             },
             send_buffer_len: SEND_BUFFER_LEN,

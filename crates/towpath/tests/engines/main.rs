@@ -6,6 +6,7 @@ mod group;
 mod hostile_datagrams;
 mod introspection;
 mod lend;
+mod path_mtu;
 mod relay;
 mod services;
 mod testbed_hosts;

@@ -5,6 +5,7 @@ use super::plan::{MS, Station};
 use engine::CloseReason;
 use engine_xtp::group::{Config, MemberState};
 use engine_xtp::pdu::{Body, CommonControl, Options, Packet, Spans};
+use std::iter::once;
 
 /// Octets of a packet, and its user bytes.
 const PACKET_LEN: usize = 1000;
@@ -84,7 +85,7 @@ impl Dishonesty {
             }
             Lie::FirstLostThrice if self.repeated < 3 && received > before + PAYLOAD => {
                 self.repeated += 1;
-                (before, vec![before + PAYLOAD..received])
+                (before, once(before + PAYLOAD..received).collect())
             }
             Lie::FirstLostThrice => {
                 self.repeated = 0;
