@@ -1,7 +1,7 @@
 //! The unicast engine. It only dispatches to the procedures.
 
-use crate::config::{CloseState, Config, Holdings, RateLimit};
-use crate::context::{Context, TIMERS, Timer};
+use crate::config::{CloseState, Config, RateLimit};
+use crate::context::{Context, Timer};
 use crate::context_table::{ContextTable, Slot};
 use crate::endpoint_state::EndpointState;
 use crate::introspection;
@@ -59,26 +59,6 @@ impl Xtp {
     /// Packets dropped so far, by reason.
     pub fn rejects(&self) -> Rejects {
         self.state.rejects
-    }
-
-    /// What the endpoint holds right now. Visits every association.
-    pub fn holdings(&self) -> Holdings {
-        let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
-        Holdings {
-            associations: self.table.active(),
-            unvalidated: self.unvalidated.len(),
-            quarantined: self.table.quarantined(),
-            reassembly_bytes: self
-                .table
-                .contexts()
-                .map(|ctx| ctx.rx.reassembly.bytes())
-                .sum(),
-            timers: self.table.contexts().map(armed).sum(),
-            routes: self.state.routes.len(),
-            queued: self.state.stateless_replies.len()
-                + self.state.events.len()
-                + self.state.ready_queue.len(),
-        }
     }
 
     /// The close bits of an association; None once it is gone.
