@@ -149,7 +149,11 @@ impl GroupMasks {
     pub(crate) fn get(&self, group: u16) -> BlockMask {
         match group {
             0 => self.first,
-            _ => self.rest.get(usize::from(group) - 1).copied().unwrap_or_default(),
+            _ => self
+                .rest
+                .get(usize::from(group) - 1)
+                .copied()
+                .unwrap_or_default(),
         }
     }
 

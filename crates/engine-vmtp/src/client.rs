@@ -61,7 +61,8 @@ pub(crate) struct ClientCall {
 impl ClientCall {
     /// The number of the Request's last group, which is that of the Response's first.
     pub(crate) fn last(&self) -> u32 {
-        self.first.wrapping_add(u32::from(self.request.groups()) - 1)
+        self.first
+            .wrapping_add(u32::from(self.request.groups()) - 1)
     }
 
     /// The header of the Request's first group.

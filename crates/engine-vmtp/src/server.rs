@@ -1,10 +1,10 @@
 //! The server's record of a client's transaction (RFC 1045 section 5.1).
 
+use crate::blocks::BlockMask;
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
 use crate::pdu::{Control, Flags, Header, NotifyClient, ResponseCode};
 use crate::shared::{NEVER, Shared};
-use crate::blocks::BlockMask;
 use engine::{EntityId, Instant, Path, TransactionEnd, TransactionEvent, TransactionId};
 
 /// Names a record.

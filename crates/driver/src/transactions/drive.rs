@@ -24,7 +24,8 @@ const TICK: Duration = Duration::from_millis(2);
 /// Pause after an error of the wire, so that one that lasts does not take a processor.
 const ERROR_PAUSE: Duration = Duration::from_millis(1);
 
-/// Arrivals taken in before what they caused is sent.
+/// Arrivals that the service thread takes in before what they caused is sent. A user takes in one: it
+/// may be what the user waits for.
 const RECEIVES_MAX: usize = 64;
 
 /// Who drives.
@@ -52,14 +53,20 @@ impl Driving {
 
     /// Wakes the service thread, if it does not drive.
     pub(super) fn call_service(&self) {
-        let mut is_wanted = self.is_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_wanted = self
+            .is_wanted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *is_wanted = true;
         self.wanted.notify_one();
     }
 
     /// Waits until the service thread is called, up to a tick.
     fn await_call(&self) {
-        let is_wanted = self.is_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_wanted = self
+            .is_wanted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .wanted
             .wait_timeout_while(is_wanted, TICK, |is_wanted| !*is_wanted);
@@ -77,7 +84,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// The next request; None when it takes longer than `limit`.
     pub(super) fn next_request(&self, limit: Duration) -> Option<Request> {
         let take = || self.lock_requests().pop_front();
-        self.await_with(limit, take, |rest| self.sleep_until_request(rest).pop_front())
+        self.await_with(limit, take, |rest| {
+            self.sleep_until_request(rest).pop_front()
+        })
     }
 
     /// Waits for a request; whether there is one.
@@ -134,8 +143,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Takes in arrivals until `take` gives something, or until the time.
     fn drive<T>(&self, until: Instant, take: &impl Fn() -> Option<T>) -> Option<T> {
+        // What was submitted leaves; what has come shows when the thread would sleep.
+        let mut is_idle = self.round(0);
         loop {
-            let is_idle = self.round();
             if let Some(taken) = take() {
                 return Some(taken);
             }
@@ -145,6 +155,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             if is_idle {
                 self.sleep(until);
             }
+            is_idle = self.round(1);
         }
     }
 
@@ -152,7 +163,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn look(&self) {
         if self.driving.try_take() {
             self.driving.by_users.fetch_add(1, Ordering::Relaxed);
-            self.round();
+            self.round(RECEIVES_MAX);
             self.driving.let_go();
             if self.driving.sleepers.load(Ordering::SeqCst) > 0 {
                 self.driving.call_service();
@@ -163,13 +174,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// Runs due timers, takes in arrivals, and sends what all that and submissions caused. Whether
-    /// nothing had come.
-    fn round(&self) -> bool {
+    /// nothing has come that poll would not show.
+    fn round(&self, receives_max: usize) -> bool {
         let mut state = self.lock();
         let now = self.now();
         state.pump.handle_timeout(now);
         let (mut failed, mut arrivals) = (false, 0);
-        while arrivals < RECEIVES_MAX {
+        while arrivals < receives_max {
             match state.receive(now) {
                 Ok(true) => arrivals += 1,
                 Ok(false) if state.pump.wire().has_buffered() => {}
@@ -181,6 +192,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             }
         }
         self.work_off(&mut state);
+        let is_idle = arrivals == 0 && !state.pump.wire().has_buffered();
         drop(state);
         // A submission that found the lock taken while it was let go.
         if !self.lock_submissions().is_empty() {
@@ -189,7 +201,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         if failed {
             std::thread::sleep(ERROR_PAUSE);
         }
-        arrivals == 0
+        is_idle
     }
 
     /// The service thread.
@@ -213,7 +225,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     fn serve_while_needed(&self) {
         let mut was_needed = false;
         while !self.closed.load(Ordering::Acquire) {
-            if self.round() {
+            if self.round(RECEIVES_MAX) {
                 self.sleep(self.now() + SLEEP_MAX);
             }
             was_needed |= self.driving.was_needed.swap(false, Ordering::SeqCst);

@@ -226,8 +226,13 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.shared.submit(Submission::Abandon(call.place));
     }
 
-    /// Sends what was begun, and takes in what has come, without waiting.
+    /// Sends what was begun.
     pub fn flush(&self) {
+        self.shared.work_off_submissions();
+    }
+
+    /// Sends what was begun, and takes in what has come, without waiting.
+    pub fn poll(&self) {
         self.shared.look();
     }
 
@@ -379,6 +384,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
+    /// Takes the lock and works off the list, unless another thread has the lock.
     fn work_off_submissions(&self) {
         while let Ok(mut state) = self.state.try_lock() {
             self.work_off(&mut state);

@@ -94,7 +94,10 @@ mod tests {
 
     #[test]
     fn codes_are_named_as_in_the_rfc() {
-        assert_eq!(ResponseCode::BAD_REPLY_SEGMENT.to_string(), "BAD_REPLY_SEGMENT");
+        assert_eq!(
+            ResponseCode::BAD_REPLY_SEGMENT.to_string(),
+            "BAD_REPLY_SEGMENT"
+        );
         assert_eq!(ResponseCode(24).to_string(), "NO_AUTHENTICATOR");
         assert_eq!(ResponseCode::APPLICATION.to_string(), "code 0x800000");
     }

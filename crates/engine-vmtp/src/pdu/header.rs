@@ -130,8 +130,7 @@ impl Header {
     /// Where the message lies in the header, if it has no segment. The word behind the user data,
     /// which is the user's then, says how many octets it has; a foreign value stands for all of them.
     pub fn message_in_header(&self) -> Range<usize> {
-        let is_co_resident =
-            !self.control.is_response() && self.flags.has(Flags::CO_RESIDENT);
+        let is_co_resident = !self.control.is_response() && self.flags.has(Flags::CO_RESIDENT);
         let place = match is_co_resident {
             true => USER_DATA_CO_RESIDENT,
             false => USER_DATA,

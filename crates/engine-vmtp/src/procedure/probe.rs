@@ -72,9 +72,10 @@ impl Vmtp {
         let Some(probe) = self.probes.get_mut(&slot) else {
             return;
         };
-        let is_wanted = self.records.get(&probe.record).is_some_and(|record| {
-            !matches!(record.state, State::Receiving(_) | State::Over(..))
-        });
+        let is_wanted = self
+            .records
+            .get(&probe.record)
+            .is_some_and(|record| !matches!(record.state, State::Receiving(_) | State::Over(..)));
         if is_wanted && probe.retries < self.sh.config.retries_max {
             probe.retries += 1;
             return self.send_probe(now, slot);
@@ -146,6 +147,8 @@ impl Vmtp {
                 code: ResponseCode::OK,
                 transaction,
             },
+            // Another endpoint of the address may have it.
+            None if self.sh.config.shared_address => return,
             None => ProbeAnswer {
                 code: ResponseCode::NONEXISTENT_ENTITY,
                 transaction: 0,

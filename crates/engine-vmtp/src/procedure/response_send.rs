@@ -6,9 +6,7 @@ use crate::outgoing::{Left, Outgoing, Sending};
 use crate::pdu::ResponseCode;
 use crate::server::{Idempotent, RecordId, Response, State};
 use crate::shared::NEVER;
-use engine::{
-    Batch, CommandError, Instant, Note, OutgoingMessage, TransactionEnd, TransactionId,
-};
+use engine::{Batch, CommandError, Instant, Note, OutgoingMessage, TransactionEnd, TransactionId};
 
 impl Vmtp {
     pub(crate) fn begin_response(

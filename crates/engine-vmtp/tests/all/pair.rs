@@ -196,10 +196,7 @@ fn call_to_unknown_entity_is_refused_and_wrong_calls_are_not_begun() {
         tag: Some(1 << 24),
         ..plain
     };
-    assert!(
-        begin(CLIENT, SERVER, 1, &long_code),
-        "codes have 24 bits"
-    );
+    assert!(begin(CLIENT, SERVER, 1, &long_code), "codes have 24 bits");
     let stream = Note { stream: 1, ..plain };
     assert!(begin(CLIENT, SERVER, 1, &stream), "there are no streams");
 }

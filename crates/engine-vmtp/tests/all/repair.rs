@@ -101,7 +101,9 @@ fn message_of_4_mib_survives_loss_both_ways() {
     };
     let mut pair = Pair::new(3, &config);
     pair.loss_percent = 2;
-    let request: Vec<u8> = (0..4 << 20).map(|at: u32| (at * 7 + (at >> 9)) as u8).collect();
+    let request: Vec<u8> = (0..4 << 20)
+        .map(|at: u32| (at * 7 + (at >> 9)) as u8)
+        .collect();
     let mut wanted = request.clone();
     wanted.reverse();
     let call = pair.call(request);

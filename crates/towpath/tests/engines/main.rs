@@ -11,3 +11,4 @@ mod testbed_hosts;
 mod timeouts;
 mod tunnel;
 mod two_processes;
+mod vmtp;
