@@ -36,7 +36,9 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &xtp_multicast::XtpMulticast,
         &xtp_raw::RawIp,
         &xtp_raw::Ethernet,
-        &vmtp::Vmtp,
+        &vmtp::UDP,
+        &vmtp::RAW_IP,
+        &vmtp::ETHERNET,
         &bare::Bare,
         &null::Null,
     ]
