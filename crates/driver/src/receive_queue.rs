@@ -2,6 +2,7 @@
 
 mod lent;
 mod parts;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -49,8 +50,11 @@ impl Chunk {
 
     /// What travelled with range number `span`.
     pub fn note(&self, span: usize) -> Note {
-        let noted = self.notes.iter().find(|(at, _)| *at as usize == span);
-        noted.map_or_else(Note::default, |(_, note)| *note)
+        // Ranges are numbered in the order of their notes.
+        let found = self
+            .notes
+            .binary_search_by_key(&(span as u32), |(at, _)| *at);
+        found.map_or_else(|_| Note::default(), |at| self.notes[at].1)
     }
 
     /// Whether it holds no user bytes.
@@ -81,6 +85,8 @@ pub struct MessageReader {
     rest: Option<Box<Rest>>,
     /// What is lent.
     lent: lent::Lent,
+    /// Whose message `partial` is, and unfinished messages of other streams.
+    streams: streams::PartialStreams,
 }
 
 /// Result of a read.
@@ -108,6 +114,7 @@ impl MessageReader {
             messages_damaged: 0,
             rest: None,
             lent: lent::Lent::default(),
+            streams: streams::PartialStreams::default(),
         }
     }
 
@@ -212,10 +219,14 @@ impl MessageReader {
     }
 
     fn next_message<P: Place + ?Sized>(&mut self, place: &mut P) -> ReadOutcome {
-        let Some(chunk) = &self.chunk else {
-            return ReadOutcome::Empty;
-        };
-        while let Some(span) = chunk.spans.get(self.span) {
+        loop {
+            self.select_stream();
+            let Some(chunk) = &self.chunk else {
+                return ReadOutcome::Empty;
+            };
+            let Some(span) = chunk.spans.get(self.span) else {
+                return ReadOutcome::Empty;
+            };
             self.span += 1;
             let bytes = &chunk.octets[span.range.start as usize..span.range.end as usize];
             if span.gap {
@@ -252,7 +263,6 @@ impl MessageReader {
                 return ReadOutcome::Message(self.partial.len());
             }
         }
-        ReadOutcome::Empty
     }
 
     #[inline]

@@ -15,6 +15,8 @@ pub enum Purpose {
     Visible = 2,
     /// The order of hash tables.
     Tables = 3,
+    /// Checks of cookies that peers keep.
+    Cookies = 4,
 }
 
 /// A stream of 64-bit numbers for one purpose of one secret.

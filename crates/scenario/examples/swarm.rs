@@ -3,6 +3,7 @@
 //!     swarm COUNT [FIRST]   so many seeds, from FIRST on
 //!     swarm COUNTs [FIRST]  as many as there is time for: 60s
 //!     swarm COUNT 4294967296   scenarios with transactions and layers: seeds from 2^32 on
+//!     swarm COUNT 8589934592   scenarios with SCTP: seeds from 2^33 on
 //!     swarm --seed SEED     one, with its scenario
 //!     swarm --canary        plants a fault for each invariant; all must be found
 

@@ -37,6 +37,7 @@
 //! * `source_filter` - a socket filter that passes packets of one source address.
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
+//! * [`sctp`] - the configuration of SCTP endpoints.
 //! * [`files`] - file transfer to one host, or to many at once by multicast.
 //! * [`tunnel`] - TCP connections carried through XTP circuits.
 //! * `sys/` - system calls that no library wraps safely; the only unsafe code of this crate. Those
@@ -52,6 +53,7 @@ pub mod options;
 pub mod parts;
 mod plain_circuit;
 pub mod registry;
+pub mod sctp;
 mod socket;
 mod source_filter;
 mod stream;

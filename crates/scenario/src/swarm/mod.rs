@@ -15,7 +15,7 @@ pub mod check;
 pub mod draw;
 
 pub use check::{Invariant, InvariantFailure, Tally, Violation, check, check_scenario, check_with};
-pub use draw::{CALLS_AND_LAYERS, draw};
+pub use draw::{CALLS_AND_LAYERS, SCTP, draw};
 
 /// Simulated time at which all faults and disturbances have ended, s.
 pub const HEALED_S: u64 = 10;

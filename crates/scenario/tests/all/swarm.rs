@@ -1,7 +1,7 @@
 //! Drawn scenarios: the invariants hold, and planted faults are found.
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
-use scenario::swarm::{CALLS_AND_LAYERS, Tally, check, check_with, draw};
+use scenario::swarm::{CALLS_AND_LAYERS, SCTP, Tally, check, check_with, draw};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,9 +58,25 @@ fn invariants_hold_in_drawn_calls_and_layers() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_sctp() {
+    check_seeds(SCTP.start, SCENARIOS / 2);
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
-    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2] {
+    let sctp = SCTP.start;
+    for seed in [
+        0,
+        1,
+        77,
+        u64::MAX,
+        first,
+        first + 1,
+        first + 2,
+        sctp,
+        sctp + 1,
+    ] {
         assert_eq!(draw(seed), draw(seed));
         assert_eq!(check(seed), check(seed));
     }
@@ -98,6 +114,13 @@ fn every_version_is_drawn() {
         text.contains("\"xtp\"") && !text.contains("dialect")
     };
     assert!((0..200).filter(plain).count() > 20, "4.0 is drawn as often");
+}
+
+#[test]
+fn sctp_is_drawn_in_its_range_alone() {
+    assert!((SCTP.start..SCTP.start + 50).all(|seed| draw(seed).contains("\"sctp\"")));
+    let others = (0..200).chain([SCTP.start - 1, SCTP.end]);
+    assert!(others.into_iter().all(|seed| !draw(seed).contains("sctp")));
 }
 
 #[test]
