@@ -369,6 +369,22 @@ impl Associations for Sctp {
         }
     }
 
+    fn receive_window(&self) -> u64 {
+        self.shared.config.receive_buffer
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        if let Some(a) = self.associations.get_mut(&id) {
+            a.rx.is_full = is_full;
+            // The peer learns that there is room again.
+            a.rx.sack_due |= !is_full;
+            self.shared.mark_ready(id);
+        }
+    }
+
+    /// A message once cut is never cut again, so longer packets are left to be fragmented.
+    fn set_path_mtu(&mut self, _now: Instant, _id: AssociationId, _octets: usize) {}
+
     fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
         let Some(a) = self.associations.get_mut(&id) else {
             return;

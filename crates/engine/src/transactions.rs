@@ -4,7 +4,7 @@ use crate::{Address, CommandError, Instant, Note, Protocol};
 
 /// Names an entity: a client or a server that transactions run between, or a group of servers
 /// (RFC 1045 section 2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntityId(pub u64);
 
 /// Names a transaction within one engine: one request and its replies.
@@ -31,6 +31,9 @@ pub enum TransactionEnd {
     Refused,
     /// This side abandoned it.
     Abandoned,
+    /// It failed for another reason, which the protocol has a code for: of VMTP those of RFC 1045
+    /// section 2.13.
+    Code(u32),
 }
 
 /// What happened to a transaction.

@@ -10,8 +10,8 @@ use std::rc::Rc;
 /// The longest packet of a layer: its length has 16 bits.
 const PACKET_MAX: usize = 65_535;
 
-/// Octets of the longest message of a call.
-const CALL_MAX: u64 = 1 << 20;
+/// Protocols of transactions, and octets of their longest message.
+const CALLING: [(&str, u64); 2] = [("call", 1 << 20), ("vmtp", 4 << 20)];
 
 /// Gives each station its layer; its random choices follow from `seed`.
 ///
@@ -78,8 +78,8 @@ pub(crate) fn check_traffic(
     spec: &TrafficSpec,
     traffic: &Traffic,
 ) -> Result<(), SpecError> {
-    if check_peers(scenario, spec, traffic)? {
-        return check_calls(spec, traffic);
+    if let Some(calling) = check_peers(scenario, spec, traffic)? {
+        return check_calls(spec, traffic, calling);
     }
     match &spec.reply {
         Some(word) => Err((
@@ -90,12 +90,13 @@ pub(crate) fn check_traffic(
     }
 }
 
-/// Checks that all stations of a pattern have the same layer and half; whether they call.
+/// Checks that all stations of a pattern have the same layer and half; the protocol of transactions
+/// that they call with, and its longest message.
 fn check_peers(
     scenario: &Scenario,
     spec: &TrafficSpec,
     traffic: &Traffic,
-) -> Result<bool, SpecError> {
+) -> Result<Option<(&'static str, u64)>, SpecError> {
     let receivers = match &traffic.receivers {
         Receivers::One(stations) => stations.clone(),
         Receivers::All => (0..scenario.station_count() as usize).collect(),
@@ -103,11 +104,13 @@ fn check_peers(
     let mut stations = traffic.senders.iter().chain(&receivers).map(|&station| {
         let spec = scenario.station_spec(station);
         let layer = spec.and_then(|spec| spec.layer.as_ref());
-        let calls = spec.is_some_and(|spec| spec.engine.protocol.get_ref() == "call");
+        let protocol = spec.map(|spec| spec.engine.protocol.get_ref().as_str());
+        let mut calling = CALLING.into_iter();
+        let calls = calling.find(|(name, _)| protocol == Some(*name));
         (station, layer.map(|layer| layer.get_ref().as_str()), calls)
     });
     let Some((first, layer, calls)) = stations.next() else {
-        return Ok(false);
+        return Ok(None);
     };
     for (other, other_layer, other_calls) in stations {
         if layer != other_layer {
@@ -117,8 +120,8 @@ fn check_peers(
         }
         if calls != other_calls {
             let refusal = format!(
-                "one of stations {first} and {other} has calls and one circuits; give both the \
-                 same protocol"
+                "one of stations {first} and {other} has calls and one circuits, or calls of another \
+                 protocol; give both the same protocol"
             );
             return Err((spec.to.span(), refusal));
         }
@@ -126,14 +129,20 @@ fn check_peers(
     Ok(calls)
 }
 
-fn check_calls(spec: &TrafficSpec, traffic: &Traffic) -> Result<(), SpecError> {
+fn check_calls(
+    spec: &TrafficSpec,
+    traffic: &Traffic,
+    (protocol, message_max): (&str, u64),
+) -> Result<(), SpecError> {
     if traffic.receivers == Receivers::All {
-        let refusal = "call has no groups; give to numbers of stations";
-        return Err((spec.to.span(), refusal.to_owned()));
+        let refusal = format!("{protocol} has no groups; give to numbers of stations");
+        return Err((spec.to.span(), refusal));
     }
     match traffic.length {
-        Distribution::Fixed(max) | Distribution::Uniform { max, .. } if max > CALL_MAX => {
-            let refusal = format!("a message of {max} B is longer than call carries: 1 MiB");
+        Distribution::Fixed(max) | Distribution::Uniform { max, .. } if max > message_max => {
+            let mib = message_max >> 20;
+            let refusal =
+                format!("a message of {max} B is longer than {protocol} carries: {mib} MiB");
             Err((spec.from.span(), refusal))
         }
         _ => Ok(()),

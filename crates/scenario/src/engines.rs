@@ -17,6 +17,12 @@ use study::protocol::{Multicast, Revision, StudyConfig, StudyXtp};
 /// Octets of a full packet. An Ethernet frame carries 1500; 128 is the least the engines accept.
 const PACKET_OCTETS: std::ops::RangeInclusive<u64> = 128..=65_535;
 
+/// The least packet of VMTP: a header, a block and the check.
+const VMTP_PACKET_MIN: u64 = 580;
+
+/// An address of 240.0.0.0/4, which no host has.
+const VMTP_HOST: u32 = 0xf000_0000;
+
 /// Associations of a station: a sender to, or a receiver from, every station there can be.
 const ASSOCIATIONS_MAX: usize = 1 << 16;
 
@@ -35,6 +41,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
         "bare" => Node::associations(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
         "call" => Node::transactions(engine_call::Call::new(call_config(spec, seed).map_err(at)?)),
         "sctp" => Node::associations(engine_sctp::Sctp::new(sctp::config(spec, seed)?)),
+        "vmtp" => Node::transactions(engine_vmtp::Vmtp::new(vmtp_config(spec, seed).map_err(at)?)),
         "xtp" => Node::associations(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
         "xtp-forwarder" => Node::router(XtpRouter::new(router_config(spec))),
         "xtp-group" => Node::associations(engine_xtp::group::GroupEndpoint::new(group::config(
@@ -42,7 +49,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
         )?)),
         "xtp3" => Node::associations(StudyXtp::new(study_config(spec, seed)?)),
         other => {
-            let known = "bare, call, sctp, xtp, xtp-forwarder, xtp-group or xtp3";
+            let known = "bare, call, sctp, vmtp, xtp, xtp-forwarder, xtp-group or xtp3";
             return Err(at(format!("no protocol {other:?}; use {known}")));
         }
     };
@@ -76,6 +83,34 @@ fn call_config(spec: &EngineSpec, seed: u64) -> Result<engine_call::CallConfig, 
         retries_max: spec.retries.unwrap_or(default.retries_max),
         transactions_max: ASSOCIATIONS_MAX,
         seed,
+        ..default
+    })
+}
+
+fn vmtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_vmtp::VmtpConfig, String> {
+    let default = engine_vmtp::VmtpConfig::default();
+    let octets = spec.packet.map_or(1500, |octets| octets.0);
+    // Every implementation of VMTP takes a packet with one block (RFC 1045 section 2.9).
+    let range = VMTP_PACKET_MIN..=*PACKET_OCTETS.end();
+    if !range.contains(&octets) {
+        return Err(format!(
+            "a packet of {octets} octets is out of range; vmtp needs {VMTP_PACKET_MIN} to {}",
+            range.end()
+        ));
+    }
+    Ok(engine_vmtp::VmtpConfig {
+        packet_len: octets as usize,
+        rtt_initial: spec
+            .wait_initial
+            .map_or(default.rtt_initial, duration)
+            .max(Duration::from_micros(1)),
+        retries_max: spec.retries.unwrap_or(default.retries_max),
+        // Stations number their entities from 0 on, and have no Internet addresses.
+        entity_base: 1 << 32 | u64::from(VMTP_HOST),
+        host: VMTP_HOST,
+        entities_max: ASSOCIATIONS_MAX,
+        seed,
+        secret: engine::Secret::from_seed(seed),
         ..default
     })
 }

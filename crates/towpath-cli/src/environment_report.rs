@@ -1,9 +1,10 @@
-//! Counters of the links and loads of a race, one line each.
+//! Counters of the links and loads of a race, one line each; of links side by side, also what each
+//! transport sent over each.
 
 use results::{RunData, Status, Trial};
 use std::collections::BTreeMap;
 
-/// One line per emulated link, and one for the host loads.
+/// One line per setting of links, with lines for links side by side, and one for the host loads.
 pub fn lines(run: &RunData) -> Vec<String> {
     let counted = run
         .trials
@@ -12,7 +13,7 @@ pub fn lines(run: &RunData) -> Vec<String> {
     let mut links: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
     let mut loaded = Vec::new();
     for trial in counted {
-        if trial.cpu.contains_key("link") {
+        if trial.cpu.contains_key("link") || trial.evidence.contains_key(&octets_key(1)) {
             let link = trial.cell.text("link");
             links.entry(link).or_default().push(trial);
         }
@@ -20,10 +21,17 @@ pub fn lines(run: &RunData) -> Vec<String> {
             loaded.push(trial);
         }
     }
-    let mut lines: Vec<String> = links
-        .iter()
-        .map(|(link, trials)| link_line(link, trials))
-        .collect();
+    let mut lines = Vec::new();
+    for (link, trials) in &links {
+        lines.push(
+            match trials.iter().any(|trial| trial.cpu.contains_key("link")) {
+                true => link_line(link, trials),
+                // The kernel's links have no counters of their own.
+                false => format!("link {link}"),
+            },
+        );
+        lines.extend(lines_of_each_link(trials));
+    }
     lines.extend((!loaded.is_empty()).then(|| load_line(&loaded)));
     lines
 }
@@ -56,6 +64,47 @@ fn link_line(link: &str, trials: &[&Trial]) -> String {
         parts.push(format!("frames delayed by another {median:.1} us"));
     }
     format!("link {link}: {}", parts.join(", "))
+}
+
+/// Key of the octets that link number `number`, from 1, of several carried.
+fn octets_key(number: usize) -> String {
+    format!("link_{number}_octets")
+}
+
+/// For links side by side, a line a transport: the share of its octets that each link carried, and
+/// the frames that each lost. None for a single link.
+fn lines_of_each_link(trials: &[&Trial]) -> Vec<String> {
+    let is_there = |number: &usize| {
+        let key = octets_key(*number);
+        trials.iter().any(|trial| trial.evidence.contains_key(&key))
+    };
+    let links = (1..).take_while(is_there).count();
+    let mut transports: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
+    if links > 0 {
+        for trial in trials {
+            let transport = trial.cell.transport();
+            transports.entry(transport).or_default().push(trial);
+        }
+    }
+    let lines = transports.iter().map(|(transport, trials)| {
+        let sum = |name: &str| evidence(trials, name).sum::<f64>();
+        let all: f64 = (1..=links).map(|number| sum(&octets_key(number))).sum();
+        let parts = (1..=links).map(|number| {
+            let share = sum(&octets_key(number)) * 100.0 / all.max(1.0);
+            let lost: f64 = ["lost", "dropped", "cut"]
+                .iter()
+                .map(|what| sum(&format!("link_{number}_{what}")))
+                .sum();
+            let lost = match lost > 0.0 {
+                true => format!(" ({lost:.0} frames lost)"),
+                false => String::new(),
+            };
+            format!("link {number} {share:.0} %{lost}")
+        });
+        let parts: Vec<String> = parts.collect();
+        format!("  octets of {transport}: {}", parts.join(", "))
+    });
+    lines.collect()
 }
 
 fn load_line(trials: &[&Trial]) -> String {

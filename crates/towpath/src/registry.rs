@@ -9,7 +9,7 @@ use crate::contract::Transport;
 use crate::transport::{
     bare, mptcp, null, pipe, quic, raw_ether, sctp, tcp, tcp_batched, udp, udp_batched,
     udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
-    unix_stream, xtp, xtp_multicast, xtp_raw,
+    unix_stream, vmtp, xtp, xtp_multicast, xtp_raw,
 };
 
 /// All transports, in the order of result tables.
@@ -38,6 +38,7 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &xtp_raw::Ethernet,
         &sctp::Sctp,
         &sctp::SctpRawIp,
+        &vmtp::Vmtp,
         &bare::Bare,
         &null::Null,
     ]

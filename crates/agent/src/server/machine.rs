@@ -51,7 +51,7 @@ fn option_bytes(value: &str) -> Option<u64> {
 pub fn crosses_network(name: &str) -> bool {
     !matches!(
         name,
-        "null" | "raw-ether" | "xtp-ether" | "xtp-rawip" | "xtp-multicast"
+        "null" | "raw-ether" | "sctp-rawip" | "xtp-ether" | "xtp-rawip" | "xtp-multicast"
     )
 }
 
@@ -152,12 +152,12 @@ pub(crate) fn counters(
     };
     let expected = host::Expected {
         own_cpu_s: own_s,
-        interface: interface.clone(),
+        interfaces: vec![interface.clone()],
         expects_drops: true,
         expects_losses: true,
     };
     HostCounters {
-        evidence: seen.evidence(&interface),
+        evidence: seen.evidence(&[interface]),
         disturbed: host::disturbances(seen, &expected),
         datagrams_dropped: seen.counters.udp_receive_buffer_drops,
     }

@@ -3,8 +3,9 @@
 //! A call is one buffer that stays here until the engine releases it. The calling thread leaves it in
 //! a list; the thread that holds the pump's lock takes in the whole list before it sends, so that
 //! requests and replies of many threads leave in one call of the wire (flat combining). Each caller
-//! sleeps on a place of its own and is woken for its own reply only. A service thread takes in
-//! arrivals and runs the engine's timers.
+//! sleeps on a place of its own and is woken for its own reply only. The only thread that waits takes
+//! in arrivals and runs the engine's timers itself, and sleeps in the wire's poll; where several wait,
+//! or none, a service thread does.
 //!
 //! | who | waits for | is woken by |
 //! | --- | --- | --- |
@@ -14,18 +15,20 @@
 //!
 //! * `state` - what the lock protects: the pump, messages on their way in, places, requests.
 //! * `place` - where a caller waits.
+//! * `drive` - who takes in arrivals: a waiting user, or the service thread.
 
+mod drive;
 mod place;
 mod state;
 
+use crate::broken::{self, Breakable, Broken, Guard};
 use crate::checked_wire::PathErrors;
 use crate::packet_pump::{PacketPump, WireCalls};
-use crate::shared::timespec;
 use crate::wait_list::EventFd;
 use crate::wire_descriptor::WireDescriptor;
-use engine::{Address, EntityId, Instant, Layer, TransactionId, Transactions};
+use drive::Driving;
+use engine::{Address, EntityId, Instant, Layer, Note, TransactionId, Transactions};
 use place::Place;
-use rustix::event::{PollFd, PollFlags, poll};
 use state::{State, Submission};
 
 pub use state::Held;
@@ -36,15 +39,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Wire;
-
-/// The longest sleep of the service thread.
-const SLEEP_MAX: Duration = Duration::from_millis(100);
-
-/// Pause after an error of the wire, so that one that lasts does not take a processor.
-const ERROR_PAUSE: Duration = Duration::from_millis(1);
-
-/// Arrivals taken in before what they caused is sent.
-const RECEIVES_MAX: usize = 64;
 
 /// Requests that wait for a server. With messages of 64 KiB they hold 64 MiB; those beyond are
 /// abandoned, and their callers told.
@@ -58,12 +52,35 @@ pub struct Request {
     pub from: EntityId,
     /// The entity that is called.
     pub to: EntityId,
+    /// What travelled with it.
+    pub note: Note,
     /// The message.
     pub octets: Vec<u8>,
 }
 
+/// What a call was answered with.
+#[derive(Debug)]
+pub struct Reply {
+    /// The entity that answered.
+    pub from: EntityId,
+    /// What travelled with it.
+    pub note: Note,
+    /// The message.
+    pub octets: Vec<u8>,
+}
+
+/// A call that was begun. One that is dropped goes on; its reply is lost.
+#[derive(Debug)]
+pub struct Call {
+    place: Arc<Place>,
+}
+
+/// Submissions that wait for company, at most.
+const SUBMISSIONS_MAX: usize = 16;
+
 struct Shared<E, W> {
     state: Mutex<State<E, W>>,
+    broken: Broken,
     /// What threads want done, until a holder of the lock does it.
     submissions: Mutex<Vec<Submission>>,
     requests: Mutex<VecDeque<Request>>,
@@ -71,7 +88,8 @@ struct Shared<E, W> {
     started_at: std::time::Instant,
     descriptor: WireDescriptor,
     wakeup: EventFd,
-    /// When the service thread wakes by itself, nanoseconds.
+    driving: Driving,
+    /// When the thread that takes in arrivals wakes by itself, nanoseconds.
     sleeps_until: AtomicU64,
     closed: AtomicBool,
 }
@@ -106,12 +124,14 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
         let descriptor = WireDescriptor::new(pump.wire())?.ok_or(io::ErrorKind::Unsupported)?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(pump)),
+            broken: Broken::default(),
             submissions: Mutex::new(Vec::new()),
             requests: Mutex::new(VecDeque::new()),
             request_arrived: Condvar::new(),
             started_at: std::time::Instant::now(),
             descriptor,
             wakeup: EventFd::new()?,
+            driving: Driving::default(),
             sleeps_until: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
@@ -133,13 +153,14 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// The engine's, when it has as many as it may.
     pub fn create_entity(&self, entity: EntityId) -> io::Result<()> {
         let create = |state: &mut State<E, W>| state.pump.engine.create_entity(entity);
-        self.shared.with_state(create).map_err(io::Error::other)
+        self.shared.with_state(create)?.map_err(io::Error::other)
     }
 
     /// Says where an entity of another host is reached.
     pub fn locate(&self, entity: EntityId, at: Address) {
         let locate = |state: &mut State<E, W>| state.pump.engine.locate(entity, at);
-        self.shared.with_state(locate);
+        // A broken endpoint calls nobody, and says so when it is to.
+        let _ = self.shared.with_state(locate);
     }
 
     /// Calls `to` in the name of `from`, and waits for the reply up to `limit`.
@@ -156,17 +177,63 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         request: impl Into<Arc<[u8]>>,
         limit: Duration,
     ) -> io::Result<Vec<u8>> {
+        let call = self.begin(from, to, request, &Note::default());
+        let reply = self.shared.take(&call, limit);
+        reply
+            .unwrap_or_else(|| {
+                self.abandon(call);
+                Err(io::ErrorKind::TimedOut.into())
+            })
+            .map(|reply| reply.octets)
+    }
+
+    /// Begins a call. It leaves with the next flush, wait, or submission of another thread, or when 16
+    /// have come together.
+    pub fn begin(
+        &self,
+        from: EntityId,
+        to: EntityId,
+        request: impl Into<Arc<[u8]>>,
+        note: &Note,
+    ) -> Call {
         let place = Arc::new(Place::default());
-        self.shared.submit(Submission::Call {
+        self.shared.leave(Submission::Call {
             from,
             to,
             request: request.into(),
+            note: *note,
             place: Arc::clone(&place),
         });
-        place.wait(limit).unwrap_or_else(|| {
-            self.shared.submit(Submission::Abandon(place));
-            Err(io::ErrorKind::TimedOut.into())
-        })
+        Call { place }
+    }
+
+    /// The outcome of a call, waiting for it up to `limit`; None when that is not long enough.
+    ///
+    /// # Errors
+    ///
+    /// Of the call, as of [`call`](TransactionEndpoint::call).
+    pub fn take(&self, call: &Call, limit: Duration) -> Option<io::Result<Reply>> {
+        self.shared.take(call, limit)
+    }
+
+    /// The outcome of a call, if it has come.
+    ///
+    /// # Errors
+    ///
+    /// Of the call, as of [`call`](TransactionEndpoint::call).
+    pub fn try_take(&self, call: &Call) -> Option<io::Result<Reply>> {
+        let outcome = call.place.take();
+        outcome.or_else(|| self.shared.broken.error().map(Err))
+    }
+
+    /// Gives a call up.
+    pub fn abandon(&self, call: Call) {
+        self.shared.submit(Submission::Abandon(call.place));
+    }
+
+    /// Sends what was begun, and takes in what has come, without waiting.
+    pub fn flush(&self) {
+        self.shared.look();
     }
 
     /// The next request for an entity of this end, waiting for it up to `limit`.
@@ -175,21 +242,42 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// `TimedOut`.
     pub fn receive(&self, limit: Duration) -> io::Result<Request> {
-        let requests = self.shared.lock_requests();
-        let (mut requests, _) = self
-            .shared
-            .request_arrived
-            .wait_timeout_while(requests, limit, |requests| requests.is_empty())
-            .unwrap_or_else(PoisonError::into_inner);
-        let request = requests.pop_front();
+        let request = self.shared.next_request(limit);
+        if let Some(error) = self.shared.broken.error() {
+            return Err(error);
+        }
         request.ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+
+    /// The next request that has come.
+    pub fn try_receive(&self) -> Option<Request> {
+        self.shared.lock_requests().pop_front()
+    }
+
+    /// Waits until a request has come, up to `limit`; whether there is one.
+    pub fn wait_request(&self, limit: Duration) -> bool {
+        self.shared.wait_request(limit)
     }
 
     /// Answers a request. A caller that gave up meanwhile does not get the reply.
     pub fn reply(&self, request: Request, reply: impl Into<Arc<[u8]>>) {
-        let reply = reply.into();
-        let transaction = request.transaction;
-        self.shared.submit(Submission::Reply { transaction, reply });
+        let (transaction, reply) = (request.transaction, reply.into());
+        let note = Note::default();
+        self.shared.submit(Submission::Reply {
+            transaction,
+            reply,
+            note,
+        });
+    }
+
+    /// Answers a request with a note. The reply leaves as a call does: see
+    /// [`begin`](TransactionEndpoint::begin).
+    pub fn reply_noted(&self, request: Request, reply: impl Into<Arc<[u8]>>, note: &Note) {
+        self.shared.leave(Submission::Reply {
+            transaction: request.transaction,
+            reply: reply.into(),
+            note: *note,
+        });
     }
 
     /// Refuses a request.
@@ -204,7 +292,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// The wire's.
     pub fn join(&self, group: Address) -> io::Result<()> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock()?;
         let pump = &mut state.pump;
         pump.wire_mut().join(group)?;
         if self.shared.descriptor.refresh(pump.wire())? {
@@ -219,22 +307,27 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// The wire's.
     pub fn leave(&self, group: Address) -> io::Result<()> {
-        self.shared.lock().pump.wire_mut().leave(group)
+        self.shared.lock()?.pump.wire_mut().leave(group)
     }
 
     /// What paths said so far of packets that they did not carry.
     pub fn path_errors(&self) -> PathErrors {
-        self.shared.lock().pump.path_errors().clone()
+        broken::look(&*self.shared).pump.path_errors().clone()
     }
 
     /// Calls of the wire so far, and the packets they carried.
     pub fn wire_calls(&self) -> WireCalls {
-        self.shared.with_state(|state| state.pump.wire_calls())
+        broken::look(&*self.shared).pump.wire_calls()
+    }
+
+    /// The engine's work so far.
+    pub fn counters(&self) -> engine::Counters {
+        broken::look(&*self.shared).pump.engine.counters()
     }
 
     /// What the endpoint holds right now.
     pub fn held(&self) -> Held {
-        self.shared.with_state(|state| state.held())
+        broken::look(&*self.shared).held()
     }
 }
 
@@ -242,6 +335,7 @@ impl<E: Transactions, W: Wire> Drop for TransactionEndpoint<E, W> {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.wakeup.signal();
+        self.shared.driving.call_service();
         if let Some(service) = self.service.take() {
             // A panic in the engine was reported when it happened.
             let _ = service.join();
@@ -249,9 +343,27 @@ impl<E: Transactions, W: Wire> Drop for TransactionEndpoint<E, W> {
     }
 }
 
+impl<E: Transactions, W: Wire> Breakable for Shared<E, W> {
+    type Locked = State<E, W>;
+
+    fn mutex(&self) -> &Mutex<State<E, W>> {
+        &self.state
+    }
+
+    fn broken(&self) -> &Broken {
+        &self.broken
+    }
+
+    /// Callers look by themselves.
+    fn wake_everybody(&self) {
+        self.request_arrived.notify_all();
+        self.wakeup.signal();
+    }
+}
+
 impl<E: Transactions, W: Wire> Shared<E, W> {
-    fn lock(&self) -> MutexGuard<'_, State<E, W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> io::Result<Guard<'_, Self>> {
+        broken::lock(self)
     }
 
     fn lock_submissions(&self) -> MutexGuard<'_, Vec<Submission>> {
@@ -268,18 +380,33 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// Calls `act` under the lock, and works off what was left to its holder meanwhile.
-    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> T {
-        let outcome = act(&mut self.lock());
+    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> io::Result<T> {
+        let outcome = act(&mut *self.lock()?);
         if !self.lock_submissions().is_empty() {
-            self.work_off(&mut self.lock());
+            self.work_off(&mut *self.lock()?);
         }
-        outcome
+        Ok(outcome)
     }
 
     /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
     fn submit(&self, submission: Submission) {
         self.lock_submissions().push(submission);
-        while let Ok(mut state) = self.state.try_lock() {
+        self.work_off_submissions();
+    }
+
+    /// Leaves a submission to wait for company.
+    fn leave(&self, submission: Submission) {
+        let mut submissions = self.lock_submissions();
+        submissions.push(submission);
+        let is_full = submissions.len() >= SUBMISSIONS_MAX;
+        drop(submissions);
+        if is_full {
+            self.work_off_submissions();
+        }
+    }
+
+    fn work_off_submissions(&self) {
+        while let Ok(Some(mut state)) = broken::try_lock(self) {
             self.work_off(&mut state);
             drop(state);
             // What was left behind since has found the lock taken.
@@ -327,60 +454,5 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 state.pump.engine.abandon(now, request.transaction);
             }
         }
-    }
-
-    fn serve(&self) {
-        while !self.closed.load(Ordering::Acquire) {
-            self.sleep();
-            let mut state = self.lock();
-            let now = self.now();
-            state.pump.handle_timeout(now);
-            let mut failed = false;
-            for _ in 0..RECEIVES_MAX {
-                match state.receive(now) {
-                    Ok(true) => {}
-                    Ok(false) if state.pump.wire().has_buffered() => {}
-                    Ok(false) => break,
-                    Err(_) => {
-                        failed = true;
-                        break;
-                    }
-                }
-            }
-            self.work_off(&mut state);
-            drop(state);
-            // A submission that found the lock taken while it was let go.
-            if !self.lock_submissions().is_empty() {
-                self.work_off(&mut self.lock());
-            }
-            if failed {
-                std::thread::sleep(ERROR_PAUSE);
-            }
-        }
-    }
-
-    fn sleep(&self) {
-        let (until, flags) = {
-            let state = self.lock();
-            let now = self.now();
-            let latest = now + SLEEP_MAX;
-            let timeout = state.pump.poll_timeout();
-            let until = timeout.map_or(latest, |at| at.min(latest)).max(now);
-            let mut flags = PollFlags::IN;
-            flags.set(PollFlags::OUT, state.pump.is_blocked());
-            // Under the lock: a thread that moves the timeout forward after this sees it.
-            self.sleeps_until.store(until.as_nanos(), Ordering::Relaxed);
-            (until, flags)
-        };
-        let mut ready = [
-            PollFd::new(self.descriptor.get(), flags),
-            PollFd::new(self.wakeup.descriptor(), PollFlags::IN),
-        ];
-        // An interrupted sleep is a short one.
-        let _ = poll(&mut ready, Some(&timespec(until.since(self.now()))));
-        if !ready[1].revents().is_empty() {
-            self.wakeup.clear();
-        }
-        self.sleeps_until.store(0, Ordering::Relaxed);
     }
 }

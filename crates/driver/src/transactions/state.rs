@@ -1,7 +1,7 @@
 //! What the lock of an endpoint of transactions protects.
 
-use super::Request;
 use super::place::Place;
+use super::{Reply, Request};
 use crate::packet_pump::PacketPump;
 use engine::{
     Block, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage, TransactionEnd,
@@ -22,12 +22,14 @@ pub(super) enum Submission {
         from: EntityId,
         to: EntityId,
         request: Arc<[u8]>,
+        note: Note,
         place: Arc<Place>,
     },
     /// The reply to a request.
     Reply {
         transaction: TransactionId,
         reply: Arc<[u8]>,
+        note: Note,
     },
     /// A request gets no reply.
     Refuse(TransactionId),
@@ -116,11 +118,15 @@ impl<E: Transactions, W: Wire> State<E, W> {
                 from,
                 to,
                 request,
+                note,
                 place,
-            } => self.call(now, (from, to), request, place),
-            Submission::Reply { transaction, reply } => {
+            } => self.call(now, (from, to), request, &note, place),
+            Submission::Reply {
+                transaction,
+                reply,
+                note,
+            } => {
                 let message = self.keep(reply);
-                let note = Note::default();
                 let taken = self.pump.engine.reply(now, transaction, message, &note);
                 if taken.is_err() {
                     // Its caller has given up.
@@ -144,11 +150,11 @@ impl<E: Transactions, W: Wire> State<E, W> {
         now: Instant,
         (from, to): (EntityId, EntityId),
         request: Arc<[u8]>,
+        note: &Note,
         place: Arc<Place>,
     ) {
         let message = self.keep(request);
-        let note = Note::default();
-        match self.pump.engine.call(now, from, to, message, &note) {
+        match self.pump.engine.call(now, from, to, message, note) {
             Ok(transaction) => {
                 self.callers.insert(transaction, place);
             }
@@ -184,12 +190,13 @@ impl<E: Transactions, W: Wire> State<E, W> {
                 message,
                 from,
                 to,
-                ..
+                note,
             } => match self.take_incoming(message) {
                 Some(octets) => self.requests.push(Request {
                     transaction,
                     from,
                     to,
+                    note,
                     octets,
                 }),
                 None => self.without_room.push(transaction),
@@ -197,9 +204,11 @@ impl<E: Transactions, W: Wire> State<E, W> {
             TransactionEvent::Replied {
                 transaction,
                 message,
-                ..
+                from,
+                note,
             } => {
-                let outcome = self.take_incoming(message);
+                let incoming = self.take_incoming(message);
+                let outcome = incoming.map(|octets| Reply { from, note, octets });
                 if let Some(place) = self.callers.remove(&transaction) {
                     place.fill(outcome.ok_or_else(|| io::ErrorKind::OutOfMemory.into()));
                 }
@@ -255,5 +264,6 @@ fn error_of(how: TransactionEnd) -> io::Error {
         TransactionEnd::Abandoned => io::ErrorKind::ConnectionAborted.into(),
         // The reply has filled the place before.
         TransactionEnd::Complete => io::ErrorKind::UnexpectedEof.into(),
+        TransactionEnd::Code(code) => io::Error::other(format!("the call failed with code {code}")),
     }
 }

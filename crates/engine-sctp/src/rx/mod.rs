@@ -57,6 +57,8 @@ pub(crate) struct ReceiveState {
     pub(crate) sack_due: bool,
     /// DATA came before.
     pub(crate) has_data: bool,
+    /// The host keeps more than it may: nothing new is taken.
+    pub(crate) is_full: bool,
 }
 
 impl ReceiveState {
@@ -73,6 +75,7 @@ impl ReceiveState {
             packets: 0,
             sack_due: false,
             has_data: false,
+            is_full: false,
         }
     }
 
@@ -93,6 +96,9 @@ impl ReceiveState {
 
     /// The room that may be advertised.
     pub(crate) fn window(&self) -> u32 {
+        if self.is_full {
+            return 0;
+        }
         u32::try_from(self.buffer.saturating_sub(self.used())).unwrap_or(u32::MAX)
     }
 
@@ -108,7 +114,7 @@ impl ReceiveState {
             }
             return Taken::Duplicate;
         }
-        if tsn.since(self.cumulative) > AHEAD_MAX || !self.make_room(tsn) {
+        if self.is_full || tsn.since(self.cumulative) > AHEAD_MAX || !self.make_room(tsn) {
             return Taken::NoRoom;
         }
         self.beyond.insert(tsn.0..tsn.0 + 1);

@@ -1,43 +1,17 @@
 //! Dispatch of packets to contexts by key, and the quarantine of keys of streams that ended.
 
+use super::admission::is_accepted_sender;
 use super::config::LateJoin;
 use super::endpoint_state::{control_octets, is_group_service};
 use super::receiver::{Receiver, ReceiverPhase};
 use super::sender::{GroupTracking, Sender};
-use super::{GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
+use super::{EndedStream, GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
 use crate::numbers::SEQ_MAX;
 use crate::pdu::{Body, CommonControl, Format, HEADER_LEN, Header, Options, RTN, Reject};
 use core::time::Duration;
 use engine::{Address, AssociationId, Batch, Delivery, Instant};
 
 impl GroupEndpoint {
-    pub(super) fn next_id(&mut self) -> Option<AssociationId> {
-        if self.contexts.len() >= self.ep.config.associations_max {
-            return None;
-        }
-        // Numbers go round, past those in use.
-        loop {
-            self.last_id = self.last_id.wrapping_add(1);
-            let id = AssociationId(self.last_id);
-            if self.last_id != 0 && !self.contexts.contains_key(&id) {
-                return Some(id);
-            }
-        }
-    }
-
-    /// A key that cannot be guessed: 63 random bits, never zero.
-    pub(super) fn new_key(&mut self) -> u64 {
-        loop {
-            let key = self.ep.keys.next_u64() >> 1;
-            if key != 0
-                && !self.senders_by_key.contains_key(&key)
-                && !self.receivers_by_key.contains_key(&key)
-            {
-                return key;
-            }
-        }
-    }
-
     pub(super) fn dispatch(
         &mut self,
         now: Instant,
@@ -60,8 +34,8 @@ impl GroupEndpoint {
         let found = if header.key & RTN == 0 {
             self.find_receiver((from, key))
         } else {
-            let sent = self.senders_by_key.get(&key).copied();
-            sent.or_else(|| self.receivers_by_key.get(&key).copied())
+            let sent = self.ep.sender_keys.get(&key).copied();
+            sent.or_else(|| self.receivers_by_key.get(&(from, key)).copied())
         };
         let id = match found {
             Some(id) => id,
@@ -121,20 +95,20 @@ impl GroupEndpoint {
         packet: &[u8],
     ) -> Result<(), Reject> {
         let key = header.key & !RTN;
-        let in_quarantine = self
-            .quarantine
-            .iter()
-            .any(|ended| ended.key == key && ended.sender.is_none());
+        let ended = self.quarantine.iter().find(|ended| match &ended.stream {
+            EndedStream::Sent { granted_keys } => ended.key == key || granted_keys.contains(&key),
+            EndedStream::Received { .. } => false,
+        });
         // 0009, Closing: a receiver that missed the end gets END again.
-        if in_quarantine && !header.options.has(Options::END) {
-            let common = CommonControl {
+        if let Some(ended) = ended.filter(|_| !header.options.has(Options::END)) {
+            let body = Body::Cntl(CommonControl {
                 rseq: 0,
                 alloc: 0,
                 echo: 0,
-            };
+            });
             let options = Options::MULTI | Options::END;
-            let packet = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
-            self.ep.queue_control((AssociationId(0), from), packet);
+            let end = control_octets(ended.key, options, &body, (header.sync, 0));
+            self.ep.queue_reply(from, end, packet.len());
             return Ok(());
         }
         let Some(Body::Cntl(common)) = Body::parse(header, &packet[HEADER_LEN..]) else {
@@ -169,10 +143,11 @@ impl GroupEndpoint {
         packet: &[u8],
     ) -> Result<AssociationId, Reject> {
         let key = header.key;
-        if key == 0 || self.answer_quarantined(now, from, header) {
+        if key == 0 || self.answer_quarantined(now, from, header, packet.len()) {
             return Err(Reject::UnknownKey);
         }
-        if !self.ep.listening || header.options.has(Options::END) {
+        let is_accepted = is_accepted_sender(&self.ep.config, from);
+        if !self.ep.listening || !is_accepted || header.options.has(Options::END) {
             return Err(Reject::Refused);
         }
         let first = header.format == Format::First;
@@ -187,8 +162,11 @@ impl GroupEndpoint {
         if header.seq > SEQ_MAX {
             return Err(Reject::Body);
         }
-        let id = self.next_id().ok_or(Reject::NoRoom)?;
-        let own_key = self.new_key();
+        let id = self.make_room(from)?;
+        let own_key = match self.ep.config.join_secret {
+            Some(secret) => secret.key_for(key),
+            None => self.ep.random_key(),
+        };
         let mut receiver = Receiver::new(id, own_key, from, key);
         receiver.last_received_at = now;
         let has_sreq = header.options.has(Options::SREQ);
@@ -206,8 +184,9 @@ impl GroupEndpoint {
             let wait = Duration::from_nanos(self.ep.rng.below(slot));
             receiver.join_at = Some(now + wait);
         }
+        self.shares.insert(from, id);
         self.receivers_by_sender.insert((from, key), id);
-        self.receivers_by_key.insert(own_key, id);
+        self.receivers_by_key.insert((from, own_key), id);
         let context = GroupContext::Receiver(Box::new(receiver));
         self.contexts.insert(id, context);
         Ok(id)
@@ -215,23 +194,39 @@ impl GroupEndpoint {
 
     /// Whether a packet belongs to a stream that ended at this receiver. A status request is
     /// answered with the final control packet (0009, Closing).
-    fn answer_quarantined(&mut self, now: Instant, from: Address, header: &Header) -> bool {
-        let matches =
-            |ended: &&mut QuarantinedKey| ended.key == header.key && ended.sender == Some(from);
-        let Some(ended) = self.quarantine.iter_mut().find(matches) else {
+    fn answer_quarantined(
+        &mut self,
+        now: Instant,
+        from: Address,
+        header: &Header,
+        received_len: usize,
+    ) -> bool {
+        let found = self
+            .quarantine
+            .iter_mut()
+            .find_map(|ended| match ended.stream {
+                EndedStream::Received {
+                    sender,
+                    final_control,
+                    ..
+                } if ended.key == header.key && sender == from => {
+                    Some((&mut ended.until, final_control))
+                }
+                _ => None,
+            });
+        let Some((until, reply)) = found else {
             return false;
         };
-        ended.until = now + self.ep.config.silence_max;
-        let (options, rseq) = ended.final_control;
+        *until = now + self.ep.config.silence_max;
         if header.options.has(Options::SREQ) && !header.options.has(Options::END) {
-            let common = CommonControl {
-                rseq,
-                alloc: rseq,
+            let body = Body::Cntl(CommonControl {
+                rseq: reply.rseq,
+                alloc: reply.rseq,
                 echo: header.sync,
-            };
-            let key = header.key | RTN;
-            let packet = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
-            self.ep.queue_control((AssociationId(0), from), packet);
+            });
+            let key = reply.key | RTN;
+            let packet = control_octets(key, reply.options, &body, (header.sync, 0));
+            self.ep.queue_reply(from, packet, received_len);
         }
         true
     }
@@ -261,15 +256,12 @@ impl GroupEndpoint {
                 sender.deadline(&self.ep.config)
             }
             Some(GroupContext::Receiver(receiver)) => {
-                if receiver.join_at.is_some_and(|at| at <= now) {
-                    receiver.join_at = None;
-                    receiver.send_join(&mut self.ep, now);
-                }
+                receiver.send_due_join(&mut self.ep, now);
                 while let Some(echo) = receiver.take_due_control(now) {
                     let packet = receiver.control_packet(&mut self.ep, echo);
                     let to = self.ep.config.answer_to.unwrap_or(receiver.sender);
-                    self.ep.control_sent += 1;
-                    self.ep.queue_control((id, to), packet);
+                    let is_sent = receiver.send(&mut self.ep, to, packet);
+                    self.ep.control_sent += u64::from(is_sent);
                 }
                 let ended = receiver.phase == ReceiverPhase::Ended;
                 if ended {
@@ -325,34 +317,43 @@ impl GroupEndpoint {
 
     /// Drops the context of a stream that ended and keeps its key in quarantine.
     fn retire(&mut self, now: Instant, id: AssociationId) {
-        self.timers.cancel(id);
-        let (key, sender, final_control, span) = match self.contexts.remove(&id) {
+        let ended = match self.remove_context(id) {
             Some(GroupContext::Sender(sender)) => {
-                self.senders_by_key.remove(&sender.key);
                 self.save_final_report(id, &sender);
-                let final_control = (Options::MULTI | Options::END, 0);
-                (sender.key, None, final_control, self.ep.config.quarantine)
+                QuarantinedKey {
+                    key: sender.key,
+                    stream: EndedStream::Sent {
+                        granted_keys: sender.granted_keys().collect(),
+                    },
+                    until: now + self.ep.config.quarantine,
+                }
             }
-            Some(GroupContext::Receiver(receiver)) => {
-                let key = receiver.sender_key;
-                self.receivers_by_sender.remove(&(receiver.sender, key));
-                self.last_lookup = None;
-                self.receivers_by_key.remove(&receiver.key);
-                self.damped_by_ended += receiver.damped;
-                let span = self.ep.config.silence_max;
-                (key, Some(receiver.sender), receiver.final_control(), span)
-            }
-            None => return,
+            // A stream that nobody was told of leaves nothing: it may be forged.
+            Some(GroupContext::Receiver(receiver)) if receiver.is_answered => QuarantinedKey {
+                key: receiver.sender_key,
+                stream: EndedStream::Received {
+                    sender: receiver.sender,
+                    is_validated: receiver.sender_address.is_validated(),
+                    final_control: receiver.final_control(),
+                },
+                until: now + self.ep.config.silence_max,
+            },
+            _ => return,
         };
         if self.quarantine.len() == QUARANTINE_MAX {
-            self.quarantine.pop_front();
+            // Forged streams do not displace the keys of validated senders.
+            let unvalidated = self.quarantine.iter().position(|old| {
+                matches!(
+                    old.stream,
+                    EndedStream::Received {
+                        is_validated: false,
+                        ..
+                    }
+                )
+            });
+            self.quarantine.remove(unvalidated.unwrap_or(0));
         }
-        self.quarantine.push_back(QuarantinedKey {
-            key,
-            sender,
-            final_control,
-            until: now + span,
-        });
+        self.quarantine.push_back(ended);
     }
 }
 

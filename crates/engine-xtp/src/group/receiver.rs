@@ -1,5 +1,7 @@
 //! A received stream: its state and the data of its sender.
 
+use super::FinalControl;
+use super::amplification_limit::SenderAddress;
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
 use crate::config::ErrorControl;
@@ -40,19 +42,28 @@ pub(super) struct Receiver {
     pub(super) key: u64,
     pub(super) sender: Address,
     pub(super) sender_key: u64,
+    /// Whether the sender is known to be at its address.
+    pub(super) sender_address: SenderAddress,
+    /// The sender granted or refused the join, or the stream needs none.
+    pub(super) is_answered: bool,
     pub(super) phase: ReceiverPhase,
     /// It is a member of a counted group.
     pub(super) counted: bool,
+    /// The key that its control packets carry: the sender's, or in a counted group the one that
+    /// the sender granted to this member alone (0018, Keys).
+    pub(super) answer_key: u64,
     pub(super) rx: ReceiveState,
     pub(super) scheduled_control: VecDeque<ScheduledControl>,
-    /// When to send JCNTL; again if `joins_sent` is not 0.
+    /// When JCNTL becomes due; again if `joins_sent` is not 0.
     pub(super) join_at: Option<Instant>,
+    /// JCNTL is sent as soon as the credit allows.
+    pub(super) join_due: bool,
     pub(super) joins_sent: u32,
     /// The first byte it requests: 0 for the oldest, all ones for the next.
     pub(super) requested_start: u64,
     pub(super) last_received_at: Instant,
     /// The oldest byte the sender can retransmit, from its control packets.
-    sender_una: u64,
+    pub(super) sender_una: u64,
     /// A control packet is due without a status request.
     pub(super) control_due: bool,
     /// Control packets that damping suppressed.
@@ -70,11 +81,15 @@ impl Receiver {
             key,
             sender,
             sender_key,
+            sender_address: SenderAddress::unvalidated(),
+            is_answered: false,
             phase: ReceiverPhase::Joining,
             counted: false,
+            answer_key: sender_key,
             rx: ReceiveState::default(),
             scheduled_control: VecDeque::new(),
             join_at: None,
+            join_due: false,
             joins_sent: 0,
             requested_start: 0,
             last_received_at: Instant::ZERO,
@@ -100,11 +115,13 @@ impl Receiver {
             return Err(Reject::State);
         }
         self.last_received_at = now;
+        self.sender_address.record_received(packet.len());
         match body {
             Body::Tcntl { common, xkey, .. } if header.key & RTN != 0 => {
                 self.handle_join_accepted(ep, &common, xkey)?;
             }
-            Body::Diag(_) => {
+            Body::Diag(_) if header.key & RTN != 0 => {
+                self.is_answered = true;
                 self.terminate(ep, CloseReason::Refused);
                 return Ok(());
             }
@@ -136,10 +153,15 @@ impl Receiver {
         if self.phase != ReceiverPhase::Joining {
             return Ok(());
         }
-        if common.rseq > SEQ_MAX {
+        if common.rseq > SEQ_MAX || xkey & RTN != 0 {
             return Err(Reject::Body);
         }
         self.counted = xkey != 0;
+        if self.counted {
+            self.answer_key = xkey;
+        }
+        // The key that it returned was in a JCNTL to its address, and cannot be guessed.
+        self.sender_address = SenderAddress::Validated;
         self.start_at(ep, common.rseq);
         Ok(())
     }
@@ -147,7 +169,9 @@ impl Receiver {
     /// Begins to receive at byte `start`.
     pub(super) fn start_at(&mut self, ep: &mut GroupEndpointState, start: u64) {
         self.phase = ReceiverPhase::Active;
+        self.is_answered = true;
         self.join_at = None;
+        self.join_due = false;
         self.sender_una = self.sender_una.max(start);
         self.rx.next_seq = start;
         self.rx.advertised_alloc = start + ep.config.window;
@@ -196,6 +220,9 @@ impl Receiver {
         }
         if end > SEQ_MAX || self.rx.final_seq.is_some_and(|last| end > last) {
             return Err(Reject::State);
+        }
+        if self.rx.is_full {
+            return Err(Reject::BeyondWindow);
         }
         let eom = header.options.has(Options::EOM);
         // XTP 4.0 s. 6.7, NOERR: a gap is never repaired.
@@ -354,10 +381,14 @@ impl Receiver {
 
     /// The reply to status requests after this context ended: RCLOSE if the whole stream arrived,
     /// else END (0009, Closing).
-    pub(super) fn final_control(&self) -> (Options, u64) {
+    pub(super) fn final_control(&self) -> FinalControl {
         let gone = Options::END.with(Options::NOERR, self.bytes_unrecoverable);
         let options = if self.complete { Options::RCLOSE } else { gone };
-        (Options::MULTI | options, self.rx.next_seq)
+        FinalControl {
+            key: self.answer_key,
+            options: Options::MULTI | options,
+            rseq: self.rx.next_seq,
+        }
     }
 
     pub(super) fn terminate(&mut self, ep: &mut GroupEndpointState, reason: CloseReason) {
@@ -384,6 +415,12 @@ impl Receiver {
         }
     }
 
+    /// When the silence of the sender ends the stream.
+    pub(super) fn silence_at(&self, config: &Config) -> Option<Instant> {
+        let ended = self.phase == ReceiverPhase::Ended;
+        (!ended).then_some(self.last_received_at + self.idle_timeout(config))
+    }
+
     /// The earliest deadline.
     pub(super) fn deadline(&self, config: &Config) -> Option<Instant> {
         let silence = self.idle_timeout(config);
@@ -401,9 +438,6 @@ impl Receiver {
                 _ => CloseReason::TimedOut,
             };
             self.terminate(ep, reason);
-        } else if self.join_at.is_some_and(|at| at <= now) {
-            self.join_at = None;
-            self.send_join(ep, now);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::receiver::{Receiver, ReceiverPhase, ScheduledControl};
 use crate::config::ErrorControl;
 use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans};
 use core::time::Duration;
-use engine::Instant;
+use engine::{Address, Instant};
 
 /// Control packets scheduled at most; beyond it the oldest are dropped.
 const SCHEDULED_CONTROL_MAX: usize = 16;
@@ -97,7 +97,7 @@ impl Receiver {
             Some(spans) if !spans.is_empty() => Body::Ecntl(common, spans),
             _ => Body::Cntl(common),
         };
-        control_octets(self.sender_key | RTN, options, &body, (echo, 0))
+        control_octets(self.answer_key | RTN, options, &body, (echo, 0))
     }
 
     /// The user consumed `bytes`. Schedules a window update if a counted sender may be blocked.
@@ -125,12 +125,34 @@ impl Receiver {
         // 0009, The sender's own control packets: END with NOERR says that bytes were lost.
         let options = Options::MULTI | Options::END.with(Options::NOERR, lost);
         let body = Body::Cntl(common);
-        let packet = control_octets(self.sender_key | RTN, options, &body, (common.echo, 0));
-        ep.queue_control((self.id, self.sender), packet);
+        let packet = control_octets(self.answer_key | RTN, options, &body, (common.echo, 0));
+        self.send(ep, self.sender, packet);
     }
 
-    /// Sends JCNTL and arms the timer that repeats it, with doubled WTIMER.
-    pub(super) fn send_join(&mut self, ep: &mut GroupEndpointState, now: Instant) {
+    /// Sends a packet to the sender, or to the group on its behalf, if the credit of the sender's
+    /// address covers it (0018, Amplification).
+    pub(super) fn send(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        to: Address,
+        packet: Vec<u8>,
+    ) -> bool {
+        let is_covered = self.sender_address.spend(packet.len());
+        if is_covered {
+            ep.queue_control((self.id, to), packet);
+        }
+        is_covered
+    }
+
+    /// Sends JCNTL when it is due and the credit of the sender's address covers it; arms the timer
+    /// that repeats it, with doubled WTIMER.
+    pub(super) fn send_due_join(&mut self, ep: &mut GroupEndpointState, now: Instant) {
+        if self.join_at.take_if(|at| *at <= now).is_some() {
+            self.join_due = true;
+        }
+        if !self.join_due {
+            return;
+        }
         let common = CommonControl {
             rseq: self.requested_start,
             alloc: ep.config.window,
@@ -150,7 +172,10 @@ impl Receiver {
             &body,
             (common.echo, 0),
         );
-        ep.queue_control((self.id, self.sender), packet);
+        if !self.send(ep, self.sender, packet) {
+            return;
+        }
+        self.join_due = false;
         self.joins_sent += 1;
         let wait = ep.config.wtimer_initial * (1 << self.joins_sent.min(5));
         self.join_at = Some(now + wait.min(ep.config.wtimer_max));

@@ -3,12 +3,14 @@
 //! Each such member has a *stand-in* at the relay, an address of its own. To the sender the
 //! stand-in is the member: it joins, answers and is reported. To the member it is the sender. So
 //! the relay forwards packets unchanged and keeps no bytes; members acknowledge by themselves. The
-//! key in a control packet names the stream, and so the sender it is for (0009, A relay).
+//! key in a control packet names the sender it is for (0009, A relay): it is the stream's, or one
+//! that the sender granted to this member, in a TCNTL that passed here.
 //!
 //! Control packets sent to the group are not forwarded, so there is no damping behind a relay.
 //! Slotting works as without one.
 
-use crate::pdu::{Header, Options, RTN, Reject, Rejects};
+use super::source_share::{SHARES, SourceShares, longest_silent};
+use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects};
 use core::time::Duration;
 use engine::{Address, Instant};
 use std::collections::BTreeMap;
@@ -18,7 +20,8 @@ use std::collections::BTreeMap;
 pub struct RelayConfig {
     /// The members behind the relay; the index is that of the stand-in.
     pub members: Vec<Address>,
-    /// Streams at most; packets of others are dropped. About 100 bytes each.
+    /// Streams at most, shared by address (0018, Room). About 100 bytes each, and 60 for each member
+    /// that joined.
     ///
     /// 1024, as many as keys in an endpoint's quarantine.
     pub streams_max: usize,
@@ -47,10 +50,26 @@ pub enum ArrivalAddress {
     StandIn(usize),
 }
 
-#[derive(Clone, Copy, Debug)]
+/// The keys of a member, as its JCNTL and the sender's TCNTL named them.
+#[derive(Clone, Copy, Debug, Default)]
+struct MemberKeys {
+    /// The member's own key in its last JCNTL.
+    joining: u64,
+    /// The key that the sender granted for that JCNTL.
+    granted: Option<u64>,
+    /// The granted key that the member used last. Another replaces it once it is used: a forged
+    /// JCNTL gets a grant as well, but its author does not see that.
+    used: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
 struct RelayedStream {
     sender: Address,
     last_received_at: Instant,
+    /// The sender returned the key of a member's JCNTL.
+    is_validated: bool,
+    /// The members that joined, by stand-in.
+    members: BTreeMap<usize, MemberKeys>,
 }
 
 /// Decides where packets are forwarded; it keeps none.
@@ -59,6 +78,10 @@ pub struct Relay {
     config: RelayConfig,
     /// Streams by the sender's key.
     streams: BTreeMap<u64, RelayedStream>,
+    /// The same streams by the source prefix of their senders.
+    shares: SourceShares<u64>,
+    /// Streams by stand-in and the key that the sender granted to its member.
+    streams_by_grant: BTreeMap<(usize, u64), u64>,
     rejects: Rejects,
     packets_repeated: u64,
     answers_returned: u64,
@@ -68,8 +91,10 @@ impl Relay {
     /// A relay that knows no streams yet.
     pub fn new(config: RelayConfig) -> Relay {
         Relay {
+            shares: SourceShares::new(config.streams_max),
             config,
             streams: BTreeMap::new(),
+            streams_by_grant: BTreeMap::new(),
             rejects: Rejects::default(),
             packets_repeated: 0,
             answers_returned: 0,
@@ -121,23 +146,66 @@ impl Relay {
     }
 
     fn add_stream(&mut self, now: Instant, key: u64, sender: Address) -> Result<(), Reject> {
-        if self.streams.len() >= self.config.streams_max {
-            let idle = self.config.idle_timeout;
-            self.streams
-                .retain(|_, stream| now.since(stream.last_received_at) < idle);
-        }
-        if self.streams.len() >= self.config.streams_max {
-            return Err(Reject::NoRoom);
-        }
-        let heard = now;
-        self.streams.insert(
-            key,
-            RelayedStream {
-                sender,
-                last_received_at: heard,
-            },
-        );
+        self.make_room(now, sender)?;
+        self.shares.insert(sender, key);
+        let stream = RelayedStream {
+            sender,
+            last_received_at: now,
+            is_validated: false,
+            members: BTreeMap::new(),
+        };
+        self.streams.insert(key, stream);
         Ok(())
+    }
+
+    /// Makes room for a stream of `sender`. In a full share, or a full relay, streams of unvalidated
+    /// senders give way, those that were silent longest first (0018, Room).
+    fn make_room(&mut self, now: Instant, sender: Address) -> Result<(), Reject> {
+        if let Some(share) = self.shares.full_share(sender) {
+            let unvalidated = share
+                .iter()
+                .filter_map(|&key| self.unvalidated_heard_at(key));
+            let given_up = longest_silent(unvalidated, 1);
+            self.forget(&given_up)?;
+        }
+        if self.streams.len() < self.config.streams_max {
+            return Ok(());
+        }
+        let is_idle =
+            |stream: &RelayedStream| now.since(stream.last_received_at) >= self.config.idle_timeout;
+        let idle = self.streams.iter().filter(|(_, stream)| is_idle(stream));
+        let mut given_up: Vec<u64> = idle.map(|(&key, _)| key).collect();
+        if given_up.is_empty() {
+            let count = (self.config.streams_max / SHARES).max(1);
+            let all = self.streams.keys();
+            given_up = longest_silent(all.filter_map(|&key| self.unvalidated_heard_at(key)), count);
+        }
+        self.forget(&given_up)
+    }
+
+    fn unvalidated_heard_at(&self, key: u64) -> Option<(Instant, u64)> {
+        let stream = self
+            .streams
+            .get(&key)
+            .filter(|stream| !stream.is_validated)?;
+        Some((stream.last_received_at, key))
+    }
+
+    fn forget(&mut self, keys: &[u64]) -> Result<(), Reject> {
+        for key in keys {
+            if let Some(stream) = self.streams.remove(key) {
+                self.shares.remove(stream.sender, *key);
+                for (place, member) in stream.members {
+                    for grant in member.granted.into_iter().chain(member.used) {
+                        self.streams_by_grant.remove(&(place, grant));
+                    }
+                }
+            }
+        }
+        match keys.is_empty() {
+            true => Err(Reject::NoRoom),
+            false => Ok(()),
+        }
     }
 
     /// Forwards a member's control packet to its sender, and a sender's packet to the member.
@@ -150,20 +218,83 @@ impl Relay {
     ) -> Result<(), Reject> {
         let header = parse_multicast(packet)?;
         let member = *self.config.members.get(place).ok_or(Reject::State)?;
-        let stream = self.streams.get(&(header.key & !RTN));
         if from == member {
-            let stream = stream.filter(|_| header.key & RTN != 0);
-            send(place, stream.ok_or(Reject::UnknownKey)?.sender);
+            send(place, self.handle_answer(place, &header, packet)?);
             self.answers_returned += 1;
             return Ok(());
         }
-        // A unicast packet to the member carries the member's key, which the relay does not know.
+        // A unicast packet to the member carries the member's key.
         if !self.streams.values().any(|stream| stream.sender == from) {
             return Err(Reject::ForeignSource);
+        }
+        if header.format == Format::Tcntl {
+            self.handle_grant(place, from, &header, packet);
         }
         send(place, member);
         self.packets_repeated += 1;
         Ok(())
+    }
+
+    /// Notes the keys in a control packet of the member behind `place`; returns the sender it is
+    /// for.
+    fn handle_answer(
+        &mut self,
+        place: usize,
+        header: &Header,
+        packet: &[u8],
+    ) -> Result<Address, Reject> {
+        let key = header.key & !RTN;
+        let by_grant = self.streams_by_grant.get(&(place, key)).copied();
+        let stream = self.streams.get_mut(&by_grant.unwrap_or(key));
+        let stream = stream
+            .filter(|_| header.key & RTN != 0)
+            .ok_or(Reject::UnknownKey)?;
+        if header.format == Format::Jcntl
+            && let Some(Body::Jcntl { xkey, .. }) = Body::parse(header, &packet[HEADER_LEN..])
+        {
+            let keys = stream.members.entry(place).or_default();
+            if keys.joining != xkey {
+                keys.joining = xkey;
+                let unused = keys
+                    .granted
+                    .take()
+                    .filter(|grant| keys.used != Some(*grant));
+                if let Some(grant) = unused {
+                    self.streams_by_grant.remove(&(place, grant));
+                }
+            }
+        } else if by_grant.is_some()
+            && let Some(keys) = stream.members.get_mut(&place)
+            && keys.used != Some(key)
+            && let Some(replaced) = keys.used.replace(key)
+        {
+            self.streams_by_grant.remove(&(place, replaced));
+        }
+        Ok(stream.sender)
+    }
+
+    /// Notes the key that `sender` granted to the member behind `place`, and that it hears us.
+    fn handle_grant(&mut self, place: usize, sender: Address, header: &Header, packet: &[u8]) {
+        let Some(Body::Tcntl { xkey, .. }) = Body::parse(header, &packet[HEADER_LEN..]) else {
+            return;
+        };
+        for (&key, stream) in &mut self.streams {
+            let keys = stream.members.get_mut(&place);
+            let keys = keys.filter(|keys| keys.joining | RTN == header.key);
+            let Some(keys) = keys.filter(|_| stream.sender == sender) else {
+                continue;
+            };
+            stream.is_validated = true;
+            // Without a member list, answers carry the stream's own key.
+            if xkey == 0 || self.streams_by_grant.contains_key(&(place, xkey)) {
+                continue;
+            }
+            let replaced = keys.granted.replace(xkey);
+            if let Some(replaced) = replaced.filter(|grant| keys.used != Some(*grant)) {
+                self.streams_by_grant.remove(&(place, replaced));
+            }
+            self.streams_by_grant.insert((place, xkey), key);
+        }
     }
 
     /// Packets repeated to members, and control packets returned to senders.

@@ -55,6 +55,8 @@ pub(super) struct Sender {
     /// The next DATA packet carries SREQ.
     pub(super) request_with_next_data: bool,
     pub(super) first_due: bool,
+    /// CNTL follows FIRST, so that both are at least as long as the JCNTL that answers them.
+    pub(super) first_follow_up_due: bool,
     pub(super) request_due: bool,
     /// When the last control packet of a receiver arrived.
     pub(super) last_received_at: Instant,
@@ -113,6 +115,7 @@ impl Sender {
             bytes_since_request: 0,
             request_with_next_data: false,
             first_due: true,
+            first_follow_up_due: false,
             request_due: bucketed,
             last_received_at: now,
             timeouts: 0,
@@ -342,7 +345,8 @@ impl Sender {
         };
         let (silent, _late) = members.count_unanswered(ep.config.retries_max);
         for address in silent {
-            if let Some(member) = members.remove(address, MemberState::Silent) {
+            if let Some(member) = members.remove(address, MemberState::Silent, &mut ep.sender_keys)
+            {
                 ep.push_member_event(self.id, member);
             }
         }
@@ -387,6 +391,15 @@ impl Sender {
     pub(super) fn bytes_in_flight(&self) -> u64 {
         let ending = self.finishing && self.close_reason.is_none();
         (self.next_seq - self.una).max(u64::from(ending))
+    }
+
+    /// The keys granted to members, present and departed.
+    pub(super) fn granted_keys(&self) -> impl Iterator<Item = u64> {
+        let members = match &self.tracking {
+            GroupTracking::Counted(members) => Some(members),
+            _ => None,
+        };
+        members.into_iter().flat_map(Members::granted_keys)
     }
 
     pub(super) fn add_to(&self, holdings: &mut Holdings) {

@@ -38,7 +38,7 @@ impl Sender {
         if let Some(reason) = self.close_reason {
             return self.transmit_end(ep, batch, reason);
         }
-        if self.first_due {
+        if self.first_due || self.first_follow_up_due {
             return self.transmit_first(ep, now, batch);
         }
         if self.request_due {
@@ -70,21 +70,31 @@ impl Sender {
             .with(Options::FASTNAK, ep.config.fastnak)
     }
 
+    /// Sends FIRST. Where it asks receivers to join, a CNTL follows: an answer is never longer than
+    /// what it answers, and JCNTL is longer than FIRST (0018, Amplification).
     fn transmit_first(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
-        self.first_due = false;
-        let counted = matches!(self.tracking, GroupTracking::Counted(_));
-        if counted && !self.connected {
-            self.first_retry_at = Some(now + ep.config.wtimer_initial + ep.slot_max());
+        if self.first_due {
+            self.first_due = false;
+            let counted = matches!(self.tracking, GroupTracking::Counted(_));
+            if counted && !self.connected {
+                self.first_retry_at = Some(now + ep.config.wtimer_initial + ep.slot_max());
+            }
+            self.first_follow_up_due = counted;
+            let options = self.options(ep).with(Options::SREQ, counted);
+            let body = Body::First {
+                domain: 0,
+                address: ep.address_segment(self.group),
+                traffic: ep.traffic(),
+                data: &[],
+            };
+            self.sync = self.sync.wrapping_add(1);
+            self.push_control(ep, batch, options, &body, 0);
         }
-        let options = self.options(ep).with(Options::SREQ, counted);
-        let body = Body::First {
-            domain: 0,
-            address: ep.address_segment(self.group),
-            traffic: ep.traffic(),
-            data: &[],
-        };
-        self.sync = self.sync.wrapping_add(1);
-        self.push_control(ep, batch, options, &body, 0);
+        if self.first_follow_up_due && batch.room() > 0 {
+            self.first_follow_up_due = false;
+            let body = Body::Cntl(self.common_control());
+            self.push_control(ep, batch, self.options(ep), &body, self.next_seq);
+        }
     }
 
     /// Sends a status request to the group in a CNTL of its own.

@@ -8,10 +8,11 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `bare`, `call` (transactions), `sctp`, `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a router of 3.6), `xtp-group` (4.0 to
-    /// groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
+    /// `bare`, `call` and `vmtp` (transactions), `sctp`, `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a
+    /// router of 3.6), `xtp-group` (4.0 to groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated
+    /// them).
     pub protocol: Spanned<String>,
-    /// `bare`, `call`, `sctp`, `xtp`: octets of a full packet; 1500 if not given.
+    /// `bare`, `call`, `sctp`, `vmtp`, `xtp`: octets of a full packet; 1500 if not given.
     pub packet: Option<ByteCount>,
     /// `bare`: bytes in flight; `sctp`, `xtp`: receive buffer.
     pub window: Option<ByteCount>,
@@ -40,10 +41,11 @@ pub struct EngineSpec {
     /// `xtp`, `xtp-group`: longest wait for a status; `sctp`: RTO.Max.
     pub wait_max: Option<SimTime>,
     /// `xtp`, `xtp-group`: wait for a status before an RTT was measured; `call`: until a message is
-    /// sent again for the first time; `sctp`: RTO before an RTT was measured.
+    /// sent again for the first time; `vmtp`: the round trip before one was measured; `sctp`: RTO
+    /// before an RTT was measured.
     pub wait_initial: Option<SimTime>,
-    /// `xtp`, `xtp-group`: unanswered requests before a circuit is closed; `call`: times a message is
-    /// sent again; `sctp`: timeouts in a row that an association and its opening survive.
+    /// `xtp`, `xtp-group`: unanswered requests before a circuit is closed; `call`, `vmtp`: times a
+    /// message is sent again; `sctp`: timeouts in a row that an association and its opening survive.
     pub retries: Option<u32>,
     /// `xtp`, `xtp-group`: keepalive: silence before a status request; `sctp`: before a HEARTBEAT; 0
     /// for none.
@@ -115,8 +117,8 @@ const CONTROLLED: Protocols = &["sctp", "xtp"];
 const SUMMED: Protocols = &["sctp", "xtp", "xtp-group"];
 const PACED: Protocols = &["xtp", "xtp-forwarder", "xtp-group"];
 const ROUTER: Protocols = &["xtp-forwarder"];
-const PACKETS: Protocols = &["bare", "call", "sctp", "xtp", "xtp-group"];
-const RETRYING: Protocols = &["call", "sctp", "xtp", "xtp-group"];
+const PACKETS: Protocols = &["bare", "call", "sctp", "vmtp", "xtp", "xtp-group"];
+const RETRYING: Protocols = &["call", "sctp", "vmtp", "xtp", "xtp-group"];
 const XTPS: Protocols = &["xtp", "xtp-group"];
 const GROUP: Protocols = &["xtp-group"];
 const GROUPS: Protocols = &["xtp3", "xtp-group"];

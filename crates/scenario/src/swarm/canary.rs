@@ -60,7 +60,10 @@ pub const PLANTED_FAULTS: [(PlantedFault, &[Invariant]); 10] = [
 pub const PLANTED_CALL_FAULTS: [(PlantedFault, &[Invariant]); 9] = [
     (PlantedFault::Damage, &[Invariant::Undamaged]),
     (PlantedFault::Double, &[Invariant::NotDoubled]),
-    (PlantedFault::Drop, &[Invariant::NotGivenUp]),
+    (
+        PlantedFault::Drop,
+        &[Invariant::NotGivenUp, Invariant::NotStuck],
+    ),
     (PlantedFault::DropReply, &[Invariant::NotStuck]),
     (PlantedFault::Forget, &[Invariant::NoPanic]),
     (PlantedFault::GiveUp, &[Invariant::NotGivenUp]),
@@ -248,6 +251,18 @@ impl Associations for FaultyEngine {
 
     fn status(&self, id: AssociationId) -> Status {
         self.inner.status(id)
+    }
+
+    fn receive_window(&self) -> u64 {
+        self.inner.receive_window()
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        self.inner.set_receive_full(id, is_full);
+    }
+
+    fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize) {
+        self.inner.set_path_mtu(now, id, octets);
     }
 
     fn sort_by_priority(&self, ids: &mut [AssociationId]) {

@@ -204,6 +204,7 @@ fn may_give_up(scenario: &Scenario) -> bool {
     let few = |spec: &crate::file::StationSpec| match spec.engine.protocol.get_ref().as_str() {
         "xtp" | "sctp" => spec.engine.retries != Some(RETRIES),
         "call" => spec.engine.retries.is_some(),
+        "vmtp" => spec.engine.retries != Some(RETRIES),
         _ => false,
     };
     !scenario.disturbance.is_empty() || runs || scenario.station.iter().any(few)

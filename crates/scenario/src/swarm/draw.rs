@@ -34,6 +34,7 @@ enum Protocol {
     Xtp3,
     Call,
     Sctp,
+    Vmtp,
 }
 
 /// Seeds whose scenarios have transactions or layers. All others have neither, as before these were
@@ -43,10 +44,17 @@ pub const CALLS_AND_LAYERS: Range<u64> = 1 << 32..1 << 33;
 /// Seeds whose scenarios have SCTP. No others do.
 pub const SCTP: Range<u64> = 1 << 33..1 << 34;
 
+/// Seeds whose scenarios have transactions of VMTP.
+pub const VMTP: Range<u64> = 1 << 34..5 << 32;
+
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
     if SCTP.contains(&seed) {
         return circuits(seed, "", Some(Protocol::Sctp));
+    }
+    if VMTP.contains(&seed) {
+        let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x564d_5450, seed)));
+        return calls::draw(&mut dice, seed, Protocol::Vmtp);
     }
     if !CALLS_AND_LAYERS.contains(&seed) {
         return circuits(seed, "", None);
@@ -54,7 +62,7 @@ pub fn draw(seed: u64) -> String {
     // A random stream of its own: circuits are drawn as they are without a layer.
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
     match dice.once_in(2) {
-        true => calls::draw(&mut dice, seed),
+        true => calls::draw(&mut dice, seed, Protocol::Call),
         false => circuits(seed, LAYER, None),
     }
 }
@@ -238,6 +246,7 @@ fn station(
         Protocol::Call => "\"call\"",
         // Pauses grow no longer than the time left after the faults.
         Protocol::Sctp => "\"sctp\", wait_max = \"2 s\"",
+        Protocol::Vmtp => "\"vmtp\"",
     });
     match protocol {
         Protocol::Xtp => {
@@ -253,7 +262,7 @@ fn station(
                 text.push_str(", credit = \"8 KiB\"");
             }
         }
-        Protocol::Call => calls::options(dice, text, many_retries),
+        Protocol::Call | Protocol::Vmtp => calls::options(dice, text, protocol, many_retries),
         Protocol::Sctp => sctp_options(dice, text, (corrupt, many_retries)),
         Protocol::Bare => {}
     }

@@ -18,6 +18,7 @@ pub mod udp_segmented;
 pub mod unix_dgram;
 pub mod unix_seqpacket;
 pub mod unix_stream;
+pub mod vmtp;
 pub mod xtp;
 pub mod xtp_multicast;
 mod xtp_multicast_receiver;

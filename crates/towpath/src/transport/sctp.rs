@@ -14,7 +14,6 @@ use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::{IpMedium, UdpMedium};
 use crate::options::{Family, Options};
 use crate::sctp::EndpointConfig;
-use crate::xtp::tracing;
 use engine::Framing;
 use engine_sctp::numbers::Port;
 use engine_sctp::{Sctp as Engine, SctpConfig};
@@ -266,10 +265,7 @@ fn setup(settings: &EndpointConfig, config: SctpConfig) -> EngineSetup<Engine> {
         send_buffer_len: settings.send_buffer_len,
         use_segmentation: settings.segmentation,
         empty_message_error: has_messages.then_some(empty),
-        introspection: Introspection {
-            log: tracing::process_log(),
-            served_contexts: None,
-        },
+        introspection: Introspection::trace_only(),
         buffer_posting: None,
         zero_copy: false,
     }

@@ -2,12 +2,15 @@
 //! medium and the hosts.
 
 mod control_traffic;
+mod dishonest;
 mod hostile;
+mod member_keys;
 mod members;
 mod network;
 mod plan;
 mod queueing_delay;
 mod relay;
+mod strangers;
 mod swarm;
 
 use engine_xtp::group::{BucketConfig, Config, Reliability};

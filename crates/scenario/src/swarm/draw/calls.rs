@@ -1,7 +1,8 @@
 //! Draws scenarios with transactions.
 
 use super::{
-    Dice, GRACE_S, HEALED_S, LAYER, Protocol, disturbances, faults, senders_and_receivers, station,
+    Dice, GRACE_S, HEALED_S, LAYER, Protocol, RETRIES, disturbances, faults, senders_and_receivers,
+    station,
 };
 use std::fmt::Write;
 
@@ -9,7 +10,7 @@ use std::fmt::Write;
 ///
 /// `call` has no congestion control and sends a message whole: over a link whose queue is shorter
 /// than a message it never gets through, so no queue has a limit here.
-pub(super) fn draw(dice: &mut Dice, seed: u64) -> String {
+pub(super) fn draw(dice: &mut Dice, seed: u64, protocol: Protocol) -> String {
     let stations = dice.among(2, 6);
     let mut text = format!(
         "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
@@ -18,15 +19,15 @@ pub(super) fn draw(dice: &mut Dice, seed: u64) -> String {
     let is_ether = medium(dice, &mut text, stations);
     let layer = if dice.once_in(3) { LAYER } else { "" };
     let is_damaging = layer.is_empty();
-    let corrupt = faults(dice, &mut text, Protocol::Call, (is_ether, is_damaging));
-    disturbances(dice, &mut text, Protocol::Call, stations);
+    let corrupt = faults(dice, &mut text, protocol, (is_ether, is_damaging));
+    disturbances(dice, &mut text, protocol, stations);
     let many_retries = !dice.once_in(4);
     for _ in 0..stations {
         let options = (corrupt, false, many_retries);
-        station(dice, &mut text, Protocol::Call, options, (layer, ""));
+        station(dice, &mut text, protocol, options, (layer, ""));
     }
     for _ in 0..dice.among(1, 3) {
-        traffic(dice, &mut text, stations);
+        traffic(dice, &mut text, protocol, stations);
     }
     text
 }
@@ -50,28 +51,39 @@ fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
     is_ether
 }
 
-/// Without `retries` a message is sent again for 102 s and longer, far beyond the last fault.
-pub(super) fn options(dice: &mut Dice, text: &mut String, many_retries: bool) {
+/// Without `retries` a message of `call` is sent again for 102 s and longer, and one of `vmtp` with so
+/// many for as long: far beyond the last fault.
+pub(super) fn options(dice: &mut Dice, text: &mut String, protocol: Protocol, many_retries: bool) {
     if !many_retries {
         let _ = write!(text, ", retries = {}", dice.among(1, 6));
+    } else if protocol == Protocol::Vmtp {
+        let _ = write!(text, ", retries = {RETRIES}");
     }
     if dice.once_in(3) {
         text.push_str(", wait_initial = \"400 ms\"");
     }
     if dice.once_in(3) {
-        let packet = dice.one_of(&[128, 576, 1500]);
+        let packet = dice.one_of(match protocol {
+            Protocol::Vmtp => &[580, 1100, 1500],
+            _ => &[128, 576, 1500],
+        });
         let _ = write!(text, ", packet = {packet}");
     }
 }
 
-fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
+fn traffic(dice: &mut Dice, text: &mut String, protocol: Protocol, stations: u64) {
     let (from, to) = senders_and_receivers(dice, stations);
+    // A message of several packet groups of VMTP among them.
+    let longest = match protocol {
+        Protocol::Vmtp => "{ uniform = [1, 60000] }",
+        _ => "{ uniform = [1, 20000] }",
+    };
     let length = dice.one_of(&[
         "{ fixed = 1 }",
         "{ fixed = 1460 }",
         "{ uniform = [1, 4000] }",
         "{ exponential = 500 }",
-        "{ uniform = [1, 20000] }",
+        longest,
     ]);
     let between = dice.one_of(&["10 us", "1 ms", "50 ms"]);
     let reply = dice.one_of(&["empty", "same"]);

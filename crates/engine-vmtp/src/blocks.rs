@@ -1,0 +1,219 @@
+//! Messages as groups of blocks, and masks of blocks (RFC 1045 section 2.6).
+
+use std::ops::Range;
+
+/// Octets of a block; the last of a segment may be shorter.
+pub const BLOCK_LEN: u64 = 512;
+
+/// Blocks of a packet group: as many as a mask has bits.
+pub const BLOCKS_MAX: u32 = 32;
+
+/// Octets of a packet group's segment.
+pub const GROUP_LEN: u64 = BLOCK_LEN * BLOCKS_MAX as u64;
+
+/// Packet groups of a message: as many transaction numbers as a flag skips.
+pub const GROUPS_MAX: u16 = 256;
+
+/// Octets of the longest message: 4 MiB.
+pub const MESSAGE_MAX: u64 = GROUP_LEN * GROUPS_MAX as u64;
+
+/// Octets of a message that travel in a header.
+pub const HEADER_DATA_MAX: u64 = 20;
+
+/// Blocks of a packet group; bit 0 is the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockMask(pub u32);
+
+impl BlockMask {
+    /// No block.
+    pub const NONE: BlockMask = BlockMask(0);
+
+    /// The first `count` blocks, at most 32.
+    pub fn first(count: u32) -> BlockMask {
+        match count {
+            0..BLOCKS_MAX => BlockMask((1 << count) - 1),
+            _ => BlockMask(u32::MAX),
+        }
+    }
+
+    /// Whether it has no block.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many blocks it has.
+    pub fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Blocks of both.
+    pub fn and(self, other: BlockMask) -> BlockMask {
+        BlockMask(self.0 & other.0)
+    }
+
+    /// Blocks of either.
+    pub fn or(self, other: BlockMask) -> BlockMask {
+        BlockMask(self.0 | other.0)
+    }
+
+    /// Blocks of this one that the other has not.
+    pub fn without(self, other: BlockMask) -> BlockMask {
+        BlockMask(self.0 & !other.0)
+    }
+
+    /// Its first blocks, as many as `count` or as there are.
+    pub fn lowest(self, count: u32) -> BlockMask {
+        let mut rest = self.0;
+        for _ in 0..count {
+            rest &= rest.wrapping_sub(1);
+        }
+        BlockMask(self.0 & !rest)
+    }
+
+    /// The numbers of its blocks, ascending.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        (0..BLOCKS_MAX).filter(move |bit| self.0 >> bit & 1 == 1)
+    }
+}
+
+/// The part of a message that travels in blocks: all of it, or nothing of one that fits a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    len: u64,
+}
+
+impl Segment {
+    /// A segment of `len` octets; 0 for none.
+    pub fn new(len: u64) -> Segment {
+        Segment { len }
+    }
+
+    /// That of a message of `len` octets.
+    pub fn of_message(len: u64) -> Segment {
+        Segment::new(if len > HEADER_DATA_MAX { len } else { 0 })
+    }
+
+    /// Its octets.
+    pub fn len(self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Packet groups of the message, at least one.
+    pub fn groups(self) -> u16 {
+        self.len.div_ceil(GROUP_LEN).clamp(1, u64::from(u16::MAX)) as u16
+    }
+
+    /// All blocks of a group.
+    pub fn blocks(self, group: u16) -> BlockMask {
+        let rest = self.len.saturating_sub(u64::from(group) * GROUP_LEN);
+        BlockMask::first(rest.min(GROUP_LEN).div_ceil(BLOCK_LEN) as u32)
+    }
+
+    /// The octets of a block of a group.
+    pub fn range(self, group: u16, block: u32) -> Range<u64> {
+        let start = u64::from(group) * GROUP_LEN + u64::from(block) * BLOCK_LEN;
+        start.min(self.len)..self.len.min(start + BLOCK_LEN)
+    }
+
+    /// Octets of these blocks of a group.
+    pub fn octets(self, group: u16, blocks: BlockMask) -> u64 {
+        let len = |block| {
+            let range = self.range(group, block);
+            range.end - range.start
+        };
+        blocks.iter().map(len).sum()
+    }
+}
+
+/// A mask for each packet group of a message. A message of one group needs no memory for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupMasks {
+    first: BlockMask,
+    rest: Vec<BlockMask>,
+}
+
+impl GroupMasks {
+    /// No block of `groups` groups.
+    pub(crate) fn none(groups: u16) -> GroupMasks {
+        GroupMasks {
+            first: BlockMask::NONE,
+            rest: vec![BlockMask::NONE; usize::from(groups.saturating_sub(1))],
+        }
+    }
+
+    pub(crate) fn get(&self, group: u16) -> BlockMask {
+        match group {
+            0 => self.first,
+            _ => self
+                .rest
+                .get(usize::from(group) - 1)
+                .copied()
+                .unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn set(&mut self, group: u16, blocks: BlockMask) {
+        match group {
+            0 => self.first = blocks,
+            _ => {
+                if let Some(place) = self.rest.get_mut(usize::from(group) - 1) {
+                    *place = blocks;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segment_of_the_rfc_makes_six_packets_of_two_blocks() {
+        // RFC 1045 section 2.6: 0x1D00 octets, MsgDelivery 0x74ff.
+        let segment = Segment::new(0x1d00);
+        assert_eq!(segment.blocks(0), BlockMask(0x7fff));
+        let mut rest = BlockMask(0x74ff);
+        let mut packets = Vec::new();
+        while !rest.is_empty() {
+            let packet = rest.lowest(2);
+            rest = rest.without(packet);
+            packets.push(packet.0);
+        }
+        assert_eq!(packets, [0x3, 0xc, 0x30, 0xc0, 0x1400, 0x6000]);
+        assert_eq!(segment.octets(0, BlockMask(0x6000)), 512 + 256);
+    }
+
+    #[test]
+    fn groups_of_a_message_hold_16_kib_each() {
+        for (len, groups, last) in [
+            (0, 1, 0),
+            (20, 1, 0),
+            (21, 1, 1),
+            (16_384, 1, u32::MAX),
+            (16_385, 2, 1),
+            (MESSAGE_MAX, GROUPS_MAX, u32::MAX),
+        ] {
+            let segment = Segment::of_message(len);
+            assert_eq!(segment.groups(), groups, "{len}");
+            assert_eq!(segment.blocks(groups - 1), BlockMask(last), "{len}");
+            assert_eq!(segment.blocks(groups), BlockMask::NONE, "{len}");
+        }
+        assert_eq!(Segment::new(17_000).range(1, 1), 16_896..17_000);
+    }
+
+    #[test]
+    fn masks_of_groups_are_kept_apart() {
+        let mut masks = GroupMasks::none(3);
+        masks.set(0, BlockMask(1));
+        masks.set(2, BlockMask(4));
+        masks.set(3, BlockMask(8));
+        let all: Vec<u32> = (0..4).map(|group| masks.get(group).0).collect();
+        assert_eq!(all, [1, 0, 4, 0]);
+    }
+}

@@ -1,0 +1,361 @@
+//! An endpoint: its tables, and dispatch.
+
+use crate::blocks::MESSAGE_MAX;
+use crate::client::{Client, Current};
+use crate::config::VmtpConfig;
+use crate::pdu::{Control, NotifyClient, PacketFault, ResponseCode, packet};
+use crate::procedure::probe::Probe;
+use crate::server::{Record, RecordId, State};
+use crate::shared::{NEVER, Shared};
+use engine::{
+    Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, Instant, Note,
+    NoteFields, OutgoingMessage, Path, PathFault, Properties, Protocol, Received, TimerTable,
+    TransactionId, Transactions,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What has a timer, or packets to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Client(EntityId),
+    Server(RecordId),
+    Probe(u16),
+}
+
+/// An entity of the host: it calls through clients of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Entity {
+    /// Clients without a transaction, the one that was used last at the end.
+    pub(crate) idle: Vec<EntityId>,
+    /// Clients so far.
+    pub(crate) clients: u16,
+    /// The number of the first. It differs from the one before a restart, so that servers do not take
+    /// new transactions for old ones.
+    pub(crate) first: u16,
+}
+
+/// An endpoint of VMTP: entities that call and are called, over one wire.
+#[derive(Debug)]
+pub struct Vmtp {
+    pub(crate) sh: Shared,
+    pub(crate) entities: BTreeMap<EntityId, Entity>,
+    pub(crate) places: BTreeMap<EntityId, Address>,
+    /// By their identifiers.
+    pub(crate) clients: BTreeMap<EntityId, Client>,
+    pub(crate) records: BTreeMap<RecordId, Record>,
+    /// Records by where the client is, and its identifier.
+    pub(crate) keys: BTreeMap<(Path, EntityId), RecordId>,
+    /// Records that may be forgotten, the oldest first.
+    pub(crate) over: BTreeSet<(Instant, RecordId)>,
+    /// Who has the transactions that the host knows.
+    pub(crate) transactions: BTreeMap<TransactionId, Key>,
+    pub(crate) probes: BTreeMap<u16, Probe>,
+    /// Transactions with packets to send, served in turn.
+    pub(crate) ready: VecDeque<Key>,
+    pub(crate) timers: TimerTable<Key>,
+    last: u64,
+    /// When the endpoint was first called.
+    started_at: Option<Instant>,
+}
+
+impl Vmtp {
+    /// An endpoint without entities.
+    ///
+    /// # Panics
+    ///
+    /// When packets are to be shorter than 580 octets, which every implementation must take, or longer
+    /// than 65,535, or messages longer than 4 MiB.
+    pub fn new(config: VmtpConfig) -> Vmtp {
+        let range = 580..=usize::from(u16::MAX);
+        assert!(
+            range.contains(&config.packet_len),
+            "packet_len is out of range"
+        );
+        assert!(
+            u64::from(config.message_max) <= MESSAGE_MAX,
+            "message_max is out of range"
+        );
+        Vmtp {
+            last: config.seed,
+            sh: Shared::new(config),
+            entities: BTreeMap::new(),
+            places: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            records: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            over: BTreeSet::new(),
+            transactions: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            ready: VecDeque::new(),
+            timers: TimerTable::new(),
+            started_at: None,
+        }
+    }
+
+    /// Transactions that the host knows of.
+    pub fn transactions(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Records of clients, those of transactions that are over included.
+    pub fn records(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.last = self.last.wrapping_add(1);
+        self.last
+    }
+
+    /// Whether the endpoint has not been there for four packet lifetimes: it may have forgotten what
+    /// it executed before it was restarted.
+    pub(crate) fn is_young(&self, now: Instant) -> bool {
+        let lifetime = self.sh.config.packet_lifetime;
+        self.started_at.is_none_or(|at| now < at + 4 * lifetime)
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        received: Received<'_>,
+        deliveries: &mut Deliveries,
+    ) -> Option<()> {
+        let path = received.path;
+        let header = match packet::parse(received.octets) {
+            Ok(header) => header,
+            Err(PacketFault::Size(header)) => {
+                self.refuse_malformed(path, &header);
+                return None;
+            }
+            Err(_) => return None,
+        };
+        if header.domain != self.sh.config.domain {
+            return None;
+        }
+        self.sh.peers.get(path).note_received(received.octets.len());
+        if header.control.is_response() {
+            return self.handle_response(now, path, &header, deliveries);
+        }
+        if self.is_for_manager(&header) {
+            return self.handle_management(now, path, &header);
+        }
+        self.handle_request(now, path, &header, deliveries)
+    }
+
+    /// A packet whose length is wrong: the client of a Request is told (RFC 1045 section 4.7).
+    fn refuse_malformed(&mut self, path: Path, header: &crate::pdu::Header) {
+        let is_request = !header.control.is_response() && !self.is_for_manager(header);
+        if is_request && header.domain == self.sh.config.domain && !header.multicast {
+            self.sh
+                .peers
+                .get(path)
+                .note_received(crate::pdu::PACKET_MIN);
+            let count = u32::from(header.control.retransmit_count());
+            let notification = NotifyClient {
+                client: header.client,
+                control: Control::response(0).with_retransmit_count(count),
+                receive_sequence: 0,
+                transaction: header.transaction,
+                delivery: Default::default(),
+                code: ResponseCode::VMTP_ERROR,
+            };
+            self.sh.notify_client(path, &notification);
+        }
+    }
+
+    /// Puts what has packets to send in line, and sets its timer.
+    pub(crate) fn note_ready(&mut self, key: Key) {
+        let outgoing = match key {
+            Key::Client(id) => match self.clients.get_mut(&id).map(|client| &mut client.current) {
+                Some(Current::Call(call)) => Some(&mut call.request),
+                _ => None,
+            },
+            Key::Server(id) => match self.records.get_mut(&id).map(|record| &mut record.state) {
+                Some(State::Responding(response)) => Some(&mut response.outgoing),
+                _ => None,
+            },
+            Key::Probe(_) => None,
+        };
+        if let Some(outgoing) = outgoing.filter(|outgoing| outgoing.wants_to_send())
+            && !outgoing.queued
+        {
+            outgoing.queued = true;
+            self.ready.push_back(key);
+        }
+        self.arm(key);
+    }
+
+    /// Sets the timer of `key` as its record says.
+    pub(crate) fn arm(&mut self, key: Key) {
+        let at = match key {
+            Key::Client(id) => match self.clients.get(&id).map(|client| &client.current) {
+                Some(Current::Call(call)) => call.timeout,
+                _ => NEVER,
+            },
+            Key::Server(id) => self.records.get(&id).map_or(NEVER, |record| record.timeout),
+            Key::Probe(slot) => self.probes.get(&slot).map_or(NEVER, |probe| probe.timeout),
+        };
+        match at < NEVER {
+            true => self.timers.set(key, at),
+            false => self.timers.cancel(key),
+        }
+    }
+
+    fn note_time(&mut self, now: Instant) {
+        self.started_at.get_or_insert(now);
+    }
+}
+
+impl Protocol for Vmtp {
+    fn properties(&self) -> Properties {
+        Properties {
+            packet_max: self.sh.config.packet_len,
+            packet_len: None,
+            framing: Framing::Messages,
+            notes: NoteFields {
+                tag: true,
+                reliability: true,
+                ..NoteFields::NONE
+            },
+            coalesce_delay: core::time::Duration::ZERO,
+        }
+    }
+
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
+        self.note_time(now);
+        self.sh.counters.packets_parsed += 1;
+        self.sh.counters.bytes_summed += packet.octets.len() as u64;
+        let before = deliveries.blocks.len();
+        if self.dispatch(now, packet, deliveries).is_none() {
+            self.sh.counters.packets_discarded += 1;
+        }
+        let blocks = deliveries.blocks[before..].iter();
+        let delivered: usize = blocks.map(|block| block.range.len()).sum();
+        self.sh.counters.bytes_delivered += delivered as u64;
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.note_time(now);
+        while let Some(key) = self.timers.pop_due(now) {
+            self.sh.counters.timers_set += 1;
+            match key {
+                Key::Client(id) => self.expire_client(now, id),
+                Key::Server(id) => self.expire_record(now, id),
+                Key::Probe(slot) => self.expire_probe(now, slot),
+            }
+        }
+    }
+
+    /// A server that is away is found out by retransmission: a report can be forged.
+    fn handle_path_error(&mut self, now: Instant, _fault: PathFault<'_>) {
+        self.note_time(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
+        self.note_time(now);
+        if let Some((path, octets)) = self.sh.control.pop_front() {
+            batch.set_path(path, None);
+            batch.push_own(&octets);
+            self.sh.counters.packets_built += 1;
+            return;
+        }
+        while let Some(key) = self.ready.pop_front() {
+            match key {
+                Key::Client(id) => self.transmit_request(now, id, batch),
+                Key::Server(id) => self.transmit_response(now, id, batch),
+                Key::Probe(_) => {}
+            }
+            if !batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.sh.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.deadline()
+    }
+
+    fn counters(&self) -> Counters {
+        self.sh.counters
+    }
+}
+
+impl Transactions for Vmtp {
+    fn message_max(&self) -> u64 {
+        u64::from(self.sh.config.message_max)
+    }
+
+    fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError> {
+        if self.entities.len() >= self.sh.config.entities_max {
+            return Err(CommandError::TooManyAssociations);
+        }
+        let first = self.sh.random.next_u64() as u16;
+        self.entities.entry(entity).or_insert_with(|| Entity {
+            first,
+            ..Entity::default()
+        });
+        Ok(())
+    }
+
+    fn remove_entity(&mut self, now: Instant, entity: EntityId) {
+        self.note_time(now);
+        self.forget_entity(entity);
+    }
+
+    fn set_member(&mut self, _: EntityId, _: EntityId, _: bool) -> Result<(), CommandError> {
+        Err(CommandError::Unsupported)
+    }
+
+    fn locate(&mut self, entity: EntityId, at: Address) {
+        let known = self.places.contains_key(&entity);
+        if known || self.places.len() < self.sh.config.entities_max {
+            self.places.insert(entity, at);
+        }
+    }
+
+    fn call(
+        &mut self,
+        now: Instant,
+        from: EntityId,
+        to: EntityId,
+        request: (OutgoingMessage, u64),
+        note: &Note,
+    ) -> Result<TransactionId, CommandError> {
+        self.note_time(now);
+        self.begin_call((from, to), request, note)
+    }
+
+    fn reply(
+        &mut self,
+        now: Instant,
+        transaction: TransactionId,
+        reply: (OutgoingMessage, u64),
+        note: &Note,
+    ) -> Result<(), CommandError> {
+        self.note_time(now);
+        self.begin_response(transaction, reply, note)
+    }
+
+    fn forward(
+        &mut self,
+        _now: Instant,
+        _transaction: TransactionId,
+        _to: EntityId,
+        _request: (OutgoingMessage, u64),
+    ) -> Result<(), CommandError> {
+        Err(CommandError::Unsupported)
+    }
+
+    fn abandon(&mut self, now: Instant, transaction: TransactionId) {
+        self.note_time(now);
+        match self.transactions.get(&transaction) {
+            Some(Key::Client(id)) => self.abandon_call(*id),
+            Some(Key::Server(id)) => self.refuse_request(now, *id),
+            Some(Key::Probe(_)) | None => {}
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Messages on their way in.
+
+use crate::blocks::{BlockMask, GroupMasks, Segment};
+use crate::pdu::{HEADER_LEN, Header};
+use engine::{Block, Deliveries, IncomingMessage, Instant};
+
+/// A message of which blocks have come.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) message: IncomingMessage,
+    segment: Segment,
+    have: GroupMasks,
+    /// Blocks that have not come.
+    missing: u32,
+    /// Groups of which a packet has come lie below this one.
+    pub(crate) begun: u16,
+    /// Times that missing blocks were asked for in a row.
+    pub(crate) retries: u32,
+    pub(crate) last_packet_at: Option<Instant>,
+}
+
+impl Incoming {
+    /// A message of which the packet with `header` is the first to come.
+    pub(crate) fn new(message: IncomingMessage, header: &Header) -> Incoming {
+        let segment = segment_of(header);
+        let groups = segment.groups();
+        Incoming {
+            message,
+            segment,
+            have: GroupMasks::none(groups),
+            missing: (0..groups).map(|group| segment.blocks(group).count()).sum(),
+            begun: 0,
+            retries: 0,
+            last_packet_at: None,
+        }
+    }
+
+    /// Takes the blocks of a packet of `group`; whether any of them are new. None if the packet does
+    /// not fit the message.
+    pub(crate) fn take(
+        &mut self,
+        header: &Header,
+        group: u16,
+        deliveries: &mut Deliveries,
+    ) -> Option<bool> {
+        if segment_of(header) != self.segment || group >= self.segment.groups() {
+            return None;
+        }
+        if self.segment.is_empty() {
+            let range = header.message_in_header();
+            if !header.has_segment() && !range.is_empty() && self.begun == 0 {
+                deliveries.blocks.push(Block {
+                    message: self.message,
+                    message_len: range.len() as u64,
+                    offset: 0,
+                    range,
+                });
+            }
+            self.begun = 1;
+            return Some(true);
+        }
+        let all = self.segment.blocks(group);
+        let octets = self.segment.octets(group, header.delivery);
+        let fits = header.delivery.without(all).is_empty()
+            && octets.next_multiple_of(8) == header.data_len() as u64;
+        if !fits {
+            return None;
+        }
+        self.begun = self.begun.max(group + 1);
+        let have = self.have.get(group);
+        let fresh = header.delivery.without(have);
+        self.have.set(group, have.or(fresh));
+        self.missing -= fresh.count();
+        self.deliver(group, header.delivery, fresh, deliveries);
+        Some(!fresh.is_empty())
+    }
+
+    /// Names the octets of the `fresh` blocks in a packet that holds those of `delivery`; neighbours
+    /// as one.
+    fn deliver(
+        &self,
+        group: u16,
+        delivery: BlockMask,
+        fresh: BlockMask,
+        deliveries: &mut Deliveries,
+    ) {
+        let mut at = HEADER_LEN;
+        let mut last_end = None;
+        for block in delivery.iter() {
+            let octets = self.segment.range(group, block);
+            let range = at..at + (octets.end - octets.start) as usize;
+            at = range.end;
+            if fresh.0 >> block & 1 == 0 {
+                continue;
+            }
+            match deliveries.blocks.last_mut() {
+                Some(last) if last_end == Some(octets.start) => last.range.end = range.end,
+                _ => deliveries.blocks.push(Block {
+                    message: self.message,
+                    message_len: self.segment.len(),
+                    offset: octets.start,
+                    range,
+                }),
+            }
+            last_end = Some(octets.end);
+        }
+    }
+
+    /// Packet groups of the message.
+    pub(crate) fn groups(&self) -> u16 {
+        self.segment.groups()
+    }
+
+    /// The blocks of a group that have come.
+    pub(crate) fn have(&self, group: u16) -> BlockMask {
+        self.have.get(group)
+    }
+
+    /// Whether all of a group has come.
+    pub(crate) fn is_group_whole(&self, group: u16) -> bool {
+        self.have.get(group) == self.segment.blocks(group)
+    }
+
+    /// Whether all of it has come.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.missing == 0
+    }
+}
+
+/// The segment that a packet says its message has.
+pub(crate) fn segment_of(header: &Header) -> Segment {
+    Segment::new(match header.has_segment() {
+        true => u64::from(header.segment_size),
+        false => 0,
+    })
+}

@@ -1,0 +1,336 @@
+//! Messages on their way out, group by group.
+
+use crate::blocks::{BlockMask, GroupMasks, HEADER_DATA_MAX, Segment};
+use crate::config::VmtpConfig;
+use crate::pdu::header::USER_DATA;
+use crate::pdu::{CHECK_LEN, Control, Flags, HEADER_LEN, Header, PACKET_MIN};
+use crate::peers::Peer;
+use core::time::Duration;
+use engine::{Batch, Counters, Instant, Integrity, OutgoingMessage, Store};
+
+/// A message on its way out.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) message: OutgoingMessage,
+    len: u64,
+    segment: Segment,
+    acknowledged: GroupMasks,
+    /// Blocks that are to leave.
+    unsent: GroupMasks,
+    /// The first group that is not wholly acknowledged.
+    oldest: u16,
+    /// Groups below this one were sent.
+    begun: u16,
+    /// A packet without segment data is to leave, for this group, and asks for an acknowledgement if
+    /// it repeats others.
+    bare_packet: Option<u16>,
+    /// Times it was sent again, by anybody's wish.
+    pub(crate) count: u32,
+    /// Times it was sent again without an answer.
+    pub(crate) retries: u32,
+    /// When the last packet left.
+    pub(crate) sent_at: Option<Instant>,
+    /// When the last blocks left.
+    blocks_sent_at: Option<Instant>,
+    /// The next packet leaves no earlier: the gap between two.
+    pub(crate) next_at: Instant,
+    /// It waits in the queue of the endpoint.
+    pub(crate) queued: bool,
+}
+
+/// What [`Outgoing::transmit`] writes with.
+pub(crate) struct Sending<'a> {
+    pub(crate) now: Instant,
+    pub(crate) config: &'a VmtpConfig,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) peer: &'a mut Peer,
+}
+
+/// How a transmission ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// All that is to leave has left.
+    Everything,
+    /// The batch is full.
+    More,
+    /// The next packet leaves at [`Outgoing::next_at`].
+    Paced,
+    /// The address may get no more before it is probed.
+    NoCredit,
+}
+
+impl Outgoing {
+    pub(crate) fn new((message, len): (OutgoingMessage, u64), window: u16) -> Outgoing {
+        let segment = Segment::of_message(len);
+        let mut outgoing = Outgoing {
+            message,
+            len,
+            segment,
+            acknowledged: GroupMasks::none(segment.groups()),
+            unsent: GroupMasks::none(segment.groups()),
+            oldest: 0,
+            begun: 0,
+            bare_packet: segment.is_empty().then_some(0),
+            count: 0,
+            retries: 0,
+            sent_at: None,
+            blocks_sent_at: None,
+            next_at: Instant::from_nanos(0),
+            queued: false,
+        };
+        outgoing.open_window(window);
+        outgoing
+    }
+
+    /// Packet groups of the message.
+    pub(crate) fn groups(&self) -> u16 {
+        self.segment.groups()
+    }
+
+    /// Whether it has a segment, of which blocks can be missing.
+    pub(crate) fn has_segment(&self) -> bool {
+        !self.segment.is_empty()
+    }
+
+    /// Whether packets wait to leave.
+    pub(crate) fn wants_to_send(&self) -> bool {
+        self.bare_packet.is_some() || self.next_group().is_some()
+    }
+
+    /// Whether the peer has all of it.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.oldest >= self.groups()
+    }
+
+    /// Groups that are in flight or before it may leave: as many as the window has.
+    fn open_window(&mut self, window: u16) {
+        let end = self.groups().min(self.oldest.saturating_add(window.max(1)));
+        while self.begun < end {
+            self.unsent.set(self.begun, self.segment.blocks(self.begun));
+            self.begun += 1;
+        }
+    }
+
+    fn next_group(&self) -> Option<u16> {
+        (self.oldest..self.begun).find(|group| !self.unsent.get(*group).is_empty())
+    }
+
+    /// A packet without data goes out, which the peer answers with what it has (RFC 1045
+    /// section 2.5.4): the first retransmission.
+    pub(crate) fn ask(&mut self) {
+        self.count += 1;
+        self.bare_packet = Some(self.oldest.min(self.groups() - 1));
+    }
+
+    /// The peer has these blocks of a group.
+    pub(crate) fn acknowledge(&mut self, group: u16, blocks: BlockMask, window: u16) {
+        if group >= self.begun {
+            return;
+        }
+        let have = self.acknowledged.get(group).or(blocks);
+        self.acknowledged.set(group, have);
+        self.unsent
+            .set(group, self.unsent.get(group).without(blocks));
+        while self.oldest < self.begun
+            && self.acknowledged.get(self.oldest) == self.segment.blocks(self.oldest)
+        {
+            self.oldest += 1;
+        }
+        self.open_window(window);
+    }
+
+    /// The peer has of a group only these blocks: the others go out again, unless they have just
+    /// left. Returns how many.
+    pub(crate) fn repeat_missing(&mut self, group: u16, have: BlockMask) -> u32 {
+        if group >= self.begun || self.wants_to_send() {
+            return 0;
+        }
+        let missing = self.segment.blocks(group).without(have);
+        self.unsent.set(group, missing);
+        // What was acknowledged by an earlier life of the peer may be missing again.
+        self.acknowledged.set(group, have);
+        self.oldest = self.oldest.min(group);
+        if self.segment.is_empty() {
+            self.bare_packet = Some(0);
+        }
+        self.count += 1;
+        missing.count()
+    }
+
+    /// Everything goes out again.
+    pub(crate) fn repeat_all(&mut self) {
+        self.count += 1;
+        self.oldest = 0;
+        for group in 0..self.begun {
+            self.acknowledged.set(group, BlockMask::NONE);
+            self.unsent.set(group, self.segment.blocks(group));
+        }
+        if self.segment.is_empty() {
+            self.bare_packet = Some(0);
+        }
+    }
+
+    /// Whether blocks left so recently that a report of what is missing is older.
+    pub(crate) fn has_just_left(&self, now: Instant, rtt_min: Duration) -> bool {
+        self.blocks_sent_at.is_some_and(|at| now < at + rtt_min)
+    }
+
+    /// Fills the batch with the next packets. `first` is the header of the first group, without what
+    /// belongs to a packet.
+    pub(crate) fn transmit(
+        &mut self,
+        sending: &mut Sending<'_>,
+        first: &Header,
+        batch: &mut Batch,
+    ) -> Left {
+        if self.has_segment() && !sending.peer.is_valid {
+            // While there is credit for a probe.
+            return Left::NoCredit;
+        }
+        if let Some(group) = self.bare_packet {
+            if sending.peer.credit() < PACKET_MIN as u64 {
+                return Left::NoCredit;
+            }
+            self.push_bare(sending, first, group, batch);
+        }
+        let blocks_a_packet = sending.config.blocks_a_packet();
+        while let Some(group) = self.next_group() {
+            if sending.now < self.next_at {
+                return Left::Paced;
+            }
+            let blocks = self.unsent.get(group).lowest(blocks_a_packet);
+            let data = self.segment.octets(group, blocks).next_multiple_of(8);
+            let len = PACKET_MIN as u64 + data;
+            let is_equal = batch.is_empty()
+                || batch.len_of_last() == batch.packet_len() && len <= batch.packet_len() as u64;
+            if !is_equal || batch.room() == 0 {
+                return Left::More;
+            }
+            let unsent = self.unsent.get(group).without(blocks);
+            self.unsent.set(group, unsent);
+            self.blocks_sent_at = Some(sending.now);
+            self.push_blocks(sending, first, (group, blocks), batch);
+            let gap = sending.peer.gap(sending.config);
+            if !gap.is_zero() {
+                self.next_at = sending.now + gap;
+            }
+        }
+        Left::Everything
+    }
+
+    /// A packet without segment data.
+    fn push_bare(
+        &mut self,
+        sending: &mut Sending<'_>,
+        first: &Header,
+        group: u16,
+        batch: &mut Batch,
+    ) {
+        self.bare_packet = None;
+        let mut header = self.header(first, group);
+        // A Response without a segment comes again whole: nothing of it can be missing.
+        if self.has_segment() || (self.count > 0 && !header.control.is_response()) {
+            header.control = header.control.with(Control::ACKNOWLEDGE);
+        }
+        let octets = header.emit();
+        let message = Store::Message(self.message);
+        let in_header = USER_DATA.start + self.len.min(HEADER_DATA_MAX) as usize;
+        let builder = match self.has_segment() {
+            true => batch.begin().own(&octets),
+            false => {
+                let builder = batch.begin().own(&octets[..USER_DATA.start]);
+                let builder = builder.user(message, 0..self.len);
+                builder.own(&octets[in_header..])
+            }
+        };
+        builder.own(&[0; CHECK_LEN]).end(integrity(sending.config));
+        let user = if self.has_segment() { 0 } else { self.len };
+        self.note_sent(sending, (PACKET_MIN as u64, user));
+    }
+
+    fn push_blocks(
+        &mut self,
+        sending: &mut Sending<'_>,
+        first: &Header,
+        (group, blocks): (u16, BlockMask),
+        batch: &mut Batch,
+    ) {
+        let octets = self.segment.octets(group, blocks);
+        let padded = octets.next_multiple_of(8);
+        let mut header = self.header(first, group);
+        header.delivery = blocks;
+        header.data_words = (padded / 4) as u16;
+        let mut builder = batch.begin().own(&header.emit());
+        let mut neighbours: Option<std::ops::Range<u64>> = None;
+        for block in blocks.iter() {
+            let range = self.segment.range(group, block);
+            neighbours = match neighbours.take() {
+                Some(before) if before.end == range.start => Some(before.start..range.end),
+                Some(before) => {
+                    builder = builder.user(Store::Message(self.message), before);
+                    Some(range)
+                }
+                None => Some(range),
+            };
+        }
+        if let Some(range) = neighbours {
+            builder = builder.user(Store::Message(self.message), range);
+        }
+        let tail = [0; 8 + CHECK_LEN];
+        let tail = &tail[..(padded - octets) as usize + CHECK_LEN];
+        builder.own(tail).end(integrity(sending.config));
+        let packet = (HEADER_LEN + CHECK_LEN) as u64 + padded;
+        self.note_sent(sending, (packet, octets));
+    }
+
+    /// The header of a packet of `group`.
+    fn header(&self, first: &Header, group: u16) -> Header {
+        let last = self.groups() - 1;
+        let mut control = first.control;
+        if !control.is_response() {
+            control = control.with_retransmit_count(self.count);
+        }
+        if group > 0 {
+            control = control.with(Control::NOT_START);
+            if control.is_response() {
+                control = control.with_gap_or_group_count(0);
+            }
+        }
+        if group < last {
+            let more = Control::NOT_END | Control::CONTINUED | Control::ACKNOWLEDGE;
+            control = control.with(more);
+            if !control.is_response() {
+                // The numbers are skipped behind the last group.
+                control = control.without(Control::SKIP_TRANSACTIONS);
+            }
+        }
+        let flags = match self.has_segment() {
+            true => first.flags.0 | Flags::SEGMENT,
+            false => first.flags.0,
+        };
+        Header {
+            control,
+            transaction: first.transaction.wrapping_add(u32::from(group)),
+            flags: Flags(flags),
+            // Without a segment the field is the user's, who says with it how long his data is.
+            segment_size: self.len as u32,
+            ..*first
+        }
+    }
+
+    fn note_sent(&mut self, sending: &mut Sending<'_>, (packet, user): (u64, u64)) {
+        self.sent_at = Some(sending.now);
+        sending.peer.note_sent(packet);
+        sending.counters.packets_built += 1;
+        sending.counters.bytes_sent += user;
+        sending.counters.bytes_summed += if sending.config.checksum { packet } else { 0 };
+        sending.counters.retransmissions += u64::from(self.count > 0);
+    }
+}
+
+fn integrity(config: &VmtpConfig) -> Integrity {
+    match config.checksum {
+        true => Integrity::Vmtp,
+        false => Integrity::None,
+    }
+}

@@ -1,0 +1,62 @@
+//! A whole packet: header, segment data padded to eight octets, and the check (RFC 1045 section 2.4).
+
+use super::{HEADER_LEN, Header};
+use engine::checksum;
+
+/// Octets of the check behind the data.
+pub const CHECK_LEN: usize = 4;
+
+/// Octets of a packet without segment data.
+pub const PACKET_MIN: usize = HEADER_LEN + CHECK_LEN;
+
+/// Why octets are no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketFault {
+    /// Fewer than 68 octets.
+    Short,
+    /// A version other than 0.
+    Version,
+    /// The length in the header is not that of the packet, whose check is right: its sender is wrong.
+    Size(Header),
+    /// The check is wrong: it was damaged on the way.
+    Check,
+}
+
+/// The header of `packet`, whose length and check are right. A check of zeros stands for none; where
+/// the header says so, it covers the header alone.
+///
+/// # Errors
+///
+/// What is wrong with the packet.
+pub fn parse(packet: &[u8]) -> Result<Header, PacketFault> {
+    let octets = packet.first_chunk().ok_or(PacketFault::Short)?;
+    let end = packet.len().saturating_sub(CHECK_LEN);
+    if end < HEADER_LEN {
+        return Err(PacketFault::Short);
+    }
+    let header = Header::parse(octets).ok_or(PacketFault::Version)?;
+    let covered = if header.checks_header_only {
+        HEADER_LEN
+    } else {
+        end
+    };
+    let check = super::word_at(packet, end);
+    if check != 0 && check != checksum::vmtp(&packet[..covered]) {
+        return Err(PacketFault::Check);
+    }
+    match end == HEADER_LEN + header.data_len() {
+        true => Ok(header),
+        false => Err(PacketFault::Size(header)),
+    }
+}
+
+/// The packet of `header` without segment data, with its check or with zeros in its place.
+pub fn emit(header: &Header, with_check: bool) -> [u8; PACKET_MIN] {
+    let mut packet = [0; PACKET_MIN];
+    packet[..HEADER_LEN].copy_from_slice(&header.emit());
+    if with_check {
+        let check = checksum::vmtp(&packet[..HEADER_LEN]);
+        packet[HEADER_LEN..].copy_from_slice(&check.to_be_bytes());
+    }
+    packet
+}

@@ -1,0 +1,180 @@
+//! What an endpoint knows of the addresses it speaks with.
+
+use crate::config::{RETRY_WAIT_MAX, RETRY_WAIT_MIN, VmtpConfig};
+use congestion::rtt::{RtoBounds, RttEstimator};
+use core::time::Duration;
+use engine::Path;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Addresses remembered, at most. One that is forgotten is measured and probed again.
+const PEERS_MAX: usize = 16_384;
+
+/// Gaps are in 1/32 of a packet's time, at most 255 (RFC 1045 section 2.5.6).
+const GAP_MAX: u32 = 255;
+
+/// Groups without a loss before the gap gets smaller.
+const CLEAN_GROUPS: u32 = 16;
+
+/// An address, and the path to it.
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    rtt: RttEstimator,
+    /// The shortest round trip seen.
+    rtt_min: Option<Duration>,
+    /// Somebody answers there: this host's user named the address, or it answered a probe.
+    pub(crate) is_valid: bool,
+    /// Octets received and sent while it was not.
+    received: u64,
+    sent: u64,
+    /// Time between two packets of a group, smoothed: falls slowly, rises at once.
+    spacing: Option<Duration>,
+    gap: u32,
+    clean_groups: u32,
+}
+
+impl Peer {
+    pub(crate) fn sample_rtt(&mut self, rtt: Duration) {
+        self.rtt.sample(rtt);
+        self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    /// A time in which a round trip was made, and perhaps more.
+    pub(crate) fn sample_rtt_at_most(&mut self, time: Duration) {
+        let srtt = self.rtt.srtt();
+        if srtt.is_zero() || time < srtt {
+            self.sample_rtt(time);
+        }
+    }
+
+    /// The wait for an answer to the retransmission after `backoffs` others (TC2, TS3).
+    pub(crate) fn retry_wait(&self, config: &VmtpConfig, backoffs: u32) -> Duration {
+        let bounds = RtoBounds {
+            initial: config.rtt_initial,
+            min: RETRY_WAIT_MIN,
+            max: RETRY_WAIT_MAX,
+        };
+        self.rtt.rto(&bounds, backoffs)
+    }
+
+    /// A time in which no answer to a packet can come; zero if none was measured.
+    pub(crate) fn rtt_min(&self) -> Duration {
+        self.rtt_min.unwrap_or_default()
+    }
+
+    /// A packet of a group came so long after the one before.
+    pub(crate) fn note_spacing(&mut self, time: Duration) {
+        let smoothed = self.spacing.map_or(time, |old| time.max(old * 7 / 8));
+        self.spacing = Some(smoothed);
+    }
+
+    /// The wait for the next packet of a group (TC3, TS1): ten times the time of one.
+    pub(crate) fn packet_wait(&self, config: &VmtpConfig) -> Duration {
+        let unknown = 4 * config.packet_wait;
+        let wait = self.spacing.map_or(unknown, |spacing| 10 * spacing);
+        wait.clamp(config.packet_wait, RETRY_WAIT_MAX)
+    }
+
+    /// The peer lacks this many blocks of a group. One may be chance; more are too fast for it.
+    pub(crate) fn note_missing(&mut self, blocks: u32) {
+        self.clean_groups = 0;
+        if blocks > 1 {
+            self.gap = (self.gap + self.gap.div_ceil(2).max(1)).min(GAP_MAX);
+        }
+    }
+
+    /// A group arrived as it was sent.
+    pub(crate) fn note_clean(&mut self) {
+        self.clean_groups += 1;
+        if self.clean_groups >= CLEAN_GROUPS {
+            self.clean_groups = 0;
+            self.gap = self.gap.saturating_sub(1);
+        }
+    }
+
+    /// Time between the starts of two packets of a group.
+    pub(crate) fn gap(&self, config: &VmtpConfig) -> Duration {
+        config.packet_time * self.gap / 32
+    }
+
+    pub(crate) fn note_received(&mut self, octets: usize) {
+        self.received = self.received.saturating_add(octets as u64);
+    }
+
+    /// Octets that may be sent there: as many as came, until the address is valid.
+    pub(crate) fn credit(&self) -> u64 {
+        match self.is_valid {
+            true => u64::MAX,
+            false => self.received.saturating_sub(self.sent),
+        }
+    }
+
+    pub(crate) fn note_sent(&mut self, octets: u64) {
+        self.sent = self.sent.saturating_add(octets);
+    }
+}
+
+/// All addresses.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    known: BTreeMap<Path, Peer>,
+    /// In the order in which they became known.
+    oldest: VecDeque<Path>,
+}
+
+impl Peers {
+    /// The peer at the far end of `path`.
+    pub(crate) fn get(&mut self, path: Path) -> &mut Peer {
+        if !self.known.contains_key(&path) {
+            if self.known.len() >= PEERS_MAX
+                && let Some(forgotten) = self.oldest.pop_front()
+            {
+                self.known.remove(&forgotten);
+            }
+            self.oldest.push_back(path);
+        }
+        self.known.entry(path).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Address;
+
+    #[test]
+    fn gap_grows_with_bursts_of_loss_and_shrinks_after_clean_groups() {
+        let config = VmtpConfig::default();
+        let mut peer = Peer::default();
+        peer.note_missing(1);
+        assert_eq!(peer.gap(&config), Duration::ZERO, "one block may be chance");
+        for _ in 0..30 {
+            peer.note_missing(2);
+        }
+        assert_eq!(peer.gap(&config), config.packet_time * 255 / 32);
+        for _ in 0..16 {
+            peer.note_clean();
+        }
+        assert_eq!(peer.gap(&config), config.packet_time * 254 / 32);
+    }
+
+    #[test]
+    fn address_that_is_not_valid_gets_what_it_sent() {
+        let mut peer = Peer::default();
+        peer.note_received(100);
+        peer.note_sent(68);
+        assert_eq!(peer.credit(), 32);
+        peer.is_valid = true;
+        assert_eq!(peer.credit(), u64::MAX);
+    }
+
+    #[test]
+    fn table_forgets_the_oldest_address() {
+        let mut peers = Peers::default();
+        let path = |station: usize| Path::to(Address::Station(station as u32));
+        for station in 0..=PEERS_MAX {
+            peers.get(path(station)).is_valid = true;
+        }
+        assert_eq!(peers.known.len(), PEERS_MAX);
+        assert!(!peers.get(path(0)).is_valid && peers.get(path(PEERS_MAX)).is_valid);
+    }
+}

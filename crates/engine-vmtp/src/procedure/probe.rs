@@ -1,0 +1,158 @@
+//! Probes of clients: whether a Request is its client's current one, and whether anybody is at an
+//! address (RFC 1045 section 2.3 and III.4).
+
+use crate::client::Current;
+use crate::endpoint::{Key, Vmtp};
+use crate::pdu::{Header, ProbeAnswer, ProbeEntity, ResponseCode};
+use crate::server::{RecordId, State};
+use engine::{EntityId, Instant, Path, TransactionEnd};
+
+/// Probes at a time. Clients of a server that has just started wait for one, or are told that it is
+/// busy; each is sent from a client of its own.
+const PROBES_MAX: u16 = 256;
+
+/// A probe that is not answered.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    path: Path,
+    entity: EntityId,
+    /// Its number, which nobody can guess who did not get it.
+    transaction: u32,
+    record: RecordId,
+    retries: u32,
+    sent_at: Instant,
+    pub(crate) timeout: Instant,
+}
+
+impl Vmtp {
+    /// Probes the client of a record, unless that is being done; false when all probes are in use.
+    pub(crate) fn start_probe(&mut self, now: Instant, record: RecordId) -> bool {
+        if self.probes.values().any(|probe| probe.record == record) {
+            return true;
+        }
+        let slot = (0..PROBES_MAX).find(|slot| !self.probes.contains_key(slot));
+        let (Some(slot), Some(probed)) = (slot, self.records.get(&record)) else {
+            return false;
+        };
+        let probe = Probe {
+            path: probed.path,
+            entity: probed.client,
+            transaction: self.sh.random.next_u64() as u32,
+            record,
+            retries: 0,
+            sent_at: now,
+            timeout: now,
+        };
+        self.probes.insert(slot, probe);
+        self.send_probe(now, slot);
+        true
+    }
+
+    fn send_probe(&mut self, now: Instant, slot: u16) {
+        let prober = self.sh.config.prober(slot);
+        let Some(probe) = self.probes.get_mut(&slot) else {
+            return;
+        };
+        let wait = self.sh.peers.get(probe.path);
+        probe.timeout = now + wait.retry_wait(&self.sh.config, probe.retries);
+        probe.sent_at = now;
+        let request = ProbeEntity {
+            co_resident: probe.entity,
+            entity: probe.entity,
+            authentication_domain: 0,
+        };
+        let mut header = request.header(prober, self.sh.config.domain, probe.transaction);
+        header.control = header.control.with_retransmit_count(probe.retries);
+        let path = probe.path;
+        self.sh.send(path, &header);
+        self.arm(Key::Probe(slot));
+    }
+
+    pub(crate) fn expire_probe(&mut self, now: Instant, slot: u16) {
+        let Some(probe) = self.probes.get_mut(&slot) else {
+            return;
+        };
+        let is_wanted = self
+            .records
+            .get(&probe.record)
+            .is_some_and(|record| !matches!(record.state, State::Receiving(_) | State::Over(..)));
+        if is_wanted && probe.retries < self.sh.config.retries_max {
+            probe.retries += 1;
+            return self.send_probe(now, slot);
+        }
+        let record = probe.record;
+        self.probes.remove(&slot);
+        match self.records.get(&record).map(|record| &record.state) {
+            Some(State::AwaitingProbe(_)) => self.forget_record(now, record),
+            // It was executed, which is remembered.
+            Some(State::Responding(_)) => self.close_record(
+                now,
+                record,
+                TransactionEnd::TimedOut,
+                ResponseCode::RESPONSE_DISCARDED,
+            ),
+            _ => {}
+        }
+    }
+
+    /// The answer to the probe of `slot`.
+    pub(crate) fn handle_probe_answer(
+        &mut self,
+        now: Instant,
+        path: Path,
+        slot: u16,
+        header: &Header,
+    ) -> Option<()> {
+        let probe = self.probes.get(&slot)?;
+        if (probe.path, probe.transaction) != (path, header.transaction) {
+            return None;
+        }
+        let peer = self.sh.peers.get(path);
+        peer.is_valid = true;
+        if u32::from(header.control.retransmit_count()) == probe.retries & 7 {
+            peer.sample_rtt(now.since(probe.sent_at));
+        }
+        let id = probe.record;
+        self.probes.remove(&slot);
+        self.timers.cancel(Key::Probe(slot));
+        let answer = ProbeAnswer::parse(header);
+        let record = self.records.get(&id)?;
+        let is_current = record.group(answer.transaction).is_some();
+        match &record.state {
+            State::AwaitingProbe(_) if answer.code == ResponseCode::OK && is_current => {
+                self.tell_request(now, id);
+            }
+            // The client is further, or gone.
+            State::AwaitingProbe(_) => self.forget_record(now, id),
+            // The address is real; who asks again gets the Response.
+            State::Responding(_) => self.note_ready(Key::Server(id)),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Somebody asks for an entity of this host.
+    pub(crate) fn answer_probe(&mut self, path: Path, header: &Header, probe: &ProbeEntity) {
+        let client = self.clients.get(&probe.entity);
+        let current = client.map(|client| match &client.current {
+            Current::Call(call) => call.last(),
+            Current::Over(_) | Current::Fresh => client.next.wrapping_sub(1),
+        });
+        let is_entity = || {
+            let own = self.sh.config.entity(probe.entity);
+            self.entities.contains_key(&own) && self.sh.config.identifier(own) == probe.entity
+        };
+        let answer = match current.or_else(|| is_entity().then_some(0)) {
+            Some(transaction) => ProbeAnswer {
+                code: ResponseCode::OK,
+                transaction,
+            },
+            None => ProbeAnswer {
+                code: ResponseCode::NONEXISTENT_ENTITY,
+                transaction: 0,
+            },
+        };
+        let answer = answer.header(self.sh.config.manager(), header);
+        self.sh.send(path, &answer);
+    }
+}

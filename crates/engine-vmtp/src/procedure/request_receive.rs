@@ -1,0 +1,369 @@
+//! Requests on their way in (RFC 1045 section 5.3).
+
+use super::wants_answer;
+use crate::blocks::GROUP_LEN;
+use crate::endpoint::{Key, Vmtp};
+use crate::incoming::{Incoming, segment_of};
+use crate::outgoing::Outgoing;
+use crate::pdu::{Control, Flags, Header, NotifyClient, ResponseCode};
+use crate::server::{Idempotent, Record, RecordId, State};
+use crate::shared::NEVER;
+use engine::{
+    Deliveries, Event, Instant, Note, Path, TransactionEnd, TransactionEvent, TransactionId,
+};
+
+impl Vmtp {
+    pub(crate) fn handle_request(
+        &mut self,
+        now: Instant,
+        path: Path,
+        header: &Header,
+        deliveries: &mut Deliveries,
+    ) -> Option<()> {
+        if let Some(code) = self.refusal(header) {
+            self.refuse(path, header, code);
+            return None;
+        }
+        let id = match self.keys.get(&(path, header.client)).copied() {
+            Some(id) => {
+                let record = self.records.get(&id)?;
+                match record.group(header.transaction) {
+                    Some(group) => return self.handle_known(now, (id, group), header, deliveries),
+                    None if is_older(header.transaction, record.first) => return None,
+                    None => self.replace_record(now, id, header)?,
+                }
+            }
+            None => self.new_record(now, path, header)?,
+        };
+        self.handle_known(now, (id, 0), header, deliveries)
+    }
+
+    /// Why a Request cannot be served.
+    fn refusal(&self, header: &Header) -> Option<ResponseCode> {
+        let is_of_run = header.control.has(Control::NOT_START)
+            || header.control.has(Control::NOT_END)
+            || header.control.has(Control::CONTINUED);
+        let segment = segment_of(header);
+        if header.encrypted {
+            Some(ResponseCode::SECURITY_NOT_SUPPORTED)
+        } else if !self
+            .entities
+            .contains_key(&self.sh.config.entity(header.server))
+            || self
+                .sh
+                .config
+                .identifier(self.sh.config.entity(header.server))
+                != header.server
+        {
+            Some(ResponseCode::NONEXISTENT_ENTITY)
+        } else if segment.len() > u64::from(self.sh.config.message_max) {
+            Some(ResponseCode::VMTP_ERROR)
+        } else if is_of_run && segment.len() <= GROUP_LEN {
+            Some(ResponseCode::STREAMING_NOT_SUPPORTED)
+        } else if header.flags.has(Flags::PARTIAL) && segment.len() > GROUP_LEN {
+            Some(ResponseCode::VMTP_ERROR)
+        } else {
+            None
+        }
+    }
+
+    /// Tells a client why, unless nobody waits for it.
+    fn refuse(&mut self, path: Path, header: &Header, code: ResponseCode) {
+        if header.multicast || !wants_answer(header) {
+            return;
+        }
+        let count = u32::from(header.control.retransmit_count());
+        let notification = NotifyClient {
+            client: header.client,
+            control: Control::response(0).with_retransmit_count(count),
+            receive_sequence: 0,
+            transaction: header.transaction,
+            delivery: Default::default(),
+            code,
+        };
+        self.sh.notify_client(path, &notification);
+    }
+
+    /// A record of a client that has none.
+    fn new_record(&mut self, now: Instant, path: Path, header: &Header) -> Option<RecordId> {
+        if header.control.has(Control::NOT_START) {
+            // Where in its message this group belongs is known when the first has come.
+            return None;
+        }
+        if self.records.len() >= self.sh.config.records_max {
+            let Some((_, oldest)) = self.over.first().copied() else {
+                self.refuse(path, header, ResponseCode::BUSY);
+                return None;
+            };
+            self.forget_record(now, oldest);
+        }
+        let id = RecordId(self.next_number());
+        let record = Record {
+            path,
+            client: header.client,
+            server: header.server,
+            first: header.transaction,
+            groups: segment_of(header).groups(),
+            transaction: TransactionId(0),
+            count: 0,
+            code: header.code,
+            is_datagram: header.flags.has(Flags::DATAGRAM),
+            skips: false,
+            is_known: false,
+            state: State::Receiving(Incoming::new(self.sh.next_incoming(), header)),
+            timeout: NEVER,
+            over_since: None,
+        };
+        self.keys.insert((path, header.client), id);
+        self.records.insert(id, record);
+        Some(id)
+    }
+
+    /// A client's next Request: it has the Response to its last one, or waits for it no longer.
+    fn replace_record(&mut self, now: Instant, id: RecordId, header: &Header) -> Option<RecordId> {
+        if header.control.has(Control::NOT_START) {
+            return None;
+        }
+        let record = self.records.get(&id)?;
+        let how = match record.state {
+            State::Responding(_) => TransactionEnd::Complete,
+            _ => TransactionEnd::Abandoned,
+        };
+        self.close_record(now, id, how, ResponseCode::OK);
+        self.note_not_over(id);
+        let record = self.records.get_mut(&id)?;
+        record.server = header.server;
+        record.first = header.transaction;
+        record.groups = segment_of(header).groups();
+        record.code = header.code;
+        record.is_datagram = header.flags.has(Flags::DATAGRAM);
+        record.skips = false;
+        record.state = State::Receiving(Incoming::new(self.sh.next_incoming(), header));
+        record.timeout = NEVER;
+        Some(id)
+    }
+
+    /// A packet of the Request that a record is about.
+    fn handle_known(
+        &mut self,
+        now: Instant,
+        (id, group): (RecordId, u16),
+        header: &Header,
+        deliveries: &mut Deliveries,
+    ) -> Option<()> {
+        let record = self.records.get_mut(&id)?;
+        if (record.server, record.code) != (header.server, header.code) {
+            // Packets of a group differ in nothing but what is the packet's (RFC 1045 section 2.5).
+            return None;
+        }
+        record.count = header.control.retransmit_count();
+        record.skips |= header.control.has(Control::SKIP_TRANSACTIONS);
+        match &mut record.state {
+            State::Receiving(_) => return self.handle_blocks(now, (id, group), header, deliveries),
+            State::AwaitingProbe(_) | State::Processing => {
+                if wants_answer(header) {
+                    self.note_progress(now, (id, group), header);
+                }
+            }
+            State::Responding(response) => {
+                if wants_answer(header) {
+                    repeat_response(&mut response.outgoing);
+                    self.note_ready(Key::Server(id));
+                }
+            }
+            State::Over(_, Idempotent(true)) => {
+                // It may be executed again.
+                let groups = record.groups;
+                self.note_not_over(id);
+                let request = Incoming::new(self.sh.next_incoming(), header);
+                let record = self.records.get_mut(&id)?;
+                if request.groups() != groups {
+                    return None;
+                }
+                record.state = State::Receiving(request);
+                return self.handle_blocks(now, (id, group), header, deliveries);
+            }
+            State::Over(code, _) => {
+                let code = *code;
+                if wants_answer(header) && !record.is_datagram {
+                    record.notify(&mut self.sh, group, Default::default(), code);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Tells a client that its Request is being served. What may be sent to an address that is not
+    /// known to be real is kept for a probe.
+    fn note_progress(&mut self, now: Instant, (id, group): (RecordId, u16), header: &Header) {
+        let Some(record) = self.records.get(&id) else {
+            return;
+        };
+        match self.sh.peers.get(record.path).is_valid {
+            true => {
+                let all = segment_of(header).blocks(group);
+                record.notify(&mut self.sh, group, all, ResponseCode::OK);
+            }
+            false => drop(self.start_probe(now, id)),
+        }
+    }
+
+    /// Blocks of a Request that is not whole.
+    fn handle_blocks(
+        &mut self,
+        now: Instant,
+        (id, group): (RecordId, u16),
+        header: &Header,
+        deliveries: &mut Deliveries,
+    ) -> Option<()> {
+        let record = self.records.get_mut(&id)?;
+        let State::Receiving(request) = &mut record.state else {
+            return None;
+        };
+        let is_fresh = request.take(header, group, deliveries)?;
+        let peer = self.sh.peers.get(record.path);
+        if is_fresh {
+            request.retries = 0;
+            if let Some(last) = request.last_packet_at.replace(now) {
+                peer.note_spacing(now.since(last));
+            }
+        }
+        let (have, is_group_whole) = (request.have(group), request.is_group_whole(group));
+        let is_whole = request.is_whole();
+        let wait = peer.packet_wait(&self.sh.config);
+        let asks = header.control.has(Control::ACKNOWLEDGE);
+        let is_valid = peer.is_valid;
+        if asks && is_group_whole && (is_valid || !is_whole) {
+            record.notify(&mut self.sh, group, have, ResponseCode::OK);
+        } else if asks && !is_group_whole && header.delivery.is_empty() {
+            // It asks what is missing, and is told at once.
+            record.notify(&mut self.sh, group, have, ResponseCode::RETRY);
+        }
+        if is_whole {
+            self.accept_request(now, id);
+        } else if let Some(record) = self.records.get_mut(&id) {
+            record.timeout = now + wait;
+            self.arm(Key::Server(id));
+        }
+        Some(())
+    }
+
+    /// A Request is whole: its user is told, once it is known to be the client's current one.
+    fn accept_request(&mut self, now: Instant, id: RecordId) {
+        let is_young = self.is_young(now) && !self.sh.config.packet_lifetime.is_zero();
+        let Some(record) = self.records.get_mut(&id) else {
+            return;
+        };
+        record.timeout = NEVER;
+        if record.is_known || !is_young {
+            return self.tell_request(now, id);
+        }
+        let closed = State::Over(ResponseCode::OK, Idempotent(false));
+        record.state = match std::mem::replace(&mut record.state, closed) {
+            State::Receiving(request) => State::AwaitingProbe(request),
+            other => other,
+        };
+        self.arm(Key::Server(id));
+        if !self.start_probe(now, id) {
+            if let Some(record) = self.records.get(&id) {
+                let last = record.groups - 1;
+                record.notify(&mut self.sh, last, Default::default(), ResponseCode::BUSY);
+            }
+            self.forget_record(now, id);
+        }
+    }
+
+    /// Gives a whole Request to its user.
+    pub(crate) fn tell_request(&mut self, now: Instant, id: RecordId) {
+        let transaction = TransactionId(self.next_number());
+        let Some(record) = self.records.get_mut(&id) else {
+            return;
+        };
+        let message = match &record.state {
+            State::Receiving(request) | State::AwaitingProbe(request) => request.message,
+            _ => return,
+        };
+        record.state = State::Processing;
+        record.is_known = true;
+        record.transaction = transaction;
+        record.timeout = NEVER;
+        let requested = TransactionEvent::Requested {
+            transaction,
+            message,
+            from: self.sh.config.entity(record.client),
+            to: self.sh.config.entity(record.server),
+            note: Note {
+                tag: Some(u64::from(record.code)),
+                ..Note::default()
+            },
+        };
+        let is_datagram = record.is_datagram;
+        self.transactions.insert(transaction, Key::Server(id));
+        self.sh.events.push_back(Event::Transaction(requested));
+        self.arm(Key::Server(id));
+        if is_datagram {
+            self.close_record(now, id, TransactionEnd::Complete, ResponseCode::OK);
+        }
+    }
+
+    /// The transaction is over for its user; duplicates are known for a while, and get `code`.
+    pub(crate) fn close_record(
+        &mut self,
+        now: Instant,
+        id: RecordId,
+        how: TransactionEnd,
+        code: ResponseCode,
+    ) {
+        let Some(record) = self.records.get_mut(&id) else {
+            return;
+        };
+        if matches!(record.state, State::Over(..)) {
+            return;
+        }
+        record.close(&mut self.sh, how, code);
+        record.timeout = now + self.sh.config.record_wait();
+        let transaction = record.transaction;
+        self.transactions.remove(&transaction);
+        self.note_over(now, id);
+        self.arm(Key::Server(id));
+    }
+
+    /// The record may be forgotten when another needs its place.
+    pub(crate) fn note_over(&mut self, now: Instant, id: RecordId) {
+        self.note_not_over(id);
+        if let Some(record) = self.records.get_mut(&id) {
+            record.over_since = Some(now);
+            self.over.insert((now, id));
+        }
+    }
+
+    pub(crate) fn note_not_over(&mut self, id: RecordId) {
+        let record = self.records.get_mut(&id);
+        if let Some(since) = record.and_then(|record| record.over_since.take()) {
+            self.over.remove(&(since, id));
+        }
+    }
+
+    /// Forgets a client.
+    pub(crate) fn forget_record(&mut self, now: Instant, id: RecordId) {
+        self.close_record(now, id, TransactionEnd::Complete, ResponseCode::OK);
+        self.note_not_over(id);
+        if let Some(record) = self.records.remove(&id) {
+            self.keys.remove(&(record.path, record.client));
+        }
+        self.timers.cancel(Key::Server(id));
+    }
+}
+
+/// A client asks for a Response that has left: it comes again, or a packet that asks what is missing.
+fn repeat_response(outgoing: &mut Outgoing) {
+    outgoing.retries = 0;
+    if !outgoing.wants_to_send() {
+        outgoing.ask();
+    }
+}
+
+/// Whether `transaction` lies before `current` in the order of numbers that wrap around.
+fn is_older(transaction: u32, current: u32) -> bool {
+    transaction.wrapping_sub(current) > u32::MAX / 2
+}

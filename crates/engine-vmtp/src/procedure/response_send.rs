@@ -1,0 +1,122 @@
+//! Responses on their way out (RFC 1045 section 5.6, Respond).
+
+use super::code_and_once;
+use crate::endpoint::{Key, Vmtp};
+use crate::outgoing::{Left, Outgoing, Sending};
+use crate::pdu::ResponseCode;
+use crate::server::{Idempotent, RecordId, Response, State};
+use crate::shared::NEVER;
+use engine::{Batch, CommandError, Instant, Note, OutgoingMessage, TransactionEnd, TransactionId};
+
+impl Vmtp {
+    pub(crate) fn begin_response(
+        &mut self,
+        transaction: TransactionId,
+        reply: (OutgoingMessage, u64),
+        note: &Note,
+    ) -> Result<(), CommandError> {
+        let (code, is_idempotent) = code_and_once(note)?;
+        let Some(Key::Server(id)) = self.transactions.get(&transaction).copied() else {
+            return Err(CommandError::UnknownAssociation);
+        };
+        let record = self.records.get_mut(&id);
+        let processing = record.filter(|record| matches!(record.state, State::Processing));
+        let record = processing.ok_or(CommandError::UnknownAssociation)?;
+        let outgoing = Outgoing::new(reply, self.sh.config.groups_in_flight);
+        let is_too_long = reply.1 > u64::from(self.sh.config.message_max);
+        if is_too_long || (outgoing.groups() > 1 && !record.skips) {
+            return Err(CommandError::Unsupported);
+        }
+        record.state = State::Responding(Response {
+            outgoing,
+            code,
+            idempotent: Idempotent(is_idempotent),
+        });
+        record.timeout = NEVER;
+        self.note_ready(Key::Server(id));
+        Ok(())
+    }
+
+    /// The user does not answer: the client is told so, now and when it asks again.
+    pub(crate) fn refuse_request(&mut self, now: Instant, id: RecordId) {
+        let Some(record) = self.records.get(&id) else {
+            return;
+        };
+        if matches!(record.state, State::Processing) {
+            let last = record.groups - 1;
+            record.notify(
+                &mut self.sh,
+                last,
+                Default::default(),
+                ResponseCode::NO_PERMISSION,
+            );
+        }
+        self.close_record(
+            now,
+            id,
+            TransactionEnd::Abandoned,
+            ResponseCode::NO_PERMISSION,
+        );
+    }
+
+    pub(crate) fn transmit_response(&mut self, now: Instant, id: RecordId, batch: &mut Batch) {
+        let Some(record) = self.records.get_mut(&id) else {
+            return;
+        };
+        let header = match &record.state {
+            State::Responding(response) => record.header(&self.sh, response),
+            _ => return,
+        };
+        let State::Responding(response) = &mut record.state else {
+            return;
+        };
+        response.outgoing.queued = false;
+        batch.set_path(record.path, None);
+        let mut sending = Sending {
+            now,
+            config: &self.sh.config,
+            counters: &mut self.sh.counters,
+            peer: self.sh.peers.get(record.path),
+        };
+        match response.outgoing.transmit(&mut sending, &header, batch) {
+            Left::Everything => {
+                let config = sending.config;
+                record.timeout = now
+                    + match (response.outgoing.has_segment(), response.outgoing.retries) {
+                        // Nothing more is sent: it is kept for a client that asks again.
+                        (false, _) => config.record_wait(),
+                        (true, 0) => sending.peer.retry_wait(config, 0) + config.service_wait,
+                        (true, retries) => sending.peer.retry_wait(config, retries - 1),
+                    };
+                let is_over = !response.outgoing.has_segment();
+                if response.idempotent.0 {
+                    return self.close_record(
+                        now,
+                        id,
+                        TransactionEnd::Complete,
+                        ResponseCode::RESPONSE_DISCARDED,
+                    );
+                }
+                if is_over {
+                    self.note_over(now, id);
+                }
+            }
+            Left::More => {
+                response.outgoing.queued = true;
+                self.ready.push_back(Key::Server(id));
+            }
+            Left::Paced => record.timeout = response.outgoing.next_at,
+            Left::NoCredit => {
+                record.timeout = NEVER;
+                if !self.start_probe(now, id) {
+                    // All probes are in use: it tries again when one may be free.
+                    let wait = self.sh.config.rtt_initial;
+                    if let Some(record) = self.records.get_mut(&id) {
+                        record.timeout = now + wait;
+                    }
+                }
+            }
+        }
+        self.arm(Key::Server(id));
+    }
+}

@@ -1,0 +1,81 @@
+//! What all transactions of an endpoint share.
+
+use crate::config::VmtpConfig;
+use crate::pdu::{Header, NotifyClient, NotifyServer, PACKET_MIN, packet};
+use crate::peers::Peers;
+use engine::{
+    Counters, Event, IncomingMessage, Instant, KeyedStream, Path, Purpose, TransactionEvent,
+};
+use std::collections::VecDeque;
+
+/// A time that does not come: 584 years.
+pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// Packets of managers that wait, at most: beyond it they are lost, as on a path.
+const CONTROL_MAX: usize = 4096;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: VmtpConfig,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) control: VecDeque<(Path, [u8; PACKET_MIN])>,
+    pub(crate) counters: Counters,
+    pub(crate) peers: Peers,
+    /// Numbers that peers see, and cannot guess.
+    pub(crate) random: KeyedStream,
+    incoming: u64,
+    /// The number of the manager's last datagram.
+    notifications: u32,
+}
+
+impl Shared {
+    pub(crate) fn new(config: VmtpConfig) -> Shared {
+        let mut random = KeyedStream::new(&config.secret, Purpose::Visible, config.seed);
+        Shared {
+            notifications: random.next_u64() as u32,
+            random,
+            config,
+            events: VecDeque::new(),
+            control: VecDeque::new(),
+            counters: Counters::default(),
+            peers: Peers::default(),
+            incoming: 0,
+        }
+    }
+
+    pub(crate) fn next_incoming(&mut self) -> IncomingMessage {
+        self.incoming += 1;
+        IncomingMessage(self.incoming)
+    }
+
+    pub(crate) fn tell(&mut self, event: TransactionEvent) {
+        self.events.push_back(Event::Transaction(event));
+    }
+
+    /// Sends a packet without segment data, unless its address is not known to be real and would get
+    /// more than it sent. Whether it leaves.
+    pub(crate) fn send(&mut self, path: Path, header: &Header) -> bool {
+        let peer = self.peers.get(path);
+        let leaves = self.control.len() < CONTROL_MAX && peer.credit() >= PACKET_MIN as u64;
+        if leaves {
+            peer.note_sent(PACKET_MIN as u64);
+            let octets = packet::emit(header, self.config.checksum);
+            self.control.push_back((path, octets));
+        }
+        leaves
+    }
+
+    pub(crate) fn notify_client(&mut self, path: Path, notification: &NotifyClient) {
+        self.notifications = self.notifications.wrapping_add(1);
+        let (manager, domain) = (self.config.manager(), self.config.domain);
+        let header = notification.header(manager, domain, self.notifications);
+        self.send(path, &header);
+    }
+
+    pub(crate) fn notify_server(&mut self, path: Path, notification: &NotifyServer) {
+        self.notifications = self.notifications.wrapping_add(1);
+        let (manager, domain) = (self.config.manager(), self.config.domain);
+        let header = notification.header(manager, domain, self.notifications);
+        self.send(path, &header);
+    }
+}
