@@ -49,11 +49,11 @@ pub fn session(octets: &[u8]) {
         let Ok(act) = state.handle_request(request) else {
             return;
         };
-        let running = match &act {
-            Action::Forward(_, message) => job_of(message),
+        let forwarded = match &act {
+            Action::Forward(_, message) => Some(message.as_ref()),
             _ => None,
         };
-        if let Some(job) = running {
+        if let Some(ToWorker::Listen(job) | ToWorker::Connect(job, _)) = forwarded {
             let known = (Some(client.peer), Some(client.local));
             assert_eq!((job.peer, job.bind), known);
             assert_eq!(job.peer_addresses, [client.peer]);
@@ -65,10 +65,10 @@ pub fn session(octets: &[u8]) {
             assert_eq!(caps.check(job, share), Ok(()));
         }
         match act {
-            Action::Forward(worker, message) => match job_of(&message) {
-                Some(job) => moved.begin(worker, job),
-                None if *message == ToWorker::Stop => moved.report(worker, &mut state),
-                None => {}
+            Action::Forward(worker, message) => match *message {
+                ToWorker::Listen(job) | ToWorker::Connect(job, _) => moved.begin(worker, &job),
+                ToWorker::Stop => moved.report(worker, &mut state),
+                _ => {}
             },
             Action::EndWorker(worker) => moved.end(worker, &mut state),
             Action::Leave => return,
@@ -77,14 +77,6 @@ pub fn session(octets: &[u8]) {
         within(&state, &caps);
         assert!(moved.bytes + moved.allowed() <= caps.bytes);
         assert_eq!(state.bytes_left(), caps.bytes - moved.bytes);
-    }
-}
-
-/// The job that a message gives to a worker.
-fn job_of(message: &ToWorker) -> Option<&Job> {
-    match message {
-        ToWorker::Listen(job) | ToWorker::Connect(job, _) => Some(job),
-        _ => None,
     }
 }
 

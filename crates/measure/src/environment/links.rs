@@ -60,7 +60,8 @@ fn directions(reports: &[LinkReport]) -> Option<[LinkStats; 2]> {
 
 /// Adds the counters of these reports together, those above 0, under names that begin with `prefix`.
 fn add_counts(reports: &[LinkReport], prefix: &str, into: &mut EnvironmentReport) {
-    let counts: [(&str, Counter); 8] = [
+    type Count = (&'static str, fn(&LinkReport) -> u64);
+    let counts: [Count; 8] = [
         ("frames", |report| report.link.offered),
         ("lost", |report| report.link.lost),
         ("dropped", |report| report.link.dropped),
@@ -97,10 +98,7 @@ fn add_disturbances(reports: &[LinkReport], link: &str, into: &mut EnvironmentRe
     }
 }
 
-/// A counter of one direction.
-type Counter = fn(&LinkReport) -> u64;
-
-fn sum(reports: &[LinkReport], of: Counter) -> f64 {
+fn sum(reports: &[LinkReport], of: fn(&LinkReport) -> u64) -> f64 {
     reports.iter().map(of).sum::<u64>() as f64
 }
 
