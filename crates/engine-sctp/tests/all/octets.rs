@@ -243,6 +243,9 @@ fn padding_is_a_chunk_that_is_skipped() {
         let chunk = Chunks::new(&whole).next().expect("a chunk");
         assert_eq!(chunk.kind, ChunkType::PAD);
         assert!(!chunk.kind.unknown_stops() && !chunk.kind.unknown_is_reported());
+        let mut behind = vec![7; 3];
+        push_pad(&mut behind, len);
+        assert_eq!(behind.len(), 3 + len, "wherever it begins");
     }
 }
 
