@@ -108,7 +108,7 @@ impl Pair {
                 secret: Secret::from_seed(2 * seed + end),
                 receive_buffer: 1500 + 5000 * (seed % 4),
                 associations_max: 4,
-                checksum: seed % 8 != 0,
+                checksum: !seed.is_multiple_of(8),
                 ..SctpConfig::default()
             });
             engine.listen(true);

@@ -181,7 +181,7 @@ impl<R: Router, W: Wire> RouterShared<R, W> {
         while !self.closed.load(Ordering::Acquire) {
             let (timeout, blocked) = match self.lock() {
                 Ok(pump) => (pump.poll_timeout(), pump.is_blocked()),
-                // Whoever asks is told.
+                // [`RouterHost::check`] reports it.
                 Err(_) => return,
             };
             let left = timeout.map_or(SLEEP_MAX, |at| at.since(self.now()).min(SLEEP_MAX));

@@ -20,6 +20,9 @@ pub struct VmtpConfig {
     /// The low word of this host's own identifiers: its IPv4 address, or one of 240.0.0.0/4 on a host
     /// without.
     pub host: u32,
+    /// Other endpoints have the same address and get the same packets: what is for no entity of this
+    /// end is dropped, not refused.
+    pub shared_address: bool,
     /// Whether packets have a check. One that has none is accepted either way.
     pub checksum: bool,
     /// How long a client waits for its Response beyond the round trip (TC1 - TC2; RFC 1045 suggests
@@ -80,6 +83,7 @@ impl Default for VmtpConfig {
             domain: 1,
             entity_base: 0,
             host: 0x7f00_0001,
+            shared_address: false,
             checksum: true,
             service_wait: Duration::from_millis(200),
             rtt_initial: Duration::from_millis(200),

@@ -1,7 +1,7 @@
 //! The unicast engine. It only dispatches to the procedures.
 
-use crate::config::{CloseState, Config, Holdings, RateLimit};
-use crate::context::{Context, TIMERS, Timer};
+use crate::config::{CloseState, Config, RateLimit};
+use crate::context::{Context, Timer};
 use crate::context_table::{ContextTable, Slot};
 use crate::endpoint_state::EndpointState;
 use crate::introspection;
@@ -12,8 +12,8 @@ use crate::pdu::{
 };
 use crate::procedure::v3;
 use crate::procedure::{
-    address_validation, association_close, association_setup, control_send, data_receive,
-    data_send, packet_input, path_mtu, route_management, status_request, tags,
+    address_validation, association_accept, association_close, association_setup, control_send,
+    data_receive, data_send, packet_input, path_mtu, route_management, status_request, tags,
 };
 use crate::unvalidated::UnvalidatedQueue;
 use engine::{
@@ -59,26 +59,6 @@ impl Xtp {
     /// Packets dropped so far, by reason.
     pub fn rejects(&self) -> Rejects {
         self.state.rejects
-    }
-
-    /// What the endpoint holds right now. Visits every association.
-    pub fn holdings(&self) -> Holdings {
-        let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
-        Holdings {
-            associations: self.table.active(),
-            unvalidated: self.unvalidated.len(),
-            quarantined: self.table.quarantined(),
-            reassembly_bytes: self
-                .table
-                .contexts()
-                .map(|ctx| ctx.rx.reassembly.bytes())
-                .sum(),
-            timers: self.table.contexts().map(armed).sum(),
-            routes: self.state.routes.len(),
-            queued: self.state.stateless_replies.len()
-                + self.state.events.len()
-                + self.state.ready_queue.len(),
-        }
     }
 
     /// The close bits of an association; None once it is gone.
@@ -281,7 +261,7 @@ impl Xtp {
         let slot = match self.table.find_key(from, header.key, sync) {
             Some(slot) => slot,
             None if header.format == Format::First && header.key & RTN == 0 => {
-                match association_setup::handle_first(self, now, from, &header, packet)? {
+                match association_accept::handle_first(self, now, from, &header, packet)? {
                     Some(slot) => slot,
                     None => return Ok(()),
                 }

@@ -71,40 +71,51 @@ fn octets_key(number: usize) -> String {
     format!("link_{number}_octets")
 }
 
-/// For links side by side, a line a transport: the share of its octets that each link carried, and
-/// the frames that each lost. None for a single link.
+/// For links side by side, a line a transport and workload: the share of its octets that each link
+/// carried, and the frames that each lost. None for a single link.
 fn lines_of_each_link(trials: &[&Trial]) -> Vec<String> {
     let is_there = |number: &usize| {
         let key = octets_key(*number);
         trials.iter().any(|trial| trial.evidence.contains_key(&key))
     };
     let links = (1..).take_while(is_there).count();
-    let mut transports: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
-    if links > 0 {
-        for trial in trials {
-            let transport = trial.cell.transport();
-            transports.entry(transport).or_default().push(trial);
-        }
+    if links == 0 {
+        return Vec::new();
     }
-    let lines = transports.iter().map(|(transport, trials)| {
-        let sum = |name: &str| evidence(trials, name).sum::<f64>();
-        let all: f64 = (1..=links).map(|number| sum(&octets_key(number))).sum();
-        let parts = (1..=links).map(|number| {
-            let share = sum(&octets_key(number)) * 100.0 / all.max(1.0);
-            let lost: f64 = ["lost", "dropped", "cut"]
-                .iter()
-                .map(|what| sum(&format!("link_{number}_{what}")))
-                .sum();
-            let lost = match lost > 0.0 {
-                true => format!(" ({lost:.0} frames lost)"),
-                false => String::new(),
-            };
-            format!("link {number} {share:.0} %{lost}")
-        });
-        let parts: Vec<String> = parts.collect();
-        format!("  octets of {transport}: {}", parts.join(", "))
+    let workload = |trial: &Trial| trial.cell.text("workload");
+    let one_workload = trials
+        .windows(2)
+        .all(|pair| workload(pair[0]) == workload(pair[1]));
+    let mut contests: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        let transport = trial.cell.transport();
+        let title = match one_workload {
+            true => transport,
+            false => format!("{transport}, {}", workload(trial)),
+        };
+        contests.entry(title).or_default().push(trial);
+    }
+    let lines = contests.iter().map(|(title, trials)| {
+        let parts: Vec<String> = shares_of_links(links, trials);
+        format!("octets of {title}: {}", parts.join(", "))
     });
     lines.collect()
+}
+
+/// `link 1 60 % (3 frames lost)` for each of the links.
+fn shares_of_links(links: usize, trials: &[&Trial]) -> Vec<String> {
+    let sum = |name: &str| evidence(trials, name).sum::<f64>();
+    let all: f64 = (1..=links).map(|number| sum(&octets_key(number))).sum();
+    let one = |number: usize| {
+        let share = sum(&octets_key(number)) * 100.0 / all.max(1.0);
+        let lost = ["lost", "dropped", "cut"].map(|what| sum(&format!("link_{number}_{what}")));
+        let lost: f64 = lost.iter().sum();
+        match lost > 0.0 {
+            true => format!("link {number} {share:.0} % ({lost:.0} frames lost)"),
+            false => format!("link {number} {share:.0} %"),
+        }
+    };
+    (1..=links).map(one).collect()
 }
 
 fn load_line(trials: &[&Trial]) -> String {

@@ -34,8 +34,8 @@ fn check_unused(args: &RaceArgs) -> Result<(), CliError> {
     }
     if args.interface.is_some() && !names.iter().any(|name| name.ends_with("-ether")) {
         return Err(CliError::usage(
-            "--interface is for raw-ether and xtp-ether, and no contestant is one; add one of \
-             them, or omit it",
+            "--interface is for raw-ether, xtp-ether and vmtp-ether, and no contestant is one; add \
+             one of them, or omit it",
         ));
     }
     Ok(())

@@ -35,6 +35,12 @@ pub trait Transport: Send + Sync {
         false
     }
 
+    /// Whether the listening side sends only in answer to a message of the connecting side, one
+    /// message each.
+    fn only_answers(&self) -> bool {
+        false
+    }
+
     /// Whether this host can run it with `options`.
     ///
     /// # Errors

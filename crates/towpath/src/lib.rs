@@ -38,6 +38,7 @@
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
 //! * [`sctp`] - the configuration of SCTP endpoints.
+//! * [`vmtp`] - VMTP as a library: calls from many threads, servers.
 //! * [`files`] - file transfer to one host, or to many at once by multicast.
 //! * [`tunnel`] - TCP connections carried through XTP circuits.
 //! * `sys/` - system calls that no library wraps safely; the only unsafe code of this crate. Those
@@ -62,6 +63,7 @@ mod sys;
 pub mod transport;
 pub mod tunnel;
 mod unix_socket;
+pub mod vmtp;
 pub mod xtp;
 
 pub use contract::{

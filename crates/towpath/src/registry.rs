@@ -38,7 +38,9 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &xtp_raw::Ethernet,
         &sctp::Sctp,
         &sctp::SctpRawIp,
-        &vmtp::Vmtp,
+        &vmtp::UDP,
+        &vmtp::RAW_IP,
+        &vmtp::ETHERNET,
         &bare::Bare,
         &null::Null,
     ]

@@ -35,9 +35,9 @@ pub(super) fn check(root: &Path) -> Vec<Fault> {
     let of = |manifest: &str| match metadata(root, manifest) {
         Ok(metadata) => check_packages(manifest, &metadata),
         Err(error) => {
-            let last = error.lines().rev().find(|line| !line.trim().is_empty());
-            let last = last.unwrap_or_default().trim();
-            println!("SKIPPED: licences of {manifest}: {last}; run cargo fetch first");
+            let why = error.lines().find(|line| line.starts_with("error"));
+            let why = why.unwrap_or("cargo gives no metadata");
+            println!("SKIPPED: licences of {manifest}: {why}; run cargo fetch for it first");
             Vec::new()
         }
     };

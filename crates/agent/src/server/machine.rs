@@ -51,7 +51,14 @@ fn option_bytes(value: &str) -> Option<u64> {
 pub fn crosses_network(name: &str) -> bool {
     !matches!(
         name,
-        "null" | "raw-ether" | "sctp-rawip" | "xtp-ether" | "xtp-rawip" | "xtp-multicast"
+        "null"
+            | "raw-ether"
+            | "sctp-rawip"
+            | "xtp-ether"
+            | "xtp-rawip"
+            | "xtp-multicast"
+            | "vmtp-ether"
+            | "vmtp-rawip"
     )
 }
 

@@ -28,15 +28,16 @@ const ERROR_PAUSE: Duration = Duration::from_millis(1);
 /// How often a user that sleeps looks whether the endpoint still works.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Arrivals taken in before what they caused is sent.
+/// Arrivals that the service thread takes in before what they caused is sent. A user takes in one: it
+/// may be what the user waits for.
 const RECEIVES_MAX: usize = 64;
 
 /// Who drives.
 #[derive(Debug, Default)]
 pub(super) struct Driving {
     is_taken: AtomicBool,
-    /// Users that sleep and want somebody to drive.
-    sleepers: AtomicUsize,
+    /// Users that sleep and need another thread to drive.
+    waiting_users: AtomicUsize,
     /// A user has slept since the service thread looked.
     was_needed: AtomicBool,
     /// Times that a user drove.
@@ -128,18 +129,18 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             self.driving.by_users.fetch_add(1, Ordering::Relaxed);
             let taken = self.drive(until, &take);
             self.driving.let_go();
-            if self.driving.sleepers.load(Ordering::SeqCst) > 0 {
+            if self.driving.waiting_users.load(Ordering::SeqCst) > 0 {
                 self.driving.call_service();
             }
             return taken;
         }
         self.work_off_submissions();
-        self.driving.sleepers.fetch_add(1, Ordering::SeqCst);
+        self.driving.waiting_users.fetch_add(1, Ordering::SeqCst);
         self.driving.was_needed.store(true, Ordering::SeqCst);
-        // Whoever drives lets go when it sees nobody sleep; it may have looked before.
+        // The thread that drives lets go when it sees no user sleep; it may have looked before.
         self.driving.call_service();
         let slept = self.sleep_while_whole(until, sleep);
-        if self.driving.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 {
+        if self.driving.waiting_users.fetch_sub(1, Ordering::SeqCst) == 1 {
             // The service thread lets go, so that the next wait drives.
             self.wakeup.signal();
         }
@@ -164,8 +165,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// Takes in arrivals until `take` gives something, or until the time; None from a broken
     /// endpoint.
     fn drive<T>(&self, until: Instant, take: &impl Fn() -> Option<T>) -> Option<T> {
+        // What was submitted leaves; what has come shows when the thread would sleep.
+        let mut is_idle = self.round(0).ok()?;
         loop {
-            let is_idle = self.round().ok()?;
             if let Some(taken) = take() {
                 return Some(taken);
             }
@@ -175,6 +177,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             if is_idle {
                 self.sleep(until).ok()?;
             }
+            is_idle = self.round(1).ok()?;
         }
     }
 
@@ -183,9 +186,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         if self.driving.try_take() {
             self.driving.by_users.fetch_add(1, Ordering::Relaxed);
             // A broken endpoint says so when something is waited for.
-            let _ = self.round();
+            let _ = self.round(RECEIVES_MAX);
             self.driving.let_go();
-            if self.driving.sleepers.load(Ordering::SeqCst) > 0 {
+            if self.driving.waiting_users.load(Ordering::SeqCst) > 0 {
                 self.driving.call_service();
             }
         } else {
@@ -194,17 +197,17 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// Runs due timers, takes in arrivals, and sends what all that and submissions caused. Whether
-    /// nothing had come.
+    /// nothing has come that poll would not show.
     ///
     /// # Errors
     ///
     /// A panic in the engine.
-    fn round(&self) -> io::Result<bool> {
+    fn round(&self, receives_max: usize) -> io::Result<bool> {
         let mut state = self.lock()?;
         let now = self.now();
         state.pump.handle_timeout(now);
         let (mut failed, mut arrivals) = (false, 0);
-        while arrivals < RECEIVES_MAX {
+        while arrivals < receives_max {
             match state.receive(now) {
                 Ok(true) => arrivals += 1,
                 Ok(false) if state.pump.wire().has_buffered() => {}
@@ -216,6 +219,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             }
         }
         self.work_off(&mut state);
+        let is_idle = arrivals == 0 && !state.pump.wire().has_buffered();
         drop(state);
         // A submission that found the lock taken while it was let go.
         if !self.lock_submissions().is_empty() {
@@ -224,7 +228,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         if failed {
             std::thread::sleep(ERROR_PAUSE);
         }
-        Ok(arrivals == 0)
+        Ok(is_idle)
     }
 
     /// The service thread.
@@ -233,7 +237,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         while !self.closed.load(Ordering::Acquire) && !self.broken.is_broken() {
             let seen = self.driving.by_users.load(Ordering::Relaxed);
             let users_drive = std::mem::replace(&mut by_users, seen) != seen;
-            let is_needed = self.driving.sleepers.load(Ordering::SeqCst) > 0;
+            let is_needed = self.driving.waiting_users.load(Ordering::SeqCst) > 0;
             if (users_drive && !is_needed) || !self.driving.try_take() {
                 self.driving.await_call();
                 continue;
@@ -248,7 +252,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     fn serve_while_needed(&self) {
         let mut was_needed = false;
         while !self.closed.load(Ordering::Acquire) {
-            let done = self.round().and_then(|is_idle| match is_idle {
+            let done = self.round(RECEIVES_MAX).and_then(|is_idle| match is_idle {
                 true => self.sleep(self.now() + SLEEP_MAX),
                 false => Ok(()),
             });
@@ -256,7 +260,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 return;
             }
             was_needed |= self.driving.was_needed.swap(false, Ordering::SeqCst);
-            if was_needed && self.driving.sleepers.load(Ordering::SeqCst) == 0 {
+            if was_needed && self.driving.waiting_users.load(Ordering::SeqCst) == 0 {
                 return;
             }
         }

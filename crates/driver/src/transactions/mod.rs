@@ -231,8 +231,13 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.shared.submit(Submission::Abandon(call.place));
     }
 
-    /// Sends what was begun, and takes in what has come, without waiting.
+    /// Sends what was begun.
     pub fn flush(&self) {
+        self.shared.work_off_submissions();
+    }
+
+    /// Sends what was begun, and takes in what has come, without waiting.
+    pub fn poll(&self) {
         self.shared.look();
     }
 
@@ -405,6 +410,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
+    /// Takes the lock and works off the list, unless another thread has the lock.
     fn work_off_submissions(&self) {
         while let Ok(Some(mut state)) = broken::try_lock(self) {
             self.work_off(&mut state);

@@ -1,4 +1,4 @@
-//! An engine that panics: everybody who calls its endpoint is told, and nobody waits for ever.
+//! An engine that panics: every call of its endpoint is an error, and no thread waits for ever.
 
 use crate::postman::Postman;
 use driver::{Endpoint, RouterHost};
@@ -133,7 +133,7 @@ fn assert_broken<T>(result: io::Result<T>, call: &str) {
 }
 
 #[test]
-fn panic_in_engine_is_told_by_every_call_and_wakes_who_waits() {
+fn panic_in_engine_is_the_error_of_every_call_and_wakes_waiting_threads() {
     let (server, at, _) = host();
     let (client, _, is_lit) = host();
     server.listen(true);
@@ -141,7 +141,7 @@ fn panic_in_engine_is_told_by_every_call_and_wakes_who_waits() {
     let mut circuit = client.connect(to, LIMIT).expect("it listens");
     let mut second = client.connect(to, LIMIT).expect("it listens");
     let mut accepted = server.accept(LIMIT).expect("it is open");
-    let (say, told) = channel();
+    let (say, reported) = channel();
     std::thread::spawn(move || {
         // One of the threads that wait takes in the packet, or the helper; the others must wake.
         let waited = second.recv(&mut [0; 100], Duration::MAX);
@@ -152,9 +152,9 @@ fn panic_in_engine_is_told_by_every_call_and_wakes_who_waits() {
     is_lit.store(true, Ordering::Relaxed);
     accepted.send(b"hello", LIMIT).expect("room");
     accepted.flush().expect("it sends");
-    match told.recv_timeout(LIMIT) {
+    match reported.recv_timeout(LIMIT) {
         Ok(waited) => assert_broken(waited, "recv"),
-        // It panicked itself: whoever runs the engine does.
+        // The thread ran the engine, and panicked with it.
         Err(error) => assert!(error == std::sync::mpsc::RecvTimeoutError::Disconnected),
     }
     assert_broken(circuit.try_recv(&mut [0; 100]), "try_recv");
@@ -176,7 +176,7 @@ fn panic_in_engine_is_told_by_every_call_and_wakes_who_waits() {
 }
 
 #[test]
-fn panic_in_router_is_told_to_who_asks() {
+fn panic_in_router_is_the_error_of_its_check() {
     let wire = UdpWire::bind(loopback()).expect("a port");
     let at = wire.local_addr().expect("bound");
     let host = RouterHost::new(Postman::default(), wire).expect("a thread");

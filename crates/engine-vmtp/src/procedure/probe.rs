@@ -147,6 +147,8 @@ impl Vmtp {
                 code: ResponseCode::OK,
                 transaction,
             },
+            // Another endpoint of the address may have it.
+            None if self.sh.config.shared_address => return,
             None => ProbeAnswer {
                 code: ResponseCode::NONEXISTENT_ENTITY,
                 transaction: 0,

@@ -35,7 +35,12 @@ impl Vmtp {
             }
             None => self.new_record(now, path, header)?,
         };
-        self.handle_known(now, (id, 0), header, deliveries)
+        let handled = self.handle_known(now, (id, 0), header, deliveries);
+        if handled.is_none() {
+            // Nothing of it fits: there is no Request to wait for.
+            self.forget_record(now, id);
+        }
+        handled
     }
 
     /// Why a Request cannot be served.
@@ -69,7 +74,8 @@ impl Vmtp {
 
     /// Tells a client why, unless nobody waits for it.
     fn refuse(&mut self, path: Path, header: &Header, code: ResponseCode) {
-        if header.multicast || !wants_answer(header) {
+        let is_others = self.sh.config.shared_address && code == ResponseCode::NONEXISTENT_ENTITY;
+        if header.multicast || is_others || !wants_answer(header) {
             return;
         }
         let count = u32::from(header.control.retransmit_count());

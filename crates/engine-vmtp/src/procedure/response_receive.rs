@@ -94,7 +94,8 @@ impl Vmtp {
 
     /// Tells a server why its Response is not taken.
     fn refuse_response(&mut self, path: Path, header: &Header, code: ResponseCode) {
-        if !header.multicast && wants_answer(header) {
+        let is_others = self.sh.config.shared_address && code == ResponseCode::NONEXISTENT_ENTITY;
+        if !header.multicast && !is_others && wants_answer(header) {
             let notification = notification(header, Default::default(), code);
             self.sh.notify_server(path, &notification);
         }

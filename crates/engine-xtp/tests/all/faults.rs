@@ -41,7 +41,7 @@ fn faulty(random: &mut SplitMix64) -> Path {
         path.narrows = Some(Narrowing {
             at_ps: narrow.below(100) * MS,
             mtu: 548 + narrow.below(900) as usize,
-            is_told: true,
+            is_notified: true,
         });
     }
     match random.below(8) {

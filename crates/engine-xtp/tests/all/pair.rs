@@ -60,7 +60,7 @@ pub struct Narrowing {
     pub at_ps: u64,
     pub mtu: usize,
     /// The host says so of each packet that is too long; else it is a black hole.
-    pub is_told: bool,
+    pub is_notified: bool,
 }
 
 impl From<LinkConfig> for Path {
@@ -311,7 +311,7 @@ impl PairSim {
             return false;
         };
         let is_too_long = self.now_ps >= narrowing.at_ps && len > narrowing.mtu;
-        if is_too_long && narrowing.is_told {
+        if is_too_long && narrowing.is_notified {
             let fault = PathFault {
                 path: Address::Station(1 - side as u32).into(),
                 error: PathError::TooBig(narrowing.mtu as u16),

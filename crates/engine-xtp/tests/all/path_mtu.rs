@@ -34,12 +34,12 @@ fn configs() -> impl Iterator<Item = Config> {
     })
 }
 
-fn narrow(at_ps: u64, mtu: usize, is_told: bool) -> Path {
+fn narrow(at_ps: u64, mtu: usize, is_notified: bool) -> Path {
     Path {
         narrows: Some(Narrowing {
             at_ps,
             mtu,
-            is_told,
+            is_notified,
         }),
         segments_max: 8,
         ..Path::from(clean())
@@ -93,12 +93,12 @@ fn black_hole_that_opens_in_mid_stream_is_passed() {
 fn path_that_is_said_to_be_narrow_gets_no_longer_packet() {
     for (at, config) in configs().enumerate() {
         for mtu in [548, 1232, 1301, 1451] {
-            let told_at = 8 * MS;
-            let outcome = transfer(&config, narrow(told_at, mtu, true), at as u64);
+            let notified_at = 8 * MS;
+            let outcome = transfer(&config, narrow(notified_at, mtu, true), at as u64);
             let long = |line: &&TraceLine| line.packet.len() > mtu;
             for side in [0, 1] {
                 let own = outcome.trace.iter().filter(|line| line.from == side);
-                let late = own.filter(|line| line.at_ps >= told_at).filter(long);
+                let late = own.filter(|line| line.at_ps >= notified_at).filter(long);
                 // What a batch held, and what was cut when the first of it was refused.
                 assert!(late.count() <= 8, "side {side}, {mtu}, {config:?}");
             }
@@ -128,7 +128,7 @@ fn random_loss_is_no_black_hole() {
 }
 
 /// What an endpoint sends of 100,000 bytes to `peer` before an answer, after its host said `mtus` and
-/// a network, or somebody else, `forged`.
+/// a network, or an attacker, `forged`.
 fn lens_after(peer: Address, mtus: &[u16], forged: &[u16]) -> Vec<usize> {
     let mut xtp = Xtp::new(Config {
         explicit: false,

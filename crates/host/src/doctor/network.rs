@@ -141,7 +141,13 @@ fn multipath(survey: &Survey, test: &TestSpec) -> Option<Finding> {
 }
 
 fn raw_ethernet(survey: &Survey, test: &TestSpec) -> Option<Finding> {
-    let raw = ["raw-ether", "xtp-ether", "xtp-rawip"];
+    let raw = [
+        "raw-ether",
+        "xtp-ether",
+        "xtp-rawip",
+        "vmtp-ether",
+        "vmtp-rawip",
+    ];
     let used = raw.into_iter().find(|name| test.uses(name))?;
     if survey.kernel.raw_packets? {
         return None;

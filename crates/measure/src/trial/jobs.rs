@@ -178,6 +178,12 @@ pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), 
             trial.contest.workload,
             Workload::Throughput | Workload::Offered
         );
+        if component.transport().only_answers() && one_way && !forward {
+            return Err(failed(format!(
+                "{component} carries calls, and its listening side only answers; \
+                 measure it in the forward direction"
+            )));
+        }
         if component.transport().is_one_to_many() && !(one_way && forward) {
             return Err(failed(format!(
                 "{component} is one-to-many without a return channel; \

@@ -301,13 +301,15 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
 fn race_trace_writes_one_file_per_worker() {
     let scratch = Scratch::new();
     // One with every kind of engine that runs in the user's process, beside one that does not.
-    for (index, name) in ["xtp", "bare", "xtp-multicast,receivers=2"]
-        .iter()
-        .enumerate()
-    {
+    let contestants = [
+        ("xtp", "delay"),
+        ("bare", "delay"),
+        ("xtp-multicast,receivers=2", "throughput"),
+    ];
+    for (index, (name, workload)) in contestants.into_iter().enumerate() {
         let trace = scratch.text(&format!("{index}.trace"));
         let out = scratch.text(&format!("run{index}"));
-        let start = ["race", name, "tcp", "--sizes", "64", "--workload", "delay"];
+        let start = ["race", name, "tcp", "--sizes", "64", "--workload", workload];
         let rest = [
             "--trial",
             "20ms",

@@ -123,11 +123,7 @@ impl Transport for RawIp {
     }
 
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
-        let probe = IpWire::bind(options.bind_address(), IP.protocol);
-        probe.map(drop).map_err(|error| Unavailable {
-            reason: format!("no raw IP socket: {}", error_cause(&error)),
-            remedy: "run as root, or give the program the capability cap_net_raw".into(),
-        })
+        check_ip(&IP, options)
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
@@ -190,23 +186,7 @@ impl Transport for Ethernet {
     }
 
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
-        let found = EtherMedium::interface(options).map_err(|error| match &options.interface {
-            None => Unavailable {
-                reason: "no network interface is named".into(),
-                remedy: "name one with --interface, for example lo".into(),
-            },
-            Some(_) => Unavailable {
-                reason: error.to_string(),
-                remedy: "name another with --interface".into(),
-            },
-        });
-        let probe = found.and_then(|_| {
-            ETHERNET.open_wire(options).map_err(|error| Unavailable {
-                reason: format!("no packet socket: {}", error_cause(&error)),
-                remedy: "run as root, or give the program the capability cap_net_raw".into(),
-            })
-        });
-        probe.map(drop)
+        check_ether(&ETHERNET, options)
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
@@ -225,6 +205,44 @@ impl Transport for Ethernet {
             setup(&settings, port)
         })
     }
+}
+
+/// Whether this host can run a transport on raw IP.
+///
+/// # Errors
+///
+/// What is missing, and the remedy.
+pub(crate) fn check_ip(medium: &IpMedium, options: &Options) -> Result<(), Unavailable> {
+    let probe = IpWire::bind(options.bind_address(), medium.protocol);
+    probe.map(drop).map_err(|error| Unavailable {
+        reason: format!("no raw IP socket: {}", error_cause(&error)),
+        remedy: "run as root, or give the program the capability cap_net_raw".into(),
+    })
+}
+
+/// Whether this host can run a transport on Ethernet.
+///
+/// # Errors
+///
+/// What is missing, and the remedy.
+pub(crate) fn check_ether(medium: &EtherMedium, options: &Options) -> Result<(), Unavailable> {
+    let found = EtherMedium::interface(options).map_err(|error| match &options.interface {
+        None => Unavailable {
+            reason: "no network interface is named".into(),
+            remedy: "name one with --interface, for example lo".into(),
+        },
+        Some(_) => Unavailable {
+            reason: error.to_string(),
+            remedy: "name another with --interface".into(),
+        },
+    });
+    let probe = found.and_then(|_| {
+        medium.open_wire(options).map_err(|error| Unavailable {
+            reason: format!("no packet socket: {}", error_cause(&error)),
+            remedy: "run as root, or give the program the capability cap_net_raw".into(),
+        })
+    });
+    probe.map(drop)
 }
 
 /// `class`, as changed by `settings`.

@@ -13,3 +13,4 @@ mod testbed_hosts;
 mod timeouts;
 mod tunnel;
 mod two_processes;
+mod vmtp;

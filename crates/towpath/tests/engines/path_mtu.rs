@@ -93,7 +93,7 @@ fn fragments() -> u64 {
 }
 
 fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 31 >> 3) as u8).collect()
+    (0..len).map(|at| ((at * 31) >> 3) as u8).collect()
 }
 
 fn bind(host: IpAddr) -> Endpoint {

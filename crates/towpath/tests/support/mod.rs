@@ -114,7 +114,7 @@ pub fn for_each(options: &Options, test: impl Fn(&Subject) + Sync) {
             "null" => continue,
             // One direction only: tested separately.
             _ if transport.is_one_to_many() => continue,
-            "raw-ether" | "xtp-ether" => {
+            "raw-ether" | "xtp-ether" | "vmtp-ether" => {
                 tested += usize::from(namespace::with_veth(transport, options, &test));
             }
             _ => {

@@ -100,7 +100,7 @@ fn gather_of_returned_loan_panics() {
     consumer.take_loans();
     assert_eq!(head, 400);
     consumer.return_all_loans();
-    gathered(&mut consumer, &[100..200]);
+    gathered(&mut consumer, std::slice::from_ref(&(100..200)));
 }
 
 #[test]
@@ -119,8 +119,9 @@ fn store_of_shorter_layout_gathers_what_was_written() {
         }
         let head = consumer.head();
         let start = head.saturating_sub(61);
-        let ranges = [start..head.min(start + 30)];
-        assert_eq!(gathered(&mut consumer, &ranges), expected(&sent, &ranges));
+        let range = start..head.min(start + 30);
+        let ranges = std::slice::from_ref(&range);
+        assert_eq!(gathered(&mut consumer, ranges), expected(&sent, ranges));
         consumer.release(0..start);
         producer.release_memory();
     }

@@ -1,0 +1,217 @@
+//! The end of a circuit that calls.
+
+use super::end::{End, NOT_ANSWERED, OUTSTANDING_MAX, first_part, hand_out, would_block};
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::parts::{self, MessageRest};
+use driver::transactions::{Call, Reply};
+use engine::EntityId;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::Wire;
+
+/// An entity that calls: a send begins a transaction, a receive takes a reply.
+pub(super) struct ClientCircuit<W: Wire> {
+    end: End<W>,
+    server: EntityId,
+    /// Calls that are not answered, the oldest first.
+    calls: VecDeque<Call>,
+    /// Replies that were not received, in the order of their calls.
+    replies: VecDeque<Vec<u8>>,
+    rest: MessageRest,
+}
+
+impl<W: Wire + Send + 'static> ClientCircuit<W> {
+    pub(super) fn new(end: End<W>, server: EntityId) -> Self {
+        ClientCircuit {
+            end,
+            server,
+            calls: VecDeque::new(),
+            replies: VecDeque::new(),
+            rest: MessageRest::default(),
+        }
+    }
+
+    /// Takes the replies that have come, as far as those of the oldest calls have.
+    fn reap(&mut self) -> io::Result<()> {
+        while let Some(call) = self.calls.front() {
+            let Some(outcome) = self.end.endpoint.try_take(call) else {
+                return Ok(());
+            };
+            self.calls.pop_front();
+            self.keep(outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a reply, unless it says only that its request was received.
+    fn keep(&mut self, outcome: io::Result<Reply>) -> io::Result<()> {
+        let reply = outcome?;
+        if reply.note.tag != Some(u64::from(NOT_ANSWERED)) {
+            self.replies.push_back(reply.octets);
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.calls.len() + self.replies.len() >= OUTSTANDING_MAX
+    }
+
+    fn begin(&mut self, message: impl Into<Arc<[u8]>>) {
+        let endpoint = &self.end.endpoint;
+        let call = endpoint.begin(self.end.entity, self.server, message, &Note::default());
+        self.calls.push_back(call);
+    }
+
+    fn send_message(&mut self, message: impl Into<Arc<[u8]>> + AsRef<[u8]>) -> io::Result<()> {
+        self.end.check_len(message.as_ref().len())?;
+        if self.is_full() {
+            self.await_oldest(BLOCKING_TIMEOUT)?;
+        }
+        if self.is_full() {
+            return Err(would_block());
+        }
+        self.begin(message);
+        Ok(())
+    }
+
+    /// Waits for the reply to the oldest call.
+    fn await_oldest(&mut self, limit: Duration) -> io::Result<()> {
+        let Some(call) = self.calls.front() else {
+            return Ok(());
+        };
+        if let Some(outcome) = self.end.endpoint.take(call, limit) {
+            self.calls.pop_front();
+            self.keep(outcome)?;
+        }
+        self.reap()
+    }
+
+    /// The next reply, waiting for it.
+    fn await_reply(&mut self) -> io::Result<Vec<u8>> {
+        let deadline = Instant::now() + self.end.recv_timeout;
+        loop {
+            if let Some(reply) = self.replies.pop_front() {
+                return Ok(reply);
+            }
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if self.calls.is_empty() {
+                std::thread::sleep(rest);
+            }
+            if rest.is_zero() || self.calls.is_empty() {
+                return Err(would_block());
+            }
+            self.await_oldest(rest)?;
+        }
+    }
+}
+
+impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.end.check_len(message.len())?;
+        if self.is_full() {
+            self.end.endpoint.poll();
+            self.reap()?;
+        }
+        if self.is_full() {
+            return Err(would_block());
+        }
+        self.begin(message);
+        Ok(())
+    }
+
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
+        if self.replies.is_empty() {
+            self.end.endpoint.poll();
+            self.reap()?;
+        }
+        let reply = self.replies.pop_front().ok_or_else(would_block)?;
+        Ok(Some(hand_out(&reply, buffer)))
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.send_message(message)
+    }
+
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        for done in 0..count {
+            match self.send_message(Arc::clone(message)) {
+                Ok(()) => {}
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
+        let reply = self.await_reply()?;
+        Ok(Some(hand_out(&reply, buffer)))
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.next(buffer)));
+        }
+        let reply = self.await_reply()?;
+        Ok(Some(first_part(&reply, buffer, &mut self.rest)))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.end.endpoint.flush();
+        self.reap()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        self.flush()?;
+        let is_ready = match interest {
+            Interest::Read => !self.replies.is_empty(),
+            Interest::Write => !self.is_full(),
+        };
+        let rest = deadline.saturating_duration_since(Instant::now());
+        match self.calls.is_empty() {
+            _ if is_ready => Ok(()),
+            true => {
+                std::thread::sleep(rest);
+                Ok(())
+            }
+            false => self.await_oldest(rest),
+        }
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        self.end.effective.clone()
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        self.end.counts()
+    }
+}

@@ -1,0 +1,179 @@
+//! What both ends of a circuit have: options, an endpoint, an entity.
+
+use crate::contract::{BLOCKING_TIMEOUT, Part};
+use crate::engine_setup;
+use crate::medium::{Medium, OpenedWire};
+use crate::options::Options;
+use crate::parts::MessageRest;
+use driver::TransactionEndpoint;
+use engine::{Address, EntityId};
+use engine_vmtp::pdu::ResponseCode;
+use engine_vmtp::{Vmtp as Engine, VmtpConfig};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+use wire::Wire;
+
+/// Calls of a circuit that are not answered, at most: of 16 KiB each, 1 MiB.
+pub(super) const OUTSTANDING_MAX: usize = 64;
+
+/// The code of a Response that says no more than that the request was received.
+pub(super) const NOT_ANSWERED: u32 = ResponseCode::APPLICATION.0;
+
+/// The entity `discriminator` of a host (RFC 1045 section IV.1).
+pub(crate) fn entity(discriminator: u64, host: u32) -> EntityId {
+    EntityId(discriminator << 32 | u64::from(host))
+}
+
+/// The low word of a host's identifiers: its IPv4 address; else one of 240.0.0.0/4, which no host has,
+/// with the last 28 bits of its address.
+pub(crate) fn host_of(address: Address) -> u32 {
+    let other = |low: u32| 0xf000_0000 | low & 0x0fff_ffff;
+    match address {
+        Address::Socket(address) => match address.ip() {
+            IpAddr::V4(ip) => u32::from(ip),
+            IpAddr::V6(ip) => other(u128::from(ip) as u32),
+        },
+        Address::Ether([_, _, a, b, c, d]) => other(u32::from_be_bytes([a, b, c, d])),
+        Address::Station(number) => other(number),
+    }
+}
+
+/// The options of this transport.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    packet_len: Option<usize>,
+    checksum: bool,
+}
+
+impl Settings {
+    /// Those of packets of up to `packet_max` octets.
+    pub(super) fn parse(
+        own: &BTreeMap<String, String>,
+        packet_max: usize,
+    ) -> Result<Settings, String> {
+        let packet_len = match own.get("packet") {
+            None => None,
+            Some(text) => {
+                let range = 580..=packet_max;
+                let parsed = text.parse().ok().filter(|len| range.contains(len));
+                let refusal = || format!("packet={text} is no length; use 580 to {}", range.end());
+                Some(parsed.ok_or_else(refusal)?)
+            }
+        };
+        let checksum = match own.get("checksum").map(String::as_str) {
+            None | Some("on") => true,
+            Some("off") => false,
+            Some(other) => return Err(format!("checksum={other} is neither; use on or off")),
+        };
+        Ok(Settings {
+            packet_len,
+            checksum,
+        })
+    }
+}
+
+/// An endpoint with the one entity of a circuit.
+pub(super) struct End<W: Wire> {
+    pub(super) endpoint: TransactionEndpoint<Engine, W>,
+    pub(super) entity: EntityId,
+    pub(super) effective: BTreeMap<String, String>,
+    pub(super) recv_timeout: Duration,
+    message_max: usize,
+}
+
+/// What the wire of an end decides.
+pub(super) struct Place {
+    /// The discriminator of the end's entity.
+    pub(super) discriminator: u64,
+    /// Octets of a full packet, if no option says it.
+    pub(super) packet_len: usize,
+    /// Octets of the longest.
+    pub(super) packet_max: usize,
+    /// Other endpoints have the same address: packets for unknown entities are theirs.
+    pub(super) shared_address: bool,
+}
+
+impl<W: Wire + Send + 'static> End<W> {
+    pub(super) fn open<M: Medium<Wire = W>>(
+        mut opened: OpenedWire<W>,
+        options: &Options,
+        place: &Place,
+    ) -> io::Result<End<W>> {
+        let settings = Settings::parse(&options.transport_specific, place.packet_max)
+            .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
+        let host = host_of(opened.local_address());
+        let config = VmtpConfig {
+            packet_len: settings.packet_len.unwrap_or(place.packet_len),
+            checksum: settings.checksum,
+            host,
+            shared_address: place.shared_address,
+            seed: engine_setup::random_seed(),
+            secret: engine_setup::random_secret(),
+            ..VmtpConfig::default()
+        };
+        let message_max = config.message_max as usize;
+        let segmentation = M::segmentation(&mut opened.wire, true, config.packet_len)?;
+        // Octets of requests of one packet group each that may be outstanding.
+        let send_buffer = OUTSTANDING_MAX * engine_vmtp::blocks::GROUP_LEN as usize;
+        let effective = BTreeMap::from([
+            ("packet".into(), config.packet_len.to_string()),
+            ("segmentation".into(), segmentation),
+            ("send_buffer".into(), send_buffer.to_string()),
+        ]);
+        let endpoint = TransactionEndpoint::new(Engine::new(config), opened.wire)?;
+        let entity = entity(place.discriminator, host);
+        endpoint.create_entity(entity)?;
+        Ok(End {
+            endpoint,
+            entity,
+            effective,
+            recv_timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
+            message_max,
+        })
+    }
+
+    pub(super) fn check_len(&self, len: usize) -> io::Result<()> {
+        if len <= self.message_max {
+            return Ok(());
+        }
+        let text = format!(
+            "a message of {len} bytes is longer than VMTP's {}; send smaller messages",
+            self.message_max
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+    }
+
+    pub(super) fn counts(&self) -> BTreeMap<String, u64> {
+        let calls = self.endpoint.wire_calls();
+        BTreeMap::from([
+            ("send_calls".into(), calls.sends),
+            ("receive_calls".into(), calls.receives),
+            ("packets_sent".into(), calls.packets_sent),
+            (
+                "retransmissions".into(),
+                self.endpoint.counters().retransmissions,
+            ),
+        ])
+    }
+}
+
+/// Copies a message into the user's buffer; what exceeds it is dropped.
+pub(super) fn hand_out(octets: &[u8], buffer: &mut [u8]) -> usize {
+    let len = octets.len().min(buffer.len());
+    buffer[..len].copy_from_slice(&octets[..len]);
+    len
+}
+
+/// The first part of a message; the rest stays for the next receive.
+pub(super) fn first_part(octets: &[u8], buffer: &mut [u8], rest: &mut MessageRest) -> Part {
+    let len = hand_out(octets, buffer);
+    let left = &octets[len..];
+    rest.room(left.len()).copy_from_slice(left);
+    rest.keep(octets.len(), buffer.len())
+}
+
+pub(super) fn would_block() -> io::Error {
+    io::ErrorKind::WouldBlock.into()
+}

@@ -1,0 +1,162 @@
+//! The end of a circuit that is called.
+
+use super::end::{End, NOT_ANSWERED, first_part, hand_out, would_block};
+use crate::contract::{Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::parts::{self, MessageRest};
+use driver::transactions::Request;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use wire::Wire;
+
+/// An entity that is called: a receive takes a request, a send answers it.
+pub(super) struct ServerCircuit<W: Wire + Send + 'static> {
+    end: End<W>,
+    /// The request that was received and is not answered.
+    open: Option<Request>,
+    rest: MessageRest,
+}
+
+impl<W: Wire + Send + 'static> ServerCircuit<W> {
+    pub(super) fn new(end: End<W>) -> Self {
+        ServerCircuit {
+            end,
+            open: None,
+            rest: MessageRest::default(),
+        }
+    }
+
+    /// Answers the open request with nothing.
+    fn release_open(&mut self) {
+        if let Some(request) = self.open.take() {
+            let note = Note {
+                tag: Some(u64::from(NOT_ANSWERED)),
+                ..Note::default()
+            };
+            self.end.endpoint.reply_noted(request, &[][..], &note);
+        }
+    }
+
+    fn take(&mut self, request: Option<Request>) -> io::Result<Vec<u8>> {
+        let mut request = request.ok_or_else(would_block)?;
+        let octets = std::mem::take(&mut request.octets);
+        self.open = Some(request);
+        Ok(octets)
+    }
+
+    fn try_take(&mut self) -> io::Result<Vec<u8>> {
+        self.release_open();
+        let mut request = self.end.endpoint.try_receive();
+        if request.is_none() {
+            self.end.endpoint.poll();
+            request = self.end.endpoint.try_receive();
+        }
+        self.take(request)
+    }
+
+    fn await_request(&mut self) -> io::Result<Vec<u8>> {
+        self.release_open();
+        let request = self.end.endpoint.receive(self.end.recv_timeout).ok();
+        self.take(request)
+    }
+
+    fn answer(&mut self, message: impl Into<Arc<[u8]>> + AsRef<[u8]>) -> io::Result<()> {
+        self.end.check_len(message.as_ref().len())?;
+        let request = self.open.take().ok_or_else(|| {
+            let text = "no request is open; a server of vmtp sends only in answer to one";
+            io::Error::new(io::ErrorKind::NotConnected, text)
+        })?;
+        let endpoint = &self.end.endpoint;
+        endpoint.reply_noted(request, message, &Note::default());
+        Ok(())
+    }
+}
+
+impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.answer(message)
+    }
+
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
+        let request = self.try_take()?;
+        Ok(Some(hand_out(&request, buffer)))
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.answer(message)
+    }
+
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, _count: usize) -> io::Result<usize> {
+        self.answer(Arc::clone(message)).map(|()| 1)
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
+        let request = self.await_request()?;
+        Ok(Some(hand_out(&request, buffer)))
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.next(buffer)));
+        }
+        let request = self.await_request()?;
+        Ok(Some(first_part(&request, buffer, &mut self.rest)))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.end.endpoint.flush();
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        let rest = deadline.saturating_duration_since(Instant::now());
+        if interest == Interest::Read {
+            self.release_open();
+            self.end.endpoint.wait_request(rest);
+        }
+        self.flush()
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        self.end.effective.clone()
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        self.end.counts()
+    }
+}
+
+impl<W: Wire + Send + 'static> Drop for ServerCircuit<W> {
+    fn drop(&mut self) {
+        self.release_open();
+        self.end.endpoint.flush();
+    }
+}

@@ -1,0 +1,297 @@
+//! VMTP as a library: calls from many threads, and servers.
+//!
+//! ```
+//! use std::time::Duration;
+//! use towpath::vmtp::{Endpoint, EndpointConfig};
+//!
+//! let any = "127.0.0.1:0".parse().expect("an address");
+//! let config = EndpointConfig::default();
+//! let server = Endpoint::bind(any, &config)?;
+//! let clock = server.create_entity(7)?;
+//! let client = Endpoint::bind(any, &config)?;
+//! client.locate(clock, server.local_addr());
+//! let caller = client.create_client()?;
+//! std::thread::scope(|scope| -> std::io::Result<()> {
+//!     scope.spawn(|| {
+//!         let request = server.receive(Duration::from_secs(5)).expect("a request");
+//!         server.reply(request, &b"noon"[..]);
+//!     });
+//!     let reply = caller.call(clock, &b"what time is it?"[..], Duration::from_secs(5))?;
+//!     assert_eq!(reply.octets, b"noon");
+//!     Ok(())
+//! })?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! An [`Endpoint`] has entities behind one UDP port. Any number of threads call through its
+//! [`Client`]s and serve its requests; each waits for its own reply only. Messages have up to 4 MiB.
+//! What travels with a message besides is its [`Note`]: `tag` is VMTP's code, 24 bits, from
+//! 0x80_0000 on the user's in a reply; `Reliability::Retransmissions(0)` makes a call a datagram,
+//! and a reply that of an idempotent transaction, of which no copy is kept.
+
+use crate::engine_setup;
+use crate::transport::vmtp::end::{entity, host_of};
+use driver::TransactionEndpoint;
+use engine::Address;
+use engine_vmtp::{Vmtp, VmtpConfig};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use wire_udp::UdpWire;
+
+pub use driver::transactions::{Call, Reply, Request};
+pub use engine::{EntityId, Note, Reliability};
+
+/// Discriminators of an endpoint's servers lie below this one; its clients get those from here on.
+pub const SERVERS_MAX: u32 = 0x8000;
+
+/// Clients of an endpoint, at most: discriminators have 16 bits, and the last two are the manager's.
+const CLIENTS_MAX: u32 = 0x7ffe;
+
+/// How an endpoint behaves.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// Octets of the longest packet, 580 to 65,507.
+    pub packet_len: usize,
+    /// Octets of the longest message, either way, at most 4 MiB.
+    pub message_max: u32,
+    /// Times a message is sent again without an answer before a call fails.
+    pub retries_max: u32,
+    /// How long a packet may live in the network. An endpoint that has just started probes clients
+    /// that it does not know for four times as long; zero: never.
+    pub packet_lifetime: Duration,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        let usual = VmtpConfig::default();
+        EndpointConfig {
+            packet_len: usual.packet_len,
+            message_max: usual.message_max,
+            retries_max: usual.retries_max,
+            packet_lifetime: usual.packet_lifetime,
+        }
+    }
+}
+
+impl EndpointConfig {
+    /// # Errors
+    ///
+    /// The first value out of range, and the range.
+    fn check(&self) -> io::Result<()> {
+        let packets = 580..=wire_udp::UDP_PAYLOAD_MAX;
+        let refusal = match self {
+            _ if !packets.contains(&self.packet_len) => format!(
+                "a packet of {} octets is out of range; use 580 to {}",
+                self.packet_len,
+                packets.end()
+            ),
+            _ if self.message_max > 4 << 20 => {
+                let max = self.message_max;
+                format!("messages of {max} octets are out of range; use at most 4194304")
+            }
+            _ => return Ok(()),
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, refusal))
+    }
+}
+
+/// Entities behind one UDP port.
+pub struct Endpoint {
+    inner: TransactionEndpoint<Vmtp, UdpWire>,
+    local: SocketAddr,
+    clients: AtomicU32,
+}
+
+impl Endpoint {
+    /// An endpoint at `local`; port 0 takes a free one.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a configuration out of range, or the system's.
+    pub fn bind(local: SocketAddr, config: &EndpointConfig) -> io::Result<Endpoint> {
+        config.check()?;
+        let wire = UdpWire::bind(local)?;
+        let local = wire.local_addr()?;
+        let engine = Vmtp::new(VmtpConfig {
+            packet_len: config.packet_len,
+            message_max: config.message_max,
+            retries_max: config.retries_max,
+            packet_lifetime: config.packet_lifetime,
+            host: host_of(Address::Socket(local)),
+            seed: engine_setup::random_seed(),
+            secret: engine_setup::random_secret(),
+            ..VmtpConfig::default()
+        });
+        Ok(Endpoint {
+            inner: TransactionEndpoint::new(engine, wire)?,
+            local,
+            clients: AtomicU32::new(0),
+        })
+    }
+
+    /// Where it is.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Creates an entity that is called, with this discriminator.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a discriminator of 0 or from [`SERVERS_MAX`] on.
+    pub fn create_entity(&self, discriminator: u32) -> io::Result<EntityId> {
+        if !(1..SERVERS_MAX).contains(&discriminator) {
+            let text = format!(
+                "discriminator {discriminator} is out of range; use 1 to {}",
+                SERVERS_MAX - 1
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let id = entity(
+            u64::from(discriminator),
+            host_of(Address::Socket(self.local)),
+        );
+        self.inner.create_entity(id)?;
+        Ok(id)
+    }
+
+    /// Creates an entity that calls.
+    ///
+    /// # Errors
+    ///
+    /// `Other` when there are as many as there may be.
+    pub fn create_client(&self) -> io::Result<Client<'_>> {
+        let number = self.clients.fetch_add(1, Ordering::Relaxed);
+        if number >= CLIENTS_MAX {
+            let text = format!("an endpoint has at most {CLIENTS_MAX} clients; bind another");
+            return Err(io::Error::other(text));
+        }
+        let host = host_of(Address::Socket(self.local));
+        let entity = entity(u64::from(SERVERS_MAX + number), host);
+        self.inner.create_entity(entity)?;
+        Ok(Client {
+            endpoint: self,
+            entity,
+        })
+    }
+
+    /// Says where an entity of another endpoint is.
+    pub fn locate(&self, entity: EntityId, at: SocketAddr) {
+        self.inner.locate(entity, Address::Socket(at));
+    }
+
+    /// The next request for an entity of this endpoint, waiting for it up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`.
+    pub fn receive(&self, limit: Duration) -> io::Result<Request> {
+        self.inner.receive(limit)
+    }
+
+    /// Answers a request.
+    pub fn reply(&self, request: Request, reply: impl Into<Arc<[u8]>>) {
+        self.inner.reply(request, reply);
+    }
+
+    /// Answers a request with a code, or as an idempotent one.
+    pub fn reply_noted(&self, request: Request, reply: impl Into<Arc<[u8]>>, note: &Note) {
+        self.inner.reply_noted(request, reply, note);
+        self.inner.flush();
+    }
+
+    /// Refuses a request: its caller gets `ConnectionRefused`.
+    pub fn refuse(&self, request: Request) {
+        self.inner.refuse(request);
+    }
+
+    /// Serves with `threads` threads until `is_over`, which is asked every 50 ms of silence.
+    pub fn serve(
+        &self,
+        threads: usize,
+        answer: impl Fn(&Request) -> Vec<u8> + Sync,
+        is_over: impl Fn() -> bool + Sync,
+    ) {
+        std::thread::scope(|scope| {
+            for _ in 0..threads.max(1) {
+                scope.spawn(|| {
+                    while !is_over() {
+                        if let Ok(request) = self.receive(Duration::from_millis(50)) {
+                            let reply = answer(&request);
+                            self.reply(request, reply);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// An entity that calls. Threads may share one: each call that is not answered has a client of its
+/// own on the network.
+pub struct Client<'a> {
+    endpoint: &'a Endpoint,
+    entity: EntityId,
+}
+
+impl Client<'_> {
+    /// Calls `server` and waits for the reply up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an entity that was not located or a message that is too long, `TimedOut`
+    /// when no reply came, `ConnectionRefused` when there is no such entity or it refused,
+    /// `OutOfMemory` for a reply that exceeds what incoming messages may take, `Other` with VMTP's
+    /// code otherwise.
+    pub fn call(
+        &self,
+        server: EntityId,
+        request: impl Into<Arc<[u8]>>,
+        limit: Duration,
+    ) -> io::Result<Reply> {
+        let call = self.begin(server, request, &Note::default());
+        self.take(&call, limit).unwrap_or_else(|| {
+            self.endpoint.inner.abandon(call);
+            Err(io::ErrorKind::TimedOut.into())
+        })
+    }
+
+    /// Begins a call. It leaves with the next call, wait or flush, or when 16 have come together.
+    pub fn begin(&self, server: EntityId, request: impl Into<Arc<[u8]>>, note: &Note) -> Call {
+        self.endpoint
+            .inner
+            .begin(self.entity, server, request, note)
+    }
+
+    /// The outcome of a call, waiting for it up to `limit`; None when that is not long enough.
+    ///
+    /// # Errors
+    ///
+    /// As of [`call`](Client::call).
+    pub fn take(&self, call: &Call, limit: Duration) -> Option<io::Result<Reply>> {
+        self.endpoint.inner.take(call, limit)
+    }
+
+    /// The outcome of a call, if it has come.
+    ///
+    /// # Errors
+    ///
+    /// As of [`call`](Client::call).
+    pub fn try_take(&self, call: &Call) -> Option<io::Result<Reply>> {
+        self.endpoint.inner.poll();
+        self.endpoint.inner.try_take(call)
+    }
+
+    /// Gives a call up.
+    pub fn abandon(&self, call: Call) {
+        self.endpoint.inner.abandon(call);
+    }
+
+    /// Sends what was begun.
+    pub fn flush(&self) {
+        self.endpoint.inner.flush();
+    }
+}

@@ -1,0 +1,8 @@
+#![no_main]
+
+#[path = "../src/vmtp.rs"]
+mod vmtp;
+
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
+    let _ = vmtp::script(octets);
+});

@@ -1,0 +1,399 @@
+//! An endpoint of VMTP, driven by a script of packets, commands and time steps; any octets are one.
+//!
+//! The endpoint calls an entity at a peer and is called. The script builds packets from its octets,
+//! sends the endpoint's own packets back to it, changed, and says what its users do. Its host checks
+//! what a host relies on.
+
+#![allow(dead_code, reason = "each target uses one of the functions")]
+
+use engine::{
+    Address, Batch, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
+    Protocol, RangeSet, Received, Reliability, Store, TransactionEvent, TransactionId,
+    Transactions,
+};
+use engine_vmtp::blocks::BlockMask;
+use engine_vmtp::pdu::{Control, Flags, Header, packet};
+use engine_vmtp::{Vmtp, VmtpConfig};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const PACKET_LEN: usize = 1100;
+const MESSAGE_MAX: u32 = 40_000;
+const RECORDS_MAX: usize = 4;
+const ENTITIES_MAX: usize = 6;
+const BASE: u64 = 0x0000_0001_f000_0000;
+
+/// What a script reached, so that a test can tell that it reached anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reached {
+    /// Requests that were told to the user.
+    pub requests: u64,
+    /// Replies that were told to the caller.
+    pub replies: u64,
+    /// Packets that the endpoint built.
+    pub packets: u64,
+}
+
+/// A packet of any octets: an accepted one is written again as it was.
+pub fn parse(octets: &[u8]) {
+    if let Ok(header) = packet::parse(octets) {
+        assert_eq!(header.emit()[..], octets[..64]);
+        assert_eq!(octets.len(), 68 + header.data_len());
+        assert!(header.message_in_header().end <= 56);
+    }
+}
+
+/// Runs the script.
+pub fn script(octets: &[u8]) -> Reached {
+    let mut run = Run::new(octets.first().is_some_and(|octet| octet & 1 == 1));
+    for step in octets.chunks(5) {
+        let at = |index: usize| step.get(index).copied().unwrap_or(0);
+        run.step(at(0) % 10, [at(1), at(2), at(3), at(4)]);
+        run.drain();
+    }
+    run.end();
+    run.reached
+}
+
+/// The endpoint, and what its host knows.
+struct Run {
+    engine: Vmtp,
+    now: Instant,
+    /// Messages that are not released, and their lengths.
+    outgoing: BTreeMap<OutgoingMessage, u64>,
+    /// Messages that come in: their length, and what has come.
+    incoming: BTreeMap<IncomingMessage, (u64, RangeSet)>,
+    requests: Vec<TransactionId>,
+    calls: Vec<TransactionId>,
+    ended: BTreeSet<TransactionId>,
+    sent: Vec<Vec<u8>>,
+    messages: u64,
+    reached: Reached,
+}
+
+fn peer() -> Address {
+    Address::Station(1)
+}
+
+impl Run {
+    fn new(is_settled: bool) -> Run {
+        let lifetime = if is_settled { 0 } else { 100 };
+        let mut engine = Vmtp::new(VmtpConfig {
+            packet_len: PACKET_LEN,
+            message_max: MESSAGE_MAX,
+            entity_base: BASE,
+            packet_lifetime: Duration::from_millis(lifetime),
+            retries_max: 3,
+            entities_max: ENTITIES_MAX,
+            records_max: RECORDS_MAX,
+            ..VmtpConfig::default()
+        });
+        engine.create_entity(EntityId(0)).expect("room for one");
+        engine.locate(EntityId(1), peer());
+        Run {
+            engine,
+            now: Instant::from_nanos(0),
+            outgoing: BTreeMap::new(),
+            incoming: BTreeMap::new(),
+            requests: Vec::new(),
+            calls: Vec::new(),
+            ended: BTreeSet::new(),
+            sent: Vec::new(),
+            messages: 0,
+            reached: Reached::default(),
+        }
+    }
+
+    fn step(&mut self, code: u8, [a, b, c, d]: [u8; 4]) {
+        match code {
+            0 => self.arrive(&[a, b, c, d]),
+            1..=3 => self.arrive(&request([a, b, c, d])),
+            4 => self.call(u64::from(b) << (c & 7), a & 7 == 0),
+            5 => self.reply(usize::from(a), u64::from(b) << (c & 7), d & 7 == 0),
+            6 if a & 3 == 0 => self.abandon(usize::from(b)),
+            6 | 7 => self.wait(u64::from(a) << (b & 15)),
+            8 => self.transmit(usize::from(a & 3) + 1),
+            _ => self.send_back(usize::from(a), b, [c, d]),
+        }
+    }
+
+    fn arrive(&mut self, octets: &[u8]) {
+        let mut deliveries = Deliveries::default();
+        let received = Received::new(peer(), octets);
+        self.engine
+            .handle_packet(self.now, received, &mut deliveries);
+        assert!(deliveries.bytes.is_empty(), "there are no associations");
+        for block in deliveries.blocks {
+            assert!(block.message_len <= u64::from(MESSAGE_MAX));
+            assert!(block.range.end <= octets.len());
+            let end = block.offset + block.range.len() as u64;
+            assert!(end <= block.message_len, "a block ends behind its message");
+            let new = || (block.message_len, RangeSet::new());
+            let (len, have) = self.incoming.entry(block.message).or_insert_with(new);
+            assert_eq!(*len, block.message_len, "a message changed its length");
+            let fresh = have.insert(block.offset..end);
+            assert_eq!(fresh, end - block.offset, "octets come twice");
+        }
+        assert!(
+            self.incoming.len() <= RECORDS_MAX + ENTITIES_MAX,
+            "more messages than transactions"
+        );
+    }
+
+    fn message(&mut self, len: u64) -> (OutgoingMessage, u64) {
+        self.messages += 1;
+        (OutgoingMessage(self.messages), len)
+    }
+
+    fn call(&mut self, len: u64, once: bool) {
+        let request = self.message(len);
+        let note = note(once);
+        let (from, to) = (EntityId(0), EntityId(1));
+        if let Ok(call) = self.engine.call(self.now, from, to, request, &note) {
+            assert!(len <= u64::from(MESSAGE_MAX), "too long to be accepted");
+            self.outgoing.insert(request.0, len);
+            self.calls.push(call);
+            assert!(self.calls.len() <= ENTITIES_MAX, "more calls than may be");
+        }
+    }
+
+    fn reply(&mut self, which: usize, len: u64, once: bool) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let at = which % self.requests.len();
+        let reply = self.message(len);
+        let request = self.requests[at];
+        if self
+            .engine
+            .reply(self.now, request, reply, &note(once))
+            .is_ok()
+        {
+            self.outgoing.insert(reply.0, len);
+            self.requests.swap_remove(at);
+        }
+    }
+
+    fn abandon(&mut self, which: usize) {
+        let known: Vec<TransactionId> = [&self.requests[..], &self.calls[..]].concat();
+        if let Some(&transaction) = known.get(which % known.len().max(1)) {
+            self.engine.abandon(self.now, transaction);
+        }
+    }
+
+    fn wait(&mut self, us: u64) {
+        self.now = self.now + Duration::from_micros(us);
+        if self.engine.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.engine.handle_timeout(self.now);
+            let next = self.engine.poll_timeout();
+            assert!(next.is_none_or(|at| at > self.now), "the timeout stays due");
+        }
+    }
+
+    /// Takes packets of the endpoint, at most as many batches; what they name must be kept.
+    fn transmit(&mut self, batches: usize) {
+        for _ in 0..batches {
+            let mut batch = Batch::new(3);
+            self.engine.poll_transmit(self.now, &mut batch);
+            for built in batch.packets() {
+                assert!(built.len() <= PACKET_LEN);
+                let mut octets = Vec::new();
+                batch.write(built, &mut octets, |store, range, out| {
+                    let Store::Message(message) = store else {
+                        panic!("there are no associations");
+                    };
+                    let len = self.outgoing.get(&message).expect("a message that is kept");
+                    assert!(range.start <= range.end && range.end <= *len);
+                    out.extend(range.clone().map(|at| at as u8));
+                });
+                assert!(
+                    packet::parse(&octets).is_ok(),
+                    "a packet of its own is right"
+                );
+                self.sent.push(octets);
+                self.reached.packets += 1;
+            }
+            if batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// A packet of the endpoint comes back: as it is, changed in an octet of its header, or as the
+    /// answer to it.
+    fn send_back(&mut self, which: usize, kind: u8, [at, by]: [u8; 2]) {
+        if self.sent.is_empty() {
+            return;
+        }
+        let back = which % self.sent.len().min(8);
+        let mut octets = self.sent.remove(self.sent.len() - 1 - back);
+        let header = packet::parse(&octets).expect("it was checked");
+        match kind % 4 {
+            0 => {}
+            1 => {
+                octets[usize::from(at % 64)] ^= by;
+                sign(&mut octets);
+            }
+            _ => {
+                let len = usize::from(at % 20);
+                let response = Header {
+                    control: Control::response(if by & 1 == 1 { Control::ACKNOWLEDGE } else { 0 }),
+                    transaction: header.transaction.wrapping_add(u32::from(by >> 6)),
+                    flags: Flags(by & Flags::DATAGRAM),
+                    code: u32::from(by & 2) << 22,
+                    delivery: BlockMask::NONE,
+                    data_words: 0,
+                    segment_size: len as u32,
+                    ..header
+                };
+                octets = packet::emit(&response, true).to_vec();
+            }
+        }
+        self.arrive(&octets);
+    }
+
+    fn drain(&mut self) {
+        while let Some(event) = self.engine.poll_event() {
+            let Event::Transaction(event) = event else {
+                panic!("there are no associations");
+            };
+            self.handle(event);
+        }
+        assert!(self.engine.records() <= RECORDS_MAX);
+    }
+
+    fn handle(&mut self, event: TransactionEvent) {
+        match event {
+            TransactionEvent::Requested {
+                transaction,
+                message,
+                ..
+            } => {
+                self.take_whole(message);
+                assert!(!self.requests.contains(&transaction), "told twice");
+                assert!(!self.ended.contains(&transaction), "told when it was over");
+                self.requests.push(transaction);
+                self.reached.requests += 1;
+            }
+            TransactionEvent::Replied {
+                transaction,
+                message,
+                ..
+            } => {
+                self.take_whole(message);
+                assert!(self.calls.contains(&transaction), "a reply to no call");
+                self.reached.replies += 1;
+            }
+            TransactionEvent::Released(message) => {
+                assert!(self.outgoing.remove(&message).is_some(), "released twice");
+            }
+            TransactionEvent::Discarded(message) => drop(self.incoming.remove(&message)),
+            TransactionEvent::Ended(transaction, _) => {
+                assert!(self.ended.insert(transaction), "it ended twice");
+                self.calls.retain(|known| *known != transaction);
+                self.requests.retain(|known| *known != transaction);
+            }
+        }
+    }
+
+    /// A message that is told to the user is whole.
+    fn take_whole(&mut self, message: IncomingMessage) {
+        if let Some((len, have)) = self.incoming.remove(&message) {
+            let whole = have.first().unwrap_or(0..0);
+            assert!(whole == (0..len), "{whole:?} of {len} octets");
+        }
+    }
+
+    /// With everything given up, and time, nothing is left.
+    fn end(&mut self) {
+        for transaction in [&self.requests[..], &self.calls[..]].concat() {
+            self.engine.abandon(self.now, transaction);
+        }
+        for _ in 0..10_000 {
+            self.transmit(usize::MAX);
+            self.drain();
+            let Some(at) = self.engine.poll_timeout() else {
+                break;
+            };
+            self.now = self.now.max(at);
+            self.engine.handle_timeout(self.now);
+        }
+        self.drain();
+        assert_eq!(
+            self.engine.poll_timeout(),
+            None,
+            "its timers go on for ever"
+        );
+        assert_eq!(self.engine.transactions(), 0, "transactions are left");
+        assert_eq!(self.engine.records(), 0, "records are left");
+        assert!(self.outgoing.is_empty(), "messages were never released");
+        assert!(
+            self.incoming.is_empty(),
+            "messages were never given or discarded"
+        );
+    }
+}
+
+fn note(once: bool) -> Note {
+    Note {
+        reliability: match once {
+            true => Reliability::Retransmissions(0),
+            false => Reliability::Full,
+        },
+        ..Note::default()
+    }
+}
+
+/// A packet of a Request with a right check from octets of the script.
+fn request([a, b, c, d]: [u8; 4]) -> Vec<u8> {
+    let blocks = BlockMask(u32::from(c & 3));
+    let is_short = d & 7 < 4;
+    let size = match d & 7 {
+        0..4 => u32::from(c % 24),
+        4 => 512 + u32::from(b),
+        5 => 1024,
+        6 => 16_384 + u32::from(b),
+        _ => u32::from(b) << 9,
+    };
+    let run = match size > 16_384 {
+        true if a & 0x80 == 0 => Control::NOT_END | Control::CONTINUED,
+        true => Control::NOT_START,
+        false => 0,
+    };
+    let asks = if d & 8 == 8 { Control::ACKNOWLEDGE } else { 0 };
+    let data = match (is_short, blocks.0) {
+        (true, _) | (_, 0) => 0,
+        (_, 3) => 1024.min(size as usize),
+        (_, 1) => 512,
+        _ => 512.min((size as usize).saturating_sub(512)),
+    };
+    let data = data.next_multiple_of(8);
+    let header = Header {
+        client: EntityId(0x7_f000_0002 + u64::from(b & 7)),
+        domain: 1,
+        control: Control::request(run | asks).with_retransmit_count(u32::from(d >> 5)),
+        transaction: u32::from(a >> 2 & 15),
+        delivery: if data == 0 { BlockMask::NONE } else { blocks },
+        data_words: (data / 4) as u16,
+        server: EntityId(BASE + u64::from(a & 3 == 3)),
+        flags: Flags(
+            if is_short { 0 } else { Flags::SEGMENT }
+                | if d & 16 == 16 { Flags::DATAGRAM } else { 0 },
+        ),
+        segment_size: size,
+        ..Header::default()
+    };
+    let mut octets = header.emit().to_vec();
+    octets.extend((0..data).map(|at| at as u8));
+    octets.extend([0; 4]);
+    sign(&mut octets);
+    octets
+}
+
+/// Makes the check of a packet right.
+fn sign(octets: &mut [u8]) {
+    let end = octets.len() - 4;
+    let covered = if octets[10] & 0x80 == 0 { end } else { 64 };
+    let check = engine::checksum::vmtp(&octets[..covered]);
+    octets[end..].copy_from_slice(&check.to_be_bytes());
+}
