@@ -149,7 +149,7 @@ fn impossible_sacks_are_refused() {
 }
 
 #[test]
-fn init_faults_are_told_apart() {
+fn init_faults_differ_by_what_may_be_answered() {
     let init = |tag: u32, rwnd: u32, streams: u16| {
         let mut value = tag.to_be_bytes().to_vec();
         value.extend(rwnd.to_be_bytes());
