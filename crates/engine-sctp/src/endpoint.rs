@@ -222,7 +222,7 @@ fn handle_chunk(
         ChunkType::DATA => data_receive::handle_data(a, ep, (data, chunk), packet, deliveries),
         ChunkType::INIT_ACK => init::handle_init_ack(a, ep, now, path, chunk),
         ChunkType::SACK => sack_receive::handle_sack(a, ep, now, chunk),
-        ChunkType::HEARTBEAT => heartbeat::handle_heartbeat(a, path, chunk),
+        ChunkType::HEARTBEAT => heartbeat::handle_heartbeat(a, ep, path, chunk),
         ChunkType::HEARTBEAT_ACK => heartbeat::handle_heartbeat_ack(a, ep, now, chunk),
         ChunkType::ABORT => abort::handle_abort(a),
         ChunkType::SHUTDOWN => shutdown::handle_shutdown(a, ep, now, chunk),

@@ -102,16 +102,20 @@ impl MessageReader {
             (self.lent.span, self.lent.offset) = (self.span, self.offset);
             return true;
         }
+        if self.framing == Framing::Messages {
+            self.select_stream();
+        }
         let Some(chunk) = self.chunk.take() else {
             return false;
         };
         self.take_partial();
+        let mut end = chunk.spans.len();
         match self.framing {
             Framing::Records => self.lend_records(&chunk),
             Framing::Stream => self.lend_bytes(&chunk),
-            Framing::Messages => self.lend_messages(&chunk),
+            Framing::Messages => end = self.lend_messages(&chunk),
         }
-        (self.lent.span, self.lent.offset) = (chunk.spans.len(), 0);
+        (self.lent.span, self.lent.offset) = (end, 0);
         self.chunk = Some(chunk);
         if self.lent.ranges.is_empty() {
             (self.span, self.offset) = (self.lent.span, self.lent.offset);
@@ -146,7 +150,7 @@ impl MessageReader {
             return;
         }
         let mut begun = std::mem::take(&mut self.partial);
-        let mut note = Note::default();
+        let mut note = self.stream_note();
         if std::mem::take(&mut self.tagged)
             && let Some(tag) = begun.first_chunk::<TAG_LEN>()
         {
@@ -184,9 +188,15 @@ impl MessageReader {
         }
     }
 
-    fn lend_messages(&mut self, chunk: &Chunk) {
+    /// Where it ended: what came before of a message is lent in front, and so ends what is lent of
+    /// another stream.
+    fn lend_messages(&mut self, chunk: &Chunk) -> usize {
         for at in self.span..chunk.spans.len() {
             let span = &chunk.spans[at];
+            if at > self.span && self.has_partial(chunk, at) {
+                return at;
+            }
+            self.select_stream_of(chunk, at);
             if span.gap {
                 self.messages_damaged +=
                     u64::from(self.reassembling) + u64::from(!self.discarding_partial_message);
@@ -213,6 +223,7 @@ impl MessageReader {
             self.tagged = false;
             self.push_lent(start..end, span.end_of_message, note);
         }
+        chunk.spans.len()
     }
 
     fn lend_records(&mut self, chunk: &Chunk) {

@@ -1,6 +1,6 @@
 //! Unfinished messages of several streams: fragments of one stream may come between those of another.
 
-use super::{MESSAGE_BYTES_MAX, MessageReader};
+use super::{Chunk, MESSAGE_BYTES_MAX, MessageReader};
 use engine::Note;
 use std::collections::BTreeMap;
 
@@ -32,12 +32,40 @@ impl MessageReader {
         let Some(chunk) = &self.chunk else {
             return;
         };
-        if !chunk.notes.is_empty() || self.streams.current != StreamKey::default() {
-            let note = match self.span < chunk.spans.len() {
-                true => chunk.note(self.span),
-                false => return,
-            };
+        let may_differ = !chunk.notes.is_empty() || self.streams.current != StreamKey::default();
+        if may_differ && self.span < chunk.spans.len() {
+            let note = chunk.note(self.span);
             self.turn_to(&note);
+        }
+    }
+
+    /// Turns to the stream of range `at` of `chunk`, if there is one.
+    #[inline]
+    pub(super) fn select_stream_of(&mut self, chunk: &Chunk, at: usize) {
+        let may_differ = !chunk.notes.is_empty() || self.streams.current != StreamKey::default();
+        if may_differ && at < chunk.spans.len() {
+            self.turn_to(&chunk.note(at));
+        }
+    }
+
+    /// Whether bytes came before of the message of range `at`, which is of another stream.
+    pub(super) fn has_partial(&self, chunk: &Chunk, at: usize) -> bool {
+        if self.streams.others.is_empty() {
+            return false;
+        }
+        let note = chunk.note(at);
+        let others = &self.streams.others;
+        let other = others.get(&(note.stream, note.unordered));
+        other.is_some_and(|partial| !partial.bytes.is_empty())
+    }
+
+    /// What is known of the message that is being read.
+    pub(super) fn stream_note(&self) -> Note {
+        let (stream, unordered) = self.streams.current;
+        Note {
+            stream,
+            unordered,
+            ..Note::default()
         }
     }
 

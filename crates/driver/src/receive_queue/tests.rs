@@ -265,7 +265,7 @@ fn fragments_of_several_streams_are_joined_by_stream() {
         packet.span.end_of_message = end;
         packet
     };
-    let packets = vec![
+    let packets = [
         of(0, b"ze", false),
         of(3, b"thr", false),
         of(1, b"one", true),

@@ -166,5 +166,6 @@ pub fn push_pad(out: &mut Vec<u8>, len: usize) {
     debug_assert!(len >= CHUNK_HEADER_LEN && len.is_multiple_of(4));
     let start = begin_chunk(out, ChunkType::PAD, 0);
     out.resize(start + len, 0);
-    end_chunk(out, start);
+    // No padding of its own: what is in front of it in `out` may end anywhere.
+    end_item(out, start);
 }

@@ -163,6 +163,10 @@ impl<'a> Sender<'a> {
             return None;
         }
         let usual = batch.packet_len() - COMMON_HEADER_LEN;
+        if usual > full {
+            self.has_more = true;
+            return None;
+        }
         let single = !self.ep.config.bundle;
         let plan = self
             .a

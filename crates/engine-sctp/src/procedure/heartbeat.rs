@@ -4,7 +4,7 @@ use crate::association::{Association, State, Timer};
 use crate::discard::DiscardReason;
 use crate::endpoint_state::EndpointState;
 use crate::path::{Heartbeat, PathStatus};
-use crate::pdu::chunk::push_chunk;
+use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_chunk};
 use crate::pdu::parameter::{ParameterType, parameters, push_parameter};
 use crate::pdu::{Chunk, ChunkType, u64_at};
 use crate::procedure::retransmission;
@@ -14,9 +14,13 @@ use engine::Instant;
 /// Answers the peer's HEARTBEAT with its own contents.
 pub(crate) fn handle_heartbeat(
     a: &mut Association,
+    ep: &EndpointState,
     path: usize,
     chunk: &Chunk<'_>,
 ) -> Result<(), DiscardReason> {
+    if chunk.value.len() + CHUNK_HEADER_LEN > ep.config.pmdcs() {
+        return Err(DiscardReason::Full);
+    }
     if let State::CookieWait { .. } | State::ShutdownAckSent { .. } = a.state {
         return Err(DiscardReason::State);
     }

@@ -85,7 +85,7 @@ pub(crate) fn handle_init(
             let (own, tie) = ((a.local_tag, a.initial_tsn), (a.local_tag, a.peer_tag));
             send_init_ack(ep, now, (header, path), &init, own, tie)
         }
-        // The peer restarted, or somebody says so: nothing changes before its cookie returns.
+        // The peer restarted, or a forged packet says so: nothing changes before its cookie returns.
         _ => {
             let (own, tie) = ((ep.new_tag(), ep.new_tsn()), (a.local_tag, a.peer_tag));
             send_init_ack(ep, now, (header, path), &init, own, tie)

@@ -22,7 +22,7 @@ struct Progress {
     advanced: bool,
     /// The highest TSN newly acknowledged.
     highest_new: LongTsn,
-    /// User bytes of the store that the peer has for good.
+    /// User bytes of the store that the peer never asks for again.
     released: Option<(u64, u64)>,
 }
 

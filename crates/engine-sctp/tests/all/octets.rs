@@ -149,7 +149,7 @@ fn impossible_sacks_are_refused() {
 }
 
 #[test]
-fn init_faults_are_told_apart() {
+fn init_faults_differ_by_what_may_be_answered() {
     let init = |tag: u32, rwnd: u32, streams: u16| {
         let mut value = tag.to_be_bytes().to_vec();
         value.extend(rwnd.to_be_bytes());
@@ -243,6 +243,9 @@ fn padding_is_a_chunk_that_is_skipped() {
         let chunk = Chunks::new(&whole).next().expect("a chunk");
         assert_eq!(chunk.kind, ChunkType::PAD);
         assert!(!chunk.kind.unknown_stops() && !chunk.kind.unknown_is_reported());
+        let mut behind = vec![7; 3];
+        push_pad(&mut behind, len);
+        assert_eq!(behind.len(), 3 + len, "wherever it begins");
     }
 }
 

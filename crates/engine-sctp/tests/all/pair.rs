@@ -157,7 +157,7 @@ fn user_that_does_not_read_shuts_the_window_and_loses_nothing() {
 }
 
 #[test]
-fn small_messages_share_packets_unless_told_otherwise() {
+fn small_messages_share_packets_unless_bundling_is_off() {
     let sent: Vec<Message> = messages(1000, 5, 1)
         .into_iter()
         .map(|one| Message {
