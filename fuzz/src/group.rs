@@ -196,14 +196,24 @@ impl FuzzedGroup {
         if argument & 8 == 0 {
             packet[9] &= !0x1a;
         }
-        packet[24..29].fill(0);
-        if argument & 0x60 == 0x60 {
-            packet[24..32].copy_from_slice(&boundary(what).to_be_bytes());
-            // NOERR: a stream may begin at any sequence number.
-            packet[8] |= (argument & 1) << 4;
+        match argument >> 5 & 3 {
+            // Among the bytes of a stream; or wherever the script says.
+            0 | 1 => {
+                let near = u64::from(packet[31]) * WINDOW / 64;
+                packet[24..32].copy_from_slice(&near.to_be_bytes());
+            }
+            2 => {}
+            _ => {
+                packet[24..32].copy_from_slice(&boundary(what).to_be_bytes());
+                // NOERR: a stream may begin at any sequence number.
+                packet[8] |= (argument & 1) << 4;
+            }
         }
         if argument & 16 == 0 && packet.len() >= HEADER_LEN + 20 {
-            let rseq = u64::from(packet[39]) * self.seq / 255;
+            let rseq = match packet[38] & 7 {
+                0 => boundary(packet[39]),
+                _ => (u128::from(packet[39]) * u128::from(self.seq) / 255) as u64,
+            };
             packet[32..40].copy_from_slice(&rseq.to_be_bytes());
             let echo = self.sync.wrapping_sub(u32::from(packet[51] % 4));
             packet[48..52].copy_from_slice(&echo.to_be_bytes());
@@ -287,6 +297,8 @@ impl FuzzedGroup {
             .max(parsed.header.seq + u64::from(parsed.header.dlen));
         let key = match parsed.body {
             Body::Jcntl { xkey, .. } => xkey | RTN,
+            // The key granted to a member.
+            Body::Tcntl { xkey, .. } if xkey != 0 => xkey | RTN,
             _ if parsed.header.key & RTN == 0 => parsed.header.key | RTN,
             _ => return,
         };

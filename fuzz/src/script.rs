@@ -9,7 +9,9 @@ use engine::{
     Framing, Instant, Note, Protocol, Received, SendFlags, Store,
 };
 use engine_xtp::pdu::{Body, CHECK_AT, Format, HEADER_LEN, Header, Options, Packet, RTN, Service};
-use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, SpanMeaning, Xtp};
+use engine_xtp::{
+    Config, Congestion, ErrorControl, FlowControl, RateLimit, SpanMeaning, StatusRequestKind, Xtp,
+};
 use std::collections::BTreeMap;
 
 const WINDOW: u64 = 32 << 10;
@@ -18,6 +20,13 @@ const QUARANTINE_MAX: usize = 8;
 
 /// Limit of bytes written to an association's send buffer.
 const STORE_MAX: u64 = 64 << 10;
+
+/// A rate that an endpoint sets itself: slow enough that it matters, and fast enough that a script
+/// ends.
+const OWN_RATE: RateLimit = RateLimit {
+    rate_bytes_per_s: 1_000_000,
+    burst_bytes: 4096,
+};
 
 /// Limit of packets sent after one input: everything written, in messages of 16 bytes, on all
 /// associations.
@@ -118,13 +127,23 @@ fn config(choice: [u8; 4]) -> Config {
             FlowControl::Reservation,
             FlowControl::Off,
         ][pair(8).min(2)],
-        service: [
-            Service::Stream,
-            Service::Transaction,
-            Service::AckedDatagram,
-            Service::Datagram,
-        ][pair(10)],
-        congestion: [Congestion::Off, Congestion::NewReno, Congestion::Ledbat][pair(12).min(2)],
+        service: match (bit(17), bit(18)) {
+            (true, false) => Service::Isochronous,
+            (true, true) => Service::Bulk,
+            _ => [
+                Service::Stream,
+                Service::Transaction,
+                Service::AckedDatagram,
+                Service::Datagram,
+            ][pair(10)],
+        },
+        rate: (bit(17) || bit(19)).then_some(OWN_RATE),
+        congestion: [
+            Congestion::Off,
+            Congestion::NewReno,
+            Congestion::Ledbat,
+            Congestion::Bbr,
+        ][pair(12)],
         spans: if bit(14) {
             SpanMeaning::Received
         } else {
@@ -132,6 +151,16 @@ fn config(choice: [u8; 4]) -> Config {
         },
         supervised: bit(15),
         high_water: bit(16).then_some(100),
+        null_data: bit(20),
+        status_request_kind: if bit(21) {
+            StatusRequestKind::Delivered
+        } else {
+            StatusRequestKind::Received
+        },
+        sort: bit(22).then_some(7),
+        iqmax: bit(23).then_some(WINDOW / 2),
+        oqmax: bit(24).then_some(WINDOW / 4),
+        initial_rtt: bit(25).then_some(core::time::Duration::from_millis(20)),
         associations_max: ASSOCIATIONS_MAX,
         quarantine_max: QUARANTINE_MAX,
         ..Config::default()
@@ -167,12 +196,17 @@ impl FuzzedEndpoint {
                 let to = Address::Station(u32::from(argument % 2));
                 let _ = self.xtp.connect(now, &[to]);
             }
+            1 if what & 0x10 != 0 => self.write_tagged(association, bytes),
             1 => self.write(association, bytes),
             2 => self.xtp.finish(now, association),
             3 => self.xtp.abort(now, association),
             4 => self.read(association),
+            5 if what & 0x10 != 0 => {
+                let sort = (argument & 0x80 == 0).then_some(u16::from(argument));
+                self.xtp.set_sort(association, sort);
+            }
             5 => self.xtp.post(now, association, bytes),
-            6 => self.xtp.admit(now, association),
+            6 => self.set_rates(what, argument, association),
             7 => {
                 self.now = now + core::time::Duration::from_micros(100) * (1 << (argument % 20));
                 self.timeout();
@@ -205,6 +239,28 @@ impl FuzzedEndpoint {
         };
         self.xtp
             .submit(self.now, association, *end, flags, &Note::default());
+    }
+
+    /// Writes a message that begins with a tag.
+    fn write_tagged(&mut self, association: AssociationId, bytes: u64) {
+        let start = self.written.get(&association).copied().unwrap_or(0);
+        if start + bytes <= STORE_MAX && bytes > 8 {
+            self.xtp.tag(association, start);
+        }
+        self.write(association, bytes);
+    }
+
+    /// Admits an association, or changes what it may send or lets its peer send.
+    fn set_rates(&mut self, what: u8, argument: u8, association: AssociationId) {
+        let rate = (argument & 0x80 == 0).then_some(RateLimit {
+            rate_bytes_per_s: OWN_RATE.rate_bytes_per_s << (argument % 8),
+            ..OWN_RATE
+        });
+        match what >> 4 & 3 {
+            1 => self.xtp.set_rate(self.now, association, rate),
+            2 => self.xtp.impose_rate(self.now, association, rate),
+            _ => self.xtp.admit(self.now, association),
+        }
     }
 
     fn read(&mut self, association: AssociationId) {

@@ -1,6 +1,6 @@
 //! All checks that must pass before a merge, cheapest first.
 
-use crate::{fail, tidy};
+use crate::{fail, swarm, tidy};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -41,7 +41,10 @@ pub fn run(root: &Path) -> ExitCode {
     // The fuzz targets are a separate workspace; no other step checks its lock file.
     let fuzz = "fetch --locked --manifest-path fuzz/Cargo.toml";
     tally.add(step("lock file of the fuzz targets", || cargo(root, fuzz)));
+    tally.add(step("advisories", || advisories(root)));
     tally.add(step("tests", || test(root)));
+    // From seeds of the commit, so that each run looks somewhere new.
+    tally.add(step("swarm", || Tally::of(swarm::check(root))));
     println!("\nall checks took {:.0} s", start.elapsed().as_secs_f64());
     println!("{} passed, {} failed", tally.passed, tally.failed);
     match tally.failed {
@@ -80,6 +83,18 @@ fn cargo(root: &Path, arguments: &str) -> Tally {
             Tally::of(false)
         }
     }
+}
+
+/// Known vulnerabilities of the dependencies, where cargo-audit and its database are at hand.
+fn advisories(root: &Path) -> Tally {
+    let is_here = command(root, "audit --version").output();
+    if !is_here.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: cargo-audit is not installed; cargo install cargo-audit --locked");
+        return Tally::default();
+    }
+    let mut tally = cargo(root, "audit --deny warnings");
+    tally.add(cargo(root, "audit --deny warnings --file fuzz/Cargo.lock"));
+    tally
 }
 
 fn test(root: &Path) -> Tally {

@@ -28,8 +28,13 @@ chores:
   completions   shell completions to target/completions
   bench NAME    a benchmark; without a name, lists them
   bench compare OLD NEW     two builds, folders such as target/release
-  swarm [N | Ns] [FIRST]    scenarios of N seeds, or of N seconds; --seed SEED repeats one
+  swarm [N | Ns | --unbounded] [FIRST | head]
+                            scenarios of N seeds, or of N seconds, or until it is interrupted; head
+                            is a seed from the commit; violations go to target/swarm-violations.txt
+                            or --violations FILE; --threads N
+  swarm --seed SEED         one scenario again
   swarm --canary            plants a fault for each invariant; all must be found
+                            exit code 1: a violation; 2: the run itself failed
   fuzz [TARGET] [SECONDS]   all fuzz targets or one; default: 60 s each";
 
 fn main() -> ExitCode {

@@ -67,7 +67,7 @@ pub struct Caps {
 const CIRCUIT_MEMORY: u64 = 50 << 20;
 
 /// Least address space of a worker: its program, and a few circuits.
-const WORKER_MEMORY_MIN: u64 = 512 << 20;
+pub const WORKER_MEMORY_MIN: u64 = 512 << 20;
 
 /// For each circuit a measuring thread, a helper, and the helper of the previous circuit where
 /// circuits come and go; besides the control thread and a spare.
@@ -283,6 +283,8 @@ pub(crate) mod tests {
                 ..CircuitOptions::default()
             },
             bind: None,
+            local_addresses: Vec::new(),
+            peer_addresses: Vec::new(),
             peer: None,
             clock_offset_ns: 0,
             pace_bytes_per_s: None,

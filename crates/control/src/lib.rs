@@ -39,7 +39,7 @@ pub mod session;
 pub mod validate;
 
 pub use byte_account::ByteAccount;
-pub use caps::{Caps, WorkerQuota};
+pub use caps::{Caps, WORKER_MEMORY_MIN, WorkerQuota};
 pub use channel::{Channel, ChannelError, FRAME_MAX};
 pub use message::{
     Arrivals, CircuitOptions, CircuitReport, ComponentSpec, CpuUse, FromWorker, Job, Limits, Mix,
@@ -47,4 +47,4 @@ pub use message::{
 };
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;

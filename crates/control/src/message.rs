@@ -64,6 +64,10 @@ pub struct Job {
     pub circuit_options: CircuitOptions,
     /// Address the listeners bind to; None for the loopback.
     pub bind: Option<IpAddr>,
+    /// Addresses of this side, one a link between the hosts; empty within a host.
+    pub local_addresses: Vec<IpAddr>,
+    /// Addresses of the other side, link by link as `local_addresses`.
+    pub peer_addresses: Vec<IpAddr>,
     /// The only peer address that is accepted; None for any.
     pub peer: Option<IpAddr>,
     /// Offset to add to the other side's time stamps to get this side's clock, ns.

@@ -1,9 +1,11 @@
 //! A wire whose errors about one path are counted and reported, so that the other paths do not notice.
 
-use engine::{Address, Instant, Path, PathError, PathFault, Protocol};
+use engine::{Address, Instant, LocalAddress, Path, PathError, PathFault, Protocol};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::time::Duration;
 use wire::{Arrival, PathReport, Wire};
 
 /// Reports kept for the engine. A batch has one path, so a flush makes few; those beyond are counted
@@ -12,6 +14,11 @@ const REPORTS_MAX: usize = 64;
 
 /// Peers whose last failed send is kept for a user who is connecting.
 const FAILED_PEERS_MAX: usize = 16;
+
+/// Peers whose path MTU is remembered, and for how long. A transaction takes 20 us, and the question
+/// two of them.
+const MTUS_MAX: usize = 256;
+const MTU_AGE: Duration = Duration::from_secs(1);
 
 /// What paths said since an endpoint was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +36,8 @@ pub(crate) struct CheckedWire<W> {
     reports: VecDeque<PathReport>,
     /// The last failed sends, for [`CheckedWire::take_send_error`], oldest first.
     failed: VecDeque<(Address, io::Error)>,
+    /// Path MTUs of the last peers, by local address and host, and when each was asked for.
+    mtus: BTreeMap<(LocalAddress, IpAddr), (usize, Instant)>,
 }
 
 impl<W: Wire> CheckedWire<W> {
@@ -38,6 +47,7 @@ impl<W: Wire> CheckedWire<W> {
             errors: PathErrors::default(),
             reports: VecDeque::new(),
             failed: VecDeque::new(),
+            mtus: BTreeMap::new(),
         }
     }
 
@@ -80,6 +90,22 @@ impl<W: Wire> CheckedWire<W> {
             quoted: Vec::new(),
         });
         Ok(false)
+    }
+
+    /// As [`Wire::path_mtu`], asked once a second and host.
+    pub(crate) fn path_mtu(&mut self, now: Instant, path: Path) -> usize {
+        let Address::Socket(peer) = path.remote else {
+            return self.wire.path_mtu(path);
+        };
+        let host = (path.local, peer.ip());
+        match self.mtus.get(&host) {
+            Some((mtu, asked_at)) if now < *asked_at + MTU_AGE => return *mtu,
+            None if self.mtus.len() >= MTUS_MAX => self.mtus.clear(),
+            _ => {}
+        }
+        let mtu = self.wire.path_mtu(path);
+        self.mtus.insert(host, (mtu, now));
+        mtu
     }
 
     /// What a receive brought; None for nothing, and for an error of a path.
@@ -138,6 +164,9 @@ impl<W: Wire> CheckedWire<W> {
 
     fn note(&mut self, report: PathReport) {
         self.count(report.error);
+        if let (PathError::TooBig(_), Address::Socket(peer)) = (report.error, report.path.remote) {
+            self.mtus.remove(&(report.path.local, peer.ip()));
+        }
         if self.reports.len() < REPORTS_MAX {
             self.reports.push_back(report);
         }

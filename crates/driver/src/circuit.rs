@@ -9,6 +9,7 @@ use crate::pump::Pump;
 use crate::receive_queue::MessageReader;
 use crate::shared::EndpointHandle;
 use crate::sys::Producer;
+use crate::timeout::deadline;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CloseReason, Framing, NoteFields,
     Properties,
@@ -160,7 +161,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             match attempt(self) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Less than a batch stays in the store, to be coalesced with this message.
-                    let left = time_until(*end.get_or_insert_with(|| Instant::now() + limit))?;
+                    let left = time_until(*end.get_or_insert_with(|| deadline(limit)))?;
                     self.note_unsubmitted();
                     self.shared.sleep(left, self.seen_arrivals)?;
                 }
@@ -175,7 +176,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// Errors of the wire.
     pub fn finish(&mut self) -> io::Result<()> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         pump.submit_pending(now, self.id, true);
         pump.engine().finish(now, self.id);
@@ -203,10 +204,10 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// `TimedOut`, `ConnectionReset` or `ConnectionRefused` when the circuit broke, or errors of
     /// the wire.
     pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
-        let end = Instant::now() + limit;
+        let end = deadline(limit);
         loop {
             {
-                let mut pump = self.shared.lock();
+                let mut pump = self.shared.lock()?;
                 let now = self.shared.now();
                 pump.submit_pending(now, self.id, true);
                 pump.engine().request_ack(now, self.id);
@@ -230,7 +231,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// Errors of the wire.
     pub fn drive(&mut self) -> io::Result<()> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         self.shared.drive(&mut pump)?;
         self.seen_arrivals = pump.arrivals();
         Ok(())
@@ -246,9 +247,15 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.peer
     }
 
-    /// Its state.
+    /// Its state; aborted, if the endpoint is broken.
     pub fn status(&self) -> CircuitStatus {
-        self.shared.lock().status(self.id)
+        match self.shared.lock() {
+            Ok(pump) => pump.status(self.id),
+            Err(_) => CircuitStatus {
+                closed: Some(CloseReason::Aborted),
+                ..CircuitStatus::default()
+            },
+        }
     }
 
     /// Delays acknowledgements up to a millisecond, so that they are coalesced with other packets
@@ -263,7 +270,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// Errors of the wire.
     pub fn abort(&mut self) -> io::Result<()> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         pump.engine().abort(now, self.id);
         pump.return_loans(self.id);
@@ -272,7 +279,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     /// The engine's counters and the calls of the wire (sends, receives) of the endpoint.
     pub fn counters(&self) -> (engine::Counters, (u64, u64)) {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.look();
         (pump.engine().counters(), pump.wire_calls())
     }
 
@@ -295,22 +302,22 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// Errors of the wire.
     pub fn command(&mut self, act: impl FnOnce(&mut E, engine::Instant)) -> io::Result<()> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         act(pump.engine(), now);
         pump.flush(now)
     }
 
-    /// Runs `run` with the pump locked.
+    /// Runs `run` with the pump locked, also of a broken endpoint: to look at it.
     pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
-        run(&mut self.shared.lock())
+        run(&mut self.shared.look())
     }
 
     pub(crate) fn wait_connected(&mut self, limit: Duration) -> io::Result<()> {
-        let end = Instant::now() + limit;
+        let end = deadline(limit);
         loop {
             {
-                let mut pump = self.shared.lock();
+                let mut pump = self.shared.lock()?;
                 self.shared.drive(&mut pump)?;
                 let status = pump.status(self.id);
                 if let Some(reason) = status.closed {
@@ -364,7 +371,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 ),
             ));
         }
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         self.shared.notify_granted(&mut pump);
         // With bytes in flight there will be room; until then whole batches suffice.
@@ -390,7 +397,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// The result of a second append: done, no room now, or no memory.
     fn append_result(&mut self, appended: bool) -> io::Result<()> {
         if self.shared.pool.permits.has_unnotified() {
-            self.shared.notify_granted(&mut self.shared.lock());
+            self.shared.notify_granted(&mut *self.shared.lock()?);
         }
         if appended {
             Ok(())
@@ -404,7 +411,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     fn submit_and_flush(&mut self, push: bool) -> io::Result<()> {
         let idle = self.producer.is_idle();
         let shared = &**self.shared;
-        let mut pump = shared.lock();
+        let mut pump = shared.lock()?;
         let now = shared.now();
         if let Some(consumed) = self.reader.take_if_consumed() {
             pump.consume(now, self.id, consumed);
@@ -438,7 +445,9 @@ fn time_until(end: Instant) -> io::Result<Duration> {
 
 impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
     fn drop(&mut self) {
-        let mut pump = self.shared.lock();
+        let Ok(mut pump) = self.shared.lock() else {
+            return;
+        };
         let now = self.shared.now();
         // Reading opens the receive window, and the peer may wait for that.
         if let Some(consumed) = self.reader.take_consumed() {

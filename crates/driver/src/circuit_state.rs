@@ -21,6 +21,13 @@ pub struct CircuitStatus {
 pub(crate) struct CircuitState {
     pub(crate) store: Option<Consumer>,
     pub(crate) receive_queue: VecDeque<Chunk>,
+    /// Octets of memory that the queue takes, with what the user is reading, and user bytes in them.
+    pub(crate) queued_octets: u64,
+    pub(crate) queued_bytes: u64,
+    /// The engine drops what comes, because the queue takes too much memory.
+    pub(crate) is_full: bool,
+    /// It waits in the accept queue.
+    pub(crate) is_unaccepted: bool,
     pub(crate) connected: bool,
     pub(crate) finished: bool,
     pub(crate) closed: Option<CloseReason>,
@@ -43,6 +50,14 @@ impl CircuitState {
             finished: self.finished && self.receive_queue.is_empty(),
             closed: self.closed,
         }
+    }
+}
+
+impl CircuitState {
+    /// Drops what was received.
+    pub(crate) fn clear_queue(&mut self) {
+        self.receive_queue.clear();
+        (self.queued_octets, self.queued_bytes) = (0, 0);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Deliveries of one arrival, demultiplexed by circuit.
 
-use crate::receive_queue::ChunkSpan;
+use crate::receive_queue::{Chunk, ChunkSpan};
 use engine::{AssociationId, Bytes, Delivery, Note};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Delivered ranges of one circuit that lie in one buffer: the arrival, or a copy by the engine.
 pub(crate) struct CircuitDeliveries {
@@ -11,6 +12,23 @@ pub(crate) struct CircuitDeliveries {
     pub(crate) spans: Vec<ChunkSpan>,
     /// As in [`crate::receive_queue::Chunk::notes`].
     pub(crate) notes: Vec<(u32, Note)>,
+}
+
+impl CircuitDeliveries {
+    /// User bytes of all ranges.
+    pub(crate) fn user_bytes(&self) -> usize {
+        let spans = self.spans.iter();
+        spans.map(|span| span.range.len()).sum()
+    }
+
+    /// Its ranges of `octets`, for a receive queue.
+    pub(crate) fn into_chunk(self, octets: Arc<Vec<u8>>) -> Chunk {
+        Chunk {
+            octets,
+            spans: self.spans,
+            notes: self.notes,
+        }
+    }
 }
 
 /// Packets of a segmented send of 64 KiB, and so ranges of a usual arrival.

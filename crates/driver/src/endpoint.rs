@@ -4,15 +4,17 @@ use crate::checked_wire::PathErrors;
 use crate::circuit::Circuit;
 use crate::helper::Helper;
 use crate::pump::Pump;
-use crate::shared::{Companions, EndpointHandle, EndpointShared, WaitOutcome};
+use crate::shared::{Companions, EndpointHandle, EndpointShared, PumpGuard, WaitOutcome};
 use crate::watch::Watch;
 use engine::{Address, AssociationId, Associations, CommandError, Instant, Layer};
 use std::io;
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use wire::Wire;
 
 /// An engine, its wire and a helper thread that runs them while no user does.
+///
+/// After a panic in the engine every call says so; nobody runs it again.
 ///
 /// Clones share the engine, and so do all circuits, which may be used from different threads. When
 /// the last clone and circuit are dropped, the helper ends and the wire is closed.
@@ -75,10 +77,11 @@ pub struct EndpointObserver<E, W> {
 }
 
 impl<E: Associations, W: Wire> EndpointObserver<E, W> {
-    /// Runs `run` with the pump locked and the endpoint's time; None when the endpoint is gone.
+    /// Runs `run` with the pump locked and the endpoint's time; None when the endpoint is gone, or
+    /// broken.
     pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>, Instant) -> R) -> Option<R> {
         let shared = self.shared.upgrade()?;
-        let mut pump = shared.lock();
+        let mut pump = shared.lock().ok()?;
         let now = shared.now();
         Some(run(&mut pump, now))
     }
@@ -88,9 +91,12 @@ impl<E: Associations, W: Wire> EndpointObserver<E, W> {
 const HELPER_STACK: usize = 256 << 10;
 
 impl<E: Associations, W: Wire> Endpoint<E, W> {
-    /// Accepts circuits that peers open, or stops accepting.
+    /// Accepts circuits that peers open, or stops accepting. A broken endpoint, of which every other
+    /// call tells, accepts none.
     pub fn listen(&self, accept: bool) {
-        self.shared.lock().engine().listen(accept);
+        if let Ok(mut pump) = self.shared.lock() {
+            pump.engine().listen(accept);
+        }
     }
 
     /// Opens a circuit to `to` and waits until it is connected.
@@ -130,11 +136,12 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         peer: Address,
         command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
     ) -> io::Result<Circuit<E, W>> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         // An error of an earlier association says nothing of this one.
         pump.take_send_error(peer);
         let id = command(pump.engine(), now).map_err(io::Error::other)?;
+        pump.learn_path_mtu(now, id, peer);
         Ok(self.attach(&mut pump, id, peer))
     }
 
@@ -147,7 +154,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         let mut now = self.shared.now();
         let end = now + limit;
         loop {
-            let mut pump = self.shared.lock();
+            let mut pump = self.shared.lock()?;
             if let Some((id, peer)) = pump.accept() {
                 return Ok(self.attach(&mut pump, id, peer));
             }
@@ -165,7 +172,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     /// Waits for the next arrival and updates `now`.
     fn wait_for_arrival(
         &self,
-        mut pump: MutexGuard<'_, Pump<E, W>>,
+        mut pump: PumpGuard<'_, E, W>,
         now: &mut Instant,
         left: Duration,
     ) -> io::Result<()> {
@@ -192,7 +199,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ///
     /// `WouldBlock` when there is none, or errors of the wire.
     pub fn try_accept(&self) -> io::Result<Circuit<E, W>> {
-        let circuit = self.poll_accept(&mut self.shared.lock())?;
+        let circuit = self.poll_accept(&mut *self.shared.lock()?)?;
         circuit.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
@@ -211,7 +218,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ///
     /// Errors of the wire.
     pub fn command(&self, command: impl FnOnce(&mut E, Instant)) -> io::Result<()> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         command(pump.engine(), now);
         pump.flush(now)
@@ -223,7 +230,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ///
     /// The wire's.
     pub fn join(&self, group: Address) -> io::Result<()> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         pump.wire_mut().join(group)?;
         self.shared.refresh_descriptor(&pump)
     }
@@ -234,12 +241,12 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ///
     /// The wire's.
     pub fn leave(&self, group: Address) -> io::Result<()> {
-        self.shared.lock().wire_mut().leave(group)
+        self.shared.lock()?.wire_mut().leave(group)
     }
 
     /// What paths said so far of packets that they did not carry.
     pub fn path_errors(&self) -> PathErrors {
-        self.shared.lock().path_errors().clone()
+        self.shared.look().path_errors().clone()
     }
 
     /// Keeps `companion` for as long as the endpoint or one of its circuits lives.
@@ -255,9 +262,9 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         }
     }
 
-    /// Runs `run` with the pump locked.
+    /// Runs `run` with the pump locked, also of a broken endpoint: to look at it.
     pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
-        run(&mut self.shared.lock())
+        run(&mut self.shared.look())
     }
 
     fn poll_accept(&self, pump: &mut Pump<E, W>) -> io::Result<Option<Circuit<E, W>>> {
@@ -269,7 +276,8 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     }
 
     fn attach(&self, pump: &mut Pump<E, W>, id: AssociationId, peer: Address) -> Circuit<E, W> {
-        let (producer, consumer) = self.shared.pool.store(id);
+        let layout = pump.engine().layout(Some(id));
+        let (producer, consumer) = self.shared.pool.store(id, layout);
         pump.attach(id, consumer);
         let properties = pump.engine().properties();
         let batch_bytes = pump.batch_bytes();

@@ -1,12 +1,12 @@
 //! The helper thread: runs the pump of an endpoint while no user does.
 
+use crate::broken::{self, Breakable};
 use crate::pump::Pump;
 use crate::shared::{EndpointShared, timespec};
 use crate::sys::UnsubmittedStore;
 use engine::{AssociationId, Associations};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
-use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::Wire;
@@ -50,9 +50,9 @@ struct PendingStore {
 }
 
 impl Helper {
-    /// Runs until the last handle of the endpoint is dropped.
+    /// Runs until the last handle of the endpoint is dropped, or a panic left the engine inconsistent.
     pub(crate) fn run<E: Associations, W: Wire>(mut self, shared: &EndpointShared<E, W>) {
-        while !shared.closed.load(Ordering::Acquire) {
+        while !shared.closed.load(Ordering::Acquire) && !shared.broken().is_broken() {
             self.sleep(shared);
             if self.tick(shared).is_err() {
                 // The user's next call meets the same error and reports it.
@@ -61,7 +61,9 @@ impl Helper {
         }
         // No user is left to receive an error of the last packets.
         let now = shared.now();
-        let _ = shared.lock().flush_deferred(now);
+        if let Ok(mut pump) = shared.lock() {
+            let _ = pump.flush_deferred(now);
+        }
     }
 
     fn sleep<E: Associations, W: Wire>(&self, shared: &EndpointShared<E, W>) {
@@ -118,15 +120,11 @@ impl Helper {
         if !user_away && stalled.is_empty() && !flush_pending && !unnotified {
             return Ok(());
         }
-        let mut pump = match shared.pump.try_lock() {
-            Ok(pump) => pump,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                if flush_pending {
-                    shared.defer_flush();
-                }
-                return Ok(());
+        let Some(mut pump) = broken::try_lock(shared)? else {
+            if flush_pending {
+                shared.defer_flush();
             }
+            return Ok(());
         };
         let now = shared.now();
         for id in stalled {
@@ -188,8 +186,8 @@ impl Helper {
 
 /// How long the helper has nothing to do, as far as it can see now.
 fn idle_for<E: Associations, W: Wire>(shared: &EndpointShared<E, W>) -> Duration {
-    let pump = match shared.pump.try_lock() {
-        Ok(pump) if !shared.has_helper_work() => pump,
+    let pump = match broken::try_lock(shared) {
+        Ok(Some(pump)) if !shared.has_helper_work() => pump,
         _ => return TICK,
     };
     let next = pump

@@ -27,12 +27,15 @@
 //! * `circuit_state`, `demultiplex`, `coalesce` - the pump's state of each circuit, the deliveries
 //!   of an arrival by circuit, and small packets sent in one call.
 //! * `layer_port` - a layer between packets and frames, if there is one.
+//! * `broken` - a panic in an engine, told to everybody who calls its endpoint.
 //! * `checked_wire` - the wire, with errors of single paths counted and told to the engine.
+//! * [`timeout`] - limits that may be for ever.
 //! * `wire_descriptor` - the wire's descriptor, which changes when the wire joins its first group.
 //! * `permits` - limits how many circuits fill their send stores at a time.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
 
+mod broken;
 mod checked_wire;
 pub mod circuit;
 mod circuit_state;
@@ -49,6 +52,7 @@ pub mod receive_queue;
 mod router_host;
 mod shared;
 pub mod sys;
+pub mod timeout;
 pub mod transactions;
 mod wait_list;
 pub mod watch;

@@ -1,63 +1,16 @@
 //! Received bytes that wait for their user, where the wire put them.
 
+mod chunk;
 mod lent;
 mod parts;
 #[cfg(test)]
 mod tests;
 
-use engine::{Framing, Note, record};
+pub use chunk::{Chunk, ChunkSpan};
+use engine::{Framing, record};
 pub use lent::{ArrivalPiece, LentArrival};
 pub use parts::Part;
 use parts::{Place, Rest};
-use std::ops::Range;
-use std::sync::Arc;
-
-/// A range of user bytes within an arrival.
-#[derive(Clone, Debug)]
-pub struct ChunkSpan {
-    /// Where the bytes lie in the arrival.
-    pub range: Range<u32>,
-    /// Bytes were lost before it.
-    pub gap: bool,
-    /// It begins with a tag.
-    pub begin_tag: bool,
-    /// It ends with a tag.
-    pub end_tag: bool,
-    /// A message ends with it.
-    pub end_of_message: bool,
-}
-
-/// The user bytes of one circuit in one arrival.
-#[derive(Clone, Debug)]
-pub struct Chunk {
-    /// The arrival.
-    pub octets: Arc<Vec<u8>>,
-    /// The circuit's ranges of it, in order.
-    pub spans: Vec<ChunkSpan>,
-    /// Notes that are not plain, with the number of the range that the engine gave each with.
-    pub notes: Vec<(u32, Note)>,
-}
-
-impl Chunk {
-    /// User bytes in the chunk.
-    pub fn len(&self) -> u64 {
-        self.spans
-            .iter()
-            .map(|span| u64::from(span.range.end - span.range.start))
-            .sum()
-    }
-
-    /// What travelled with range number `span`.
-    pub fn note(&self, span: usize) -> Note {
-        let noted = self.notes.iter().find(|(at, _)| *at as usize == span);
-        noted.map_or_else(Note::default, |(_, note)| *note)
-    }
-
-    /// Whether it holds no user bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
 
 /// Reads records, messages or bytes from received chunks.
 #[derive(Debug)]

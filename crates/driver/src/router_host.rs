@@ -1,5 +1,6 @@
 //! A router in a thread of its own: nobody calls it, it forwards what arrives.
 
+use crate::broken::{self, Breakable, Broken, Guard};
 use crate::checked_wire::PathErrors;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::shared::timespec;
@@ -9,7 +10,7 @@ use engine::{Address, Instant, Layer, Router};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Wire;
@@ -25,6 +26,7 @@ const RECEIVES_MAX: usize = 64;
 
 struct RouterShared<R, W> {
     pump: Mutex<PacketPump<R, W>>,
+    broken: Broken,
     started_at: std::time::Instant,
     descriptor: WireDescriptor,
     /// Wakes the thread.
@@ -62,6 +64,7 @@ impl<R: Router + Send + 'static, W: Wire + Send + 'static> RouterHost<R, W> {
         let descriptor = WireDescriptor::new(pump.wire())?.ok_or(io::ErrorKind::Unsupported)?;
         let shared = Arc::new(RouterShared {
             pump: Mutex::new(pump),
+            broken: Broken::default(),
             started_at: std::time::Instant::now(),
             descriptor,
             wakeup: EventFd::new()?,
@@ -84,15 +87,24 @@ impl<R: Router, W: Wire> RouterHost<R, W> {
     ///
     /// Errors of the wire.
     pub fn command(&self, act: impl FnOnce(&mut R, Instant)) -> io::Result<()> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         act(&mut pump.engine, now);
         pump.flush(now)
     }
 
+    /// Whether the router works.
+    ///
+    /// # Errors
+    ///
+    /// A panic in the router: it forwards no more.
+    pub fn check(&self) -> io::Result<()> {
+        self.shared.broken.error().map_or(Ok(()), Err)
+    }
+
     /// Calls `look` with the router.
     pub fn with_router<T>(&self, look: impl FnOnce(&R) -> T) -> T {
-        look(&self.shared.lock().engine)
+        look(&broken::look(&*self.shared).engine)
     }
 
     /// Makes the wire join the multicast group `group`; see [`Wire::join`].
@@ -101,7 +113,7 @@ impl<R: Router, W: Wire> RouterHost<R, W> {
     ///
     /// The wire's.
     pub fn join(&self, group: Address) -> io::Result<()> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         pump.wire_mut().join(group)?;
         if self.shared.descriptor.refresh(pump.wire())? {
             self.shared.wakeup.signal();
@@ -115,17 +127,17 @@ impl<R: Router, W: Wire> RouterHost<R, W> {
     ///
     /// The wire's.
     pub fn leave(&self, group: Address) -> io::Result<()> {
-        self.shared.lock().wire_mut().leave(group)
+        self.shared.lock()?.wire_mut().leave(group)
     }
 
     /// What paths said so far of packets that they did not carry.
     pub fn path_errors(&self) -> PathErrors {
-        self.shared.lock().path_errors().clone()
+        broken::look(&*self.shared).path_errors().clone()
     }
 
     /// Calls of its wire so far.
     pub fn wire_calls(&self) -> WireCalls {
-        self.shared.lock().wire_calls()
+        broken::look(&*self.shared).wire_calls()
     }
 }
 
@@ -140,9 +152,25 @@ impl<R: Router, W: Wire> Drop for RouterHost<R, W> {
     }
 }
 
+impl<R: Router, W: Wire> Breakable for RouterShared<R, W> {
+    type Locked = PacketPump<R, W>;
+
+    fn mutex(&self) -> &Mutex<PacketPump<R, W>> {
+        &self.pump
+    }
+
+    fn broken(&self) -> &Broken {
+        &self.broken
+    }
+
+    fn wake_everybody(&self) {
+        self.wakeup.signal();
+    }
+}
+
 impl<R: Router, W: Wire> RouterShared<R, W> {
-    fn lock(&self) -> MutexGuard<'_, PacketPump<R, W>> {
-        self.pump.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> io::Result<Guard<'_, Self>> {
+        broken::lock(self)
     }
 
     fn now(&self) -> Instant {
@@ -151,9 +179,10 @@ impl<R: Router, W: Wire> RouterShared<R, W> {
 
     fn run(&self) {
         while !self.closed.load(Ordering::Acquire) {
-            let (timeout, blocked) = {
-                let pump = self.lock();
-                (pump.poll_timeout(), pump.is_blocked())
+            let (timeout, blocked) = match self.lock() {
+                Ok(pump) => (pump.poll_timeout(), pump.is_blocked()),
+                // [`RouterHost::check`] reports it.
+                Err(_) => return,
             };
             let left = timeout.map_or(SLEEP_MAX, |at| at.since(self.now()).min(SLEEP_MAX));
             let mut flags = PollFlags::IN;
@@ -175,7 +204,7 @@ impl<R: Router, W: Wire> RouterShared<R, W> {
     }
 
     fn forward(&self) -> io::Result<()> {
-        let mut pump = self.lock();
+        let mut pump = self.lock()?;
         let now = self.now();
         pump.handle_timeout(now);
         for _ in 0..RECEIVES_MAX {

@@ -1,19 +1,23 @@
 //! State shared by the users of an endpoint and its helper thread.
 
+use crate::broken::{self, Breakable, Broken, Guard};
 use crate::pump::Pump;
 use crate::sys::{StorePool, UnsubmittedStore};
+use crate::timeout::finite;
 use crate::wait_list::{EventFd, WaitList, thread_eventfd};
 use crate::wire_descriptor::WireDescriptor;
-use engine::{AssociationId, Associations, Instant};
+use engine::{Address, AssociationId, Associations, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use wire::{Receiver, Wire};
+use wire::{Arrival, Receiver, Wire};
 
 pub(crate) struct EndpointShared<E, W> {
     pub(crate) pump: Mutex<Pump<E, W>>,
+    /// A panic under the lock of the pump.
+    broken: Broken,
     start: std::time::Instant,
     pub(crate) pool: Arc<StorePool>,
     /// Users blocked in a wait; they receive for themselves.
@@ -52,10 +56,13 @@ pub(crate) struct EndpointShared<E, W> {
 /// Result of a wait in a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
-    /// A packet arrived, perhaps for another circuit, or the wait was interrupted.
+    /// A packet arrived, perhaps for another circuit, the wait was interrupted, or a path said that
+    /// a packet sent earlier was lost.
     Woken,
-    /// The receiver's longest wait passed, or its medium was shut down.
+    /// The receiver's longest wait passed.
     TimedOut,
+    /// The medium was shut down: nothing will ever arrive.
+    ShutDown,
     /// No receiver, another user in it, unsent packets, or a receiver that would wait longer than
     /// the user.
     Unavailable,
@@ -83,6 +90,30 @@ impl<E, W> Drop for EndpointHandle<E, W> {
     }
 }
 
+/// The pump, locked.
+pub(crate) type PumpGuard<'a, E, W> = Guard<'a, EndpointShared<E, W>>;
+
+impl<E: Associations, W: Wire> Breakable for EndpointShared<E, W> {
+    type Locked = Pump<E, W>;
+
+    fn mutex(&self) -> &Mutex<Pump<E, W>> {
+        &self.pump
+    }
+
+    fn broken(&self) -> &Broken {
+        &self.broken
+    }
+
+    fn wake_everybody(&self) {
+        self.wait_list.wake_all();
+        self.interrupt();
+        self.helper_wakeup.signal();
+        if let Some(eventfd) = self.readiness_fd.get() {
+            eventfd.signal();
+        }
+    }
+}
+
 impl<E: Associations, W: Wire> EndpointShared<E, W> {
     pub(crate) fn new(engine: E, mut wire: W, store_bytes: usize) -> io::Result<Self> {
         if let Some(packet_len) = engine.properties().packet_len {
@@ -98,6 +129,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
             receiver: wire.receiver(),
             pool: StorePool::new(pump.engine().layout(None), store_bytes),
             pump: Mutex::new(pump),
+            broken: Broken::default(),
             user_receiving: AtomicBool::new(false),
             receive_deadline_ns: AtomicU64::new(u64::MAX),
             start: std::time::Instant::now(),
@@ -116,15 +148,24 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Pump<E, W>> {
+    /// Takes the lock of the pump.
+    ///
+    /// # Errors
+    ///
+    /// An earlier panic under it.
+    pub(crate) fn lock(&self) -> io::Result<PumpGuard<'_, E, W>> {
         if self.helper_parked.load(Ordering::Relaxed) {
             // The caller may change the engine's timeout.
             self.helper_wakeup.signal();
         }
-        // A panic in an engine may leave it inconsistent, never unsafe.
-        let pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
+        let pump = broken::lock(self)?;
         increment(&self.lock_generation);
-        pump
+        Ok(pump)
+    }
+
+    /// Takes the lock to look at the pump, also after a panic.
+    pub(crate) fn look(&self) -> MutexGuard<'_, Pump<E, W>> {
+        broken::look(self)
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -276,10 +317,10 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
     /// instead of a try, a poll and a receive. Updates `now`.
     pub(crate) fn wait_in_receive<'a>(
         &'a self,
-        mut pump: MutexGuard<'a, Pump<E, W>>,
+        mut pump: PumpGuard<'a, E, W>,
         now: &mut Instant,
         limit: Duration,
-    ) -> io::Result<(MutexGuard<'a, Pump<E, W>>, WaitOutcome)> {
+    ) -> io::Result<(PumpGuard<'a, E, W>, WaitOutcome)> {
         let Some(receiver) = &self.receiver else {
             return Ok((pump, WaitOutcome::Unavailable));
         };
@@ -296,18 +337,12 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         let mut buffer = pump.take_receive_buffer();
         drop(pump);
         let arrival = receiver.receive(&mut buffer);
-        let mut pump = self.lock();
+        let mut pump = self.lock()?;
         self.user_receiving.store(false, Ordering::Relaxed);
         self.waiting_users.fetch_sub(1, Ordering::Relaxed);
         *now = self.now();
-        let interrupted =
-            matches!(&arrival, Err(error) if error.kind() == io::ErrorKind::Interrupted);
+        let outcome = outcome_without_packet(&**receiver, &arrival);
         if !pump.handle_arrival(*now, buffer, arrival)? {
-            let outcome = if interrupted {
-                WaitOutcome::Woken
-            } else {
-                WaitOutcome::TimedOut
-            };
             return Ok((pump, outcome));
         }
         while pump.wire().has_buffered() && pump.receive(*now)? {}
@@ -325,7 +360,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         };
         let eventfd = thread_eventfd()?;
         let (deadline, flags) = {
-            let pump = self.lock();
+            let pump = self.lock()?;
             if pump.arrivals() != seen_arrivals {
                 return Ok(());
             }
@@ -355,6 +390,23 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
     }
 }
 
+/// What a receive means that brought no packet.
+fn outcome_without_packet(receiver: &dyn Receiver, arrival: &io::Result<Arrival>) -> WaitOutcome {
+    let is_from_nobody = |arrival: &Arrival| match arrival.path.remote {
+        Address::Socket(from) => from.port() == 0,
+        _ => false,
+    };
+    match arrival {
+        // A socket that was shut down returns nothing, from nobody; if it is connected, from its peer.
+        Ok(arrival) if !receiver.is_interruptible() || is_from_nobody(arrival) => {
+            WaitOutcome::ShutDown
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => WaitOutcome::TimedOut,
+        // Interrupted, a report of a path, or an empty packet.
+        _ => WaitOutcome::Woken,
+    }
+}
+
 /// Increments a counter that only the holder of the pump's lock writes: no locked instruction.
 fn increment(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -376,9 +428,11 @@ fn nanos(span: Duration) -> u64 {
 /// Receives in one go, so that a flood does not keep a user from sending.
 const RECEIVES_MAX: usize = 64;
 
+/// `span` for a system call; the longest there is for one that is longer, such as for ever.
 pub(crate) fn timespec(span: Duration) -> Timespec {
+    let span = finite(span);
     Timespec {
-        tv_sec: span.as_secs() as i64,
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(span.subsec_nanos()),
     }
 }

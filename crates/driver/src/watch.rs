@@ -42,7 +42,7 @@ impl<E: Associations, W: Wire> Watch<E, W> {
             let text = "the endpoint has a watch already";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
-        shared.lock().track_ready();
+        shared.lock()?.track_ready();
         Ok(Watch {
             shared,
             epoll,
@@ -64,7 +64,7 @@ impl<E: Associations, W: Wire> Watch<E, W> {
     /// Errors of the wire.
     pub fn prepare_wait(&mut self) -> io::Result<Option<Duration>> {
         self.watch_groups()?;
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         pump.flush(now)?;
         self.shared.notify_granted(&mut pump);
@@ -92,7 +92,7 @@ impl<E: Associations, W: Wire> Watch<E, W> {
     ///
     /// Errors of the wire.
     pub fn poll_ready(&mut self, ready: &mut Vec<AssociationId>) -> io::Result<bool> {
-        let mut pump = self.shared.lock();
+        let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         self.shared.receive_all(&mut pump, now)?;
         pump.handle_timeout(now);

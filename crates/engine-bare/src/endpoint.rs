@@ -261,6 +261,19 @@ impl Associations for Bare {
         }
     }
 
+    fn receive_window(&self) -> u64 {
+        self.config.window
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        if let Some(association) = self.associations.get_mut(&id) {
+            association.rx.is_full = is_full;
+        }
+    }
+
+    /// Packets are cut when the endpoint is made; longer ones than the path carries go in fragments.
+    fn set_path_mtu(&mut self, _: Instant, _: AssociationId, _: usize) {}
+
     /// All are equal.
     fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}
 }

@@ -58,6 +58,8 @@ pub struct ReceiveState {
     pub finished: bool,
     /// An acknowledgement must be sent, alone if need be.
     pub ack_due: bool,
+    /// The host has no room: user bytes are dropped as if they had been lost.
+    pub is_full: bool,
 }
 
 impl ReceiveState {

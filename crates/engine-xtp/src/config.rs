@@ -60,6 +60,10 @@ pub struct Config {
     ///
     /// At least 128; see [`PACKET_LEN`] for the default.
     pub packet_len: usize,
+    /// Whether packets become shorter when long ones of an association are lost again and again
+    /// while short ones pass (RFC 8899 section 4.3). For hosts on a network; what a simulated medium
+    /// carries is known.
+    pub black_hole_detection: bool,
     /// Receive window: bytes a peer may send beyond what the user consumed (the studies' ralloc).
     ///
     /// 1 MiB is sixteen segmented sends of 64 KiB, or 8 ms at a gigabit a second.
@@ -156,10 +160,19 @@ pub struct Config {
     pub quarantine_max: usize,
     /// Limit of associations; each takes about 700 bytes when idle.
     pub associations_max: usize,
-    /// Limit of those opened by peers whose address is not validated.
+    /// Limit of those opened by peers whose address is not validated. Beyond it, openings of 4.0 are
+    /// answered with cookies, and in 3.x the oldest gives way (0021).
     ///
     /// 1024 with 64 KiB each: forged openings take 64 MiB at most.
     pub unvalidated_max: usize,
+    /// Openings are accepted, and their user data delivered, before the peer's address is validated.
+    /// Off: 4.0 answers all of them with cookies and keeps nothing; 3.x keeps an association that
+    /// takes no data yet. FIRST then carries its data in vain, and datagrams without acknowledgement
+    /// never arrive.
+    ///
+    /// On: a transaction takes one round trip. Off for users whom an accepted opening costs more than
+    /// memory (0021).
+    pub early_accept: bool,
     /// Low-water mark: with at most this many bytes in flight, new bytes are sent at once, even in
     /// a part-filled packet.
     ///
@@ -201,8 +214,9 @@ pub struct Config {
     pub version: Version,
     /// Sequence number of the first byte in both directions.
     ///
-    /// 0. Sequence numbers wrap at 2^32; tests begin close to it.
-    pub initial_seq: u32,
+    /// None: another random one for each association (0008, Names). Tests begin close to 2^32, where
+    /// the numbers wrap.
+    pub initial_seq: Option<u32>,
     /// Control packets always carry sixteen resend pairs, if packets are long enough.
     ///
     /// Off: as many as needed.
@@ -217,7 +231,7 @@ pub struct Config {
     ///
     /// 16 is more than any local network has, and ends a loop within milliseconds.
     pub hop_limit: u8,
-    /// Seed of keys and initial syncs. Equal seeds give equal packets.
+    /// Seed of keys, initial syncs and initial sequence numbers. Equal seeds give equal packets.
     pub seed: u64,
     /// What peers must not guess; from the operating system on a real host.
     pub secret: Secret,
@@ -227,6 +241,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             packet_len: PACKET_LEN,
+            black_hole_detection: false,
             window: 1 << 20,
             initial_window: 64 << 10,
             checksum: true,
@@ -257,6 +272,7 @@ impl Default for Config {
             quarantine_max: 16_384,
             associations_max: 65_536,
             unvalidated_max: 1024,
+            early_accept: true,
             low_water: 0,
             high_water: None,
             coalesce_delay: Duration::from_millis(1),
@@ -266,7 +282,7 @@ impl Default for Config {
             null_data: false,
             status_request_kind: StatusRequestKind::Received,
             version: Version::V40,
-            initial_seq: 0,
+            initial_seq: None,
             fixed_pairs: false,
             routes: false,
             gateway: None,

@@ -41,7 +41,7 @@ pub(crate) struct FirstPacket {
     pub(crate) sent: bool,
     /// Explicit open: FIRST carries no user data, and data wait for its answer.
     pub(crate) explicit: bool,
-    /// User bytes in FIRST, the same in each retransmission.
+    /// User bytes in FIRST, the same in each retransmission unless the path does not carry them.
     pub(crate) data_len: u64,
 }
 
@@ -137,6 +137,12 @@ pub(crate) struct Context {
     pub(crate) amplification_limit: Option<AmplificationLimit>,
     /// The peer returned this side's key, which validates its address (0007, Keys).
     pub(crate) key_returned: bool,
+    /// XTP 3.x: the peer returned this side's key without echoing a sync yet, so control packets ask
+    /// for one that does (0021).
+    pub(crate) awaits_echo: bool,
+    /// The responder keeps no state yet: each control packet states this side's key and service, and
+    /// carries the cookie back (0021).
+    pub(crate) returns_cookie: bool,
     /// User data wait for address validation.
     pub(crate) amplification_blocked: bool,
     /// The rate and packet limits of this side have not been sent to the peer yet.
@@ -189,6 +195,8 @@ impl Context {
             pending: PendingControl::default(),
             amplification_limit: None,
             key_returned: false,
+            awaits_echo: false,
+            returns_cookie: false,
             amplification_blocked: false,
             limits_pending: false,
             limits_sync: None,
@@ -244,13 +252,19 @@ impl Context {
         matches!(self.service, Service::AckedDatagram | Service::Datagram)
     }
 
+    /// A peer opened the association, and the host does not know of it yet (0021).
+    pub(crate) fn waits_for_validation(&self) -> bool {
+        !self.initiator && !self.open_reported
+    }
+
     /// Whether the amplification limit allows `octets` more.
     pub(crate) fn within_amplification_limit(&self, octets: usize) -> bool {
         self.amplification_limit
             .is_none_or(|limit| limit.sent_octets + octets as u64 <= limit.received_octets)
     }
 
-    pub(crate) fn on_packet_sent(&mut self, octets: usize) {
+    /// A packet of `octets` with `user_bytes` was sent.
+    pub(crate) fn on_packet_sent(&mut self, octets: usize, user_bytes: u64) {
         if let Some(limit) = &mut self.amplification_limit {
             limit.sent_octets += octets as u64;
         }
@@ -258,7 +272,7 @@ impl Context {
             credit.spend(octets);
         }
         if let Some(congestion) = &mut self.tx.congestion {
-            congestion.on_packet_sent(octets);
+            congestion.on_packet_sent(user_bytes);
         }
     }
 
@@ -323,7 +337,7 @@ impl Context {
         }
     }
 
-    /// Closes the association and reports the reason to the host.
+    /// Closes the association and reports the reason to the host, if it knows of the association.
     pub(crate) fn terminate(
         &mut self,
         ep: &mut EndpointState,
@@ -334,6 +348,8 @@ impl Context {
             return;
         }
         self.state = ContextState::Closed { quarantine };
-        ep.events.push_back(Event::Closed(self.id, reason));
+        if self.initiator || self.open_reported {
+            ep.events.push_back(Event::Closed(self.id, reason));
+        }
     }
 }

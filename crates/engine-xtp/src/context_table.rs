@@ -1,7 +1,7 @@
 //! Contexts by key, by peer and by association, and the quarantine of closed keys.
 
 use crate::context::{Context, ContextState};
-use crate::numbers::{SLOTS_MAX, key_slot, make_key, make_short_key};
+use crate::numbers::{SLOTS_MAX, key_slot, make_key, make_short_key, syncs_are_near};
 use crate::pdu::RTN;
 use crate::peer_index::PeerIndex;
 use crate::slot_index::SlotIndex;
@@ -29,6 +29,9 @@ pub(crate) struct InactiveContext {
     /// End of the received stream.
     pub(crate) received_seq: u64,
     pub(crate) sent_seq: u64,
+    /// The last sync used, and the highest received.
+    pub(crate) sync: u32,
+    pub(crate) highest_sync: Option<u32>,
     pub(crate) graceful: bool,
     pub(crate) validated: bool,
     initiator: bool,
@@ -44,7 +47,7 @@ pub(crate) struct ContextTable {
     /// Contexts of responders by the initiator's key and address.
     by_peer: PeerIndex,
     /// Result of the last lookup by peer: packets come in bursts.
-    last_by_peer: Option<((u64, Address), u32)>,
+    last_by_peer: u32,
     quarantine: VecDeque<(Instant, u32)>,
     active: usize,
     next_association: u32,
@@ -61,7 +64,7 @@ impl ContextTable {
             by_association: SlotIndex::default(),
             last_by_association: 0,
             by_peer: PeerIndex::new(secret),
-            last_by_peer: None,
+            last_by_peer: 0,
             quarantine: VecDeque::new(),
             active: 0,
             next_association: 0,
@@ -82,6 +85,14 @@ impl ContextTable {
     pub(crate) fn contexts(&self) -> impl Iterator<Item = &Context> {
         self.slots.iter().filter_map(|slot| match slot {
             Slot::Active(context) => Some(&**context),
+            _ => None,
+        })
+    }
+
+    /// All contexts in use, to be changed.
+    pub(crate) fn contexts_mut(&mut self) -> impl Iterator<Item = &mut Context> {
+        self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Active(context) => Some(&mut **context),
             _ => None,
         })
     }
@@ -129,6 +140,14 @@ impl ContextTable {
         }
     }
 
+    /// Whether `id` still has the context at `slot`, with an address that is not validated.
+    pub(crate) fn is_unvalidated(&self, slot: usize, id: AssociationId) -> bool {
+        let Some(Slot::Active(context)) = self.slots.get(slot) else {
+            return false;
+        };
+        context.id == id && context.amplification_limit.is_some()
+    }
+
     /// Indexes the context at `slot` by the peer's address and key.
     pub(crate) fn index_peer(&mut self, peer: Address, key: u64, slot: usize) {
         self.by_peer.insert(key, peer, slot as u32);
@@ -174,38 +193,77 @@ impl ContextTable {
     }
 
     /// The slot for a received key: a returned key of ours (RTN), or the initiator's key
-    /// (0007, Keys).
+    /// (0007, Keys). A short key is a name together with the `sync` of the packet only, if it has one
+    /// of its sender (0008, Names).
     #[inline]
-    pub(crate) fn find_key(&mut self, from: Address, key: u64) -> Option<usize> {
+    pub(crate) fn find_key(&mut self, from: Address, key: u64, sync: Option<u32>) -> Option<usize> {
+        let sync = sync.filter(|_| self.short_keys);
         if key & RTN != 0 {
-            let key = key & !RTN;
-            let slot = key_slot(key);
-            let known = match self.slots.get(slot)? {
-                Slot::Free => return None,
-                Slot::Active(context) => context.key,
-                Slot::Inactive(inactive) => inactive.key,
+            let slot = key_slot(key & !RTN);
+            let known = match self.slots.get(slot) {
+                Some(Slot::Active(context)) => Some((context.key, context.rx.highest_sync)),
+                Some(Slot::Inactive(inactive)) => Some((inactive.key, inactive.highest_sync)),
+                Some(Slot::Free) | None => None,
             };
-            return (known == key).then_some(slot);
+            return match known {
+                Some((known, highest_sync)) if known == key & !RTN => {
+                    may_be_next(highest_sync, sync).then_some(slot)
+                }
+                _ => self.find_cookie(from, key),
+            };
         }
-        match self.last_by_peer {
-            Some((last, slot)) if last == (key, from) => Some(slot as usize),
-            _ => {
-                let matches_peer = |slot| self.matches_peer(slot, key, from);
-                let slot = self.by_peer.find(key, from, matches_peer)?;
-                self.last_by_peer = Some(((key, from), slot));
-                Some(slot as usize)
-            }
-        }
+        let matches_peer = |slot: &u32| self.matches_peer(*slot, key, from, sync);
+        let slot = match Some(self.last_by_peer).filter(matches_peer) {
+            Some(slot) => slot,
+            None => self.by_peer.find(key, from, |slot| matches_peer(&slot))?,
+        };
+        self.last_by_peer = slot;
+        Some(slot as usize)
     }
 
     /// Whether `slot` is a responder's context for the initiator's `key` and address.
-    fn matches_peer(&self, slot: u32, key: u64, from: Address) -> bool {
-        let name = match self.slots.get(slot as usize) {
-            Some(Slot::Active(context)) => (context.remote_key, context.peer),
-            Some(Slot::Inactive(inactive)) => (inactive.remote, inactive.peer),
+    fn matches_peer(&self, slot: u32, key: u64, from: Address, sync: Option<u32>) -> bool {
+        let (initiator, name, highest_sync) = match self.slots.get(slot as usize) {
+            Some(Slot::Active(context)) => (
+                context.initiator,
+                (context.remote_key, context.peer),
+                context.rx.highest_sync,
+            ),
+            Some(Slot::Inactive(inactive)) => (
+                inactive.initiator,
+                (inactive.remote, inactive.peer),
+                inactive.highest_sync,
+            ),
             Some(Slot::Free) | None => return false,
         };
-        name == (Some(key), from)
+        !initiator && name == (Some(key), from) && may_be_next(highest_sync, sync)
+    }
+
+    /// The slot whose own key is a cookie: such a key names no slot (0021).
+    fn find_cookie(&self, from: Address, key: u64) -> Option<usize> {
+        let matches = |slot: u32| {
+            let name = match self.slots.get(slot as usize) {
+                Some(Slot::Active(context)) => (context.key, context.peer),
+                Some(Slot::Inactive(inactive)) => (inactive.key, inactive.peer),
+                Some(Slot::Free) | None => return false,
+            };
+            name == (key & !RTN, from)
+        };
+        self.by_peer
+            .find(key, from, matches)
+            .map(|slot| slot as usize)
+    }
+
+    /// Makes `cookie` the own key of the context at `slot`.
+    pub(crate) fn set_cookie(&mut self, slot: usize, cookie: u64) {
+        let Some(context) = self.context(slot) else {
+            return;
+        };
+        context.key = cookie;
+        let peer = context.peer;
+        if key_slot(cookie) != slot {
+            self.by_peer.insert(cookie | RTN, peer, slot as u32);
+        }
     }
 
     /// Retires a closed context. If it asks for quarantine, its key stays known for `span`.
@@ -223,6 +281,8 @@ impl ContextTable {
             route: context.route,
             received_seq: context.rx.next_seq,
             sent_seq: context.tx.next_seq,
+            sync: context.tx.sync,
+            highest_sync: context.rx.highest_sync,
             graceful: context.rx.is_complete(),
             validated: context.amplification_limit.is_none(),
             initiator: context.initiator,
@@ -267,11 +327,21 @@ impl ContextTable {
     fn forget(&mut self, inactive: &InactiveContext, slot: u32) {
         if let (false, Some(key)) = (inactive.initiator, inactive.remote) {
             self.by_peer.remove(key, inactive.peer, slot);
-            self.last_by_peer = None;
+        }
+        if key_slot(inactive.key) != slot as usize {
+            self.by_peer.remove(inactive.key | RTN, inactive.peer, slot);
         }
         self.slots[slot as usize] = Slot::Free;
         self.free.push(slot);
     }
+}
+
+/// Whether a packet with `sync` may come from the peer whose highest sync is known. True if one of
+/// them is not known.
+fn may_be_next(highest_sync: Option<u32>, sync: Option<u32>) -> bool {
+    highest_sync
+        .zip(sync)
+        .is_none_or(|(highest, sync)| syncs_are_near(highest, sync))
 }
 
 /// Spreads the counting association ids over 32 bits without collisions.

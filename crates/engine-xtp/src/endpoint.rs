@@ -1,20 +1,21 @@
 //! The unicast engine. It only dispatches to the procedures.
 
-use crate::config::{CloseState, Config, Holdings, RateLimit};
-use crate::context::{Context, TIMERS, Timer};
+use crate::config::{CloseState, Config, RateLimit};
+use crate::context::{Context, Timer};
 use crate::context_table::{ContextTable, Slot};
 use crate::endpoint_state::EndpointState;
 use crate::introspection;
-use crate::pdu::v3::{HeaderV3, PacketKind};
+use crate::pdu::v3::{HeaderV3, PacketKind, RTN_V3};
 use crate::pdu::{
     DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
     packet_len,
 };
 use crate::procedure::v3;
 use crate::procedure::{
-    association_close, association_setup, control_send, data_receive, data_send, packet_input,
-    route_management, status_request, tags,
+    address_validation, association_close, association_setup, control_send, data_receive,
+    data_send, packet_input, path_mtu, route_management, status_request, tags,
 };
+use crate::unvalidated::UnvalidatedQueue;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
     Delivery, Event, Instant, KeyedStream, Layout, Note, PathFault, Properties, Protocol, Purpose,
@@ -27,7 +28,7 @@ pub struct Xtp {
     pub(crate) table: ContextTable,
     pub(crate) state: EndpointState,
     /// Contexts opened by peers whose address is not validated.
-    pub(crate) unvalidated: usize,
+    pub(crate) unvalidated: UnvalidatedQueue,
     /// Route by which the current packet arrived (XTP 3.x).
     pub(crate) arrival_route: u32,
 }
@@ -50,7 +51,7 @@ impl Xtp {
                 config.version.is_v3(),
             ),
             state: EndpointState::new(config),
-            unvalidated: 0,
+            unvalidated: UnvalidatedQueue::default(),
             arrival_route: 0,
         }
     }
@@ -58,26 +59,6 @@ impl Xtp {
     /// Packets dropped so far, by reason.
     pub fn rejects(&self) -> Rejects {
         self.state.rejects
-    }
-
-    /// What the endpoint holds right now. Visits every association.
-    pub fn holdings(&self) -> Holdings {
-        let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
-        Holdings {
-            associations: self.table.active(),
-            unvalidated: self.unvalidated,
-            quarantined: self.table.quarantined(),
-            reassembly_bytes: self
-                .table
-                .contexts()
-                .map(|ctx| ctx.rx.reassembly.bytes())
-                .sum(),
-            timers: self.table.contexts().map(armed).sum(),
-            routes: self.state.routes.len(),
-            queued: self.state.stateless_replies.len()
-                + self.state.events.len()
-                + self.state.ready_queue.len(),
-        }
     }
 
     /// The close bits of an association; None once it is gone.
@@ -199,7 +180,7 @@ impl Xtp {
         }
     }
 
-    fn retire_slot_if_closed(&mut self, now: Instant, slot: usize) {
+    pub(crate) fn retire_slot_if_closed(&mut self, now: Instant, slot: usize) {
         let Some(ctx) = self.table.context(slot).filter(|ctx| ctx.is_closed()) else {
             return;
         };
@@ -208,7 +189,9 @@ impl Xtp {
             let idle_time = self.state.config.quarantine;
             self.state.routes.remove_user(ctx.route, now, idle_time);
         }
-        self.unvalidated -= usize::from(ctx.amplification_limit.is_some());
+        if ctx.amplification_limit.is_some() {
+            self.unvalidated.forget_one();
+        }
         let config = &self.state.config;
         let (span, max) = (config.quarantine, config.quarantine_max);
         self.table.retire(slot, now, span, max);
@@ -235,7 +218,14 @@ impl Xtp {
             return Ok(None);
         }
         let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);
+        // The neighbour knows a route of this side's earlier life. With the route of its repetition, FIRST
+        // would open a second association (0008, Routes).
+        let unknown = route == 0 && header.route & RTN_V3 != 0 && self.state.config.routes;
+        if unknown && header.kind == PacketKind::First {
+            return Err(Reject::UnknownRoute);
+        }
         self.arrival_route = route;
+        self.state.reply_sync = header.sync;
         Ok(v3::to_v4_header(&header, route))
     }
 
@@ -266,10 +256,18 @@ impl Xtp {
         if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
             return Err(Reject::Multicast);
         }
-        let slot = match self.table.find_key(from, header.key) {
+        // A DIAG returns a sync of this side (0008, Names).
+        let sync = (header.format != Format::Diag).then_some(header.sync);
+        let slot = match self.table.find_key(from, header.key, sync) {
             Some(slot) => slot,
             None if header.format == Format::First && header.key & RTN == 0 => {
-                association_setup::handle_first(self, now, from, &header, packet)?
+                match association_setup::handle_first(self, now, from, &header, packet)? {
+                    Some(slot) => slot,
+                    None => return Ok(()),
+                }
+            }
+            None if header.format == Format::Tcntl && header.key & RTN != 0 => {
+                address_validation::handle_returned_cookie(self, now, from, &header, packet)?
             }
             None => return Err(Reject::UnknownKey),
         };
@@ -289,9 +287,15 @@ impl Xtp {
             );
         }
         let was_unvalidated = ctx.amplification_limit.is_some();
+        let last_received_at = ctx.last_received_at;
         let done =
             packet_input::handle_packet(ctx, &mut self.state, now, &header, packet, deliveries);
-        self.unvalidated -= usize::from(was_unvalidated && ctx.amplification_limit.is_none());
+        if was_unvalidated && ctx.amplification_limit.is_none() {
+            self.unvalidated.forget_one();
+        } else if was_unvalidated && done.is_err() {
+            // Only packets that are valid prolong an association that may be forged (0021).
+            ctx.last_received_at = last_received_at;
+        }
         if ctx.is_closed() {
             self.retire_slot_if_closed(now, slot);
         }
@@ -361,8 +365,9 @@ impl Protocol for Xtp {
         }
     }
 
-    /// Timers find out what is lost; a report can be forged.
-    fn handle_path_error(&mut self, _now: Instant, _fault: PathFault<'_>) {}
+    fn handle_path_error(&mut self, _now: Instant, fault: PathFault<'_>) {
+        path_mtu::handle_path_error(self, fault);
+    }
 
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if let Some((to, octets)) = self.state.stateless_replies.pop_front() {
@@ -403,10 +408,12 @@ impl Protocol for Xtp {
 }
 
 impl Associations for Xtp {
-    fn layout(&self, _id: Option<AssociationId>) -> Layout {
+    fn layout(&self, id: Option<AssociationId>) -> Layout {
+        let ctx = id.and_then(|id| self.table.get(id));
+        let payload = ctx.map_or(self.state.payload_max(), |ctx| ctx.tx.path.slot);
         Layout {
             header: self.state.config.version.overhead(),
-            payload: self.state.payload_max() as usize,
+            payload: payload as usize,
             trailer: 0,
         }
     }
@@ -434,7 +441,7 @@ impl Associations for Xtp {
             if note.tag.is_some() || note.end_tag.is_some() {
                 tags::mark(ctx, ep, end, note);
             }
-            submit(ctx, ep, end, flags);
+            data_send::do_submission(ctx, ep, end, flags);
         });
     }
 
@@ -463,6 +470,18 @@ impl Associations for Xtp {
         }
     }
 
+    fn receive_window(&self) -> u64 {
+        self.state.config.window
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        self.with_context(id, |ctx, _| ctx.rx.is_full = is_full);
+    }
+
+    fn set_path_mtu(&mut self, _now: Instant, id: AssociationId, octets: usize) {
+        self.with_context(id, |ctx, ep| path_mtu::do_set(ctx, ep, octets));
+    }
+
     fn sort_by_priority(&self, associations: &mut [AssociationId]) {
         if self.state.uses_sort {
             let rank = |id: &AssociationId| {
@@ -471,22 +490,5 @@ impl Associations for Xtp {
             };
             associations.sort_by_key(rank);
         }
-    }
-}
-
-/// What a submission asks for, in the order in which its user means it.
-fn submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags) {
-    let may_send = ctx.initiator || !ctx.is_one_way();
-    if flags.end_of_message {
-        ctx.tx.message_ends.push(end);
-    }
-    if (flags.push || end > ctx.tx.submitted) && may_send && !ctx.tx.finishing {
-        data_send::do_submit(ctx, ep, end, flags.push);
-    }
-    if flags.request_ack {
-        status_request::do_request_ack(ctx, ep);
-    }
-    if flags.fin {
-        association_close::do_finish(ctx, ep);
     }
 }

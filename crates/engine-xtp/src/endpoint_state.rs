@@ -1,6 +1,7 @@
 //! State of an endpoint that all its associations share.
 
 use crate::config::{Config, ErrorControl, FlowControl, SpanMeaning};
+use crate::cookies::Cookies;
 use crate::pdu::{
     Body, Diag, DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, Packet, Reject, Rejects,
     Service,
@@ -21,10 +22,12 @@ pub(crate) struct EndpointState {
     pub(crate) ready_queue: ReadyQueue,
     /// Packets that belong to no context.
     pub(crate) stateless_replies: VecDeque<(Address, Vec<u8>)>,
+    pub(crate) stranger_replies: ReplyLimit,
     pub(crate) counters: Counters,
     pub(crate) rejects: Rejects,
     pub(crate) keys: KeyedStream,
     pub(crate) rng: KeyedStream,
+    pub(crate) cookies: Cookies,
     pub(crate) listening: bool,
     /// An association has, or had, a sort value.
     pub(crate) uses_sort: bool,
@@ -32,6 +35,8 @@ pub(crate) struct EndpointState {
     payload_max: u64,
     /// Route in the header of a reply to the current packet (XTP 3.x).
     pub(crate) reply_route: u32,
+    /// Sync of the current packet (XTP 3.x).
+    pub(crate) reply_sync: u32,
     /// Routes shared with neighbours (XTP 3.x).
     pub(crate) routes: Routes,
     /// Buffer to build packets in.
@@ -41,20 +46,46 @@ pub(crate) struct EndpointState {
 /// Limit of queued stateless replies. More are dropped; the peers repeat their packets.
 const STATELESS_REPLIES_MAX: usize = 1024;
 
+/// Answers to peers without an association, which say why there is none: so many a second are enough
+/// for all who look for a fault. Cookies are not among them.
+const STRANGER_REPLIES_PER_S: u32 = 1000;
+
+/// How many of them went out in the current second.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyLimit {
+    second: u64,
+    sent: u32,
+}
+
+impl ReplyLimit {
+    /// Whether another one may go out now; counts it.
+    pub(crate) fn allows(&mut self, now: Instant) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.sent) = (second, 0);
+        }
+        self.sent = self.sent.saturating_add(1);
+        self.sent <= STRANGER_REPLIES_PER_S
+    }
+}
+
 impl EndpointState {
     pub(crate) fn new(config: Config) -> EndpointState {
         let config = fit_to_version(config);
         EndpointState {
-            payload_max: full_payload(&config),
+            payload_max: full_payload(&config, config.packet_len),
             reply_route: 0,
+            reply_sync: 0,
             routes: Routes::default(),
             keys: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
             rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),
+            cookies: Cookies::new(&config),
             config,
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             ready_queue: ReadyQueue::default(),
             stateless_replies: VecDeque::new(),
+            stranger_replies: ReplyLimit::default(),
             counters: Counters::default(),
             rejects: Rejects::default(),
             listening: false,
@@ -67,6 +98,11 @@ impl EndpointState {
     #[inline]
     pub(crate) fn payload_max(&self) -> u64 {
         self.payload_max
+    }
+
+    /// User bytes in a full DATA packet of `packet_len` octets.
+    pub(crate) fn payload_of(&self, packet_len: usize) -> u64 {
+        full_payload(&self.config, packet_len)
     }
 
     /// Length of a packet with `bytes` behind its header, padding included.
@@ -192,9 +228,9 @@ impl EndpointState {
 /// Octets of a TCNTL with a plain traffic specifier.
 const TCNTL_LEN: usize = HEADER_LEN + 20 + 12 + 8;
 
-/// User bytes in a full packet.
-fn full_payload(config: &Config) -> u64 {
-    let room = config.packet_len - config.version.overhead();
+/// User bytes in a full packet of `packet_len` octets.
+fn full_payload(config: &Config, packet_len: usize) -> u64 {
+    let room = packet_len - config.version.overhead();
     (room - room % config.version.segment_alignment()) as u64
 }
 

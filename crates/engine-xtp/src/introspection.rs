@@ -1,6 +1,6 @@
 //! State of an endpoint's associations, for users to inspect.
 
-use crate::config::{CloseState, RateLimit};
+use crate::config::{CloseState, Holdings, RateLimit};
 use crate::context::{Context, ContextState, TIMERS, Timer};
 use crate::endpoint::Xtp;
 use crate::pdu::Service;
@@ -111,6 +111,26 @@ pub struct ReceivingView {
 }
 
 impl Xtp {
+    /// What the endpoint holds right now. Visits every association.
+    pub fn holdings(&self) -> Holdings {
+        let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
+        Holdings {
+            associations: self.table.active(),
+            unvalidated: self.unvalidated.len(),
+            quarantined: self.table.quarantined(),
+            reassembly_bytes: self
+                .table
+                .contexts()
+                .map(|ctx| ctx.rx.reassembly.bytes())
+                .sum(),
+            timers: self.table.contexts().map(armed).sum(),
+            routes: self.state.routes.len(),
+            queued: self.state.stateless_replies.len()
+                + self.state.events.len()
+                + self.state.ready_queue.len(),
+        }
+    }
+
     /// Snapshots of at most `max` associations.
     pub fn associations(&self, now: Instant, max: usize) -> Vec<AssociationView> {
         let contexts = self.table.contexts().take(max);

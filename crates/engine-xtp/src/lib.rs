@@ -12,6 +12,8 @@
 //! * [`endpoint`] - the engine [`Xtp`]; it only dispatches.
 //! * `context`, `context_table`, `endpoint_state` - state of one association, lookup by key and
 //!   peer, state shared by all.
+//! * `cookies`, `unvalidated` - openings whose source may be forged: keys that a host need not
+//!   remember, and which opening gives way when there is no room.
 //! * `procedure/` - one file a procedure: set-up, packet input, data and control in both
 //!   directions, status requests, close, routes, 3.x translation.
 //! * `tx/`, `rx/` - parts of each direction: WTIMER, rate limits, congestion control (crate `congestion`),
@@ -28,6 +30,7 @@
 pub mod config;
 mod context;
 mod context_table;
+mod cookies;
 pub mod endpoint;
 mod endpoint_state;
 pub mod group;
@@ -42,6 +45,7 @@ mod routes;
 mod rx;
 mod slot_index;
 mod tx;
+mod unvalidated;
 
 pub use config::{
     CloseState, Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit, SpanMeaning,

@@ -28,6 +28,21 @@ pub(crate) fn key_slot(key: u64) -> usize {
     key as usize & (SLOTS_MAX - 1)
 }
 
+/// Most syncs between the highest one of a peer and one that is still taken for its. By default a
+/// status request goes out every 120 KiB, so 2^14 of them cover nearly twice the longest window, 1 GiB;
+/// the sync of another association is as near once in 2^32 / 2^15 = 2^17 times.
+const SYNC_SPAN: u32 = 1 << 14;
+
+/// Whether two syncs may come from one direction of one association (0008, Names).
+pub(crate) fn syncs_are_near(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32).unsigned_abs() <= SYNC_SPAN
+}
+
+/// Whether `sync` is one of the last of an association that used `last` last, after `made` others.
+pub(crate) fn sync_was_used(sync: u32, last: u32, made: u32) -> bool {
+    last.wrapping_sub(sync) <= made.min(SYNC_SPAN)
+}
+
 /// Whether sync `a` was used before `b`: serial number arithmetic (RFC 1982).
 pub(crate) fn sync_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
@@ -53,5 +68,23 @@ mod tests {
     fn sync_comparison_wraps() {
         assert!(sync_before(u32::MAX, 0) && !sync_before(0, u32::MAX));
         assert!(sync_before(1, 2) && !sync_before(2, 2));
+    }
+
+    #[test]
+    fn syncs_near_within_span_on_both_sides_of_zero() {
+        for (a, b) in [(0, 0), (SYNC_SPAN, 0), (u32::MAX, SYNC_SPAN - 1)] {
+            assert!(syncs_are_near(a, b) && syncs_are_near(b, a), "{a} {b}");
+        }
+        for (a, b) in [(SYNC_SPAN + 1, 0), (u32::MAX, SYNC_SPAN), (1 << 31, 0)] {
+            assert!(!syncs_are_near(a, b) && !syncs_are_near(b, a), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn only_syncs_made_were_used() {
+        assert!(sync_was_used(9, 10, 1) && sync_was_used(10, 10, 0));
+        assert!(!sync_was_used(8, 10, 1) && !sync_was_used(11, 10, 1));
+        assert!(sync_was_used(u32::MAX, 1, 2) && !sync_was_used(u32::MAX, 1, 1));
+        assert!(!sync_was_used(0, SYNC_SPAN + 1, u32::MAX));
     }
 }

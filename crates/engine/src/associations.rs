@@ -104,6 +104,20 @@ pub trait Associations: Protocol {
     /// How `id` stands; all zeros once it is gone.
     fn status(&self, id: AssociationId) -> Status;
 
+    /// User bytes that an association may have delivered and its user has not taken, at most. The
+    /// host lets what it keeps of them take as much again.
+    fn receive_window(&self) -> u64;
+
+    /// What the host keeps of arrivals for `id` takes more memory than it may (`is_full`), or has
+    /// room again. Until then user bytes for `id` are dropped as if they had been lost.
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool);
+
+    /// The path of `id` carries packets of `octets` in one piece (the PLPMTU of RFC 8899
+    /// section 2). Packets become no longer than that, but never shorter than every path of the
+    /// medium must carry. Before the first submission the [`Layout`] follows; afterwards a byte
+    /// stream is cut shorter than it. An engine may leave its packets to be fragmented.
+    fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize);
+
     /// Puts associations into the order in which their users are to be served.
     fn sort_by_priority(&self, ids: &mut [AssociationId]);
 }

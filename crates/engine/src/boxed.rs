@@ -69,6 +69,18 @@ impl<P: Associations + ?Sized> Associations for Box<P> {
         (**self).status(id)
     }
 
+    fn receive_window(&self) -> u64 {
+        (**self).receive_window()
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        (**self).set_receive_full(id, is_full);
+    }
+
+    fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize) {
+        (**self).set_path_mtu(now, id, octets);
+    }
+
     fn sort_by_priority(&self, ids: &mut [AssociationId]) {
         (**self).sort_by_priority(ids);
     }

@@ -15,6 +15,8 @@ pub enum Purpose {
     Visible = 2,
     /// The order of hash tables.
     Tables = 3,
+    /// Cookies: what a host gives to an address instead of remembering it.
+    Cookies = 4,
 }
 
 /// A stream of 64-bit numbers for one purpose of one secret.
@@ -115,7 +117,12 @@ mod tests {
         let mut seen = BTreeSet::new();
         for seed in 0..4 {
             let secret = Secret::from_seed(seed);
-            for purpose in [Purpose::Keys, Purpose::Visible, Purpose::Tables] {
+            for purpose in [
+                Purpose::Keys,
+                Purpose::Visible,
+                Purpose::Tables,
+                Purpose::Cookies,
+            ] {
                 let mut stream = KeyedStream::new(&secret, purpose, 0);
                 assert!((0..1000).all(|_| seen.insert(stream.next_u64())));
             }

@@ -51,7 +51,7 @@ pub use associations::{
 pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Store};
 pub use counters::Counters;
 pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
-pub use keyed::{KeyedStream, Purpose};
+pub use keyed::{KeyedStream, Purpose, siphash};
 pub use layer::{Frames, Layer, LayerMisfit};
 pub use note::{Note, NoteFields, Reliability, SendFlags};
 pub use protocol::{Framing, PacketLen, Properties, Protocol};

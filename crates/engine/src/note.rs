@@ -108,11 +108,15 @@ pub struct SendFlags {
     pub request_ack: bool,
     /// No more bytes follow: the sending direction ends (TCP FIN, XTP WCLOSE).
     pub fin: bool,
+    /// Another submission of this association follows at once, before the engine is asked for
+    /// packets: it may leave to that one what it decides once a submission (MSG_MORE).
+    pub more: bool,
 }
 
 impl SendFlags {
     /// More bytes, which may wait for company.
     pub const NONE: SendFlags = SendFlags {
+        more: false,
         push: false,
         end_of_message: false,
         request_ack: false,

@@ -107,16 +107,24 @@ impl SnapshotDifference {
         (not_ours - own_cpu_s).max(0.0)
     }
 
-    /// Mean bytes of a packet an interface sent; None when it sent none. On the loopback a
+    /// Counters of these interfaces together.
+    pub fn sum_of(&self, interfaces: &[impl AsRef<str>]) -> InterfaceCounters {
+        let counts = interfaces
+            .iter()
+            .filter_map(|name| self.interfaces.get(name.as_ref()));
+        counts.fold(InterfaceCounters::default(), |sum, one| sum + *one)
+    }
+
+    /// Mean bytes of a packet these interfaces sent; None when they sent none. On the loopback a
     /// packet may be a super-packet of up to 64 KiB, and link and network headers count.
-    pub fn packet_bytes_mean(&self, interface: &str) -> Option<f64> {
-        let counts = self.interfaces.get(interface)?;
+    pub fn packet_bytes_mean(&self, interfaces: &[impl AsRef<str>]) -> Option<f64> {
+        let counts = self.sum_of(interfaces);
         (counts.send_packets > 0).then(|| counts.send_bytes as f64 / counts.send_packets as f64)
     }
 
-    /// The counters as evidence of a trial, by name, unit last; `interface` is the one the traffic
+    /// The counters as evidence of a trial, by name, unit last; `interfaces` are those the traffic
     /// ran over. `host_ticks` is the number of sampled ticks behind the split by mode.
-    pub fn evidence(&self, interface: &str) -> BTreeMap<String, f64> {
+    pub fn evidence(&self, interfaces: &[impl AsRef<str>]) -> BTreeMap<String, f64> {
         let cpu = self.cpu();
         let sampled_s = cpu.user_s + cpu.system_s + cpu.irq_s + cpu.softirq_s + cpu.steal_s;
         let mut evidence = BTreeMap::from([
@@ -133,10 +141,12 @@ impl SnapshotDifference {
         if let Some(softirq_s) = self.softirq_thread_s {
             evidence.insert("host_softirq_thread_s", softirq_s);
         }
-        if let Some(counts) = self.interfaces.get(interface) {
-            evidence.insert("interface_packets", counts.send_packets as f64);
+        let is_known = |name: &dyn AsRef<str>| self.interfaces.contains_key(name.as_ref());
+        if interfaces.iter().any(|name| is_known(name)) {
+            let packets = self.sum_of(interfaces).send_packets;
+            evidence.insert("interface_packets", packets as f64);
         }
-        if let Some(bytes) = self.packet_bytes_mean(interface) {
+        if let Some(bytes) = self.packet_bytes_mean(interfaces) {
             evidence.insert("packet_bytes_mean", bytes);
         }
         let owned = evidence.into_iter();

@@ -7,8 +7,8 @@ use crate::difference::{SnapshotDifference, fraction};
 pub struct Expected {
     /// CPU seconds of the measurement's own processes, workers included.
     pub own_cpu_s: f64,
-    /// The interface the traffic runs over.
-    pub interface: String,
+    /// The interfaces the traffic runs over.
+    pub interfaces: Vec<String>,
     /// Whether a full receive buffer drops messages by design: the transport has no flow control.
     /// The trial's ledger counts those.
     pub expects_drops: bool,
@@ -22,7 +22,7 @@ impl Default for Expected {
     fn default() -> Expected {
         Expected {
             own_cpu_s: 0.0,
-            interface: "lo".into(),
+            interfaces: vec!["lo".into()],
             expects_drops: false,
             expects_losses: false,
         }
@@ -68,23 +68,23 @@ fn background_load(seen: &SnapshotDifference, expected: &Expected) -> Option<Str
 }
 
 fn interface_faults(seen: &SnapshotDifference, expected: &Expected) -> Vec<String> {
-    let name = &expected.interface;
-    let Some(counts) = seen.interfaces.get(name) else {
-        return Vec::new();
-    };
-    let fault =
-        |count: u64, what: &str| (count > 0).then(|| format!("{name} {what} {count} packets"));
-    let faults = [
-        fault(counts.errors, "damaged"),
-        fault(counts.drops, "dropped").filter(|_| !expected.expects_losses),
-    ];
-    faults.into_iter().flatten().collect()
+    let own = expected.interfaces.iter();
+    let faults = own.filter_map(|name| {
+        let counts = seen.interfaces.get(name)?;
+        let fault =
+            |count: u64, what: &str| (count > 0).then(|| format!("{name} {what} {count} packets"));
+        Some([
+            fault(counts.errors, "damaged"),
+            fault(counts.drops, "dropped").filter(|_| !expected.expects_losses),
+        ])
+    });
+    faults.flatten().flatten().collect()
 }
 
 fn background_traffic(seen: &SnapshotDifference, expected: &Expected) -> Vec<String> {
     let span_s = seen.span.as_secs_f64();
     let other_interfaces = seen.interfaces.iter();
-    let other_interfaces = other_interfaces.filter(|(name, _)| **name != expected.interface);
+    let other_interfaces = other_interfaces.filter(|(name, _)| !expected.interfaces.contains(name));
     let busy = other_interfaces.filter_map(|(name, counts)| {
         let packets = counts.receive_packets + counts.send_packets;
         let per_s = fraction(packets as f64, span_s);

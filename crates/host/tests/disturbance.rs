@@ -107,15 +107,21 @@ fn rare_retransmissions_are_normal() {
 #[test]
 fn packet_bytes_mean_counts_sent_packets() {
     let mut seen = calm();
-    assert_eq!(seen.packet_bytes_mean("lo"), None);
+    assert_eq!(seen.packet_bytes_mean(&["lo"]), None);
     let traffic = InterfaceCounters {
         send_bytes: 3_000,
         send_packets: 2,
         ..InterfaceCounters::default()
     };
     seen.interfaces.insert("lo".into(), traffic);
-    assert_eq!(seen.packet_bytes_mean("lo"), Some(1_500.0));
-    assert_eq!(seen.evidence("lo").get("interface_packets"), Some(&2.0));
+    assert_eq!(seen.packet_bytes_mean(&["lo"]), Some(1_500.0));
+    assert_eq!(seen.evidence(&["lo"]).get("interface_packets"), Some(&2.0));
+    assert_eq!(seen.evidence(&["eth0"]).get("interface_packets"), None);
+    seen.interfaces.insert("eth0".into(), traffic);
+    seen.interfaces.insert("eth1".into(), traffic);
+    let both = seen.evidence(&["eth0", "eth1"]);
+    assert_eq!(both.get("interface_packets"), Some(&4.0));
+    assert_eq!(both.get("packet_bytes_mean"), Some(&1_500.0));
 }
 
 #[test]
@@ -124,7 +130,11 @@ fn empty_span_gives_finite_values() {
     let seen = now.until(&now);
     assert_eq!(seen.steal_fraction(), 0.0);
     assert!(disturbances(&seen, &Expected::default()).is_empty());
-    assert!(seen.evidence("lo").values().all(|value| value.is_finite()));
+    assert!(
+        seen.evidence(&["lo"])
+            .values()
+            .all(|value| value.is_finite())
+    );
 }
 
 #[test]

@@ -87,7 +87,8 @@ impl Socket {
 impl SocketInner {
     /// The endpoint settings that the options give.
     pub(crate) fn settings(&self) -> io::Result<EndpointConfig> {
-        Ok(EndpointConfig::parse(&self.options).map_err(|_| Errno::INVAL)?)
+        let late = EndpointConfig::accepting_late();
+        Ok(late.with_options(&self.options).map_err(|_| Errno::INVAL)?)
     }
 
     /// The datagram port, opened on first use; `near` selects the address family.
@@ -97,7 +98,9 @@ impl SocketInner {
         near: SocketAddr,
     ) -> io::Result<&mut DatagramPort> {
         if let SocketState::New = self.state {
-            let settings = self.settings()?;
+            let mut settings = self.settings()?;
+            // A datagram without acknowledgement is all that its sender sends.
+            settings.config.early_accept = true;
             let local = self.local.unwrap_or(unspecified_for(near));
             let confirms = socket.kind == SocketKind::ReliableDatagram;
             let port = DatagramPort::start(local, &settings, &socket.link, confirms)?;

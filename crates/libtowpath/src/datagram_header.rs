@@ -76,4 +76,25 @@ mod tests {
         assert_eq!(DatagramHeader::parse(&[9; HEADER_LEN]), None);
         assert_eq!(DatagramHeader::parse(&[0; HEADER_LEN - 1]), None);
     }
+
+    /// The program on the other end of the socket pair may write anything.
+    #[test]
+    fn any_octets_are_a_header_that_encodes_to_the_same_address_or_none() {
+        let mut octets = [0; HEADER_LEN + 8];
+        let (mut state, mut parsed) = (1_u32, 0);
+        for _ in 0..100_000 {
+            for octet in &mut octets {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                *octet = (state >> 24) as u8;
+            }
+            octets[0] &= 7;
+            let len = (state >> 8) as usize % (octets.len() + 1);
+            if let Some(header) = DatagramHeader::parse(&octets[..len]) {
+                parsed += 1;
+                assert!(len >= HEADER_LEN);
+                assert_eq!(DatagramHeader::parse(&header.encode()), Some(header));
+            }
+        }
+        assert!(parsed > 1000, "only {parsed} headers were valid");
+    }
 }

@@ -1,5 +1,6 @@
 /* An echo server that forks for each connection, and a client that sends its standard input and
- * prints the echo. With -DXTP it uses XTP, else TCP: nothing else differs. */
+ * prints the echo. With -DXTP it uses XTP, else TCP: nothing else differs. With -DV6 the addresses are
+ * IPv6's. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,6 +15,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #define FAMILY PF_INET
+#endif
+
+#ifdef V6
+#define ADDRESS struct sockaddr_in6
+#define PORT(address) (address).sin6_port
+#define SET_LOOPBACK(address) \
+    ((address).sin6_family = AF_INET6, (address).sin6_addr = in6addr_loopback)
+#define IS_LOOPBACK(address) IN6_IS_ADDR_LOOPBACK(&(address).sin6_addr)
+#else
+#define ADDRESS struct sockaddr_in
+#define PORT(address) (address).sin_port
+#define SET_LOOPBACK(address) \
+    ((address).sin_family = AF_INET, (address).sin_addr.s_addr = htonl(INADDR_LOOPBACK))
+#define IS_LOOPBACK(address) (ntohl((address).sin_addr.s_addr) == INADDR_LOOPBACK)
 #endif
 
 static void fail(const char *what)
@@ -46,12 +61,12 @@ static void echo(int fd)
 
 static int serve(int count)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
+    ADDRESS address = {0};
     socklen_t len = sizeof address;
     int on = 1, fd = socket(FAMILY, SOCK_STREAM, 0);
     if (fd < 0)
         fail("socket");
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    SET_LOOPBACK(address);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0)
         fail("bind");
@@ -59,18 +74,18 @@ static int serve(int count)
         fail("listen");
     if (getsockname(fd, (struct sockaddr *)&address, &len) < 0)
         fail("getsockname");
-    printf("%d\n", ntohs(address.sin_port));
+    printf("%d\n", ntohs(PORT(address)));
     fflush(stdout);
     for (int number = 0; number < count; number++) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         if (poll(&ready, 1, 20000) != 1)
             fail("poll");
-        struct sockaddr_in peer;
+        ADDRESS peer;
         socklen_t peer_len = sizeof peer;
         int connection = accept(fd, (struct sockaddr *)&peer, &peer_len);
         if (connection < 0)
             fail("accept");
-        if (ntohl(peer.sin_addr.s_addr) != INADDR_LOOPBACK)
+        if (!IS_LOOPBACK(peer))
             fail("the peer's address");
         pid_t child = fork();
         if (child < 0)
@@ -94,7 +109,7 @@ static int serve(int count)
 
 static int run_client(int port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    ADDRESS address = {0};
     static char buffer[65536];
     int fd = socket(FAMILY, SOCK_STREAM, 0);
     if (fd < 0)
@@ -105,7 +120,8 @@ static int run_client(int port)
     if (setsockopt(fd, SOL_XTP, XTP_OPTION, "colour=red", 10) == 0 || errno != EINVAL)
         fail("an unknown option");
 #endif
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    SET_LOOPBACK(address);
+    PORT(address) = htons(port);
     if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
         fail("connect");
     int sends = 1;

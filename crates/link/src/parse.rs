@@ -12,6 +12,13 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError(String);
 
+impl PathError {
+    /// An error of a description that holds more than a path.
+    pub fn new(text: String) -> PathError {
+        PathError(text)
+    }
+}
+
 impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -115,12 +115,9 @@ impl Component {
             options: BTreeMap::new(),
         };
         for part in parts {
-            component
-                .add_option(part)
-                .map_err(|why| format!("{why}; {name} has {}", option_list(transport)))?;
+            component.add_option(part)?;
         }
-        let checked = transport.check_options(&component.transport_options());
-        checked.map_err(|why| format!("{why}; {name} has {}", option_list(transport)))?;
+        transport.check_options(&component.transport_options())?;
         Ok(component)
     }
 
@@ -166,16 +163,22 @@ impl Component {
         let known = options_of(self.transport);
         let name = self.transport.name();
         let Some(option) = known.iter().find(|option| option.name == key) else {
-            return Err(format!("{name} has no option '{key}'"));
+            let list = option_list(self.transport);
+            return Err(format!("{name} has no option '{key}'; {name} has {list}"));
         };
         if value.is_empty() {
-            return Err(format!("option '{key}' of {name} needs a value"));
+            let values = option.values;
+            return Err(format!(
+                "option '{key}' of {name} needs a value: {key}={values}"
+            ));
         }
         match option {
             option if *option == NODELAY && !matches!(value, "on" | "off") => {
                 return Err(format!("nodelay of {name} is '{value}', not on or off"));
             }
-            option if *option == BUFFERS => drop(parse_buffers(value)?),
+            option if *option == BUFFERS => {
+                parse_buffers(value).map_err(|why| format!("{why}; {name} has buffers=BYTES"))?;
+            }
             _ => {}
         }
         match self.options.insert(key.to_owned(), value.to_owned()) {
@@ -311,28 +314,37 @@ mod tests {
     }
 
     #[test]
-    fn component_parse_error_lists_valid_options() {
-        for (text, words) in [
-            ("tcp,", "no option ''"),
-            ("tcp,fast=on", "tcp has no option 'fast'"),
-            ("tcp,congestion", "option 'congestion' of tcp needs a value"),
+    fn component_parse_error_lists_options_only_where_the_name_is_wrong() {
+        for (text, words, has_list) in [
+            ("tcp,", "no option ''", true),
+            ("tcp,fast=on", "tcp has no option 'fast'", true),
+            ("udp+tcp,x=1", "tcp has no option 'x'", true),
             (
-                "tcp,congestion=",
-                "option 'congestion' of tcp needs a value",
+                "tcp,congestion",
+                "option 'congestion' of tcp needs a value: congestion=NAME",
+                false,
             ),
-            ("tcp,nodelay=maybe", "nodelay of tcp is 'maybe'"),
-            ("tcp,nodelay=on,nodelay=off", "given option 'nodelay' twice"),
-            ("tcp,buffers=big", "'big' is no size"),
-            ("tcp,buffers=0", "'0' are out of range"),
-            ("tcp,buffers=2000M", "'2000M' are out of range"),
-            ("udp+tcp,x=1", "tcp has no option 'x'"),
+            (
+                "tcp,nodelay=",
+                "option 'nodelay' of tcp needs a value: nodelay=on|off",
+                false,
+            ),
+            (
+                "tcp,nodelay=maybe",
+                "nodelay of tcp is 'maybe', not on or off",
+                false,
+            ),
+            ("tcp,nodelay=on,nodelay=off", "'nodelay' twice", false),
+            ("tcp,buffers=big", "'big' is no size", false),
+            ("tcp,buffers=0", "'0' are out of range", false),
+            ("tcp,buffers=2000M", "'2000M' are out of range", false),
+            ("xtp,queue=1", "queue=1 is not possible", false),
         ] {
             let why = parse(text).expect_err(text);
             assert!(why.contains(words), "{why}");
-            assert!(
-                why.contains("tcp has congestion=NAME, nodelay=on|off"),
-                "{why}"
-            );
+            let list = why.contains("tcp has congestion=NAME, nodelay=on|off");
+            assert_eq!(list, has_list, "{why}");
+            assert!(has_list || why.len() < 120, "{why}");
         }
         let why = parse("udp,congestion=bbr").expect_err("udp has none");
         assert!(

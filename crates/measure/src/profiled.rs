@@ -336,8 +336,8 @@ impl<P: TrialProbe> Environment for ProbedEnvironment<'_, P> {
         self.environment.snapshot()
     }
 
-    fn interface(&self) -> &str {
-        self.environment.interface()
+    fn interfaces(&self) -> Vec<String> {
+        self.environment.interfaces()
     }
 
     fn path_delay_max(&self) -> Duration {

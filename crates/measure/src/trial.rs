@@ -45,8 +45,8 @@ pub struct Collected {
     pub remote_cpu_s: f64,
     /// Clock uncertainty between the two sides; the worst of several pairs.
     pub clocks: ClockUncertainty,
-    /// The interface the traffic ran over.
-    pub interface: String,
+    /// The interfaces the traffic ran over, one a link.
+    pub interfaces: Vec<String>,
     /// What the link and the loads did.
     pub environment: EnvironmentReport,
 }
@@ -158,7 +158,8 @@ fn spawn_all<'a>(
     let all = environment.host_pairs();
     for host_pair in &all {
         let path = PairPath {
-            bind: host_pair.listener.bind_address(spec.circuit_options.ipv6),
+            addresses: [host_pair.connector, host_pair.listener]
+                .map(|end| end.addresses(spec.circuit_options.ipv6)),
             delay_max: environment.path_delay_max(),
             peers: [
                 host_pair.connector.allowed_peer(),
@@ -166,7 +167,7 @@ fn spawn_all<'a>(
             ],
             clocks: ClockOffsets::read(host_pair)?,
         };
-        let jobs = Jobs::of(spec, trial, path, all.len());
+        let jobs = Jobs::of(spec, trial, &path, all.len());
         let listener = spawn(host_pair.listener)?;
         let connector = match spawn(host_pair.connector) {
             Ok(connector) => connector,
@@ -214,7 +215,7 @@ fn measure(
         own_cpu_s: (host::TaskCpu::of_self() - own).task_s,
         remote_cpu_s: 0.0,
         clocks: ClockUncertainty::Same,
-        interface: environment.interface().to_owned(),
+        interfaces: environment.interfaces(),
         environment: environment_report,
     };
     let several = pairs.len() > 1;

@@ -24,9 +24,10 @@ pub trait WorkerHost {
     /// When none can be started.
     fn spawn(&self) -> io::Result<WorkerHandle>;
 
-    /// The address its listeners bind to; None for the loopback.
-    fn bind_address(&self, _ipv6: bool) -> Option<IpAddr> {
-        None
+    /// Its addresses, one a link between the hosts; empty for the loopback. Listeners of
+    /// transports with one path bind to the first.
+    fn addresses(&self, _ipv6: bool) -> Vec<IpAddr> {
+        Vec::new()
     }
 
     /// The only peer address its workers accept; None for any.
@@ -161,13 +162,14 @@ impl WorkerHost for TestbedHost {
         })
     }
 
-    fn bind_address(&self, ipv6: bool) -> Option<IpAddr> {
+    fn addresses(&self, ipv6: bool) -> Vec<IpAddr> {
         let host = self.host();
-        Some(if ipv6 {
-            host.address6()
-        } else {
-            host.address()
-        })
+        let on = |link: usize| match ipv6 {
+            true => host.address6_on(link),
+            false => host.address_on(link),
+        };
+        let links = 0..self.testbed.plan().links.len();
+        links.map(on).collect()
     }
 }
 

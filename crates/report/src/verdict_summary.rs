@@ -307,6 +307,16 @@ fn context(view: &View) -> String {
 
 fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
     let plan = &view.run.plan;
+    let blocks = plural(summary.blocks as usize, "block");
+    if view.contestants.len() == 1 && summary.control.is_empty() {
+        // Nothing was judged, so there is no level and no ratio.
+        let mut lines = vec![format!(
+            "{blocks}: each runs in new processes (seed {}).",
+            plan.seed
+        )];
+        lines.extend(marked_line(view));
+        return lines;
+    }
     let mut lines = vec![format!(
         "The probability of any false \u{201c}faster\u{201d}, \u{201c}slower\u{201d} or \
          \u{201c}equal\u{201d} in this whole race is at most {} %. \u{201c}Equal\u{201d} means \
@@ -315,12 +325,17 @@ fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
         quantity::short(plan.equal_within * 100.0),
     )];
     lines.push(format!(
-        "{}: each runs every transport once, in new processes, in random order (seed {}). Ratios \
-         compare trials of the same block.",
-        plural(summary.blocks as usize, "block"),
+        "{blocks}: each runs every transport once, in new processes, in random order (seed {}). \
+         Ratios compare trials of the same block.",
         plan.seed
     ));
     lines.push(control_line(plan.control, &plan.baseline, &summary.control));
+    lines.extend(marked_line(view));
+    lines
+}
+
+/// How many trials were left out or disturbed; None for none.
+fn marked_line(view: &View) -> Option<String> {
     let marked = view.marked_trials();
     let marked = marked.filter(|trial| trial.status != Status::Interrupted);
     let (disturbed, bad): (Vec<_>, Vec<_>) = marked.partition(|t| t.status == Status::Ok);
@@ -330,14 +345,9 @@ fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    if !parts.is_empty() {
-        let all = plural(view.counted_trials().count(), "trial");
-        lines.push(format!(
-            "Of {all} {}; the report lists them.",
-            parts.join(", ")
-        ));
-    }
-    lines
+    let all = plural(view.counted_trials().count(), "trial");
+    let line = format!("Of {all} {}; the report lists them.", parts.join(", "));
+    (!parts.is_empty()).then_some(line)
 }
 
 fn control_line(asked: bool, baseline: &str, control: &[Verdict]) -> String {

@@ -1,8 +1,11 @@
 //! The HTML page of complete, incomplete and hostile runs.
 
+#[path = "../../../fuzz/src/text.rs"]
+mod mutation;
 mod synthetic;
 
-use results::{RunStatus, VerdictKind};
+use mutation::{Draws, mutated};
+use results::{RunData, RunStatus, VerdictKind};
 use std::path::Path;
 use synthetic::{HOSTILE, run};
 
@@ -196,4 +199,66 @@ fn vendored_files_match_readme() {
             "{name} has {size} bytes"
         );
     }
+}
+
+/// `value` with mutated members, where it is still one of its type.
+fn mutated_value<T>(value: &T, draws: &mut Draws) -> Option<T>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned,
+{
+    let text = serde_json::to_string(value).expect("JSON");
+    serde_json::from_str(&mutated(&text, draws)).ok()
+}
+
+/// Whatever numbers and names a result has, its page, tables and rows are written.
+#[test]
+fn mutated_results_are_shown() {
+    let whole = run();
+    let mut shown = 0;
+    for seed in 0..120 {
+        let mut draws = Draws(seed);
+        let mut run = RunData {
+            path: whole.path.clone(),
+            plan: whole.plan.clone(),
+            machine: whole.machine.clone(),
+            trials: whole.trials.iter().take(42).cloned().collect(),
+            summary: whole.summary.clone(),
+        };
+        let mut changed = 0;
+        if let Some(plan) = mutated_value(&run.plan, &mut draws) {
+            // A reader of folders refuses others.
+            changed += u32::from(run.plan.check().is_ok());
+            run.plan = plan;
+        }
+        for trial in &mut run.trials {
+            if let Some(other) = mutated_value(trial, &mut draws) {
+                *trial = other;
+                changed += 1;
+            }
+        }
+        if let Some(summary) = mutated_value(&run.summary, &mut draws) {
+            run.summary = summary;
+            changed += 1;
+        }
+        if run.plan.check().is_err() {
+            continue;
+        }
+        shown += changed;
+        let page = report::html(&run);
+        assert!(
+            !page.contains("\u{1b}[2J"),
+            "seed {seed}: an escape sequence"
+        );
+        assert!(
+            !page.contains('\u{202e}'),
+            "seed {seed}: a change of direction"
+        );
+        let table = report::table(&run, false, 100, &[]);
+        assert!(
+            !table.contains("\u{1b}[2J"),
+            "seed {seed}: an escape sequence"
+        );
+        report::csv(&run);
+    }
+    assert!(shown > 100, "only {shown} changes were shown");
 }

@@ -377,6 +377,9 @@ fn contestant_alone_has_no_ratio() {
     let text = report::table(&run, false, 200, &[]);
     assert!(!text.contains("ratio to"), "{text}");
     assert!(text.contains("tcp raced alone"), "{text}");
+    for of_verdicts in ["probability", "Ratios", "ratio to"] {
+        assert!(!text.contains(of_verdicts), "{of_verdicts}: {text}");
+    }
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! The program's output matches the schemas in `docs/schema/`, and broken files do not.
 
+#[path = "../../../fuzz/src/text.rs"]
+mod text;
+
 use boon::{Compiler, SchemaIndex, Schemas};
 use results::{
     BlockPlan, Cell, CellSummary, Cpu, Crossover, Estimate, Fact, Finding, Fit, FitPiece,
-    Histogram, Ledger, Machine, Plan, RunStatus, SCHEMA_VERSION, Series, Severity, Status, Summary,
-    Trial, Verdict, VerdictKind, new_histogram,
+    Histogram, Ledger, Machine, Plan, RunData, RunFolder, RunStatus, SCHEMA_VERSION, Series,
+    Severity, Status, Summary, Trial, Verdict, VerdictKind, new_histogram,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use text::{Draws, mutated};
 
 /// One compiled schema.
 struct Schema {
@@ -344,4 +348,40 @@ fn plan_matches_schema_through_toml_and_broken_is_rejected() {
     schema.rejects(&whole, "/blocks/looks", Some(json!([])));
     schema.rejects(&whole, "/transports", Some(json!([])));
     schema.rejects(&whole, "/options/circuits", Some(json!(2)));
+}
+
+/// A result folder of a stranger is read or refused in one line.
+#[test]
+fn mutated_folders_are_read_or_refused() {
+    let path = std::env::temp_dir().join(format!("towpath-mutated-{}", std::process::id()));
+    // Left by an earlier process with this number.
+    let _ = std::fs::remove_dir_all(&path);
+    let mut folder = RunFolder::create(&path, &plan(), &machine()).expect("a new folder");
+    (0..5).for_each(|_| folder.append(&trial()).expect("it is written"));
+    folder.finish(&summary()).expect("it is written");
+    for name in ["plan.toml", "machine.json", "trials.jsonl", "summary.json"] {
+        let file = path.join(name);
+        let text = std::fs::read_to_string(&file).expect("a text");
+        let (mut accepted, mut refused) = (0, 0);
+        for seed in 0..500 {
+            std::fs::write(&file, mutated(&text, &mut Draws(seed))).expect("it is written");
+            match RunData::read(&path) {
+                Ok(run) => {
+                    accepted += 1;
+                    run.missing_trials();
+                    let trials = run.trials.iter();
+                    let histograms = trials.flat_map(|trial| trial.histograms.values());
+                    // Those that are damaged are left out where they are shown.
+                    histograms.for_each(|histogram| drop(histogram.decode()));
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(!error.to_string().contains('\n'), "{name}, {seed}: {error}");
+                }
+            }
+        }
+        std::fs::write(&file, text).expect("it is written");
+        assert!(accepted > 5 && refused > 5, "{name}: {accepted}, {refused}");
+    }
+    std::fs::remove_dir_all(&path).expect("it was there");
 }

@@ -21,6 +21,9 @@ const CLOCK_MAX: i32 = 500_000;
 /// Circuits of a pattern at most.
 const CIRCUITS_MAX: usize = 100_000;
 
+/// Seeds of the engines that the stations begin with are numbered from here.
+pub(crate) const FIRST_LIFE: u64 = 0x1000;
+
 /// The network of `scenario`, ready to run, with `seed` in place of the scenario's.
 ///
 /// # Errors
@@ -63,7 +66,7 @@ pub fn build_with(
             return Err((spec.engine.protocol.span(), refusal.to_owned()));
         }
         for _ in 0..spec.count {
-            let own = engine::SplitMix64::at(seed, 0x1000 + stations.len() as u64);
+            let own = engine::SplitMix64::at(seed, FIRST_LIFE + stations.len() as u64);
             stations.push((wrap(engines::make_engine(&spec.engine, own)?), cost));
         }
     }

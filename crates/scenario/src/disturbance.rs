@@ -1,9 +1,10 @@
 //! Disturbances at certain times: crashes, partitions, flaps, periods of loss.
 
-use crate::build::fault_config;
+use crate::build::{FIRST_LIFE, fault_config};
 use crate::engines::{self, SpecError};
 use crate::file::{FaultSpec, Scenario};
 use crate::units::{Fraction, SimTime};
+use engine::{KeyedStream, Purpose};
 use link::LinkConfig;
 use serde::Deserialize;
 use sim::{Disturbance, Network, Node, PARTITIONS_MAX, Partition};
@@ -34,6 +35,10 @@ pub struct DisturbanceSpec {
     pub loss: Option<Fraction>,
     /// `loss`: mean length of a burst of losses; independent losses if not given.
     pub loss_run: Option<f64>,
+    /// `crash`: the first key that the restarted station chooses has the ten random bits of the first
+    /// one of its earlier life, if its keys have no more (XTP 3.x). Otherwise once in 1,024 times.
+    #[serde(default)]
+    pub repeat_keys: bool,
 }
 
 /// Repetitions of one disturbance at most.
@@ -60,7 +65,7 @@ pub fn schedule_disturbances(
             match spec.kind.get_ref().as_str() {
                 "crash" => {
                     let salt = (index as u64) << 32 | time;
-                    schedule_crash(network, scenario, (spec, span), seed ^ salt, wrap)?;
+                    schedule_crash(network, scenario, (spec, span), (seed, salt), wrap)?;
                 }
                 "loss" => schedule_loss(network, scenario, spec, span, base)?,
                 _ => {
@@ -108,6 +113,9 @@ fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError
     if kind == "crash" && spec.path.is_some() {
         return at("a crash takes no path: a station stops with all of its addresses".to_owned());
     }
+    if kind != "crash" && spec.repeat_keys {
+        return at(format!("a {kind} takes no repeat_keys; leave it out"));
+    }
     let paths = scenario.medium.paths();
     if let Some(path) = spec.path.filter(|&path| path >= paths) {
         return at(format!(
@@ -148,7 +156,7 @@ fn schedule_crash(
     network: &mut Network,
     scenario: &Scenario,
     (spec, (from_ps, to_ps)): (&DisturbanceSpec, (u64, u64)),
-    seed: u64,
+    (seed, salt): (u64, u64),
     wrap: &dyn Fn(Node) -> Node,
 ) -> Result<(), SpecError> {
     for &station in &spec.stations {
@@ -156,13 +164,35 @@ fn schedule_crash(
             continue;
         };
         // Another seed: an engine that reused the keys of the one before would be taken for it.
-        let own = engine::SplitMix64::at(seed, 0x2000 + station as u64);
+        let mut own = engine::SplitMix64::at(seed ^ salt, 0x2000 + station as u64);
+        if spec.repeat_keys {
+            let before = engine::SplitMix64::at(seed, FIRST_LIFE + station as u64);
+            own = seed_with_key_of(before, own);
+        }
         let engine = wrap(engines::make_engine(&kind.engine, own)?);
         network.disturb(from_ps, Disturbance::Crash(station));
         network.disturb(to_ps, Disturbance::Restart(station, engine));
     }
     Ok(())
 }
+
+/// The next seed from `own` on whose engine's first key has the same random bits as that of `before`.
+fn seed_with_key_of(before: u64, own: u64) -> u64 {
+    let bits = |seed: u64| {
+        let secret = engine::Secret::from_seed(seed);
+        KeyedStream::new(&secret, Purpose::Keys, seed).next_u64() >> (64 - SHORT_KEY_BITS)
+    };
+    let wanted = bits(before);
+    let same = |seed: &u64| bits(*seed) == wanted;
+    let mut tried = (0..KEY_TRIES).map(|index| own.wrapping_add(index));
+    tried.find(same).unwrap_or(own)
+}
+
+/// Random bits of a key of XTP 3.x, the upper ones of a number of the stream (0008, Names).
+const SHORT_KEY_BITS: u32 = 10;
+
+/// Seeds tried for a key: all of them fail once in e^16 times.
+const KEY_TRIES: u64 = 16 << SHORT_KEY_BITS;
 
 /// Schedules a period of loss.
 fn schedule_loss(

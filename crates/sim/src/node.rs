@@ -31,17 +31,17 @@ impl Node {
     /// The half that faces the network.
     pub fn protocol(&self) -> &dyn Protocol {
         match self {
-            Node::Associations(engine) => engine,
-            Node::Transactions(engine) => engine,
-            Node::Router(engine) => engine,
+            Node::Associations(engine) => engine.as_ref(),
+            Node::Transactions(engine) => engine.as_ref(),
+            Node::Router(engine) => engine.as_ref(),
         }
     }
 
     pub(crate) fn protocol_mut(&mut self) -> &mut dyn Protocol {
         match self {
-            Node::Associations(engine) => engine,
-            Node::Transactions(engine) => engine,
-            Node::Router(engine) => engine,
+            Node::Associations(engine) => engine.as_mut(),
+            Node::Transactions(engine) => engine.as_mut(),
+            Node::Router(engine) => engine.as_mut(),
         }
     }
 

@@ -68,6 +68,13 @@ pub const EVIDENCE: &[Evidence] = &[
         EvidenceRole::MoreIsFaster,
     ),
     evidence(
+        "further_links_share",
+        "{} of the octets over links after the first",
+        "octets over links after the first, share",
+        0.01,
+        EvidenceRole::MoreIsFaster,
+    ),
+    evidence(
         "retransmissions_per_1000",
         "{} retransmissions a thousand messages",
         "retransmissions a thousand messages",

@@ -1,6 +1,27 @@
 //! Errors of testbeds.
 
+use crate::links::LINKS_MAX;
+use link::PathError;
 use std::io;
+
+/// Why a text is not a list of links; one line with the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinksError {
+    /// The only link is invalid.
+    #[error("{0}")]
+    Link(PathError),
+    /// One of several, numbered from 1, is invalid.
+    #[error("link {0}: {1}")]
+    Numbered(usize, PathError),
+    /// One of several, numbered from 1, is empty.
+    #[error(
+        "link {0} is empty; give a link on each side of '+', delay=0 for one without limits, or leave out the '+'"
+    )]
+    Empty(usize),
+    /// More than [`LINKS_MAX`].
+    #[error("{0} links do not fit side by side; give {LINKS_MAX} at most")]
+    TooMany(usize),
+}
 
 /// Why a testbed cannot be created; one line with the remedy.
 #[derive(Debug, thiserror::Error)]

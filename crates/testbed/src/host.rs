@@ -14,8 +14,13 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Name of each host's link interface.
+/// Name of each host's interface on the first link.
 pub const INTERFACE: &str = "eth0";
+
+/// Name of each host's interface on link number `link`, from 0.
+pub fn interface_name(link: usize) -> String {
+    format!("eth{link}")
+}
 
 /// A host: a network namespace that exists as long as this value and its processes.
 ///
@@ -80,19 +85,29 @@ impl Host {
         &self.name
     }
 
-    /// Its IPv4 address on the link.
+    /// Its IPv4 address on the first link.
     pub fn address(&self) -> IpAddr {
-        address(self.number)
+        self.address_on(0)
     }
 
-    /// Its IPv6 address on the link, if the plan has IPv6.
+    /// Its IPv6 address on the first link, if the plan has IPv6.
     pub fn address6(&self) -> IpAddr {
-        address6(self.number)
+        self.address6_on(0)
     }
 
-    /// The MAC address of its interface.
+    /// Its IPv4 address on link number `link`, from 0.
+    pub fn address_on(&self, link: usize) -> IpAddr {
+        address(link, self.number)
+    }
+
+    /// Its IPv6 address on link number `link`, if the plan has IPv6.
+    pub fn address6_on(&self, link: usize) -> IpAddr {
+        address6(link, self.number)
+    }
+
+    /// The MAC address of its interface on the first link.
     pub fn mac_address(&self) -> [u8; 6] {
-        mac_address(self.number)
+        mac_address(0, self.number)
     }
 
     /// CPUs of its processes; empty for all.
@@ -181,24 +196,31 @@ fn pin_thread(cpus: &[u32]) {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// 10.77.0.N+1.
-pub(crate) fn address(number: u32) -> IpAddr {
-    IpAddr::from([10, 77, (number >> 8) as u8, (number + 1) as u8])
+/// 10.77.0.N+1 on the first link, 10.78.0.N+1 on the second, and so on: a subnet of 16 bits each.
+pub(crate) fn address(link: usize, number: u32) -> IpAddr {
+    IpAddr::from([10, 77 + link as u8, (number >> 8) as u8, (number + 1) as u8])
 }
 
-/// fd77::N+1.
-pub(crate) fn address6(number: u32) -> IpAddr {
-    IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, (number + 1) as u16])
+/// fd77::N+1 on the first link, fd77:0:0:1::N+1 on the second, and so on: a subnet of 64 bits each.
+pub(crate) fn address6(link: usize, number: u32) -> IpAddr {
+    IpAddr::from([0xfd77, 0, 0, link as u16, 0, 0, 0, (number + 1) as u16])
 }
 
-/// A locally administered MAC address that ends in the number.
-pub(crate) fn mac_address(number: u32) -> [u8; 6] {
-    [0x02, 0x74, 0x70, 0x00, (number >> 8) as u8, number as u8]
+/// A locally administered MAC address that ends in the numbers of the link and of the host.
+pub(crate) fn mac_address(link: usize, number: u32) -> [u8; 6] {
+    [
+        0x02,
+        0x74,
+        0x70,
+        link as u8,
+        (number >> 8) as u8,
+        number as u8,
+    ]
 }
 
-/// The number in a MAC address made by [`mac_address`].
+/// The number of the host in a MAC address made by [`mac_address`], of any link.
 pub(crate) fn host_number(octets: &[u8]) -> Option<usize> {
-    let [0x02, 0x74, 0x70, 0x00, high, low] = *octets.get(..6)? else {
+    let [0x02, 0x74, 0x70, _, high, low] = *octets.get(..6)? else {
         return None;
     };
     Some(usize::from(high) << 8 | usize::from(low))

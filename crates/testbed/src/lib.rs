@@ -1,12 +1,15 @@
 //! Virtual hosts, links and loads on one machine.
 //!
-//! A [`Testbed`] is a few hosts, each a network namespace with an interface, and a link between
-//! them. Unprivileged users need user namespaces, see [`enter_user_namespace`].
+//! A [`Testbed`] is a few hosts, each a network namespace, and a link between them, or several side by
+//! side, each with an interface in every host. Unprivileged users need user namespaces, see [`enter_user_namespace`].
 //!
 //! From the top:
 //!
 //! * [`plan`] - the specification of a testbed.
-//! * [`testbed`] - creation: interfaces, addresses, neighbours.
+//! * [`links`] - the links of a testbed, side by side.
+//! * [`testbed`] - creation, and the measurements of the links.
+//! * `interface` - a host's interface on a link: addresses, neighbours, routes.
+//! * `mptcp` - which addresses the kernel's Multipath TCP uses.
 //! * [`host`] - a namespace, and the thread that starts its processes.
 //! * `ports` - the ends of an emulated link.
 //! * [`quota`] - CPU quota of a host.
@@ -26,7 +29,10 @@ pub mod calibrate;
 pub mod emulate;
 pub mod error;
 pub mod host;
+mod interface;
+pub mod links;
 pub mod load;
+mod mptcp;
 mod netlink;
 mod owned_folder;
 pub mod plan;
@@ -39,9 +45,10 @@ pub mod user;
 pub use calibrate::{Calibration, calibrate};
 pub use emulate::ether::EtherKind;
 pub use emulate::link_thread::LinkReport;
-pub use error::TestbedError;
-pub use host::{Host, INTERFACE};
-pub use plan::{FrameMode, HostPlan, LinkPlan, TestbedPlan};
+pub use error::{LinksError, TestbedError};
+pub use host::{Host, INTERFACE, interface_name};
+pub use links::{LINKS_MAX, Links};
+pub use plan::{FrameMode, HostPlan, LinkEnds, LinkPlan, TestbedPlan};
 pub use testbed::Testbed;
 pub use user::{enter_user_namespace, is_privileged};
 

@@ -2,6 +2,7 @@
 
 use crate::emulate::ether::EtherKind;
 use crate::error::TestbedError;
+use crate::links::Links;
 use link::{LinkConfig, Path};
 use std::str::FromStr;
 use std::time::Duration;
@@ -31,17 +32,38 @@ const ETHER_MTU_MAX: u32 = 1500;
 /// The specification of a testbed.
 #[derive(Clone, Debug)]
 pub struct TestbedPlan {
-    /// The hosts. Those at even positions (0, 2, ...) are on one side of the link, the others on
-    /// the other; a host communicates with the other side.
+    /// The hosts. A host communicates with those at the other end of the links.
     pub hosts: Vec<HostPlan>,
-    /// The link between the sides.
-    pub link: LinkPlan,
-    /// MTU.
+    /// Which hosts are at which end.
+    pub ends: LinkEnds,
+    /// The links between the ends, side by side.
+    pub links: Links,
+    /// MTU of all links.
     pub mtu: u32,
     /// Hosts also have IPv6 addresses.
     pub ipv6: bool,
     /// Seed of the link's random decisions.
     pub seed: u64,
+}
+
+/// Which hosts are at which end of the links; a shared Ethernet has no ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkEnds {
+    /// Hosts at even positions (0, 2, ...) at one end, the others at the other.
+    #[default]
+    Alternating,
+    /// The first host at one end, all others at the other.
+    Star,
+}
+
+impl LinkEnds {
+    /// The end, 0 or 1, of the host at position `host`.
+    pub(crate) fn of(self, host: usize) -> usize {
+        match self {
+            LinkEnds::Alternating => host % 2,
+            LinkEnds::Star => host.min(1),
+        }
+    }
 }
 
 /// A host of a plan.
@@ -92,11 +114,17 @@ pub enum FrameMode {
 }
 
 impl TestbedPlan {
-    /// Two hosts, `a` and `b`, over `link`, with an MTU of 1500.
+    /// Two hosts, `a` and `b`, over one link, with an MTU of 1500.
     pub fn pair(link: LinkPlan, seed: u64) -> TestbedPlan {
+        TestbedPlan::pair_over(link.into(), seed)
+    }
+
+    /// Two hosts, `a` and `b`, over links side by side, with an MTU of 1500.
+    pub fn pair_over(links: Links, seed: u64) -> TestbedPlan {
         TestbedPlan {
             hosts: vec![HostPlan::new("a"), HostPlan::new("b")],
-            link,
+            ends: LinkEnds::default(),
+            links,
             mtu: 1500,
             ipv6: false,
             seed,
@@ -126,7 +154,20 @@ impl TestbedPlan {
                 self.mtu
             ));
         }
-        match &self.link {
+        for (at, link) in self.links.iter().enumerate() {
+            self.check_link(link).map_err(|error| match error {
+                TestbedError::Plan(why) if self.links.are_several() => {
+                    TestbedError::Plan(format!("link {}: {why}", at + 1))
+                }
+                other => other,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_link(&self, link: &LinkPlan) -> Result<(), TestbedError> {
+        let refuse = |text: String| Err(TestbedError::Plan(text));
+        match link {
             LinkPlan::Kernel(path) => self.check_kernel(path),
             LinkPlan::Emulated(path, FrameMode::Super) => match super_refusal(path) {
                 Some(why) => refuse(format!(
@@ -225,6 +266,12 @@ impl FromStr for LinkPlan {
         Ok(match first.trim() {
             "ether10" if rest.is_empty() => LinkPlan::Ether(EtherKind::TenMegabit),
             "ether3" if rest.is_empty() => LinkPlan::Ether(EtherKind::ThreeMegabit),
+            ether @ ("ether10" | "ether3") => {
+                return Err(link::PathError::new(format!(
+                    "{ether} is a shared Ethernet and takes no '{rest}'; omit that, or describe a link \
+                     instead, such as rate=10mbit,{rest}"
+                )));
+            }
             "kernel" => LinkPlan::Kernel(rest.parse()?),
             "true" => LinkPlan::Emulated(rest.parse()?, FrameMode::Single),
             "sockets" => LinkPlan::Emulated(rest.parse()?, FrameMode::Sockets),

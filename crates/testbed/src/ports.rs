@@ -2,11 +2,11 @@
 
 use crate::emulate::link_thread::Port;
 use crate::error::TestbedError;
-use crate::host::{Host, INTERFACE};
+use crate::host::{Host, interface_name};
+use crate::interface::{LinkInterface, await_running, run_in_host};
 use crate::netlink::{self, InterfaceConfig, Netlink};
 use crate::plan::{HostPlan, TestbedPlan};
 use crate::sys::{self, TapOffloads};
-use crate::testbed::{configure_host_interface, run_in_host};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,10 +24,11 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// A TAP device in each host.
+    /// A TAP device in each host, for link number `link`.
     pub(crate) fn taps(
         hosts: &[Host],
         plan: &TestbedPlan,
+        link: usize,
         super_frames: bool,
     ) -> Result<Ports, TestbedError> {
         let offloads = if super_frames {
@@ -37,19 +38,24 @@ impl Ports {
         };
         let mut ports = Vec::new();
         for host in hosts {
-            let opened = host.run(move || sys::open_tap(INTERFACE, offloads));
+            let name = interface_name(link);
+            let opened = host.run(move || sys::open_tap(&name, offloads));
             let device = opened
                 .and_then(|opened| opened)
                 .map_err(TestbedError::Tap)?;
             ports.push(Port::new(device));
-            configure_host_interface(host, plan, None)?;
+            LinkInterface { host, plan, link }.configure(None)?;
         }
         let switch = None;
         Ok(Ports { ports, switch })
     }
 
     /// A veth pair for each host; packet sockets at the other ends, in the switch namespace.
-    pub(crate) fn sockets(hosts: &[Host], plan: &TestbedPlan) -> Result<Ports, TestbedError> {
+    pub(crate) fn sockets(
+        hosts: &[Host],
+        plan: &TestbedPlan,
+        link: usize,
+    ) -> Result<Ports, TestbedError> {
         let switch = Host::create(&HostPlan::new("switch"), SWITCH_NUMBER)?;
         run_in_host(&switch, "IPv6", || {
             let folder = "/proc/sys/net/ipv6/conf/default";
@@ -61,7 +67,8 @@ impl Ports {
         })?;
         let mut ports = Vec::new();
         for (number, host) in hosts.iter().enumerate() {
-            ports.push(socket_port(host, number, &switch, plan)?);
+            let interface = LinkInterface { host, plan, link };
+            ports.push(socket_port(interface, number, &switch)?);
         }
         let switch = Some(switch);
         Ok(Ports { ports, switch })
@@ -69,18 +76,18 @@ impl Ports {
 }
 
 fn socket_port(
-    host: &Host,
+    interface: LinkInterface<'_>,
     number: usize,
     switch: &Host,
-    plan: &TestbedPlan,
 ) -> Result<Port, TestbedError> {
+    let LinkInterface { host, plan, link } = interface;
     let name = format!("port{number}");
     let other = switch.namespace().try_clone_to_owned();
     let other = other.map_err(TestbedError::kernel("a second descriptor of a namespace"))?;
-    let peer = name.clone();
+    let (own, peer) = (interface_name(link), name.clone());
     run_in_host(host, "the interface", move || {
-        netlink::add_veth(&mut Netlink::open()?, INTERFACE, &peer, other.as_fd())?;
-        sys::disable_offloads(INTERFACE)
+        netlink::add_veth(&mut Netlink::open()?, &own, &peer, other.as_fd())?;
+        sys::disable_offloads(&own)
     })?;
     let settings = InterfaceConfig {
         mtu: Some(plan.mtu),
@@ -90,9 +97,9 @@ fn socket_port(
         netlink::configure_interface(&mut Netlink::open()?, &name, settings)?;
         open_packet(&name)
     })?;
-    configure_host_interface(host, plan, None)?;
-    run_in_host(host, "the interface", || {
-        crate::testbed::await_running(&mut Netlink::open()?)
+    interface.configure(None)?;
+    run_in_host(host, "the interface", move || {
+        await_running(&mut Netlink::open()?, link)
     })?;
     Ok(Port::new(device))
 }

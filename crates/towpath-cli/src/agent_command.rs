@@ -36,10 +36,10 @@ pub struct AgentArgs {
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = address)]
     pub listen: Option<SocketAddr>,
     /// Serve counters as OpenMetrics text at this loopback address.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = loopback_address)]
     pub metrics: Option<SocketAddr>,
     /// Maximum circuits of a client; default: 64, or what this host's memory allows.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = parse::whole::<1, 64, u32>)]
     pub max_circuits: Option<u32>,
     /// Maximum total send rate of the workers here, such as 500mbit; default: unlimited.
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -61,7 +61,7 @@ pub struct AgentArgs {
     pub max_buffers: u64,
     /// Maximum address space of a worker, of which there are four; default: 8 GiB, or less so that all
     /// together take at most three quarters of this host's memory.
-    #[arg(long, value_name = "BYTES", value_parser = byte_quota)]
+    #[arg(long, value_name = "BYTES", value_parser = worker_memory)]
     pub max_memory: Option<u64>,
     /// Run as root if root starts it; without this, it becomes the user nobody.
     #[arg(long)]
@@ -119,6 +119,27 @@ fn byte_quota(text: &str) -> Result<u64, String> {
         .checked_mul(factor)
         .filter(|&bytes| bytes > 0 && bytes <= 1 << 60);
     bytes.ok_or_else(|| format!("'{text}' is out of range"))
+}
+
+/// The address of the counters, which are for this host alone.
+fn loopback_address(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse::<SocketAddr>().ok();
+    let address = address.filter(|address| address.ip().is_loopback());
+    address.ok_or_else(|| {
+        format!("'{text}' is no loopback address with a port; give for example 127.0.0.1:9470")
+    })
+}
+
+/// Bytes that a worker can start with.
+fn worker_memory(text: &str) -> Result<u64, String> {
+    let bytes = byte_quota(text)?;
+    if bytes < control::WORKER_MEMORY_MIN {
+        let least = control::WORKER_MEMORY_MIN >> 20;
+        return Err(format!(
+            "'{text}' is less than a worker needs, {least} MiB; give 512MiB or more"
+        ));
+    }
+    Ok(bytes)
 }
 
 /// Runs an agent until a signal.
@@ -233,5 +254,9 @@ mod tests {
         assert_eq!(byte_quota("2GiB"), Ok(2 << 30));
         assert_eq!(byte_quota("16TiB"), Ok(16 << 40));
         assert!(byte_quota("0TiB").is_err() && byte_quota("x").is_err());
+        assert_eq!(worker_memory("512MiB"), Ok(512 << 20));
+        assert!(worker_memory("1").is_err_and(|error| error.contains("512 MiB")));
+        assert_eq!(loopback_address("[::1]:9").map(|a| a.port()), Ok(9));
+        assert!(loopback_address("0.0.0.0:9470").is_err_and(|error| error.contains("127.0.0.1")));
     }
 }

@@ -88,7 +88,7 @@ pub enum Command {
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
     Worker {
-        /// File to which XTP endpoints write their packet trace.
+        /// File to which the endpoints of engines write their packet trace.
         #[arg(long)]
         trace: Option<PathBuf>,
     },
@@ -231,7 +231,7 @@ pub struct RaceArgs {
     #[arg(long)]
     pub baseline: Option<String>,
     /// Concurrent circuits of each transport.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, default_value_t = 1, value_parser = parse::whole::<1, 64, u32>)]
     pub circuits: u32,
     /// Blocks: each cell is measured once per block. With a range, the race ends at an interim
     /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided, and has no more
@@ -287,7 +287,7 @@ pub struct RaceArgs {
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = parse::size)]
     pub read_size: u64,
     /// Maximum packets per batched or segmented call.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, value_parser = parse::whole::<1, 1024, u64>)]
     pub batch: Option<u64>,
     /// Measure throughput also for a mix of two sizes: SMALL,FULL[,SHARE of small].
     #[arg(long, value_name = "MIX", value_parser = parse::mix)]
@@ -308,8 +308,8 @@ pub struct RaceArgs {
     /// EtherType for link-layer transports.
     #[arg(long, default_value = "0x88b5", value_parser = parse::ethertype)]
     pub ethertype: u16,
-    /// Trace the packets of XTP contestants: the first worker's to FILE, the next worker's to
-    /// FILE.2 and so on, at most 64 files.
+    /// Trace the packets of bare and of XTP contestants: the first worker's to FILE, the next
+    /// worker's to FILE.2 and so on, at most 64 files.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Maximum probability of any false verdict in the whole race.
@@ -346,6 +346,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp --workload connect
   towpath race xtp --blocks 1 --trace xtp.trace
   towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%
+  towpath race tcp mptcp --link rate=20mbit+rate=10mbit,delay=9ms     two links side by side
   towpath race tcp udp --link ether10 --link-load 0..3
   towpath race tcp udp --host-load 0..4@sender,0..4@receiver
   towpath race tcp raw-ether --interface eth0     the link layer, as root

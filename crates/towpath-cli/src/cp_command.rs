@@ -75,6 +75,18 @@ pub struct CpArgs {
         value_delimiter = ','
     )]
     pub groups: Vec<GroupRange>,
+    /// Transfers of one sender at once (of a /64 over IPv6), of 32 in all.
+    #[arg(
+        long,
+        value_name = "TRANSFERS",
+        requires = "receive",
+        value_parser = clap::value_parser!(u32).range(1..=32),
+        default_value_t = 8
+    )]
+    pub per_peer: u32,
+    /// Take transfers before it is known that the sender's address is not forged.
+    #[arg(long, requires = "receive")]
+    pub early: bool,
     /// Overwrite existing files of the same name.
     #[arg(long, requires = "receive")]
     pub overwrite: bool,
@@ -87,7 +99,7 @@ pub struct CpArgs {
     /// The transport, optionally with options.
     #[arg(long, value_name = "xtp[,KEY=VALUE...]", default_value = "xtp")]
     pub over: String,
-    /// Write a packet trace of XTP, one line per packet; not with --group.
+    /// Write a packet trace of XTP, one line per packet.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -95,6 +107,7 @@ pub struct CpArgs {
 /// Sends or receives files.
 pub fn run(args: &CpArgs) -> Result<u8, CliError> {
     let mut settings = parse_transport(&args.over)?;
+    settings.config.early_accept |= args.early;
     enable_trace(&mut settings, args.trace.as_deref())?;
     let done = match (&args.receive, &args.file) {
         (Some(folder), _) => receive(args, folder, &settings),
@@ -134,6 +147,7 @@ fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8
             size_max: args.max_size.unwrap_or(u64::MAX),
             keep_free_bytes: args.keep_free,
             groups: args.groups.clone(),
+            per_peer_max: args.per_peer as usize,
         },
     };
     let stop = StopSignal::on_signals()?;

@@ -13,7 +13,7 @@ use results::{Fact, Finding, Machine, Severity};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use testbed::load::{LoadTask, task};
-use testbed::{FrameMode, LinkPlan, TestbedError};
+use testbed::{FrameMode, LinkPlan, Links, LinksError, Testbed, TestbedError};
 
 /// Options of hosts, link and loads.
 #[derive(Clone, Debug, Args)]
@@ -23,9 +23,11 @@ pub struct EnvironmentArgs {
     /// rate=10mbit,delay=5ms,jitter=1ms,loss=1%,burst=4,duplicate=0.1%,reorder=1%,
     /// corrupt=0.01%,queue=100kB; THERE/BACK where directions differ; ;2s:cut;3s:up for scheduled
     /// changes; ether10 or ether3 for a shared Ethernet; kernel,rate=... for tc qdiscs; a prefix
-    /// true, super or sockets selects how frames are handled. Several links are swept.
-    #[arg(long, value_name = "LINK", value_parser = parse_link)]
-    pub link: Vec<(String, LinkPlan)>,
+    /// true, super or sockets selects how frames are handled. LINK+LINK puts up to four links side
+    /// by side, for transports with several paths such as mptcp; others use the first. A repeated
+    /// --link is swept.
+    #[arg(long, value_name = "LINK[+LINK]", value_parser = parse_links)]
+    pub link: Vec<(String, Links)>,
     /// MTU of the link.
     #[arg(long, value_name = "OCTETS", default_value_t = 1500, requires = "link")]
     pub mtu: u32,
@@ -48,7 +50,7 @@ pub struct EnvironmentArgs {
     /// range is swept.
     #[arg(long, value_name = "N", requires = "link", value_parser = parse_link_loads)]
     pub link_load: Option<LinkLoads>,
-    /// Capture packets on the sender's interface, or the receiver's, to a pcapng file.
+    /// Capture packets on the sender's interfaces, or the receiver's, to a pcapng file.
     #[arg(long, value_name = "FILE[@HOST]", value_parser = parse_capture_target)]
     pub capture: Option<CaptureTarget>,
 }
@@ -81,8 +83,8 @@ fn parse_capture_target(text: &str) -> Result<CaptureTarget, String> {
 #[derive(Clone, Debug)]
 pub struct LinkLoads(pub Vec<u32>);
 
-/// A link with the text it was given by.
-fn parse_link(text: &str) -> Result<(String, LinkPlan), link::PathError> {
+/// Links side by side with the text they were given by.
+fn parse_links(text: &str) -> Result<(String, Links), LinksError> {
     Ok((text.to_owned(), text.parse()?))
 }
 
@@ -181,35 +183,49 @@ pub fn calibrate(
     if args.environment.no_calibration {
         return Ok(());
     }
-    let several = args.environment.link.len() > 1;
+    let swept = args.environment.link.len() > 1;
     for (name, testbed) in environment.testbeds() {
-        let found = testbed::calibrate(testbed, args.seed.unwrap_or(1));
-        let found = found.map_err(|error| CliError::failed(format!("link {name}: {error}")))?;
-        let plan = testbed.plan();
-        let frames = ("frames".to_owned(), framing_text(&plan.link, plan.mtu));
-        for (what, value) in [frames].into_iter().chain(found.facts()) {
-            if !args.json {
-                note(format_args!("link    {what}: {value}"));
+        for link in 0..testbed.plan().links.len() {
+            let title = link_title(testbed, link);
+            let found = testbed::calibrate(testbed, link, args.seed.unwrap_or(1));
+            let found =
+                found.map_err(|error| CliError::failed(format!("link {name}: {title}{error}")))?;
+            let planned = &testbed.plan().links[link];
+            let frames = framing_text(planned, testbed.plan().mtu);
+            let facts = [("frames".to_owned(), frames)].into_iter();
+            for (what, value) in facts.chain(found.facts()) {
+                let what = format!("{title}{what}");
+                if !args.json {
+                    note(format_args!("link    {what}: {value}"));
+                }
+                let name = match swept {
+                    true => format!("{name}: {what}"),
+                    false => what,
+                };
+                machine.facts.push(Fact {
+                    group: "link".into(),
+                    name,
+                    value,
+                });
             }
-            let what = if several {
-                format!("{name}: {what}")
-            } else {
-                what
-            };
-            machine.facts.push(Fact {
-                group: "link".into(),
-                name: what,
-                value,
-            });
-        }
-        for complaint in found.deviations() {
-            if !args.json {
-                note(format_args!("warning: {complaint}"));
+            for complaint in found.deviations() {
+                let complaint = format!("{title}{complaint}");
+                if !args.json {
+                    note(format_args!("warning: {complaint}"));
+                }
+                machine.findings.push(calibration_warning(complaint));
             }
-            machine.findings.push(calibration_warning(complaint));
         }
     }
     Ok(())
+}
+
+/// `link 2, `: which link of several is meant; empty for a single one.
+pub(crate) fn link_title(testbed: &Testbed, link: usize) -> String {
+    match testbed.plan().links.are_several() {
+        true => format!("link {}, ", link + 1),
+        false => String::new(),
+    }
 }
 
 /// How a link handles frames.
@@ -314,16 +330,19 @@ pub fn start_capture(
             "cannot write {path}: {error}; give another --capture"
         ))
     })?;
-    let start = |interface: &'static str| {
-        move || Capture::start(&[interface], file, &CaptureSettings::default())
+    let start = |interfaces: Vec<String>| {
+        move || {
+            let names: Vec<&str> = interfaces.iter().map(String::as_str).collect();
+            Capture::start(&names, file, &CaptureSettings::default())
+        }
     };
     let started = match environment.testbeds().next() {
         Some((_, testbed)) => {
             let host = &testbed.hosts()[usize::from(*on_receiver != args.reverse)];
-            host.run(start(testbed::INTERFACE))
+            host.run(start(testbed.interfaces()))
                 .and_then(|started| started)
         }
-        None => start("lo")(),
+        None => start(vec!["lo".into()])(),
     };
     let capture = started.map_err(|error| {
         CliError::failed(format!(

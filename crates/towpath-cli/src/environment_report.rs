@@ -1,9 +1,10 @@
-//! Counters of the links and loads of a race, one line each.
+//! Counters of the links and loads of a race, one line each; of links side by side, also what each
+//! transport sent over each.
 
 use results::{RunData, Status, Trial};
 use std::collections::BTreeMap;
 
-/// One line per emulated link, and one for the host loads.
+/// One line per setting of links, with lines for links side by side, and one for the host loads.
 pub fn lines(run: &RunData) -> Vec<String> {
     let counted = run
         .trials
@@ -12,7 +13,7 @@ pub fn lines(run: &RunData) -> Vec<String> {
     let mut links: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
     let mut loaded = Vec::new();
     for trial in counted {
-        if trial.cpu.contains_key("link") {
+        if trial.cpu.contains_key("link") || trial.evidence.contains_key(&octets_key(1)) {
             let link = trial.cell.text("link");
             links.entry(link).or_default().push(trial);
         }
@@ -20,10 +21,17 @@ pub fn lines(run: &RunData) -> Vec<String> {
             loaded.push(trial);
         }
     }
-    let mut lines: Vec<String> = links
-        .iter()
-        .map(|(link, trials)| link_line(link, trials))
-        .collect();
+    let mut lines = Vec::new();
+    for (link, trials) in &links {
+        lines.push(
+            match trials.iter().any(|trial| trial.cpu.contains_key("link")) {
+                true => link_line(link, trials),
+                // The kernel's links have no counters of their own.
+                false => format!("link {link}"),
+            },
+        );
+        lines.extend(lines_of_each_link(trials));
+    }
     lines.extend((!loaded.is_empty()).then(|| load_line(&loaded)));
     lines
 }
@@ -56,6 +64,58 @@ fn link_line(link: &str, trials: &[&Trial]) -> String {
         parts.push(format!("frames delayed by another {median:.1} us"));
     }
     format!("link {link}: {}", parts.join(", "))
+}
+
+/// Key of the octets that link number `number`, from 1, of several carried.
+fn octets_key(number: usize) -> String {
+    format!("link_{number}_octets")
+}
+
+/// For links side by side, a line a transport and workload: the share of its octets that each link
+/// carried, and the frames that each lost. None for a single link.
+fn lines_of_each_link(trials: &[&Trial]) -> Vec<String> {
+    let is_there = |number: &usize| {
+        let key = octets_key(*number);
+        trials.iter().any(|trial| trial.evidence.contains_key(&key))
+    };
+    let links = (1..).take_while(is_there).count();
+    if links == 0 {
+        return Vec::new();
+    }
+    let workload = |trial: &Trial| trial.cell.text("workload");
+    let one_workload = trials
+        .windows(2)
+        .all(|pair| workload(pair[0]) == workload(pair[1]));
+    let mut contests: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        let transport = trial.cell.transport();
+        let title = match one_workload {
+            true => transport,
+            false => format!("{transport}, {}", workload(trial)),
+        };
+        contests.entry(title).or_default().push(trial);
+    }
+    let lines = contests.iter().map(|(title, trials)| {
+        let parts: Vec<String> = shares_of_links(links, trials);
+        format!("octets of {title}: {}", parts.join(", "))
+    });
+    lines.collect()
+}
+
+/// `link 1 60 % (3 frames lost)` for each of the links.
+fn shares_of_links(links: usize, trials: &[&Trial]) -> Vec<String> {
+    let sum = |name: &str| evidence(trials, name).sum::<f64>();
+    let all: f64 = (1..=links).map(|number| sum(&octets_key(number))).sum();
+    let one = |number: usize| {
+        let share = sum(&octets_key(number)) * 100.0 / all.max(1.0);
+        let lost = ["lost", "dropped", "cut"].map(|what| sum(&format!("link_{number}_{what}")));
+        let lost: f64 = lost.iter().sum();
+        match lost > 0.0 {
+            true => format!("link {number} {share:.0} % ({lost:.0} frames lost)"),
+            false => format!("link {number} {share:.0} %"),
+        }
+    };
+    (1..=links).map(one).collect()
 }
 
 fn load_line(trials: &[&Trial]) -> String {

@@ -49,12 +49,15 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "HOST:PORT", requires = "from")]
     pub to: Option<String>,
     /// Maximum concurrent connections; further ones wait.
-    #[arg(long, default_value_t = CONNECTIONS_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = CONNECTIONS_MAX as u32, value_parser = crate::parse::whole::<1, 100_000, u32>)]
     pub connections: u32,
     /// Maximum concurrent connections of one client or peer (of a /64 over IPv6); further ones are
     /// reset.
-    #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "CONNECTIONS", value_parser = crate::parse::whole::<1, 100_000, u32>)]
     pub per_peer: Option<u32>,
+    /// Remote end: connect to the server before it is known that the peer's address is not forged.
+    #[arg(long, requires = "from")]
+    pub early: bool,
     /// Reset connections over which nothing came or went for this long.
     #[arg(long, value_name = "TIME", value_parser = crate::parse::time)]
     pub idle: Option<Duration>,
@@ -74,6 +77,7 @@ impl ForwardArgs {
 /// Forwards connections until a signal.
 pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
     let mut settings = parse_transport(args.transport())?;
+    settings.config.early_accept |= args.early;
     enable_trace(&mut settings, args.trace.as_deref())?;
     let mut forwarder = open_tunnel(args, &settings)?;
     serve_contexts(forwarder.endpoint());

@@ -47,6 +47,7 @@ pub mod testbed_command;
 pub mod transports;
 pub mod xtp_command;
 pub mod xtp_common;
+mod xtp_group_text;
 mod xtp_router;
 
 use args::{Cli, Command};

@@ -117,6 +117,18 @@ pub fn percent(text: &str) -> Result<f64, String> {
     Ok(fraction)
 }
 
+/// A whole number from `MIN` to `MAX`.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn whole<const MIN: u64, const MAX: u64, N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    let number = text.parse::<u64>().ok();
+    let number = number.filter(|number| (MIN..=MAX).contains(number));
+    let number = number.and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| format!("'{text}' is no whole number from {MIN} to {MAX}"))
+}
+
 /// `0,1` (sender, receiver), `0` (both), or `none`.
 ///
 /// # Errors
@@ -262,6 +274,10 @@ mod tests {
         assert!(blocks("20..5").is_err());
         assert!(percent("0").is_err() && percent("200%").is_err());
         assert!(pins("a,b").is_err());
+        for text in ["0", "65", "-1", "1.5", "many", "99999999999999999999"] {
+            let error = whole::<1, 64, u32>(text).expect_err("no such number");
+            assert_eq!(error, format!("'{text}' is no whole number from 1 to 64"));
+        }
         assert!(priorities("sender=99").is_err());
         assert!(rates("fast").is_err());
         assert!(ethertype("12").is_err());
@@ -272,6 +288,7 @@ mod tests {
         assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(blocks("5..20"), Ok((5, 20)));
         assert_eq!(percent("3%"), Ok(0.03));
+        assert_eq!(whole::<1, 64, u16>("64"), Ok(64));
         assert_eq!(pins("0,1"), Ok((Some(0), Some(1))));
         assert_eq!(
             priorities("sender=-20,receiver=19"),

@@ -256,13 +256,13 @@ fn path_note(args: &RaceArgs) -> Option<String> {
     if args.remote.is_given() {
         return Some(args.remote.direction_text());
     }
-    let links: Vec<&str> = args
-        .environment
-        .link
-        .iter()
-        .map(|(text, _)| text.as_str())
-        .collect();
-    (!links.is_empty()).then(|| format!("between two hosts, over {}", links.join(" or ")))
+    let all = args.environment.link.iter();
+    let texts = all.map(|(text, links)| match links.are_several() {
+        true => format!("{text} side by side"),
+        false => text.clone(),
+    });
+    let texts: Vec<String> = texts.collect();
+    (!texts.is_empty()).then(|| format!("between two hosts, over {}", texts.join(" or ")))
 }
 
 fn job_settings(args: &RaceArgs) -> CircuitOptions {

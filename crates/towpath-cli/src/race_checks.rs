@@ -25,9 +25,11 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
 /// is found when the transport that uses it is asked.
 fn check_unused(args: &RaceArgs) -> Result<(), CliError> {
     let names = transport_names(args);
-    if args.trace.is_some() && !names.iter().any(|name| name.starts_with("xtp")) {
+    let has_engine = |name: &&str| *name == "bare" || name.starts_with("xtp");
+    if args.trace.is_some() && !names.iter().any(has_engine) {
         return Err(CliError::usage(
-            "--trace records packets of XTP, and no contestant is one; add xtp, or omit it",
+            "--trace records packets of bare and of XTP, and no contestant is one; add xtp, or \
+             omit it",
         ));
     }
     if args.interface.is_some() && !names.iter().any(|name| name.ends_with("-ether")) {

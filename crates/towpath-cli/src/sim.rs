@@ -104,7 +104,7 @@ pub struct SweepArgs {
     #[arg(long)]
     pub seeds: Option<String>,
     /// Concurrent runs; default: the number of CPUs.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_parser = crate::parse::whole::<1, 1024, u16>)]
     pub jobs: Option<u16>,
     /// Run shard I of N only: `2/4`.
     #[arg(long, value_name = "I/N")]

@@ -39,13 +39,13 @@ pub struct StudyArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Messages per run; default: 10,000 as in the study.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
+    #[arg(long, value_parser = crate::parse::whole::<10, 1_000_000, u64>)]
     pub messages: Option<u64>,
     /// Seeds of each point; default: 1, 2 and 3.
     #[arg(long, value_delimiter = ',')]
     pub seeds: Option<Vec<u64>>,
     /// Concurrent runs; default: the number of CPUs.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_parser = crate::parse::whole::<1, 1024, u16>)]
     pub jobs: Option<u16>,
 }
 

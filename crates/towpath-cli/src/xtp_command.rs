@@ -1,6 +1,7 @@
 //! `towpath xtp`: the state of live endpoints; router and relay are in `xtp_router`.
 
 use crate::print::{json, line, note};
+use crate::xtp_group_text::{add_receiver, add_sender};
 use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use clap::{Args, Subcommand};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use towpath::xtp::contexts::{
 /// Subcommands of `towpath xtp`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum XtpCommand {
-    /// Show the associations, timers and counters of live endpoints.
+    /// Show the associations, group streams, timers and counters of live endpoints.
     Contexts(ContextsArgs),
     /// Run an XTP router, which forwards packets between networks by their routes.
     Forwarder(crate::xtp_router::RouterArgs),
@@ -139,7 +140,15 @@ fn endpoint_text(report: &EndpointReport) -> String {
     for association in &report.associations {
         add_association(&mut text, association);
     }
-    let left = report.associations_total - report.associations.len().min(report.associations_total);
+    for sender in &report.group_senders {
+        add_sender(&mut text, sender);
+    }
+    for receiver in &report.group_receivers {
+        add_receiver(&mut text, receiver);
+    }
+    let streams = report.group_senders.len() + report.group_receivers.len();
+    let listed = report.associations.len() + streams;
+    let left = report.associations_total.saturating_sub(listed);
     if left > 0 {
         push_line(&mut text, "", &format!("and {left} more associations"));
     }
@@ -147,7 +156,7 @@ fn endpoint_text(report: &EndpointReport) -> String {
 }
 
 /// Appends a line with its label in front.
-fn push_line(text: &mut String, what: &str, words: &str) {
+pub(crate) fn push_line(text: &mut String, what: &str, words: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "  {what:<9} {words}");
 }
@@ -241,7 +250,7 @@ fn send_state_text(it: &AssociationReport) -> String {
     words
 }
 
-fn counts_text(counts: &BTreeMap<String, u64>, say: impl Fn(&u64) -> String) -> String {
+pub(crate) fn counts_text(counts: &BTreeMap<String, u64>, say: impl Fn(&u64) -> String) -> String {
     let counts = counts.iter();
     let words: Vec<String> = counts
         .map(|(name, count)| {
@@ -256,7 +265,7 @@ fn counts_text(counts: &BTreeMap<String, u64>, say: impl Fn(&u64) -> String) -> 
 }
 
 /// A duration in a suitable unit.
-fn duration_text(ns: u64) -> String {
+pub(crate) fn duration_text(ns: u64) -> String {
     match ns {
         0..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
@@ -265,7 +274,7 @@ fn duration_text(ns: u64) -> String {
 }
 
 /// Text of another process without control characters.
-fn strip_control_characters(text: &str) -> String {
+pub(crate) fn strip_control_characters(text: &str) -> String {
     let replace = |c: char| if c.is_control() { '?' } else { c };
     text.chars().map(replace).collect()
 }

@@ -29,7 +29,8 @@ pub fn resolve(text: &str) -> Result<SocketAddr, CliError> {
         .ok_or_else(|| CliError::failed(format!("'{text}' has no address")))
 }
 
-/// Endpoint configuration from `xtp[,KEY=VALUE...]`.
+/// Endpoint configuration from `xtp[,KEY=VALUE...]`. Peers are accepted once their address is known
+/// not to be forged, unless an option says otherwise.
 ///
 /// # Errors
 ///
@@ -49,7 +50,8 @@ pub fn parse_transport(text: &str) -> Result<EndpointConfig, CliError> {
             .ok_or_else(|| CliError::usage(format!("'{word}' is no option; write KEY=VALUE")))?;
         own.insert(key.to_owned(), value.to_owned());
     }
-    EndpointConfig::parse(&own).map_err(CliError::usage)
+    let late = EndpointConfig::accepting_late();
+    late.with_options(&own).map_err(CliError::usage)
 }
 
 /// Makes endpoints of this configuration write a packet trace to `path`, if given.

@@ -84,6 +84,7 @@ pub fn run_router(args: &RouterArgs) -> Result<u8, CliError> {
     ));
     while !stop.flag().load(std::sync::atomic::Ordering::Relaxed) {
         std::thread::sleep(STOP_POLL_INTERVAL);
+        forwarder.check().map_err(CliError::failed)?;
     }
     let counters = forwarder.counters();
     note(format_args!(

@@ -4,6 +4,7 @@
 use crate::options::Options;
 use crate::xtp::EndpointConfig;
 use crate::xtp::contexts::{self, EndpointIdentity, SnapshotFn};
+use crate::xtp::tracing;
 use engine::{AssociationId, Secret};
 use engine_xtp::Xtp;
 use rustix::rand::GetRandomFlags;
@@ -79,10 +80,11 @@ pub(crate) struct Introspection<E> {
     pub(crate) served_contexts: Option<(EndpointIdentity, SnapshotFn<E>)>,
 }
 
-impl<E> Default for Introspection<E> {
-    fn default() -> Self {
+impl<E> Introspection<E> {
+    /// The trace of the process, if there is one, and no reports.
+    pub(crate) fn trace_only() -> Introspection<E> {
         Introspection {
-            log: Ok(None),
+            log: tracing::process_log(),
             served_contexts: None,
         }
     }

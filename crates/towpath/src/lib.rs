@@ -51,6 +51,7 @@ pub mod files;
 mod medium;
 pub mod options;
 pub mod parts;
+mod peer_counts;
 mod plain_circuit;
 pub mod registry;
 mod socket;

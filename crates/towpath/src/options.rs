@@ -15,6 +15,12 @@ pub struct Options {
     pub family: Family,
     /// Address the listener binds to; None for the loopback address.
     pub bind: Option<IpAddr>,
+    /// Addresses of this end, one a link between the ends, of one family; empty where there is one
+    /// path, as within a host. The first is the one that a transport with one path uses; a transport
+    /// with several binds a wire to each (`wire::Many`), in this order.
+    pub local_addresses: Vec<IpAddr>,
+    /// Addresses of the other end, link by link as `local_addresses`.
+    pub peer_addresses: Vec<IpAddr>,
     /// The only source address whose packets are accepted; None for any. A socket filter drops all
     /// others before any protocol sees them.
     pub only_from: Option<IpAddr>,
@@ -63,6 +69,8 @@ impl Default for Options {
         Options {
             family: Family::V4,
             bind: None,
+            local_addresses: Vec::new(),
+            peer_addresses: Vec::new(),
             only_from: None,
             message_len: 1024,
             circuits: 1,

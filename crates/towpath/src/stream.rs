@@ -19,6 +19,8 @@ pub(crate) struct StreamCircuit {
     send_calls: u64,
     receive_calls: u64,
     readback: SocketReadback,
+    /// The listening socket it came from, where that has to stay open as long as the circuit.
+    listening: Option<Socket>,
 }
 
 /// Reads back the options and counters of a transport's socket, besides its buffer sizes.
@@ -44,12 +46,18 @@ impl StreamCircuit {
             send_calls: 0,
             receive_calls: 0,
             readback,
+            listening: None,
         }
     }
 
     /// Replaces the readback, for a transport of another kind.
     pub(crate) fn with_readback(self, readback: SocketReadback) -> StreamCircuit {
         StreamCircuit { readback, ..self }
+    }
+
+    /// Keeps the listening socket open as long as this circuit.
+    pub(crate) fn keep_listening(&mut self, listening: Socket) {
+        self.listening = Some(listening);
     }
 
     /// Writes part of `bytes`; returns how many.

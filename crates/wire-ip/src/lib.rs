@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 use wire_udp::multicast::{self, GroupReceiver, MemberSockets};
+use wire_udp::path_mtu::{RouteProbe, ip_header_len};
 
 /// Longest payload: 65,535 less the longest IPv4 header of 60 octets.
 pub const PAYLOAD_MAX: usize = 65_535 - 60;
@@ -40,6 +41,9 @@ const BATCH_BYTES_MAX: usize = 64 << 10;
 
 /// Kernel buffer requested in each direction; see [`wire_udp::BUFFER_LEN`].
 const BUFFER_LEN: usize = wire_udp::BUFFER_LEN;
+
+/// The port of a question that is never sent (RFC 863).
+const DISCARD_PORT: u16 = 9;
 
 /// Default timeout of a waiting receive.
 const MAX_WAIT: Duration = Duration::from_millis(10);
@@ -57,6 +61,7 @@ pub struct IpWire {
     /// Sockets of the groups it is in, shared with receivers.
     members: Arc<MemberSockets>,
     groups: GroupReceiver,
+    probe: RouteProbe,
 }
 
 impl IpWire {
@@ -92,6 +97,7 @@ impl IpWire {
             queue: Arc::default(),
             members: Arc::default(),
             groups: GroupReceiver::default(),
+            probe: RouteProbe::new(local),
         };
         wire.set_max_wait(Some(MAX_WAIT))?;
         Ok(wire)
@@ -186,6 +192,16 @@ impl Wire for IpWire {
     // The kernel reports what becomes of a raw packet to connected sockets only.
     fn poll_path_error(&mut self) -> Option<PathReport> {
         None
+    }
+
+    fn path_mtu(&mut self, path: Path) -> usize {
+        let Address::Socket(to) = path.remote else {
+            return PAYLOAD_MAX;
+        };
+        // A route is one of hosts; any port will do.
+        let mtu = self.probe.route_mtu(SocketAddr::new(to.ip(), DISCARD_PORT));
+        let octets = mtu.and_then(|mtu| mtu.checked_sub(ip_header_len(to.ip())));
+        octets.map_or(PAYLOAD_MAX, |octets| octets.min(PAYLOAD_MAX))
     }
 
     fn unanswerable(&self) -> u64 {

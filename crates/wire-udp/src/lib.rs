@@ -9,15 +9,21 @@
 //! one. Where the kernel lacks either, the wire sends and receives one datagram a call, and its
 //! capabilities say so.
 //!
+//! A datagram longer than the path's MTU is fragmented by the host, once; the kernel segments none that
+//! are too long, so those are sent one by one, and reported (see [`mod@path_mtu`]).
+//!
 //! [`multicast`] has the member sockets of this wire and of the one on raw IP.
 
 pub mod multicast;
+pub mod path_mtu;
 mod receiver;
 pub mod sys;
 
 use engine::{Address, Ecn, PacketLen, Path, PathError};
 use multicast::{GroupReceiver, MemberSockets};
+use path_mtu::RouteProbe;
 use receiver::UdpReceiver;
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -38,6 +44,10 @@ const SEGMENTS_MAX: usize = 64;
 /// 512 KiB of a few associations must fit.
 pub const BUFFER_LEN: usize = 4 << 20;
 
+/// Destinations whose packets were too long that wait to be told. A flush has few; one that is not told
+/// comes again with the next packets.
+const TOO_BIG_MAX: usize = 64;
+
 /// Default timeout of a waiting receive, so that its thread can check for other work.
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
@@ -51,6 +61,9 @@ pub struct UdpWire {
     groups: GroupReceiver,
     packet_len: Option<PacketLen>,
     spin: Duration,
+    probe: RouteProbe,
+    /// Destinations of packets that were too long for their path, not yet told.
+    too_big: VecDeque<SocketAddr>,
 }
 
 /// What a wire shares with its receivers, also with those made earlier.
@@ -116,6 +129,8 @@ impl UdpWire {
             groups: GroupReceiver::default(),
             packet_len: None,
             spin: Duration::ZERO,
+            probe: RouteProbe::new(local.ip()),
+            too_big: VecDeque::new(),
         })
     }
 
@@ -159,6 +174,34 @@ impl UdpWire {
         self.socket.local_addr()
     }
 
+    /// What the kernel did not segment, because packets are too long for the path, goes out packet by
+    /// packet, and each is fragmented.
+    #[cold]
+    fn send_each(
+        &mut self,
+        peer: SocketAddr,
+        slices: &[IoSlice<'_>],
+        packet_len: usize,
+    ) -> io::Result<()> {
+        let to = (self.shared.peer.get() != Some(&peer)).then_some(peer);
+        let octets: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+        let own = self.socket.as_fd();
+        for (at, packet) in octets.chunks(packet_len).enumerate() {
+            let sent = sys::send_segmented(own, to, &[IoSlice::new(packet)], None);
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && at > 0 => {
+                    // Part of them is on its way: the rest is lost, as on the path.
+                    break;
+                }
+                other => other?,
+            }
+        }
+        if !self.too_big.contains(&peer) && self.too_big.len() < TOO_BIG_MAX {
+            self.too_big.push_back(peer);
+        }
+        Ok(())
+    }
+
     /// Whether the kernel segments and coalesces for this socket.
     pub fn is_segmented(&self) -> bool {
         self.segmented
@@ -184,9 +227,15 @@ impl Wire for UdpWire {
         };
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let segment_size = (total > segment_size).then_some(segment_size);
-        let to = (self.shared.peer.get() != Some(&to)).then_some(to);
+        let unconnected = (self.shared.peer.get() != Some(&to)).then_some(to);
+        let sent = sys::send_segmented(self.socket.as_fd(), unconnected, slices, segment_size);
+        let sent = match (sent, segment_size) {
+            (Err(error), Some(len)) if path_mtu::is_too_long(&error) => {
+                self.send_each(to, slices, len)
+            }
+            (sent, _) => sent,
+        };
         let own = self.socket.as_fd();
-        let sent = sys::send_segmented(own, to, slices, segment_size);
         if !self.shared.members.is_empty() {
             let is_full = matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
             self.shared.members.note_room(own, !is_full);
@@ -209,6 +258,15 @@ impl Wire for UdpWire {
     }
 
     fn poll_path_error(&mut self) -> Option<PathReport> {
+        if let Some(peer) = self.too_big.pop_front() {
+            let path = Path::to(Address::Socket(peer));
+            let octets = u16::try_from(self.path_mtu(path)).unwrap_or(u16::MAX);
+            return Some(PathReport {
+                path,
+                error: PathError::TooBig(octets),
+                quoted: Vec::new(),
+            });
+        }
         let peer = *self.shared.peer.get()?;
         let is_refused = self.shared.is_refused.swap(false, Ordering::Relaxed);
         is_refused.then(|| PathReport {
@@ -216,6 +274,18 @@ impl Wire for UdpWire {
             error: PathError::Unreachable,
             quoted: Vec::new(),
         })
+    }
+
+    fn path_mtu(&mut self, path: Path) -> usize {
+        let Address::Socket(to) = path.remote else {
+            return UDP_PAYLOAD_MAX;
+        };
+        let mtu = match self.shared.peer.get() {
+            Some(peer) if *peer == to => path_mtu::connected_mtu(self.socket.as_fd(), to),
+            _ => self.probe.route_mtu(to),
+        };
+        let octets = mtu.and_then(|mtu| mtu.checked_sub(path_mtu::headers_len(to)));
+        octets.map_or(UDP_PAYLOAD_MAX, |octets| octets.min(UDP_PAYLOAD_MAX))
     }
 
     fn unanswerable(&self) -> u64 {

@@ -76,7 +76,8 @@ pub trait Wire {
     fn capabilities(&self) -> Capabilities;
 
     /// Sends the octets of `slices` by `path`, as packets of `segment_size` octets; the last may be
-    /// shorter.
+    /// shorter. Packets that are longer than the path carries in one piece go out in fragments where
+    /// the medium has them, and a report of [`PathError::TooBig`] follows.
     ///
     /// # Errors
     ///
@@ -97,6 +98,11 @@ pub trait Wire {
     /// What paths said of packets sent earlier, oldest first. The host asks after a receive or a
     /// send has failed, and after each flush.
     fn poll_path_error(&mut self) -> Option<PathReport>;
+
+    /// Octets of the longest packet that `path` carries in one piece, as far as is known before one
+    /// is sent (the PLPMTU of RFC 8899 section 2): from the route, where the medium has routes. At
+    /// most [`Capabilities::packet_max`].
+    fn path_mtu(&mut self, path: Path) -> usize;
 
     /// Packets dropped on arrival because nobody can answer them: of UDP, those from port 0.
     fn unanswerable(&self) -> u64;

@@ -221,6 +221,13 @@ impl<W: Wire> Wire for Many<W> {
         })
     }
 
+    fn path_mtu(&mut self, path: Path) -> usize {
+        match self.members.get_mut(usize::from(path.local.0)) {
+            Some(member) => member.wire.path_mtu(Path::to(path.remote)),
+            None => self.capabilities().packet_max,
+        }
+    }
+
     fn unanswerable(&self) -> u64 {
         let each = self.members.iter().map(|member| member.wire.unanswerable());
         each.sum()

@@ -335,6 +335,10 @@ impl<W: Wire> Wire for Traced<W> {
         self.wire.poll_path_error()
     }
 
+    fn path_mtu(&mut self, path: engine::Path) -> usize {
+        self.wire.path_mtu(path)
+    }
+
     fn unanswerable(&self) -> u64 {
         self.wire.unanswerable()
     }
@@ -415,6 +419,17 @@ mod tests {
             let about = std::fs::metadata(&path).expect("it is there");
             assert_eq!(about.permissions().mode() & 0o777, 0o600);
         }
+        std::fs::remove_file(&path).expect("it is there");
+    }
+
+    #[test]
+    fn stations_beyond_the_limit_share_a_number() {
+        let path = std::env::temp_dir().join(format!("towpath-stations-{}", std::process::id()));
+        let log = TraceLog::to_file(File::create(&path).expect("a file"), &path, 100);
+        let last = (0..STATIONS_MAX + 10).map(|n| log.station(Address::Station(n)));
+        assert_eq!(last.max(), Some(STATIONS_MAX));
+        assert_eq!(log.lock().stations.len(), STATIONS_MAX as usize);
+        assert_eq!(log.station(Address::Station(3)), 3);
         std::fs::remove_file(&path).expect("it is there");
     }
 

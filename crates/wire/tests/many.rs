@@ -55,6 +55,10 @@ impl Wire for PairWire {
         self.reports.pop()
     }
 
+    fn path_mtu(&mut self, _: engine::Path) -> usize {
+        self.capabilities().packet_max
+    }
+
     fn unanswerable(&self) -> u64 {
         3
     }

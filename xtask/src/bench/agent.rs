@@ -145,9 +145,7 @@ impl AgentComparison {
 
     fn trial_request(&self, agent: Option<&Agent>) -> TrialRequest {
         let mut more = vec!["--congestion".to_owned(), system_congestion()];
-        if let Some(agent) = agent {
-            more.extend(["--to".to_owned(), agent.address.clone()]);
-        }
+        more.extend(agent.into_iter().flat_map(Agent::as_destination));
         TrialRequest {
             transport: self.transport,
             workload: self.workload,
@@ -155,6 +153,30 @@ impl AgentComparison {
             span_s: SPAN_S,
             more,
         }
+    }
+}
+
+impl Agent {
+    /// A trial through this agent.
+    pub fn trial_request(
+        &self,
+        transport: &'static str,
+        workload: &'static str,
+        span_s: f64,
+    ) -> TrialRequest {
+        let what = AgentComparison {
+            transport,
+            workload,
+            metric: "",
+        };
+        TrialRequest {
+            span_s,
+            ..what.trial_request(Some(self))
+        }
+    }
+
+    fn as_destination(&self) -> [String; 2] {
+        ["--to".to_owned(), self.address.clone()]
     }
 }
 
@@ -187,13 +209,23 @@ fn idle(agent: &Agent) -> Bar {
 }
 
 /// An agent on the loopback, without keys.
-struct Agent {
+pub struct Agent {
     child: Child,
     address: String,
 }
 
 impl Agent {
-    fn start(program: &Path) -> Result<Agent, String> {
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Starts the agent of `program`.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start.
+    pub fn start(program: &Path) -> Result<Agent, String> {
         let none = std::env::temp_dir().join(format!("towpath-bench-keys-{}", std::process::id()));
         let mut child = Command::new(program)
             .env("TOWPATH_KEYS", none)

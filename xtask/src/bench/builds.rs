@@ -8,6 +8,7 @@
 //! ratio, above 1 if the new build is better. Pairs are added until the 95 % interval of the median
 //! ratio lies wholly above or wholly below the bound, or there are 60.
 
+use super::agent::Agent;
 use super::bar::{Bar, BenchTarget};
 use super::interleave::{self, InterleavedRace};
 use super::trial_runner::{TrialRequest, TrialRunner};
@@ -46,6 +47,8 @@ enum Subject {
         &'static [&'static str],
         Turns,
     ),
+    /// A trial through an agent of the same build: transport and workload.
+    Agent(&'static str, &'static str),
     /// The time that the simulator takes for a scenario.
     Scenario(&'static str),
     /// A number that the example `xtp_endpoint_bench` prints, with its arguments.
@@ -93,6 +96,24 @@ const fn link(name: &'static str, transport: &'static str, link: &'static [&'sta
     }
 }
 
+const fn agent_throughput(name: &'static str, transport: &'static str) -> Line {
+    Line {
+        name,
+        subject: Subject::Agent(transport, "throughput"),
+        metric: "messages_per_s",
+        lower_is_better: false,
+    }
+}
+
+const fn agent_delay(name: &'static str, transport: &'static str) -> Line {
+    Line {
+        name,
+        subject: Subject::Agent(transport, "delay"),
+        metric: "delay_p50_us",
+        lower_is_better: true,
+    }
+}
+
 const fn scenario(name: &'static str, file: &'static str) -> Line {
     Line {
         name,
@@ -137,7 +158,7 @@ const LINES: &[Line] = &[
     Line {
         name: "xtp-connect",
         subject: Subject::Race("xtp", "connect", 64, &["--pin", "0,1"], Turns::Slices),
-        metric: "delay_p50_us",
+        metric: "connection_p50_us",
         lower_is_better: true,
     },
     example("xtp-many", &["many", "1000", "1.0", "0", "1"], false),
@@ -158,6 +179,10 @@ const LINES: &[Line] = &[
         "xtp,congestion=rate",
         &["--link", "rate=100mbit,delay=2ms,loss=1%"],
     ),
+    agent_throughput("agent-tcp", "tcp"),
+    agent_throughput("agent-xtp", "xtp"),
+    agent_delay("agent-delay-tcp", "tcp"),
+    agent_delay("agent-delay-xtp", "xtp"),
     scenario("sim-multicast", "studies/scenarios/multicast.toml"),
     scenario("sim-slotted-group", "studies/scenarios/slotted-group.toml"),
     scenario("sim-two-hosts", "studies/scenarios/two-hosts.toml"),
@@ -167,6 +192,8 @@ const LINES: &[Line] = &[
 struct Build {
     folder: PathBuf,
     runner: TrialRunner,
+    /// Started by the first line that needs it.
+    agent: Option<Agent>,
 }
 
 impl Build {
@@ -181,6 +208,24 @@ impl Build {
         Ok(Build {
             folder: folder.to_owned(),
             runner: TrialRunner::of(program),
+            agent: None,
+        })
+    }
+
+    /// A trial through the build's agent, begun.
+    fn begin_through_agent(
+        &mut self,
+        transport: &'static str,
+        workload: &'static str,
+    ) -> Result<InterleavedRace, String> {
+        if self.agent.is_none() {
+            self.agent = Some(Agent::start(self.runner.program())?);
+        }
+        let agent = self.agent.as_ref().ok_or("no agent")?;
+        let request = agent.trial_request(transport, workload, SPAN_S);
+        Ok(InterleavedRace {
+            race: self.runner.begin(&request)?,
+            agent_pid: Some(agent.id()),
         })
     }
 }
@@ -290,6 +335,13 @@ impl Line {
                 };
                 self.race(&request, *turns, old, new, old_first)?
             }
+            Subject::Agent(transport, workload) => {
+                let mut sides = [
+                    old.begin_through_agent(transport, workload)?,
+                    new.begin_through_agent(transport, workload)?,
+                ];
+                self.in_slices(&mut sides, old_first)?
+            }
             Subject::Scenario(file) => {
                 let file = root.join(file);
                 in_order(old_first, old, new, |build| simulate(build, &file))?
@@ -324,16 +376,24 @@ impl Line {
                 agent_pid: None,
             })
         };
-        let (old, new) = (begin(old)?, begin(new)?);
-        let mut sides = if old_first { [old, new] } else { [new, old] };
-        interleave::run(&mut sides)?;
-        let [first, second] = sides.each_mut().map(|side| side.race.metric(self.metric));
-        let (first, second) = (first?, second?);
-        Ok(if old_first {
-            (first, second)
-        } else {
-            (second, first)
-        })
+        self.in_slices(&mut [begin(old)?, begin(new)?], old_first)
+    }
+
+    /// The values of the old build's trial and the new one's, which run in slices.
+    fn in_slices(
+        &self,
+        sides: &mut [InterleavedRace; 2],
+        old_first: bool,
+    ) -> Result<(f64, f64), String> {
+        if !old_first {
+            sides.reverse();
+        }
+        interleave::run(sides)?;
+        if !old_first {
+            sides.reverse();
+        }
+        let [old, new] = sides.each_mut().map(|side| side.race.metric(self.metric));
+        Ok((old?, new?))
     }
 }
 

@@ -1,9 +1,11 @@
 //! The house rules no compiler knows. Each rule is a function from files to faults.
 
+mod cited_tests;
 mod data_path;
 mod engines;
 mod figures;
 mod length;
+mod licences;
 mod links;
 mod map;
 mod names;
@@ -59,6 +61,7 @@ pub fn check(root: &Path) -> bool {
     let exists = |path: &Path| root.join(path).exists();
     faults.extend(files.iter().flat_map(|file| links::check(file, exists)));
     faults.extend(map::check(root));
+    faults.extend(licences::check(root));
     for fault in &faults {
         println!("{fault}");
     }
@@ -130,6 +133,7 @@ fn faults_of(files: &[File]) -> Vec<Fault> {
     faults.extend(structure::check_all(files));
     faults.extend(names::check_all(files));
     faults.extend(data_path::check_all(files));
+    faults.extend(cited_tests::check_all(files));
     faults
 }
 

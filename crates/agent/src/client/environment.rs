@@ -294,8 +294,8 @@ impl Environment for AgentEnvironment {
         self.active_pairs().iter().map(AgentPair::between).collect()
     }
 
-    fn interface(&self) -> &str {
-        &self.pairs[self.active.start].interface
+    fn interfaces(&self) -> Vec<String> {
+        vec![self.pairs[self.active.start].interface.clone()]
     }
 
     fn path_delay_max(&self) -> Duration {

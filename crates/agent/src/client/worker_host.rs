@@ -51,8 +51,8 @@ impl WorkerHost for AgentHost {
         Ok(WorkerHandle::remote(channel, Box::new(end)))
     }
 
-    fn bind_address(&self, _ipv6: bool) -> Option<IpAddr> {
-        Some(self.address)
+    fn addresses(&self, _ipv6: bool) -> Vec<IpAddr> {
+        vec![self.address]
     }
 
     fn allowed_peer(&self) -> Option<IpAddr> {
@@ -101,8 +101,8 @@ impl WorkerHost for LocalPeer {
         self.host.spawn()
     }
 
-    fn bind_address(&self, _ipv6: bool) -> Option<IpAddr> {
-        Some(self.address)
+    fn addresses(&self, _ipv6: bool) -> Vec<IpAddr> {
+        vec![self.address]
     }
 
     fn allowed_peer(&self) -> Option<IpAddr> {

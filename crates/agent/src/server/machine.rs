@@ -158,12 +158,12 @@ pub(crate) fn counters(
     };
     let expected = host::Expected {
         own_cpu_s: own_s,
-        interface: interface.clone(),
+        interfaces: vec![interface.clone()],
         expects_drops: true,
         expects_losses: true,
     };
     HostCounters {
-        evidence: seen.evidence(&interface),
+        evidence: seen.evidence(&[interface]),
         disturbed: host::disturbances(seen, &expected),
         datagrams_dropped: seen.counters.udp_receive_buffer_drops,
     }

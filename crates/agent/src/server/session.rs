@@ -143,14 +143,10 @@ impl<'a> ClientSession<'a> {
         }
     }
 
-    /// Runs until the client leaves, is gone, violates the protocol or its time is over. All
-    /// workers have ended then; a running peer check is returned, to be joined.
-    pub(crate) fn run(&mut self) -> (Result<(), ConnectionError>, Option<PeerCheck>) {
+    /// Runs until the client leaves, is gone, violates the protocol or its time is over. A running
+    /// peer check is returned, to be joined.
+    pub(crate) fn run(mut self) -> (Result<(), ConnectionError>, Option<PeerCheck>) {
         let result = self.serve();
-        for (_, worker) in std::mem::take(&mut self.workers) {
-            worker.end();
-        }
-        self.shared.tokens.revoke(self.number);
         (result, self.peer_check.take())
     }
 
@@ -416,8 +412,13 @@ impl<'a> ClientSession<'a> {
     }
 }
 
+/// Whatever ends a session, a panic too, its workers are waited for and its tokens are void.
 impl Drop for ClientSession<'_> {
     fn drop(&mut self) {
+        for (_, worker) in std::mem::take(&mut self.workers) {
+            worker.end();
+        }
+        self.shared.tokens.revoke(self.number);
         self.shared.log(format_args!("{} has left", self.label));
     }
 }

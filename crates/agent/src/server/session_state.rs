@@ -237,6 +237,9 @@ impl SessionState {
         let mut job = self.caps.limit_job(job, share);
         job.bind = Some(known.local);
         job.peer = Some(known.peer);
+        // Other addresses of this host are none of the client's business.
+        job.local_addresses = vec![known.local];
+        job.peer_addresses = vec![known.peer];
         job.circuit_options.ipv6 = known.local.is_ipv6();
         self.update_worker(number, |worker| {
             worker.job = Some(job.clone());

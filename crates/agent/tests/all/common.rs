@@ -84,6 +84,7 @@ pub fn local_host() -> LocalHost {
 pub struct CountingHost {
     place: LocalHost,
     started: Arc<Mutex<Vec<u32>>>,
+    panics_after: Option<usize>,
 }
 
 impl CountingHost {
@@ -91,6 +92,15 @@ impl CountingHost {
         CountingHost {
             place: local_host(),
             started: Arc::default(),
+            panics_after: None,
+        }
+    }
+
+    /// It panics when it is to start more than `workers`.
+    pub fn panicking_after(workers: usize) -> CountingHost {
+        CountingHost {
+            panics_after: Some(workers),
+            ..CountingHost::new()
         }
     }
 
@@ -120,6 +130,8 @@ impl WorkerHost for CountingHost {
     }
 
     fn spawn(&self) -> io::Result<WorkerHandle> {
+        let is_last = self.panics_after.is_some_and(|most| self.started() >= most);
+        assert!(!is_last, "a fault of the agent, planted");
         let worker = self.place.spawn()?;
         self.started.lock().expect("no panic").push(worker.pid());
         Ok(worker)
@@ -276,6 +288,8 @@ pub fn job(transport: &str, side: Side) -> Job {
             ..control::CircuitOptions::default()
         },
         bind: None,
+        local_addresses: Vec::new(),
+        peer_addresses: Vec::new(),
         peer: None,
         clock_offset_ns: 0,
         pace_bytes_per_s: None,

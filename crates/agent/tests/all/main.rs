@@ -9,6 +9,7 @@ mod dishonest_peers;
 mod fuzzed;
 mod hosts;
 mod limits;
+mod mutated_files;
 mod sessions;
 mod unauthenticated;
 

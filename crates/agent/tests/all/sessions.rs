@@ -273,6 +273,22 @@ fn pipelined_requests_do_not_extend_session() {
     await_idle(&agent, &place);
 }
 
+/// A fault of the agent ends one session: its workers are waited for, and the next client is served.
+#[test]
+fn session_that_panics_leaves_no_worker_and_no_queue() {
+    let place = CountingHost::panicking_after(2);
+    let agent = start("127.0.0.1:0", None, Caps::default(), place.clone());
+    let mut raw = RawClient::ready(agent.address());
+    for number in 1..=3 {
+        raw.send(&ToAgent::Spawn(number));
+    }
+    raw.read_until_closed();
+    await_idle(&agent, &place);
+    assert_eq!(place.started(), 2);
+    drop(RawClient::ready(agent.address()));
+    await_idle(&agent, &place);
+}
+
 #[test]
 fn unresponsive_worker_killed() {
     let (agent, place) = open_agent(Caps::default());

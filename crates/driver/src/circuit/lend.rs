@@ -2,6 +2,7 @@
 
 use super::{Circuit, time_until};
 use crate::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
+use crate::timeout::deadline;
 use engine::{Associations, Framing};
 use std::io;
 use std::time::{Duration, Instant};
@@ -59,7 +60,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 return Err(refused);
             }
             buffer = refused.buffer;
-            let end = *end.get_or_insert_with(|| Instant::now() + limit);
+            let end = *end.get_or_insert_with(|| deadline(limit));
             if let Err(error) = self.wait_for_room(end) {
                 return Err(LendError { buffer, error });
             }
@@ -79,14 +80,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// `TimedOut`, or errors of the wire; the buffers stay lent.
     pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<ReturnedBuffer>> {
-        let end = Instant::now() + limit;
+        let end = deadline(limit);
         loop {
             let returned = self.producer.reclaim();
             if returned.is_some() || self.producer.loans() == 0 {
                 return Ok(returned);
             }
             {
-                let mut pump = self.shared.lock();
+                let mut pump = self.shared.lock()?;
                 pump.submit_pending(self.shared.now(), self.id, true);
                 self.shared.drive(&mut pump)?;
                 self.submitted = pump.submitted(self.id);
@@ -100,9 +101,11 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     /// All buffers returned so far, and after a close or an abort all that were lent.
     pub fn reclaim_all(&mut self) -> Vec<ReturnedBuffer> {
-        let mut pump = self.shared.lock();
-        pump.submit_pending(self.shared.now(), self.id, true);
-        drop(pump);
+        match self.shared.lock() {
+            Ok(mut pump) => pump.submit_pending(self.shared.now(), self.id, true),
+            // The endpoint sends no more.
+            Err(_) => self.shared.look().return_loans(self.id),
+        }
         std::iter::from_fn(|| self.producer.reclaim()).collect()
     }
 

@@ -33,7 +33,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 return Ok(Some(len));
             }
             let owner = Arc::clone(&self.shared);
-            let mut pump = owner.lock();
+            let mut pump = owner.lock()?;
             match self.refill_nonblocking(&mut pump)? {
                 RefillOutcome::Chunk => {}
                 RefillOutcome::Ended => return Ok(None),
@@ -173,7 +173,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         limit: Duration,
     ) -> io::Result<RefillOutcome> {
         let owner = Arc::clone(&self.shared);
-        let mut pump = owner.lock();
+        let mut pump = owner.lock()?;
         let mut now = owner.now();
         loop {
             let refilled = self.refill(&mut pump, now)?;
@@ -187,15 +187,12 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             let (again, outcome) = owner.wait_in_receive(pump, &mut now, left)?;
             pump = again;
             match outcome {
-                WaitOutcome::Woken => {}
-                WaitOutcome::TimedOut if limit == Duration::MAX => {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                WaitOutcome::TimedOut => {}
+                WaitOutcome::Woken | WaitOutcome::TimedOut => {}
+                WaitOutcome::ShutDown => return Err(io::ErrorKind::TimedOut.into()),
                 WaitOutcome::Unavailable => {
                     drop(pump);
                     self.wait(left.min(WAIT_MAX))?;
-                    pump = owner.lock();
+                    pump = owner.lock()?;
                     owner.drive(&mut pump)?;
                     now = owner.now();
                 }

@@ -58,15 +58,17 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     fn handle_accepted(&mut self, now: Instant, id: AssociationId, from: Address) {
-        let state = self.circuits.entry(id).or_default();
-        state.connected = true;
-        if self.accept_queue.len() < self.backlog {
+        self.circuits.entry(id).or_default().connected = true;
+        if self.has_room_for_unaccepted() {
             self.accept_queue.push_back((id, from));
+            self.enter_unaccepted(id);
+            self.learn_path_mtu(now, id, from);
             return;
         }
         self.refused += 1;
+        let state = self.circuits.entry(id).or_default();
         state.detached = true;
-        state.receive_queue.clear();
+        state.clear_queue();
         self.engine.abort(now, id);
     }
 
@@ -96,6 +98,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     pub(super) fn remove_circuit(&mut self, id: AssociationId) {
+        self.leave_unaccepted(id);
         if self
             .circuits
             .remove(&id)

@@ -1,8 +1,12 @@
 //! The loop body: feeds an engine from a wire, and the wire from the engine.
 //!
-//! This file receives; `transmit` sends, and `events` applies the engine's events.
+//! This file receives; `inbox` keeps what users have not read, `transmit` sends, and `events` applies
+//! the engine's events.
 
 mod events;
+mod inbox;
+#[cfg(test)]
+mod inbox_tests;
 mod transmit;
 
 use crate::checked_wire::{CheckedWire, PathErrors};
@@ -13,7 +17,8 @@ use crate::layer_port::{self, LayerPort};
 use crate::receive_queue::{Chunk, ChunkSpan};
 use crate::sys::Consumer;
 use engine::{
-    Address, AssociationId, Associations, Batch, Deliveries, Ecn, Instant, Layer, Path, Received,
+    Address, AssociationId, Associations, Batch, Deliveries, Ecn, Framing, Instant, Layer, Path,
+    Received,
 };
 use std::collections::VecDeque;
 use std::io;
@@ -59,17 +64,16 @@ pub struct Pump<E, W> {
     refused: u64,
     /// Packets of a full batch.
     segments_per_batch: u64,
+    framing: Framing,
+    inbox: inbox::InboxMemory,
 }
-
-/// Shorter arrivals are copied out, so that a waiting byte does not keep a whole buffer of 64 KiB.
-const COPY_BELOW: usize = 32 << 10;
 
 /// Empty receive buffers kept, and empty copies and lists of each kind.
 const SPARE_BUFFERS_MAX: usize = 8;
 
 /// Circuits opened by peers that may wait in the accept queue.
 ///
-/// A thousand: with their first windows of 64 KiB they take 64 MiB at most.
+/// A thousand, which with first windows of 64 KiB take the 64 MiB that their queues may.
 pub const BACKLOG: usize = 1024;
 
 impl<E: Associations, W: Wire> Pump<E, W> {
@@ -86,6 +90,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             by_circuit: Vec::new(),
             coalesced: CoalesceBuffer::new(&capabilities),
             deferred: CoalesceBuffer::new(&capabilities),
+            framing: engine.properties().framing,
+            inbox: inbox::InboxMemory::new(engine.receive_window()),
             engine,
             layer: None,
             wire: CheckedWire::new(wire),
@@ -139,6 +145,18 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// Packets that the wire dropped on arrival because nobody can answer them.
     pub fn unanswerable(&self) -> u64 {
         self.wire().unanswerable()
+    }
+
+    /// Tells the engine how long packets of circuit `id` to `peer` may be.
+    pub(crate) fn learn_path_mtu(&mut self, now: Instant, id: AssociationId, peer: Address) {
+        // The packets of a layer are not what the path carries.
+        if self.layer.is_some() {
+            return;
+        }
+        let mtu = self.wire.path_mtu(now, Path::to(peer));
+        if mtu < self.engine.properties().packet_max {
+            self.engine.set_path_mtu(now, id, mtu);
+        }
     }
 
     /// Why the last send to `peer` failed, if it did since this was last asked.
@@ -208,15 +226,12 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             Some(state) if state.closed.is_none() => {
                 state.detached = true;
                 state.may_defer = may_defer;
-                state.receive_queue.clear();
+                state.clear_queue();
+                // What still comes is acknowledged and dropped.
+                self.check_full(id);
             }
             _ => self.remove_circuit(id),
         }
-    }
-
-    /// Takes the oldest circuit of the accept queue.
-    pub fn accept(&mut self) -> Option<(AssociationId, Address)> {
-        self.accept_queue.pop_front()
     }
 
     /// Takes the oldest bytes received for circuit `id`.
@@ -263,29 +278,6 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         !self.accept_queue.is_empty()
     }
 
-    /// Tells the engine that the user has read `chunk`, and recycles its memory.
-    pub fn consume(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
-        self.engine.consume(now, id, chunk.len());
-        let Chunk {
-            octets, mut spans, ..
-        } = chunk;
-        spans.clear();
-        recycle(&mut self.spare_lists, spans);
-        self.recycle_octets(octets);
-    }
-
-    /// Recycles the memory of an arrival unless another chunk refers to it.
-    fn recycle_octets(&mut self, mut octets: Arc<Vec<u8>>) {
-        let Some(own) = Arc::get_mut(&mut octets) else {
-            return;
-        };
-        if own.len() < self.wire().capabilities().receive_len {
-            recycle(&mut self.spare_copies, octets);
-        } else {
-            recycle(&mut self.spare_buffers, std::mem::take(own));
-        }
-    }
-
     /// Receives one arrival; false when there was none.
     ///
     /// # Errors
@@ -329,8 +321,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 octets,
                 arrival.segment_size,
             );
-            let octets = self.keep_arrival(buffer, arrival.len);
-            self.queue_deliveries(octets);
+            self.queue_deliveries(buffer, arrival.len);
         }
         self.drain_events(now);
         self.publish_changes();
@@ -365,8 +356,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         recycle(&mut self.spare_buffers, buffer);
         for (path, packet) in packets.drain(..) {
             self.handle_packets(now, (path, arrival.ecn), &packet, packet.len());
-            let octets = self.has_deliveries_in_arrival().then(|| Arc::new(packet));
-            self.queue_deliveries(octets);
+            let len = packet.len();
+            self.queue_deliveries(packet, len);
         }
         if let Some(port) = &mut self.layer {
             port.recycle(packets);
@@ -404,74 +395,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             start += packet.len();
         }
     }
-
-    /// Whether some of the deliveries lie in the arrival itself.
-    fn has_deliveries_in_arrival(&self) -> bool {
-        let mut entries = self.by_circuit.iter();
-        entries.any(|entry| entry.reassembled.is_none())
-    }
-
-    /// What the deliveries refer to of an arrival of `len` octets: the buffer, a copy of a short one,
-    /// or nothing.
-    fn keep_arrival(&mut self, buffer: Vec<u8>, len: usize) -> Option<Arc<Vec<u8>>> {
-        if !self.has_deliveries_in_arrival() {
-            recycle(&mut self.spare_buffers, buffer);
-            None
-        } else if len < COPY_BELOW {
-            let copy = copy_reusing(self.spare_copies.pop(), &buffer[..len]);
-            recycle(&mut self.spare_buffers, buffer);
-            Some(copy)
-        } else {
-            Some(Arc::new(buffer))
-        }
-    }
-
-    /// Puts the deliveries of an arrival into the receive queues.
-    fn queue_deliveries(&mut self, mut arrival: Option<Arc<Vec<u8>>>) {
-        let mut left = self.by_circuit.len();
-        for CircuitDeliveries {
-            id,
-            reassembled,
-            spans,
-            notes,
-        } in self.by_circuit.drain(..)
-        {
-            left -= 1;
-            let octets = match reassembled {
-                Some(copy) => Some(Arc::new(copy)),
-                None if left == 0 => arrival.take(),
-                None => arrival.clone(),
-            };
-            let state = self.circuits.entry(id).or_default();
-            if let (false, Some(octets)) = (state.detached, octets) {
-                state.receive_queue.push_back(Chunk {
-                    octets,
-                    spans,
-                    notes,
-                });
-                state.newly_ready = true;
-                mark_changed(&mut self.changed, id, state);
-            }
-        }
-    }
 }
 
 fn recycle<T>(spares: &mut Vec<T>, spare: T) {
     if spares.len() < SPARE_BUFFERS_MAX {
         spares.push(spare);
-    }
-}
-
-/// A copy of `octets`, in the memory of an earlier copy if there is one.
-fn copy_reusing(spare: Option<Arc<Vec<u8>>>, octets: &[u8]) -> Arc<Vec<u8>> {
-    let mut copy = spare.unwrap_or_default();
-    match Arc::get_mut(&mut copy) {
-        Some(own) => {
-            own.clear();
-            own.extend_from_slice(octets);
-            copy
-        }
-        None => Arc::new(octets.to_vec()),
     }
 }
 

@@ -46,7 +46,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let engine = &mut self.engine;
         store.take_message_ends();
         store.take_notes();
-        let payload = engine.layout(Some(id)).payload as u64;
+        let payload = store.layout().payload as u64;
         let submitted = store.submitted();
         let first = submitted.div_ceil(payload);
         let batches = (head / payload).saturating_sub(first) / self.segments_per_batch;
@@ -257,6 +257,7 @@ fn submit<E: Associations>(
     while let Some(at) = store.pop_message_end(end) {
         let flags = SendFlags {
             push: push && at == end,
+            more: at != end,
             ..SendFlags::END_OF_MESSAGE
         };
         if store.has_notes() {

@@ -19,6 +19,13 @@ impl Consumer {
     /// Returns all loans: the circuit is closed and sends no more.
     pub fn return_all_loans(&mut self) {
         self.take_loans();
+        if let (Some(first), Some(last)) = (self.loans.front(), self.loans.back()) {
+            let start = match self.withdrawn.is_empty() {
+                true => first.start,
+                false => self.withdrawn.start,
+            };
+            self.withdrawn = start..last.end();
+        }
         self.return_loans(u64::MAX, false);
     }
 
@@ -68,12 +75,24 @@ impl Consumer {
             .for_each(|slice| octets.extend_from_slice(slice));
     }
 
+    /// Memory of a loan that was returned is its owner's again: in its place would be sent what the
+    /// store held before.
+    #[inline]
+    pub(super) fn assert_not_withdrawn(&self, payload: &Range<u64>) {
+        let gone = &self.withdrawn;
+        assert!(
+            payload.start >= gone.end || payload.end <= gone.start,
+            "the engine names bytes of a loan that was returned"
+        );
+    }
+
     fn parts(&self, payload: &Range<u64>) -> impl Iterator<Item = PayloadPart<'_>> {
         let tail = self.ring.consumer.tail.load(Ordering::Relaxed);
         assert!(
             payload.end <= self.head() && payload.start >= tail,
             "the engine names bytes outside the store"
         );
+        self.assert_not_withdrawn(payload);
         loans::parts(&self.loans, payload.clone())
     }
 }

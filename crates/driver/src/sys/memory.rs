@@ -20,8 +20,9 @@ const FREE_STORES_MAX: usize = 32;
 
 /// Pool of the send stores of an endpoint.
 pub struct StorePool {
-    pub(super) layout: Layout,
-    /// Packets a store has room for.
+    /// The layout of its longest packets.
+    layout: Layout,
+    /// Such packets a store has room for.
     slots: usize,
     free: Mutex<Vec<StoreMemory>>,
     pub(crate) permits: SendPermits,
@@ -38,23 +39,21 @@ impl StorePool {
         })
     }
 
-    /// Both ends of a new store of circuit `id`, without memory until the first byte is written.
-    pub fn store(self: &Arc<StorePool>, id: AssociationId) -> (Producer, Consumer) {
-        let ring = Arc::new(Ring::new(Arc::clone(self)));
+    /// Both ends of a new store of circuit `id`, without memory until the first byte is written. Its
+    /// packets are of the pool's layout, or of a shorter one.
+    ///
+    /// # Panics
+    ///
+    /// When packets of `layout` are longer than the pool's.
+    pub fn store(self: &Arc<StorePool>, id: AssociationId, layout: Layout) -> (Producer, Consumer) {
+        let slots = self.octets() / layout.packet();
+        assert!(slots >= self.slots, "a store's packets do not fit its pool");
+        let ring = Arc::new(Ring::new(Arc::clone(self), layout, slots));
         (Producer::new(id, Arc::clone(&ring)), Consumer::new(ring))
     }
 
-    /// User bytes a store holds.
-    pub(super) fn capacity(&self) -> u64 {
-        (self.slots * self.layout.payload) as u64
-    }
-
-    pub(super) fn slots(&self) -> u64 {
-        self.slots as u64
-    }
-
     /// Octets of packets in a store; the message ends lie behind them.
-    pub(super) fn octets(&self) -> usize {
+    fn octets(&self) -> usize {
         self.slots * self.layout.packet()
     }
 

@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 mod consumer_loans;
+#[cfg(test)]
+pub(crate) mod counting_allocator;
 mod loans;
 mod memory;
 mod notes;
@@ -20,5 +22,5 @@ use engine::{AssociationId, Layout};
 
 /// A single store for packets of `layout` that holds at least `bytes` user bytes.
 pub fn ring(layout: Layout, bytes: usize) -> (Producer, Consumer) {
-    StorePool::new(layout, bytes).store(AssociationId(0))
+    StorePool::new(layout, bytes).store(AssociationId(0), layout)
 }

@@ -66,7 +66,7 @@ impl Producer {
     /// Appends `message` as a record (see [`engine::record`]); false when there is no room now.
     #[inline]
     pub fn append_record(&mut self, message: &[u8]) -> bool {
-        let space = record::store_len_max(message.len(), self.ring.pool.layout.payload) as u64;
+        let space = record::store_len_max(message.len(), self.ring.layout.payload) as u64;
         if !self.has_space(space) {
             return false;
         }
@@ -155,7 +155,7 @@ impl Producer {
     /// Passes over `len` bytes that lie elsewhere, or that were written already.
     pub(super) fn skip(&mut self, len: u64) {
         self.head += len;
-        let payload = self.ring.pool.layout.payload;
+        let payload = self.ring.layout.payload;
         self.offset = self.ring.offset(self.head);
         self.room = payload - (self.head % payload as u64) as usize;
     }
@@ -208,7 +208,7 @@ impl Producer {
 
     /// The largest message that fits into an empty ring.
     pub fn message_max(&self) -> usize {
-        (self.ring.pool.capacity() / 2) as usize
+        (self.ring.capacity() / 2) as usize
     }
 
     /// Bytes appended so far, with record headers and padding.
@@ -272,12 +272,12 @@ impl Producer {
         let end = self.head + space;
         let tail = self.ring.consumer.tail.load(Ordering::Acquire);
         if self.ring.permit() == Permit::Idle {
-            self.limit = tail + self.ring.pool.capacity().min(PERMIT_FREE_BYTES);
+            self.limit = tail + self.ring.capacity().min(PERMIT_FREE_BYTES);
             if end <= self.limit || !self.request_permit() {
                 return end <= self.limit;
             }
         }
-        self.limit = tail + self.ring.pool.capacity();
+        self.limit = tail + self.ring.capacity();
         end <= self.limit
     }
 
@@ -287,9 +287,7 @@ impl Producer {
         match self.ring.permit() {
             Permit::Idle => true,
             Permit::Held => {
-                if !permits.has_waiters()
-                    || self.head - self.permit_start < self.ring.pool.capacity()
-                {
+                if !permits.has_waiters() || self.head - self.permit_start < self.ring.capacity() {
                     return true;
                 }
                 self.ring.release_permit(Permit::Expired);
@@ -334,7 +332,7 @@ impl Producer {
         let Some(base) = self.ring.acquire_memory(self.head) else {
             return false;
         };
-        let layout = self.ring.pool.layout;
+        let layout = self.ring.layout;
         let within = (self.head % layout.payload as u64) as usize;
         self.base = base;
         self.offset = layout.header + within;
@@ -418,10 +416,10 @@ impl Producer {
 
     #[cold]
     fn next_slot(&mut self) {
-        let layout = self.ring.pool.layout;
+        let layout = self.ring.layout;
         self.offset += layout.trailer + layout.header;
         self.room = layout.payload;
-        if self.offset >= self.ring.pool.octets() {
+        if self.offset >= self.ring.octets() {
             self.offset = layout.header;
         }
     }

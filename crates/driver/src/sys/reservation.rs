@@ -75,7 +75,7 @@ impl Producer {
     /// Reserves room for a message of `len` bytes, or bytes of a stream; false when there is none
     /// now. What is appended meanwhile takes the place, and the reservation is gone.
     pub fn reserve(&mut self, len: usize, framing: Framing) -> bool {
-        let payload = self.ring.pool.layout.payload;
+        let payload = self.ring.layout.payload;
         let has_room = match framing {
             Framing::Records => self.has_space(record::store_len_max(len, payload) as u64),
             Framing::Stream => self.has_space(len as u64),
@@ -99,8 +99,8 @@ impl Producer {
         };
         Reserved {
             base: self.base,
-            layout: self.ring.pool.layout,
-            octets: self.ring.pool.octets(),
+            layout: self.ring.layout,
+            octets: self.ring.octets(),
             offset: self.offset,
             room: self.room,
             left: len.map_or(0, |(_, len)| len),

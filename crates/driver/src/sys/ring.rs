@@ -11,11 +11,14 @@
 //! message, `tail` once a batch. While the ring is empty the consumer touches nothing, and the
 //! producer may release its memory and acquire other memory later.
 
+#[cfg(test)]
+mod tests;
+
 use super::loans::{Loan, Loans};
 use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
 use super::notes::Notes;
 use crate::permits::Permit;
-use engine::{Batch, Note, Part, RangeSet, checksum};
+use engine::{Batch, Layout, Note, Part, RangeSet, checksum};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -58,6 +61,9 @@ pub(super) struct Ring {
     /// Present once a message had a note.
     pub(super) notes: OnceLock<Box<Notes>>,
     pub(super) pool: Arc<StorePool>,
+    pub(super) layout: Layout,
+    /// Packets it has room for.
+    slots: u64,
     pub(super) producer: ProducerState,
     _between: [u8; CACHE_LINE_GAP],
     pub(super) consumer: ConsumerState,
@@ -72,7 +78,7 @@ unsafe impl Sync for Ring {}
 unsafe impl Send for Ring {}
 
 impl Ring {
-    pub(super) fn new(pool: Arc<StorePool>) -> Ring {
+    pub(super) fn new(pool: Arc<StorePool>, layout: Layout, slots: usize) -> Ring {
         Ring {
             memory: UnsafeCell::new(None),
             base: AtomicPtr::new(null_mut()),
@@ -82,6 +88,8 @@ impl Ring {
             loans: OnceLock::new(),
             notes: OnceLock::new(),
             pool,
+            layout,
+            slots: slots as u64,
             producer: ProducerState {
                 head: AtomicU64::new(0),
                 ends_put: AtomicU64::new(0),
@@ -103,7 +111,7 @@ impl Ring {
         let base = memory.base();
         // SAFETY: only the producer calls this, and there is no reference to the content.
         unsafe { *self.memory.get() = Some(memory) };
-        let slot = head / self.pool.layout.payload as u64;
+        let slot = head / self.layout.payload as u64;
         // Published to the consumer by the next release store of `head`.
         self.first_slot.store(slot, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
@@ -164,13 +172,28 @@ impl Ring {
         }
     }
 
+    /// User bytes it holds.
+    pub(super) fn capacity(&self) -> u64 {
+        self.slots * self.layout.payload as u64
+    }
+
+    /// Octets of packets in it; the message ends lie behind them.
+    pub(super) fn octets(&self) -> usize {
+        self.slots as usize * self.layout.packet()
+    }
+
     /// Offset in the octets of the user byte at `position`.
     pub(super) fn offset(&self, position: u64) -> usize {
-        let layout = self.pool.layout;
-        let payload = layout.payload as u64;
-        let slot =
-            (position / payload - self.first_slot.load(Ordering::Relaxed)) % self.pool.slots();
-        slot as usize * layout.packet() + layout.header + (position % payload) as usize
+        let payload = self.layout.payload as u64;
+        self.slot_offset(position / payload) + (position % payload) as usize
+    }
+
+    /// Where the user bytes of packet slot number `slot` begin.
+    #[inline]
+    fn slot_offset(&self, slot: u64) -> usize {
+        let layout = self.layout;
+        let slot = (slot - self.first_slot.load(Ordering::Relaxed)) % self.slots;
+        slot as usize * layout.packet() + layout.header
     }
 }
 
@@ -191,6 +214,8 @@ pub struct Consumer {
     message_ends: VecDeque<u64>,
     /// Notes of messages that were not submitted, with their numbers.
     pub(super) notes: VecDeque<(u64, Note)>,
+    /// Positions from the first to the last loan that was returned before its bytes were released.
+    pub(super) withdrawn: Range<u64>,
 }
 
 impl Consumer {
@@ -201,7 +226,13 @@ impl Consumer {
             released: RangeSet::new(),
             message_ends: VecDeque::new(),
             notes: VecDeque::new(),
+            withdrawn: 0..0,
         }
+    }
+
+    /// How its packets are cut.
+    pub fn layout(&self) -> Layout {
+        self.ring.layout
     }
 
     /// The store holds bytes below this position.
@@ -294,13 +325,21 @@ impl Consumer {
     ///
     /// # Panics
     ///
-    /// When the engine names bytes outside the store, or a packet longer than a slot.
+    /// When the engine names bytes outside the store, lent ones that were given back, or the same
+    /// packet twice in a batch: the second header would overwrite the first.
     pub fn gather<'a>(&'a mut self, batch: &'a Batch, slices: &mut Vec<IoSlice<'a>>) {
         let mut run: Option<Range<usize>> = None;
-        for packet in batch.packets() {
+        // Positions mostly ascend, and then no slot is named twice.
+        let mut ascends_from = 0;
+        for (index, packet) in batch.packets().iter().enumerate() {
             let parts = batch.parts(packet);
             let placed = match parts {
                 [Part::Own(header), Part::User(_, payload)] if !self.is_lent(payload) => {
+                    assert!(
+                        payload.start >= ascends_from || !is_named_before(batch, index, payload),
+                        "the engine names a slot twice in a batch"
+                    );
+                    ascends_from = ascends_from.max(payload.end);
                     self.place_header(payload, batch.own(header))
                 }
                 _ => None,
@@ -359,20 +398,22 @@ impl Consumer {
             payload.is_empty() || inside,
             "the engine names bytes outside the store"
         );
-        let slot = self.ring.pool.layout.payload as u64;
-        let mut position = payload.start;
-        let end = payload.end;
+        self.assert_not_withdrawn(payload);
+        let slot_len = self.ring.layout.payload as u64;
+        let mut left = payload.end.saturating_sub(payload.start);
+        let mut slot = payload.start / slot_len;
+        let mut inside = payload.start % slot_len;
         std::iter::from_fn(move || {
-            let len = (end.checked_sub(position)?).min(slot - position % slot);
-            let start = self.ring.offset(position);
-            position += len;
-            (len > 0).then_some(start..start + len as usize)
+            let len = left.min(slot_len - inside);
+            let start = (len > 0).then(|| self.ring.slot_offset(slot) + inside as usize)?;
+            (left, slot, inside) = (left - len, slot + 1, 0);
+            Some(start..start + len as usize)
         })
     }
 
     /// Puts `header` in front of `payload` if its place is there: header and bytes in one piece.
     fn place_header(&self, payload: &Range<u64>, header: &[u8]) -> Option<Range<usize>> {
-        let layout = self.ring.pool.layout;
+        let layout = self.ring.layout;
         let slot = layout.payload as u64;
         let fits = payload.end - payload.start <= slot && header.len() == layout.header;
         if !payload.start.is_multiple_of(slot) || !fits {
@@ -393,7 +434,7 @@ impl Consumer {
         if octets.is_empty() {
             return IoSlice::new(&[]);
         }
-        assert!(octets.end <= self.ring.pool.octets());
+        assert!(octets.end <= self.ring.octets());
         let base = self.ring.base.load(Ordering::Relaxed);
         // SAFETY: within the octets, which are there while the ring is not empty, and the
         // consumer's until released, which needs `&mut self`.
@@ -402,78 +443,12 @@ impl Consumer {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use engine::{Address, AssociationId, Integrity, Layout, SplitMix64, Store};
-
-    const LAYOUT: Layout = Layout {
-        header: 4,
-        payload: 100,
-        trailer: 0,
-    };
-
-    fn gathered(consumer: &mut Consumer, ranges: &[Range<u64>]) -> Vec<u8> {
-        let mut batch = Batch::new(ranges.len());
-        let id = AssociationId(0);
-        batch.set_path(Address::Station(0), Some(id));
-        for range in ranges {
-            let store = Store::Association(id);
-            batch.push(&[0xee; 4], store, range.clone(), Integrity::None);
-        }
-        let mut slices = Vec::new();
-        consumer.gather(&batch, &mut slices);
-        slices.iter().flat_map(|piece| piece.to_vec()).collect()
-    }
-
-    fn expected(sent: &[u8], ranges: &[Range<u64>]) -> Vec<u8> {
-        let packet = |range: &Range<u64>| {
-            let bytes = &sent[range.start as usize..range.end as usize];
-            [&[0xee; 4][..], bytes].concat()
-        };
-        ranges.iter().flat_map(packet).collect()
-    }
-
-    #[test]
-    fn gathered_bytes_equal_written_bytes() {
-        let mut random = SplitMix64::new(11);
-        let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
-        let (mut sent, mut tail, mut releases) = (Vec::new(), 0u64, 0);
-        for _ in 0..20_000 {
-            let bytes: Vec<u8> = (0..1 + random.below(250))
-                .map(|_| random.next_u64() as u8)
-                .collect();
-            if producer.append_bytes(&bytes) {
-                sent.extend_from_slice(&bytes);
-            }
-            let head = consumer.head();
-            assert_eq!(head, sent.len() as u64);
-            let start = tail + random.below(head - tail);
-            let end = head.min(start + 1 + random.below(100));
-            let range = start..end;
-            let ranges = std::slice::from_ref(&range);
-            assert_eq!(gathered(&mut consumer, ranges), expected(&sent, ranges));
-            let whole = &sent[start as usize..end as usize];
-            assert_eq!(consumer.sum(&range), checksum::sum(whole));
-            let mut copied = Vec::new();
-            consumer.copy(&range, &mut copied);
-            assert_eq!(copied, whole);
-            tail = [tail, start, end, head][random.below(4) as usize].max(tail);
-            consumer.release(0..tail);
-            producer.release_memory();
-            releases += u32::from(!producer.has_memory());
-        }
-        assert!(
-            releases > 1000,
-            "the memory went back only {releases} times"
-        );
-    }
-
-    #[test]
-    #[should_panic(expected = "outside the store")]
-    fn gather_beyond_head_panics() {
-        let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
-        assert!(producer.append_bytes(&[1; 10]));
-        gathered(&mut consumer, std::slice::from_ref(&(5..11)));
-    }
+/// Whether a packet of `batch` in front of number `index` begins where `payload` does.
+#[cold]
+fn is_named_before(batch: &Batch, index: usize, payload: &Range<u64>) -> bool {
+    let mut earlier = batch.packets()[..index].iter();
+    earlier.any(|packet| match batch.parts(packet) {
+        [Part::Own(_), Part::User(_, named)] => named.start == payload.start,
+        _ => false,
+    })
 }

@@ -7,6 +7,7 @@
 
 use super::{Call, Reply, Request, Shared};
 use crate::shared::timespec;
+use crate::timeout::finite;
 use engine::{Instant, Transactions};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
@@ -24,6 +25,9 @@ const TICK: Duration = Duration::from_millis(2);
 /// Pause after an error of the wire, so that one that lasts does not take a processor.
 const ERROR_PAUSE: Duration = Duration::from_millis(1);
 
+/// How often a user that sleeps looks whether the endpoint still works.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// Arrivals that the service thread takes in before what they caused is sent. A user takes in one: it
 /// may be what the user waits for.
 const RECEIVES_MAX: usize = 64;
@@ -32,8 +36,8 @@ const RECEIVES_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Driving {
     is_taken: AtomicBool,
-    /// Users that sleep and want somebody to drive.
-    sleepers: AtomicUsize,
+    /// Users that sleep, and need another thread to drive.
+    sleeping_users: AtomicUsize,
     /// A user has slept since the service thread looked.
     was_needed: AtomicBool,
     /// Times that a user drove.
@@ -75,10 +79,12 @@ impl Driving {
 }
 
 impl<E: Transactions, W: Wire> Shared<E, W> {
-    /// The outcome of a call; None when it takes longer than `limit`.
+    /// The outcome of a call, an error if the endpoint is broken; None when it takes longer than
+    /// `limit`.
     pub(super) fn take(&self, call: &Call, limit: Duration) -> Option<io::Result<Reply>> {
         let place = &call.place;
-        self.await_with(limit, || place.take(), |rest| place.wait(rest))
+        let outcome = self.await_with(limit, || place.take(), |rest| place.wait(rest));
+        outcome.or_else(|| self.broken.error().map(Err))
     }
 
     /// The next request; None when it takes longer than `limit`.
@@ -118,33 +124,49 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         if let Some(taken) = take() {
             return Some(taken);
         }
-        let until = self.now() + limit;
+        let until = self.now() + finite(limit);
         if self.driving.try_take() {
             self.driving.by_users.fetch_add(1, Ordering::Relaxed);
             let taken = self.drive(until, &take);
             self.driving.let_go();
-            if self.driving.sleepers.load(Ordering::SeqCst) > 0 {
+            if self.driving.sleeping_users.load(Ordering::SeqCst) > 0 {
                 self.driving.call_service();
             }
             return taken;
         }
         self.work_off_submissions();
-        self.driving.sleepers.fetch_add(1, Ordering::SeqCst);
+        self.driving.sleeping_users.fetch_add(1, Ordering::SeqCst);
         self.driving.was_needed.store(true, Ordering::SeqCst);
-        // Whoever drives lets go when it sees nobody sleep; it may have looked before.
+        // The thread that drives lets go when it sees that no user sleeps; it may have looked before.
         self.driving.call_service();
-        let slept = sleep(until.since(self.now()));
-        if self.driving.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 {
+        let slept = self.sleep_while_whole(until, sleep);
+        if self.driving.sleeping_users.fetch_sub(1, Ordering::SeqCst) == 1 {
             // The service thread lets go, so that the next wait drives.
             self.wakeup.signal();
         }
         slept.or_else(take)
     }
 
-    /// Takes in arrivals until `take` gives something, or until the time.
+    /// What `sleep` gives until the time, or until the endpoint is broken.
+    fn sleep_while_whole<T>(
+        &self,
+        until: Instant,
+        sleep: impl Fn(Duration) -> Option<T>,
+    ) -> Option<T> {
+        loop {
+            let rest = until.since(self.now());
+            let slept = sleep(rest.min(LOOK_EVERY));
+            if slept.is_some() || rest.is_zero() || self.broken.is_broken() {
+                return slept;
+            }
+        }
+    }
+
+    /// Takes in arrivals until `take` gives something, or until the time; None from a broken
+    /// endpoint.
     fn drive<T>(&self, until: Instant, take: &impl Fn() -> Option<T>) -> Option<T> {
         // What was submitted leaves; what has come shows when the thread would sleep.
-        let mut is_idle = self.round(0);
+        let mut is_idle = self.round(0).ok()?;
         loop {
             if let Some(taken) = take() {
                 return Some(taken);
@@ -153,9 +175,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 return None;
             }
             if is_idle {
-                self.sleep(until);
+                self.sleep(until).ok()?;
             }
-            is_idle = self.round(1);
+            is_idle = self.round(1).ok()?;
         }
     }
 
@@ -163,9 +185,10 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn look(&self) {
         if self.driving.try_take() {
             self.driving.by_users.fetch_add(1, Ordering::Relaxed);
-            self.round(RECEIVES_MAX);
+            // A broken endpoint says so when something is waited for.
+            let _ = self.round(RECEIVES_MAX);
             self.driving.let_go();
-            if self.driving.sleepers.load(Ordering::SeqCst) > 0 {
+            if self.driving.sleeping_users.load(Ordering::SeqCst) > 0 {
                 self.driving.call_service();
             }
         } else {
@@ -175,8 +198,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Runs due timers, takes in arrivals, and sends what all that and submissions caused. Whether
     /// nothing has come that poll would not show.
-    fn round(&self, receives_max: usize) -> bool {
-        let mut state = self.lock();
+    ///
+    /// # Errors
+    ///
+    /// A panic in the engine.
+    fn round(&self, receives_max: usize) -> io::Result<bool> {
+        let mut state = self.lock()?;
         let now = self.now();
         state.pump.handle_timeout(now);
         let (mut failed, mut arrivals) = (false, 0);
@@ -196,21 +223,21 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         drop(state);
         // A submission that found the lock taken while it was let go.
         if !self.lock_submissions().is_empty() {
-            self.work_off(&mut self.lock());
+            self.work_off(&mut *self.lock()?);
         }
         if failed {
             std::thread::sleep(ERROR_PAUSE);
         }
-        is_idle
+        Ok(is_idle)
     }
 
     /// The service thread.
     pub(super) fn serve(&self) {
         let mut by_users = u64::MAX;
-        while !self.closed.load(Ordering::Acquire) {
+        while !self.closed.load(Ordering::Acquire) && !self.broken.is_broken() {
             let seen = self.driving.by_users.load(Ordering::Relaxed);
             let users_drive = std::mem::replace(&mut by_users, seen) != seen;
-            let is_needed = self.driving.sleepers.load(Ordering::SeqCst) > 0;
+            let is_needed = self.driving.sleeping_users.load(Ordering::SeqCst) > 0;
             if (users_drive && !is_needed) || !self.driving.try_take() {
                 self.driving.await_call();
                 continue;
@@ -225,20 +252,28 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     fn serve_while_needed(&self) {
         let mut was_needed = false;
         while !self.closed.load(Ordering::Acquire) {
-            if self.round(RECEIVES_MAX) {
-                self.sleep(self.now() + SLEEP_MAX);
+            let done = self.round(RECEIVES_MAX).and_then(|is_idle| match is_idle {
+                true => self.sleep(self.now() + SLEEP_MAX),
+                false => Ok(()),
+            });
+            if done.is_err() {
+                return;
             }
             was_needed |= self.driving.was_needed.swap(false, Ordering::SeqCst);
-            if was_needed && self.driving.sleepers.load(Ordering::SeqCst) == 0 {
+            if was_needed && self.driving.sleeping_users.load(Ordering::SeqCst) == 0 {
                 return;
             }
         }
     }
 
     /// Sleeps until an arrival, the engine's timeout, a wake-up, or `latest`.
-    fn sleep(&self, latest: Instant) {
+    ///
+    /// # Errors
+    ///
+    /// A panic in the engine.
+    fn sleep(&self, latest: Instant) -> io::Result<()> {
         let (until, flags) = {
-            let state = self.lock();
+            let state = self.lock()?;
             let now = self.now();
             let timeout = state.pump.poll_timeout();
             let until = timeout.map_or(latest, |at| at.min(latest)).max(now);
@@ -258,5 +293,6 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             self.wakeup.clear();
         }
         self.sleeps_until.store(0, Ordering::Relaxed);
+        Ok(())
     }
 }

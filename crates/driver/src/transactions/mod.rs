@@ -21,6 +21,7 @@ mod drive;
 mod place;
 mod state;
 
+use crate::broken::{self, Breakable, Broken, Guard};
 use crate::checked_wire::PathErrors;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::wait_list::EventFd;
@@ -79,6 +80,7 @@ const SUBMISSIONS_MAX: usize = 16;
 
 struct Shared<E, W> {
     state: Mutex<State<E, W>>,
+    broken: Broken,
     /// What threads want done, until a holder of the lock does it.
     submissions: Mutex<Vec<Submission>>,
     requests: Mutex<VecDeque<Request>>,
@@ -122,6 +124,7 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
         let descriptor = WireDescriptor::new(pump.wire())?.ok_or(io::ErrorKind::Unsupported)?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(pump)),
+            broken: Broken::default(),
             submissions: Mutex::new(Vec::new()),
             requests: Mutex::new(VecDeque::new()),
             request_arrived: Condvar::new(),
@@ -150,13 +153,14 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// The engine's, when it has as many as it may.
     pub fn create_entity(&self, entity: EntityId) -> io::Result<()> {
         let create = |state: &mut State<E, W>| state.pump.engine.create_entity(entity);
-        self.shared.with_state(create).map_err(io::Error::other)
+        self.shared.with_state(create)?.map_err(io::Error::other)
     }
 
     /// Says where an entity of another host is reached.
     pub fn locate(&self, entity: EntityId, at: Address) {
         let locate = |state: &mut State<E, W>| state.pump.engine.locate(entity, at);
-        self.shared.with_state(locate);
+        // A broken endpoint calls nobody, and says so when it is to.
+        let _ = self.shared.with_state(locate);
     }
 
     /// Calls `to` in the name of `from`, and waits for the reply up to `limit`.
@@ -218,7 +222,8 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// Of the call, as of [`call`](TransactionEndpoint::call).
     pub fn try_take(&self, call: &Call) -> Option<io::Result<Reply>> {
-        call.place.take()
+        let outcome = call.place.take();
+        outcome.or_else(|| self.shared.broken.error().map(Err))
     }
 
     /// Gives a call up.
@@ -243,6 +248,9 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// `TimedOut`.
     pub fn receive(&self, limit: Duration) -> io::Result<Request> {
         let request = self.shared.next_request(limit);
+        if let Some(error) = self.shared.broken.error() {
+            return Err(error);
+        }
         request.ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
 
@@ -289,7 +297,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// The wire's.
     pub fn join(&self, group: Address) -> io::Result<()> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock()?;
         let pump = &mut state.pump;
         pump.wire_mut().join(group)?;
         if self.shared.descriptor.refresh(pump.wire())? {
@@ -304,27 +312,27 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// The wire's.
     pub fn leave(&self, group: Address) -> io::Result<()> {
-        self.shared.lock().pump.wire_mut().leave(group)
+        self.shared.lock()?.pump.wire_mut().leave(group)
     }
 
     /// What paths said so far of packets that they did not carry.
     pub fn path_errors(&self) -> PathErrors {
-        self.shared.lock().pump.path_errors().clone()
+        broken::look(&*self.shared).pump.path_errors().clone()
     }
 
     /// Calls of the wire so far, and the packets they carried.
     pub fn wire_calls(&self) -> WireCalls {
-        self.shared.with_state(|state| state.pump.wire_calls())
+        broken::look(&*self.shared).pump.wire_calls()
     }
 
     /// The engine's work so far.
     pub fn counters(&self) -> engine::Counters {
-        self.shared.with_state(|state| state.pump.engine.counters())
+        broken::look(&*self.shared).pump.engine.counters()
     }
 
     /// What the endpoint holds right now.
     pub fn held(&self) -> Held {
-        self.shared.with_state(|state| state.held())
+        broken::look(&*self.shared).held()
     }
 }
 
@@ -340,9 +348,27 @@ impl<E: Transactions, W: Wire> Drop for TransactionEndpoint<E, W> {
     }
 }
 
+impl<E: Transactions, W: Wire> Breakable for Shared<E, W> {
+    type Locked = State<E, W>;
+
+    fn mutex(&self) -> &Mutex<State<E, W>> {
+        &self.state
+    }
+
+    fn broken(&self) -> &Broken {
+        &self.broken
+    }
+
+    /// Callers look by themselves.
+    fn wake_everybody(&self) {
+        self.request_arrived.notify_all();
+        self.wakeup.signal();
+    }
+}
+
 impl<E: Transactions, W: Wire> Shared<E, W> {
-    fn lock(&self) -> MutexGuard<'_, State<E, W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> io::Result<Guard<'_, Self>> {
+        broken::lock(self)
     }
 
     fn lock_submissions(&self) -> MutexGuard<'_, Vec<Submission>> {
@@ -359,12 +385,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// Calls `act` under the lock, and works off what was left to its holder meanwhile.
-    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> T {
-        let outcome = act(&mut self.lock());
+    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> io::Result<T> {
+        let outcome = act(&mut *self.lock()?);
         if !self.lock_submissions().is_empty() {
-            self.work_off(&mut self.lock());
+            self.work_off(&mut *self.lock()?);
         }
-        outcome
+        Ok(outcome)
     }
 
     /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
@@ -386,7 +412,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Takes the lock and works off the list, unless another thread has the lock.
     fn work_off_submissions(&self) {
-        while let Ok(mut state) = self.state.try_lock() {
+        while let Ok(Some(mut state)) = broken::try_lock(self) {
             self.work_off(&mut state);
             drop(state);
             // What was left behind since has found the lock taken.

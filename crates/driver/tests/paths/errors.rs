@@ -136,6 +136,70 @@ fn connecting_user_gets_the_error_of_the_path() {
     assert!(near.path_errors().packets_lost >= 2);
 }
 
+/// A socket of the loopback that a test carries packets through.
+fn bridge_end() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind(loopback()).expect("a port");
+    let limit = Some(Duration::from_millis(20));
+    socket.set_read_timeout(limit).expect("a limit");
+    let own = socket.local_addr().expect("bound");
+    (socket, own)
+}
+
+/// Carries packets from one connected socket to another until `done`.
+fn carry(from: &UdpSocket, to: &UdpSocket, done: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    let mut buffer = [0; 2000];
+    while !done() {
+        assert!(Instant::now() < end, "nothing came of it");
+        if let Ok(len) = from.recv(&mut buffer) {
+            to.send(&buffer[..len]).expect("somebody is there");
+        }
+    }
+}
+
+/// A user who waits without limit goes on waiting when a packet he sent earlier was refused.
+#[test]
+fn receive_without_limit_outlives_a_refused_packet() {
+    let ((near_side, to_near), (far_side, to_far)) = (bridge_end(), bridge_end());
+    let endpoint = |peer| {
+        let mut wire = UdpWire::bind(loopback()).expect("a port");
+        wire.connect(peer).expect("nobody is asked");
+        wire.set_max_wait(None).expect("an option of every socket");
+        let own = wire.local_addr().expect("bound");
+        let engine = Bare::new(BareConfig::default());
+        (Endpoint::new(engine, wire, 1 << 16).expect("a helper"), own)
+    };
+    let ((near, near_own), (far, far_own)) = (endpoint(to_near), endpoint(to_far));
+    near_side.connect(near_own).expect("nobody is asked");
+    far_side.connect(far_own).expect("nobody is asked");
+    far.listen(true);
+    let (mut circuit, mut other) = std::thread::scope(|scope| {
+        let connecting = scope.spawn(|| near.connect(Address::Socket(to_near), LIMIT));
+        let accepting = scope.spawn(|| far.accept(LIMIT));
+        carry(&near_side, &far_side, || accepting.is_finished());
+        carry(&far_side, &near_side, || connecting.is_finished());
+        let connected = connecting.join().expect("no panic").expect("it opens");
+        let accepted = accepting.join().expect("no panic").expect("it came");
+        (connected, accepted)
+    });
+    // Connected elsewhere, this socket takes nothing from the near end, and the kernel says so.
+    near_side.connect(far_own).expect("nobody is asked");
+    let sent = circuit.send(b"lost", Duration::MAX);
+    sent.expect("a lost packet is no error");
+    let receiving = std::thread::spawn(move || {
+        let mut buffer = [0; 100];
+        let len = circuit.recv(&mut buffer, Duration::MAX)?;
+        Ok::<_, std::io::Error>(len.map(|len| buffer[..len].to_vec()))
+    });
+    let refused = || !near.path_errors().by_errno.is_empty();
+    carry(&near_side, &near_side, refused);
+    near_side.connect(near_own).expect("nobody is asked");
+    other.try_send(b"news").expect("room");
+    carry(&far_side, &near_side, || receiving.is_finished());
+    let received = receiving.join().expect("no panic");
+    assert_eq!(received.expect("it waited").as_deref(), Some(&b"news"[..]));
+}
+
 #[test]
 fn refused_peer_of_a_connected_wire_is_unreachable() {
     let gone = UdpSocket::bind(loopback()).expect("a port");

@@ -74,6 +74,10 @@ impl Wire for FailingWire {
         None
     }
 
+    fn path_mtu(&mut self, _: engine::Path) -> usize {
+        self.capabilities().packet_max
+    }
+
     fn unanswerable(&self) -> u64 {
         0
     }

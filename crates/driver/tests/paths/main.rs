@@ -4,4 +4,5 @@ mod errors;
 mod groups;
 mod hundred_peers;
 mod many;
+mod panics;
 mod postman;

@@ -18,6 +18,8 @@ pub struct Postman {
     pub faults: Vec<(Path, PathError)>,
     /// Sends by this path what another did not take.
     pub detour: Option<Path>,
+    /// Panics at the next packet.
+    pub panics: bool,
 }
 
 impl Protocol for Postman {
@@ -32,6 +34,7 @@ impl Protocol for Postman {
     }
 
     fn handle_packet(&mut self, _: Instant, packet: Received<'_>, _: &mut Deliveries) {
+        assert!(!self.panics, "a packet came");
         let octets = packet.octets.to_vec();
         self.received.push((packet.path, packet.ecn, octets));
     }

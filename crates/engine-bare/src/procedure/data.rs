@@ -130,6 +130,9 @@ pub(crate) fn handle_data(
     if end > POSITION_MAX {
         return None;
     }
+    if association.rx.is_full {
+        return None;
+    }
     // A peer that ignores the window must not fill memory: 0002, Receiving.
     if association.rx.unread + payload_len as u64 > 2 * window {
         return None;

@@ -1,5 +1,6 @@
 //! Options of a multicast endpoint, with the reason of each default.
 
+use super::admission::{AdmittedHost, JoinSecret};
 use crate::config::{ErrorControl, PACKET_LEN, RateLimit};
 use core::time::Duration;
 use engine::{Address, Framing, Secret};
@@ -99,8 +100,13 @@ pub struct Config {
     pub members_keep: usize,
     /// Members at most; each takes some 150 bytes. Further joins are refused.
     pub members_max: usize,
-    /// Hosts that may join; None for all.
-    pub admitted: Option<Vec<IpAddr>>,
+    /// Hosts that may join this endpoint's streams; None for all.
+    pub admitted: Option<Vec<AdmittedHost>>,
+    /// Hosts whose streams this endpoint accepts; None for all.
+    pub accept_from: Option<Vec<IpAddr>>,
+    /// The secret by which the senders of `accept_from` know this receiver, told to them by other
+    /// means. None: its keys are random.
+    pub join_secret: Option<JoinSecret>,
     /// Where receivers begin that join late.
     pub late_join: LateJoin,
     /// Receivers send their control packets to this address, the group's; None for unicast to the
@@ -176,6 +182,8 @@ impl Default for Config {
             members_keep: 1,
             members_max: 1024,
             admitted: None,
+            accept_from: None,
+            join_secret: None,
             late_join: LateJoin::Earliest,
             answer_to: None,
             slot: Duration::ZERO,
@@ -215,6 +223,8 @@ pub enum MemberState {
     Silent,
     /// It lost its state and joined again under another key.
     Restarted,
+    /// It asked for more retransmissions than a member may, and was dropped for the others' sake.
+    Excluded,
 }
 
 /// A receiver in its sender's report.

@@ -1,29 +1,17 @@
 //! Dispatch of packets to contexts by key, and the quarantine of keys of streams that ended.
 
+use super::admission::is_accepted_sender;
 use super::config::LateJoin;
 use super::endpoint_state::{control_octets, is_group_service};
 use super::receiver::{Receiver, ReceiverPhase};
 use super::sender::{GroupTracking, Sender};
-use super::{GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
+use super::{EndedStream, GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
 use crate::numbers::SEQ_MAX;
 use crate::pdu::{Body, CommonControl, Format, HEADER_LEN, Header, Options, RTN, Reject};
 use core::time::Duration;
 use engine::{Address, AssociationId, Batch, Delivery, Instant};
 
 impl GroupEndpoint {
-    /// A key that cannot be guessed: 63 random bits, never zero.
-    pub(super) fn new_key(&mut self) -> u64 {
-        loop {
-            let key = self.ep.keys.next_u64() >> 1;
-            if key != 0
-                && !self.senders_by_key.contains_key(&key)
-                && !self.receivers_by_key.contains_key(&key)
-            {
-                return key;
-            }
-        }
-    }
-
     pub(super) fn dispatch(
         &mut self,
         now: Instant,
@@ -46,8 +34,8 @@ impl GroupEndpoint {
         let found = if header.key & RTN == 0 {
             self.find_receiver((from, key))
         } else {
-            let sent = self.senders_by_key.get(&key).copied();
-            sent.or_else(|| self.receivers_by_key.get(&key).copied())
+            let sent = self.ep.sender_keys.get(&key).copied();
+            sent.or_else(|| self.receivers_by_key.get(&(from, key)).copied())
         };
         let id = match found {
             Some(id) => id,
@@ -107,19 +95,19 @@ impl GroupEndpoint {
         packet: &[u8],
     ) -> Result<(), Reject> {
         let key = header.key & !RTN;
-        let in_quarantine = self
-            .quarantine
-            .iter()
-            .any(|ended| ended.key == key && ended.sender.is_none());
+        let ended = self.quarantine.iter().find(|ended| match &ended.stream {
+            EndedStream::Sent { granted_keys } => ended.key == key || granted_keys.contains(&key),
+            EndedStream::Received { .. } => false,
+        });
         // 0009, Closing: a receiver that missed the end gets END again.
-        if in_quarantine && !header.options.has(Options::END) {
-            let common = CommonControl {
+        if let Some(ended) = ended.filter(|_| !header.options.has(Options::END)) {
+            let body = Body::Cntl(CommonControl {
                 rseq: 0,
                 alloc: 0,
                 echo: 0,
-            };
+            });
             let options = Options::MULTI | Options::END;
-            let end = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
+            let end = control_octets(ended.key, options, &body, (header.sync, 0));
             self.ep.queue_reply(from, end, packet.len());
             return Ok(());
         }
@@ -158,7 +146,8 @@ impl GroupEndpoint {
         if key == 0 || self.answer_quarantined(now, from, header, packet.len()) {
             return Err(Reject::UnknownKey);
         }
-        if !self.ep.listening || header.options.has(Options::END) {
+        let is_accepted = is_accepted_sender(&self.ep.config, from);
+        if !self.ep.listening || !is_accepted || header.options.has(Options::END) {
             return Err(Reject::Refused);
         }
         let first = header.format == Format::First;
@@ -174,7 +163,10 @@ impl GroupEndpoint {
             return Err(Reject::Body);
         }
         let id = self.make_room(from)?;
-        let own_key = self.new_key();
+        let own_key = match self.ep.config.join_secret {
+            Some(secret) => secret.key_for(key),
+            None => self.ep.random_key(),
+        };
         let mut receiver = Receiver::new(id, own_key, from, key);
         receiver.last_received_at = now;
         let has_sreq = header.options.has(Options::SREQ);
@@ -194,7 +186,7 @@ impl GroupEndpoint {
         }
         self.shares.insert(from, id);
         self.receivers_by_sender.insert((from, key), id);
-        self.receivers_by_key.insert(own_key, id);
+        self.receivers_by_key.insert((from, own_key), id);
         let context = GroupContext::Receiver(Box::new(receiver));
         self.contexts.insert(id, context);
         Ok(id)
@@ -209,21 +201,31 @@ impl GroupEndpoint {
         header: &Header,
         received_len: usize,
     ) -> bool {
-        let matches =
-            |ended: &&mut QuarantinedKey| ended.key == header.key && ended.sender == Some(from);
-        let Some(ended) = self.quarantine.iter_mut().find(matches) else {
+        let found = self
+            .quarantine
+            .iter_mut()
+            .find_map(|ended| match ended.stream {
+                EndedStream::Received {
+                    sender,
+                    final_control,
+                    ..
+                } if ended.key == header.key && sender == from => {
+                    Some((&mut ended.until, final_control))
+                }
+                _ => None,
+            });
+        let Some((until, reply)) = found else {
             return false;
         };
-        ended.until = now + self.ep.config.silence_max;
-        let (options, rseq) = ended.final_control;
+        *until = now + self.ep.config.silence_max;
         if header.options.has(Options::SREQ) && !header.options.has(Options::END) {
-            let common = CommonControl {
-                rseq,
-                alloc: rseq,
+            let body = Body::Cntl(CommonControl {
+                rseq: reply.rseq,
+                alloc: reply.rseq,
                 echo: header.sync,
-            };
-            let key = header.key | RTN;
-            let packet = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
+            });
+            let key = reply.key | RTN;
+            let packet = control_octets(key, reply.options, &body, (header.sync, 0));
             self.ep.queue_reply(from, packet, received_len);
         }
         true
@@ -320,26 +322,36 @@ impl GroupEndpoint {
                 self.save_final_report(id, &sender);
                 QuarantinedKey {
                     key: sender.key,
-                    sender: None,
-                    is_proven: true,
-                    final_control: (Options::MULTI | Options::END, 0),
+                    stream: EndedStream::Sent {
+                        granted_keys: sender.granted_keys().collect(),
+                    },
                     until: now + self.ep.config.quarantine,
                 }
             }
             // A stream that nobody was told of leaves nothing: it may be forged.
             Some(GroupContext::Receiver(receiver)) if receiver.is_answered => QuarantinedKey {
                 key: receiver.sender_key,
-                sender: Some(receiver.sender),
-                is_proven: receiver.sender_address.is_proven(),
-                final_control: receiver.final_control(),
+                stream: EndedStream::Received {
+                    sender: receiver.sender,
+                    is_validated: receiver.sender_address.is_validated(),
+                    final_control: receiver.final_control(),
+                },
                 until: now + self.ep.config.silence_max,
             },
             _ => return,
         };
         if self.quarantine.len() == QUARANTINE_MAX {
-            // Forged streams do not displace the keys of proven senders.
-            let unproven = self.quarantine.iter().position(|old| !old.is_proven);
-            self.quarantine.remove(unproven.unwrap_or(0));
+            // Forged streams do not displace the keys of validated senders.
+            let unvalidated = self.quarantine.iter().position(|old| {
+                matches!(
+                    old.stream,
+                    EndedStream::Received {
+                        is_validated: false,
+                        ..
+                    }
+                )
+            });
+            self.quarantine.remove(unvalidated.unwrap_or(0));
         }
         self.quarantine.push_back(ended);
     }

@@ -1,6 +1,7 @@
 //! State that all streams of a multicast endpoint share, and helpers to build packets.
 
 use super::config::{Config, Member, Reliability};
+use super::members::SenderKeys;
 use crate::endpoint_state::plain_header;
 use crate::pdu::{
     AddressSegment, Body, Endpoints, HEADER_LEN, Header, Options, Packet, Rejects, Service,
@@ -33,7 +34,9 @@ pub(super) struct GroupEndpointState {
     pub(super) control_queue: VecDeque<((AssociationId, Address), Vec<u8>)>,
     pub(super) counters: Counters,
     pub(super) rejects: Rejects,
-    pub(super) keys: KeyedStream,
+    /// Keys of the streams that this endpoint sends, and those it granted to their members.
+    pub(super) sender_keys: SenderKeys,
+    keys: KeyedStream,
     pub(super) rng: KeyedStream,
     pub(super) listening: bool,
     /// Status control packets sent as a receiver.
@@ -50,6 +53,7 @@ impl GroupEndpointState {
                 wtimer_max: config.wtimer_max,
                 ..crate::Config::default()
             },
+            sender_keys: SenderKeys::new(),
             keys: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
             rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),
             config,
@@ -62,6 +66,23 @@ impl GroupEndpointState {
             control_sent: 0,
             refused_joins: 0,
         }
+    }
+
+    /// A key that cannot be guessed: 63 random bits, never zero, and not one of a sender's.
+    pub(super) fn random_key(&mut self) -> u64 {
+        loop {
+            let key = self.keys.next_u64() >> 1;
+            if key != 0 && !self.sender_keys.contains_key(&key) {
+                return key;
+            }
+        }
+    }
+
+    /// A key for stream `id` or for a member of its group.
+    pub(super) fn grant_key(&mut self, id: AssociationId) -> u64 {
+        let key = self.random_key();
+        self.sender_keys.insert(key, id);
+        key
     }
 
     /// User bytes in a full DATA packet.
@@ -77,7 +98,7 @@ impl GroupEndpointState {
     }
 
     /// Queues the answer to a packet of `received_len` octets from an address that need not be its
-    /// sender's: it is dropped if it is longer (0018, Credit).
+    /// sender's: it is dropped if it is longer (0018, Amplification).
     pub(super) fn queue_reply(&mut self, to: Address, packet: Vec<u8>, received_len: usize) {
         if packet.len() <= received_len {
             self.queue_control((AssociationId(0), to), packet);

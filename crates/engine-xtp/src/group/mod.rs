@@ -17,25 +17,30 @@
 //! * [`config`] - the options, with the reason of each default.
 //! * `sender`, `sender_control`, `sender_transmit` - a stream to a group: state and timers, control
 //!   packets received, packets sent.
-//! * `members`, `buckets` - the two ways to track a group.
+//! * `members`, `buckets` - the two ways to track a group. `admission` - who may join; `repair_limit` -
+//!   how much one member may slow the others.
 //! * `receiver`, `receiver_control` - a stream from a sender: data received, control packets sent.
 //! * [`relay`] - repeats a group's packets for hosts that multicast does not reach.
-//! * `answer_credit`, `source_share`, `room` - what strangers get: answers no longer than their
+//! * `amplification_limit`, `source_share`, `room` - what strangers get: answers no longer than their
 //!   packets, and a share of the contexts.
+//! * [`introspection`] - the state of streams, for users to inspect.
 //! * `retransmission_queue`, `replication`, `endpoint_state` - ranges to retransmit, copies for
 //!   each receiver, the state that all streams share.
 //!
 //! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`.
 
-mod answer_credit;
+mod admission;
+mod amplification_limit;
 mod buckets;
 pub mod config;
 mod dispatch;
 mod endpoint_state;
+pub mod introspection;
 mod members;
 mod receiver;
 mod receiver_control;
 pub mod relay;
+mod repair_limit;
 mod replication;
 mod retransmission_queue;
 mod room;
@@ -44,6 +49,7 @@ mod sender_control;
 mod sender_transmit;
 mod source_share;
 
+pub use admission::{AdmittedHost, JoinSecret};
 pub use config::{BucketConfig, Config, Holdings, LateJoin, Member, MemberState, Reliability};
 
 use crate::pdu::{HEADER_LEN, Options, Rejects};
@@ -56,6 +62,7 @@ use engine::{
 use receiver::Receiver;
 use replication::Replicator;
 use sender::{GroupTracking, Sender};
+pub(crate) use source_share::SourcePrefix;
 use source_share::SourceShares;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -70,16 +77,37 @@ enum GroupContext {
 }
 
 /// The key of a stream that ended, answered until its quarantine expires.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct QuarantinedKey {
+    /// The sender's key.
     key: u64,
-    /// The sender; None if this endpoint was the sender.
-    sender: Option<Address>,
-    /// The sender is this endpoint, or known to be at its address.
-    is_proven: bool,
-    /// The reply to a late status request: options and `rseq`.
-    final_control: (Options, u64),
+    stream: EndedStream,
     until: Instant,
+}
+
+#[derive(Clone, Debug)]
+enum EndedStream {
+    /// This endpoint was the sender. Members that missed the end get it again.
+    Sent {
+        /// The keys granted to members.
+        granted_keys: Vec<u64>,
+    },
+    /// This endpoint was a receiver. Late status requests are answered.
+    Received {
+        sender: Address,
+        /// The sender is known to be at its address.
+        is_validated: bool,
+        final_control: FinalControl,
+    },
+}
+
+/// The reply to a status request after the end.
+#[derive(Clone, Copy, Debug)]
+struct FinalControl {
+    /// The key that the sender knows this receiver by.
+    key: u64,
+    options: Options,
+    rseq: u64,
 }
 
 /// A multicast endpoint: it sends to and receives from any number of groups over one wire.
@@ -87,14 +115,12 @@ struct QuarantinedKey {
 pub struct GroupEndpoint {
     ep: GroupEndpointState,
     contexts: BTreeMap<AssociationId, GroupContext>,
-    /// Contexts of streams this endpoint sends, by its key.
-    senders_by_key: BTreeMap<u64, AssociationId>,
     /// Contexts of streams this endpoint receives, by the sender and its key.
     receivers_by_sender: BTreeMap<(Address, u64), AssociationId>,
     /// The last hit in `receivers_by_sender`: packets come in trains.
     last_lookup: Option<((Address, u64), AssociationId)>,
-    /// The same contexts by this endpoint's key, which JCNTL carries.
-    receivers_by_key: BTreeMap<u64, AssociationId>,
+    /// The same contexts by the sender and this endpoint's key, which JCNTL carries.
+    receivers_by_key: BTreeMap<(Address, u64), AssociationId>,
     /// The same contexts by the source prefix of their senders.
     shares: SourceShares<AssociationId>,
     quarantine: VecDeque<QuarantinedKey>,
@@ -125,7 +151,6 @@ impl GroupEndpoint {
             shares: SourceShares::new(config.associations_max),
             ep: GroupEndpointState::new(config),
             contexts: BTreeMap::new(),
-            senders_by_key: BTreeMap::new(),
             receivers_by_sender: BTreeMap::new(),
             last_lookup: None,
             receivers_by_key: BTreeMap::new(),
@@ -209,12 +234,11 @@ impl GroupEndpoint {
         let id = self
             .free_id()
             .map_err(|_| CommandError::TooManyAssociations)?;
-        let key = self.new_key();
+        let key = self.ep.grant_key(id);
         let sender = Sender::new(id, key, to, &mut self.ep, now);
         if sender.connected {
             self.ep.events.push_back(Event::Connected(id));
         }
-        self.senders_by_key.insert(key, id);
         self.contexts
             .insert(id, GroupContext::Sender(Box::new(sender)));
         self.update_timers_and_queue(now, id);
@@ -370,6 +394,19 @@ impl Associations for GroupEndpoint {
         };
         Status { bytes_in_flight }
     }
+
+    fn receive_window(&self) -> u64 {
+        self.ep.config.window
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
+            receiver.rx.is_full = is_full;
+        }
+    }
+
+    /// Members lie behind many routes: the configuration says how long packets are.
+    fn set_path_mtu(&mut self, _: Instant, _: AssociationId, _: usize) {}
 
     /// Streams have no priorities.
     fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}

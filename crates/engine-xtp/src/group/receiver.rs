@@ -1,6 +1,7 @@
 //! A received stream: its state and the data of its sender.
 
-use super::answer_credit::SenderAddress;
+use super::FinalControl;
+use super::amplification_limit::SenderAddress;
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
 use crate::config::ErrorControl;
@@ -48,6 +49,9 @@ pub(super) struct Receiver {
     pub(super) phase: ReceiverPhase,
     /// It is a member of a counted group.
     pub(super) counted: bool,
+    /// The key that its control packets carry: the sender's, or in a counted group the one that
+    /// the sender granted to this member alone (0018, Keys).
+    pub(super) answer_key: u64,
     pub(super) rx: ReceiveState,
     pub(super) scheduled_control: VecDeque<ScheduledControl>,
     /// When JCNTL becomes due; again if `joins_sent` is not 0.
@@ -59,7 +63,7 @@ pub(super) struct Receiver {
     pub(super) requested_start: u64,
     pub(super) last_received_at: Instant,
     /// The oldest byte the sender can retransmit, from its control packets.
-    sender_una: u64,
+    pub(super) sender_una: u64,
     /// A control packet is due without a status request.
     pub(super) control_due: bool,
     /// Control packets that damping suppressed.
@@ -77,10 +81,11 @@ impl Receiver {
             key,
             sender,
             sender_key,
-            sender_address: SenderAddress::unproven(),
+            sender_address: SenderAddress::unvalidated(),
             is_answered: false,
             phase: ReceiverPhase::Joining,
             counted: false,
+            answer_key: sender_key,
             rx: ReceiveState::default(),
             scheduled_control: VecDeque::new(),
             join_at: None,
@@ -148,12 +153,15 @@ impl Receiver {
         if self.phase != ReceiverPhase::Joining {
             return Ok(());
         }
-        if common.rseq > SEQ_MAX {
+        if common.rseq > SEQ_MAX || xkey & RTN != 0 {
             return Err(Reject::Body);
         }
         self.counted = xkey != 0;
+        if self.counted {
+            self.answer_key = xkey;
+        }
         // The key that it returned was in a JCNTL to its address, and cannot be guessed.
-        self.sender_address = SenderAddress::Proven;
+        self.sender_address = SenderAddress::Validated;
         self.start_at(ep, common.rseq);
         Ok(())
     }
@@ -212,6 +220,9 @@ impl Receiver {
         }
         if end > SEQ_MAX || self.rx.final_seq.is_some_and(|last| end > last) {
             return Err(Reject::State);
+        }
+        if self.rx.is_full {
+            return Err(Reject::BeyondWindow);
         }
         let eom = header.options.has(Options::EOM);
         // XTP 4.0 s. 6.7, NOERR: a gap is never repaired.
@@ -370,10 +381,14 @@ impl Receiver {
 
     /// The reply to status requests after this context ended: RCLOSE if the whole stream arrived,
     /// else END (0009, Closing).
-    pub(super) fn final_control(&self) -> (Options, u64) {
+    pub(super) fn final_control(&self) -> FinalControl {
         let gone = Options::END.with(Options::NOERR, self.bytes_unrecoverable);
         let options = if self.complete { Options::RCLOSE } else { gone };
-        (Options::MULTI | options, self.rx.next_seq)
+        FinalControl {
+            key: self.answer_key,
+            options: Options::MULTI | options,
+            rseq: self.rx.next_seq,
+        }
     }
 
     pub(super) fn terminate(&mut self, ep: &mut GroupEndpointState, reason: CloseReason) {
@@ -398,6 +413,12 @@ impl Receiver {
             ReceiverPhase::Complete => 2 * config.wtimer_max + config.quarantine,
             _ => config.silence_max,
         }
+    }
+
+    /// When the silence of the sender ends the stream.
+    pub(super) fn silence_at(&self, config: &Config) -> Option<Instant> {
+        let ended = self.phase == ReceiverPhase::Ended;
+        (!ended).then_some(self.last_received_at + self.idle_timeout(config))
     }
 
     /// The earliest deadline.

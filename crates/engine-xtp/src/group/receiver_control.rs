@@ -97,7 +97,7 @@ impl Receiver {
             Some(spans) if !spans.is_empty() => Body::Ecntl(common, spans),
             _ => Body::Cntl(common),
         };
-        control_octets(self.sender_key | RTN, options, &body, (echo, 0))
+        control_octets(self.answer_key | RTN, options, &body, (echo, 0))
     }
 
     /// The user consumed `bytes`. Schedules a window update if a counted sender may be blocked.
@@ -125,12 +125,12 @@ impl Receiver {
         // 0009, The sender's own control packets: END with NOERR says that bytes were lost.
         let options = Options::MULTI | Options::END.with(Options::NOERR, lost);
         let body = Body::Cntl(common);
-        let packet = control_octets(self.sender_key | RTN, options, &body, (common.echo, 0));
+        let packet = control_octets(self.answer_key | RTN, options, &body, (common.echo, 0));
         self.send(ep, self.sender, packet);
     }
 
     /// Sends a packet to the sender, or to the group on its behalf, if the credit of the sender's
-    /// address covers it (0018, Credit).
+    /// address covers it (0018, Amplification).
     pub(super) fn send(
         &mut self,
         ep: &mut GroupEndpointState,

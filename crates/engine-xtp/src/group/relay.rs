@@ -3,7 +3,8 @@
 //! Each such member has a *stand-in* at the relay, an address of its own. To the sender the
 //! stand-in is the member: it joins, answers and is reported. To the member it is the sender. So
 //! the relay forwards packets unchanged and keeps no bytes; members acknowledge by themselves. The
-//! key in a control packet names the stream, and so the sender it is for (0009, A relay).
+//! key in a control packet names the sender it is for (0009, A relay): it is the stream's, or one
+//! that the sender granted to this member, in a TCNTL that passed here.
 //!
 //! Control packets sent to the group are not forwarded, so there is no damping behind a relay.
 //! Slotting works as without one.
@@ -66,7 +67,7 @@ struct RelayedStream {
     sender: Address,
     last_received_at: Instant,
     /// The sender returned the key of a member's JCNTL.
-    is_proven: bool,
+    is_validated: bool,
     /// The members that joined, by stand-in.
     members: BTreeMap<usize, MemberKeys>,
 }
@@ -150,19 +151,21 @@ impl Relay {
         let stream = RelayedStream {
             sender,
             last_received_at: now,
-            is_proven: false,
+            is_validated: false,
             members: BTreeMap::new(),
         };
         self.streams.insert(key, stream);
         Ok(())
     }
 
-    /// Makes room for a stream of `sender`. In a full share, or a full relay, streams of unproven
+    /// Makes room for a stream of `sender`. In a full share, or a full relay, streams of unvalidated
     /// senders give way, those that were silent longest first (0018, Room).
     fn make_room(&mut self, now: Instant, sender: Address) -> Result<(), Reject> {
         if let Some(share) = self.shares.full_share(sender) {
-            let unproven = share.iter().filter_map(|&key| self.unproven_heard_at(key));
-            let given_up = longest_silent(unproven, 1);
+            let unvalidated = share
+                .iter()
+                .filter_map(|&key| self.unvalidated_heard_at(key));
+            let given_up = longest_silent(unvalidated, 1);
             self.forget(&given_up)?;
         }
         if self.streams.len() < self.config.streams_max {
@@ -175,13 +178,16 @@ impl Relay {
         if given_up.is_empty() {
             let count = (self.config.streams_max / SHARES).max(1);
             let all = self.streams.keys();
-            given_up = longest_silent(all.filter_map(|&key| self.unproven_heard_at(key)), count);
+            given_up = longest_silent(all.filter_map(|&key| self.unvalidated_heard_at(key)), count);
         }
         self.forget(&given_up)
     }
 
-    fn unproven_heard_at(&self, key: u64) -> Option<(Instant, u64)> {
-        let stream = self.streams.get(&key).filter(|stream| !stream.is_proven)?;
+    fn unvalidated_heard_at(&self, key: u64) -> Option<(Instant, u64)> {
+        let stream = self
+            .streams
+            .get(&key)
+            .filter(|stream| !stream.is_validated)?;
         Some((stream.last_received_at, key))
     }
 
@@ -278,7 +284,7 @@ impl Relay {
             let Some(keys) = keys.filter(|_| stream.sender == sender) else {
                 continue;
             };
-            stream.is_proven = true;
+            stream.is_validated = true;
             // Without a member list, answers carry the stream's own key.
             if xkey == 0 || self.streams_by_grant.contains_key(&(place, xkey)) {
                 continue;

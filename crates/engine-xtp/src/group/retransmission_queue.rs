@@ -25,6 +25,19 @@ impl RetransmissionQueue {
         self.0.front().cloned()
     }
 
+    /// Bytes that wait to be sent again.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// Whether byte `position` waits to be sent again.
+    pub(super) fn contains(&self, position: u64) -> bool {
+        let behind = self.0.partition_point(|range| range.end <= position);
+        self.0
+            .get(behind)
+            .is_some_and(|range| range.start <= position)
+    }
+
     /// Adds a range.
     pub(super) fn add(&mut self, new: Range<u64>) {
         if new.is_empty() {
@@ -83,37 +96,36 @@ impl RetransmissionLog {
         self.0.push_back((range, sync));
     }
 
-    /// Calls `each` for the parts of `lacking` not retransmitted since request `echo`. A control
-    /// packet reports losses as of that request (0009, Counted groups).
-    pub(super) fn not_resent_since(
-        &self,
-        echo: u32,
-        lacking: Range<u64>,
-        mut each: impl FnMut(Range<u64>),
-    ) {
-        let mut left = vec![lacking];
-        for (range, _) in self.0.iter().filter(|(_, sync)| sync_before(echo, *sync)) {
-            left = left
-                .into_iter()
-                .flat_map(|part| subtract(part, range))
-                .collect();
+    /// The parts of `lacking`, ascending and disjoint, that were not retransmitted since request
+    /// `echo`. A control packet reports losses as of that request (0009, Counted groups).
+    pub(super) fn not_resent_since(&self, echo: u32, lacking: &[Range<u64>]) -> Vec<Range<u64>> {
+        let since = self.0.iter().filter(|(_, sync)| sync_before(echo, *sync));
+        let mut resent: Vec<Range<u64>> = since.map(|(range, _)| range.clone()).collect();
+        resent.sort_unstable_by_key(|range| range.start);
+        let mut resent = resent.into_iter().peekable();
+        let mut left = Vec::new();
+        for part in lacking {
+            let mut start = part.start;
+            while let Some(hole) = resent.next_if(|hole| hole.end <= part.end) {
+                if hole.start > start {
+                    left.push(start..hole.start);
+                }
+                start = start.max(hole.end);
+            }
+            let end = resent
+                .peek()
+                .map_or(part.end, |hole| hole.start.min(part.end));
+            if end > start {
+                left.push(start..end);
+            }
         }
-        left.into_iter().for_each(&mut each);
+        left
     }
 
     /// Forgets the ranges below `position`.
     pub(super) fn release(&mut self, position: u64) {
         self.0.retain(|(range, _)| range.end > position);
     }
-}
-
-/// `part` without `hole`.
-fn subtract(part: Range<u64>, hole: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-    let below = part.start..part.end.min(hole.start);
-    let above = part.start.max(hole.end)..part.end;
-    [below, above]
-        .into_iter()
-        .filter(|range| range.start < range.end)
 }
 
 #[cfg(test)]
@@ -162,16 +174,36 @@ mod tests {
     }
 
     #[test]
+    fn unsent_parts_match_model() {
+        let mut random = SplitMix64::new(6);
+        for _ in 0..300 {
+            let mut log = RetransmissionLog::default();
+            let mut bytes = [false; 100];
+            for sync in 0..random.below(12) as u32 {
+                let start = random.below(90);
+                let end = start + 1 + random.below(10);
+                log.record(start..end, sync);
+                bytes[start as usize..end as usize].fill(true);
+            }
+            let cuts = [0, 5, 20, 21, 40, 47, 60, 99].map(|cut| cut + random.below(1));
+            let lacking: Vec<_> = cuts.chunks(2).map(|pair| pair[0]..pair[1]).collect();
+            let found = log.not_resent_since(u32::MAX, &lacking);
+            assert!(found.iter().all(|range| range.start < range.end));
+            for at in 0..100 {
+                let expected = lacking.iter().any(|part| part.contains(&at)) && !bytes[at as usize];
+                let is_found = found.iter().any(|range| range.contains(&at));
+                assert_eq!(is_found, expected, "{at}: {found:?} of {log:?}");
+            }
+        }
+    }
+
+    #[test]
     fn resent_ranges_excluded_since_request() {
         let mut repeated = RetransmissionLog::default();
         repeated.record(10..20, 5);
         repeated.record(20..30, 6);
         repeated.record(50..60, 9);
-        let lacking = |echo| {
-            let mut found = Vec::new();
-            repeated.not_resent_since(echo, 0..70, |range| found.push(range));
-            found
-        };
+        let lacking = |echo| repeated.not_resent_since(echo, std::slice::from_ref(&(0..70)));
         assert_eq!(lacking(4), [0..10, 30..50, 60..70]);
         assert_eq!(lacking(6), [0..50, 60..70]);
         assert_eq!(lacking(9), vec![0..70]);

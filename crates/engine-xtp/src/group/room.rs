@@ -8,11 +8,11 @@ use engine::{Address, AssociationId, CloseReason, Instant};
 
 impl GroupEndpoint {
     /// Room for a stream from `source`: its number. In a full share, or a full endpoint, streams of
-    /// unproven senders give way, those that were silent longest first.
+    /// unvalidated senders give way, those that were silent longest first.
     pub(super) fn make_room(&mut self, source: Address) -> Result<AssociationId, Reject> {
         if let Some(share) = self.shares.full_share(source) {
-            let unproven = share.iter().filter_map(|&id| self.unproven_heard_at(id));
-            let given_up = longest_silent(unproven, 1);
+            let unvalidated = share.iter().filter_map(|&id| self.unvalidated_heard_at(id));
+            let given_up = longest_silent(unvalidated, 1);
             self.abandon(&given_up)?;
         }
         self.free_id()
@@ -24,8 +24,8 @@ impl GroupEndpoint {
             // Several at once: a flood of forged openings looks at all contexts for one in 64.
             let count = (self.ep.config.associations_max / SHARES).max(1);
             let all = self.contexts.keys();
-            let unproven = all.filter_map(|&id| self.unproven_heard_at(id));
-            let given_up = longest_silent(unproven, count);
+            let unvalidated = all.filter_map(|&id| self.unvalidated_heard_at(id));
+            let given_up = longest_silent(unvalidated, count);
             self.abandon(&given_up)?;
         }
         // Numbers go round, past those in use.
@@ -38,10 +38,10 @@ impl GroupEndpoint {
         }
     }
 
-    /// When a received stream was last heard, with its number, if its sender is unproven.
-    fn unproven_heard_at(&self, id: AssociationId) -> Option<(Instant, AssociationId)> {
+    /// When a received stream was last heard, with its number, if its sender is unvalidated.
+    fn unvalidated_heard_at(&self, id: AssociationId) -> Option<(Instant, AssociationId)> {
         match self.contexts.get(&id) {
-            Some(GroupContext::Receiver(receiver)) if !receiver.sender_address.is_proven() => {
+            Some(GroupContext::Receiver(receiver)) if !receiver.sender_address.is_validated() => {
                 Some((receiver.last_received_at, id))
             }
             _ => None,
@@ -67,7 +67,11 @@ impl GroupEndpoint {
         let context = self.contexts.remove(&id)?;
         match &context {
             GroupContext::Sender(sender) => {
-                self.senders_by_key.remove(&sender.key);
+                let keys = &mut self.ep.sender_keys;
+                keys.remove(&sender.key);
+                for granted in sender.granted_keys() {
+                    keys.remove(&granted);
+                }
             }
             GroupContext::Receiver(receiver) => self.remove_receiver(id, receiver),
         }
@@ -78,7 +82,8 @@ impl GroupEndpoint {
         let name = (receiver.sender, receiver.sender_key);
         self.receivers_by_sender.remove(&name);
         self.last_lookup = None;
-        self.receivers_by_key.remove(&receiver.key);
+        self.receivers_by_key
+            .remove(&(receiver.sender, receiver.key));
         self.shares.remove(receiver.sender, id);
         self.damped_by_ended += receiver.damped;
     }

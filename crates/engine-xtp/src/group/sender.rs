@@ -345,7 +345,8 @@ impl Sender {
         };
         let (silent, _late) = members.count_unanswered(ep.config.retries_max);
         for address in silent {
-            if let Some(member) = members.remove(address, MemberState::Silent) {
+            if let Some(member) = members.remove(address, MemberState::Silent, &mut ep.sender_keys)
+            {
                 ep.push_member_event(self.id, member);
             }
         }
@@ -390,6 +391,15 @@ impl Sender {
     pub(super) fn bytes_in_flight(&self) -> u64 {
         let ending = self.finishing && self.close_reason.is_none();
         (self.next_seq - self.una).max(u64::from(ending))
+    }
+
+    /// The keys granted to members, present and departed.
+    pub(super) fn granted_keys(&self) -> impl Iterator<Item = u64> {
+        let members = match &self.tracking {
+            GroupTracking::Counted(members) => Some(members),
+            _ => None,
+        };
+        members.into_iter().flat_map(Members::granted_keys)
     }
 
     pub(super) fn add_to(&self, holdings: &mut Holdings) {

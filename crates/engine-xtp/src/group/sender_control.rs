@@ -2,7 +2,9 @@
 
 use super::config::{Member, MemberState};
 use super::endpoint_state::{GroupEndpointState, control_octets};
-use super::members::MemberRow;
+use super::members::{MemberRow, Rejoin};
+use super::repair_limit::RepairAccount;
+use super::retransmission_queue::RANGES_MAX;
 use super::sender::{GroupTracking, Sender};
 use crate::config::{ErrorControl, RateLimit};
 use crate::numbers::sync_before;
@@ -12,6 +14,7 @@ use crate::pdu::{
 };
 use crate::tx::RateLimits;
 use congestion::RateCredit;
+use core::ops::Range;
 use engine::{Address, Instant};
 
 /// Largest window taken from a JCNTL.
@@ -33,7 +36,15 @@ impl Sender {
                 xkey,
                 traffic,
                 ..
-            } => self.handle_join(ep, now, from, &common, xkey, &traffic),
+            } if header.key & !RTN == self.key => {
+                let join = JoinRequest {
+                    key: xkey,
+                    start: common.rseq,
+                    window: common.alloc.min(ALLOC_MAX),
+                    traffic,
+                };
+                self.handle_join(ep, now, from, &join)
+            }
             Body::Cntl(common) => self.handle_control(ep, now, from, header, &common, Spans::EMPTY),
             Body::Ecntl(common, spans) => {
                 self.handle_control(ep, now, from, header, &common, spans)
@@ -47,55 +58,137 @@ impl Sender {
         ep: &mut GroupEndpointState,
         now: Instant,
         from: Address,
-        common: &CommonControl,
-        xkey: u64,
-        traffic: &TrafficSpec,
+        join: &JoinRequest,
     ) -> Result<(), Reject> {
-        if xkey == 0 || xkey & RTN != 0 {
+        if join.key == 0 || join.key & RTN != 0 {
             return Err(Reject::Body);
         }
         self.last_received_at = now;
-        let granted = common.rseq.clamp(self.una, self.next_seq);
-        let (start, counted) = match &mut self.tracking {
-            GroupTracking::Counted(members) => {
-                if let Some(known) = members.get(from).filter(|known| known.key == xkey) {
-                    (known.start, true)
-                } else if members.admits(&ep.config, from) {
-                    let alloc = granted + common.alloc.min(ALLOC_MAX);
-                    let member = MemberRow {
-                        key: xkey,
-                        start: granted,
-                        rseq: granted,
-                        alloc,
-                        echo: self.sync,
-                        unanswered: 0,
-                        done: false,
-                    };
-                    if let Some(old) = members.join(from, member) {
-                        ep.push_member_event(self.id, old);
-                    }
-                    let joined = Member {
-                        address: from,
-                        state: MemberState::Member,
-                        start: granted,
-                        received: granted,
-                    };
-                    ep.push_member_event(self.id, joined);
-                    self.apply_member_rate(now, traffic);
-                    (granted, true)
-                } else {
-                    self.refuse_join(ep, from, xkey);
-                    return Err(Reject::NoRoom);
-                }
-            }
+        let start = join.start.clamp(self.una, self.next_seq);
+        let (start, granted_key) = match &mut self.tracking {
+            GroupTracking::Counted(_) => self.grant_membership(ep, now, from, join, start)?,
             GroupTracking::Buckets(ring) => {
-                ring.add_join(granted, granted + common.alloc.min(ALLOC_MAX));
-                (granted, false)
+                ring.add_join(start, start + join.window);
+                (start, 0)
             }
-            GroupTracking::None => (self.next_seq, false),
+            GroupTracking::None => (self.next_seq, 0),
         };
-        self.accept_join(ep, from, xkey, traffic, start, counted);
+        self.accept_join(ep, from, join, start, granted_key);
         self.update_from_members(ep, now);
+        Ok(())
+    }
+
+    /// Makes the receiver at `from` a member, or grants it to become one with its next packet if
+    /// there is a member at this address. Returns its first byte and the key granted to it.
+    fn grant_membership(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        now: Instant,
+        from: Address,
+        join: &JoinRequest,
+        start: u64,
+    ) -> Result<(u64, u64), Reject> {
+        let GroupTracking::Counted(members) = &mut self.tracking else {
+            return Err(Reject::State);
+        };
+        if let Some(known) = members.get(from) {
+            if known.key == join.key {
+                return Ok((known.start, known.granted_key));
+            }
+            if let Some(rejoin) = known.rejoin.filter(|rejoin| rejoin.key == join.key) {
+                return Ok((rejoin.start, rejoin.granted_key));
+            }
+        }
+        if !members.admits(&ep.config, from, join.key, self.key) {
+            self.refuse_join(ep, from, join.key);
+            return Err(Reject::NoRoom);
+        }
+        let granted_key = ep.grant_key(self.id);
+        let rejoin = Rejoin {
+            key: join.key,
+            granted_key,
+            start,
+            alloc: start + join.window,
+            traffic: join.traffic,
+        };
+        if let Some(known) = members.get_mut(from) {
+            // The packet may be forged: the member stays, and so do its bytes.
+            if let Some(forgotten) = known.rejoin.replace(rejoin) {
+                ep.sender_keys.remove(&forgotten.granted_key);
+            }
+        } else {
+            self.add_member(ep, now, from, &rejoin);
+        }
+        Ok((start, granted_key))
+    }
+
+    fn add_member(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        now: Instant,
+        address: Address,
+        joined: &Rejoin,
+    ) {
+        let GroupTracking::Counted(members) = &mut self.tracking else {
+            return;
+        };
+        let row = MemberRow {
+            key: joined.key,
+            granted_key: joined.granted_key,
+            start: joined.start,
+            rseq: joined.start,
+            alloc: joined.alloc,
+            echo: self.sync,
+            unanswered: 0,
+            done: false,
+            repairs: RepairAccount::new(joined.start),
+            rejoin: None,
+        };
+        members.join(address, row);
+        let member = Member {
+            address,
+            state: MemberState::Member,
+            start: joined.start,
+            received: joined.start,
+        };
+        ep.push_member_event(self.id, member);
+        self.apply_member_rate(now, &joined.traffic);
+    }
+
+    /// Checks that a control packet with `key` is from the member at `from`. With the first packet
+    /// that carries the key of its rejoin, the new member takes the place of the old one
+    /// (0018, Keys).
+    fn check_member(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        now: Instant,
+        from: Address,
+        key: u64,
+    ) -> Result<(), Reject> {
+        let GroupTracking::Counted(members) = &mut self.tracking else {
+            return Err(Reject::State);
+        };
+        let Some(member) = members.get_mut(from) else {
+            self.send_end(ep, from);
+            return Err(Reject::ForeignSource);
+        };
+        if member.granted_key == key {
+            return Ok(());
+        }
+        let is_new = |rejoin: &mut Rejoin| rejoin.granted_key == key;
+        let Some(rejoin) = member.rejoin.take_if(is_new) else {
+            return Err(Reject::ForeignSource);
+        };
+        if rejoin.start < self.una {
+            ep.sender_keys.remove(&key);
+            self.send_end(ep, from);
+            return Err(Reject::Released);
+        }
+        let old = members.remove(from, MemberState::Restarted, &mut ep.sender_keys);
+        if let Some(old) = old {
+            ep.push_member_event(self.id, old);
+        }
+        self.add_member(ep, now, from, &rejoin);
         Ok(())
     }
 
@@ -104,13 +197,12 @@ impl Sender {
         &mut self,
         ep: &mut GroupEndpointState,
         to: Address,
-        key: u64,
-        asked: &TrafficSpec,
+        join: &JoinRequest,
         start: u64,
-        counted: bool,
+        granted_key: u64,
     ) {
-        // As long as it was asked, so that it is shorter than the JCNTL (0018, Credit).
-        let traffic = match (asked, ep.traffic()) {
+        // As long as it was asked, so that it is shorter than the JCNTL (0018, Amplification).
+        let traffic = match (join.traffic, ep.traffic()) {
             (TrafficSpec::Plain(..), own) => TrafficSpec::Plain(own.service(), [0; 4]),
             (TrafficSpec::Limits { .. }, own) => own,
         };
@@ -121,10 +213,12 @@ impl Sender {
                 echo: 0,
             },
             reserved: 0,
-            xkey: if counted { self.key } else { 0 },
+            // 0 if it does not count members.
+            xkey: granted_key,
             traffic,
         };
-        let packet = control_octets(key | RTN, Options::MULTI, &body, (self.sync, self.next_seq));
+        let key = join.key | RTN;
+        let packet = control_octets(key, Options::MULTI, &body, (self.sync, self.next_seq));
         ep.queue_control((self.id, to), packet);
     }
 
@@ -176,38 +270,44 @@ impl Sender {
         if header.options.has(Options::END) {
             return self.handle_leave(ep, now, from, header);
         }
-        if common.rseq > self.next_seq || sync_before(self.sync, common.echo) {
+        let is_known = common.rseq <= self.next_seq && !sync_before(self.sync, common.echo);
+        if !is_known || !spans_are_valid(common.rseq, self.next_seq, spans) {
             return Err(Reject::NeverSent);
         }
         let done =
             header.options.has(Options::RCLOSE) && self.finishing && common.rseq == self.submitted;
+        let alloc = common.alloc.min(common.rseq + ALLOC_MAX);
         match &mut self.tracking {
             GroupTracking::Buckets(ring) => {
-                if !ring.add_answer(now, common.echo, (common.rseq, common.alloc), done) {
+                if !ring.add_answer(now, common.echo, (common.rseq, alloc), done) {
                     return Err(Reject::Released);
                 }
                 self.last_received_at = now;
                 Ok(())
             }
-            GroupTracking::Counted(members) => {
-                let Some(member) = members.get_mut(from) else {
-                    self.send_end(ep, from);
-                    return Err(Reject::ForeignSource);
-                };
-                member.unanswered = 0;
-                member.rseq = member.rseq.max(common.rseq);
-                member.alloc = member.alloc.max(common.alloc);
-                member.done |= done;
-                if sync_before(member.echo, common.echo) {
-                    member.echo = common.echo;
-                }
-                let rseq = member.rseq;
+            GroupTracking::Counted(_) => {
+                self.check_member(ep, now, from, header.key & !RTN)?;
                 self.last_received_at = now;
-                self.queue_retransmissions(ep, rseq, common.echo, spans);
+                self.record_report(from, common, alloc, done);
+                self.repair(ep, from, common.echo, spans);
                 self.update_from_members(ep, now);
                 Ok(())
             }
             GroupTracking::None => Err(Reject::State),
+        }
+    }
+
+    fn record_report(&mut self, from: Address, common: &CommonControl, alloc: u64, done: bool) {
+        if let GroupTracking::Counted(members) = &mut self.tracking
+            && let Some(member) = members.get_mut(from)
+        {
+            member.unanswered = 0;
+            member.rseq = member.rseq.max(common.rseq);
+            member.alloc = member.alloc.max(alloc);
+            member.done |= done;
+            if sync_before(member.echo, common.echo) {
+                member.echo = common.echo;
+            }
         }
     }
 
@@ -231,7 +331,7 @@ impl Sender {
     /// Removes a member at the user's request.
     pub(super) fn expel(&mut self, ep: &mut GroupEndpointState, now: Instant, address: Address) {
         if let GroupTracking::Counted(members) = &mut self.tracking
-            && let Some(member) = members.remove(address, MemberState::Silent)
+            && let Some(member) = members.remove(address, MemberState::Silent, &mut ep.sender_keys)
         {
             ep.push_member_event(self.id, member);
             self.send_end(ep, address);
@@ -252,8 +352,12 @@ impl Sender {
         } else {
             MemberState::Left
         };
+        if let GroupTracking::Counted(members) = &self.tracking {
+            members.get(from).ok_or(Reject::ForeignSource)?;
+            self.check_member(ep, now, from, header.key & !RTN)?;
+        }
         let departed = match &mut self.tracking {
-            GroupTracking::Counted(members) => members.remove(from, state),
+            GroupTracking::Counted(members) => members.remove(from, state, &mut ep.sender_keys),
             // Without a member list, the departure itself can still be reported.
             _ => Some(Member {
                 address: from,
@@ -269,40 +373,86 @@ impl Sender {
         Ok(())
     }
 
-    /// Queues the ranges a member lacks that were not retransmitted since request `echo`.
-    fn queue_retransmissions(
-        &mut self,
-        ep: &GroupEndpointState,
-        rseq: u64,
-        echo: u32,
-        spans: Spans<'_>,
-    ) {
-        let GroupTracking::Counted(members) = &self.tracking else {
+    /// Queues the ranges that the member at `from` lacks and that were not retransmitted since
+    /// request `echo`; excludes a member that asks for too many (0018, Repairs).
+    fn repair(&mut self, ep: &mut GroupEndpointState, from: Address, echo: u32, spans: Spans<'_>) {
+        let GroupTracking::Counted(members) = &mut self.tracking else {
             return;
         };
-        let sent = members.find_request(echo).map_or(0, |request| request.sent);
-        let sent = sent.min(self.next_seq);
-        let mut left = rseq.max(self.una);
-        let mut gaps = Vec::new();
-        for span in spans.iter() {
-            let right = span.left.min(self.next_seq);
-            if right > left {
-                gaps.push(left..right);
-            }
-            left = left.max(span.right.min(self.next_seq));
-        }
-        if sent > left {
-            gaps.push(left..sent);
-        }
+        let request = members.find_request(echo);
+        let sent = request.map_or(0, |request| request.sent.min(self.next_seq));
+        let Some(member) = members.get_mut(from) else {
+            return;
+        };
+        let mut missing = missing_ranges(member.rseq.max(self.una), sent, spans);
         if ep.config.error == ErrorControl::GoBackN
-            && let Some(first) = gaps.first_mut()
+            && let (Some(first), Some(last)) = (missing.first(), missing.last())
         {
-            first.end = sent.max(left);
-            gaps.truncate(1);
+            let rest = first.start..last.end.max(sent);
+            missing.clear();
+            missing.push(rest);
         }
-        for gap in gaps {
-            self.retransmission_log
-                .not_resent_since(echo, gap, |range| self.retransmission_queue.add(range));
+        let lost = self.retransmission_log.not_resent_since(echo, &missing);
+        let waits = |range: &&Range<u64>| self.retransmission_queue.contains(range.start);
+        let queued: Vec<_> = lost.iter().filter(|range| !waits(range)).cloned().collect();
+        member.repairs.record(&missing, &queued, sent);
+        if members.asks_too_much(&ep.config, from, self.next_seq) {
+            return self.exclude(ep, from);
+        }
+        for range in lost {
+            self.retransmission_queue.add(range);
         }
     }
+
+    fn exclude(&mut self, ep: &mut GroupEndpointState, address: Address) {
+        if let GroupTracking::Counted(members) = &mut self.tracking
+            && let Some(member) =
+                members.remove(address, MemberState::Excluded, &mut ep.sender_keys)
+        {
+            ep.push_member_event(self.id, member);
+            self.send_end(ep, address);
+        }
+    }
+}
+
+/// What a receiver asks for in JCNTL.
+#[derive(Clone, Copy, Debug)]
+struct JoinRequest {
+    /// Its own key.
+    key: u64,
+    /// The first byte that it wants.
+    start: u64,
+    /// Bytes that it has room for.
+    window: u64,
+    traffic: TrafficSpec,
+}
+
+/// Whether spans are ascending, disjoint, beyond `rseq` and within the bytes sent.
+fn spans_are_valid(rseq: u64, next_seq: u64, spans: Spans<'_>) -> bool {
+    let mut at = rseq;
+    spans.iter().all(|span| {
+        let is_valid = span.left >= at && span.right > span.left && span.right <= next_seq;
+        at = span.right;
+        is_valid
+    })
+}
+
+/// The ranges between byte `from` and `sent` that `spans` do not cover, and those between the spans.
+/// The first [`RANGES_MAX`]: a later report has the others.
+fn missing_ranges(from: u64, sent: u64, spans: Spans<'_>) -> Vec<Range<u64>> {
+    let mut left = from;
+    let mut missing = Vec::new();
+    for span in spans.iter() {
+        if missing.len() == RANGES_MAX {
+            return missing;
+        }
+        if span.left > left {
+            missing.push(left..span.left);
+        }
+        left = left.max(span.right);
+    }
+    if sent > left {
+        missing.push(left..sent);
+    }
+    missing
 }

@@ -71,7 +71,7 @@ impl Sender {
     }
 
     /// Sends FIRST. Where it asks receivers to join, a CNTL follows: an answer is never longer than
-    /// what it answers, and JCNTL is longer than FIRST (0018, Credit).
+    /// what it answers, and JCNTL is longer than FIRST (0018, Amplification).
     fn transmit_first(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
         if self.first_due {
             self.first_due = false;

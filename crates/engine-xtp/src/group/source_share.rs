@@ -12,7 +12,7 @@ const SHARE_MIN: usize = 8;
 
 /// The addresses that have one share together: those that one host may choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SourcePrefix {
+pub(crate) enum SourcePrefix {
     /// An IPv4 address with all its ports.
     V4(Ipv4Addr),
     /// The first 64 bits of an IPv6 address: a subnet (RFC 4291 s. 2.5.1).

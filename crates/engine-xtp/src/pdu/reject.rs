@@ -17,6 +17,8 @@ pub enum Reject {
     Body,
     /// No context has the key.
     UnknownKey,
+    /// A FIRST on a route that is not known (XTP 3.x).
+    UnknownRoute,
     /// The source is not the address of the context's peer.
     ForeignSource,
     /// A multicast packet at the unicast engine.
@@ -45,6 +47,7 @@ impl Reject {
         Reject::Format,
         Reject::Body,
         Reject::UnknownKey,
+        Reject::UnknownRoute,
         Reject::ForeignSource,
         Reject::Multicast,
         Reject::NoRoom,
@@ -65,6 +68,7 @@ impl Reject {
             Reject::Format => "unknown format",
             Reject::Body => "malformed body",
             Reject::UnknownKey => "unknown key",
+            Reject::UnknownRoute => "unknown route",
             Reject::ForeignSource => "foreign source",
             Reject::Multicast => "multicast",
             Reject::NoRoom => "no room",

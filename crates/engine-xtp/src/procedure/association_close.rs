@@ -49,8 +49,8 @@ pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
     if ctx.state == ContextState::Active || ctx.first.sent {
         let packet = end_packet(
             ctx.outgoing_key(),
-            ctx.tx.next_seq,
-            ctx.rx.next_seq,
+            (ctx.tx.next_seq, ctx.rx.next_seq),
+            end_syncs(ep, ctx.tx.sync, ctx.rx.highest_sync),
             Options::END,
         );
         if ctx.within_amplification_limit(ep.control_len()) {
@@ -62,16 +62,30 @@ pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
     ctx.terminate(ep, CloseReason::Aborted, true);
 }
 
-fn end_packet(key: u64, seq: u64, rseq: u64, options: Options) -> Packet<'static> {
+/// Sync and echo of END: in 3.x they show which association it ends (0008, Names).
+fn end_syncs(ep: &EndpointState, sync: u32, highest_sync: Option<u32>) -> (u32, u32) {
+    match ep.config.version.is_v3() {
+        true => (sync, highest_sync.unwrap_or(0)),
+        false => (0, 0),
+    }
+}
+
+fn end_packet(
+    key: u64,
+    (seq, rseq): (u64, u64),
+    (sync, echo): (u32, u32),
+    options: Options,
+) -> Packet<'static> {
     let header = Header {
         options,
         seq,
+        sync,
         ..plain_header(key, Format::Cntl)
     };
     let common = CommonControl {
         rseq,
         alloc: rseq,
-        echo: 0,
+        echo,
     };
     Packet {
         header,
@@ -107,7 +121,9 @@ pub(crate) fn answer_inactive(
             dseq: inactive.received_seq,
             ..HeaderContext::default()
         };
-        let packet = end_packet(key, inactive.sent_seq, inactive.received_seq, options);
+        let positions = (inactive.sent_seq, inactive.received_seq);
+        let syncs = end_syncs(ep, inactive.sync, inactive.highest_sync);
+        let packet = end_packet(key, positions, syncs, options);
         ep.queue_reply(from, &packet, &header_context);
         ep.count_packet_built(0);
     }

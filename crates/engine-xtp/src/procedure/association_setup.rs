@@ -1,6 +1,6 @@
 //! Association set-up: FIRST, from both sides (0007, Setting up).
 
-use crate::config::{PACKET_LEN, RateLimit};
+use crate::config::{FlowControl, PACKET_LEN, RateLimit};
 use crate::context::{AmplificationLimit, Context, ContextState};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
@@ -9,9 +9,10 @@ use crate::pdu::{
     AddressSegment, Body, CHECK_AT, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
     Options, Packet, RTN, Reject, Service, TrafficSpec, UNLIMITED,
 };
+use crate::procedure::address_validation::{self, Admission};
 use crate::procedure::v3::{self, HeaderContext};
-use crate::procedure::{data_receive, data_send, status_request};
-use crate::tx::CongestionControl;
+use crate::procedure::{data_receive, data_send, path_mtu, status_request};
+use crate::tx::{CongestionControl, PathMtu, with_floor};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, Store, checksum};
 
@@ -65,8 +66,9 @@ fn start(ctx: &mut Context, ep: &mut EndpointState) {
 
 /// Initialises the context of either side before the first packet.
 fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    if ctx.initiator {
-        ctx.seq_base = ep.config.initial_seq;
+    if ctx.initiator && ep.config.version.is_v3() {
+        let random = || ep.rng.next_u64() as u32;
+        ctx.seq_base = ep.config.initial_seq.unwrap_or_else(random);
     }
     ctx.sort = ctx.sort.or(ep.config.sort);
     ctx.options = ep
@@ -76,9 +78,11 @@ fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     ctx.accepted_rate = ep.config.rate;
     ctx.tx.limits.own = ep.config.rate;
     ctx.tx.sync = ep.rng.next_u64() as u32;
+    ctx.tx.first_sync = ctx.tx.sync;
     ctx.tx.saved_sync = ctx.tx.sync;
     ctx.tx.alloc = ep.config.initial_window;
     ctx.tx.payload_max = ep.payload_max();
+    ctx.tx.path = PathMtu::new(ep.config.packet_len, ep.payload_max());
     ctx.limits_pending = has_limits(ep);
     ctx.rx.advertised_alloc = data_receive::next_alloc(ctx, ep);
     ctx.tx.congestion = CongestionControl::new(ep.config.congestion, ep.payload_max());
@@ -97,7 +101,8 @@ pub(crate) fn transmit_first(
     ctx.limits_pending &= !matches!(traffic, TrafficSpec::Limits { .. });
     let address = address_segment(destination(ctx, ep), ep);
     let segments_len = (address.len() + traffic.len()) as u64;
-    choose_first_data(ctx, ep, ep.payload_max() - segments_len);
+    let room = ep.payload_of(path_mtu::first_len_max(ctx, ep)) - segments_len;
+    choose_first_data(ctx, ep, room);
     let data_len = ctx.first.data_len;
     let options = first_options(ctx);
     let header = Header {
@@ -133,11 +138,12 @@ pub(crate) fn transmit_first(
     data_send::account_packet(ctx, ep, options, header_len, data_len, octets);
 }
 
-/// Chooses the user data in FIRST. Retransmissions keep the choice.
+/// Chooses the user data in FIRST. Retransmissions keep the choice, as far as it has room.
 fn choose_first_data(ctx: &mut Context, ep: &mut EndpointState, room: u64) {
     if ctx.first.sent {
         ctx.tx.retransmissions += 1;
         ep.counters.retransmissions += 1;
+        ctx.first.data_len = ctx.first.data_len.min(room);
     } else {
         ctx.first.data_len = first_data_len(ctx).min(room);
         ctx.tx.next_seq = ctx.first.data_len;
@@ -262,7 +268,7 @@ pub(crate) fn plain_spec(ctx: &Context) -> TrafficSpec {
     TrafficSpec::Plain(ctx.service, [0; 4])
 }
 
-fn has_limits(ep: &EndpointState) -> bool {
+pub(crate) fn has_limits(ep: &EndpointState) -> bool {
     ep.config.rate.is_some() || ep.config.packet_len != PACKET_LEN
 }
 
@@ -271,7 +277,12 @@ fn has_limits(ep: &EndpointState) -> bool {
 const MAXDATA_MIN: u32 = 96;
 
 /// Applies the packet and rate limits of the peer (0007, Traffic specifiers).
-pub(crate) fn apply_peer_limits(ctx: &mut Context, now: Instant, traffic: &TrafficSpec) {
+pub(crate) fn apply_peer_limits(
+    ctx: &mut Context,
+    ep: &EndpointState,
+    now: Instant,
+    traffic: &TrafficSpec,
+) {
     let TrafficSpec::Limits {
         maxdata,
         inrate,
@@ -282,10 +293,13 @@ pub(crate) fn apply_peer_limits(ctx: &mut Context, now: Instant, traffic: &Traff
         return;
     };
     ctx.tx.payload_max = ctx.tx.payload_max.min(u64::from(maxdata.max(MAXDATA_MIN)));
-    ctx.tx.limits.peer = (inrate != UNLIMITED).then_some(RateLimit {
+    let limit = RateLimit {
         rate_bytes_per_s: inrate,
         burst_bytes: inburst,
-    });
+    };
+    let asked = (inrate != UNLIMITED).then_some(limit);
+    let packet_len = ep.packet_len(ctx.tx.payload_max);
+    ctx.tx.limits.peer = asked.map(|limit| with_floor(limit, packet_len));
     ctx.tx.apply_rate_limits(now);
 }
 
@@ -316,16 +330,27 @@ pub(crate) fn do_set_sort(ctx: &mut Context, ep: &mut EndpointState, sort: Optio
     ep.uses_sort |= sort.is_some();
 }
 
-/// A FIRST without a context: creates one and returns its slot, or refuses with DIAG.
+/// An opening by a peer: FIRST, or the TCNTL that returns a cookie.
+pub(crate) struct Opening<'a> {
+    /// With the initiator's key, and the sequence number of its first byte.
+    pub(crate) header: &'a Header,
+    pub(crate) traffic: &'a TrafficSpec,
+    pub(crate) route: u32,
+    /// The peer has returned this side's key.
+    pub(crate) is_validated: bool,
+}
+
+/// A FIRST without a context: creates one and returns its slot, answers without one, or refuses with
+/// DIAG.
 pub(crate) fn handle_first(
     xtp: &mut Xtp,
     now: Instant,
     from: Address,
     header: &Header,
     packet: &[u8],
-) -> Result<usize, Reject> {
+) -> Result<Option<usize>, Reject> {
     let Some(body) = parse_first_body(xtp, header, packet) else {
-        return Err(refuse_malformed(xtp, from, header, packet));
+        return Err(refuse_malformed(xtp, now, from, header, packet));
     };
     let Body::First {
         address, traffic, ..
@@ -336,23 +361,43 @@ pub(crate) fn handle_first(
     if header.key == 0 || header.key & RTN != 0 || header.seq > crate::numbers::SEQ_MAX {
         return Err(Reject::Body);
     }
-    if let Err((value, reason)) = check_admission(xtp, &address, traffic.service()) {
-        // A datagram with END expects no answer; on a shared address another endpoint may accept.
-        if !header.options.has(Options::END) && !xtp.state.config.shared_address {
-            let (key, back) = (header.key | RTN, HeaderContext::for_reply(&xtp.state));
-            xtp.state
-                .queue_diag(from, key, DiagCode::REFUSED, value, packet.len(), &back);
-        }
-        return Err(reason);
+    let len = packet.len();
+    // A datagram with END expects no answer.
+    let answer_len = if header.options.has(Options::END) {
+        0
+    } else {
+        len
+    };
+    let service = traffic.service();
+    check_admission(
+        xtp,
+        now,
+        from,
+        header.key,
+        Some(&address),
+        service,
+        answer_len,
+    )?;
+    if let Admission::Answered = address_validation::admit(xtp, now, from, header, len)? {
+        return Ok(None);
     }
     let added = xtp.table.add(from, now, &mut xtp.state.keys);
     let slot = added.ok_or(Reject::NoRoom)?;
     xtp.table.index_peer(from, header.key, slot);
-    xtp.unvalidated += 1;
-    let ctx = xtp.table.context(slot).ok_or(Reject::NoRoom)?;
     let route = xtp.arrival_route;
-    accept(ctx, &mut xtp.state, now, header, &traffic, route);
-    Ok(slot)
+    let table = &mut xtp.table;
+    let ctx = table.context(slot).ok_or(Reject::NoRoom)?;
+    let opening = Opening {
+        header,
+        traffic: &traffic,
+        route,
+        is_validated: false,
+    };
+    accept(ctx, &mut xtp.state, now, &opening);
+    let id = ctx.id;
+    let is_live = |slot: usize, id| table.is_unvalidated(slot, id);
+    xtp.unvalidated.push(slot, id, from, is_live);
+    Ok(Some(slot))
 }
 
 /// The octets of `packet` behind the header, without padding.
@@ -381,9 +426,16 @@ fn parse_first_body<'a>(xtp: &Xtp, header: &Header, packet: &'a [u8]) -> Option<
 }
 
 /// Answers a malformed FIRST with the DIAG value of its fault (0007, Addresses).
-fn refuse_malformed(xtp: &mut Xtp, from: Address, header: &Header, packet: &[u8]) -> Reject {
+fn refuse_malformed(
+    xtp: &mut Xtp,
+    now: Instant,
+    from: Address,
+    header: &Header,
+    packet: &[u8],
+) -> Reject {
     let fits = packet.len() >= xtp.state.packet_len(8);
-    if xtp.state.listening && fits && !header.options.has(Options::END) {
+    let answers = xtp.state.listening && fits && !header.options.has(Options::END);
+    if answers && xtp.state.stranger_replies.allows(now) {
         let (key, value) = (
             header.key | RTN,
             Body::diagnose_first(body_octets(xtp, packet)),
@@ -395,26 +447,25 @@ fn refuse_malformed(xtp: &mut Xtp, from: Address, header: &Header, packet: &[u8]
     Reject::Body
 }
 
-fn accept(
+/// Initialises the context of an opening by a peer, and reports it to the host.
+pub(crate) fn accept(
     ctx: &mut Context,
     ep: &mut EndpointState,
     now: Instant,
-    header: &Header,
-    traffic: &TrafficSpec,
-    route: u32,
+    opening: &Opening<'_>,
 ) {
+    let header = opening.header;
     ctx.remote_key = Some(header.key);
-    ctx.service = match traffic.service() {
+    ctx.service = match opening.traffic.service() {
         Service::Unspecified => Service::Stream,
         service => service,
     };
-    ctx.open_reported = true;
-    ctx.awaiting_admission = ep.config.supervised;
-    ctx.amplification_limit = Some(AmplificationLimit::default());
+    ctx.key_returned = opening.is_validated;
+    ctx.amplification_limit = (!opening.is_validated).then(AmplificationLimit::default);
     if ep.config.version.is_v3() {
         ctx.seq_base = header.seq as u32;
-        ctx.route = route;
-        ep.routes.add_user(route);
+        ctx.route = opening.route;
+        ep.routes.add_user(opening.route);
     } else {
         ctx.rx.next_seq = header.seq;
     }
@@ -423,35 +474,86 @@ fn accept(
     let asked = header.options.has(Options::SORT).then_some(header.sort);
     ctx.sort = ep.config.sort.or(asked);
     init_context(ctx, ep, now);
-    apply_peer_limits(ctx, now, traffic);
+    apply_peer_limits(ctx, ep, now, opening.traffic);
     if ctx.is_one_way() {
         ctx.close.wclose_sent = true;
         ctx.close.rclose_received = true;
     }
+    if opening.is_validated || ep.config.early_accept {
+        report_accepted(ctx, ep);
+    }
+}
+
+/// Reports an opening by a peer to the host.
+pub(crate) fn report_accepted(ctx: &mut Context, ep: &mut EndpointState) {
+    ctx.open_reported = true;
+    ctx.awaiting_admission = ep.config.supervised;
     ep.events.push_back(Event::Accepted(ctx.id, ctx.peer));
 }
 
-/// Whether an opening may be accepted; if not, the DIAG value and the reason to count.
-fn check_admission(
+/// The allocation of an opening that is not remembered, from position 0: no more than the context
+/// will have that its return makes.
+pub(crate) fn stateless_alloc(ep: &EndpointState) -> u64 {
+    let config = &ep.config;
+    if config.flow == FlowControl::Reservation {
+        return 0;
+    }
+    let window = config.window.min(config.initial_window);
+    let burst = config
+        .rate
+        .map_or(u64::MAX, |rate| u64::from(rate.burst_bytes));
+    window.min(config.iqmax.unwrap_or(u64::MAX)).min(burst)
+}
+
+/// Whether an opening with the initiator's `key` may be accepted. If not, it is refused with a DIAG
+/// of up to `answer_len` octets, 0 for none. One that returns a cookie was for an `address` of this
+/// side when it was answered.
+pub(crate) fn check_admission(
+    xtp: &mut Xtp,
+    now: Instant,
+    from: Address,
+    key: u64,
+    address: Option<&AddressSegment<'_>>,
+    service: Service,
+    answer_len: usize,
+) -> Result<(), Reject> {
+    let Err((value, reason)) = judge_opening(xtp, address, service) else {
+        return Ok(());
+    };
+    // On a shared address another endpoint may accept.
+    let ep = &mut xtp.state;
+    if answer_len > 0 && !ep.config.shared_address && ep.stranger_replies.allows(now) {
+        let (key, back) = (key | RTN, HeaderContext::for_reply(ep));
+        ep.queue_diag(from, key, DiagCode::REFUSED, value, answer_len, &back);
+    }
+    Err(reason)
+}
+
+/// The DIAG value and the reason to count for an opening that is not accepted.
+fn judge_opening(
     xtp: &Xtp,
-    address: &AddressSegment<'_>,
+    address: Option<&AddressSegment<'_>>,
     service: Service,
 ) -> Result<(), (DiagValue, Reject)> {
     let config = &xtp.state.config;
     if !xtp.state.listening {
         return Err((DiagValue::NO_LISTENER, Reject::Refused));
     }
-    match address.service_port() {
-        None if !matches!(address, AddressSegment::Null(_) | AddressSegment::Direct(_)) => {
-            return Err((DiagValue::ADDRESS_FORMAT, Reject::Refused));
+    if let Some(address) = address {
+        match address.service_port() {
+            None if !matches!(address, AddressSegment::Null(_) | AddressSegment::Direct(_)) => {
+                return Err((DiagValue::ADDRESS_FORMAT, Reject::Refused));
+            }
+            Some(port) if port != config.port => {
+                return Err((DiagValue::NO_LISTENER, Reject::Refused));
+            }
+            _ => {}
         }
-        Some(port) if port != config.port => return Err((DiagValue::NO_LISTENER, Reject::Refused)),
-        _ => {}
     }
     if matches!(service, Service::Other(_)) {
         return Err((DiagValue::NO_PROVIDER, Reject::Refused));
     }
-    if xtp.table.active() >= config.associations_max || xtp.unvalidated >= config.unvalidated_max {
+    if xtp.table.active() >= config.associations_max {
         return Err((DiagValue::NO_RESOURCE, Reject::NoRoom));
     }
     Ok(())

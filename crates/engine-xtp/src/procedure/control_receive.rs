@@ -4,8 +4,11 @@ use crate::config::{ErrorControl, SpanMeaning};
 use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::sync_before;
-use crate::pdu::{CommonControl, Reject, Span, Spans, TrafficSpec};
-use crate::procedure::{association_setup, status_request};
+use crate::pdu::{CommonControl, Options, Reject, Span, Spans, TrafficSpec};
+use crate::procedure::{
+    address_validation, association_close, association_setup, path_mtu, status_request,
+};
+use crate::tx::StatusRequest;
 use congestion::{AckSample, RttSample};
 use core::ops::Range;
 use engine::{Event, Instant};
@@ -26,12 +29,17 @@ pub(crate) fn handle_acknowledgment(
     if sync_before(ctx.tx.sync, common.echo) && common.echo != 0 {
         return Err(Reject::NeverSent);
     }
+    if has_lost_state(ctx, common) {
+        association_close::do_abort(ctx, ep);
+        return Err(Reject::Released);
+    }
     if ctx
         .limits_sync
         .is_some_and(|sync| !sync_before(common.echo, sync))
     {
         ctx.limits_sync = None;
     }
+    note_receiver_mode(ctx, common, spans);
     let (sent_before_request, rtt_sample) = resolve_requests(ctx, ep, now, common.echo);
     // Spans below released bytes request a retransmission that is impossible.
     if common.rseq < ctx.tx.acknowledged && !spans.is_empty() {
@@ -56,13 +64,36 @@ pub(crate) fn handle_acknowledgment(
         congestion.on_ack(now, &sample);
     }
     // NOERR: everything sent before the answered request is released (0007, Repair).
-    if ctx.options.has(crate::pdu::Options::NOERR) {
+    if ctx.options.has(Options::NOERR) {
         acknowledge(ctx, ep, now, sent_before_request.unwrap_or(0));
     } else {
         queue_retransmissions(ctx, ep, common, spans, sent_before_request);
     }
     ctx.mark_ready(ep);
     Ok(())
+}
+
+/// Whether the peer acknowledges less than it did before it got the request that it answers. It was
+/// restarted, and a copy of FIRST gave it a new context: the bytes released since are gone
+/// (0007, Repair).
+fn has_lost_state(ctx: &Context, common: &CommonControl) -> bool {
+    let requests = ctx.tx.outstanding_requests.iter();
+    let answered = requests.take_while(|request| !sync_before(common.echo, request.sync));
+    let forgets = |request: &StatusRequest| common.rseq < request.acknowledged;
+    !ctx.options.has(Options::NOERR) && answered.last().is_some_and(forgets)
+}
+
+/// Finds out whether the peer keeps what arrives beyond a gap. The packet with the echoed sync arrived:
+/// if its bytes lie beyond the gap and nothing there is listed, they were dropped (0007, Repair).
+fn note_receiver_mode(ctx: &mut Context, common: &CommonControl, spans: Spans<'_>) {
+    let mut requests = ctx.tx.outstanding_requests.iter();
+    let echoed = requests.find(|request| request.sync == common.echo);
+    let start = echoed.and_then(|request| request.data_start);
+    if !spans.is_empty() {
+        ctx.tx.peer_drops_beyond_gap = false;
+    } else if start.is_some_and(|start| start > common.rseq) {
+        ctx.tx.peer_drops_beyond_gap = true;
+    }
 }
 
 /// Whether spans are ascending, disjoint, beyond `rseq` and within the bytes sent.
@@ -179,7 +210,8 @@ fn queue_retransmissions(
     if lost.is_empty() {
         return;
     }
-    if ep.config.error == ErrorControl::GoBackN {
+    path_mtu::on_loss(ctx, ep, &lost, spans);
+    if ep.config.error == ErrorControl::GoBackN || ctx.tx.peer_drops_beyond_gap {
         lost.clear();
         lost.push_back(common.rseq..ctx.tx.next_seq);
     }
@@ -219,21 +251,24 @@ fn missing_ranges(
 /// Processes the part that only a TCNTL has: the peer's key and limits.
 pub(crate) fn handle_traffic_control(
     ctx: &mut Context,
+    ep: &mut EndpointState,
     now: Instant,
     xkey: u64,
     traffic: &TrafficSpec,
 ) {
-    association_setup::apply_peer_limits(ctx, now, traffic);
-    learn_key(ctx, xkey);
+    association_setup::apply_peer_limits(ctx, ep, now, traffic);
+    learn_key(ctx, xkey, false);
+    address_validation::return_cookie(ctx, ep, traffic);
 }
 
-/// Records the responder's key `xkey`; 0 for none.
-pub(crate) fn learn_key(ctx: &mut Context, xkey: u64) {
+/// Records the responder's key `xkey`; 0 for none. With `needs_echo` the key alone does not validate
+/// this address (XTP 3.x).
+pub(crate) fn learn_key(ctx: &mut Context, xkey: u64, needs_echo: bool) {
     if !ctx.initiator || ctx.remote_key.is_some() || xkey == 0 || xkey & crate::pdu::RTN != 0 {
         return;
     }
     ctx.remote_key = Some(xkey);
     // The next packet returns the key and validates this address at the peer. Without data to
-    // send, a status request does it (0007, Keys).
-    ctx.pending.status_request |= ctx.tx.next_seq == ctx.tx.submitted;
+    // send, a status request does it (0007, Keys); in 3.x with its echo, in any case (0021).
+    ctx.pending.status_request |= needs_echo || ctx.tx.next_seq == ctx.tx.submitted;
 }

@@ -10,7 +10,7 @@ use crate::pdu::{
     TrafficSpec,
 };
 use crate::procedure::{
-    association_close, association_setup, data_receive, data_send, status_request, v3,
+    association_close, association_setup, data_receive, data_send, path_mtu, status_request, v3,
 };
 use engine::{Batch, Instant};
 
@@ -33,8 +33,10 @@ enum ControlKind {
 
 /// Schedules a control packet: now, or in a transaction with the reply (0007, Services).
 pub(crate) fn schedule_control(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    let reply_comes =
-        ctx.service == Service::Transaction && !ctx.initiator && !ctx.close.wclose_sent;
+    let reply_comes = ctx.service == Service::Transaction
+        && !ctx.initiator
+        && ctx.open_reported
+        && !ctx.close.wclose_sent;
     if !reply_comes {
         ctx.pending.control = true;
         ctx.mark_ready(ep);
@@ -89,9 +91,8 @@ fn control_options(ctx: &Context, confirm: bool) -> Options {
     let wclose = ctx.is_all_sent() && !datagram || association_close::is_wclose_due(ctx);
     let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
     let last = association_close::is_fully_closed_after(ctx, wclose, rclose) || wclose && datagram;
-    let sreq = (ctx.pending.status_request || confirm || association_close::is_wclose_due(ctx))
-        && !datagram
-        && !last;
+    let asks = ctx.pending.status_request || ctx.awaits_echo;
+    let sreq = (asks || confirm || association_close::is_wclose_due(ctx)) && !datagram && !last;
     ctx.options
         .with(Options::SREQ, sreq)
         .with(Options::WCLOSE, wclose)
@@ -104,7 +105,8 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     if ep.config.version.is_v3() {
         return choose_kind_v3(ctx, ep);
     }
-    let spans_max = (ep.config.packet_len - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
+    let len_max = path_mtu::control_len_max(ctx, ep);
+    let spans_max = (len_max - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
     // Gaps: an ECNTL, else a CNTL (0007, Answers).
     if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off && !ctx.amplification_blocked {
         let received = ctx.rx.reassembly.spans(spans_max);
@@ -122,7 +124,8 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     let ends = ctx.is_one_way() && ctx.rx.is_complete();
     let limits = ctx.limits_pending || ctx.pending.status_request && ctx.limits_sync.is_some();
     // TCNTL until the key comes back, and for limits until they are echoed (0007, Keys; Rates).
-    if !ends && (limits || !ctx.initiator && !ctx.key_returned) {
+    let states_key = ctx.returns_cookie || !ctx.initiator && !ctx.key_returned;
+    if ctx.returns_cookie || !ends && (limits || states_key) {
         for traffic in [
             association_setup::traffic_spec(ctx, ep, false),
             association_setup::plain_spec(ctx),
@@ -159,7 +162,7 @@ fn choose_kind_v3(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     }
     let least = ep.control_len();
     let fixed = ep.config.fixed_pairs && ctx.amplification_limit.is_none();
-    let room = (ep.config.packet_len - least) / 8;
+    let room = (path_mtu::control_len_max(ctx, ep) - least) / 8;
     if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off {
         let received = ctx.rx.reassembly.spans(room.min(PAIRS_MAX));
         let spans = gaps(ctx.rx.next_seq, &received);
@@ -242,6 +245,7 @@ fn push_control(
         ctx.rx.advertised_alloc = common.alloc;
     }
     let len = ep.scratch.len();
+    path_mtu::on_control_sent(ctx, len);
     data_send::account_packet(ctx, ep, options, len, 0, len as u64);
 }
 

@@ -33,11 +33,12 @@ pub(crate) fn handle_data(
     if range.is_empty() {
         return Ok(());
     }
+    ctx.rx.reports_without_data = 0;
     if end > SEQ_MAX || ctx.rx.final_seq.is_some_and(|last| end > last) {
         return Err(Reject::State);
     }
     let limit = receive_limit(ctx, ep, header.options);
-    if seq >= limit {
+    if seq >= limit || ctx.rx.is_full {
         return Err(Reject::BeyondWindow);
     }
     // Bytes beyond the allocation are cut off; the sender retransmits them.

@@ -8,7 +8,7 @@ use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
 use crate::procedure::{association_close, association_setup, control_send, status_request, v3};
 use crate::tx::TagPositions;
 use core::ops::Range;
-use engine::{Batch, CloseReason, Event, Framing, Instant, Integrity, Store};
+use engine::{Batch, CloseReason, Event, Framing, Instant, Integrity, SendFlags, Store};
 
 /// Range and flags of one DATA packet.
 struct PacketPlan {
@@ -21,6 +21,29 @@ struct PacketPlan {
     eom: bool,
     /// The packet ends at a slot boundary.
     ends_at_boundary: bool,
+}
+
+/// What a submission asks for, in the order in which its user means it.
+pub(crate) fn do_submission(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags) {
+    let may_send = ctx.initiator || !ctx.is_one_way();
+    if flags.end_of_message {
+        ctx.tx.message_ends.push(end);
+    }
+    let may_send = may_send && !ctx.tx.finishing;
+    if flags.more && may_send {
+        // What to send is decided at the last of several submissions.
+        ctx.tx.submitted = ctx.tx.submitted.max(end);
+        return;
+    }
+    if (flags.push || end > ctx.tx.submitted) && may_send {
+        do_submit(ctx, ep, end, flags.push);
+    }
+    if flags.request_ack {
+        status_request::do_request_ack(ctx, ep);
+    }
+    if flags.fin {
+        association_close::do_finish(ctx, ep);
+    }
 }
 
 /// Data up to `end` are in the send buffer. The water marks decide whether they are sent now or
@@ -247,7 +270,11 @@ const ALIGN_MIN_SLOTS: u64 = 16;
 /// Latest end of a packet from `start`, with data up to `end`.
 #[inline]
 fn slot_boundary(ctx: &mut Context, ep: &EndpointState, start: u64, end: u64) -> u64 {
-    let slot = ep.payload_max();
+    let slot = ctx.tx.path.slot;
+    if ctx.tx.payload_max < slot {
+        // Shorter packets than the store was cut for are aligned to nothing.
+        return start + ctx.tx.payload_max;
+    }
     if ep.config.framing == Framing::Messages {
         return start + slot;
     }
@@ -312,6 +339,10 @@ fn push_data(
     ctx.tx.bytes_since_request += len;
     let options = data_options(ctx, ep, plan, last);
     let sync = status_request::packet_sync(ctx, ep, now, options);
+    // Without a returned key the answer may be too short for spans (0007, Address validation).
+    if options.0 & (Options::SREQ | Options::DREQ).0 != 0 && ctx.remote_key.is_some() {
+        ctx.tx.note_request_data(plan.bytes.start);
+    }
     let header = Header {
         options,
         dlen: len as u32,
@@ -385,7 +416,7 @@ pub(crate) fn account_packet(
     len: u64,
     summed: u64,
 ) {
-    ctx.on_packet_sent(header_len + len as usize);
+    ctx.on_packet_sent(header_len + len as usize, len);
     if ctx.route != 0 {
         ep.routes.spend_credit(ctx.route, header_len + len as usize);
     }

@@ -2,9 +2,10 @@
 
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
-use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, RTN, Reject, Spans};
+use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Spans};
 use crate::procedure::{
-    association_close, control_receive, control_send, data_receive, status_request, v3,
+    address_validation, association_close, control_receive, control_send, data_receive,
+    status_request, v3,
 };
 use core::ops::Range;
 use engine::{Delivery, Event, Instant};
@@ -22,6 +23,8 @@ pub(crate) fn handle_packet(
         return v3::handle_packet(ctx, ep, now, header, packet, deliveries);
     }
     on_packet_received(ctx, ep, now, header, packet.len());
+    // Whatever else the responder sends, it remembers the association.
+    ctx.returns_cookie &= header.format == Format::Tcntl;
     if header.format == Format::Data {
         let tagged = header.options.has(Options::BTAG);
         if tagged && packet.len() < HEADER_LEN + 8 {
@@ -72,7 +75,7 @@ fn handle_control(
             ..
         } => {
             control_receive::handle_acknowledgment(ctx, ep, now, common, Spans::EMPTY)?;
-            control_receive::handle_traffic_control(ctx, now, *xkey, traffic);
+            control_receive::handle_traffic_control(ctx, ep, now, *xkey, traffic);
         }
         _ => return Err(Reject::Multicast),
     }
@@ -103,23 +106,9 @@ pub(crate) fn on_packet_received(
     header: &Header,
     len: usize,
 ) {
-    validate_peer(ctx, header, now, len);
-    status_request::on_peer_alive(ctx, ep, now);
-}
-
-fn validate_peer(ctx: &mut Context, header: &Header, now: Instant, len: usize) {
     ctx.last_received_at = now;
-    if let Some(limit) = &mut ctx.amplification_limit {
-        limit.received_octets += len as u64;
-    }
-    // The returned key validates the address (0007, Keys; Address validation).
-    if header.key & RTN != 0 && !ctx.initiator && !ctx.key_returned {
-        ctx.key_returned = true;
-        ctx.amplification_limit = None;
-        ctx.amplification_blocked = false;
-        // The limits did not fit into the amplification limit until now.
-        ctx.pending.control |= ctx.limits_pending;
-    }
+    address_validation::on_packet_received(ctx, ep, header, len);
+    status_request::on_peer_alive(ctx, ep, now);
 }
 
 /// The responder answered: FIRST is not retransmitted any more (0007, Setting up).
@@ -154,8 +143,12 @@ pub(crate) fn handle_data(
     if header.options.has(Options::WCLOSE) {
         association_close::check_wclose(ctx, seq)?;
     }
-    if let Err(reason) = data_receive::handle_data(ctx, ep, now, header, packet, range, deliveries)
-    {
+    // The peer repeats what it sends before its address is validated (0021).
+    let taken = match ctx.waits_for_validation() {
+        true => Err(Reject::State),
+        false => data_receive::handle_data(ctx, ep, now, header, packet, range, deliveries),
+    };
+    if let Err(reason) = taken {
         ctx.rx.record_sync(header.sync);
         if header.options.has(Options::SREQ) {
             control_send::schedule_control(ctx, ep, now);
@@ -177,7 +170,7 @@ fn handle_close_and_requests(
     ctx.rx.record_sync(header.sync);
     // Close bits, also of earlier packets whose gap is now filled (0007, Close).
     let closes = options.0 & (Options::WCLOSE | Options::RCLOSE | Options::END).0 != 0;
-    if closes || ctx.rx.final_seq.is_some() {
+    if (closes || ctx.rx.final_seq.is_some()) && !ctx.waits_for_validation() {
         association_close::handle_close_bits(ctx, ep, now, header, seq)?;
     }
     // SREQ: answered at once; with EDGE, only when the bit changed to 1.

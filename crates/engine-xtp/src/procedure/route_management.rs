@@ -8,6 +8,7 @@ use crate::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, PacketV3,
 use crate::pdu::{DiagCode, DiagValue, Header, Options, RTN, Reject, UNLIMITED};
 use crate::procedure::v3::{HeaderContext, key_from_wire32};
 use crate::routes::RouteExpiry;
+use crate::tx::with_floor;
 use engine::{Address, Instant};
 
 /// Operations of a ROUTE packet: assign a value, request a release, confirm it.
@@ -108,13 +109,14 @@ pub(crate) fn handle_packet(
                 rate_bytes_per_s: rate,
                 burst_bytes: burst,
             });
+            let limit = limit.map(|limit| with_floor(limit, ep.config.packet_len));
             ep.routes.set_rate_limit(route, limit, now);
             Ok(())
         }
         BodyV3::Maint(InformationSegment {
             op: OP_REQUEST,
             octets,
-        }) => {
+        }) if ep.stranger_replies.allows(now) => {
             let info = InformationSegment {
                 op: OP_RESPONSE,
                 octets,
@@ -128,7 +130,9 @@ pub(crate) fn handle_packet(
             );
             Ok(())
         }
-        BodyV3::Mgmt(InformationSegment { op: OP_REQUEST, .. }) => {
+        BodyV3::Mgmt(InformationSegment { op: OP_REQUEST, .. })
+            if ep.stranger_replies.allows(now) =>
+        {
             let header_context = HeaderContext {
                 route: return_route(header.route),
                 ..HeaderContext::default()

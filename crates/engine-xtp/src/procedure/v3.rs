@@ -6,15 +6,17 @@
 use crate::config::RateLimit;
 use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
+use crate::numbers::syncs_are_near;
 use crate::pdu::v3::{
     BodyV3, ControlSegmentV3, HeaderV3, PacketKind, PacketV3, RTN_V3, ResendPairs, padding_len,
 };
 use crate::pdu::{
-    AddressSegment, Body, CommonControl, Format, Header, Options, Packet, RTN, Reject, SPAN_LEN,
-    Spans, TrafficSpec, UNLIMITED, Version,
+    AddressSegment, Body, CommonControl, Diag, Format, Header, Options, Packet, RTN, Reject,
+    SPAN_LEN, Spans, TrafficSpec, UNLIMITED, Version,
 };
 use crate::procedure::{
-    association_close, association_setup, control_receive, control_send, packet_input,
+    address_validation, association_close, association_setup, control_receive, control_send,
+    packet_input,
 };
 use core::ops::Range;
 use engine::{Batch, Delivery, Instant, Integrity, Store};
@@ -30,6 +32,8 @@ pub(crate) struct HeaderContext {
     pub(crate) dseq: u64,
     /// The key of this side.
     pub(crate) key: u64,
+    /// The sync that a DIAG returns: the last one received, or this side's before the first.
+    pub(crate) returned_sync: u32,
     /// The rate that this side accepts.
     pub(crate) accepted_rate: Option<RateLimit>,
     /// Control packets carry all sixteen resend pairs; not to an unvalidated address.
@@ -41,6 +45,7 @@ impl HeaderContext {
     pub(crate) fn for_reply(ep: &EndpointState) -> HeaderContext {
         HeaderContext {
             route: ep.reply_route,
+            returned_sync: ep.reply_sync,
             ..HeaderContext::default()
         }
     }
@@ -57,6 +62,7 @@ pub(crate) fn header_context(ctx: &Context, ep: &EndpointState) -> HeaderContext
         route: ep.routes.header_value(ctx.route),
         dseq: ctx.rx.dseq(),
         key: ctx.key,
+        returned_sync: ctx.rx.highest_sync.unwrap_or(ctx.tx.sync),
         accepted_rate: ctx.accepted_rate,
         fixed_pairs: ep.config.fixed_pairs && ctx.amplification_limit.is_none(),
     }
@@ -154,7 +160,10 @@ pub(crate) fn emit(
         }
         _ => control_segment(ep, packet, header_context, &[]),
     };
-    let header = to_v3_header(ep, &packet.header, body.kind(), header_context);
+    let mut header = to_v3_header(ep, &packet.header, body.kind(), header_context);
+    if header.kind == PacketKind::Diag {
+        header.sync = header_context.returned_sync;
+    }
     PacketV3 { header, body }.emit(ep.config.version)
 }
 
@@ -278,10 +287,16 @@ pub(crate) fn handle_packet(
 ) -> Result<(), Reject> {
     let version = ep.config.version;
     let header3 = HeaderV3::parse_unchecked(version, packet);
+    let body = BodyV3::parse(version, &header3, packet).ok_or(Reject::Body)?;
+    if let BodyV3::Diag(diag) = body {
+        return handle_diag(ctx, ep, header, &diag);
+    }
     let seq = unwrap_seq(ctx.seq_base, header3.seq, ctx.rx.next_seq).ok_or(Reject::State)?;
     let header = &Header { seq, ..*header };
+    if ctx.initiator && ctx.rx.highest_sync.is_none() && !answers_first(ctx, &header3, seq, &body) {
+        return Err(Reject::NeverSent);
+    }
     packet_input::on_packet_received(ctx, ep, now, header, packet.len());
-    let body = BodyV3::parse(version, &header3, packet).ok_or(Reject::Body)?;
     let end = version.header_len() + header3.dlen as usize - usize::from(header3.pad_back);
     let data = match body {
         BodyV3::Data(data) => {
@@ -289,12 +304,9 @@ pub(crate) fn handle_packet(
             data
         }
         BodyV3::First { data, .. } => data,
-        BodyV3::Diag(diag) => {
-            association_close::handle_diag(ctx, ep, &diag);
-            return Ok(());
-        }
         BodyV3::Cntl(control, pairs) => {
             handle_control(ctx, ep, now, &control, pairs)?;
+            address_validation::validate_by_echo(ctx, ep, header, control.echo);
             handle_dseq(ctx, ep, now, header3.dseq);
             return packet_input::handle_control_options(ctx, ep, now, header);
         }
@@ -317,6 +329,37 @@ pub(crate) fn handle_packet(
     packet_input::handle_data(ctx, ep, now, header, packet, range, deliveries)
 }
 
+/// Whether the first packet from the peer is of this association, and not of an earlier one with the
+/// same key: a control packet echoes a sync of this side, data are within what was allocated, and
+/// acknowledge what was sent (0008, Names).
+fn answers_first(ctx: &Context, header: &HeaderV3, seq: u64, body: &BodyV3<'_>) -> bool {
+    match body {
+        BodyV3::Cntl(control, _) => ctx.tx.has_used(control.echo),
+        BodyV3::Data(_) => {
+            let sent = ctx.tx.next_seq;
+            let dseq = unwrap_seq(ctx.seq_base, header.dseq, 0);
+            dseq.is_some_and(|dseq| dseq <= sent) && seq <= ctx.rx.advertised_alloc
+        }
+        _ => false,
+    }
+}
+
+/// A DIAG returns a sync of the side that it is sent to. One that was sent before anything arrived has
+/// its sender's (0008, Names).
+fn handle_diag(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    header: &Header,
+    diag: &Diag<'_>,
+) -> Result<(), Reject> {
+    let of_peer = |highest| syncs_are_near(highest, header.sync);
+    if !ctx.tx.has_used(header.sync) && !ctx.rx.highest_sync.is_some_and(of_peer) {
+        return Err(Reject::NeverSent);
+    }
+    association_close::handle_diag(ctx, ep, diag);
+    Ok(())
+}
+
 fn handle_control(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -324,6 +367,10 @@ fn handle_control(
     control: &ControlSegmentV3,
     pairs: ResendPairs<'_>,
 ) -> Result<(), Reject> {
+    // 0 is echoed before anything arrived.
+    if control.echo != 0 && !ctx.tx.has_used(control.echo) {
+        return Err(Reject::NeverSent);
+    }
     let (base, near) = (ctx.seq_base, ctx.tx.acknowledged);
     let at = |wire: u32| unwrap_seq(base, wire, near).ok_or(Reject::NeverSent);
     let common = CommonControl {
@@ -346,9 +393,9 @@ fn handle_control(
         outrate: UNLIMITED,
         outburst: UNLIMITED,
     };
-    association_setup::apply_peer_limits(ctx, now, &limits);
+    association_setup::apply_peer_limits(ctx, ep, now, &limits);
     if control.xkey & RTN_V3 == 0 {
-        control_receive::learn_key(ctx, u64::from(control.xkey));
+        control_receive::learn_key(ctx, u64::from(control.xkey), true);
     }
     Ok(())
 }

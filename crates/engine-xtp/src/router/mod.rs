@@ -124,6 +124,15 @@ impl XtpRouter {
 
     /// Sends one of the router's own packets.
     fn send_own(&mut self, to: Address, route: u32, key: u32, body: BodyV3<'_>) {
+        self.send_with_sync(to, (route, key, 0), body);
+    }
+
+    fn send_with_sync(
+        &mut self,
+        to: Address,
+        (route, key, sync): (u32, u32, u32),
+        body: BodyV3<'_>,
+    ) {
         let header = HeaderV3 {
             kind: body.kind(),
             options: Options::NONE,
@@ -133,7 +142,7 @@ impl XtpRouter {
             route,
             seq: 0,
             dseq: 0,
-            sync: 0,
+            sync,
             dlen: 0,
             sort: 0,
             ttl: 1,
@@ -147,12 +156,9 @@ impl XtpRouter {
             value,
             text: b"",
         };
-        self.send_own(
-            to,
-            header.route ^ RTN_V3,
-            header.key ^ RTN_V3,
-            BodyV3::Diag(diag),
-        );
+        // The sync of FIRST shows that its receiver sent this (0008, Names).
+        let names = (header.route ^ RTN_V3, header.key ^ RTN_V3, header.sync);
+        self.send_with_sync(to, names, BodyV3::Diag(diag));
     }
 
     /// Sends RCNTL to the neighbour of a route: `at_once`, or once in [`RATE_INTERVAL`].
@@ -185,7 +191,12 @@ impl XtpRouter {
             _ => {}
         }
         let local_route = match self.routes.find(from, header.route) {
-            Some(local_route) => local_route,
+            Some(local_route) => {
+                if header.route & RTN_V3 != 0 {
+                    self.routes.confirm(local_route);
+                }
+                local_route
+            }
             None => self.install_path(now, from, &header, packet)?,
         };
         if header.kind == PacketKind::Rcntl {
@@ -248,8 +259,11 @@ impl XtpRouter {
             self.send_refusal(from, header, DiagValue::ADDRESS_FORMAT);
             return None;
         };
-        // 0008, An intermediate system: a full table or a way back is refused with DIAG.
-        if to == from || self.paths() >= self.config.paths_max {
+        // 0008, An intermediate system: a full table or a way back is refused with DIAG; paths whose
+        // opener may be forged give way (0021).
+        let room = self.config.paths_max;
+        let has_room = to != from && (self.paths() < room || self.routes.give_way(from, room));
+        if !has_room {
             self.send_refusal(from, header, DiagValue::NO_RESOURCE);
             return None;
         }

@@ -2,8 +2,9 @@
 
 use crate::config::RateLimit;
 use crate::pdu::v3::RTN_V3;
+use crate::unvalidated::UnvalidatedQueue;
 use core::time::Duration;
-use engine::{Address, Instant};
+use engine::{Address, AssociationId, Instant};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
@@ -23,6 +24,9 @@ struct PathEntry {
     imposed_rate: Option<RateLimit>,
     /// When RCNTL was last sent.
     rate_sent_at: Option<Instant>,
+    /// The neighbour installed the path and has not returned this side's value yet: the number of
+    /// the installation.
+    unconfirmed: Option<AssociationId>,
 }
 
 /// Routes by the router's values, from 1, and by those of the neighbours.
@@ -32,6 +36,9 @@ pub(super) struct RouteTable {
     free: Vec<u32>,
     by_remote: BTreeMap<(Address, u32), u32>,
     timers: BTreeSet<(Instant, u32)>,
+    /// Paths whose opener may be forged, the oldest first.
+    unconfirmed: UnvalidatedQueue,
+    installed: u32,
 }
 
 /// Releases sent before an unanswered route is removed.
@@ -81,6 +88,7 @@ impl RouteTable {
                 release_tries: 0,
                 imposed_rate: None,
                 rate_sent_at: None,
+                unconfirmed: None,
             };
             let index = self.free.pop().unwrap_or(self.entries.len() as u32);
             if index as usize == self.entries.len() {
@@ -91,12 +99,44 @@ impl RouteTable {
             index + 1
         });
         self.by_remote.insert((from, value), first);
+        self.installed = self.installed.wrapping_add(1);
+        let number = AssociationId(self.installed);
+        if let Some(entry) = self.get_mut(first) {
+            entry.unconfirmed = Some(number);
+        }
+        let entries = &self.entries;
+        let is_live = |route: usize, number| is_unconfirmed(entries, route, number);
+        self.unconfirmed.push(first as usize, number, from, is_live);
         for (local_route, opposite) in [(first, second), (second, first)] {
             if let Some(entry) = self.get_mut(local_route) {
                 entry.opposite = Some(opposite);
             }
         }
         first
+    }
+
+    /// The neighbour of `local_route` returned this side's value: it hears what is sent to it.
+    pub(super) fn confirm(&mut self, local_route: u32) {
+        let entry = self.get_mut(local_route);
+        if entry.is_some_and(|entry| entry.unconfirmed.take().is_some()) {
+            self.unconfirmed.forget_one();
+        }
+    }
+
+    /// Removes the path that gives way to one from `from`, in a table for `room` paths (0021): of the
+    /// unconfirmed ones that of the same source if that has its share, else the oldest.
+    pub(super) fn give_way(&mut self, from: Address, room: usize) -> bool {
+        let entries = &self.entries;
+        let is_live = |route: usize, number| is_unconfirmed(entries, route, number);
+        let Some(route) = self.unconfirmed.pop_for(from, room, is_live) else {
+            return false;
+        };
+        let opposite = self.get(route as u32).and_then(|entry| entry.opposite);
+        self.remove(route as u32);
+        if let Some(opposite) = opposite {
+            self.remove(opposite);
+        }
+        true
     }
 
     /// Sets the neighbour's value of a route.
@@ -188,6 +228,9 @@ impl RouteTable {
             return;
         };
         self.timers.remove(&(entry.scheduled_at, local_route));
+        if entry.unconfirmed.is_some() {
+            self.unconfirmed.forget_one();
+        }
         if let Some(value) = entry.remote_route
             && self.by_remote.get(&(entry.neighbour, value)) == Some(&local_route)
         {
@@ -239,5 +282,52 @@ impl RouteTable {
             neighbour,
             self.outgoing_route(local_route),
         )))
+    }
+}
+
+/// Whether installation `number` still has `route`, and its opener has not shown that it hears.
+fn is_unconfirmed(entries: &[Option<PathEntry>], route: usize, number: AssociationId) -> bool {
+    let entry = route.checked_sub(1).and_then(|index| entries.get(index));
+    entry.is_some_and(|entry| {
+        entry
+            .as_ref()
+            .is_some_and(|entry| entry.unconfirmed == Some(number))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forged_paths_give_way_and_confirmed_ones_stay() {
+        let (mut table, due) = (RouteTable::default(), Instant::from_nanos(9));
+        let room = 64;
+        let add = |table: &mut RouteTable, station: u32| {
+            let from = Address::Station(station);
+            if table.len() / 2 >= room && !table.give_way(from, room) {
+                return None;
+            }
+            Some(table.install(from, 1, Address::Station(1), due))
+        };
+        let honest = add(&mut table, 2).expect("room");
+        table.confirm(honest);
+        for station in 100..10_000 {
+            assert!(add(&mut table, station).is_some(), "the oldest gives way");
+            assert!(table.len() <= 2 * room);
+        }
+        assert_eq!(table.find(Address::Station(2), 1), Some(honest));
+        assert_eq!(table.find(Address::Station(100), 1), None);
+        let late = add(&mut table, 3).expect("an unconfirmed one gives way");
+        table.confirm(late);
+        assert_eq!(table.unconfirmed.len(), room - 2);
+        for route in table.all() {
+            table.confirm(route);
+        }
+        assert_eq!(add(&mut table, 4), None, "all are in use");
+        for route in table.all() {
+            table.remove(route);
+        }
+        assert_eq!((table.len(), table.unconfirmed.len()), (0, 0));
     }
 }

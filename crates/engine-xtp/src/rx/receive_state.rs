@@ -36,6 +36,10 @@ pub(crate) struct ReceiveState {
     pub(crate) discarding_partial_message: bool,
     /// The sender does not retransmit (NOERR).
     pub(crate) error_control_off: bool,
+    /// Long reports of gaps sent since user bytes arrived.
+    pub(crate) reports_without_data: u32,
+    /// The host has no room: user bytes are dropped as if they had been lost.
+    pub(crate) is_full: bool,
 }
 
 impl ReceiveState {

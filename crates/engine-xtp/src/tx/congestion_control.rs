@@ -13,8 +13,7 @@ pub(crate) struct CongestionControl {
     counts_delivered: bool,
     /// Bytes that the peer has, spans beyond gaps included.
     delivered: u64,
-    /// When a DATA packet was last paced. Control packets are charged at this time: they do not
-    /// wait for pacing.
+    /// When a DATA packet was last paced.
     paced_at: Instant,
 }
 
@@ -104,10 +103,11 @@ impl CongestionControl {
         self.controller.blocked_until(now)
     }
 
-    /// A packet was sent.
+    /// A packet with `user_bytes` was sent. Pacing counts what the delivery rate counts: with headers in
+    /// the one alone, short packets would be paced below the rate that they are to probe (0011).
     #[inline]
-    pub(crate) fn on_packet_sent(&mut self, octets: usize) {
-        self.controller.on_sent(self.paced_at, octets as u64);
+    pub(crate) fn on_packet_sent(&mut self, user_bytes: u64) {
+        self.controller.on_sent(self.paced_at, user_bytes);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod congestion_control;
 mod message_ends;
+mod path_mtu;
 mod rate_limits;
 mod send_state;
 mod tags;
@@ -9,7 +10,8 @@ mod wtimer;
 
 pub(crate) use congestion_control::CongestionControl;
 pub(crate) use message_ends::MessageEnds;
-pub(crate) use rate_limits::RateLimits;
+pub(crate) use path_mtu::PathMtu;
+pub(crate) use rate_limits::{RateLimits, with_floor};
 pub(crate) use send_state::{SendState, StatusRequest, SyncHandshake};
 pub(crate) use tags::TagPositions;
 pub(crate) use wtimer::wtimer;

@@ -1,6 +1,7 @@
 //! State of the sending direction. Positions in the send buffer are sequence numbers.
 
-use super::{CongestionControl, MessageEnds, RateLimits, TagPositions};
+use super::{CongestionControl, MessageEnds, PathMtu, RateLimits, TagPositions};
+use crate::numbers::sync_was_used;
 use congestion::{PacketState, RateCredit, RttEstimator};
 use core::ops::Range;
 use engine::Instant;
@@ -15,6 +16,10 @@ pub(crate) struct StatusRequest {
     pub(crate) sent_at: Instant,
     /// A DREQ, answered when the peer's user consumed everything: no RTT sample.
     pub(crate) asks_delivery: bool,
+    /// Where the user bytes begin that came with the request.
+    pub(crate) data_start: Option<u64>,
+    /// Everything below was acknowledged before the request was made.
+    pub(crate) acknowledged: u64,
     /// What congestion control keeps with the request.
     pub(crate) state: PacketState,
 }
@@ -49,22 +54,29 @@ pub(crate) struct SendState {
     pub(crate) alloc: u64,
     /// The allocation came from the peer; before, it is the configured initial window.
     pub(crate) alloc_received: bool,
-    /// Largest payload that the peer accepts.
+    /// Largest payload that the peer accepts and the path carries in one piece.
     pub(crate) payload_max: u64,
+    pub(crate) path: PathMtu,
     /// Ranges to retransmit, ascending.
     pub(crate) retransmission_queue: VecDeque<Range<u64>>,
     /// Retransmissions have been sent since the last status request.
     pub(crate) retransmitted_since_request: bool,
     /// Packets retransmitted.
     pub(crate) retransmissions: u64,
+    /// The peer drops what arrives beyond a gap.
+    pub(crate) peer_drops_beyond_gap: bool,
     pub(crate) message_ends: MessageEnds,
     pub(crate) begin_tags: TagPositions,
     /// Ends of messages with an end tag.
     pub(crate) end_tags: TagPositions,
     /// The user finished: no more data follow.
     pub(crate) finishing: bool,
+    /// The first sync, which no peer can guess.
+    pub(crate) first_sync: u32,
     /// The last sync used.
     pub(crate) sync: u32,
+    /// Syncs used besides the first one; counting stops at the limit of 32 bits.
+    pub(crate) syncs_made: u32,
     /// Control packets that echo an older sync were sent before the last retransmission arrived.
     pub(crate) saved_sync: u32,
     pub(crate) outstanding_requests: VecDeque<StatusRequest>,
@@ -97,6 +109,7 @@ impl SendState {
     /// Records a new status request and returns its sync.
     pub(crate) fn new_status_request(&mut self, now: Instant, asks_delivery: bool) -> u32 {
         self.sync = self.sync.wrapping_add(1);
+        self.syncs_made = self.syncs_made.saturating_add(1);
         if self.outstanding_requests.len() == REQUESTS_MAX {
             self.outstanding_requests.pop_front();
         }
@@ -106,6 +119,8 @@ impl SendState {
         self.outstanding_requests.push_back(StatusRequest {
             sync: self.sync,
             highest_sent: self.next_seq,
+            data_start: None,
+            acknowledged: self.acknowledged,
             sent_at: now,
             asks_delivery,
             state: state.unwrap_or_default(),
@@ -117,6 +132,18 @@ impl SendState {
             self.saved_sync = self.sync;
         }
         self.sync
+    }
+
+    /// The last status request goes with the user bytes from `start` on.
+    pub(crate) fn note_request_data(&mut self, start: u64) {
+        if let Some(request) = self.outstanding_requests.back_mut() {
+            request.data_start = Some(start);
+        }
+    }
+
+    /// Whether `sync` is one of the last that were used here.
+    pub(crate) fn has_used(&self, sync: u32) -> bool {
+        sync_was_used(sync, self.sync, self.syncs_made)
     }
 
     /// The bytes below `position` that the host does not know to be released; now it does.

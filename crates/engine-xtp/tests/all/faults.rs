@@ -1,6 +1,8 @@
 //! Streams and messages over faulty links: exact delivery, repeatable runs, no state left.
 
-use crate::pair::{MS, Outcome, Path, both, clean, joined, messages, packet_log, run, seeds};
+use crate::pair::{
+    MS, Narrowing, Outcome, Path, both, clean, joined, messages, packet_log, run, seeds,
+};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::{Address, CloseReason, Framing, Secret, SplitMix64};
@@ -33,6 +35,15 @@ fn faulty(random: &mut SplitMix64) -> Path {
         segments_max: [1, 2, 46][random.below(3) as usize],
         ..Path::from(link)
     };
+    // From a clone, which leaves the later draws as they were.
+    let mut narrow = random.clone();
+    if narrow.below(4) == 0 {
+        path.narrows = Some(Narrowing {
+            at_ps: narrow.below(100) * MS,
+            mtu: 548 + narrow.below(900) as usize,
+            is_notified: true,
+        });
+    }
     match random.below(8) {
         0 => {
             let start = random.below(1000) * MS;
@@ -78,6 +89,7 @@ fn options(random: &mut SplitMix64) -> Config {
     let (flow, service) = (flow(random), service(random));
     Config {
         packet_len: any(random, &[128, 256, 576, 1472, 9000]),
+        black_hole_detection: any(random, &[true, false]),
         window: 8192 << random.below(8),
         initial_window: any(random, &[0, 1000, 64 << 10]),
         checksum: any(random, &[true, false]),
@@ -108,6 +120,7 @@ fn options(random: &mut SplitMix64) -> Config {
         quarantine_max: any(random, &[0, 1, 65_536]),
         associations_max: any(random, &[4, 65_536]),
         unvalidated_max: any(random, &[2, 1024]),
+        early_accept: true,
         low_water: any(random, &[0, 0, 100, 5000]),
         high_water: any(random, &[None, None, Some(0), Some(200), Some(20_000)]),
         coalesce_delay: any(random, &[Duration::ZERO, ms(1), ms(20)]),
@@ -120,7 +133,7 @@ fn options(random: &mut SplitMix64) -> Config {
             &[StatusRequestKind::Received, StatusRequestKind::Delivered],
         ),
         version: any(random, &VERSIONS),
-        initial_seq: any(random, &[0, u32::MAX - 20_000, 0x7fff_ff00]),
+        initial_seq: any(random, &[None, Some(u32::MAX - 20_000), Some(0x7fff_ff00)]),
         fixed_pairs: any(random, &[true, false]),
         routes: any(random, &[true, false]),
         gateway: any(random, &[None, Some(Address::Station(1))]),
@@ -128,6 +141,16 @@ fn options(random: &mut SplitMix64) -> Config {
         seed: random.next_u64() >> 1,
         // From a clone, which leaves the later draws as they were.
         secret: Secret::from_seed(random.clone().next_u64()),
+    }
+}
+
+/// Sometimes no opening is accepted early, which datagrams without acknowledgement need. From a
+/// clone, as the secret.
+fn with_validation(config: Config, random: &SplitMix64) -> Config {
+    let possible = config.service != Service::Datagram;
+    Config {
+        early_accept: !possible || random.clone().below(3) > 0,
+        ..config
     }
 }
 
@@ -166,7 +189,7 @@ struct Case {
 fn case(seed: u64) -> (Case, [Plan; 2]) {
     let mut random = SplitMix64::new(seed);
     let path = faulty(&mut random);
-    let config = options(&mut random);
+    let config = with_validation(options(&mut random), &random);
     let one_way = matches!(config.service, Service::AckedDatagram | Service::Datagram);
     let counts = [60, if one_way { 0 } else { 20 }];
     let sent = counts.map(|count| messages(&mut random, count));

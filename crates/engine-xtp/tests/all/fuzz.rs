@@ -150,7 +150,8 @@ fn script(random: &mut SplitMix64, packets: &[Vec<u8>]) -> Vec<u8> {
             script.extend_from_slice(&packet);
         }
         if random.below(2) == 0 {
-            script.extend([random.below(8) as u8, random.next_u64() as u8]);
+            // The low half is the command, the high half its variant.
+            script.extend([random.next_u64() as u8 & 0x37, random.next_u64() as u8]);
         }
     }
     script

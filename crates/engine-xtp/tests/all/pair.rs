@@ -3,8 +3,8 @@
 
 use crate::user::{Plan, User};
 use engine::{
-    Address, Associations, Batch, CloseReason, Counters, Deliveries, Event, Instant, Protocol,
-    Received, SplitMix64,
+    Address, Associations, Batch, CloseReason, Counters, Deliveries, Event, Instant, PathError,
+    PathFault, Protocol, Received, SplitMix64,
 };
 use engine_xtp::config::Holdings;
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, PacketV3};
@@ -50,6 +50,17 @@ pub struct Path {
     pub delayed_copy_ps: u64,
     /// Packets in a batch at most.
     pub segments_max: usize,
+    /// How the path becomes narrow, if it does.
+    pub narrows: Option<Narrowing>,
+}
+
+/// From some time on a path carries no longer packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Narrowing {
+    pub at_ps: u64,
+    pub mtu: usize,
+    /// The host says so of each packet that is too long; else it is a black hole.
+    pub is_notified: bool,
 }
 
 impl From<LinkConfig> for Path {
@@ -60,6 +71,7 @@ impl From<LinkConfig> for Path {
             delayed_copy_ppm: 0,
             delayed_copy_ps: 0,
             segments_max: 1,
+            narrows: None,
         }
     }
 }
@@ -271,6 +283,9 @@ impl PairSim {
             from: side,
             packet: packet.clone(),
         });
+        if self.is_too_long(side, packet.len()) {
+            return;
+        }
         let index = self.trace.len() as u64;
         let verdict = self.links[side].offer(self.now_ps, packet.len() + FRAME_OVERHEAD);
         if let Some(bit) = verdict.corrupt_bit
@@ -288,6 +303,24 @@ impl PairSim {
                 self.push(at_ps, NetEvent::Arrival(1 - side, packet.clone()));
             }
         }
+    }
+
+    /// Whether the path does not carry a packet of this length, which the host may say.
+    fn is_too_long(&mut self, side: usize, len: usize) -> bool {
+        let Some(narrowing) = self.path.narrows else {
+            return false;
+        };
+        let is_too_long = self.now_ps >= narrowing.at_ps && len > narrowing.mtu;
+        if is_too_long && narrowing.is_notified {
+            let fault = PathFault {
+                path: Address::Station(1 - side as u32).into(),
+                error: PathError::TooBig(narrowing.mtu as u16),
+                quoted: &[],
+            };
+            let now = self.now();
+            self.engines[side].handle_path_error(now, fault);
+        }
+        is_too_long
     }
 
     fn outcome(self) -> Outcome {

@@ -16,7 +16,7 @@ pub fn config() -> Config {
         version: Version::V36,
         packet_len: 1500,
         routes: true,
-        initial_seq: u32::MAX - 30_000,
+        initial_seq: Some(u32::MAX - 30_000),
         ..Config::default()
     }
 }

@@ -58,7 +58,7 @@ fn sequence_numbers_wrap_under_faults() {
             ..clean()
         };
         let config = Config {
-            initial_seq: u32::MAX - random.below(60_000) as u32,
+            initial_seq: Some(u32::MAX - random.below(60_000) as u32),
             fixed_pairs: random.below(2) == 0,
             error: [ErrorControl::Selective, ErrorControl::GoBackN][random.below(2) as usize],
             status_request_kind: [StatusRequestKind::Received, StatusRequestKind::Delivered]
@@ -173,6 +173,7 @@ fn dreq_answered_by_dseq_in_data() {
     let config = Config {
         status_request_kind: StatusRequestKind::Delivered,
         status_interval_bytes: 1,
+        initial_seq: Some(0),
         ..config(Version::V36)
     };
     let mut ends = crate::association_options::EnginePair::new(&config, 1);

@@ -77,8 +77,9 @@ impl LoanRun {
         let now = world.now();
         let opened = world.pump(0).engine().connect(now, &[Address::Station(1)]);
         let id = opened.expect("room for one");
-        let pool = StorePool::new(world.pump(0).engine().layout(None), 48 << 10);
-        let (producer, consumer): (Producer, Consumer) = pool.store(id);
+        let layout = world.pump(0).engine().layout(None);
+        let pool = StorePool::new(layout, 48 << 10);
+        let (producer, consumer): (Producer, Consumer) = pool.store(id, layout);
         world.pump(0).attach(id, consumer);
         LoanRun {
             world,

@@ -159,6 +159,10 @@ impl Wire for Narrow {
         None
     }
 
+    fn path_mtu(&mut self, _: engine::Path) -> usize {
+        self.capabilities().packet_max
+    }
+
     fn unanswerable(&self) -> u64 {
         0
     }

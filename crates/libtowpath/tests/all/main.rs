@@ -119,6 +119,31 @@ fn run_echo_clients(program: &Path) {
     assert!(server.0.wait().expect("it ends").success());
 }
 
+/// Calls `act` with a program that runs `program` in a network of its own whose loopback has this MTU.
+/// Prints SKIPPED where there can be none.
+fn in_network(program: &Path, mtu: &str, act: fn(&Path)) {
+    let name = format!("libtowpath-{}-{mtu}", std::process::id());
+    let ip = |words: &[&str]| {
+        let output = Command::new("ip").args(words).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !ip(&["netns", "add", &name]) {
+        eprintln!("SKIPPED: no network namespace can be made here");
+        return;
+    }
+    let is_up = ip(&["-n", &name, "link", "set", "lo", "up", "mtu", mtu]);
+    let script = program.with_extension("sh");
+    let text = format!(
+        "#!/bin/sh\nexec ip netns exec {name} {} \"$@\"\n",
+        program.display()
+    );
+    fs::write(&script, text).expect("room for a script");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, mode).expect("it was written");
+    let done = std::panic::catch_unwind(|| act(&script));
+    assert!(ip(&["netns", "delete", &name]) && is_up && done.is_ok());
+}
+
 /// Builds `source` for the kernel's protocols, and with each of `flags` for the library; runs `act`
 /// on each.
 fn build_and_run(source: &str, flags: &[&[&str]], act: fn(&Path)) {
@@ -151,7 +176,13 @@ fn assert_succeeds(program: &Path) {
 
 #[test]
 fn tcp_echo_program_works_over_xtp() {
-    build_and_run("echo.c", &[&[]], run_echo_clients);
+    build_and_run("echo.c", &[&[], &["-DV6"]], |program| {
+        run_echo_clients(program);
+        // Ethernet, and the least of IPv6.
+        for mtu in ["1500", "1280"] {
+            in_network(program, mtu, run_echo_clients);
+        }
+    });
 }
 
 #[test]

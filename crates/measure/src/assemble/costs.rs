@@ -63,7 +63,7 @@ fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {
         "receive_drops_per_1000".into(),
         dropped_of_1000(view.count("receive_drops"), view.sent()),
     );
-    let mut host = view.collected.host.evidence(&view.collected.interface);
+    let mut host = view.collected.host.evidence(&view.collected.interfaces);
     if let Some(link) = view.data_link_stats() {
         // The emulated link counts exactly, and separately for the direction that carries data.
         host.insert("interface_packets".into(), link.frames as f64);
@@ -87,6 +87,28 @@ fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {
             .insert("cpu_user_fraction".into(), user_s / ticks_s);
     }
     made.evidence.extend(host);
+    further_links(made, view);
+}
+
+/// Octets that each of several links carried, both directions together, and the share of those
+/// beyond the first. A kernel link has no counters of its own; what the interfaces sent is counted.
+fn further_links(made: &mut Trial, view: &TrialView<'_>) {
+    let interfaces = &view.collected.interfaces;
+    if interfaces.len() < 2 {
+        return;
+    }
+    let mut octets = Vec::new();
+    for (at, interface) in interfaces.iter().enumerate() {
+        let sent = view.collected.host.sum_of(&[interface]).send_bytes as f64;
+        let name = format!("link_{}_octets", at + 1);
+        octets.push(*made.evidence.entry(name).or_insert(sent));
+    }
+    let all: f64 = octets.iter().sum();
+    let further: f64 = octets.iter().skip(1).sum();
+    if all > 0.0 {
+        made.evidence
+            .insert("further_links_share".into(), further / all);
+    }
 }
 
 /// Of a thousand messages sent, those dropped at the receiver. A counter of drops also counts what

@@ -31,7 +31,8 @@ pub(super) fn delays(made: &mut Trial, view: &TrialView<'_>, kind: &str) {
     let lost: f64 = circuits
         .iter()
         .filter_map(|report| report.measures.get("lost"))
-        .sum();
+        // The sum of no floating-point numbers is -0.
+        .fold(0.0, |sum, lost| sum + lost);
     made.metrics
         .insert("loss_fraction".into(), lost / (done as f64 + lost).max(1.0));
     if let Some(report) = circuits.first() {

@@ -155,7 +155,7 @@ mod tests {
             own_cpu_s: 0.0,
             remote_cpu_s: 0.0,
             clocks: all.fold(ClockUncertainty::Same, ClockUncertainty::or_worse),
-            interface: "lo".into(),
+            interfaces: vec!["lo".into()],
             environment: Default::default(),
         });
         let position = crate::assemble::TrialPosition {

@@ -45,11 +45,10 @@ fn one_way(view: &TrialView<'_>) -> Ledger {
     ledger
 }
 
-/// Packets the interface dropped because the link did not drain its queue in time.
+/// Packets the interfaces dropped because a link did not drain their queue in time.
 fn interface_drops(view: &TrialView<'_>) -> u64 {
     let collected = view.collected;
-    let counts = collected.host.interfaces.get(&collected.interface);
-    counts.map_or(0, |counts| counts.drops)
+    collected.host.sum_of(&collected.interfaces).drops
 }
 
 /// Attributes missing messages: first to the link, whose counts are exact, then to host drops.
@@ -134,9 +133,9 @@ pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
         .any(|component| !component.class().reliable);
     let expected = host::Expected {
         own_cpu_s: own_s,
-        interface: view.collected.interface.clone(),
+        interfaces: view.collected.interfaces.clone(),
         expects_drops: unreliable,
-        expects_losses: environment.link.is_some() || environment.crosses_network,
+        expects_losses: !environment.links.is_empty() || environment.crosses_network,
     };
     made.disturbed
         .extend(host::disturbances(&view.collected.host, &expected));

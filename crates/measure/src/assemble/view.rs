@@ -89,10 +89,12 @@ impl TrialView<'_> {
         contestant::components(&self.trial.contestant)
     }
 
-    /// Link statistics of the direction that carried data, or of both together; None without an
-    /// emulated link.
+    /// Link statistics of the direction that carried data, or of both together, all links side by
+    /// side added; None without an emulated link.
     pub(super) fn data_link_stats(&self) -> Option<LinkStats> {
-        let [there, back] = self.collected.environment.link?;
+        let links = self.collected.environment.links.iter().copied();
+        let [there, back] = links
+            .reduce(|[there, back], [one_there, one_back]| [there + one_there, back + one_back])?;
         let one_way = matches!(
             self.trial.contest.workload,
             Workload::Throughput | Workload::Offered

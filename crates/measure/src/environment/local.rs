@@ -1,20 +1,22 @@
 //! The environment on this machine: the host itself or hosts of a testbed, with loads.
 
+use super::links::report_links;
 use super::loads::HostLoads;
-use super::{Environment, EnvironmentReport, LinkStats};
+use super::{Environment, EnvironmentReport};
 use crate::worker_host::{LocalHost, TestbedHost, WorkerHost};
 use results::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testbed::load::{HostLoad, LinkLoad, LoadProgress, LoadTask};
-use testbed::{HostPlan, LinkPlan, LinkReport, Testbed, TestbedError, TestbedPlan};
+use testbed::{HostPlan, Links, Testbed, TestbedError, TestbedPlan};
 
 /// Links and loads of an environment. Each combination is a setting.
 #[derive(Clone, Debug)]
 pub struct EnvironmentPlan {
-    /// Links as text and parsed; empty for this host's loopback.
-    pub links: Vec<(String, LinkPlan)>,
+    /// Links as text and parsed, each setting one or several side by side; empty for this host's
+    /// loopback.
+    pub links: Vec<(String, Links)>,
     /// Loads of the hosts; empty for none.
     pub host_loads: HostLoads,
     /// What one copy of the host load does.
@@ -80,8 +82,8 @@ impl LocalEnvironment {
     pub fn up(plan: EnvironmentPlan) -> Result<LocalEnvironment, TestbedError> {
         testbed::load::scratch_folder::sweep();
         let mut testbeds = Vec::new();
-        for (_, link) in &plan.links {
-            testbeds.push(Arc::new(Testbed::up(&testbed_plan(&plan, link))?));
+        for (_, links) in &plan.links {
+            testbeds.push(Arc::new(Testbed::up(&testbed_plan(&plan, links))?));
         }
         let here = LocalHost::new(plan.program.clone(), plan.worker.clone());
         let ends = testbeds.iter().map(|testbed| {
@@ -100,7 +102,7 @@ impl LocalEnvironment {
         })
     }
 
-    /// The testbeds, one a link, with the text of their links.
+    /// The testbeds, one a setting of links, with the text of their links.
     pub fn testbeds(&self) -> impl Iterator<Item = (&str, &Testbed)> {
         let names = self.plan.links.iter().map(|(name, _)| name.as_str());
         names.zip(self.testbeds.iter().map(Arc::as_ref))
@@ -175,9 +177,9 @@ impl LocalEnvironment {
     }
 }
 
-fn testbed_plan(plan: &EnvironmentPlan, link: &LinkPlan) -> TestbedPlan {
+fn testbed_plan(plan: &EnvironmentPlan, links: &Links) -> TestbedPlan {
     let pairs = plan.link_loads.iter().max().copied().unwrap_or(0);
-    let mut made = TestbedPlan::pair(link.clone(), plan.seed);
+    let mut made = TestbedPlan::pair_over(links.clone(), plan.seed);
     made.mtu = plan.mtu;
     made.ipv6 = plan.ipv6;
     let (sender, receiver) = plan.pin;
@@ -280,19 +282,18 @@ impl Environment for LocalEnvironment {
         }
     }
 
-    fn interface(&self) -> &str {
-        if self.testbeds.is_empty() {
-            "lo"
-        } else {
-            testbed::INTERFACE
+    fn interfaces(&self) -> Vec<String> {
+        match self.testbed() {
+            Some(testbed) => testbed.interfaces(),
+            None => vec!["lo".to_owned()],
         }
     }
 
     fn path_delay_max(&self) -> Duration {
-        let link = self.plan.links.get(self.setting().link);
-        link.map_or(Duration::ZERO, |(_, link)| {
-            link.max_one_way_delay(self.plan.mtu)
-        })
+        let links = self.plan.links.get(self.setting().link);
+        let links = links.iter().flat_map(|(_, links)| links.iter());
+        let delays = links.map(|link| link.max_one_way_delay(self.plan.mtu));
+        delays.max().unwrap_or_default()
     }
 
     fn begin(&mut self, seed: u64) {
@@ -313,78 +314,8 @@ impl Environment for LocalEnvironment {
             return made;
         };
         let reports = self.testbed().map(|testbed| testbed.end());
-        report_link(&reports.unwrap_or_default(), &mut made);
+        report_links(&reports.unwrap_or_default(), &mut made);
         self.report_loads(&before, &mut made);
         made
     }
-}
-
-/// Adds the link emulator's counts, evidence and CPU time.
-fn report_link(reports: &[LinkReport], into: &mut EnvironmentReport) {
-    let (Some(first), Some(last)) = (reports.first(), reports.last()) else {
-        return;
-    };
-    let stats = |report: &LinkReport| LinkStats {
-        frames: report.link.offered,
-        bytes: report.link.offered_bytes,
-        lost: report.link.lost + report.link.dropped + report.link.cut + report.overflowed,
-        corrupted: report.link.corrupted,
-        duplicated: report.link.duplicated,
-        in_flight: report.in_flight,
-    };
-    into.link = Some([stats(first), stats(last)]);
-    let cpu_s: f64 = reports
-        .iter()
-        .map(|report| report.cpu_ns as f64 * 1e-9)
-        .sum();
-    let span_s = first.elapsed_ns as f64 * 1e-9;
-    into.cpu_s.insert("link".into(), cpu_s);
-    let sum = |of: fn(&LinkReport) -> u64| reports.iter().map(of).sum::<u64>() as f64;
-    let evidence = [
-        ("link_cores", cpu_s / span_s.max(1e-9)),
-        ("link_frames", sum(|report| report.link.offered)),
-        ("link_lost", sum(|report| report.link.lost)),
-        ("link_dropped", sum(|report| report.link.dropped)),
-        ("link_cut", sum(|report| report.link.cut)),
-        ("link_duplicated", sum(|report| report.link.duplicated)),
-        ("link_reordered", sum(|report| report.link.reordered)),
-        ("link_corrupted", sum(|report| report.link.corrupted)),
-        ("link_collisions", sum(|report| report.collisions)),
-        ("link_lag_mean_us", lag_mean_us(reports)),
-        (
-            "link_lag_max_us",
-            reports
-                .iter()
-                .map(|report| report.lag.max_ns)
-                .max()
-                .unwrap_or(0) as f64
-                / 1e3,
-        ),
-    ];
-    let named = evidence.map(|(name, value)| (name.to_owned(), value));
-    into.evidence
-        .extend(named.into_iter().filter(|(_, value)| *value > 0.0));
-    let (late, waited) = (
-        sum(|report| report.lag.late),
-        sum(|report| report.lag.frames),
-    );
-    if late > waited * LATE_FRACTION_MAX {
-        into.disturbed.push(format!(
-            "the link was more than 50 us late for {:.1} % of the frames",
-            late * 100.0 / waited
-        ));
-    }
-    if sum(|report| report.overflowed) > 0.0 {
-        into.disturbed
-            .push("more frames were in flight on the link than fit into its memory".into());
-    }
-}
-
-/// Share of late frames above which a trial counts as disturbed.
-const LATE_FRACTION_MAX: f64 = 0.05;
-
-fn lag_mean_us(reports: &[LinkReport]) -> f64 {
-    let frames: u64 = reports.iter().map(|report| report.lag.frames).sum();
-    let sum_ns: u64 = reports.iter().map(|report| report.lag.sum_ns).sum();
-    sum_ns as f64 / 1e3 / frames.max(1) as f64
 }

@@ -2,8 +2,10 @@
 //!
 //! * [`Environment`] - the trait; a plain pair of worker hosts implements it.
 //! * [`local`] - this machine or hosts of a testbed on it, with loads.
+//! * `links` - what emulated links did, as evidence.
 //! * [`loads`] - parser of loads.
 
+mod links;
 pub mod loads;
 pub mod local;
 
@@ -60,9 +62,9 @@ pub trait Environment {
         host::Snapshot::take()
     }
 
-    /// The interface the traffic runs over.
-    fn interface(&self) -> &str {
-        "lo"
+    /// The interfaces the traffic runs over, one a link.
+    fn interfaces(&self) -> Vec<String> {
+        vec!["lo".to_owned()]
     }
 
     /// Largest one-way delay between the hosts.
@@ -98,8 +100,9 @@ pub struct HostPair<'a> {
 /// What link and loads did during a trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EnvironmentReport {
-    /// The emulated link from the connecting to the listening host, and back; None without one.
-    pub link: Option<[LinkStats; 2]>,
+    /// The emulated links side by side, each from the connecting to the listening host and back;
+    /// empty without one.
+    pub links: Vec<[LinkStats; 2]>,
     /// Packets cross a network whose drops are not visible here.
     pub crosses_network: bool,
     /// CPU seconds outside the workers, by consumer: `link`, `load`.

@@ -18,9 +18,9 @@ pub(super) fn has_direction(trial: &TrialSpec) -> bool {
 }
 
 /// The path between the workers of a host pair.
-#[derive(Clone, Copy)]
 pub(super) struct PairPath {
-    pub(super) bind: Option<IpAddr>,
+    /// Addresses of the connecting and of the listening host, link by link.
+    pub(super) addresses: [Vec<IpAddr>; 2],
     pub(super) delay_max: Duration,
     /// Allowed peer addresses of the connecting and the listening side.
     pub(super) peers: [Option<IpAddr>; 2],
@@ -34,7 +34,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    pub(super) fn of(spec: &RaceSpec, trial: &TrialSpec, path: PairPath, pairs: usize) -> Jobs {
+    pub(super) fn of(spec: &RaceSpec, trial: &TrialSpec, path: &PairPath, pairs: usize) -> Jobs {
         let (connector_role, listener_role) = roles(spec, trial);
         let reversed = matches!(listener_role, Role::Source);
         let (connector_end, listener_end) = if reversed { (1, 0) } else { (0, 1) };
@@ -44,7 +44,10 @@ impl Jobs {
             workload: trial.contest.workload,
             components: components(spec, trial),
             circuit_options: circuit_options(spec, trial),
-            bind: path.bind,
+            // Listeners of transports with one path are on the first link.
+            bind: path.addresses[1].first().copied(),
+            local_addresses: path.addresses[usize::from(side == Side::Listen)].clone(),
+            peer_addresses: path.addresses[usize::from(side == Side::Connect)].clone(),
             peer: path.peers[usize::from(side == Side::Listen)],
             clock_offset_ns: {
                 let own = usize::from(side == Side::Listen);

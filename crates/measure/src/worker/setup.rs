@@ -211,6 +211,8 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
     Options {
         family: if ipv6 { Family::V6 } else { Family::V4 },
         bind: job.bind,
+        local_addresses: job.local_addresses.clone(),
+        peer_addresses: job.peer_addresses.clone(),
         only_from: job.peer,
         message_len: job.message_len_max() as usize,
         circuits,

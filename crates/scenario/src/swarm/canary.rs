@@ -253,6 +253,18 @@ impl Associations for FaultyEngine {
         self.inner.status(id)
     }
 
+    fn receive_window(&self) -> u64 {
+        self.inner.receive_window()
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        self.inner.set_receive_full(id, is_full);
+    }
+
+    fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize) {
+        self.inner.set_path_mtu(now, id, octets);
+    }
+
     fn sort_by_priority(&self, ids: &mut [AssociationId]) {
         self.inner.sort_by_priority(ids);
     }

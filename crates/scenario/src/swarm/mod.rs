@@ -3,6 +3,7 @@
 //! * [`mod@draw`] - a seed becomes a scenario: each kind of medium, option, fault and disturbance
 //!   is present or not, so that rare combinations occur.
 //! * [`mod@check`] - runs a scenario and checks the invariants.
+//! * [`mod@many`] - checks many seeds on several threads.
 //! * `canary` - engines with a planted fault, one for each invariant: they show that the checks
 //!   find it. Only in builds with the feature `canary`.
 //!
@@ -13,9 +14,11 @@
 pub mod canary;
 pub mod check;
 pub mod draw;
+pub mod many;
 
 pub use check::{Invariant, InvariantFailure, Tally, Violation, check, check_scenario, check_with};
 pub use draw::{CALLS_AND_LAYERS, VMTP, draw};
+pub use many::{Seeds, check_many};
 
 /// Simulated time at which all faults and disturbances have ended, s.
 pub const HEALED_S: u64 = 10;

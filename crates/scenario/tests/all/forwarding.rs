@@ -111,6 +111,21 @@ impl Associations for Probe {
         }
     }
 
+    fn receive_window(&self) -> u64 {
+        self.record("receive_window");
+        37
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        assert_eq!((id, is_full), (ID, true));
+        self.record("set_receive_full");
+    }
+
+    fn set_path_mtu(&mut self, _: Instant, id: AssociationId, octets: usize) {
+        assert_eq!((id, octets), (ID, 1232));
+        self.record("set_path_mtu");
+    }
+
     fn sort_by_priority(&self, ids: &mut [AssociationId]) {
         self.record("sort_by_priority");
         ids.reverse();
@@ -129,7 +144,7 @@ impl Router for Probe {
     }
 }
 
-const METHODS: [&str; 16] = [
+const METHODS: [&str; 19] = [
     "properties",
     "layout",
     "connect",
@@ -145,6 +160,9 @@ const METHODS: [&str; 16] = [
     "poll_timeout",
     "status",
     "counters",
+    "receive_window",
+    "set_receive_full",
+    "set_path_mtu",
     "sort_by_priority",
 ];
 
@@ -181,6 +199,9 @@ fn assert_forwards(wrap: impl Fn(Probe) -> Box<dyn Associations>) {
     assert_eq!(engine.poll_timeout(), Some(Instant::from_nanos(19)));
     assert_eq!(engine.status(ID).bytes_in_flight, 23);
     assert_eq!(engine.counters().packets_built, 29);
+    assert_eq!(engine.receive_window(), 37);
+    engine.set_receive_full(ID, true);
+    engine.set_path_mtu(now, ID, 1232);
     let mut order = [AssociationId(1), AssociationId(2)];
     engine.sort_by_priority(&mut order);
     assert_eq!(order, [AssociationId(2), AssociationId(1)]);

@@ -112,6 +112,10 @@ impl Wire for Recorder {
         self.wire.poll_path_error()
     }
 
+    fn path_mtu(&mut self, path: engine::Path) -> usize {
+        self.wire.path_mtu(path)
+    }
+
     fn unanswerable(&self) -> u64 {
         self.wire.unanswerable()
     }

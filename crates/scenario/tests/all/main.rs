@@ -1,10 +1,12 @@
 //! Scenarios: results, disturbances, reproducibility, and agreement with a real wire.
 
+mod broken_seeds;
 mod calls;
 mod congestion;
 mod disturbances;
 mod forwarding;
 mod golden;
+mod hostile_text;
 mod laws;
 mod lockstep;
 mod options;

@@ -202,6 +202,14 @@ impl Associations for Alternator {
         Status::default()
     }
 
+    fn receive_window(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn set_receive_full(&mut self, _: AssociationId, _: bool) {}
+
+    fn set_path_mtu(&mut self, _: Instant, _: AssociationId, _: usize) {}
+
     fn sort_by_priority(&self, _: &mut [AssociationId]) {}
 }
 

@@ -1,9 +1,8 @@
 //! Drawn scenarios: the invariants hold, and planted faults are found.
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
-use scenario::swarm::{CALLS_AND_LAYERS, Tally, VMTP, check, check_with, draw};
+use scenario::swarm::{CALLS_AND_LAYERS, Seeds, Tally, VMTP, check, check_many, check_with, draw};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Scenarios, unless TOWPATH_SEEDS gives another number.
 const SCENARIOS: u64 = 2000;
@@ -12,28 +11,16 @@ const SCENARIOS: u64 = 2000;
 fn check_seeds(first: u64, usual: u64) -> Tally {
     let wanted = std::env::var("TOWPATH_SEEDS").ok();
     let count = wanted.and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let next = AtomicU64::new(0);
-    let found = Mutex::new((Tally::default(), Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= count {
-                        return;
-                    }
-                    let result = check(first + seed);
-                    let mut found = found.lock().expect("nobody panicked");
-                    match result {
-                        Ok(tally) => found.0 += tally,
-                        Err(violation) => found.1.push(violation),
-                    }
-                }
-            });
-        }
+    let found = Mutex::new(Vec::new());
+    let seeds = Seeds {
+        first,
+        count,
+        threads: std::thread::available_parallelism().map_or(2, usize::from),
+    };
+    let tally = check_many(seeds, &|| true, &|violation| {
+        found.lock().expect("nobody panicked").push(violation);
     });
-    let (tally, violations) = found.into_inner().expect("nobody panicked");
+    let violations = found.into_inner().expect("nobody panicked");
     assert!(
         violations.is_empty(),
         "repeat with cargo xtask swarm --seed N: {violations:#?}"

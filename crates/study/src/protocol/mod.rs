@@ -391,6 +391,14 @@ impl Associations for StudyXtp {
         Status { bytes_in_flight }
     }
 
+    fn receive_window(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn set_receive_full(&mut self, _: AssociationId, _: bool) {}
+
+    fn set_path_mtu(&mut self, _: Instant, _: AssociationId, _: usize) {}
+
     /// The study serves all alike.
     fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}
 }

@@ -1,7 +1,7 @@
 //! Loss of an empty link, end to end and by the emulator's counters.
 
+use super::MeasuredLink;
 use crate::plan::LinkPlan;
-use crate::testbed::Testbed;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::UdpSocket;
@@ -99,25 +99,24 @@ impl MeasuredLoss {
 }
 
 pub(super) fn measure(
-    testbed: &Testbed,
+    link: MeasuredLink<'_>,
     direction: usize,
     seed: u64,
 ) -> io::Result<Option<MeasuredLoss>> {
-    let plan = testbed.plan();
-    let config = plan.link.uncontended(plan.mtu)[direction];
+    let config = link.directions()[direction];
     // A schedule would change the link during the measurement, and a kernel link has no such
     // counters.
-    let uncounted = plan.link.has_schedule() || matches!(plan.link, LinkPlan::Kernel(_));
+    let uncounted = link.plan().has_schedule() || matches!(link.plan(), LinkPlan::Kernel(_));
     if config.loss_mean() == 0.0 || uncounted {
         return Ok(None);
     }
-    let [from, to] = super::sender_and_receiver(testbed, direction);
-    let (from_address, to_address) = (from.address(), to.address());
+    let [from, to] = link.sender_and_receiver(direction);
+    let (from_address, to_address) = (link.address(from), link.address(to));
     let receiver = to.run(move || UdpSocket::bind((to_address, 0)))??;
     let sender = from.run(move || UdpSocket::bind((from_address, 0)))??;
     sender.connect(receiver.local_addr()?)?;
-    receiver.set_read_timeout(Some(super::max_delay(testbed) + SILENCE))?;
-    testbed.begin(seed);
+    receiver.set_read_timeout(Some(link.max_delay() + SILENCE))?;
+    link.testbed.begin(seed);
     let socket = receiver.try_clone()?;
     let seen = std::thread::spawn(move || receive_numbers(&socket));
     let per_s = config
@@ -130,7 +129,9 @@ pub(super) fn measure(
     let port = receiver.local_addr()?.port();
     let no_room = to.run(move || drops(port))?;
     drop(receiver);
-    let report = testbed.end().get(direction).copied().unwrap_or_default();
+    let reports = link.testbed.end();
+    let report = reports[link.link].get(direction);
+    let report = report.copied().unwrap_or_default();
     let runs = config
         .bursts
         .map_or(1.0, |bursts| 1e6 / f64::from(bursts.to_good_ppm.max(1)));

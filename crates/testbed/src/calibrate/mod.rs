@@ -13,8 +13,11 @@ pub use ping::MeasuredRtt;
 pub use rate::MeasuredRate;
 
 use crate::host::Host;
+use crate::plan::LinkPlan;
 use crate::testbed::Testbed;
+use link::LinkConfig;
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Allowed deviation of the RTT, as a part of the configured one ...
@@ -37,15 +40,17 @@ pub struct Calibration {
     pub losses: [Option<MeasuredLoss>; 2],
 }
 
-/// Measures the link between the first two hosts of `testbed`, in a few seconds at most.
+/// Measures link number `link`, from 0, between the first two hosts of `testbed`, in a few seconds at
+/// most.
 ///
 /// # Errors
 ///
 /// When a socket cannot be opened, or nothing arrives at all.
-pub fn calibrate(testbed: &Testbed, seed: u64) -> io::Result<Calibration> {
-    let round_trip = ping::measure(testbed)?;
-    let rates = [rate::measure(testbed, 0)?, rate::measure(testbed, 1)?];
-    let losses = [0, 1].map(|direction| loss::measure(testbed, direction, seed));
+pub fn calibrate(testbed: &Testbed, link: usize, seed: u64) -> io::Result<Calibration> {
+    let one = MeasuredLink { testbed, link };
+    let round_trip = ping::measure(one)?;
+    let rates = [rate::measure(one, 0)?, rate::measure(one, 1)?];
+    let losses = [0, 1].map(|direction| loss::measure(one, direction, seed));
     let [there, back] = losses;
     Ok(Calibration {
         round_trip,
@@ -125,17 +130,40 @@ pub fn rate_text(bps: f64) -> String {
     format!("{value:.3} {unit}")
 }
 
-/// The sending and the receiving host of a direction.
-fn sender_and_receiver(testbed: &Testbed, direction: usize) -> [&Host; 2] {
-    [direction, 1 - direction].map(|at| &testbed.hosts()[at])
+/// The link that is measured.
+#[derive(Clone, Copy)]
+struct MeasuredLink<'a> {
+    testbed: &'a Testbed,
+    link: usize,
 }
 
-/// Maximum delay of a frame on the empty link, both directions together.
-fn max_delay(testbed: &Testbed) -> Duration {
-    let directions = testbed.plan().link.uncontended(testbed.plan().mtu);
-    let ps: u64 = directions
-        .iter()
-        .map(|config| config.delay_ps + config.jitter_ps + config.reorder_ps)
-        .sum();
-    Duration::from_nanos(ps / 1000)
+impl MeasuredLink<'_> {
+    fn plan(&self) -> &LinkPlan {
+        &self.testbed.plan().links[self.link]
+    }
+
+    /// Both directions of the empty link.
+    fn directions(&self) -> [LinkConfig; 2] {
+        self.plan().uncontended(self.testbed.plan().mtu)
+    }
+
+    /// The sending and the receiving host of a direction.
+    fn sender_and_receiver(&self, direction: usize) -> [&Host; 2] {
+        [direction, 1 - direction].map(|at| &self.testbed.hosts()[at])
+    }
+
+    /// The address of a host on this link.
+    fn address(&self, host: &Host) -> IpAddr {
+        host.address_on(self.link)
+    }
+
+    /// Maximum delay of a frame on the empty link, both directions together.
+    fn max_delay(&self) -> Duration {
+        let directions = self.directions();
+        let ps: u64 = directions
+            .iter()
+            .map(|config| config.delay_ps + config.jitter_ps + config.reorder_ps)
+            .sum();
+        Duration::from_nanos(ps / 1000)
+    }
 }

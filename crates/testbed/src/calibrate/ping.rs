@@ -1,7 +1,8 @@
 //! RTT of an empty link.
 
+use super::MeasuredLink;
 use crate::plan::LinkPlan;
-use crate::testbed::Testbed;
+use link::LinkConfig;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
 use std::io;
@@ -44,14 +45,14 @@ pub struct MeasuredRtt {
     pub samples: usize,
 }
 
-pub(super) fn measure(testbed: &Testbed) -> io::Result<MeasuredRtt> {
-    let [first, second] = [&testbed.hosts()[0], &testbed.hosts()[1]];
-    let to = SocketAddr::new(second.address(), 0);
+pub(super) fn measure(link: MeasuredLink<'_>) -> io::Result<MeasuredRtt> {
+    let [first, second] = link.sender_and_receiver(0);
+    let to = SocketAddr::new(link.address(second), 0);
     let socket = first.run(move || open(to))??;
     let mut spans = Vec::new();
     let end = Instant::now() + SPAN;
     // An Ethernet may delay a frame after an earlier one to the same host.
-    let pause = match testbed.plan().link {
+    let pause = match link.plan() {
         LinkPlan::Ether(kind) if kind.config().destination_gap_ps > 0 => ETHER_PAUSE,
         _ => Duration::ZERO,
     };
@@ -62,7 +63,7 @@ pub(super) fn measure(testbed: &Testbed) -> io::Result<MeasuredRtt> {
     spans.sort_unstable_by(f64::total_cmp);
     let at = |part: f64| spans[((spans.len() - 1) as f64 * part).round() as usize];
     Ok(MeasuredRtt {
-        configured_us: configured_us(testbed),
+        configured_us: configured_us(link),
         median_us: at(0.5),
         low_us: at(0.05),
         high_us: at(0.95),
@@ -118,10 +119,10 @@ fn request(number: u16) -> [u8; 8 + PAYLOAD] {
     octets
 }
 
-fn configured_us(testbed: &Testbed) -> f64 {
+fn configured_us(link: MeasuredLink<'_>) -> f64 {
     let bits = (HEADERS + PAYLOAD as u64) * 8;
-    let directions = testbed.plan().link.uncontended(testbed.plan().mtu);
-    let one = |config: link::LinkConfig| {
+    let directions = link.directions();
+    let one = |config: LinkConfig| {
         let on_link = config
             .rate_bps
             .map_or(0.0, |bps| bits as f64 * 1e6 / bps as f64);

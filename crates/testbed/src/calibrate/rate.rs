@@ -1,8 +1,8 @@
 //! Rate of an empty link: it is overloaded, and arrivals are timed.
 
-use crate::host::INTERFACE;
+use super::MeasuredLink;
+use crate::host::interface_name;
 use crate::sys;
-use crate::testbed::Testbed;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -67,12 +67,12 @@ const PRIORITY: i32 = -10;
 /// Interval of the datagram trains.
 const TICK: Duration = Duration::from_millis(1);
 
-pub(super) fn measure(testbed: &Testbed, direction: usize) -> io::Result<MeasuredRate> {
-    let config = testbed.plan().link.uncontended(testbed.plan().mtu)[direction];
+pub(super) fn measure(link: MeasuredLink<'_>, direction: usize) -> io::Result<MeasuredRate> {
+    let config = link.directions()[direction];
     let configured_bps = config.rate_bps.map(|bps| bps as f64);
     let measured_bps = match configured_bps {
-        Some(bps) => udp_rate(testbed, direction, bps)?,
-        None => tcp_rate(testbed, direction)?,
+        Some(bps) => udp_rate(link, direction, bps)?,
+        None => tcp_rate(link, direction)?,
     };
     Ok(MeasuredRate {
         configured_bps,
@@ -82,16 +82,16 @@ pub(super) fn measure(testbed: &Testbed, direction: usize) -> io::Result<Measure
 
 /// Offers datagrams a little faster than the link. The receiving host's kernel counts them, so that
 /// no process has to keep up.
-fn udp_rate(testbed: &Testbed, direction: usize, bps: f64) -> io::Result<f64> {
-    let [from, to] = super::sender_and_receiver(testbed, direction);
-    let (from_address, to_address) = (from.address(), to.address());
+fn udp_rate(link: MeasuredLink<'_>, direction: usize, bps: f64) -> io::Result<f64> {
+    let [from, to] = link.sender_and_receiver(direction);
+    let (from_address, to_address) = (link.address(from), link.address(to));
     let receiver = to.run(move || UdpSocket::bind((to_address, 0)))??;
     let sender = from.run(move || UdpSocket::bind((from_address, 0)))??;
     sender.connect(receiver.local_addr()?)?;
     // Without GRO datagrams are handled one by one.
     let _ = sys::enable_udp_gro(&receiver);
     let span = if bps < SLOW_BPS { SLOW_SPAN } else { SPAN };
-    let full = testbed.plan().mtu as usize + 14;
+    let full = link.testbed.plan().mtu as usize + 14;
     // A frame takes at most 10 ms of the link.
     let len = ((bps / 800.0) as usize).clamp(128, full) - HEADERS;
     let call = (bps / 8.0 / CALL_PER_S / (len + HEADERS) as f64) as usize;
@@ -102,14 +102,14 @@ fn udp_rate(testbed: &Testbed, direction: usize, bps: f64) -> io::Result<f64> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let sending = std::thread::spawn(move || send(&sender, len, call, bps * EXCESS, &flag));
-    let delay = super::max_delay(testbed);
-    let arrived = to.run(move || measure_span(delay, span))?;
+    let (delay, number) = (link.max_delay(), link.link);
+    let arrived = to.run(move || measure_span(number, delay, span))?;
     stop.store(true, Ordering::Relaxed);
     // It ends with the stop flag.
     let _ = sending.join();
     // Keep the socket until all have arrived: an ICMP port unreachable would use the reverse
     // direction.
-    to.run(move || await_silence(delay))?;
+    to.run(move || await_silence(number, delay))?;
     drop(receiver);
     let (before, after) = arrived?;
     Ok(after.wire_bytes(&before, len) * 8.0 / after.at.duration_since(before.at).as_secs_f64())
@@ -143,11 +143,11 @@ struct InterfaceCounts {
 }
 
 impl InterfaceCounts {
-    /// Reads those of the calling thread's host.
-    fn now() -> io::Result<InterfaceCounts> {
+    /// Reads those of the calling thread's host on link number `link`.
+    fn now(link: usize) -> io::Result<InterfaceCounts> {
         let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
         let at = Instant::now();
-        counts(&text)
+        counts(&text, &interface_name(link))
             .map(|(bytes, packets)| InterfaceCounts { at, bytes, packets })
             .ok_or_else(|| io::Error::other("the interface counts nothing"))
     }
@@ -161,20 +161,24 @@ impl InterfaceCounts {
     }
 }
 
-/// Received octets and packets of the testbed's interface.
-fn counts(text: &str) -> Option<(u64, u64)> {
-    let line = text
-        .lines()
-        .find_map(|line| line.trim_start().strip_prefix(INTERFACE))?;
-    let mut numbers = line.trim_start_matches(':').split_whitespace();
+/// Octets and packets that an interface received, from /proc/net/dev.
+fn counts(text: &str, interface: &str) -> Option<(u64, u64)> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, numbers) = lines.find(|(name, _)| name.trim() == interface)?;
+    let mut numbers = numbers.split_whitespace();
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Counters at two arrivals about `span` apart.
-fn measure_span(delay: Duration, span: Duration) -> io::Result<(InterfaceCounts, InterfaceCounts)> {
-    next_arrival(InterfaceCounts::now()?, delay + FIRST_DATAGRAM_TIMEOUT)?;
+fn measure_span(
+    link: usize,
+    delay: Duration,
+    span: Duration,
+) -> io::Result<(InterfaceCounts, InterfaceCounts)> {
+    let next_arrival = |seen, limit| next_arrival(link, seen, limit);
+    next_arrival(InterfaceCounts::now(link)?, delay + FIRST_DATAGRAM_TIMEOUT)?;
     std::thread::sleep(SETTLE);
-    let before = next_arrival(InterfaceCounts::now()?, FIRST_DATAGRAM_TIMEOUT)?;
+    let before = next_arrival(InterfaceCounts::now(link)?, FIRST_DATAGRAM_TIMEOUT)?;
     let mut last = before;
     while last.at.duration_since(before.at) < span {
         last = next_arrival(last, FIRST_DATAGRAM_TIMEOUT)?;
@@ -183,10 +187,14 @@ fn measure_span(delay: Duration, span: Duration) -> io::Result<(InterfaceCounts,
 }
 
 /// Counters at the next arrival after `seen`.
-fn next_arrival(seen: InterfaceCounts, limit: Duration) -> io::Result<InterfaceCounts> {
+fn next_arrival(
+    link: usize,
+    seen: InterfaceCounts,
+    limit: Duration,
+) -> io::Result<InterfaceCounts> {
     let end = Instant::now() + limit;
     loop {
-        let now = InterfaceCounts::now()?;
+        let now = InterfaceCounts::now(link)?;
         if now.bytes > seen.bytes {
             return Ok(now);
         }
@@ -198,29 +206,29 @@ fn next_arrival(seen: InterfaceCounts, limit: Duration) -> io::Result<InterfaceC
 }
 
 /// Waits until nothing more arrives.
-fn await_silence(delay: Duration) {
+fn await_silence(link: usize, delay: Duration) {
     let end = Instant::now() + delay + DRAIN_TIMEOUT;
     while Instant::now() < end {
-        let Ok(seen) = InterfaceCounts::now() else {
+        let Ok(seen) = InterfaceCounts::now(link) else {
             return;
         };
         std::thread::sleep(delay + SILENCE);
-        if InterfaceCounts::now().is_ok_and(|now| now.packets == seen.packets) {
+        if InterfaceCounts::now(link).is_ok_and(|now| now.packets == seen.packets) {
             return;
         }
     }
 }
 
 /// The rate of one TCP connection after slow start.
-fn tcp_rate(testbed: &Testbed, direction: usize) -> io::Result<f64> {
-    let [from, to] = super::sender_and_receiver(testbed, direction);
-    let to_address = to.address();
+fn tcp_rate(link: MeasuredLink<'_>, direction: usize) -> io::Result<f64> {
+    let [from, to] = link.sender_and_receiver(direction);
+    let to_address = link.address(to);
     let listener = to.run(move || TcpListener::bind((to_address, 0)))??;
     let there: SocketAddr = listener.local_addr()?;
     let mut sender =
         from.run(move || TcpStream::connect_timeout(&there, Duration::from_secs(5)))??;
     let (mut receiver, _) = listener.accept()?;
-    let timeout = super::max_delay(testbed) * 4 + Duration::from_secs(1);
+    let timeout = link.max_delay() * 4 + Duration::from_secs(1);
     receiver.set_read_timeout(Some(timeout))?;
     sender.set_write_timeout(Some(timeout))?;
     let end = Instant::now() + RAMP + SPAN;
@@ -250,7 +258,7 @@ fn tcp_rate(testbed: &Testbed, direction: usize) -> io::Result<f64> {
     if seconds <= 0.0 {
         return Err(io::Error::other("nothing came through the empty link"));
     }
-    let full = f64::from(testbed.plan().mtu) + 14.0;
+    let full = f64::from(link.testbed.plan().mtu) + 14.0;
     Ok(bytes as f64 * 8.0 / seconds * full / (full - TCP_HEADERS))
 }
 
@@ -262,8 +270,9 @@ mod tests {
     fn wire_bytes_add_header_per_datagram() {
         let text =
             "Inter-| Receive\n face |bytes packets errs\n    lo: 7 1 0\n  eth0: 1042000 20 0 0\n";
-        assert_eq!(counts(text), Some((1_042_000, 20)));
-        assert_eq!(counts("lo: 1 2\n"), None);
+        assert_eq!(counts(text, "eth0"), Some((1_042_000, 20)));
+        assert_eq!(counts("lo: 1 2\n", "eth0"), None);
+        assert_eq!(counts("eth10: 1 2\n", "eth1"), None);
         let at = Instant::now();
         let none = InterfaceCounts {
             at,

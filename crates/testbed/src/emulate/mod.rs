@@ -18,6 +18,7 @@ pub mod path_model;
 pub mod superframe;
 
 use crate::error::TestbedError;
+use crate::plan::LinkEnds;
 use ether::{EtherKind, EtherModel};
 use link::Path;
 use link_thread::{LinkReport, LinkThread, Port};
@@ -30,18 +31,23 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// A path between the ports at even and at odd positions, with a thread for each direction.
+    /// A path between the two ends of `ends`, with a thread for each direction.
     pub(crate) fn path(
         ports: Vec<Port>,
+        ends: LinkEnds,
         path: &Path,
         seed: u64,
         super_frames: bool,
     ) -> Result<Emulator, TestbedError> {
         let side = |wanted: usize| -> Result<Vec<Option<Port>>, TestbedError> {
             let all = ports.iter().enumerate();
-            all.map(|(at, port)| (at % 2 == wanted).then(|| port.try_clone()).transpose())
-                .collect::<std::io::Result<_>>()
-                .map_err(TestbedError::kernel("a second descriptor of a device"))
+            all.map(|(at, port)| {
+                (ends.of(at) == wanted)
+                    .then(|| port.try_clone())
+                    .transpose()
+            })
+            .collect::<std::io::Result<_>>()
+            .map_err(TestbedError::kernel("a second descriptor of a device"))
         };
         let mut lanes = Vec::new();
         for direction in 0..2 {

@@ -1,4 +1,4 @@
-//! Cross traffic: other pairs of hosts that send over the same link.
+//! Cross traffic: other pairs of hosts that send over the same links.
 
 use crate::host::Host;
 use crate::testbed::Testbed;
@@ -24,9 +24,9 @@ pub struct LinkLoad {
 }
 
 impl LinkLoad {
-    /// Has `pairs` of hosts of `testbed` send messages of 1024 octets over TCP as fast as possible:
-    /// hosts 2 to 3, 4 to 5 and so on. The first pair is the measured one. Returns when data of
-    /// each pair have arrived.
+    /// Has `pairs` of hosts of `testbed` send messages of 1024 octets over TCP as fast as possible,
+    /// over each of the links: hosts 2 to 3, 4 to 5 and so on. The first pair is the measured one.
+    /// Returns when data of each have arrived.
     ///
     /// # Errors
     ///
@@ -44,7 +44,9 @@ impl LinkLoad {
                     "the testbed has too few hosts for this link load",
                 ));
             };
-            load.connect_pair(from, to)?;
+            for link in 0..testbed.plan().links.len() {
+                load.connect_pair(from, to, link)?;
+            }
         }
         load.await_first_bytes()?;
         Ok(load)
@@ -71,8 +73,8 @@ impl LinkLoad {
         Ok(())
     }
 
-    fn connect_pair(&mut self, from: &Host, to: &Host) -> io::Result<()> {
-        let address = to.address();
+    fn connect_pair(&mut self, from: &Host, to: &Host, link: usize) -> io::Result<()> {
+        let address = to.address_on(link);
         let listener = to.run(move || TcpListener::bind((address, 0)))??;
         let there: SocketAddr = listener.local_addr()?;
         let sender = from.run(move || TcpStream::connect_timeout(&there, CONNECT_TIMEOUT))??;

@@ -118,9 +118,42 @@ pub(super) fn acknowledgement(octets: &[u8], sequence: u32) -> Option<i32> {
     answers.then_some(number(HEADER)? as i32)
 }
 
+/// The value of the first attribute of that kind among `octets`; None if there is none.
+pub(super) fn attribute(mut octets: &[u8], kind: u16) -> Option<&[u8]> {
+    /// Octets of an attribute's length and kind.
+    const HEADER: usize = 4;
+    while let [a, b, c, d, ..] = *octets {
+        let len = usize::from(u16::from_ne_bytes([a, b]));
+        let value = octets.get(HEADER..len)?;
+        if u16::from_ne_bytes([c, d]) == kind {
+            return Some(value);
+        }
+        octets = octets.get(len.next_multiple_of(4)..)?;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn netlink_attribute_found_behind_others() {
+        let mut request = Request::create(16, &[]);
+        request.text(2, "abc12");
+        request.attribute(1, &7u16.to_ne_bytes());
+        let octets = request.finish(1);
+        let attributes = &octets[HEADER..];
+        assert_eq!(attribute(attributes, 1), Some(&7u16.to_ne_bytes()[..]));
+        assert_eq!(attribute(attributes, 3), None);
+        for len in 0..attributes.len() {
+            // Whatever is cut off, nothing is read beyond it.
+            let found = attribute(&attributes[..len], 1);
+            assert!(found.is_none() || found == Some(&7u16.to_ne_bytes()[..]));
+        }
+        assert_eq!(attribute(&[0; 8], 1), None);
+        assert_eq!(attribute(&[3, 0, 1, 0], 1), None);
+    }
 
     #[test]
     fn netlink_attributes_nest_and_align() {
@@ -148,5 +181,20 @@ mod tests {
         assert_eq!(acknowledgement(&octets, 6), None);
         assert_eq!(acknowledgement(&octets[..18], 5), None);
         assert_eq!(acknowledgement(&[], 5), None);
+    }
+
+    #[test]
+    fn netlink_ack_of_any_octets_is_read_within_them() {
+        let mut octets = [0; 20];
+        let mut state = 1_u32;
+        for _ in 0..200_000 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = (state >> 8) as usize % octets.len();
+            octets[at] = (state >> 24) as u8 & 7;
+            let cut = &octets[..(state >> 16) as usize % (octets.len() + 1)];
+            let said = acknowledgement(cut, 5);
+            let whole = cut.len() == 20 && cut[4] == 2 && cut[5] == 0;
+            assert_eq!(said.is_some(), whole && cut[8..12] == 5_u32.to_ne_bytes());
+        }
     }
 }

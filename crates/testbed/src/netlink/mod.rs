@@ -1,23 +1,27 @@
-//! Network configuration by rtnetlink(7).
+//! Network configuration by rtnetlink(7) and generic netlink.
 //!
 //! * `message` - encoding of requests: headers and attributes.
-//! * `link`, `address`, `qdisc` - the requests a testbed makes.
+//! * `link`, `address`, `route`, `qdisc`, `mptcp` - the requests a testbed makes.
 //!
 //! A [`Netlink`] configures the network namespace of the thread that opened it.
 
 mod address;
 mod link;
 mod message;
+mod mptcp;
 mod qdisc;
+mod route;
 
 pub(crate) use address::{add_address, add_neighbour};
 pub(crate) use link::{InterfaceConfig, add_veth, configure_interface, is_running};
+pub(crate) use mptcp::{announce_address, mptcp_family, set_mptcp_limits};
 pub(crate) use qdisc::{TokenBucket, add_netem, add_token_bucket};
+pub(crate) use route::add_route;
 
 use message::Request;
-use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -28,7 +32,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 /// A reply has an error code and the begin of the request.
 const ANSWER_MAX: usize = 8192;
 
-/// An rtnetlink socket of one network namespace.
+/// A netlink socket of one network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: OwnedFd,
@@ -36,13 +40,22 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens a socket in the calling thread's namespace.
+    /// Opens an rtnetlink socket in the calling thread's namespace.
     pub(crate) fn open() -> io::Result<Netlink> {
+        Netlink::of(None)
+    }
+
+    /// Opens a generic netlink socket in the calling thread's namespace.
+    pub(crate) fn open_generic() -> io::Result<Netlink> {
+        Netlink::of(Some(netlink::GENERIC))
+    }
+
+    fn of(protocol: Option<Protocol>) -> io::Result<Netlink> {
         let socket = rustix::net::socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
             SocketFlags::CLOEXEC,
-            None,
+            protocol,
         )?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))?;
         sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(REPLY_TIMEOUT))?;

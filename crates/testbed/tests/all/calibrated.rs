@@ -9,7 +9,7 @@ fn calibration_measures_configured_link() {
     let Some(testbed) = up(text) else {
         return;
     };
-    let found = calibrate(&testbed, 5).expect("it is measured");
+    let found = calibrate(&testbed, 0, 5).expect("it is measured");
     let trip = found.round_trip;
     // 50 octets at both rates and 3 ms each way; no packet is early.
     assert!((trip.configured_us - 6060.0).abs() < 0.1, "{trip:?}");
@@ -37,7 +37,7 @@ fn calibration_measures_unlimited_link() {
     let Some(testbed) = up("super") else {
         return;
     };
-    let found = calibrate(&testbed, 5).expect("it is measured");
+    let found = calibrate(&testbed, 0, 5).expect("it is measured");
     assert!(
         found
             .rates

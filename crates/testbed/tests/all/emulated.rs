@@ -40,8 +40,8 @@ fn send_numbers(testbed: &Testbed, count: u32) -> Vec<u32> {
         }
         seen
     });
-    let earlier = testbed.report()[0].link.lost;
-    let lost = || (testbed.report()[0].link.lost - earlier) as usize;
+    let earlier = testbed.report()[0][0].link.lost;
+    let lost = || (testbed.report()[0][0].link.lost - earlier) as usize;
     let mut given_up = 0;
     for number in 0..count {
         left.send_to(&number.to_le_bytes(), there)
@@ -88,7 +88,7 @@ fn loss_count_equals_missing_datagrams() {
         };
         testbed.begin(7);
         let seen = send_numbers(&testbed, 4000);
-        let report = testbed.end()[0];
+        let report = testbed.end()[0][0];
         assert_eq!(report.link.offered, 4000, "{link}");
         assert_eq!(report.link.lost, 4000 - seen.len() as u64, "{link}");
         assert!(report.link.lost > 50, "{link}");
@@ -122,14 +122,14 @@ fn duplicates_reordering_corruption_counted() {
     };
     testbed.begin(1);
     let seen = send_numbers(&testbed, 2000);
-    let report = testbed.end()[0];
+    let report = testbed.end()[0][0];
     assert_eq!(report.link.duplicated, seen.len() as u64 - 2000);
     assert!(report.link.duplicated > 50);
 
     let testbed = up("reorder=5%,hold=2ms").expect("as before");
     testbed.begin(1);
     let seen = send_numbers(&testbed, 2000);
-    let report = testbed.end()[0];
+    let report = testbed.end()[0][0];
     assert_eq!(seen.len(), 2000);
     assert!(report.link.reordered > 50);
     assert!(!seen.is_sorted());
@@ -137,7 +137,7 @@ fn duplicates_reordering_corruption_counted() {
     let testbed = up("corrupt=5%").expect("as before");
     testbed.begin(1);
     let seen = send_numbers(&testbed, 2000);
-    let report = testbed.end()[0];
+    let report = testbed.end()[0][0];
     // Corrupted frames are dropped by a checksum, which notices any single bit; only the source MAC
     // address, 6 octets of 46, has no checksum.
     let missing = 2000 - seen.len() as u64;
@@ -199,7 +199,7 @@ fn queue_limit_enforced() {
     right.set_read_timeout(Some(SILENCE)).expect("a limit");
     let mut buffer = [0; 2048];
     let arrived = std::iter::from_fn(|| right.recv(&mut buffer).ok()).count() as u64;
-    let report = testbed.end()[0];
+    let report = testbed.end()[0][0];
     assert_eq!(report.link.dropped, 30 - arrived);
     // Ten frames of 1000 octets are queued; one or two leave while the others are being sent.
     assert!((10..=13).contains(&arrived), "{arrived}");
@@ -222,7 +222,7 @@ fn schedule_cuts_and_restores_link() {
     right.set_read_timeout(Some(SILENCE)).expect("a limit");
     let mut buffer = [0; 64];
     let arrived = std::iter::from_fn(|| right.recv(&mut buffer).ok()).count() as u64;
-    let report = testbed.end()[0];
+    let report = testbed.end()[0][0];
     assert!(report.link.cut > 0 && arrived > 0);
     assert_eq!(report.link.cut, sent - arrived);
 }
@@ -249,7 +249,7 @@ fn ether_serialises_frames_and_counts_collisions() {
     }
     // 40 frames of 1046 octets and 8 of preamble take 33.7 ms.
     assert!(began.elapsed() >= Duration::from_micros(33_700));
-    let reports = testbed.end();
+    let reports = testbed.end().remove(0);
     assert_eq!(reports.len(), 1);
     assert_eq!(
         (reports[0].link.offered, reports[0].link.delivered),

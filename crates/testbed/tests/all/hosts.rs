@@ -51,8 +51,8 @@ fn testbeds_are_isolated() {
     first.begin(1);
     second.begin(1);
     echo(&first);
-    assert_eq!(first.end()[0].link.offered, 20);
-    assert_eq!(second.end()[0].link.offered, 0);
+    assert_eq!(first.end()[0][0].link.offered, 20);
+    assert_eq!(second.end()[0][0].link.offered, 0);
     echo(&second);
 }
 
@@ -74,7 +74,7 @@ fn link_shared_by_more_than_two_hosts() {
         let (_, from) = right.recv_from(&mut buffer).expect("it arrives");
         assert_eq!(from.ip(), pair[0].address());
     }
-    let reports = testbed.end();
+    let reports = testbed.end().remove(0);
     assert_eq!(reports[0].link.offered, 2);
     assert_eq!(reports[1].link.offered, 0);
 }
@@ -99,9 +99,9 @@ fn invalid_plan_error_names_fault() {
     let fault = |plan: &TestbedPlan| Testbed::up(plan).expect_err("a fault").to_string();
     let mut plan = TestbedPlan::pair(parse("kernel,delay=5ms"), 1);
     assert!(fault(&plan).contains("leave out 'kernel'"));
-    plan.link = parse("super,loss=1%");
+    plan.links = parse("super,loss=1%").into();
     assert!(fault(&plan).contains("leave out 'super'"));
-    plan.link = parse("");
+    plan.links = parse("").into();
     plan.mtu = 100;
     assert!(fault(&plan).contains("MTU"));
     plan.mtu = 1500;

@@ -4,3 +4,4 @@ mod calibrated;
 mod common;
 mod emulated;
 mod hosts;
+mod side_by_side;

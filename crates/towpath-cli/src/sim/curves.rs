@@ -52,9 +52,14 @@ struct RunRow {
 ///
 /// # Errors
 ///
-/// When no key has several numeric values, so that there is no axis.
+/// When there are no rows, or no key has several numeric values, so that there is no axis.
 pub fn page(lines: &str) -> Result<Curves, CliError> {
     let rows: Vec<RunRow> = lines.lines().filter_map(row).collect();
+    if rows.is_empty() {
+        return Err(CliError::usage(
+            "there are no rows of a sweep; give a file that `towpath sim sweep --out` has written",
+        ));
+    }
     let axis = axis(&rows).ok_or_else(|| {
         CliError::usage(
             "no key has several numeric values in these rows; sweep one, for example with \
@@ -71,9 +76,10 @@ pub fn page(lines: &str) -> Result<Curves, CliError> {
         }
     }
     let unit = rows.iter().find_map(|row| unit(row.changes.get(&axis)?));
+    let called = name_of(&axis);
     let along = match unit {
-        Some(unit) if !unit.is_empty() => format!("{axis}, {unit}"),
-        _ => axis.clone(),
+        Some(unit) if !unit.is_empty() => format!("{called}, {unit}"),
+        _ => called.clone(),
     };
     let left_out = groups.len().saturating_sub(CURVES_MAX);
     let groups: Vec<(String, Vec<(f64, &RunRow)>)> = groups.into_iter().take(CURVES_MAX).collect();
@@ -89,16 +95,36 @@ pub fn page(lines: &str) -> Result<Curves, CliError> {
         names: groups
             .iter()
             .map(|(name, _)| match name.as_str() {
-                "" => "all runs".to_owned(),
+                "" => names.join(", "),
                 name => name.to_owned(),
             })
             .collect(),
         rows: vec![CurveRow {
-            title: format!("Over {axis}"),
+            title: if called == axis {
+                format!("Over {axis}")
+            } else {
+                format!("Over {called} ({axis})")
+            },
             note: String::new(),
             figures: figures.collect(),
         }],
     })
+}
+
+/// What a key of a scenario means; the key itself where that is said best.
+fn name_of(key: &str) -> String {
+    let parts: Vec<&str> = key.split('.').collect();
+    let name = match parts[..] {
+        ["traffic", _, "length", ..] | ["length"] => "message length",
+        ["traffic", _, "interarrival", ..] => "time between messages",
+        ["traffic", _, "reply", ..] => "length of replies",
+        ["station", _, "count"] => "stations",
+        ["faults", "loss"] => "loss",
+        ["medium", "rate"] => "rate of the medium",
+        ["medium", "delay"] => "delay of the medium",
+        _ => key,
+    };
+    name.to_owned()
 }
 
 fn row(line: &str) -> Option<RunRow> {
@@ -152,7 +178,10 @@ fn unit(text: &str) -> Option<&'static str> {
 
 fn lead(rows: &[RunRow], left_out: usize) -> String {
     let complete = |row: &&RunRow| row.value.get("ending").and_then(Value::as_str) != Some("stuck");
-    let mut text = format!("{} runs; a point is the mean over its seeds.", rows.len());
+    let mut text = format!(
+        "{} runs, a mark each; lines join the means over seeds.",
+        rows.len()
+    );
     let stuck = rows.len() - rows.iter().filter(complete).count();
     if stuck > 0 {
         text.push_str(&format!(" {stuck} runs deadlocked."));
@@ -171,22 +200,23 @@ fn figure(
     groups: &[(String, Vec<(f64, &RunRow)>)],
     &(path, title, factor): &(&str, &str, f64),
 ) -> Option<CurveFigure> {
-    let curves: Vec<Curve> = groups
-        .iter()
-        .enumerate()
-        .map(|(name, (_, rows))| {
-            let values = rows.iter().filter_map(|(at, row)| {
-                let value = row.value.pointer(path)?.as_f64()?;
-                Some((*at, value * factor))
-            });
-            Curve {
+    let mut curves = Vec::new();
+    for (name, (_, rows)) in groups.iter().enumerate() {
+        let values = rows.iter().filter_map(|(at, row)| {
+            let value = row.value.pointer(path)?.as_f64()?;
+            Some((*at, value * factor))
+        });
+        let mut runs: Vec<(f64, f64)> = values.collect();
+        runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (line, points) in [(true, means(&runs)), (false, runs)] {
+            curves.push(Curve {
                 name,
-                line: true,
-                marks: true,
-                points: means(values),
-            }
-        })
-        .collect();
+                line,
+                marks: !line,
+                points,
+            });
+        }
+    }
     let drawn = curves.iter().any(|curve| !curve.points.is_empty());
     drawn.then(|| CurveFigure {
         caption: String::new(),
@@ -197,11 +227,9 @@ fn figure(
     })
 }
 
-/// The mean at each x, in ascending order.
-fn means(values: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
-    let mut all: Vec<(f64, f64)> = values.collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let groups = all.chunk_by(|a, b| a.0 == b.0);
+/// The mean at each x of points in ascending order.
+fn means(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let groups = points.chunk_by(|a, b| a.0 == b.0);
     let mean = |group: &[(f64, f64)]| {
         let sum: f64 = group.iter().map(|value| value.1).sum();
         (group[0].0, sum / group.len() as f64)
@@ -237,9 +265,38 @@ mod tests {
         let page = page(&lines.join("\n")).expect("two sizes");
         assert_eq!(page.names, ["faults.loss=1%", "faults.loss=2%"]);
         let figure = &page.rows[0].figures[0];
-        assert_eq!(figure.x, "length");
-        assert_eq!(figure.curves[0].points, [(6.0, 15.0), (128.0, 40.0)]);
-        assert_eq!(figure.curves[1].points, [(6.0, 5.0), (1024.0, 7.0)]);
+        assert_eq!(figure.x, "message length");
+        let [mean, runs, other_mean, _] = &figure.curves[..] else {
+            panic!("a line and its marks for each loss");
+        };
+        assert!(mean.line && !mean.marks && !runs.line && runs.marks);
+        assert_eq!(mean.points, [(6.0, 15.0), (128.0, 40.0)]);
+        assert_eq!(runs.points, [(6.0, 10.0), (6.0, 20.0), (128.0, 40.0)]);
+        assert_eq!(other_mean.points, [(6.0, 5.0), (1024.0, 7.0)]);
+    }
+
+    #[test]
+    fn axis_is_named_by_what_the_key_means_and_one_curve_by_its_scenario() {
+        let rows = [("2", 1), ("4", 1), ("4", 2)].map(|(count, seed)| {
+            serde_json::json!({
+                "scenario": "crowd",
+                "changes": [format!("station.0.count={count}")],
+                "seed": seed,
+                "total": { "throughput_bps": 5.0 },
+            })
+            .to_string()
+        });
+        let page = page(&rows.join("\n")).expect("two counts");
+        assert_eq!(page.names, ["crowd"]);
+        assert_eq!(page.rows[0].title, "Over stations (station.0.count)");
+        assert_eq!(page.rows[0].figures[0].x, "stations");
+        assert_eq!(name_of("messages"), "messages");
+    }
+
+    #[test]
+    fn text_without_rows_is_refused_with_remedy() {
+        let refusal = page("root:x:0:0::/root:/bin/sh").expect_err("no rows");
+        assert!(refusal.message.contains("--out"), "{}", refusal.message);
     }
 
     #[test]

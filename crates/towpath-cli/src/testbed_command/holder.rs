@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-use testbed::{HostPlan, LinkPlan, Testbed, TestbedPlan};
+use testbed::{HostPlan, LinkEnds, LinkReport, Links, LinksError, Testbed, TestbedPlan};
 
 /// The line a holder prints when its testbed is up; any other line is an error message.
 pub const READY: &str = "ready";
@@ -48,13 +48,13 @@ pub enum HolderReply {
 /// The description of a testbed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// The link as given by the user.
+    /// The links as given by the user.
     pub link: String,
-    /// How the link handles frames.
+    /// How each link handles frames.
     pub frames: String,
     /// The hosts.
     pub hosts: Vec<HostDescription>,
-    /// Counters of the link by direction.
+    /// Counters of the links by direction.
     pub counts: Vec<(String, Counts)>,
 }
 
@@ -124,8 +124,8 @@ struct TestbedHolder {
 
 impl TestbedHolder {
     fn up(args: &UpArgs) -> Result<TestbedHolder, CliError> {
-        let link: Result<LinkPlan, _> = args.link.parse();
-        let link = link.map_err(|error| CliError::usage(error.to_string()))?;
+        let links: Result<Links, LinksError> = args.link.parse();
+        let links = links.map_err(|error| CliError::usage(error.to_string()))?;
         let privileged = testbed::is_privileged();
         testbed::enter_user_namespace().map_err(CliError::failed)?;
         let users = (!privileged).then(|| File::open("/proc/self/ns/user").map(OwnedFd::from));
@@ -135,7 +135,11 @@ impl TestbedHolder {
             hosts: hosts.collect(),
             mtu: args.mtu,
             ipv6: args.ipv6,
-            ..TestbedPlan::pair(link, args.seed)
+            ends: match args.star {
+                true => LinkEnds::Star,
+                false => LinkEnds::Alternating,
+            },
+            ..TestbedPlan::pair_over(links, args.seed)
         };
         let testbed = Testbed::up(&plan).map_err(CliError::failed)?;
         // Loss and schedule apply at once: there is no set-up phase without faults as in a race.
@@ -191,33 +195,46 @@ impl TestbedHolder {
     fn describe(&self) -> Description {
         let plan = self.testbed.plan();
         let hosts = self.testbed.hosts().iter().map(|host| {
-            let mut addresses = vec![host.address().to_string()];
-            addresses.extend(self.ipv6.then(|| host.address6().to_string()));
+            let of_link = |link: usize| {
+                let ipv6 = self.ipv6.then(|| host.address6_on(link));
+                [Some(host.address_on(link)), ipv6]
+            };
+            let addresses = (0..plan.links.len()).flat_map(of_link).flatten();
             HostDescription {
                 name: host.name().to_owned(),
-                addresses,
+                addresses: addresses.map(|address| address.to_string()).collect(),
             }
         });
-        let reports = self.testbed.report();
-        let ways: &[&str] = if reports.len() == 1 {
-            &["ether"]
-        } else {
-            &["there", "back"]
-        };
-        let counts = ways.iter().zip(reports).map(|(way, report)| {
-            let counts = Counts {
-                offered: report.link.offered,
-                lost: report.link.lost + report.link.cut,
-                dropped: report.link.dropped + report.overflowed,
-                delivered_bytes: report.link.delivered_bytes,
-            };
-            ((*way).to_owned(), counts)
-        });
+        let mut counts = Vec::new();
+        for (link, reports) in self.testbed.report().iter().enumerate() {
+            let title = crate::environment::link_title(&self.testbed, link);
+            counts.extend(link_counts(&title, reports));
+        }
+        let links = plan.links.iter();
+        let frames = links.map(|link| crate::environment::framing_text(link, plan.mtu));
         Description {
             link: self.link.clone(),
-            frames: crate::environment::framing_text(&plan.link, plan.mtu),
+            frames: frames.collect::<Vec<_>>().join(" + "),
             hosts: hosts.collect(),
-            counts: counts.collect(),
+            counts,
         }
     }
+}
+
+/// The counters of a link's directions, with their names behind `title`.
+fn link_counts(title: &str, reports: &[LinkReport]) -> Vec<(String, Counts)> {
+    let ways: &[&str] = match reports.len() {
+        1 => &["ether"],
+        _ => &["there", "back"],
+    };
+    let counts = ways.iter().zip(reports).map(|(way, report)| {
+        let counts = Counts {
+            offered: report.link.offered,
+            lost: report.link.lost + report.link.cut,
+            dropped: report.link.dropped + report.overflowed,
+            delivered_bytes: report.link.delivered_bytes,
+        };
+        (format!("{title}{way}"), counts)
+    });
+    counts.collect()
 }

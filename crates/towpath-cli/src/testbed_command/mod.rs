@@ -20,14 +20,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testbed::LinkPlan;
+use testbed::{Links, LinksError};
 
 /// Subcommands of `towpath testbed`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum TestbedCommand {
-    /// Create hosts and a link between them.
+    /// Create hosts and a link between them, or several side by side.
     #[command(after_help = "Examples:
   towpath testbed up --link rate=10mbit,delay=20ms
+  towpath testbed up --link rate=10mbit,delay=20ms+rate=50mbit
+  towpath testbed up --hosts 4 --star --link loss=2%
   towpath testbed up --name lab --hosts 4 --link ether10")]
     Up(UpArgs),
     /// Run a program on a host.
@@ -63,13 +65,16 @@ pub struct UpArgs {
     /// The testbed.
     #[command(flatten)]
     pub name: NameArgs,
-    /// The link between the hosts, as for `towpath race`.
-    #[arg(long, default_value = "delay=0")]
+    /// The link between the hosts, or links side by side, as for `towpath race`.
+    #[arg(long, value_name = "LINK[+LINK]", default_value = "delay=0")]
     pub link: String,
     /// Number of hosts, named a, b, c ... Hosts a, c, e ... are at one end of the link, b, d, f ... at
-    /// the other; a shared Ethernet connects all.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=26))]
+    /// the other (see --star); a shared Ethernet connects all.
+    #[arg(long, default_value_t = 2, value_parser = crate::parse::whole::<2, 26, u32>)]
     pub hosts: u32,
+    /// Put host a at one end of the link and all others at the other.
+    #[arg(long)]
+    pub star: bool,
     /// MTU of the link.
     #[arg(long, default_value_t = 1500)]
     pub mtu: u32,
@@ -110,8 +115,8 @@ pub fn run(command: &TestbedCommand) -> Result<u8, CliError> {
 
 fn up(args: &UpArgs) -> Result<u8, CliError> {
     args.link
-        .parse::<LinkPlan>()
-        .map_err(|error| CliError::usage(error.to_string()))?;
+        .parse::<Links>()
+        .map_err(|error: LinksError| CliError::usage(error.to_string()))?;
     let name = &args.name.name;
     if registry::connect(name).is_ok() {
         return Err(CliError::failed(format!(
@@ -126,6 +131,7 @@ fn up(args: &UpArgs) -> Result<u8, CliError> {
         .args(["--mtu", &args.mtu.to_string()])
         .args(["--seed", &args.seed.to_string()])
         .args(args.ipv6.then_some("-6"))
+        .args(args.star.then_some("--star"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

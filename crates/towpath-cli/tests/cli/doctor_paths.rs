@@ -129,9 +129,19 @@ fn on(host: &Host, keys: &str, arguments: &[&str]) -> CommandOutput {
 
 #[test]
 fn doctor_finds_slow_link_with_small_mtu() {
+    assert_slow_link_found("rate=20mbit,delay=1ms", 0);
+}
+
+#[test]
+fn doctor_probes_the_link_of_the_address_among_several() {
+    assert_slow_link_found("delay=0+rate=20mbit,delay=1ms", 1);
+}
+
+/// Probes the path to the second host's address on link number `link`, of 20 Mbit/s and 1 ms.
+fn assert_slow_link_found(links: &str, link: usize) {
     let plan = TestbedPlan {
         mtu: 1300,
-        ..TestbedPlan::pair("rate=20mbit,delay=1ms".parse().expect("a link"), 1)
+        ..TestbedPlan::pair_over(links.parse().expect("links"), 1)
     };
     let testbed = match Testbed::up(&plan) {
         Ok(testbed) => testbed,
@@ -146,7 +156,7 @@ fn doctor_finds_slow_link_with_small_mtu() {
     let scratch = Scratch::new();
     let (near, far) = (scratch.text("near"), scratch.text("far"));
     let far_key = exchange_keys(&near, &far);
-    let address = far_host.address().to_string();
+    let address = far_host.address_on(link).to_string();
     let trust = ["key", "trust", &far_key, &address];
     assert_eq!(with_keys(&near, &trust).code, 0);
     let listen = format!("{address}:0");
@@ -164,6 +174,7 @@ fn doctor_finds_slow_link_with_small_mtu() {
     let survey = &report["hosts"][0];
     for way in ["there", "back"] {
         let way = &survey[way];
+        assert_eq!(way["interface"], format!("eth{link}"));
         assert_eq!(number(&way["mtu"]), 1300.0);
         assert_eq!(number(&way["interface_mtu"]), 1300.0);
         // The link's rate is of whole frames; less gets through on a busy machine.

@@ -7,6 +7,7 @@
 //! * `leftovers` - what killed programs leave is removed by the next one.
 //! * `result_commands` - show, report, compare, fit and export, on complete and damaged folders.
 //! * `links` - effects of links of each kind on transports.
+//! * `paths` - links side by side, and what the result says of each.
 //! * `profiles` - CPU time by layer and procedure.
 //! * `testbeds` - hosts, links and loads, and their removal.
 //! * `simulations` - scenarios, sweeps, traces and studies.
@@ -27,6 +28,7 @@ mod interruptions;
 mod leftovers;
 mod links;
 mod options;
+mod paths;
 mod profiles;
 mod refusals;
 mod result_commands;

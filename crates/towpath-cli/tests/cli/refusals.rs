@@ -87,7 +87,14 @@ fn invalid_option_values_are_refused() {
         (&["tcp", "--priority", "left=1"], &["unknown side 'left'"]),
         (&["tcp", "--pin", "99"], &["no CPU 99", "--pin"]),
         (&["tcp", "--pin", "one"], &["'one' is no CPU"]),
-        (&["tcp", "--circuits", "0"], &["'0'", "1..=64"]),
+        (
+            &["tcp", "--circuits", "0"],
+            &["'0' is no whole number from 1 to 64"],
+        ),
+        (
+            &["tcp", "--link", "ether10,loss=1%"],
+            &["ether10 is a shared Ethernet", "no 'loss=1%'"],
+        ),
         (
             &["tcp", "--nodelay", "maybe"],
             &["'maybe' is neither on nor off"],

@@ -181,15 +181,15 @@ fn sweep_html_equals_report_from_rows() {
     let page = fs::read_to_string(&now).expect("a page");
     assert_eq!(page, fs::read_to_string(&later).expect("a page"));
     assert!(page.contains("throughput, user B/s"), "{page}");
-    // Three sizes in each figure, and one mark in the legend.
+    // Three sizes and two seeds in each figure, and one mark in the legend.
     let figures = page.matches("<svg class=\"chart\"").count();
     let marks = page.matches("<path class=\"mark").count();
     assert!(
-        figures >= 4 && marks == 3 * figures + 1,
+        figures >= 4 && marks == 3 * 2 * figures + 1,
         "{figures} {marks}"
     );
     fs::write(&rows, "no rows\n").expect("a file");
     let said = towpath(&["sim", "report", &rows, "--html", &later]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("--points"), "{}", said.err);
+    assert!(said.err.contains("sweep --out"), "{}", said.err);
 }

@@ -300,33 +300,42 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
 #[test]
 fn race_trace_writes_one_file_per_worker() {
     let scratch = Scratch::new();
-    let (trace, out) = (scratch.text("xtp.trace"), scratch.text("run"));
-    let start = ["race", "xtp", "tcp", "--sizes", "64", "--workload", "delay"];
-    let rest = [
-        "--trial",
-        "20ms",
-        "--blocks",
-        "1",
-        "--no-control",
-        "--no-report",
-        "--out",
-        &out,
-        "--trace",
-        &trace,
+    // One with every kind of engine that runs in the user's process, beside one that does not.
+    let contestants = [
+        ("xtp", "delay"),
+        ("bare", "delay"),
+        ("xtp-multicast,receivers=2", "throughput"),
     ];
-    let words = [&start[..], &rest].concat();
-    let said = towpath(&words);
-    assert_eq!(said.code, 0, "{}", said.err);
-    let first = fs::read_to_string(&trace).expect("the first worker's");
-    let second = fs::read_to_string(format!("{trace}.2")).expect("the second worker's");
-    for text in [first, second] {
-        assert!(text.starts_with("# station 0 is "), "{text}");
-        assert!(text.contains(" offered at=0 from=0 len="), "{text}");
-        assert!(text.contains(" arrived at=0 from=1 len="), "{text}");
+    for (index, (name, workload)) in contestants.into_iter().enumerate() {
+        let trace = scratch.text(&format!("{index}.trace"));
+        let out = scratch.text(&format!("run{index}"));
+        let start = ["race", name, "tcp", "--sizes", "64", "--workload", workload];
+        let rest = [
+            "--trial",
+            "20ms",
+            "--blocks",
+            "1",
+            "--no-control",
+            "--no-report",
+            "--out",
+            &out,
+            "--trace",
+            &trace,
+        ];
+        let words = [&start[..], &rest].concat();
+        let said = towpath(&words);
+        assert_eq!(said.code, 0, "{name}: {}", said.err);
+        let first = fs::read_to_string(&trace).expect("the first worker's");
+        let second = fs::read_to_string(format!("{trace}.2")).expect("the second worker's");
+        for text in [first, second] {
+            assert!(text.starts_with("# station 0 is "), "{name}: {text}");
+            assert!(text.contains(" offered at="), "{name}: {text}");
+            assert!(text.contains(" arrived at="), "{name}: {text}");
+        }
+        let again = towpath(&words);
+        assert_eq!(again.code, 2, "{}", again.err);
+        assert!(again.err.contains("it exists; remove it"), "{}", again.err);
     }
-    let again = towpath(&words);
-    assert_eq!(again.code, 2, "{}", again.err);
-    assert!(again.err.contains("it exists; remove it"), "{}", again.err);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{OFFER_TIMEOUT, PEER_TIMEOUT};
 use crate::xtp::Circuit;
+use crate::xtp::group::JoinSecret;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ pub(super) const SHA256_LEN: usize = 32;
 pub(super) const ID_LEN: usize = 16;
 
 /// The first octets of every offer: protocol and version.
-const MAGIC: [u8; 8] = *b"towcp\0\0\x01";
+const MAGIC: [u8; 8] = *b"towcp\0\0\x02";
 
 /// Longest name, octets.
 const NAME_MAX: usize = 1024;
@@ -36,6 +37,10 @@ pub(super) struct Offer {
 
 impl Offer {
     pub(super) fn send(&self, circuit: &mut Circuit) -> io::Result<()> {
+        send_and_flush(circuit, &self.encode())
+    }
+
+    fn encode(&self) -> Vec<u8> {
         let mut octets = MAGIC.to_vec();
         octets.extend(self.id);
         octets.extend(self.size.to_be_bytes());
@@ -51,22 +56,27 @@ impl Offer {
         let name = &self.name.as_bytes()[..self.name.floor_char_boundary(NAME_MAX)];
         octets.extend((name.len() as u16).to_be_bytes());
         octets.extend(name);
-        send_and_flush(circuit, &octets)
+        octets
     }
 
     pub(super) fn receive(circuit: &mut Circuit) -> io::Result<Offer> {
         let end = Instant::now() + OFFER_TIMEOUT;
-        if recv_array_until::<8>(circuit, end)? != MAGIC {
+        Offer::read(|room| circuit.recv(room, until(end)))
+    }
+
+    /// Reads an offer by calls of `receive`.
+    fn read(mut receive: impl ReceiveSome) -> io::Result<Offer> {
+        if read_array::<8>(&mut receive)? != MAGIC {
             return Err(invalid_data(
                 "the peer does not use this file protocol, or a newer version of it",
             ));
         }
-        let id = recv_array_until(circuit, end)?;
-        let size = u64::from_be_bytes(recv_array_until(circuit, end)?);
-        let address = IpAddr::from(recv_array_until::<16>(circuit, end)?).to_canonical();
-        let port = u16::from_be_bytes(recv_array_until(circuit, end)?);
+        let id = read_array(&mut receive)?;
+        let size = u64::from_be_bytes(read_array(&mut receive)?);
+        let address = IpAddr::from(read_array::<16>(&mut receive)?).to_canonical();
+        let port = u16::from_be_bytes(read_array(&mut receive)?);
         let group = (port != 0).then(|| SocketAddr::new(address, port));
-        let name = recv_text(circuit, NAME_MAX, end)?;
+        let name = read_text(&mut receive, NAME_MAX)?;
         Ok(Offer {
             name,
             size,
@@ -76,16 +86,19 @@ impl Offer {
     }
 }
 
-/// The receiver's reply: length and digest of its partial file.
+/// The receiver's reply: length and digest of its partial file, and how the sender of a group knows
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResumePoint {
     pub(super) len: u64,
     pub(super) sha256: Sha256,
+    pub(super) join_secret: JoinSecret,
 }
 
 impl ResumePoint {
     pub(super) fn send(&self, circuit: &mut Circuit) -> io::Result<()> {
-        let octets = [&[0], &self.len.to_be_bytes()[..], &self.sha256].concat();
+        let (len, secret) = (self.len.to_be_bytes(), self.join_secret.octets());
+        let octets = [&[0], &len[..], &self.sha256, secret].concat();
         send_and_flush(circuit, &octets)
     }
 
@@ -94,6 +107,7 @@ impl ResumePoint {
         Ok(ResumePoint {
             len: u64::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?),
             sha256: recv_array(circuit, PEER_TIMEOUT)?,
+            join_secret: JoinSecret::new(recv_array(circuit, PEER_TIMEOUT)?),
         })
     }
 }
@@ -114,7 +128,8 @@ pub(super) fn recv_status(circuit: &mut Circuit, limit: Duration) -> io::Result<
         [0] => Ok(()),
         [1] => {
             let end = Instant::now() + PEER_TIMEOUT;
-            Err(io::Error::other(recv_text(circuit, REASON_MAX, end)?))
+            let mut receive = |room: &mut [u8]| circuit.recv(room, until(end));
+            Err(io::Error::other(read_text(&mut receive, REASON_MAX)?))
         }
         _ => Err(invalid_data("the peer's status is invalid")),
     }
@@ -131,12 +146,18 @@ pub(super) fn recv_array<const N: usize>(
     circuit: &mut Circuit,
     limit: Duration,
 ) -> io::Result<[u8; N]> {
-    recv_array_until(circuit, Instant::now() + limit)
+    let end = Instant::now() + limit;
+    read_array(&mut |room: &mut [u8]| circuit.recv(room, until(end)))
 }
 
-fn recv_array_until<const N: usize>(circuit: &mut Circuit, end: Instant) -> io::Result<[u8; N]> {
+/// A call that fills a part of its room with the next octets; None at the end of them.
+trait ReceiveSome: FnMut(&mut [u8]) -> io::Result<Option<usize>> {}
+
+impl<F: FnMut(&mut [u8]) -> io::Result<Option<usize>>> ReceiveSome for F {}
+
+fn read_array<const N: usize>(receive: &mut impl ReceiveSome) -> io::Result<[u8; N]> {
     let mut octets = [0; N];
-    recv_exact(&mut octets, |room| circuit.recv(room, until(end)))?;
+    recv_exact(&mut octets, receive)?;
     Ok(octets)
 }
 
@@ -159,13 +180,13 @@ pub(super) fn recv_exact(
     Ok(())
 }
 
-fn recv_text(circuit: &mut Circuit, most: usize, end: Instant) -> io::Result<String> {
-    let len = usize::from(u16::from_be_bytes(recv_array_until(circuit, end)?));
+fn read_text(receive: &mut impl ReceiveSome, most: usize) -> io::Result<String> {
+    let len = usize::from(u16::from_be_bytes(read_array(receive)?));
     if len > most {
         return Err(invalid_data("the peer's text exceeds the maximum length"));
     }
     let mut octets = vec![0; len];
-    recv_exact(&mut octets, |room| circuit.recv(room, until(end)))?;
+    recv_exact(&mut octets, receive)?;
     let text = String::from_utf8_lossy(&octets);
     // The text is shown on a terminal: no control sequences.
     Ok(text.replace(is_unprintable, "?"))
@@ -179,4 +200,70 @@ pub(super) fn is_unprintable(c: char) -> bool {
 
 fn invalid_data(text: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::SplitMix64;
+
+    /// Reads an offer from octets that come one to seven at a time.
+    fn read(mut octets: &[u8]) -> io::Result<Offer> {
+        Offer::read(|room: &mut [u8]| {
+            let len = room.len().min(octets.len()).min(1 + octets.len() % 7);
+            let (part, rest) = octets.split_at(len);
+            room[..len].copy_from_slice(part);
+            octets = rest;
+            Ok((len > 0).then_some(len))
+        })
+    }
+
+    fn offer(name: &str, group: Option<&str>) -> Offer {
+        Offer {
+            name: name.to_owned(),
+            size: 1 << 40,
+            id: [7; ID_LEN],
+            group: group.map(|group| group.parse().expect("an address")),
+        }
+    }
+
+    #[test]
+    fn offers_round_trip() {
+        for group in [None, Some("239.1.2.3:5000"), Some("[ff05::7]:9")] {
+            let offer = offer("f\u{fc}nf bytes", group);
+            assert_eq!(read(&offer.encode()).expect("it is whole"), offer);
+        }
+        let long = offer(&"n".repeat(2000), None);
+        assert_eq!(
+            read(&long.encode()).expect("it is cut").name.len(),
+            NAME_MAX
+        );
+    }
+
+    #[test]
+    fn mutated_offers_are_read_or_refused() {
+        let good = offer("\u{202e}name", Some("239.1.2.3:5000")).encode();
+        let (mut accepted, mut refused) = (0, 0);
+        for seed in 0..50_000 {
+            let mut random = SplitMix64::new(seed);
+            let mut octets = good.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(octets.len() as u64) as usize;
+                octets[at] = random.next_u64() as u8;
+            }
+            octets.truncate(1 + random.below(2 * good.len() as u64) as usize);
+            match read(&octets) {
+                Ok(offer) => {
+                    accepted += 1;
+                    assert!(!offer.name.contains(is_unprintable), "{:?}", offer.name);
+                }
+                Err(error) => {
+                    refused += 1;
+                    let known = [ErrorKind::InvalidData, ErrorKind::UnexpectedEof];
+                    assert!(known.contains(&error.kind()), "{error}");
+                }
+            }
+        }
+        assert!(accepted > 1000 && refused > 1000, "{accepted}, {refused}");
+    }
 }

@@ -6,16 +6,21 @@ use super::pace::PaceLimit;
 use super::partial_file::{PartialFile, plain_name};
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, OFFER_TIMEOUT, PEER_TIMEOUT, TransferProgress};
-use crate::xtp::group::{self, Receiver, Stream};
+use crate::peer_counts::PeerCounts;
+use crate::xtp::group::{self, JoinSecret, Receiver, Stream};
 use crate::xtp::{Circuit, Endpoint};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Concurrent transfers; further peers wait.
 const TRANSFERS_MAX: usize = 32;
+
+/// Of these, those of one sender.
+const PER_PEER_MAX: usize = TRANSFERS_MAX / 4;
 
 /// How often a transfer checks whether to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -48,15 +53,19 @@ pub struct ReceiveLimits {
     pub keep_free_bytes: u64,
     /// Groups that it joins when a sender names them.
     pub groups: Vec<GroupRange>,
+    /// Concurrent transfers of a sender (of a /64 over IPv6) at most, of 32 in all.
+    pub per_peer_max: usize,
 }
 
 impl Default for ReceiveLimits {
-    /// Files of any size that leave 64 MiB free, so that others can still write, and no groups.
+    /// Files of any size that leave 64 MiB free, so that others can still write, no groups, and a
+    /// quarter of the transfers for each sender.
     fn default() -> ReceiveLimits {
         ReceiveLimits {
             size_max: u64::MAX,
             keep_free_bytes: 64 << 20,
             groups: Vec::new(),
+            per_peer_max: PER_PEER_MAX,
         }
     }
 }
@@ -89,6 +98,7 @@ impl FileReceiver {
     ) -> io::Result<()> {
         self.endpoint.listen(true);
         let busy = AtomicUsize::new(0);
+        let peers = Mutex::new(PeerCounts::new(self.limits.per_peer_max));
         let result = std::thread::scope(|scope| {
             let mut next_sweep_at = Instant::now();
             while !stop.load(Ordering::Relaxed) {
@@ -105,10 +115,16 @@ impl FileReceiver {
                     Err(error) if error.kind() == ErrorKind::TimedOut => continue,
                     Err(error) => return Err(error),
                 };
+                let (busy, peers) = (&busy, &peers);
+                let peer = circuit.peer().ip();
+                if !lock(peers).add(peer) {
+                    self.refuse_share(circuit, on_received);
+                    continue;
+                }
                 busy.fetch_add(1, Ordering::Relaxed);
-                let busy = &busy;
                 scope.spawn(move || {
                     self.serve_transfer(circuit, stop, on_received);
+                    lock(peers).remove(peer);
                     busy.fetch_sub(1, Ordering::Relaxed);
                 });
             }
@@ -116,6 +132,24 @@ impl FileReceiver {
         });
         self.endpoint.listen(false);
         result
+    }
+
+    /// Refuses a transfer of a peer that has its share, without waiting for what it has to say.
+    fn refuse_share(&self, mut circuit: Circuit, on_received: &(dyn Fn(ReceivedFile) + Sync)) {
+        let text = format!(
+            "this receiver takes {} transfers of a sender at once; send the file later, or start the \
+             receiver with a higher --per-peer",
+            self.limits.per_peer_max
+        );
+        // If it cannot be sent, the peer is gone. What was sent arrives after the circuit is dropped.
+        let sent = protocol::send_status(&mut circuit, Some(&text));
+        let _ = sent.and_then(|()| circuit.finish());
+        on_received(ReceivedFile {
+            peer: circuit.peer(),
+            name: String::new(),
+            progress: TransferProgress::default(),
+            result: Err(io::Error::new(ErrorKind::QuotaExceeded, text)),
+        });
     }
 
     fn serve_transfer(
@@ -161,13 +195,12 @@ impl FileReceiver {
             self.limits.keep_free_bytes,
         )?;
         // Join before replying, so that the sender need not wait for the join.
-        let group = offer
-            .group
-            .map(|group| self.join_group(group))
-            .transpose()?;
+        let join_secret = random_join_secret();
+        let group = self.join_group(offer.group, join_secret)?;
         let resume_point = ResumePoint {
             len: partial.len(),
             sha256: partial.digest(),
+            join_secret,
         };
         resume_point.send(circuit)?;
         let timeout = start_timeout(group.is_some(), partial.len());
@@ -232,10 +265,30 @@ impl FileReceiver {
         }
     }
 
-    fn join_group(&self, group: SocketAddr) -> io::Result<Receiver> {
+    /// Joins the group of an offer, if it has one.
+    fn join_group(
+        &self,
+        group: Option<SocketAddr>,
+        join_secret: JoinSecret,
+    ) -> io::Result<Option<Receiver>> {
+        let Some(group) = group else {
+            return Ok(None);
+        };
         let local = self.endpoint.local_addr().ip();
-        Receiver::join(group, local, &group::GroupEndpointConfig::default())
+        let mut settings = group::GroupEndpointConfig::default();
+        settings.config.join_secret = Some(join_secret);
+        self.endpoint.share_introspection(&mut settings);
+        Receiver::join(group, local, &settings).map(Some)
     }
+}
+
+fn random_join_secret() -> JoinSecret {
+    let random = crate::engine_setup::random_secret();
+    JoinSecret::new(random.octets().first_chunk().copied().unwrap_or_default())
+}
+
+fn lock(peers: &Mutex<PeerCounts>) -> MutexGuard<'_, PeerCounts> {
+    peers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long the sender may take between the reply to its offer and the first byte: it hashes as much

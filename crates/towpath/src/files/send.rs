@@ -3,7 +3,7 @@
 use super::partial_file::FileHasher;
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, PEER_TIMEOUT, TransferProgress};
-use crate::xtp::group::{self, Sender};
+use crate::xtp::group::{self, AdmittedHost, Sender};
 use crate::xtp::{Circuit, Endpoint};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -99,7 +99,9 @@ pub fn send_to_group(
             *member = Err(error);
         }
     }
-    let hasher = send_content_to_group(&mut file, &offer, from, group, &members, progress)?;
+    let mut settings = group::GroupEndpointConfig::default();
+    endpoint.share_introspection(&mut settings);
+    let hasher = send_content_to_group(&mut file, &offer, from, settings, &members, progress)?;
     let size = offer.size;
     let finish = |member: io::Result<(Circuit, ResumePoint)>| {
         let (mut circuit, _) = member?;
@@ -117,7 +119,7 @@ fn send_content_to_group(
     file: &mut File,
     offer: &Offer,
     from: u64,
-    group: SocketAddr,
+    mut settings: group::GroupEndpointConfig,
     members: &[io::Result<(Circuit, ResumePoint)>],
     progress: &mut dyn FnMut(TransferProgress),
 ) -> io::Result<FileHasher> {
@@ -126,18 +128,21 @@ fn send_content_to_group(
     if !hasher.update_from_file(file, from)? {
         return Err(file_shrunk());
     }
-    let reachable: Vec<&Circuit> = members
+    // A stranger who joins would count as one of the hosts, and could hold up all of them. The
+    // secrets came over the associations by which the hosts were asked.
+    let admitted: Vec<AdmittedHost> = members
         .iter()
         .flatten()
-        .map(|(circuit, _)| circuit)
+        .map(|(circuit, resume_point)| AdmittedHost {
+            address: circuit.peer().ip(),
+            join_secret: Some(resume_point.join_secret),
+        })
         .collect();
-    let Some(first) = reachable.first() else {
+    let (Some((first, _)), Some(group)) = (members.iter().flatten().next(), offer.group) else {
         return Ok(hasher);
     };
-    let mut settings = group::GroupEndpointConfig::for_members(reachable.len());
-    // A stranger who joins would count as one of the hosts, and could hold up all of them.
-    let hosts = reachable.iter().map(|circuit| circuit.peer().ip());
-    settings.config.admitted = Some(hosts.collect());
+    settings.config.members_min = admitted.len();
+    settings.config.admitted = Some(admitted);
     let mut sender = Sender::open(group, source_address_to(first)?, &settings)?;
     match sender.wait_ready(PEER_TIMEOUT) {
         // A member that did not join reports the missing stream on its own circuit.

@@ -81,7 +81,7 @@ fn setup(options: &Options) -> EngineSetup<Engine> {
         send_buffer_len: SEND_BUFFER_LEN,
         use_segmentation: true,
         empty_message_error: None,
-        introspection: Introspection::default(),
+        introspection: Introspection::trace_only(),
         buffer_posting: None,
         zero_copy: false,
     }

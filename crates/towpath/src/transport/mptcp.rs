@@ -1,5 +1,9 @@
 //! mptcp: the kernel's Multipath TCP (RFC 8684), one send per message.
 //!
+//! The kernel joins a subflow to each address that the peer announces (RFC 8684 s. 3.2), which must be
+//! one that the peer listens at: between ends with several addresses a listener is at all of them, and
+//! stays open as long as its circuits.
+//!
 //! Where the peer or a middlebox does not support it, the kernel silently falls back to plain TCP
 //! (RFC 8684 s. 3.7). A circuit that fell back is an error here, as it would measure TCP.
 
@@ -70,7 +74,11 @@ impl Listener for MptcpListener {
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         socket::wait(self.0.socket.as_fd(), Interest::Read, deadline)?;
-        Ok(Box::new(require_mptcp(self.0.accept_circuit(deadline)?)?))
+        let mut end = require_mptcp(self.0.accept_circuit(deadline)?)?;
+        if self.0.has_several_paths() {
+            end.keep_listening(self.0.socket.try_clone()?);
+        }
+        Ok(Box::new(end))
     }
 }
 

@@ -95,9 +95,19 @@ fn new_socket(address: SocketAddr, options: &Options, protocol: Protocol) -> io:
     Ok(socket)
 }
 
+fn has_several_paths(options: &Options) -> bool {
+    options.local_addresses.len() > 1
+}
+
 impl TcpCircuitListener {
+    /// Listens at the address of `options`; where there are several paths, MPTCP at all addresses of
+    /// this host.
     pub(crate) fn bind(options: &Options, protocol: Protocol) -> io::Result<TcpCircuitListener> {
-        let address = SocketAddr::new(options.bind_address(), 0);
+        let first = SocketAddr::new(options.bind_address(), 0);
+        let address = match protocol {
+            Protocol::MPTCP if has_several_paths(options) => socket::wildcard_address(&first),
+            _ => first,
+        };
         let socket = new_socket(address, options, protocol)?;
         socket.bind(&SockAddr::from(address))?;
         socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;
@@ -107,6 +117,11 @@ impl TcpCircuitListener {
             socket,
             options: options.clone(),
         })
+    }
+
+    /// Whether there are several links between the ends.
+    pub(crate) fn has_several_paths(&self) -> bool {
+        has_several_paths(&self.options)
     }
 
     pub(crate) fn accept_circuit(&mut self, deadline: Instant) -> io::Result<StreamCircuit> {
@@ -122,7 +137,8 @@ impl TcpCircuitListener {
 impl Listener for TcpCircuitListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let address = self.socket.local_addr()?.as_socket();
-        let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let port = address.ok_or(io::ErrorKind::AddrNotAvailable)?.port();
+        let address = SocketAddr::new(self.options.bind_address(), port);
         Ok(Rendezvous {
             reach: Reach::Network,
             bytes: socket::encode_address(address),

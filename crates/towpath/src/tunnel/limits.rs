@@ -1,49 +1,10 @@
 //! What a tunnel's connections may take, and how often it says that they take too much.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 /// Shortest time between two log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Connections of each peer: an IPv4 address, or the 64 bits of an IPv6 network that one host may
-/// choose addresses in.
-#[derive(Debug, Default)]
-pub(super) struct PeerCounts {
-    counts: HashMap<IpAddr, usize>,
-    /// Connections of a peer at most; None for no limit.
-    pub(super) max: Option<usize>,
-}
-
-impl PeerCounts {
-    /// Counts a connection of `peer`; false if it has as many as it may.
-    pub(super) fn add(&mut self, peer: IpAddr) -> bool {
-        let count = self.counts.entry(network(peer)).or_default();
-        let admitted = self.max.is_none_or(|max| *count < max);
-        *count += usize::from(admitted);
-        admitted
-    }
-
-    /// Forgets a connection of `peer`.
-    pub(super) fn remove(&mut self, peer: IpAddr) {
-        let network = network(peer);
-        if let Some(count) = self.counts.get_mut(&network) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&network);
-            }
-        }
-    }
-}
-
-fn network(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
-        v4 => v4,
-    }
-}
 
 /// Receives log lines.
 pub(super) type LogSink = Box<dyn FnMut(&str) + Send>;
@@ -95,26 +56,6 @@ pub(super) fn is_exhausted(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
-
-    #[test]
-    fn add_refuses_peer_beyond_its_share() {
-        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
-        let mut peers = PeerCounts {
-            max: Some(2),
-            ..PeerCounts::default()
-        };
-        assert!(peers.add(address("10.0.0.1")) && peers.add(address("::ffff:10.0.0.1")));
-        assert!(!peers.add(address("10.0.0.1")) && peers.add(address("10.0.0.2")));
-        peers.remove(address("10.0.0.1"));
-        assert!(peers.add(address("10.0.0.1")));
-        // Hosts of one network may choose any of its addresses.
-        assert!(peers.add(address("fd00::1")) && peers.add(address("fd00::2")));
-        assert!(!peers.add(address("fd00::3")) && peers.add(address("fd00:0:0:1::3")));
-        for gone in ["fd00::1", "fd00::2", "fd00:0:0:1::3"] {
-            peers.remove(address(gone));
-        }
-        assert_eq!(peers.counts.len(), 2);
-    }
 
     #[test]
     fn limited_log_passes_one_line_a_second() {

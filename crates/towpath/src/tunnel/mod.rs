@@ -20,9 +20,10 @@ mod proxied_connection;
 
 pub use local_socket::{ExternalSockets, LocalSocket};
 
+use crate::peer_counts::PeerCounts;
 use crate::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
 use engine::AssociationId;
-use limits::{LimitedLog, PeerCounts};
+use limits::LimitedLog;
 use proxied_connection::{ProxiedConnection, PumpOutcome};
 use rustix::event::{Timespec, epoll};
 use std::collections::HashMap;

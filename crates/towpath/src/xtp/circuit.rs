@@ -1,6 +1,6 @@
 //! The circuit: what the user holds of one association.
 
-use super::timeout::finite;
+use driver::timeout::finite;
 use driver::{CircuitStatus, Part};
 use engine::{Address, AssociationId, Note};
 use engine_xtp::{RateLimit, Xtp};

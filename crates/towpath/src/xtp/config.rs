@@ -55,11 +55,13 @@ const CTIMER_MIN: Duration = Duration::from_millis(1);
 const WTIMER_MIN: Duration = Duration::from_micros(100);
 
 impl Default for EndpointConfig {
-    /// The engine's defaults, without XTP's checksum over data, which UDP's covers.
+    /// The engine's defaults, without XTP's checksum over data, which UDP's covers, and with detection
+    /// of black holes, which networks have.
     fn default() -> EndpointConfig {
         EndpointConfig {
             config: Config {
                 checksum: false,
+                black_hole_detection: true,
                 ..Config::default()
             },
             send_buffer_len: SEND_BUFFER_LEN,
@@ -73,6 +75,14 @@ impl Default for EndpointConfig {
 }
 
 impl EndpointConfig {
+    /// The default, with circuits of peers accepted once their address is validated: for programs
+    /// whose answer to a circuit costs more than memory. See [`Config::early_accept`].
+    pub fn accepting_late() -> EndpointConfig {
+        let mut settings = EndpointConfig::default();
+        settings.config.early_accept = false;
+        settings
+    }
+
     /// The options that [`parse`](EndpointConfig::parse) accepts.
     pub const HELP: &'static [OptionHelp] = option_values::HELP;
 
@@ -121,6 +131,7 @@ impl EndpointConfig {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let config = &mut self.config;
         match name {
+            "accept_early" => config.early_accept = parse_choice(name, value, &OFF_ON)?,
             "ask" => config.status_request_kind = parse_choice(name, value, &STATUS_REQUEST_KINDS)?,
             "checksum" => config.checksum = parse_choice(name, value, &OFF_ON)?,
             "fastnak" => config.fastnak = parse_choice(name, value, &OFF_ON)?,
@@ -349,7 +360,10 @@ mod tests {
             (("queue", "12"), "from 4096 to 67108864"),
             (("queue", "99999999999999999999k"), "queue=9999"),
             (("packet", "1472x"), "packet=1472x"),
-            (("colour", "red"), "it has ask, burst, checksum, congestion"),
+            (
+                ("colour", "red"),
+                "it has accept_early, ask, burst, checksum, congestion",
+            ),
             (("rate", "100"), "such as 100mbit"),
             (("rate", "99999999gbit"), "8bit to 34gbit"),
             (("burst", "8k"), "burst needs a rate"),

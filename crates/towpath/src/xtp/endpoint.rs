@@ -3,15 +3,18 @@
 use super::circuit::Circuit;
 use super::config::EndpointConfig;
 use super::contexts::{self, EndpointIdentity};
-use super::timeout::finite;
+use super::group::GroupEndpointConfig;
+use driver::timeout::finite;
 use engine::{Address, AssociationId, Counters, Framing, Protocol};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Holdings, RateLimit, Xtp};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wire::trace::Traced;
+use wire::trace::{TraceLog, Traced};
 use wire_udp::UdpWire;
 
 /// An XTP endpoint on a UDP port. Clones share it.
@@ -20,6 +23,8 @@ pub struct Endpoint {
     inner: driver::Endpoint<Xtp, Traced<UdpWire>>,
     address: SocketAddr,
     identity: EndpointIdentity,
+    trace: Option<Arc<TraceLog>>,
+    serves_contexts: Arc<AtomicBool>,
 }
 
 /// Readiness of all circuits of an endpoint on one descriptor; see [`driver::Watch`].
@@ -52,7 +57,8 @@ impl Endpoint {
             wire.disable_segmentation()?;
         }
         let address = wire.local_addr()?;
-        let wire = Traced::new(wire, config.log()?, Address::Socket(address));
+        let trace = config.log()?;
+        let wire = Traced::new(wire, trace.clone(), Address::Socket(address));
         let engine = Xtp::new(config.config(framing));
         let inner = driver::Endpoint::new(engine, wire, config.send_buffer_len)?;
         let identity = config.identity(address.to_string());
@@ -60,6 +66,8 @@ impl Endpoint {
             inner,
             address,
             identity,
+            trace,
+            serves_contexts: Arc::default(),
         };
         if config.serves_contexts() {
             endpoint.serve_contexts()?;
@@ -74,7 +82,16 @@ impl Endpoint {
     ///
     /// `PermissionDenied` if the directory of the sockets is not private to the user.
     pub fn serve_contexts(&self) -> io::Result<PathBuf> {
-        contexts::serve(&self.inner, self.identity.clone(), contexts::snapshot_xtp)
+        let path = contexts::serve(&self.inner, self.identity.clone(), contexts::snapshot_xtp)?;
+        self.serves_contexts.store(true, Ordering::Relaxed);
+        Ok(path)
+    }
+
+    /// Makes the endpoint of a group write to the trace of this endpoint, and serve reports if this
+    /// one does.
+    pub(crate) fn share_introspection(&self, settings: &mut GroupEndpointConfig) {
+        settings.trace = self.trace.clone();
+        settings.contexts = self.serves_contexts.load(Ordering::Relaxed);
     }
 
     /// The address it is bound to.

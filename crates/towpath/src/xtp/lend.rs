@@ -1,8 +1,8 @@
 //! Zero-copy send and receive.
 
 use super::Circuit;
-use super::timeout::finite;
 pub use driver::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
+use driver::timeout::finite;
 use driver::{LentArrival, Reserved};
 use engine::Note;
 use std::io;

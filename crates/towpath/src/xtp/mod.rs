@@ -79,7 +79,6 @@ pub mod group;
 pub mod lend;
 mod option_values;
 pub mod router;
-mod timeout;
 pub mod tracing;
 
 pub use circuit::{Circuit, Tags};

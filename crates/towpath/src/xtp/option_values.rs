@@ -17,6 +17,11 @@ const fn option(name: &'static str, values: &'static str, meaning: &'static str)
 /// All options. Those from the XTP studies keep their names.
 pub(super) const HELP: &[OptionHelp] = &[
     option(
+        "accept_early",
+        "on|off",
+        "whether circuits of peers are accepted before their address is known not to be forged",
+    ),
+    option(
         "ask",
         "received|delivered",
         "status requests ask for data received, or for data delivered to the user",

@@ -64,6 +64,15 @@ impl Router {
         ))
     }
 
+    /// Whether the router works.
+    ///
+    /// # Errors
+    ///
+    /// A panic in it: it forwards no more.
+    pub fn check(&self) -> io::Result<()> {
+        self.host.check()
+    }
+
     /// Imposes a rate limit on every route, and sends it to all neighbours; None for no limit.
     pub fn impose_rate(&self, rate: Option<RateLimit>) -> io::Result<()> {
         self.host.command(|router, now| router.set_rate(now, rate))

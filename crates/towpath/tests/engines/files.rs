@@ -1,5 +1,6 @@
 //! File transfer to one host and to many.
 
+use crate::hostile_datagrams::bombard;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use towpath::files::{
     FileReceiver, ReceiveLimits, ReceivedFile, SentFile, TransferProgress, send, send_to_group,
 };
-use towpath::xtp::{Endpoint, EndpointConfig, group::example_group};
+use towpath::xtp::group::{self, GroupEndpointConfig, example_group};
+use towpath::xtp::{Endpoint, EndpointConfig};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -296,11 +298,36 @@ fn group_outside_the_ranges_is_not_joined() {
 }
 
 #[test]
+fn sender_with_its_share_of_the_transfers_is_refused() {
+    let limits = ReceiveLimits {
+        per_peer_max: 1,
+        ..ReceiveLimits::default()
+    };
+    let host = Host::with_limits(false, limits);
+    // A transfer that says nothing yet; the receiver accepts in order.
+    let silent = endpoint().connect(host.address, LIMIT).expect("it listens");
+    let here = Scratch::new();
+    let path = here.file("data", b"content");
+    let error = send(&endpoint(), host.address, &path, &mut |_| ()).expect_err("no share is left");
+    assert!(error.to_string().contains("--per-peer"), "{error}");
+    let refused = host.received().result.expect_err("nothing came");
+    assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+    // The share is free again once the first one has ended.
+    silent.abort().expect("it leaves");
+    assert!(host.received().result.is_err());
+    let sent = (0..1000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        send(&endpoint(), host.address, &path, &mut |_| ()).ok()
+    });
+    assert!(sent.is_some());
+}
+
+#[test]
 fn offer_that_trickles_is_refused() {
     let host = Host::new(false);
     let mut circuit = endpoint().connect(host.address, LIMIT).expect("it listens");
     // An octet each half second would take 40 s for its 80; the offer is given up before.
-    let offer = [b"towcp\0\0\x01".to_vec(), vec![7; 72]].concat();
+    let offer = [b"towcp\0\0\x02".to_vec(), vec![7; 72]].concat();
     let refused = offer.iter().find_map(|octet| {
         let _ = circuit
             .send(&[*octet], LIMIT)
@@ -312,6 +339,26 @@ fn offer_that_trickles_is_refused() {
     let refused = refused.expect("it is given up");
     let error = refused.result.expect_err("no offer came");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn stranger_on_an_asked_host_is_no_member() {
+    let here = Scratch::new();
+    let path = here.file("data", &bytes(300_000, 10));
+    let (host, address) = (Host::new(false), example_group());
+    let settings = GroupEndpointConfig::default();
+    let stranger = group::Receiver::join(address, host.address.ip(), &settings).expect("it joins");
+    let sent = send_to_group(&endpoint(), &[host.address], address, &path, &mut |_| ());
+    let sent = match sent {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
+            eprintln!("SKIPPED: the loopback of this machine carries no groups: {error}");
+            return;
+        }
+        sent => sent.expect("the group is there").remove(0),
+    };
+    assert_eq!(sent.expect("it arrives").size, 300_000);
+    let heard = stranger.accept(Duration::from_millis(300));
+    assert!(heard.is_err(), "a stranger received the file");
 }
 
 #[test]
@@ -344,4 +391,16 @@ fn file_is_sent_to_many_hosts_at_once() {
         fs::read(hosts[2].folder.path("data")).expect("a file"),
         b"other"
     );
+}
+
+#[test]
+fn receiver_serves_after_hostile_datagrams() {
+    let (host, here) = (Host::new(false), Scratch::new());
+    bombard(&[host.address], 3);
+    let path = here.file("honest", &bytes(100_000, 1));
+    let sent = send(&endpoint(), host.address, &path, &mut |_| ());
+    assert_eq!(sent.expect("it arrives").size, 100_000);
+    // Offers of strangers are over after five seconds, and each is reported as failed.
+    while host.received().result.is_err() {}
+    assert_eq!(host.folder.names(), ["honest"]);
 }

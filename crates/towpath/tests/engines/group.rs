@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use towpath::xtp::group::{
-    GroupEndpointConfig, MemberState, Receiver, Sender, Stream, example_group,
+    AdmittedHost, GroupEndpointConfig, MemberState, Receiver, Sender, Stream, example_group,
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -204,7 +204,10 @@ fn wait_ready_times_out_and_admission_list_is_enforced() {
     for receiver in [receiver, second] {
         assert_eq!(receiver.join().expect("no panic"), b"now both are there");
     }
-    settings.config.admitted = Some(vec!["127.9.9.9".parse().expect("a literal address")]);
+    settings.config.admitted = Some(vec![AdmittedHost {
+        address: "127.9.9.9".parse().expect("a literal address"),
+        join_secret: None,
+    }]);
     let excluded = Receiver::join(group, LOCAL, &settings).expect("it joins");
     let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
     assert!(sender.wait_ready(Duration::from_millis(300)).is_err());

@@ -1,13 +1,20 @@
 //! Introspection of live endpoints: context reports and packet traces.
 
+#[path = "../../../../fuzz/src/text.rs"]
+mod text;
+
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use text::{Draws, mutated};
 use towpath::xtp::contexts::{query, query_all};
+use towpath::xtp::group::{GroupEndpointConfig, Receiver, Sender, Stream, example_group};
 use towpath::xtp::{Circuit, Endpoint, EndpointConfig, TraceLog};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -189,4 +196,138 @@ fn check(events: &[Event]) {
     }
     assert!(seen.iter().all(|seen| *seen), "all bytes are in the trace");
     assert_eq!(data[0].seq, 0);
+}
+
+/// What listens on a socket of the folder may say anything.
+#[test]
+fn query_of_a_mutated_report_gives_a_report_or_refuses_it() {
+    const QUERIES: u64 = 400;
+    let endpoint = bind(&EndpointConfig::default());
+    let live = endpoint.serve_contexts().expect("a private directory");
+    let mut report = String::new();
+    let mut socket = UnixStream::connect(live).expect("it listens");
+    socket.read_to_string(&mut report).expect("a report");
+    let path = std::env::temp_dir().join(format!("towpath-mutated-{}.sock", std::process::id()));
+    // Left by an earlier process with this number.
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let serving = std::thread::spawn(move || {
+        for seed in 0..QUERIES {
+            let (mut client, _) = listener.accept().expect("a client");
+            let said = mutated(&report, &mut Draws(seed));
+            client.write_all(said.as_bytes()).expect("the client reads");
+        }
+    });
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..QUERIES {
+        match query(&path) {
+            Ok(_) => accepted += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    serving.join().expect("no panic");
+    fs::remove_file(&path).expect("it was there");
+    assert!(accepted > 10 && refused > 10, "{accepted}, {refused}");
+}
+
+/// A sender with two members, all of which serve reports and write one trace, after 100,000 bytes.
+fn group_with_trace(log: &Arc<TraceLog>) -> (Sender, Vec<(Receiver, Stream)>) {
+    let settings = GroupEndpointConfig {
+        trace: Some(Arc::clone(log)),
+        contexts: true,
+        ..GroupEndpointConfig::for_members(2)
+    };
+    let (group, local) = (example_group(), [127, 0, 0, 1].into());
+    let join = |_| Receiver::join(group, local, &settings).expect("it joins");
+    let receivers: Vec<Receiver> = (0..2).map(join).collect();
+    let mut sender = Sender::open(group, local, &settings).expect("it opens");
+    sender.wait_ready(LIMIT).expect("both join");
+    sender.send(&[7; 100_000], LIMIT).expect("space to send");
+    sender.flush().expect("a wire");
+    let read = |receiver: Receiver| {
+        let mut stream = receiver.accept(LIMIT).expect("a sender");
+        let (mut buffer, mut left) = (vec![0; 100_000], 100_000);
+        while left > 0 {
+            let some = stream.recv(&mut buffer, LIMIT).expect("bytes");
+            left -= some.expect("not the end");
+        }
+        (receiver, stream)
+    };
+    (sender, receivers.into_iter().map(read).collect())
+}
+
+#[test]
+fn group_reports_show_members_and_streams() {
+    let path = std::env::temp_dir().join(format!("towpath-group-{}", std::process::id()));
+    let log = Arc::new(TraceLog::create(&path).expect("a file"));
+    let (sender, receivers) = group_with_trace(&log);
+    let addresses: Vec<String> = receivers
+        .iter()
+        .map(|(receiver, _)| receiver.local_addr().to_string())
+        .collect();
+    let own = || query_all(Some(std::process::id())).expect("the folder");
+    let end = Instant::now() + LIMIT;
+    let it = loop {
+        let reports = own().into_iter().filter_map(|found| found.report.ok());
+        let mut senders = reports.flat_map(|report| report.group_senders);
+        let ours = senders.find(|it| {
+            it.members
+                .iter()
+                .any(|one| addresses.contains(&one.address))
+        });
+        let it = ours.expect("the sender answers");
+        if it.members.iter().all(|one| one.received == 100_000) || Instant::now() > end {
+            break it;
+        }
+    };
+    assert_eq!(
+        (it.state.as_str(), it.reliability.as_str()),
+        ("active", "counted")
+    );
+    assert_eq!((it.send_end, it.send_next), (100_000, 100_000));
+    assert_eq!(it.members.len(), 2);
+    for member in &it.members {
+        assert!(addresses.contains(&member.address), "{member:?}");
+        let got = (member.state.as_str(), member.start, member.received);
+        assert_eq!(got, ("member", 0, 100_000));
+        assert!(member.allocation.is_some_and(|alloc| alloc >= 100_000));
+    }
+    assert!(!it.timers_ns.is_empty(), "{it:?}");
+    let streams = own().into_iter().filter_map(|found| found.report.ok());
+    let ours = streams.filter(|report| addresses.contains(&report.address));
+    let streams: Vec<_> = ours.flat_map(|report| report.group_receivers).collect();
+    assert_eq!(streams.len(), 2);
+    for stream in &streams {
+        assert_eq!(stream.sender_key, it.key);
+        assert!(stream.counted && stream.validated, "{stream:?}");
+        assert_eq!(
+            (stream.state.as_str(), stream.receive_next),
+            ("active", 100_000)
+        );
+    }
+    drop((sender, receivers));
+    fs::remove_file(&path).expect("it is there");
+}
+
+#[test]
+fn trace_of_a_group_has_packets_of_both_ends() {
+    let path = std::env::temp_dir().join(format!("towpath-group-trace-{}", std::process::id()));
+    let log = Arc::new(TraceLog::create(&path).expect("a file"));
+    drop(group_with_trace(&log));
+    let text = fs::read_to_string(&path).expect("it was written");
+    fs::remove_file(&path).expect("it is there");
+    let events = events(&text);
+    let count = |what: &str, format: u8| {
+        let same = events
+            .iter()
+            .filter(|it| it.what == what && it.format == format);
+        same.count()
+    };
+    assert!(count("offered", DATA) >= 100_000 / 1472);
+    // Each packet to the group arrives at both receivers.
+    assert!(count("arrived", DATA) >= 2 * (100_000 / 1472));
+    assert!(count("offered", FIRST) >= 1 && count("arrived", TCNTL) >= 2);
 }

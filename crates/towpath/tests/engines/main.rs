@@ -3,8 +3,10 @@
 mod endpoint;
 mod files;
 mod group;
+mod hostile_datagrams;
 mod introspection;
 mod lend;
+mod path_mtu;
 mod relay;
 mod services;
 mod testbed_hosts;

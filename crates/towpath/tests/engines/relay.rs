@@ -1,6 +1,7 @@
 //! A relay between a group and receivers that multicast does not reach, over sockets.
 
 use super::group::pattern;
+use super::hostile_datagrams::bombard;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -124,4 +125,39 @@ fn relay_refuses_unicast_address_and_wrong_member_count() {
             .expect_err(expected);
         assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+#[test]
+fn receiver_behind_relay_is_served_after_hostile_datagrams() {
+    let group = example_group();
+    let receiver =
+        Receiver::listen((HERE, 0).into(), &GroupEndpointConfig::default()).expect("a port");
+    let relay =
+        Relay::join(group, HERE, &[receiver.local_addr()]).expect("the loopback has groups");
+    let mut targets = relay.proxy_addresses().expect("they are bound");
+    targets.extend([group, receiver.local_addr()]);
+    let (stop, running) = start(relay);
+    bombard(&targets, 4);
+    let bytes = pattern(100_000);
+    let expected = bytes.clone();
+    let (say, arrived) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        // Streams of strangers may come first, and last until they are taken for dead.
+        while let Ok(stream) = receiver.accept(LIMIT) {
+            let (say, expected) = (say.clone(), expected.clone());
+            thread::spawn(move || {
+                if read_all(stream).is_ok_and(|read| read == expected) {
+                    let _ = say.send(());
+                }
+            });
+        }
+    });
+    let mut sender =
+        Sender::open(group, HERE, &GroupEndpointConfig::for_members(1)).expect("opens");
+    sender.wait_ready(LIMIT).expect("the member joins");
+    sender.send(&bytes, LIMIT).expect("room");
+    sender.close(LIMIT).expect("it is acknowledged");
+    arrived.recv_timeout(LIMIT).expect("the stream came whole");
+    stop.store(true, Ordering::Relaxed);
+    running.join().expect("no panic");
 }

@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver as Answer, channel};
 use std::thread;
 use std::time::Duration;
-use testbed::{EtherKind, FrameMode, Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
+use testbed::{
+    EtherKind, FrameMode, Host, HostPlan, LinkEnds, LinkPlan, Testbed, TestbedError, TestbedPlan,
+};
 use towpath::xtp::group::{GroupEndpointConfig as GroupSettings, MemberState, Receiver, Sender};
 use towpath::xtp::router::{self, Router};
 use towpath::xtp::{Endpoint, EndpointConfig, RateLimit};
@@ -19,7 +21,8 @@ const PORT: u16 = 9000;
 fn hosts(names: &[&str], link: LinkPlan) -> Option<Testbed> {
     let plan = TestbedPlan {
         hosts: names.iter().map(|name| HostPlan::new(*name)).collect(),
-        link,
+        ends: LinkEnds::default(),
+        links: link.into(),
         mtu: 1500,
         ipv6: false,
         seed: 5,

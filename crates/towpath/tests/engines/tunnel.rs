@@ -1,5 +1,7 @@
 //! TCP connections through both ends of a tunnel on the loopback.
 
+use crate::hostile_datagrams::bombard;
+use engine::{Associations, Batch, Protocol};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -237,6 +239,53 @@ fn peer_beyond_its_share_is_reset() {
     path.stop();
 }
 
+/// A FIRST for the endpoint at `to`, as a client makes it.
+fn opening(to: SocketAddr, config: &engine_xtp::Config) -> Vec<u8> {
+    let (now, to) = (engine::Instant::ZERO, engine::Address::Socket(to));
+    let mut client = engine_xtp::Xtp::new(config.clone());
+    client.connect(now, &[to]).expect("room for one");
+    let mut batch = Batch::new(1);
+    client.poll_transmit(now, &mut batch);
+    let mut packet = Vec::new();
+    batch.write(&batch.packets()[0], &mut packet, |_, _, _| {});
+    packet
+}
+
+#[test]
+fn target_is_reached_by_peers_that_answer_alone() {
+    let target = TcpListener::bind(local()).expect("a free port");
+    let to = target.local_addr().expect("bound");
+    for version in ["4.0", "3.6"] {
+        let own = [("dialect".to_owned(), version.to_owned())].into();
+        let settings = EndpointConfig::accepting_late().with_options(&own);
+        let settings = settings.expect("valid options");
+        let mut far = Tunnel::from_xtp(local(), to, &settings).expect("a free port");
+        let far_address = far.local_addr().expect("bound");
+        let near = Endpoint::bind(local(), &settings).expect("a free port");
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            far.run(&stopped).expect("the endpoint lives");
+            far.counts()
+        });
+        // Who forges its source never hears the answer.
+        let forger = std::net::UdpSocket::bind(local()).expect("a free port");
+        for _ in 0..10 {
+            let forged = opening(far_address, &settings.config);
+            let sent = forger.send_to(&forged, far_address);
+            sent.expect("the loopback takes it");
+        }
+        let mut circuit = near.connect(far_address, LIMIT).expect("it listens");
+        circuit.send(b"hello", LIMIT).expect("space to send");
+        circuit.flush().expect("it leaves");
+        let mut server = with_timeouts(target.accept().expect("the honest one").0);
+        server.read_exact(&mut [0; 5]).expect("a greeting");
+        stop.store(true, Ordering::Relaxed);
+        let counts = thread.join().expect("no panic");
+        assert_eq!(counts.opened, 1, "{version}: forged ones opened nothing");
+    }
+}
+
 #[test]
 fn idle_connection_is_reset() {
     let listener = TcpListener::bind(local()).expect("a free port");
@@ -284,4 +333,41 @@ fn reset_on_one_side_resets_the_other() {
     let error = server.read(&mut [0; 16]).expect_err("the client broke off");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     path.stop();
+}
+
+/// Strangers at the XTP port of the far end cost nobody his connection.
+#[test]
+fn tunnel_serves_after_hostile_datagrams() {
+    let target = TcpListener::bind(local()).expect("a free port");
+    let to = target.local_addr().expect("bound");
+    let far = Tunnel::from_xtp(local(), to, &EndpointConfig::default()).expect("a free port");
+    let peer = far.local_addr().expect("bound");
+    let near = Tunnel::to_xtp(local(), peer, &EndpointConfig::default()).expect("a free port");
+    let entry = near.local_addr().expect("bound");
+    let stop = Arc::new(AtomicBool::new(false));
+    let threads = [near, far].map(|mut end| {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || end.run(&stop).expect("the endpoint lives"))
+    });
+    bombard(&[peer], 2);
+    let answering = std::thread::spawn(move || {
+        // Connections that strangers opened come first, with whatever they said.
+        for tcp in target.incoming() {
+            let mut tcp = with_timeouts(tcp.expect("a connection"));
+            let mut request = [0; 6];
+            if tcp.read_exact(&mut request).is_ok() && request == *b"honest" {
+                return tcp.write_all(b"served").expect("space to send");
+            }
+        }
+    });
+    let mut tcp = with_timeouts(TcpStream::connect(entry).expect("it listens"));
+    tcp.write_all(b"honest").expect("space to send");
+    let mut reply = [0; 6];
+    tcp.read_exact(&mut reply).expect("a reply");
+    assert_eq!(&reply, b"served");
+    answering.join().expect("no panic");
+    stop.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread.join().expect("a forwarder does not panic");
+    }
 }

@@ -19,6 +19,7 @@ pub fn assert_wire_forwards(wire: &mut impl Wire, calls: &Calls) {
     wire.join(PEER).expect("it joins");
     wire.leave(PEER).expect("it leaves");
     assert_eq!(wire.poll_path_error(), Some(report()));
+    assert_eq!(wire.path_mtu(PATH), 10);
     assert_eq!(wire.unanswerable(), 29);
     let expected = [
         "send",
@@ -29,6 +30,7 @@ pub fn assert_wire_forwards(wire: &mut impl Wire, calls: &Calls) {
         "join",
         "leave",
         "poll_path_error",
+        "path_mtu",
     ];
     assert_eq!(calls.take(), expected);
 }
@@ -112,6 +114,12 @@ impl Wire for MockWire {
     fn poll_path_error(&mut self) -> Option<PathReport> {
         self.0.add("poll_path_error");
         Some(report())
+    }
+
+    fn path_mtu(&mut self, path: Path) -> usize {
+        assert_eq!(path, PATH);
+        self.0.add("path_mtu");
+        10
     }
 
     fn unanswerable(&self) -> u64 {

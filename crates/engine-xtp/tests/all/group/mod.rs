@@ -2,7 +2,9 @@
 //! medium and the hosts.
 
 mod control_traffic;
+mod dishonest;
 mod hostile;
+mod member_keys;
 mod members;
 mod network;
 mod plan;

@@ -3,6 +3,7 @@
 //! A frame passes the sender's outgoing link, whose faults all receivers share, and then the
 //! incoming link of each receiver, whose faults are its own.
 
+use super::dishonest::Dishonesty;
 use super::plan::Station;
 use crate::user::written;
 use engine::{
@@ -53,6 +54,7 @@ pub struct Host {
     pub earlier_streams: Vec<Stream>,
     pub member_events: Vec<Member>,
     unread: Vec<(u64, AssociationId, u64)>,
+    dishonesty: Dishonesty,
     in_link: Link,
     out_link: Link,
 }
@@ -117,6 +119,7 @@ impl GroupNetwork {
                 earlier_streams: Vec::new(),
                 member_events: Vec::new(),
                 unread: Vec::new(),
+                dishonesty: Dishonesty::new(plan.lie),
                 in_link: link(plan.link, index as u32 * 2),
                 out_link: link(plan.out, index as u32 * 2 + 1),
                 plan,
@@ -433,6 +436,7 @@ impl GroupNetwork {
     }
 
     fn carry(&mut self, station: usize, to: Address, packet: Vec<u8>) {
+        let packet = self.hosts[station].dishonesty.falsify(packet);
         let parsed = Packet::parse(&packet);
         let header: Header = parsed.expect("an engine sends good packets").header;
         assert!(header.options.has(Options::MULTI));

@@ -1,5 +1,6 @@
 //! Plans of stations: configuration, data, faults.
 
+use super::dishonest::Lie;
 use core::time::Duration;
 use engine_xtp::group::Config;
 use link::LinkConfig;
@@ -19,6 +20,8 @@ pub struct Station {
     pub crash_ps: Option<u64>,
     /// When it restarts without its state, ps.
     pub restart_ps: Option<u64>,
+    /// How its control packets lie.
+    pub lie: Option<Lie>,
     /// Its user consumes data this much later.
     pub pause: Duration,
     /// Its incoming link.
@@ -37,6 +40,7 @@ impl Station {
             start_ps: 0,
             crash_ps: None,
             restart_ps: None,
+            lie: None,
             pause: Duration::ZERO,
             link: LinkConfig::default(),
             out: clean(),

@@ -268,7 +268,7 @@ fn join(key: u64, own: u64, granted: u64) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn proven_stream_keeps_its_room_in_a_flooded_relay() {
+fn validated_stream_keeps_its_room_in_a_flooded_relay() {
     let (group, member) = (ArrivalAddress::Group, ArrivalAddress::StandIn(0));
     let (sender, receiver) = (Address::Station(50), Address::Station(1));
     let mut relay = relay();

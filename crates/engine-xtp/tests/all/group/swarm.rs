@@ -149,6 +149,12 @@ fn counted_group_loses_no_byte_and_reports_departures() {
                 continue;
             };
             match last.map(|member| (member.state, member.start)) {
+                // Before a crash it had acknowledged everything; the stream ended before it joined again.
+                Some((MemberState::Done, from))
+                    if host
+                        .earlier_streams
+                        .iter()
+                        .any(|earlier| earlier.finished && from + earlier.bytes == total) => {}
                 Some((MemberState::Done, from)) => {
                     assert!(stream.finished, "{about}: {station} {stream:?}");
                     assert_eq!(from + stream.bytes, total, "{about}: {station}");

@@ -1,4 +1,4 @@
-//! Reports on the associations of live endpoints, for their user.
+//! Reports on the associations and group streams of live endpoints, for their user.
 //!
 //! An endpoint with [`serve_contexts`](super::Endpoint::serve_contexts) listens on a Unix socket in
 //! a private directory: `$XDG_RUNTIME_DIR/towpath`, or else `/tmp/towpath-UID`. A client that
@@ -6,19 +6,21 @@
 //! it. The server thread sleeps until a client connects, so an endpoint pays nothing for reports
 //! that are not requested.
 //!
-//! * [`report`] - the report, as written to JSON.
+//! * [`report`], `group_report` - the report, as written to JSON.
 //! * `socket_dir` - the directory of the sockets, and what makes it safe.
 //! * `server` - the thread that serves reports.
 //! * [`client`] - finds and queries endpoints; removes the sockets of killed processes.
 
 pub mod client;
+mod group_report;
 pub mod report;
 mod server;
 mod socket_dir;
 
 pub use client::{QueriedEndpoint, query, query_all, remove_stale_sockets};
+pub use group_report::{GroupMemberReport, GroupReceiverReport, GroupSenderReport};
 pub use report::{AssociationReport, EndpointReport};
-pub(crate) use server::{EndpointIdentity, SnapshotFn, serve, snapshot_xtp};
+pub(crate) use server::{EndpointIdentity, SnapshotFn, serve, snapshot_group, snapshot_xtp};
 
 /// The environment variable that, set to `on`, makes every endpoint of a process serve reports.
 pub const VARIABLE: &str = "TOWPATH_CONTEXTS";

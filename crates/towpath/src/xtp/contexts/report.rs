@@ -1,5 +1,6 @@
 //! The report of an endpoint. Field names are the JSON keys.
 
+use super::group_report::{self, GroupReceiverReport, GroupSenderReport};
 use super::server::{EndpointIdentity, Snapshot};
 use engine::{Address, Counters};
 use engine_xtp::pdu::{Reject, Rejects};
@@ -20,10 +21,16 @@ pub struct EndpointReport {
     pub dialect: String,
     /// Time since it was created.
     pub age_ns: u64,
-    /// Number of its associations, listed here or not.
+    /// Number of its associations and streams, listed here or not.
     pub associations_total: usize,
     /// The first associations.
     pub associations: Vec<AssociationReport>,
+    /// The first streams that it sends to groups.
+    #[serde(default)]
+    pub group_senders: Vec<GroupSenderReport>,
+    /// The first streams that it receives from groups.
+    #[serde(default)]
+    pub group_receivers: Vec<GroupReceiverReport>,
     /// Resources it holds.
     pub holdings: BTreeMap<String, u64>,
     /// Its counters.
@@ -101,13 +108,15 @@ impl EndpointReport {
             address: identity.address.clone(),
             dialect: identity.dialect.clone(),
             age_ns: snapshot.now.as_nanos(),
-            associations_total: snapshot.holdings.associations,
+            associations_total: snapshot.total,
             associations: snapshot
                 .associations
                 .iter()
                 .map(association_report)
                 .collect(),
-            holdings: holdings_map(&snapshot.holdings),
+            group_senders: group_report::sender_reports(&snapshot.groups),
+            group_receivers: group_report::receiver_reports(&snapshot.groups),
+            holdings: snapshot.holdings,
             counters: counters_map(&snapshot.counters),
             rejects: rejects_map(&snapshot.rejects),
         }
@@ -181,7 +190,7 @@ fn to_map<const N: usize>(pairs: [(&str, u64); N]) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn holdings_map(holdings: &Holdings) -> BTreeMap<String, u64> {
+pub(super) fn holdings_map(holdings: &Holdings) -> BTreeMap<String, u64> {
     to_map([
         ("unproven", holdings.unvalidated as u64),
         ("quarantined", holdings.quarantined as u64),
@@ -189,6 +198,16 @@ fn holdings_map(holdings: &Holdings) -> BTreeMap<String, u64> {
         ("timers", holdings.timers as u64),
         ("routes", holdings.routes as u64),
         ("waiting", holdings.queued as u64),
+    ])
+}
+
+pub(super) fn group_holdings_map(holdings: &engine_xtp::group::Holdings) -> BTreeMap<String, u64> {
+    to_map([
+        ("quarantined", holdings.quarantined as u64),
+        ("members", holdings.members as u64),
+        ("unreleased_bytes", holdings.unreleased),
+        ("held_bytes", holdings.reassembly_bytes as u64),
+        ("entries", holdings.entries as u64),
     ])
 }
 

@@ -1,13 +1,16 @@
 //! The thread that serves reports.
 
-use super::report::EndpointReport;
+use super::report::{self, EndpointReport};
 use super::socket_dir;
 use driver::{Endpoint, EndpointObserver};
 use engine::{Associations, Counters, Instant, Protocol};
+use engine_xtp::group::GroupEndpoint;
+use engine_xtp::group::introspection::GroupView;
 use engine_xtp::pdu::Rejects;
-use engine_xtp::{AssociationView, Holdings, Xtp};
+use engine_xtp::{AssociationView, Xtp};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::process::{Uid, geteuid};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -33,7 +36,10 @@ const STACK_LEN: usize = 256 << 10;
 pub(crate) struct Snapshot {
     pub(super) now: Instant,
     pub(super) associations: Vec<AssociationView>,
-    pub(super) holdings: Holdings,
+    pub(super) groups: GroupView,
+    /// Associations and streams, copied or not.
+    pub(super) total: usize,
+    pub(super) holdings: BTreeMap<String, u64>,
     pub(super) counters: Counters,
     pub(super) rejects: Rejects,
 }
@@ -46,7 +52,23 @@ pub(crate) fn snapshot_xtp(engine: &mut Xtp, now: Instant) -> Snapshot {
     Snapshot {
         now,
         associations: engine.associations(now, ASSOCIATIONS_MAX),
-        holdings: engine.holdings(),
+        groups: GroupView::default(),
+        total: engine.holdings().associations,
+        holdings: report::holdings_map(&engine.holdings()),
+        counters: engine.counters(),
+        rejects: engine.rejects(),
+    }
+}
+
+/// Copies the state of an engine of groups.
+pub(crate) fn snapshot_group(engine: &mut GroupEndpoint, now: Instant) -> Snapshot {
+    let holdings = engine.holdings();
+    Snapshot {
+        now,
+        associations: Vec::new(),
+        groups: engine.streams(now, ASSOCIATIONS_MAX),
+        total: holdings.associations,
+        holdings: report::group_holdings_map(&holdings),
         counters: engine.counters(),
         rejects: engine.rejects(),
     }

@@ -1,12 +1,22 @@
 //! Configuration of the two ends of a group.
 
 use super::Config;
+use crate::xtp::contexts::{self, EndpointIdentity};
+use crate::xtp::tracing;
+use driver::Endpoint;
 use engine::{Address, Framing};
+use engine_xtp::group::GroupEndpoint;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use wire::Wire;
+use wire::trace::{TraceLog, Traced};
 use wire_udp::UdpWire;
+
+/// The endpoint of a sender or a receiver, and its streams.
+pub(super) type HostedGroup = Endpoint<GroupEndpoint, Traced<UdpWire>>;
+pub(super) type GroupCircuit = driver::Circuit<GroupEndpoint, Traced<UdpWire>>;
 
 /// Configuration of a sender or a receiver.
 #[derive(Clone, Debug)]
@@ -25,6 +35,11 @@ pub struct GroupEndpointConfig {
     /// Whether receivers send their control packets to the group instead of the sender, at the port
     /// after the group's. Damping requires it; both ends must agree.
     pub ack_to_group: bool,
+    /// Where a trace of its packets goes; None for the one of the process, if there is any (see
+    /// [`crate::xtp::tracing`]).
+    pub trace: Option<Arc<TraceLog>>,
+    /// Whether it serves reports on its streams; see [`crate::xtp::contexts`].
+    pub contexts: bool,
 }
 
 /// Octets of a full packet over IPv6: Ethernet's 1500 less 40 for IPv6 and 8 for UDP. The kernel
@@ -43,6 +58,8 @@ impl Default for GroupEndpointConfig {
             socket_buffer_len: wire_udp::BUFFER_LEN,
             hops: 1,
             ack_to_group: false,
+            trace: None,
+            contexts: false,
         }
     }
 }
@@ -87,6 +104,30 @@ impl GroupEndpointConfig {
         };
         // If the buffer cannot be read back, assume it was granted.
         granted().map_or(u64::MAX, |len| (len as u64 / 4).max(8 << 10))
+    }
+
+    /// An endpoint on `wire`: traced, and serving reports, as this configuration demands.
+    pub(super) fn host(
+        &self,
+        engine: GroupEndpoint,
+        wire: UdpWire,
+        send_buffer_len: usize,
+    ) -> io::Result<HostedGroup> {
+        let address = wire.local_addr()?;
+        let log = match &self.trace {
+            Some(log) => Some(Arc::clone(log)),
+            None => tracing::process_log()?,
+        };
+        let wire = Traced::new(wire, log, Address::Socket(address));
+        let endpoint = Endpoint::new(engine, wire, send_buffer_len)?;
+        if self.contexts || contexts::enabled_by_environment() {
+            let identity = EndpointIdentity {
+                address: address.to_string(),
+                dialect: "4.0".to_owned(),
+            };
+            contexts::serve(&endpoint, identity, contexts::snapshot_group)?;
+        }
+        Ok(endpoint)
     }
 
     /// A wire on the interface that has the address `local`.

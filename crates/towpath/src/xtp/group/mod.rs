@@ -42,7 +42,8 @@
 //! 1. Each host runs a [`Receiver`] of the same group and accepts streams: a host may receive
 //!    several files at once, each in its own stream.
 //! 2. The sender resolves the names, sets [`Config::admitted`] to their addresses, so that no other
-//!    host joins, and calls [`GroupEndpointConfig::for_members`] with their number.
+//!    host joins (and to a secret of each, told on a circuit of [`crate::xtp::Endpoint`], so that no
+//!    other program on these hosts does, nor one that forges their addresses), and calls [`GroupEndpointConfig::for_members`] with their number.
 //!    [`Sender::wait_ready`] waits for all; after `TimedOut`, [`Sender::members`] lists those that
 //!    joined.
 //! 3. The first message describes the file: name, length, hash. A stream has no message boundaries,
@@ -50,7 +51,8 @@
 //!    message.
 //! 4. The content follows, 64 KiB per [`Sender::send`].
 //! 5. [`Sender::close`] waits until all members have acknowledged everything and returns the
-//!    report: `Done` for complete members, `Silent`, `Left`, `Lost` or `Restarted` for the others,
+//!    report: `Done` for complete members, `Silent`, `Left`, `Lost`, `Restarted` or `Excluded` for the
+//!    others,
 //!    with the number of bytes each received. `Done` means that the member's *protocol* has all
 //!    bytes; the receiver confirms the file on its disk, by hash, on a circuit of
 //!    [`crate::xtp::Endpoint`].
@@ -71,7 +73,9 @@ pub mod relay;
 pub mod sender;
 
 pub use config::GroupEndpointConfig;
-pub use engine_xtp::group::{BucketConfig, Config, LateJoin, Member, MemberState, Reliability};
+pub use engine_xtp::group::{
+    AdmittedHost, BucketConfig, Config, JoinSecret, LateJoin, Member, MemberState, Reliability,
+};
 pub use receiver::{Receiver, Stream};
 pub use relay::Relay;
 pub use sender::Sender;

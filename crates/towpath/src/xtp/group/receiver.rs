@@ -1,9 +1,8 @@
 //! The receiving end of a group.
 
 use super::GroupEndpointConfig;
-use super::config::{ack_address, check_multicast, ipv6_scope};
-use crate::xtp::timeout::finite;
-use driver::Endpoint;
+use super::config::{GroupCircuit, HostedGroup, ack_address, check_multicast, ipv6_scope};
+use driver::timeout::finite;
 use engine::{Address, Counters};
 use engine_xtp::group::GroupEndpoint;
 use std::io;
@@ -11,11 +10,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use wire::Wire;
+use wire::trace::Traced;
 use wire_udp::UdpWire;
 
 /// A member of a group, with a stream from each sender.
 pub struct Receiver {
-    endpoint: Endpoint<GroupEndpoint, UdpWire>,
+    endpoint: HostedGroup,
     address: SocketAddr,
 }
 
@@ -37,24 +37,27 @@ impl Receiver {
         if settings.ack_to_group && settings.config.damping {
             wire.join(Address::Socket(ack_address(group)))?;
         }
-        Receiver::new(
-            wire,
-            GroupEndpoint::new(settings.engine_config(Some(group))),
-        )
+        let engine = GroupEndpoint::new(settings.engine_config(Some(group)));
+        Receiver::new(wire, engine, settings)
     }
 
     /// Listens at `local` for senders that replicate their packets to each receiver.
     pub fn listen(local: SocketAddr, settings: &GroupEndpointConfig) -> io::Result<Receiver> {
         let wire = settings.bind_wire(local.ip(), ipv6_scope(local), local.port())?;
-        Receiver::new(wire, GroupEndpoint::new(settings.engine_config(None)))
+        let engine = GroupEndpoint::new(settings.engine_config(None));
+        Receiver::new(wire, engine, settings)
     }
 
-    fn new(mut wire: UdpWire, engine: GroupEndpoint) -> io::Result<Receiver> {
+    fn new(
+        mut wire: UdpWire,
+        engine: GroupEndpoint,
+        settings: &GroupEndpointConfig,
+    ) -> io::Result<Receiver> {
         let address = wire.local_addr()?;
         // The endpoint's helper thread ends waits that time out.
         wire.set_max_wait(None)?;
         // A receiver sends no user data, and an unused send buffer takes no memory.
-        let endpoint = Endpoint::new(engine, wire, SEND_BUFFER_LEN)?;
+        let endpoint = settings.host(engine, wire, SEND_BUFFER_LEN)?;
         endpoint.listen(true);
         Ok(Receiver { endpoint, address })
     }
@@ -76,7 +79,7 @@ impl Receiver {
 
     /// Its counters.
     pub fn counters(&self) -> Counters {
-        let count = |pump: &mut driver::Pump<GroupEndpoint, UdpWire>| {
+        let count = |pump: &mut driver::Pump<GroupEndpoint, Traced<UdpWire>>| {
             let engine: &dyn engine::Protocol = pump.engine();
             engine.counters()
         };
@@ -96,7 +99,7 @@ const SEND_BUFFER_LEN: usize = 64 << 10;
 
 /// The stream of one sender.
 pub struct Stream {
-    circuit: driver::Circuit<GroupEndpoint, UdpWire>,
+    circuit: GroupCircuit,
 }
 
 impl Stream {

@@ -1,9 +1,8 @@
 //! The sending end of a group.
 
-use super::config::{ack_address, check_multicast, ipv6_scope};
+use super::config::{GroupCircuit, HostedGroup, ack_address, check_multicast, ipv6_scope};
 use super::{GroupEndpointConfig, Member};
-use crate::xtp::timeout::finite;
-use driver::Endpoint;
+use driver::timeout::finite;
 use engine::{Address, Associations, Counters, Protocol};
 use engine_xtp::group::{GroupEndpoint, Holdings};
 use std::io;
@@ -11,12 +10,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use wire::Wire;
-use wire_udp::UdpWire;
 
 /// A stream to a group.
 pub struct Sender {
-    endpoint: Endpoint<GroupEndpoint, UdpWire>,
-    circuit: driver::Circuit<GroupEndpoint, UdpWire>,
+    endpoint: HostedGroup,
+    circuit: GroupCircuit,
     is_finished: bool,
 }
 
@@ -40,7 +38,7 @@ impl Sender {
             wire.join(Address::Socket(ack_address(group)))?;
         }
         let engine = GroupEndpoint::new(settings.engine_config(Some(group)));
-        let endpoint = Endpoint::new(engine, wire, settings.send_buffer_len)?;
+        let endpoint = settings.host(engine, wire, settings.send_buffer_len)?;
         let to = Address::Socket(group);
         let mut circuit = endpoint.open(to, |engine, now| engine.connect(now, &[to]))?;
         circuit.flush()?;

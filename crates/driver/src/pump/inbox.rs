@@ -1,0 +1,259 @@
+//! What is kept of arrivals until users read it, and how much memory that takes.
+//!
+//! A window bounds user bytes, not memory: one byte may lie in an arrival of 64 KiB. So an arrival is
+//! kept whole only for a circuit to which half of it belongs; what others got of it is copied, joined
+//! to what waits for the same user. A circuit whose queue nevertheless takes more memory than its user
+//! bytes and its window together is full: its engine drops what comes until the user has read.
+
+use super::{Pump, mark_changed, recycle};
+use crate::circuit_state::CircuitState;
+use crate::demultiplex::CircuitDeliveries;
+use crate::receive_queue::{Chunk, ChunkSpan};
+use engine::{Address, AssociationId, Associations, Instant, Note};
+use std::sync::Arc;
+use wire::Wire;
+
+/// Copies are joined up to this length. A longer one would be moved more often, a shorter one leaves
+/// more of a 64 KiB arrival unused.
+const JOINED_MAX: usize = 32 << 10;
+
+/// Octets beyond its user bytes that a circuit's queue may take even with a smaller window: an
+/// arrival.
+const SPARE_MIN: u64 = 64 << 10;
+
+/// Octets that the queues of all circuits that are not accepted yet may take: a thousand of them
+/// ([`super::BACKLOG`]) with first windows of 64 KiB.
+pub(super) const UNACCEPTED_MAX: u64 = 64 << 20;
+
+/// How much memory arrivals take.
+#[derive(Debug)]
+pub(super) struct InboxMemory {
+    /// Octets that a circuit's queue may take beyond its user bytes.
+    spare_max: u64,
+    /// Octets of the queues of circuits that are not accepted.
+    unaccepted: u64,
+    unaccepted_max: u64,
+    /// They take more, and so are all full.
+    is_over: bool,
+}
+
+impl InboxMemory {
+    pub(super) fn new(receive_window: u64) -> InboxMemory {
+        InboxMemory {
+            spare_max: receive_window.max(SPARE_MIN),
+            unaccepted: 0,
+            unaccepted_max: UNACCEPTED_MAX,
+            is_over: false,
+        }
+    }
+}
+
+impl InboxMemory {
+    /// Whether the queue of a circuit takes too much.
+    fn is_full(&self, state: &CircuitState) -> bool {
+        let spare = state.queued_octets.saturating_sub(state.queued_bytes);
+        spare > self.spare_max || state.is_unaccepted && self.is_over
+    }
+
+    /// The queue of a circuit takes more: octets of memory, and user bytes. True when something is
+    /// full because of that.
+    fn grow(&mut self, state: &mut CircuitState, (octets, bytes): (u64, u64)) -> bool {
+        state.queued_octets += octets;
+        state.queued_bytes += bytes;
+        if state.is_unaccepted {
+            self.unaccepted += octets;
+        }
+        let is_over = self.unaccepted > self.unaccepted_max;
+        self.is_full(state) != state.is_full || is_over != self.is_over
+    }
+}
+
+impl<E: Associations, W: Wire> Pump<E, W> {
+    /// Puts the deliveries of an arrival of `len` octets in `buffer` into the receive queues.
+    pub(super) fn queue_deliveries(&mut self, buffer: Vec<u8>, len: usize) {
+        let mut by_circuit = std::mem::take(&mut self.by_circuit);
+        let receive_len = self.wire().capabilities().receive_len;
+        let is_kept = |entry: &CircuitDeliveries| {
+            entry.reassembled.is_none() && entry.user_bytes() >= receive_len / 2
+        };
+        let (mut buffer, mut arrival) = (Some(buffer), None);
+        if by_circuit.iter().any(is_kept) {
+            arrival = buffer.take().map(Arc::new);
+        }
+        for entry in by_circuit.drain(..) {
+            let octets = match (&arrival, &buffer) {
+                (Some(arrival), _) if is_kept(&entry) => {
+                    let octets = Arc::clone(arrival);
+                    self.queue_chunk(entry.id, entry.into_chunk(octets));
+                    continue;
+                }
+                (Some(arrival), _) => &arrival[..],
+                (None, Some(buffer)) => &buffer[..len.min(buffer.len())],
+                (None, None) => &[],
+            };
+            self.queue_copy(entry, octets);
+        }
+        self.by_circuit = by_circuit;
+        // A packet of a layer has memory of its own length.
+        if let Some(buffer) = buffer.filter(|buffer| buffer.len() == receive_len) {
+            recycle(&mut self.spare_buffers, buffer);
+        }
+    }
+
+    /// Copies what `entry` has of `octets`, behind what waits for the same user if that is a copy too.
+    fn queue_copy(&mut self, entry: CircuitDeliveries, octets: &[u8]) {
+        let CircuitDeliveries {
+            id,
+            reassembled,
+            mut spans,
+            notes,
+        } = entry;
+        let octets = reassembled.as_deref().unwrap_or(octets);
+        if !self.join_last(id, octets, &spans, &notes) {
+            let mut chunk = Chunk {
+                octets: self.spare_copies.pop().unwrap_or_default(),
+                spans: self.spare_lists.pop().unwrap_or_default(),
+                notes: Vec::new(),
+            };
+            match Arc::get_mut(&mut chunk.octets) {
+                Some(own) => own.clear(),
+                None => chunk.octets = Arc::default(),
+            }
+            chunk.join(octets, &spans, &notes, self.framing, usize::MAX);
+            self.queue_chunk(id, chunk);
+        }
+        spans.clear();
+        recycle(&mut self.spare_lists, spans);
+    }
+
+    /// Appends to what waits last for the user of circuit `id`; false when that cannot be.
+    fn join_last(
+        &mut self,
+        id: AssociationId,
+        octets: &[u8],
+        spans: &[ChunkSpan],
+        notes: &[(u32, Note)],
+    ) -> bool {
+        let Some(state) = self.circuits.get_mut(&id) else {
+            return false;
+        };
+        let Some(last) = state.receive_queue.back_mut() else {
+            return false;
+        };
+        let before = last.memory();
+        if !last.join(octets, spans, notes, self.framing, JOINED_MAX) {
+            return false;
+        }
+        let bytes = spans.iter().map(|span| span.range.len() as u64).sum();
+        let more = (last.memory() - before, bytes);
+        state.newly_ready = true;
+        mark_changed(&mut self.changed, id, state);
+        if self.inbox.grow(state, more) {
+            self.check_full(id);
+            self.check_unaccepted();
+        }
+        true
+    }
+
+    fn queue_chunk(&mut self, id: AssociationId, chunk: Chunk) {
+        let state = self.circuits.entry(id).or_default();
+        if state.detached {
+            return;
+        }
+        let more = (chunk.memory(), chunk.len());
+        state.receive_queue.push_back(chunk);
+        state.newly_ready = true;
+        mark_changed(&mut self.changed, id, state);
+        if self.inbox.grow(state, more) {
+            self.check_full(id);
+            self.check_unaccepted();
+        }
+    }
+
+    /// Tells the engine that the queue of circuit `id` is full, or has room again.
+    pub(super) fn check_full(&mut self, id: AssociationId) {
+        let Some(state) = self.circuits.get_mut(&id) else {
+            return;
+        };
+        let is_full = self.inbox.is_full(state);
+        if is_full != state.is_full {
+            state.is_full = is_full;
+            self.engine.set_receive_full(id, is_full);
+        }
+    }
+
+    /// When the queues of circuits that are not accepted together take too much, all of them are full.
+    fn check_unaccepted(&mut self) {
+        let is_over = self.inbox.unaccepted > self.inbox.unaccepted_max;
+        if is_over != self.inbox.is_over {
+            self.inbox.is_over = is_over;
+            for index in 0..self.accept_queue.len() {
+                self.check_full(self.accept_queue[index].0);
+            }
+        }
+    }
+
+    /// Whether one more circuit may wait to be accepted.
+    pub(super) fn has_room_for_unaccepted(&self) -> bool {
+        self.accept_queue.len() < self.backlog && !self.inbox.is_over
+    }
+
+    /// Tells the engine that the user has read `chunk`, and recycles its memory.
+    pub fn consume(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
+        let len = chunk.len();
+        self.engine.consume(now, id, len);
+        if let Some(state) = self.circuits.get_mut(&id) {
+            state.queued_octets = state.queued_octets.saturating_sub(chunk.memory());
+            state.queued_bytes = state.queued_bytes.saturating_sub(len);
+            if state.is_full {
+                self.check_full(id);
+            }
+        }
+        let Chunk {
+            octets, mut spans, ..
+        } = chunk;
+        spans.clear();
+        recycle(&mut self.spare_lists, spans);
+        self.recycle_octets(octets);
+    }
+
+    /// Recycles the memory of an arrival unless another chunk refers to it.
+    fn recycle_octets(&mut self, mut octets: Arc<Vec<u8>>) {
+        let Some(own) = Arc::get_mut(&mut octets) else {
+            return;
+        };
+        if own.len() < self.wire().capabilities().receive_len {
+            recycle(&mut self.spare_copies, octets);
+        } else {
+            recycle(&mut self.spare_buffers, std::mem::take(own));
+        }
+    }
+
+    /// Takes the oldest circuit of the accept queue.
+    pub fn accept(&mut self) -> Option<(AssociationId, Address)> {
+        let accepted = self.accept_queue.pop_front()?;
+        self.leave_unaccepted(accepted.0);
+        self.check_full(accepted.0);
+        Some(accepted)
+    }
+
+    /// Circuit `id` waits to be accepted.
+    pub(super) fn enter_unaccepted(&mut self, id: AssociationId) {
+        let state = self.circuits.entry(id).or_default();
+        state.is_unaccepted = true;
+        self.inbox.unaccepted += state.queued_octets;
+        self.check_unaccepted();
+        self.check_full(id);
+    }
+
+    /// The queue of circuit `id` counts no more among those that are not accepted.
+    pub(super) fn leave_unaccepted(&mut self, id: AssociationId) {
+        let Some(state) = self.circuits.get_mut(&id) else {
+            return;
+        };
+        if std::mem::take(&mut state.is_unaccepted) {
+            self.inbox.unaccepted -= state.queued_octets;
+            self.check_unaccepted();
+        }
+    }
+}

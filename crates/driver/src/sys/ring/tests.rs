@@ -1,0 +1,129 @@
+//! What is gathered is what was written.
+
+use super::*;
+use engine::{Address, AssociationId, Integrity, SplitMix64, Store};
+
+const LAYOUT: Layout = Layout {
+    header: 4,
+    payload: 100,
+    trailer: 0,
+};
+
+fn gathered(consumer: &mut Consumer, ranges: &[Range<u64>]) -> Vec<u8> {
+    let mut batch = Batch::new(ranges.len());
+    let id = AssociationId(0);
+    batch.set_path(Address::Station(0), Some(id));
+    for range in ranges {
+        let store = Store::Association(id);
+        batch.push(&[0xee; 4], store, range.clone(), Integrity::None);
+    }
+    let mut slices = Vec::new();
+    consumer.gather(&batch, &mut slices);
+    slices.iter().flat_map(|piece| piece.to_vec()).collect()
+}
+
+fn expected(sent: &[u8], ranges: &[Range<u64>]) -> Vec<u8> {
+    let packet = |range: &Range<u64>| {
+        let bytes = &sent[range.start as usize..range.end as usize];
+        [&[0xee; 4][..], bytes].concat()
+    };
+    ranges.iter().flat_map(packet).collect()
+}
+
+#[test]
+fn gathered_bytes_equal_written_bytes() {
+    let mut random = SplitMix64::new(11);
+    let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+    let (mut sent, mut tail, mut releases) = (Vec::new(), 0u64, 0);
+    for _ in 0..20_000 {
+        let bytes: Vec<u8> = (0..1 + random.below(250))
+            .map(|_| random.next_u64() as u8)
+            .collect();
+        if producer.append_bytes(&bytes) {
+            sent.extend_from_slice(&bytes);
+        }
+        let head = consumer.head();
+        assert_eq!(head, sent.len() as u64);
+        let start = tail + random.below(head - tail);
+        let end = head.min(start + 1 + random.below(100));
+        let range = start..end;
+        let ranges = std::slice::from_ref(&range);
+        assert_eq!(gathered(&mut consumer, ranges), expected(&sent, ranges));
+        let whole = &sent[start as usize..end as usize];
+        assert_eq!(consumer.sum(&range), checksum::sum(whole));
+        let mut copied = Vec::new();
+        consumer.copy(&range, &mut copied);
+        assert_eq!(copied, whole);
+        tail = [tail, start, end, head][random.below(4) as usize].max(tail);
+        consumer.release(0..tail);
+        producer.release_memory();
+        releases += u32::from(!producer.has_memory());
+    }
+    assert!(
+        releases > 1000,
+        "the memory went back only {releases} times"
+    );
+}
+
+#[test]
+#[should_panic(expected = "outside the store")]
+fn gather_beyond_head_panics() {
+    let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+    assert!(producer.append_bytes(&[1; 10]));
+    gathered(&mut consumer, std::slice::from_ref(&(5..11)));
+}
+
+#[test]
+#[should_panic(expected = "a slot twice")]
+fn gather_of_slot_named_twice_panics() {
+    let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+    assert!(producer.append_bytes(&[1; 200]));
+    gathered(&mut consumer, &[0..100, 100..200, 0..100]);
+}
+
+#[test]
+fn gather_of_slots_in_any_order_sends_each() {
+    let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+    let sent: Vec<u8> = (0..250).collect();
+    assert!(producer.append_bytes(&sent));
+    let ranges = [100..200, 0..100, 200..250];
+    assert_eq!(gathered(&mut consumer, &ranges), expected(&sent, &ranges));
+}
+
+#[test]
+#[should_panic(expected = "was returned")]
+fn gather_of_returned_loan_panics() {
+    let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+    assert!(producer.append_bytes(&[1; 100]));
+    assert!(producer.append_lent(vec![2; 300].into(), false).is_ok());
+    let head = consumer.head();
+    consumer.take_loans();
+    assert_eq!(head, 400);
+    consumer.return_all_loans();
+    gathered(&mut consumer, std::slice::from_ref(&(100..200)));
+}
+
+#[test]
+fn store_of_shorter_layout_gathers_what_was_written() {
+    let short = Layout {
+        payload: 30,
+        ..LAYOUT
+    };
+    let pool = StorePool::new(LAYOUT, 1000);
+    let (mut producer, mut consumer) = pool.store(AssociationId(1), short);
+    let mut sent = Vec::new();
+    for round in 0..500u32 {
+        let bytes = vec![round as u8; 1 + round as usize % 90];
+        if producer.append_bytes(&bytes) {
+            sent.extend_from_slice(&bytes);
+        }
+        let head = consumer.head();
+        let start = head.saturating_sub(61);
+        let range = start..head.min(start + 30);
+        let ranges = std::slice::from_ref(&range);
+        assert_eq!(gathered(&mut consumer, ranges), expected(&sent, ranges));
+        consumer.release(0..start);
+        producer.release_memory();
+    }
+    assert!(sent.len() > 10_000, "{}", sent.len());
+}

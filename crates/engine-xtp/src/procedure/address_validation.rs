@@ -1,0 +1,234 @@
+//! Address validation: which openings are remembered before their source is known not to be forged,
+//! and how an opening is answered without remembering it (0007, Address validation; 0021).
+
+use crate::context::{Context, ContextState};
+use crate::context_table::Slot;
+use crate::endpoint::Xtp;
+use crate::endpoint_state::{EndpointState, plain_header};
+use crate::numbers::sync_before;
+use crate::pdu::{
+    Body, CommonControl, Format, HEADER_LEN, Header, Options, Packet, RTN, Reject, Service,
+    TrafficSpec,
+};
+use crate::procedure::association_setup::{self, Opening};
+use crate::procedure::v3::HeaderContext;
+use engine::{Address, AssociationId, CloseReason, Instant};
+
+/// What becomes of an opening.
+pub(crate) enum Admission {
+    /// There is room for a context.
+    Remembered,
+    /// It was answered with a cookie.
+    Answered,
+}
+
+/// Finds room for an opening from `from`, or answers it with a cookie.
+pub(crate) fn admit(
+    xtp: &mut Xtp,
+    now: Instant,
+    from: Address,
+    header: &Header,
+    len: usize,
+) -> Result<Admission, Reject> {
+    let config = &xtp.state.config;
+    let (is_v3, has_room) = (
+        config.version.is_v3(),
+        xtp.unvalidated.len() < config.unvalidated_max,
+    );
+    if header.options.has(Options::END) {
+        // It is over as soon as it was processed, and takes no room.
+        return match config.early_accept && config.unvalidated_max > 0 {
+            true => Ok(Admission::Remembered),
+            false => Err(Reject::NoRoom),
+        };
+    }
+    if has_room && (config.early_accept || is_v3) {
+        return Ok(Admission::Remembered);
+    }
+    // Keys of 3.x are too short for cookies.
+    if is_v3 {
+        give_way(xtp, now, from).ok_or(Reject::NoRoom)?;
+        return Ok(Admission::Remembered);
+    }
+    // The answer is a TCNTL, which may not be longer than the FIRST; initiators see to that.
+    if header.seq != 0 || len < xtp.state.key_packet_len() {
+        return Err(Reject::NoRoom);
+    }
+    answer_with_cookie(&mut xtp.state, now, from, header);
+    Ok(Admission::Answered)
+}
+
+/// Answers FIRST with a TCNTL whose key is a cookie. The unspecified service asks the initiator for
+/// its traffic specifier, in a TCNTL that states its key as well; what FIRST carried is acknowledged
+/// by the context that this makes, so here nothing is.
+fn answer_with_cookie(ep: &mut EndpointState, now: Instant, from: Address, header: &Header) {
+    let packet = Packet {
+        header: Header {
+            options: Options::SREQ,
+            sync: ep.cookies.sync(from, header.key),
+            ..plain_header(header.key | RTN, Format::Tcntl)
+        },
+        body: Body::Tcntl {
+            common: CommonControl {
+                rseq: 0,
+                alloc: association_setup::stateless_alloc(ep),
+                echo: header.sync,
+            },
+            reserved: 0,
+            xkey: ep.cookies.make(now, from, header.key),
+            traffic: TrafficSpec::Plain(Service::Unspecified, [0; 4]),
+        },
+    };
+    ep.queue_reply(from, &packet, &HeaderContext::for_reply(ep));
+    ep.count_packet_built(0);
+}
+
+/// Closes the unvalidated association that gives way to an opening from `from`.
+fn give_way(xtp: &mut Xtp, now: Instant, from: Address) -> Option<()> {
+    let room = xtp.state.config.unvalidated_max;
+    let table = &xtp.table;
+    let is_live = |slot: usize, id: AssociationId| table.is_unvalidated(slot, id);
+    let slot = xtp.unvalidated.pop_for(from, room, is_live)?;
+    let ctx = xtp.table.context(slot)?;
+    ctx.terminate(&mut xtp.state, CloseReason::TimedOut, false);
+    xtp.retire_slot_if_closed(now, slot);
+    Some(())
+}
+
+/// A TCNTL with an unknown key: if that is a cookie, its sender opened an association that this side
+/// does not remember and hears what is sent to it. Returns the slot of its context.
+pub(crate) fn handle_returned_cookie(
+    xtp: &mut Xtp,
+    now: Instant,
+    from: Address,
+    header: &Header,
+    packet: &[u8],
+) -> Result<usize, Reject> {
+    let Some(Body::Tcntl { xkey, traffic, .. }) = Body::parse(header, &packet[HEADER_LEN..]) else {
+        return Err(Reject::UnknownKey);
+    };
+    let cookie = header.key & !RTN;
+    let sane = xkey != 0 && xkey & RTN == 0 && header.seq <= crate::numbers::SEQ_MAX;
+    if !sane || !xtp.state.cookies.is_valid(now, from, xkey, cookie) {
+        return Err(Reject::UnknownKey);
+    }
+    if let Some(slot) = xtp.table.find_key(from, xkey, None) {
+        return adopt_cookie(xtp, slot, from, xkey, cookie);
+    }
+    association_setup::check_admission(
+        xtp,
+        now,
+        from,
+        xkey,
+        None,
+        traffic.service(),
+        packet.len(),
+    )?;
+    let added = xtp.table.add(from, now, &mut xtp.state.keys);
+    let slot = added.ok_or(Reject::NoRoom)?;
+    xtp.table.set_cookie(slot, cookie);
+    xtp.table.index_peer(from, xkey, slot);
+    let ctx = xtp.table.context(slot).ok_or(Reject::NoRoom)?;
+    let opening = Opening {
+        // Cookies answer only those that begin at 0.
+        header: &Header {
+            key: xkey,
+            seq: 0,
+            ..*header
+        },
+        traffic: &traffic,
+        route: 0,
+        is_validated: true,
+    };
+    association_setup::accept(ctx, &mut xtp.state, now, &opening);
+    ctx.tx.sync = xtp.state.cookies.sync(from, xkey);
+    (ctx.tx.first_sync, ctx.tx.saved_sync) = (ctx.tx.sync, ctx.tx.sync);
+    Ok(slot)
+}
+
+/// One copy of FIRST was answered with a cookie, another one made a context: it takes the cookie as
+/// its key.
+fn adopt_cookie(
+    xtp: &mut Xtp,
+    slot: usize,
+    from: Address,
+    xkey: u64,
+    cookie: u64,
+) -> Result<usize, Reject> {
+    let sync = xtp.state.cookies.sync(from, xkey);
+    match xtp.table.slot(slot) {
+        Some(Slot::Active(ctx)) if !ctx.key_returned && !ctx.initiator => {
+            if sync_before(ctx.tx.sync, sync) {
+                ctx.tx.sync = sync;
+            }
+            xtp.table.set_cookie(slot, cookie);
+            Ok(slot)
+        }
+        Some(Slot::Inactive(_)) => Ok(slot),
+        _ => Err(Reject::State),
+    }
+}
+
+/// The initiator's part: the answer to FIRST asks for the traffic specifier again, so its sender
+/// does not remember the opening. The TCNTL that answers it goes before all data.
+pub(crate) fn return_cookie(ctx: &mut Context, ep: &mut EndpointState, traffic: &TrafficSpec) {
+    let asks = ctx.initiator && traffic.service() == Service::Unspecified;
+    let unknown = ctx.state == ContextState::Opening || ctx.returns_cookie;
+    ctx.returns_cookie = asks && unknown;
+    if ctx.returns_cookie {
+        ctx.limits_pending = association_setup::has_limits(ep);
+        ctx.pending.status_request = true;
+        ctx.pending.deferred = true;
+        ctx.mark_ready(ep);
+    }
+}
+
+/// Counts octets of an unvalidated address, and validates it when it returns this side's key
+/// (0007, Keys; Address validation). Keys of 3.x are too short for that, see
+/// [`validate_by_echo`].
+pub(crate) fn on_packet_received(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    header: &Header,
+    len: usize,
+) {
+    if let Some(limit) = &mut ctx.amplification_limit {
+        limit.received_octets += len as u64;
+    }
+    if header.key & RTN == 0 || ctx.initiator || ctx.key_returned {
+        return;
+    }
+    ctx.awaits_echo = ep.config.version.is_v3();
+    if !ctx.awaits_echo {
+        validate(ctx, ep);
+    }
+}
+
+/// 3.x: a control packet with this side's key echoes a sync of this side (0021). Ten bits of the key
+/// are random, and all of the first sync.
+pub(crate) fn validate_by_echo(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    header: &Header,
+    echo: u32,
+) {
+    let sent = !sync_before(echo, ctx.tx.first_sync) && !sync_before(ctx.tx.sync, echo);
+    if header.key & RTN != 0 && sent {
+        validate(ctx, ep);
+    }
+}
+
+fn validate(ctx: &mut Context, ep: &mut EndpointState) {
+    if ctx.initiator || ctx.key_returned {
+        return;
+    }
+    ctx.key_returned = true;
+    ctx.awaits_echo = false;
+    ctx.amplification_limit = None;
+    ctx.amplification_blocked = false;
+    // The limits did not fit into the amplification limit until now.
+    ctx.pending.control |= ctx.limits_pending;
+    if ctx.waits_for_validation() {
+        association_setup::report_accepted(ctx, ep);
+    }
+}

@@ -1,0 +1,66 @@
+//! The MTU of the route to a peer, as the kernel knows it: from its interfaces and routes, and from
+//! ICMP (RFC 1191, RFC 8201).
+//!
+//! The kernel reports it for connected sockets only, so a second socket is connected to the peer for
+//! the question, and disconnected again. Nothing is sent.
+
+use crate::sys;
+use rustix::net::{connect, connect_unspec};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Octets of IP and UDP headers in front of the payload of a packet to `to`.
+pub fn headers_len(to: SocketAddr) -> usize {
+    ip_header_len(to.ip()) + 8
+}
+
+/// Octets of the IP header without options.
+pub fn ip_header_len(to: IpAddr) -> usize {
+    match to {
+        IpAddr::V4(_) => 20,
+        IpAddr::V6(_) => 40,
+    }
+}
+
+/// The MTU of the route of `socket`, which is connected to `peer`; None when the kernel does not say.
+pub fn connected_mtu(socket: BorrowedFd<'_>, peer: SocketAddr) -> Option<usize> {
+    let (level, name) = match peer {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    let mtu = sys::option(socket, level, name).ok()?;
+    usize::try_from(mtu).ok()
+}
+
+/// Whether a segmented send failed because its segments are longer than the path carries: EMSGSIZE,
+/// EINVAL before Linux 6.14.
+pub fn is_too_long(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::EINVAL))
+}
+
+/// A socket that asks the kernel for routes.
+#[derive(Debug)]
+pub struct RouteProbe {
+    /// None when the system had no socket left: then nothing is known of routes.
+    socket: Option<UdpSocket>,
+}
+
+impl RouteProbe {
+    /// A probe in the network of the calling thread, for packets from `local`.
+    pub fn new(local: IpAddr) -> RouteProbe {
+        RouteProbe {
+            socket: UdpSocket::bind(SocketAddr::new(local, 0)).ok(),
+        }
+    }
+
+    /// The MTU of the route to `peer` now; None when there is no route, or it is of the other family.
+    pub fn route_mtu(&self, peer: SocketAddr) -> Option<usize> {
+        let socket = self.socket.as_ref()?;
+        connect(socket, &peer).ok()?;
+        let mtu = connected_mtu(socket.as_fd(), peer);
+        // Connected, it would hear the peer. What fails here fails at the next question too.
+        let _ = connect_unspec(socket);
+        mtu
+    }
+}
