@@ -49,11 +49,11 @@ pub fn session(octets: &[u8]) {
         let Ok(act) = state.handle_request(request) else {
             return;
         };
-        let running = match &act {
-            Action::Forward(_, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => Some(job),
+        let forwarded = match &act {
+            Action::Forward(_, message) => Some(message.as_ref()),
             _ => None,
         };
-        if let Some(job) = running {
+        if let Some(ToWorker::Listen(job) | ToWorker::Connect(job, _)) = forwarded {
             let known = (Some(client.peer), Some(client.local));
             assert_eq!((job.peer, job.bind), known);
             let share = WorkerQuota {
@@ -63,10 +63,11 @@ pub fn session(octets: &[u8]) {
             assert_eq!(caps.check(job, share), Ok(()));
         }
         match act {
-            Action::Forward(worker, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => {
-                moved.begin(worker, &job);
-            }
-            Action::Forward(worker, ToWorker::Stop) => moved.report(worker, &mut state),
+            Action::Forward(worker, message) => match *message {
+                ToWorker::Listen(job) | ToWorker::Connect(job, _) => moved.begin(worker, &job),
+                ToWorker::Stop => moved.report(worker, &mut state),
+                _ => {}
+            },
             Action::EndWorker(worker) => moved.end(worker, &mut state),
             Action::Leave => return,
             _ => {}

@@ -3,6 +3,7 @@
 mod chunk;
 mod lent;
 mod parts;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,8 @@ pub struct MessageReader {
     rest: Option<Box<Rest>>,
     /// What is lent.
     lent: lent::Lent,
+    /// Whose message `partial` is, and unfinished messages of other streams.
+    streams: streams::PartialStreams,
 }
 
 /// Result of a read.
@@ -61,6 +64,7 @@ impl MessageReader {
             messages_damaged: 0,
             rest: None,
             lent: lent::Lent::default(),
+            streams: streams::PartialStreams::default(),
         }
     }
 
@@ -165,10 +169,14 @@ impl MessageReader {
     }
 
     fn next_message<P: Place + ?Sized>(&mut self, place: &mut P) -> ReadOutcome {
-        let Some(chunk) = &self.chunk else {
-            return ReadOutcome::Empty;
-        };
-        while let Some(span) = chunk.spans.get(self.span) {
+        loop {
+            self.select_stream();
+            let Some(chunk) = &self.chunk else {
+                return ReadOutcome::Empty;
+            };
+            let Some(span) = chunk.spans.get(self.span) else {
+                return ReadOutcome::Empty;
+            };
             self.span += 1;
             let bytes = &chunk.octets[span.range.start as usize..span.range.end as usize];
             if span.gap {
@@ -205,7 +213,6 @@ impl MessageReader {
                 return ReadOutcome::Message(self.partial.len());
             }
         }
-        ReadOutcome::Empty
     }
 
     #[inline]

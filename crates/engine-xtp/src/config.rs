@@ -167,7 +167,7 @@ pub struct Config {
     pub unvalidated_max: usize,
     /// Openings are accepted, and their user data delivered, before the peer's address is validated.
     /// Off: 4.0 answers all of them with cookies and keeps nothing; 3.x keeps an association that
-    /// takes no data yet. FIRST then carries its data in vain, and datagrams without acknowledgement
+    /// takes no data yet. The data of FIRST are then discarded and come again, and datagrams without acknowledgement
     /// never arrive.
     ///
     /// On: a transaction takes one round trip. Off for users whom an accepted opening costs more than

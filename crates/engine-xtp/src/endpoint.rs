@@ -12,8 +12,8 @@ use crate::pdu::{
 };
 use crate::procedure::v3;
 use crate::procedure::{
-    address_validation, association_close, association_setup, control_send, data_receive,
-    data_send, packet_input, path_mtu, route_management, status_request, tags,
+    address_validation, association_accept, association_close, association_setup, control_send,
+    data_receive, data_send, packet_input, path_mtu, route_management, status_request, tags,
 };
 use crate::unvalidated::UnvalidatedQueue;
 use engine::{
@@ -261,7 +261,7 @@ impl Xtp {
         let slot = match self.table.find_key(from, header.key, sync) {
             Some(slot) => slot,
             None if header.format == Format::First && header.key & RTN == 0 => {
-                match association_setup::handle_first(self, now, from, &header, packet)? {
+                match association_accept::handle_first(self, now, from, &header, packet)? {
                     Some(slot) => slot,
                     None => return Ok(()),
                 }

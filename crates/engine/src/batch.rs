@@ -82,6 +82,10 @@ impl Packet {
     }
 }
 
+/// Parts of a packet that are gathered, on average: a header, user bytes in two places of a store, a
+/// trailer. One call takes 1024 parts (IOV_MAX of Linux), and a batch has some 60 packets.
+const PARTS_MAX: usize = 4;
+
 /// Up to n packets of one path, all of the same length but the last, which may be shorter.
 ///
 /// The host says beforehand how many packets and octets the wire takes; the engine fills in no more
@@ -213,15 +217,18 @@ impl Batch {
         self.packets.last().map_or(0, Packet::len)
     }
 
-    /// Whether a packet's check is completed only where the packet is built in one piece.
+    /// Whether its packets are to be built in one piece: a check is completed only there, or they have
+    /// so many parts that gathering them costs more than copying, and a call takes no more of them.
     pub fn needs_copy(&self) -> bool {
         let mut packets = self.packets.iter();
-        packets.any(|packet| {
-            !matches!(
-                packet.integrity,
-                Integrity::None | Integrity::Internet { .. }
-            )
-        })
+        let is_in_pieces = self.parts.len() > PARTS_MAX * self.packets.len();
+        is_in_pieces
+            || packets.any(|packet| {
+                !matches!(
+                    packet.integrity,
+                    Integrity::None | Integrity::Internet { .. }
+                )
+            })
     }
 
     /// Completes the Internet checksums over the user bytes, of which `sum_of` gives the

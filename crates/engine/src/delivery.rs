@@ -15,7 +15,8 @@ pub struct Delivery {
     /// A message ends with the last of them ([`crate::Framing::Messages`] only).
     pub end_of_message: bool,
     /// What travelled with the message. Tags that lie among the bytes are only said to be there: see
-    /// [`Delivery::begin_tag`].
+    /// [`Delivery::begin_tag`]. The stream, and whether it is unordered, come with every part of a
+    /// message: parts of messages of several streams may take turns.
     pub note: Note,
     /// The bytes begin with a tag of eight octets that the sender set apart.
     pub begin_tag: bool,

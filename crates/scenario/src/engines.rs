@@ -1,6 +1,7 @@
 //! Engines by name. A protocol that is to run in scenarios gets an entry in [`make_engine`].
 
 mod group;
+mod sctp;
 mod spec;
 
 pub use spec::EngineSpec;
@@ -39,6 +40,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
     let engine: Node = match protocol {
         "bare" => Node::associations(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
         "call" => Node::transactions(engine_call::Call::new(call_config(spec, seed).map_err(at)?)),
+        "sctp" => Node::associations(engine_sctp::Sctp::new(sctp::config(spec, seed)?)),
         "vmtp" => Node::transactions(engine_vmtp::Vmtp::new(vmtp_config(spec, seed).map_err(at)?)),
         "xtp" => Node::associations(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
         "xtp-forwarder" => Node::router(XtpRouter::new(router_config(spec))),
@@ -47,7 +49,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
         )?)),
         "xtp3" => Node::associations(StudyXtp::new(study_config(spec, seed)?)),
         other => {
-            let known = "bare, call, vmtp, xtp, xtp-forwarder, xtp-group or xtp3";
+            let known = "bare, call, sctp, vmtp, xtp, xtp-forwarder, xtp-group or xtp3";
             return Err(at(format!("no protocol {other:?}; use {known}")));
         }
     };

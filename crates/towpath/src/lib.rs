@@ -37,6 +37,7 @@
 //! * `source_filter` - a socket filter that passes packets of one source address.
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
+//! * [`sctp`] - the configuration of SCTP endpoints.
 //! * [`vmtp`] - VMTP as a library: calls from many threads, servers.
 //! * [`files`] - file transfer to one host, or to many at once by multicast.
 //! * [`tunnel`] - TCP connections carried through XTP circuits.
@@ -54,6 +55,7 @@ pub mod parts;
 mod peer_counts;
 mod plain_circuit;
 pub mod registry;
+pub mod sctp;
 mod socket;
 mod source_filter;
 mod stream;

@@ -7,9 +7,9 @@
 
 use crate::contract::Transport;
 use crate::transport::{
-    bare, mptcp, null, pipe, quic, raw_ether, tcp, tcp_batched, udp, udp_batched, udp_connected,
-    udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, vmtp, xtp,
-    xtp_multicast, xtp_raw,
+    bare, mptcp, null, pipe, quic, raw_ether, sctp, tcp, tcp_batched, udp, udp_batched,
+    udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
+    unix_stream, vmtp, xtp, xtp_multicast, xtp_raw,
 };
 
 /// All transports, in the order of result tables.
@@ -36,6 +36,8 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &xtp_multicast::XtpMulticast,
         &xtp_raw::RawIp,
         &xtp_raw::Ethernet,
+        &sctp::Sctp,
+        &sctp::SctpRawIp,
         &vmtp::UDP,
         &vmtp::RAW_IP,
         &vmtp::ETHERNET,

@@ -53,6 +53,7 @@ pub fn crosses_network(name: &str) -> bool {
         name,
         "null"
             | "raw-ether"
+            | "sctp-rawip"
             | "xtp-ether"
             | "xtp-rawip"
             | "xtp-multicast"

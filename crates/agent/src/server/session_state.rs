@@ -30,7 +30,7 @@ pub enum Action {
     /// Start a worker.
     Spawn(u32),
     /// Forward a message to a worker.
-    Forward(u32, ToWorker),
+    Forward(u32, Box<ToWorker>),
     /// End a worker.
     EndWorker(u32),
     /// Snapshot the host's counters.
@@ -202,13 +202,13 @@ impl SessionState {
             }
             ToWorker::Go(_) if given && !went => {
                 self.update_worker(number, |worker| worker.started = true);
-                Ok(Action::Forward(number, message))
+                Ok(Action::Forward(number, message.into()))
             }
             ToWorker::PeerDone(_) if went && !over => {
                 self.update_worker(number, |worker| worker.peer_done = true);
-                Ok(Action::Forward(number, message))
+                Ok(Action::Forward(number, message.into()))
             }
-            ToWorker::Stop if given => Ok(Action::Forward(number, message)),
+            ToWorker::Stop if given => Ok(Action::Forward(number, message.into())),
             _ => violation("a worker's messages out of order"),
         }
     }
@@ -245,16 +245,14 @@ impl SessionState {
             worker.job = Some(job.clone());
             worker.share = share;
         });
-        Action::Forward(
-            number,
-            match side {
-                Side::Listen => ToWorker::Listen(job),
-                Side::Connect => {
-                    let there = |frame| with_address(frame, known.peer);
-                    ToWorker::Connect(job, frames.into_iter().map(there).collect())
-                }
-            },
-        )
+        let message = match side {
+            Side::Listen => ToWorker::Listen(job),
+            Side::Connect => {
+                let there = |frame| with_address(frame, known.peer);
+                ToWorker::Connect(job, frames.into_iter().map(there).collect())
+            }
+        };
+        Action::Forward(number, message.into())
     }
 
     /// The remaining bytes and rate of the session, divided among the workers without a job. A

@@ -48,8 +48,11 @@ impl Chunk {
 
     /// What travelled with range number `span`.
     pub fn note(&self, span: usize) -> Note {
-        let noted = self.notes.iter().find(|(at, _)| *at as usize == span);
-        noted.map_or_else(Note::default, |(_, note)| *note)
+        // Ranges are numbered in the order of their notes.
+        let found = self
+            .notes
+            .binary_search_by_key(&(span as u32), |(at, _)| *at);
+        found.map_or_else(|_| Note::default(), |at| self.notes[at].1)
     }
 
     /// Whether it holds no user bytes.

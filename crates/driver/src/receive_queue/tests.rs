@@ -256,3 +256,42 @@ fn empty_buffer_takes_nothing_from_a_stream() {
     let mut buffer = [0; 4];
     assert_eq!(reader.next(&mut buffer), ReadOutcome::Message(3));
 }
+
+#[test]
+fn fragments_of_several_streams_are_joined_by_stream() {
+    let of = |stream, bytes: &[u8], end| {
+        let mut packet = packet(bytes.to_vec());
+        packet.note.stream = stream;
+        packet.span.end_of_message = end;
+        packet
+    };
+    let packets = vec![
+        of(0, b"ze", false),
+        of(3, b"thr", false),
+        of(1, b"one", true),
+        of(0, b"ro", true),
+        of(2, b"t", false),
+        of(3, b"ee", true),
+        of(2, b"wo", true),
+    ];
+    for seed in 0..20 {
+        let mut random = SplitMix64::new(seed);
+        let cut = packets
+            .iter()
+            .map(|one| of(one.note.stream, &one.octets, one.span.end_of_message));
+        let mut reader = MessageReader::new(Framing::Messages);
+        let (mut buffer, mut seen) = ([0; 16], Vec::new());
+        for chunk in chunks(&mut random, cut.collect()) {
+            reader.put(chunk);
+            while let Some(part) = reader.next_part(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..part.len]).into_owned();
+                seen.push((part.note.stream, text));
+            }
+            reader.take_consumed().expect("it was put");
+        }
+        let words = [(1, "one"), (0, "zero"), (3, "three"), (2, "two")];
+        let expected: Vec<_> = words.map(|(stream, word)| (stream, word.to_owned())).into();
+        assert_eq!(seen, expected, "seed {seed}");
+        assert_eq!(reader.messages_damaged(), 0);
+    }
+}

@@ -36,8 +36,8 @@ const RECEIVES_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Driving {
     is_taken: AtomicBool,
-    /// Users that sleep, and need another thread to drive.
-    sleeping_users: AtomicUsize,
+    /// Users that sleep and need another thread to drive.
+    waiting_users: AtomicUsize,
     /// A user has slept since the service thread looked.
     was_needed: AtomicBool,
     /// Times that a user drove.
@@ -129,18 +129,18 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             self.driving.by_users.fetch_add(1, Ordering::Relaxed);
             let taken = self.drive(until, &take);
             self.driving.let_go();
-            if self.driving.sleeping_users.load(Ordering::SeqCst) > 0 {
+            if self.driving.waiting_users.load(Ordering::SeqCst) > 0 {
                 self.driving.call_service();
             }
             return taken;
         }
         self.work_off_submissions();
-        self.driving.sleeping_users.fetch_add(1, Ordering::SeqCst);
+        self.driving.waiting_users.fetch_add(1, Ordering::SeqCst);
         self.driving.was_needed.store(true, Ordering::SeqCst);
-        // The thread that drives lets go when it sees that no user sleeps; it may have looked before.
+        // The thread that drives lets go when it sees no user sleep; it may have looked before.
         self.driving.call_service();
         let slept = self.sleep_while_whole(until, sleep);
-        if self.driving.sleeping_users.fetch_sub(1, Ordering::SeqCst) == 1 {
+        if self.driving.waiting_users.fetch_sub(1, Ordering::SeqCst) == 1 {
             // The service thread lets go, so that the next wait drives.
             self.wakeup.signal();
         }
@@ -188,7 +188,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             // A broken endpoint says so when something is waited for.
             let _ = self.round(RECEIVES_MAX);
             self.driving.let_go();
-            if self.driving.sleeping_users.load(Ordering::SeqCst) > 0 {
+            if self.driving.waiting_users.load(Ordering::SeqCst) > 0 {
                 self.driving.call_service();
             }
         } else {
@@ -237,7 +237,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         while !self.closed.load(Ordering::Acquire) && !self.broken.is_broken() {
             let seen = self.driving.by_users.load(Ordering::Relaxed);
             let users_drive = std::mem::replace(&mut by_users, seen) != seen;
-            let is_needed = self.driving.sleeping_users.load(Ordering::SeqCst) > 0;
+            let is_needed = self.driving.waiting_users.load(Ordering::SeqCst) > 0;
             if (users_drive && !is_needed) || !self.driving.try_take() {
                 self.driving.await_call();
                 continue;
@@ -260,7 +260,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 return;
             }
             was_needed |= self.driving.was_needed.swap(false, Ordering::SeqCst);
-            if was_needed && self.driving.sleeping_users.load(Ordering::SeqCst) == 0 {
+            if was_needed && self.driving.waiting_users.load(Ordering::SeqCst) == 0 {
                 return;
             }
         }

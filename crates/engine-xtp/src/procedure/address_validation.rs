@@ -10,7 +10,8 @@ use crate::pdu::{
     Body, CommonControl, Format, HEADER_LEN, Header, Options, Packet, RTN, Reject, Service,
     TrafficSpec,
 };
-use crate::procedure::association_setup::{self, Opening};
+use crate::procedure::association_accept::{self, Opening};
+use crate::procedure::association_setup;
 use crate::procedure::v3::HeaderContext;
 use engine::{Address, AssociationId, CloseReason, Instant};
 
@@ -71,7 +72,7 @@ fn answer_with_cookie(ep: &mut EndpointState, now: Instant, from: Address, heade
         body: Body::Tcntl {
             common: CommonControl {
                 rseq: 0,
-                alloc: association_setup::stateless_alloc(ep),
+                alloc: association_accept::stateless_alloc(ep),
                 echo: header.sync,
             },
             reserved: 0,
@@ -115,7 +116,7 @@ pub(crate) fn handle_returned_cookie(
     if let Some(slot) = xtp.table.find_key(from, xkey, None) {
         return adopt_cookie(xtp, slot, from, xkey, cookie);
     }
-    association_setup::check_admission(
+    association_accept::check_admission(
         xtp,
         now,
         from,
@@ -140,7 +141,7 @@ pub(crate) fn handle_returned_cookie(
         route: 0,
         is_validated: true,
     };
-    association_setup::accept(ctx, &mut xtp.state, now, &opening);
+    association_accept::accept(ctx, &mut xtp.state, now, &opening);
     ctx.tx.sync = xtp.state.cookies.sync(from, xkey);
     (ctx.tx.first_sync, ctx.tx.saved_sync) = (ctx.tx.sync, ctx.tx.sync);
     Ok(slot)
@@ -229,6 +230,6 @@ fn validate(ctx: &mut Context, ep: &mut EndpointState) {
     // The limits did not fit into the amplification limit until now.
     ctx.pending.control |= ctx.limits_pending;
     if ctx.waits_for_validation() {
-        association_setup::report_accepted(ctx, ep);
+        association_accept::report_accepted(ctx, ep);
     }
 }

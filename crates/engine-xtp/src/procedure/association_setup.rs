@@ -1,16 +1,15 @@
 //! Association set-up: FIRST, from both sides (0007, Setting up).
 
-use crate::config::{FlowControl, PACKET_LEN, RateLimit};
-use crate::context::{AmplificationLimit, Context, ContextState};
+use crate::config::{PACKET_LEN, RateLimit};
+use crate::context::{Context, ContextState};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::v3 as v3_pdu;
 use crate::pdu::{
-    AddressSegment, Body, CHECK_AT, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
-    Options, Packet, RTN, Reject, Service, TrafficSpec, UNLIMITED,
+    AddressSegment, Body, CHECK_AT, Endpoints, Format, Header, Options, Packet, Service,
+    TrafficSpec, UNLIMITED,
 };
-use crate::procedure::address_validation::{self, Admission};
-use crate::procedure::v3::{self, HeaderContext};
+use crate::procedure::v3;
 use crate::procedure::{data_receive, data_send, path_mtu, status_request};
 use crate::tx::{CongestionControl, PathMtu, with_floor};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -65,7 +64,7 @@ fn start(ctx: &mut Context, ep: &mut EndpointState) {
 }
 
 /// Initialises the context of either side before the first packet.
-fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+pub(super) fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     if ctx.initiator && ep.config.version.is_v3() {
         let random = || ep.rng.next_u64() as u32;
         ctx.seq_base = ep.config.initial_seq.unwrap_or_else(random);
@@ -328,233 +327,4 @@ pub(crate) fn do_set_sort(ctx: &mut Context, ep: &mut EndpointState, sort: Optio
     ctx.sort = sort;
     ctx.options = Options(ctx.options.0 & !Options::SORT.0).with(Options::SORT, sort.is_some());
     ep.uses_sort |= sort.is_some();
-}
-
-/// An opening by a peer: FIRST, or the TCNTL that returns a cookie.
-pub(crate) struct Opening<'a> {
-    /// With the initiator's key, and the sequence number of its first byte.
-    pub(crate) header: &'a Header,
-    pub(crate) traffic: &'a TrafficSpec,
-    pub(crate) route: u32,
-    /// The peer has returned this side's key.
-    pub(crate) is_validated: bool,
-}
-
-/// A FIRST without a context: creates one and returns its slot, answers without one, or refuses with
-/// DIAG.
-pub(crate) fn handle_first(
-    xtp: &mut Xtp,
-    now: Instant,
-    from: Address,
-    header: &Header,
-    packet: &[u8],
-) -> Result<Option<usize>, Reject> {
-    let Some(body) = parse_first_body(xtp, header, packet) else {
-        return Err(refuse_malformed(xtp, now, from, header, packet));
-    };
-    let Body::First {
-        address, traffic, ..
-    } = body
-    else {
-        return Err(Reject::Body);
-    };
-    if header.key == 0 || header.key & RTN != 0 || header.seq > crate::numbers::SEQ_MAX {
-        return Err(Reject::Body);
-    }
-    let len = packet.len();
-    // A datagram with END expects no answer.
-    let answer_len = if header.options.has(Options::END) {
-        0
-    } else {
-        len
-    };
-    let service = traffic.service();
-    check_admission(
-        xtp,
-        now,
-        from,
-        header.key,
-        Some(&address),
-        service,
-        answer_len,
-    )?;
-    if let Admission::Answered = address_validation::admit(xtp, now, from, header, len)? {
-        return Ok(None);
-    }
-    let added = xtp.table.add(from, now, &mut xtp.state.keys);
-    let slot = added.ok_or(Reject::NoRoom)?;
-    xtp.table.index_peer(from, header.key, slot);
-    let route = xtp.arrival_route;
-    let table = &mut xtp.table;
-    let ctx = table.context(slot).ok_or(Reject::NoRoom)?;
-    let opening = Opening {
-        header,
-        traffic: &traffic,
-        route,
-        is_validated: false,
-    };
-    accept(ctx, &mut xtp.state, now, &opening);
-    let id = ctx.id;
-    let is_live = |slot: usize, id| table.is_unvalidated(slot, id);
-    xtp.unvalidated.push(slot, id, from, is_live);
-    Ok(Some(slot))
-}
-
-/// The octets of `packet` behind the header, without padding.
-fn body_octets<'a>(xtp: &Xtp, packet: &'a [u8]) -> &'a [u8] {
-    let version = xtp.state.config.version;
-    if version.is_v3() {
-        v3_pdu::segment(version, packet)
-    } else {
-        &packet[HEADER_LEN..]
-    }
-}
-
-/// Parses the body of a FIRST.
-fn parse_first_body<'a>(xtp: &Xtp, header: &Header, packet: &'a [u8]) -> Option<Body<'a>> {
-    let body = body_octets(xtp, packet);
-    if !xtp.state.config.version.is_v3() {
-        return Body::parse(header, body);
-    }
-    let (address, traffic, data) = v3_pdu::parse_first_segment(body)?;
-    Some(Body::First {
-        domain: 0,
-        address,
-        traffic,
-        data,
-    })
-}
-
-/// Answers a malformed FIRST with the DIAG value of its fault (0007, Addresses).
-fn refuse_malformed(
-    xtp: &mut Xtp,
-    now: Instant,
-    from: Address,
-    header: &Header,
-    packet: &[u8],
-) -> Reject {
-    let fits = packet.len() >= xtp.state.packet_len(8);
-    let answers = xtp.state.listening && fits && !header.options.has(Options::END);
-    if answers && xtp.state.stranger_replies.allows(now) {
-        let (key, value) = (
-            header.key | RTN,
-            Body::diagnose_first(body_octets(xtp, packet)),
-        );
-        let (refused, back) = (DiagCode::REFUSED, HeaderContext::for_reply(&xtp.state));
-        let ep = &mut xtp.state;
-        ep.queue_diag(from, key, refused, value, packet.len(), &back);
-    }
-    Reject::Body
-}
-
-/// Initialises the context of an opening by a peer, and reports it to the host.
-pub(crate) fn accept(
-    ctx: &mut Context,
-    ep: &mut EndpointState,
-    now: Instant,
-    opening: &Opening<'_>,
-) {
-    let header = opening.header;
-    ctx.remote_key = Some(header.key);
-    ctx.service = match opening.traffic.service() {
-        Service::Unspecified => Service::Stream,
-        service => service,
-    };
-    ctx.key_returned = opening.is_validated;
-    ctx.amplification_limit = (!opening.is_validated).then(AmplificationLimit::default);
-    if ep.config.version.is_v3() {
-        ctx.seq_base = header.seq as u32;
-        ctx.route = opening.route;
-        ep.routes.add_user(opening.route);
-    } else {
-        ctx.rx.next_seq = header.seq;
-    }
-    ctx.rx.res_requested = header.options.has(Options::RES);
-    // Without a value of its own, a responder takes the peer's priority (0007, Priority).
-    let asked = header.options.has(Options::SORT).then_some(header.sort);
-    ctx.sort = ep.config.sort.or(asked);
-    init_context(ctx, ep, now);
-    apply_peer_limits(ctx, ep, now, opening.traffic);
-    if ctx.is_one_way() {
-        ctx.close.wclose_sent = true;
-        ctx.close.rclose_received = true;
-    }
-    if opening.is_validated || ep.config.early_accept {
-        report_accepted(ctx, ep);
-    }
-}
-
-/// Reports an opening by a peer to the host.
-pub(crate) fn report_accepted(ctx: &mut Context, ep: &mut EndpointState) {
-    ctx.open_reported = true;
-    ctx.awaiting_admission = ep.config.supervised;
-    ep.events.push_back(Event::Accepted(ctx.id, ctx.peer));
-}
-
-/// The allocation of an opening that is not remembered, from position 0: no more than the context
-/// will have that its return makes.
-pub(crate) fn stateless_alloc(ep: &EndpointState) -> u64 {
-    let config = &ep.config;
-    if config.flow == FlowControl::Reservation {
-        return 0;
-    }
-    let window = config.window.min(config.initial_window);
-    let burst = config
-        .rate
-        .map_or(u64::MAX, |rate| u64::from(rate.burst_bytes));
-    window.min(config.iqmax.unwrap_or(u64::MAX)).min(burst)
-}
-
-/// Whether an opening with the initiator's `key` may be accepted. If not, it is refused with a DIAG
-/// of up to `answer_len` octets, 0 for none. One that returns a cookie was for an `address` of this
-/// side when it was answered.
-pub(crate) fn check_admission(
-    xtp: &mut Xtp,
-    now: Instant,
-    from: Address,
-    key: u64,
-    address: Option<&AddressSegment<'_>>,
-    service: Service,
-    answer_len: usize,
-) -> Result<(), Reject> {
-    let Err((value, reason)) = judge_opening(xtp, address, service) else {
-        return Ok(());
-    };
-    // On a shared address another endpoint may accept.
-    let ep = &mut xtp.state;
-    if answer_len > 0 && !ep.config.shared_address && ep.stranger_replies.allows(now) {
-        let (key, back) = (key | RTN, HeaderContext::for_reply(ep));
-        ep.queue_diag(from, key, DiagCode::REFUSED, value, answer_len, &back);
-    }
-    Err(reason)
-}
-
-/// The DIAG value and the reason to count for an opening that is not accepted.
-fn judge_opening(
-    xtp: &Xtp,
-    address: Option<&AddressSegment<'_>>,
-    service: Service,
-) -> Result<(), (DiagValue, Reject)> {
-    let config = &xtp.state.config;
-    if !xtp.state.listening {
-        return Err((DiagValue::NO_LISTENER, Reject::Refused));
-    }
-    if let Some(address) = address {
-        match address.service_port() {
-            None if !matches!(address, AddressSegment::Null(_) | AddressSegment::Direct(_)) => {
-                return Err((DiagValue::ADDRESS_FORMAT, Reject::Refused));
-            }
-            Some(port) if port != config.port => {
-                return Err((DiagValue::NO_LISTENER, Reject::Refused));
-            }
-            _ => {}
-        }
-    }
-    if matches!(service, Service::Other(_)) {
-        return Err((DiagValue::NO_PROVIDER, Reject::Refused));
-    }
-    if xtp.table.active() >= config.associations_max {
-        return Err((DiagValue::NO_RESOURCE, Reject::NoRoom));
-    }
-    Ok(())
 }

@@ -2,6 +2,7 @@
 //! `transmit_*` build packets.
 
 pub(crate) mod address_validation;
+pub(crate) mod association_accept;
 pub(crate) mod association_close;
 pub(crate) mod association_setup;
 pub(crate) mod control_receive;

@@ -20,7 +20,7 @@ impl RateLimits {
     }
 }
 
-/// Refills a second at most of a limit that somebody else set: below 100 us a timer costs more than
+/// Refills a second at most of a limit that a peer or a router set: below 100 us a timer costs more than
 /// what it lets through.
 const REFILLS_PER_S_MAX: u32 = 10_000;
 

@@ -63,7 +63,7 @@ fn listening(config: &Config) -> Xtp {
     xtp
 }
 
-/// A server, honest clients and somebody who forges FIRST.
+/// A server, honest clients and a station that forges FIRST.
 struct Flood {
     server: Xtp,
     clients: BTreeMap<u32, Xtp>,
@@ -166,7 +166,7 @@ impl Flood {
         }
     }
 
-    /// A forged FIRST arrives: the server's answer goes to somebody who did not ask.
+    /// A forged FIRST arrives: the server's answer goes to a station that did not ask.
     fn forge(&mut self, station: u32, packet: &[u8]) {
         let now = self.now();
         receive(&mut self.server, now, Address::Station(station), packet);

@@ -60,7 +60,8 @@ fn directions(reports: &[LinkReport]) -> Option<[LinkStats; 2]> {
 
 /// Adds the counters of these reports together, those above 0, under names that begin with `prefix`.
 fn add_counts(reports: &[LinkReport], prefix: &str, into: &mut EnvironmentReport) {
-    let counts: [(&str, fn(&LinkReport) -> u64); 8] = [
+    type Count = (&'static str, fn(&LinkReport) -> u64);
+    let counts: [Count; 8] = [
         ("frames", |report| report.link.offered),
         ("lost", |report| report.link.lost),
         ("dropped", |report| report.link.dropped),

@@ -8,22 +8,23 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `bare`, `call` and `vmtp` (transactions), `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a router of 3.6), `xtp-group` (4.0 to
-    /// groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
+    /// `bare`, `call` and `vmtp` (transactions), `sctp`, `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a
+    /// router of 3.6), `xtp-group` (4.0 to groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated
+    /// them).
     pub protocol: Spanned<String>,
-    /// `bare`, `call`, `vmtp`, `xtp`: octets of a full packet; 1500 if not given.
+    /// `bare`, `call`, `sctp`, `vmtp`, `xtp`: octets of a full packet; 1500 if not given.
     pub packet: Option<ByteCount>,
-    /// `bare`: bytes in flight; `xtp`: receive buffer.
+    /// `bare`: bytes in flight; `sctp`, `xtp`: receive buffer.
     pub window: Option<ByteCount>,
     /// `xtp`, `xtp-group`: retransmission: `selective`, `go-back-n` or `none`.
     pub error: Option<Spanned<String>>,
-    /// `xtp`, `xtp-group`: the checksum covers the data too.
+    /// `xtp`, `xtp-group`: the checksum covers the data too; `sctp`: packets have one.
     pub checksum: Option<bool>,
     /// `xtp`, `xtp-group`: gaps are reported at once.
     pub fastnak: Option<bool>,
     /// `xtp`: `allocation` or `off`.
     pub flow: Option<Spanned<String>>,
-    /// `xtp`: `off`, `loss`, `delay` or `rate`.
+    /// `xtp`: `off`, `newreno`, `ledbat` or `bbr`; `sctp`: these or `rfc9260`.
     pub congestion: Option<Spanned<String>>,
     /// `xtp`, `xtp-forwarder`, `xtp-group`: rate limit.
     pub rate: Option<BitRate>,
@@ -35,18 +36,24 @@ pub struct EngineSpec {
     pub status_every: Option<ByteCount>,
     /// `xtp`, `xtp-group`: time that data is in flight before its status is requested.
     pub status_delay: Option<SimTime>,
-    /// `xtp`, `xtp-group`: shortest wait for a status (WTIMER).
+    /// `xtp`, `xtp-group`: shortest wait for a status (WTIMER); `sctp`: RTO.Min.
     pub wait_min: Option<SimTime>,
-    /// `xtp`, `xtp-group`: longest wait for a status.
+    /// `xtp`, `xtp-group`: longest wait for a status; `sctp`: RTO.Max.
     pub wait_max: Option<SimTime>,
     /// `xtp`, `xtp-group`: wait for a status before an RTT was measured; `call`: until a message is
-    /// sent again for the first time; `vmtp`: the round trip before one was measured.
+    /// sent again for the first time; `vmtp`: the round trip before one was measured; `sctp`: RTO
+    /// before an RTT was measured.
     pub wait_initial: Option<SimTime>,
     /// `xtp`, `xtp-group`: unanswered requests before a circuit is closed; `call`, `vmtp`: times a
-    /// message is sent again.
+    /// message is sent again; `sctp`: timeouts in a row that an association and its opening survive.
     pub retries: Option<u32>,
-    /// `xtp`, `xtp-group`: keepalive: silence before a status request; 0 for none.
+    /// `xtp`, `xtp-group`: keepalive: silence before a status request; `sctp`: before a HEARTBEAT; 0
+    /// for none.
     pub keep_alive: Option<SimTime>,
+    /// `sctp`: longest delay of an acknowledgement, up to 500 ms.
+    pub sack_delay: Option<SimTime>,
+    /// `sctp`: messages share packets.
+    pub bundle: Option<bool>,
     /// `xtp`: version: `4.0`, `3.6`, `3.5` or `3.3`.
     pub dialect: Option<Spanned<String>>,
     /// `xtp`: `stream`, `isochronous` or `bulk`.
@@ -103,12 +110,15 @@ pub struct EngineSpec {
 /// Protocols that have an option.
 type Protocols = &'static [&'static str];
 
-const BARE: Protocols = &["bare", "xtp", "xtp-group"];
+const BARE: Protocols = &["bare", "sctp", "xtp", "xtp-group"];
 const XTP: Protocols = &["xtp"];
+const SCTP: Protocols = &["sctp"];
+const CONTROLLED: Protocols = &["sctp", "xtp"];
+const SUMMED: Protocols = &["sctp", "xtp", "xtp-group"];
 const PACED: Protocols = &["xtp", "xtp-forwarder", "xtp-group"];
 const ROUTER: Protocols = &["xtp-forwarder"];
-const PACKETS: Protocols = &["bare", "call", "vmtp", "xtp", "xtp-group"];
-const RETRYING: Protocols = &["call", "vmtp", "xtp", "xtp-group"];
+const PACKETS: Protocols = &["bare", "call", "sctp", "vmtp", "xtp", "xtp-group"];
+const RETRYING: Protocols = &["call", "sctp", "vmtp", "xtp", "xtp-group"];
 const XTPS: Protocols = &["xtp", "xtp-group"];
 const GROUP: Protocols = &["xtp-group"];
 const GROUPS: Protocols = &["xtp3", "xtp-group"];
@@ -122,20 +132,22 @@ impl EngineSpec {
             ("packet", self.packet.is_some(), PACKETS),
             ("window", self.window.is_some(), BARE),
             ("error", self.error.is_some(), XTPS),
-            ("checksum", self.checksum.is_some(), XTPS),
+            ("checksum", self.checksum.is_some(), SUMMED),
             ("fastnak", self.fastnak.is_some(), XTPS),
             ("flow", self.flow.is_some(), XTP),
-            ("congestion", self.congestion.is_some(), XTP),
+            ("congestion", self.congestion.is_some(), CONTROLLED),
             ("rate", self.rate.is_some(), PACED),
             ("burst", self.burst.is_some(), PACED),
             ("explicit", self.explicit.is_some(), XTP),
             ("status_every", self.status_every.is_some(), XTPS),
             ("status_delay", self.status_delay.is_some(), XTPS),
-            ("wait_min", self.wait_min.is_some(), XTPS),
-            ("wait_max", self.wait_max.is_some(), XTPS),
+            ("wait_min", self.wait_min.is_some(), SUMMED),
+            ("wait_max", self.wait_max.is_some(), SUMMED),
             ("wait_initial", self.wait_initial.is_some(), RETRYING),
             ("retries", self.retries.is_some(), RETRYING),
-            ("keep_alive", self.keep_alive.is_some(), XTPS),
+            ("keep_alive", self.keep_alive.is_some(), SUMMED),
+            ("sack_delay", self.sack_delay.is_some(), SCTP),
+            ("bundle", self.bundle.is_some(), SCTP),
             ("reliability", self.reliability.is_some(), GROUP),
             ("members", self.members.is_some(), GROUP),
             ("members_keep", self.members_keep.is_some(), GROUP),

@@ -202,7 +202,7 @@ fn may_give_up(scenario: &Scenario) -> bool {
         .faults
         .is_some_and(|faults| faults.loss_run.is_some());
     let few = |spec: &crate::file::StationSpec| match spec.engine.protocol.get_ref().as_str() {
-        "xtp" => spec.engine.retries != Some(RETRIES),
+        "xtp" | "sctp" => spec.engine.retries != Some(RETRIES),
         "call" => spec.engine.retries.is_some(),
         "vmtp" => spec.engine.retries != Some(RETRIES),
         _ => false,

@@ -33,6 +33,7 @@ enum Protocol {
     Xtp,
     Xtp3,
     Call,
+    Sctp,
     Vmtp,
 }
 
@@ -40,31 +41,38 @@ enum Protocol {
 /// drawn.
 pub const CALLS_AND_LAYERS: Range<u64> = 1 << 32..1 << 33;
 
+/// Seeds whose scenarios have SCTP. No others do.
+pub const SCTP: Range<u64> = 1 << 33..1 << 34;
+
 /// Seeds whose scenarios have transactions of VMTP.
 pub const VMTP: Range<u64> = 1 << 34..5 << 32;
 
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
+    if SCTP.contains(&seed) {
+        return circuits(seed, "", Some(Protocol::Sctp));
+    }
     if VMTP.contains(&seed) {
         let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x564d_5450, seed)));
         return calls::draw(&mut dice, seed, Protocol::Vmtp);
     }
     if !CALLS_AND_LAYERS.contains(&seed) {
-        return circuits(seed, "");
+        return circuits(seed, "", None);
     }
     // A random stream of its own: circuits are drawn as they are without a layer.
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
     match dice.once_in(2) {
         true => calls::draw(&mut dice, seed, Protocol::Call),
-        false => circuits(seed, LAYER),
+        false => circuits(seed, LAYER, None),
     }
 }
 
 /// The option of a station with a layer.
 const LAYER: &str = "layer = \"halves\"\n";
 
-/// Stations with circuits; `layer` is an option of all of them.
-fn circuits(seed: u64, layer: &str) -> String {
+/// Stations with circuits of `only` or of a protocol that is drawn; `layer` is an option of all of
+/// them.
+fn circuits(seed: u64, layer: &str, only: Option<Protocol>) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x5eed, seed)));
     let protocol = dice.one_of(&[
         Protocol::Xtp,
@@ -74,6 +82,7 @@ fn circuits(seed: u64, layer: &str) -> String {
         Protocol::Xtp3,
         Protocol::Bare,
     ]);
+    let protocol = only.unwrap_or(protocol);
     let stations = dice.among(2, 6);
     let mut text = format!(
         "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
@@ -235,6 +244,8 @@ fn station(
         Protocol::Xtp => "\"xtp\"",
         Protocol::Xtp3 => "\"xtp3\", wtimer = \"200 ms\", ctimer = \"8 s\"",
         Protocol::Call => "\"call\"",
+        // Pauses grow no longer than the time left after the faults.
+        Protocol::Sctp => "\"sctp\", wait_max = \"2 s\"",
         Protocol::Vmtp => "\"vmtp\"",
     });
     match protocol {
@@ -252,6 +263,7 @@ fn station(
             }
         }
         Protocol::Call | Protocol::Vmtp => calls::options(dice, text, protocol, many_retries),
+        Protocol::Sctp => sctp_options(dice, text, (corrupt, many_retries)),
         Protocol::Bare => {}
     }
     text.push_str(" }\n");
@@ -309,6 +321,42 @@ fn xtp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (boo
     }
     if dice.once_in(4) {
         text.push_str(", status_every = \"4 KiB\"");
+    }
+}
+
+fn sctp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (bool, bool)) {
+    if many_retries {
+        let _ = write!(text, ", retries = {RETRIES}");
+    }
+    if dice.once_in(4) {
+        let packet = dice.one_of(&[512, 576, 1400]);
+        let _ = write!(text, ", packet = {packet}");
+    }
+    if dice.once_in(3) {
+        let window = dice.one_of(&["1500 B", "4 KiB", "16 KiB", "1 MiB"]);
+        let _ = write!(text, ", window = \"{window}\"");
+    }
+    if dice.once_in(3) {
+        let kind = dice.one_of(&["newreno", "ledbat", "bbr", "off"]);
+        let _ = write!(text, ", congestion = \"{kind}\"");
+    }
+    if !corrupt && dice.once_in(4) {
+        text.push_str(", checksum = false");
+    }
+    if dice.once_in(4) {
+        text.push_str(", bundle = false");
+    }
+    if dice.once_in(3) {
+        let delay = dice.one_of(&["0 us", "1 ms", "200 ms"]);
+        let _ = write!(text, ", sack_delay = \"{delay}\"");
+    }
+    if dice.once_in(3) {
+        let least = dice.one_of(&["1 ms", "50 ms", "1 s"]);
+        let _ = write!(text, ", wait_min = \"{least}\"");
+    }
+    if dice.once_in(3) {
+        let silence = dice.one_of(&["0 us", "100 ms", "2 s"]);
+        let _ = write!(text, ", keep_alive = \"{silence}\"");
     }
 }
 

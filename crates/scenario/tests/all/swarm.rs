@@ -1,7 +1,9 @@
 //! Drawn scenarios: the invariants hold, and planted faults are found.
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
-use scenario::swarm::{CALLS_AND_LAYERS, Seeds, Tally, VMTP, check, check_many, check_with, draw};
+use scenario::swarm::{
+    CALLS_AND_LAYERS, SCTP, Seeds, Tally, VMTP, check, check_many, check_with, draw,
+};
 use std::sync::Mutex;
 
 /// Scenarios, unless TOWPATH_SEEDS gives another number.
@@ -45,6 +47,11 @@ fn invariants_hold_in_drawn_calls_and_layers() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_sctp() {
+    check_seeds(SCTP.start, SCENARIOS / 2);
+}
+
+#[test]
 fn invariants_hold_in_drawn_scenarios_of_vmtp() {
     check_seeds(VMTP.start, SCENARIOS / 2);
 }
@@ -52,7 +59,8 @@ fn invariants_hold_in_drawn_scenarios_of_vmtp() {
 #[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
-    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2, VMTP.start] {
+    let (sctp, vmtp) = (SCTP.start, VMTP.start);
+    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2, sctp, vmtp] {
         assert_eq!(draw(seed), draw(seed));
         assert_eq!(check(seed), check(seed));
     }
@@ -91,6 +99,13 @@ fn every_version_is_drawn() {
         text.contains("\"xtp\"") && !text.contains("dialect")
     };
     assert!((0..200).filter(plain).count() > 20, "4.0 is drawn as often");
+}
+
+#[test]
+fn sctp_is_drawn_in_its_range_alone() {
+    assert!((SCTP.start..SCTP.start + 50).all(|seed| draw(seed).contains("\"sctp\"")));
+    let others = (0..200).chain([SCTP.start - 1, SCTP.end]);
+    assert!(others.into_iter().all(|seed| !draw(seed).contains("sctp")));
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub mod null;
 pub mod pipe;
 pub mod quic;
 pub mod raw_ether;
+pub mod sctp;
 pub mod tcp;
 pub mod tcp_batched;
 pub mod udp;

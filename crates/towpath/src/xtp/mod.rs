@@ -77,7 +77,7 @@ pub mod contexts;
 pub mod endpoint;
 pub mod group;
 pub mod lend;
-mod option_values;
+pub(crate) mod option_values;
 pub mod router;
 pub mod tracing;
 

@@ -15,7 +15,7 @@ const fn option(name: &'static str, values: &'static str, meaning: &'static str)
 }
 
 /// All options. Those from the XTP studies keep their names.
-pub(super) const HELP: &[OptionHelp] = &[
+pub(crate) const HELP: &[OptionHelp] = &[
     option(
         "accept_early",
         "on|off",
@@ -135,41 +135,41 @@ pub(super) const HELP: &[OptionHelp] = &[
     ),
 ];
 
-pub(super) const OFF_ON: [(&str, bool); 2] = [("off", false), ("on", true)];
+pub(crate) const OFF_ON: [(&str, bool); 2] = [("off", false), ("on", true)];
 
-pub(super) const STATUS_REQUEST_KINDS: [(&str, StatusRequestKind); 2] = [
+pub(crate) const STATUS_REQUEST_KINDS: [(&str, StatusRequestKind); 2] = [
     ("received", StatusRequestKind::Received),
     ("delivered", StatusRequestKind::Delivered),
 ];
 
-pub(super) const VERSIONS: [(&str, Version); 4] = [
+pub(crate) const VERSIONS: [(&str, Version); 4] = [
     ("4.0", Version::V40),
     ("3.6", Version::V36),
     ("3.5", Version::V35),
     ("3.3", Version::V33),
 ];
 
-pub(super) const ERROR_CONTROLS: [(&str, ErrorControl); 3] = [
+pub(crate) const ERROR_CONTROLS: [(&str, ErrorControl); 3] = [
     ("selective", ErrorControl::Selective),
     ("gbn", ErrorControl::GoBackN),
     ("none", ErrorControl::None),
 ];
 
-pub(super) const SERVICES: [(&str, Service); 3] = [
+pub(crate) const SERVICES: [(&str, Service); 3] = [
     ("stream", Service::Stream),
     ("isochronous", Service::Isochronous),
     ("bulk", Service::Bulk),
 ];
 
 /// The congestion control that `value` names.
-pub(super) fn parse_congestion(value: &str) -> Result<Congestion, String> {
+pub(crate) fn parse_congestion(value: &str) -> Result<Congestion, String> {
     Congestion::from_name(value).ok_or_else(|| {
         let names = Congestion::names();
         format!("congestion={value} is not possible; choose {names}")
     })
 }
 
-pub(super) fn parse_choice<T: Copy>(
+pub(crate) fn parse_choice<T: Copy>(
     name: &str,
     value: &str,
     choices: &[(&str, T)],
@@ -191,7 +191,7 @@ fn split_unit(value: &str) -> (Option<u64>, &str) {
 }
 
 /// A number of bytes, with k or M for powers of 1024.
-pub(super) fn parse_bytes(
+pub(crate) fn parse_bytes(
     name: &str,
     value: &str,
     range: RangeInclusive<usize>,
@@ -214,7 +214,7 @@ pub(super) fn parse_bytes(
     })
 }
 
-pub(super) fn parse_count<T>(name: &str, value: &str, range: RangeInclusive<T>) -> Result<T, String>
+pub(crate) fn parse_count<T>(name: &str, value: &str, range: RangeInclusive<T>) -> Result<T, String>
 where
     T: std::str::FromStr + PartialOrd + std::fmt::Display,
 {
@@ -229,7 +229,7 @@ where
 }
 
 /// The address of a router.
-pub(super) fn parse_gateway(name: &str, value: &str) -> Result<engine::Address, String> {
+pub(crate) fn parse_gateway(name: &str, value: &str) -> Result<engine::Address, String> {
     let address = value.parse::<std::net::SocketAddr>();
     address.map(engine::Address::Socket).map_err(|_| {
         format!("{name}={value} is not possible; give ADDR:PORT, such as 10.0.0.1:9000")
@@ -240,7 +240,7 @@ pub(super) fn parse_gateway(name: &str, value: &str) -> Result<engine::Address, 
 const TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// A time in us, ms or s.
-pub(super) fn parse_time(name: &str, value: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(name: &str, value: &str) -> Result<Duration, String> {
     let (number, unit) = split_unit(value);
     let one_us = match unit {
         "us" => Some(1),
@@ -256,7 +256,7 @@ pub(super) fn parse_time(name: &str, value: &str) -> Result<Duration, String> {
 }
 
 /// The interval of a repeated packet, at least `minimum` to limit its load.
-pub(super) fn parse_interval(
+pub(crate) fn parse_interval(
     name: &str,
     value: &str,
     minimum: Duration,
@@ -272,7 +272,7 @@ pub(super) fn parse_interval(
 }
 
 /// Bits a second as bytes a second.
-pub(super) fn parse_rate(name: &str, value: &str) -> Result<u32, String> {
+pub(crate) fn parse_rate(name: &str, value: &str) -> Result<u32, String> {
     let (number, unit) = split_unit(value);
     let factor = match unit {
         "bit" => Some(1),
@@ -291,7 +291,7 @@ pub(super) fn parse_rate(name: &str, value: &str) -> Result<u32, String> {
 }
 
 /// A rate and a burst, which needs one.
-pub(super) fn rate_limit(
+pub(crate) fn rate_limit(
     rate: Option<u32>,
     burst: Option<u32>,
     packet_len: usize,

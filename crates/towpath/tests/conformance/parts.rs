@@ -53,7 +53,7 @@ fn recv_whole(subject: &Subject, circuit: &mut dyn Circuit, len: usize) -> Vec<u
 /// Whether the transport has memory that its user writes into and reads from.
 fn lends_memory(subject: &Subject) -> bool {
     let name = subject.name();
-    name == "bare" || name.starts_with("xtp")
+    name == "bare" || name.starts_with("xtp") || name.starts_with("sctp")
 }
 
 #[test]
@@ -145,7 +145,10 @@ fn notes_beyond_the_transport_are_refused() {
     for_each(&Options::default(), |subject| {
         let mut pair = subject.introduced_pair();
         for note in fields {
-            let carried = note.tag.is_some() && subject.name() == "xtp-message";
+            let is_sctp = subject.name().starts_with("sctp");
+            let of_sctp = note.end_tag.is_none() && note.reliability == Reliability::Full;
+            let carried =
+                note.tag.is_some() && subject.name() == "xtp-message" || is_sctp && of_sctp;
             if carried {
                 continue;
             }
@@ -162,6 +165,34 @@ fn notes_beyond_the_transport_are_refused() {
         flush(&mut *pair.client);
         let got = recv_whole(subject, &mut *pair.server, 7);
         assert_eq!(got, b"message", "{}: nothing else was sent", subject.name());
+    });
+}
+
+#[test]
+fn notes_of_sctp_messages_arrive_with_them() {
+    for_each(&Options::default(), |subject| {
+        if !subject.name().starts_with("sctp") {
+            return;
+        }
+        let mut pair = subject.introduced_pair();
+        for (stream, tag, unordered) in [(3, None, false), (0, Some(51), true), (15, Some(7), true)]
+        {
+            let note = Note {
+                stream,
+                tag,
+                unordered,
+                ..Note::default()
+            };
+            for len in [7, 30_000] {
+                let message = pattern(len, 1);
+                retry(|| pair.client.send_noted(&message, &note));
+                flush(&mut *pair.client);
+                let mut buffer = vec![0; len];
+                let part = recv_part(&mut *pair.server, &mut buffer);
+                assert!(buffer == message, "{}: {len}", subject.name());
+                assert_eq!((part.note, part.end), (note, true), "{}", subject.name());
+            }
+        }
     });
 }
 

@@ -1,0 +1,70 @@
+//! Unfinished messages of several streams: fragments of one stream may come between those of another.
+
+use super::{MESSAGE_BYTES_MAX, MessageReader};
+use engine::Note;
+use std::collections::BTreeMap;
+
+/// Ordered and unordered messages of a stream are unfinished independently of each other.
+type StreamKey = (u16, bool);
+
+/// Unfinished messages of the streams that are not being read.
+#[derive(Debug, Default)]
+pub(super) struct PartialStreams {
+    /// The stream that is being read.
+    current: StreamKey,
+    /// The others, by stream. Each peer has few streams, and all bytes together have a limit.
+    others: BTreeMap<StreamKey, Partial>,
+    /// Bytes in `others`.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Partial {
+    bytes: Vec<u8>,
+    /// Bytes up to the message's end are discarded.
+    discarding: bool,
+}
+
+impl MessageReader {
+    /// Turns to the stream of the next range. Nothing happens where there are no notes.
+    #[inline]
+    pub(super) fn select_stream(&mut self) {
+        let Some(chunk) = &self.chunk else {
+            return;
+        };
+        if !chunk.notes.is_empty() || self.streams.current != StreamKey::default() {
+            let note = match self.span < chunk.spans.len() {
+                true => chunk.note(self.span),
+                false => return,
+            };
+            self.turn_to(&note);
+        }
+    }
+
+    #[cold]
+    fn turn_to(&mut self, note: &Note) {
+        let key = (note.stream, note.unordered);
+        if key == self.streams.current {
+            return;
+        }
+        if self.reassembling || self.discarding_partial_message {
+            let bytes = std::mem::take(&mut self.partial);
+            let is_too_much = self.streams.bytes + bytes.len() > MESSAGE_BYTES_MAX;
+            self.messages_damaged += u64::from(is_too_much && self.reassembling);
+            let partial = Partial {
+                discarding: self.discarding_partial_message || is_too_much,
+                bytes: if is_too_much { Vec::new() } else { bytes },
+            };
+            self.streams.bytes += partial.bytes.len();
+            self.streams.others.insert(self.streams.current, partial);
+        }
+        let partial = self.streams.others.remove(&key);
+        self.streams.current = key;
+        self.discarding_partial_message = partial.as_ref().is_some_and(|other| other.discarding);
+        self.reassembling = partial.is_some() && !self.discarding_partial_message;
+        if let Some(partial) = partial {
+            self.streams.bytes -= partial.bytes.len();
+            self.partial = partial.bytes;
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! One association.
+
+use crate::config::SctpConfig;
+use crate::numbers::{Port, Tag, Tsn};
+use crate::path::{PathState, PathStatus};
+use crate::rx::ReceiveState;
+use crate::tx::SendState;
+use core::time::Duration;
+use engine::{AssociationId, CloseReason, Instant, Path};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// How an association stands (RFC 9260 section 4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// An INIT was sent.
+    CookieWait {
+        /// How often.
+        attempts: u32,
+        /// Stale cookies so far; each asks for a longer life of the next.
+        stale: u32,
+    },
+    /// A COOKIE-ECHO was sent.
+    CookieEchoed {
+        /// How often.
+        attempts: u32,
+        /// As in `CookieWait`.
+        stale: u32,
+        /// The whole chunk, and reports behind it.
+        chunks: Vec<u8>,
+        /// When it was last sent.
+        sent_at: Instant,
+    },
+    /// Data flow.
+    Established,
+    /// The user wants to end; data are still in flight.
+    ShutdownPending,
+    /// SHUTDOWN was sent.
+    ShutdownSent {
+        /// How often without an answer.
+        attempts: u32,
+    },
+    /// The peer sent SHUTDOWN; own data are still in flight.
+    ShutdownReceived,
+    /// SHUTDOWN-ACK was sent.
+    ShutdownAckSent {
+        /// How often without an answer.
+        attempts: u32,
+    },
+    /// It ended, and its endpoint removes it.
+    Gone(CloseReason),
+}
+
+/// Timers of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// T1-init and T1-cookie.
+    Handshake,
+    /// T2-shutdown.
+    Shutdown,
+    /// T5-shutdown-guard.
+    ShutdownGuard,
+    /// T3-rtx of a path.
+    Retransmission(u8),
+    /// A path was silent, or a HEARTBEAT is not answered.
+    Heartbeat(u8),
+    /// An acknowledgement waited long enough.
+    Sack,
+    /// The peer's window is shut and nothing is in flight.
+    WindowProbe,
+    /// Pacing allows the next packet.
+    Pacing,
+}
+
+/// A control chunk that waits for a packet.
+#[derive(Clone, Debug)]
+pub(crate) struct ControlChunk {
+    /// The path it leaves by, by its index.
+    pub(crate) path: usize,
+    /// All of its octets, padded. Two chunks if they belong together.
+    pub(crate) octets: Vec<u8>,
+}
+
+/// Control chunks that may wait. A peer that asks for more answers than leave loses the rest.
+const CONTROL_CHUNKS_MAX: usize = 16;
+
+/// An association.
+#[derive(Debug)]
+pub(crate) struct Association {
+    pub(crate) id: AssociationId,
+    pub(crate) state: State,
+    /// The user of this end opened it.
+    pub(crate) opened_here: bool,
+    /// The user ended it before it was open.
+    pub(crate) wants_shutdown: bool,
+    /// The user was told that the peer sends no more.
+    pub(crate) is_finished: bool,
+    pub(crate) local_tag: Tag,
+    pub(crate) peer_tag: Tag,
+    pub(crate) local_port: Port,
+    pub(crate) peer_port: Port,
+    pub(crate) initial_tsn: Tsn,
+    pub(crate) paths: Vec<PathState>,
+    /// The path of new data, by its index.
+    pub(crate) primary: usize,
+    /// The path that data last came by.
+    pub(crate) last_data_path: usize,
+    pub(crate) tx: SendState,
+    pub(crate) rx: ReceiveState,
+    pub(crate) control: VecDeque<ControlChunk>,
+    /// Timeouts in a row.
+    pub(crate) errors: u32,
+    /// Packets leave without a checksum, and such packets are accepted.
+    pub(crate) zero_checksum: bool,
+    /// Addresses that the peer had when the association began, besides those of the paths.
+    pub(crate) peer_addresses: Vec<IpAddr>,
+}
+
+impl Association {
+    /// An association with one path and the tags and numbers given.
+    pub(crate) fn new(
+        now: Instant,
+        config: &SctpConfig,
+        path: Path,
+        ports: (Port, Port),
+        local: (Tag, Tsn),
+    ) -> Association {
+        let (local_tag, initial_tsn) = local;
+        Association {
+            id: AssociationId(0),
+            state: State::CookieWait {
+                attempts: 1,
+                stale: 0,
+            },
+            opened_here: false,
+            wants_shutdown: false,
+            is_finished: false,
+            local_tag,
+            peer_tag: Tag::NONE,
+            local_port: ports.0,
+            peer_port: ports.1,
+            initial_tsn,
+            paths: vec![PathState::new(path, PathStatus::Active, config, now)],
+            primary: 0,
+            last_data_path: 0,
+            tx: SendState::new(initial_tsn),
+            rx: ReceiveState::new(Tsn(0), config.inbound_streams, config.receive_buffer),
+            control: VecDeque::new(),
+            errors: 0,
+            zero_checksum: false,
+            peer_addresses: Vec::new(),
+        }
+    }
+
+    /// Whether it ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.state, State::Gone(_))
+    }
+
+    /// Whether data may be sent in its state.
+    pub(crate) fn may_send_data(&self) -> bool {
+        matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownReceived
+        )
+    }
+
+    /// The retransmission timeout of path `index`.
+    pub(crate) fn rto(&self, config: &SctpConfig, index: usize) -> Duration {
+        self.paths[index].rto(&config.rto)
+    }
+
+    /// The index of the path that a packet came by. The one with its remote address if it came to
+    /// another of our addresses; the primary if the address is unknown.
+    pub(crate) fn path_index(&self, path: Path) -> usize {
+        let exact = self.paths.iter().position(|known| known.path == path);
+        let same_remote = || {
+            let mut paths = self.paths.iter();
+            paths.position(|known| known.path.remote == path.remote)
+        };
+        exact.or_else(same_remote).unwrap_or(self.primary)
+    }
+
+    /// Queues a control chunk for path `path`; false if too many wait.
+    pub(crate) fn queue_control(&mut self, path: usize, octets: Vec<u8>) -> bool {
+        let has_room = self.control.len() < CONTROL_CHUNKS_MAX;
+        if has_room {
+            self.control.push_back(ControlChunk { path, octets });
+        }
+        has_room
+    }
+}

@@ -1,0 +1,159 @@
+//! Configuration.
+
+use crate::numbers::Port;
+use congestion::{Congestion, RtoBounds};
+use core::time::Duration;
+use engine::{Framing, Secret};
+
+/// Congestion control of each path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionChoice {
+    /// That of RFC 9260 section 7: slow start and congestion avoidance that count bytes
+    /// (`partial_bytes_acked`).
+    Rfc9260,
+    /// One of crate `congestion`, or none.
+    Other(Congestion),
+}
+
+impl CongestionChoice {
+    /// The word for it in options and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            CongestionChoice::Rfc9260 => "rfc9260",
+            CongestionChoice::Other(other) => other.name(),
+        }
+    }
+
+    /// The choice that `word` names; None for an unknown one.
+    pub fn from_name(word: &str) -> Option<CongestionChoice> {
+        match word {
+            "rfc9260" => Some(CongestionChoice::Rfc9260),
+            _ => Congestion::from_name(word).map(CongestionChoice::Other),
+        }
+    }
+
+    /// All names, for messages that refuse a word.
+    pub fn names() -> String {
+        format!("rfc9260, {}", Congestion::names())
+    }
+}
+
+/// Configuration of an endpoint; all its associations share it.
+#[derive(Clone, Debug)]
+pub struct SctpConfig {
+    /// Octets of a full packet, common header included.
+    ///
+    /// 1472 fills an Ethernet frame of 1500 octets behind an IPv4 (20) and a UDP (8) header.
+    pub packet_len: usize,
+    /// How users send and receive: messages, or one message without end
+    /// ([`Framing::Stream`]).
+    pub framing: Framing,
+    /// The port that is listened on.
+    pub port: Port,
+    /// The peer's port of associations opened here.
+    pub peer_port: Port,
+    /// The own port of associations opened here; None for one that no other association to that peer
+    /// has, 49152 to 65535.
+    pub local_port: Option<Port>,
+    /// Other endpoints share the address (raw IP): packets to ports that are none of this one's are
+    /// theirs, and not answered.
+    pub shared_address: bool,
+    /// Streams to send on (OS); fewer are used if the peer accepts fewer.
+    pub outbound_streams: u16,
+    /// Streams accepted from a peer (MIS). Each takes some 60 bytes once it was used.
+    pub inbound_streams: u16,
+    /// Messages with a plain note go to the streams in turn, instead of to stream 0.
+    pub spread: bool,
+    /// Messages with a plain note are unordered.
+    pub unordered: bool,
+    /// Several messages may share a packet. Without it each has its own.
+    pub bundle: bool,
+    /// Receive buffer: bytes that wait for the user or for chunks in front of them (a_rwnd).
+    ///
+    /// 512 KiB is eight segmented sends of 64 KiB: enough that the receiver of a loopback never
+    /// blocks the sender, and little enough to stay in a second-level cache.
+    pub receive_buffer: u64,
+    /// Bounds of the retransmission timeout. The RFC recommends 1 s, 1 s and 60 s; the least of 200 ms
+    /// here is that of TCP in Linux, as a loss at the end of a message costs that much.
+    pub rto: RtoBounds,
+    /// Longest delay of an acknowledgement. The RFC recommends 200 ms and allows 500 ms; 20 ms stays
+    /// far below the least timeout of peers that lower theirs.
+    pub sack_delay: Duration,
+    /// Silence on a path before a HEARTBEAT, besides an RTO (HB.interval); zero for none.
+    pub heartbeat_interval: Duration,
+    /// Timeouts in a row that a path survives (Path.Max.Retrans).
+    pub path_retries: u32,
+    /// Timeouts in a row that an association survives (Association.Max.Retrans).
+    pub association_retries: u32,
+    /// Repeats of an INIT or COOKIE-ECHO (Max.Init.Retransmits).
+    pub init_retries: u32,
+    /// How long a state cookie is valid (Valid.Cookie.Life).
+    pub cookie_life: Duration,
+    /// Congestion control of each path.
+    pub congestion: CongestionChoice,
+    /// Packets sent at one opportunity at most (Max.Burst); 0 for no limit. The RFC recommends 4; as
+    /// acknowledgements here cover whole arrivals of up to 44 packets, four packets for each would
+    /// leave the path idle.
+    pub max_burst: u32,
+    /// Packets carry a CRC-32c. Without it both ends say in their INITs that a checksum of zero will
+    /// do (RFC 9653), with a method number of our own; the handshake has it always.
+    pub checksum: bool,
+    /// How long short messages at the host wait to share a packet while data are in flight; zero for
+    /// not at all.
+    pub coalesce_delay: Duration,
+    /// Associations of an endpoint, at most; each takes about a kilobyte besides its buffers.
+    pub associations_max: usize,
+    /// Seed of tags and TSNs. Equal seeds give equal packets.
+    pub seed: u64,
+    /// What peers must not guess; from the operating system on a real host.
+    pub secret: Secret,
+}
+
+impl SctpConfig {
+    /// Octets of the longest DATA chunk in a packet (PMDCS): a multiple of four.
+    pub(crate) fn pmdcs(&self) -> usize {
+        (self.packet_len - crate::pdu::COMMON_HEADER_LEN) & !3
+    }
+
+    /// User bytes of a packet with one chunk.
+    pub(crate) fn payload(&self) -> usize {
+        self.pmdcs() - crate::pdu::DATA_HEADER_LEN
+    }
+}
+
+impl Default for SctpConfig {
+    fn default() -> Self {
+        SctpConfig {
+            packet_len: 1472,
+            framing: Framing::Messages,
+            port: Port(5000),
+            peer_port: Port(5000),
+            local_port: None,
+            shared_address: false,
+            outbound_streams: 16,
+            inbound_streams: 2048,
+            spread: false,
+            unordered: false,
+            bundle: true,
+            receive_buffer: 512 << 10,
+            rto: RtoBounds {
+                initial: Duration::from_secs(1),
+                min: Duration::from_millis(200),
+                max: Duration::from_secs(60),
+            },
+            sack_delay: Duration::from_millis(20),
+            heartbeat_interval: Duration::from_secs(30),
+            path_retries: 5,
+            association_retries: 10,
+            init_retries: 8,
+            cookie_life: Duration::from_secs(60),
+            congestion: CongestionChoice::Rfc9260,
+            max_burst: 0,
+            checksum: true,
+            coalesce_delay: Duration::from_millis(1),
+            associations_max: 4096,
+            seed: 1,
+            secret: Secret::default(),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The engine; it only dispatches.
+
+use crate::association::{Association, State, Timer};
+use crate::config::SctpConfig;
+use crate::discard::{DiscardReason, Discards};
+use crate::endpoint_state::EndpointState;
+use crate::numbers::Tag;
+use crate::pdu::chunk::FLAG_T;
+use crate::pdu::header::{PacketCheck, check_packet};
+use crate::pdu::{Chunk, ChunkType, Chunks, CommonHeader};
+use crate::procedure::{
+    abort, association_setup, cookie_echo, data_receive, data_send, heartbeat, init,
+    out_of_the_blue, retransmission, sack_receive, shutdown, window_probe,
+};
+use engine::{
+    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
+    Delivery, Event, Framing, Instant, Layout, Note, NoteFields, PathError, PathFault, Properties,
+    Protocol, Received, SendFlags, Status,
+};
+use std::collections::BTreeMap;
+
+/// An endpoint: any number of associations over one wire.
+#[derive(Debug)]
+pub struct Sctp {
+    pub(crate) associations: BTreeMap<AssociationId, Association>,
+    pub(crate) shared: EndpointState,
+    next_id: u32,
+}
+
+impl Sctp {
+    /// An endpoint without associations. It refuses INITs until [`Associations::listen`].
+    pub fn new(config: SctpConfig) -> Sctp {
+        Sctp {
+            associations: BTreeMap::new(),
+            shared: EndpointState::new(config),
+            next_id: 1,
+        }
+    }
+
+    /// Packets and chunks dropped so far, by reason.
+    pub fn discards(&self) -> Discards {
+        self.shared.discards
+    }
+
+    /// Associations, those in the handshake included.
+    pub fn associations_len(&self) -> usize {
+        self.associations.len()
+    }
+
+    /// Adds an association and indexes it by its tag and its peer.
+    pub(crate) fn add(
+        &mut self,
+        mut association: Association,
+    ) -> Result<AssociationId, CommandError> {
+        if self.associations.len() >= self.shared.config.associations_max {
+            return Err(CommandError::TooManyAssociations);
+        }
+        // Numbers go round, past those in use. 0 names no association.
+        let mut id = AssociationId(self.next_id);
+        while id.0 == 0 || self.associations.contains_key(&id) {
+            id = AssociationId(id.0.wrapping_add(1));
+        }
+        self.next_id = id.0.wrapping_add(1);
+        association.id = id;
+        self.shared.by_tag.insert(association.local_tag, id);
+        let ports = (association.peer_port, association.local_port);
+        for path in &association.paths {
+            let key = (path.path.remote, ports.0, ports.1);
+            self.shared.by_peer.insert(key, id);
+        }
+        self.associations.insert(id, association);
+        Ok(id)
+    }
+
+    /// Removes an association that ended, and tells its user.
+    pub(crate) fn remove_if_gone(&mut self, id: AssociationId) {
+        let Some(State::Gone(reason)) = self.associations.get(&id).map(|known| &known.state) else {
+            return;
+        };
+        let reason = *reason;
+        let Some(association) = self.associations.remove(&id) else {
+            return;
+        };
+        let shared = &mut self.shared;
+        shared.by_tag.remove(&association.local_tag);
+        let ports = (association.peer_port, association.local_port);
+        for path in &association.paths {
+            let key = (path.path.remote, ports.0, ports.1);
+            if shared.by_peer.get(&key) == Some(&id) {
+                shared.by_peer.remove(&key);
+            }
+        }
+        shared.cancel_timers(id, association.paths.len());
+        shared.events.push_back(Event::Closed(id, reason));
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        received: Received<'_>,
+        deliveries: &mut Vec<Delivery>,
+    ) -> Result<(), DiscardReason> {
+        let packet = received.octets;
+        let header = CommonHeader::parse(packet).ok_or(DiscardReason::Malformed)?;
+        let known = self.shared.by_tag.get(&header.tag).copied();
+        let zero_is_agreed = known
+            .and_then(|id| self.associations.get(&id))
+            .is_some_and(|association| association.zero_checksum);
+        match check_packet(packet, zero_is_agreed) {
+            PacketCheck::Right => self.shared.counters.bytes_summed += packet.len() as u64,
+            PacketCheck::Zero if zero_is_agreed => {}
+            PacketCheck::Zero | PacketCheck::Wrong => return Err(DiscardReason::Checksum),
+        }
+        let mut chunks = Chunks::new(packet);
+        let first = chunks.next().ok_or(DiscardReason::Malformed)?;
+        let is_alone = chunks.clone().next().is_none() && !chunks.is_broken();
+        match first.kind {
+            // Section 8.5.1: a packet with an INIT has tag 0 and nothing else.
+            ChunkType::INIT if header.tag == Tag::NONE && is_alone => {
+                return init::handle_init(self, now, &header, received.path, &first);
+            }
+            ChunkType::INIT => return Err(DiscardReason::Malformed),
+            _ if header.tag == Tag::NONE => return Err(DiscardReason::Tag),
+            ChunkType::INIT_ACK | ChunkType::SHUTDOWN_COMPLETE if !is_alone => {
+                return Err(DiscardReason::Malformed);
+            }
+            _ => {}
+        }
+        let (id, skipped) = if first.kind == ChunkType::COOKIE_ECHO {
+            (
+                cookie_echo::handle_cookie_echo(self, now, &header, received.path, &first)?,
+                1,
+            )
+        } else if let Some(id) = self.owner(known, &header, received.path.remote, &first) {
+            (id, 0)
+        } else {
+            return out_of_the_blue::handle(self, &header, received);
+        };
+        let chunks = Chunks::new(packet);
+        self.handle_chunks(now, id, (&header, received), (chunks, skipped), deliveries)
+    }
+
+    /// The association that a packet belongs to: `known` by its tag, or the one whose peer sent an
+    /// ABORT or SHUTDOWN-COMPLETE with the peer's own tag in it, reflected (RFC 9260 section 8.5.1).
+    fn owner(
+        &self,
+        known: Option<AssociationId>,
+        header: &CommonHeader,
+        from: Address,
+        first: &Chunk<'_>,
+    ) -> Option<AssociationId> {
+        let may = [ChunkType::ABORT, ChunkType::SHUTDOWN_COMPLETE].contains(&first.kind);
+        if !may || first.flags & FLAG_T == 0 {
+            return known;
+        }
+        let key = (from, header.source, header.destination);
+        let id = *self.shared.by_peer.get(&key)?;
+        let association = self.associations.get(&id)?;
+        (association.peer_tag == header.tag).then_some(id)
+    }
+
+    fn handle_chunks(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        (header, received): (&CommonHeader, Received<'_>),
+        (mut chunks, skipped): (Chunks<'_>, usize),
+        deliveries: &mut Vec<Delivery>,
+    ) -> Result<(), DiscardReason> {
+        let Some(a) = self.associations.get_mut(&id) else {
+            return Ok(());
+        };
+        if (header.source, header.destination) != (a.peer_port, a.local_port) {
+            return Err(DiscardReason::Tag);
+        }
+        let path = a.path_index(received.path);
+        // Section 9.2: any packet of the peer shows that it is there.
+        shutdown::note_packet(a);
+        let mut result = Ok(());
+        let mut data = data_receive::PacketData::new(path);
+        for chunk in chunks.by_ref().skip(skipped) {
+            let handled = handle_chunk(
+                (&mut *a, &mut self.shared, now),
+                (header, path, &chunk),
+                received.octets,
+                &mut data,
+                deliveries,
+            );
+            match handled {
+                Ok(()) => {}
+                Err(DiscardReason::Malformed) => {
+                    result = Err(DiscardReason::Malformed);
+                    break;
+                }
+                Err(reason) => self.shared.discard(reason),
+            }
+            if a.is_gone() {
+                break;
+            }
+        }
+        if chunks.is_broken() {
+            result = Err(DiscardReason::Malformed);
+        }
+        if !a.is_gone() {
+            data_receive::end_packet(a, &mut self.shared, now, &data);
+            self.shared.mark_ready(id);
+        }
+        self.remove_if_gone(id);
+        result
+    }
+}
+
+/// Handles one chunk. [`DiscardReason::Malformed`] ends the packet.
+fn handle_chunk(
+    (a, ep, now): (&mut Association, &mut EndpointState, Instant),
+    (header, path, chunk): (&CommonHeader, usize, &Chunk<'_>),
+    packet: &[u8],
+    data: &mut data_receive::PacketData,
+    deliveries: &mut Vec<Delivery>,
+) -> Result<(), DiscardReason> {
+    match chunk.kind {
+        ChunkType::DATA => data_receive::handle_data(a, ep, (data, chunk), packet, deliveries),
+        ChunkType::INIT_ACK => init::handle_init_ack(a, ep, now, path, chunk),
+        ChunkType::SACK => sack_receive::handle_sack(a, ep, now, chunk),
+        ChunkType::HEARTBEAT => heartbeat::handle_heartbeat(a, path, chunk),
+        ChunkType::HEARTBEAT_ACK => heartbeat::handle_heartbeat_ack(a, ep, now, chunk),
+        ChunkType::ABORT => abort::handle_abort(a),
+        ChunkType::SHUTDOWN => shutdown::handle_shutdown(a, ep, now, chunk),
+        ChunkType::SHUTDOWN_ACK => shutdown::handle_shutdown_ack(a, ep, header, path),
+        ChunkType::ERROR => abort::handle_error(a, ep, now, chunk),
+        ChunkType::COOKIE_ACK => association_setup::handle_cookie_ack(a, ep, now),
+        ChunkType::SHUTDOWN_COMPLETE => shutdown::handle_shutdown_complete(a, ep),
+        ChunkType::PAD | ChunkType::ECNE | ChunkType::CWR => Ok(()),
+        // Only as the first chunk of a packet, and alone.
+        ChunkType::INIT | ChunkType::COOKIE_ECHO => Err(DiscardReason::Malformed),
+        unknown => {
+            if unknown.unknown_is_reported() {
+                abort::report_unknown(a, path, chunk.octets(packet));
+            }
+            match unknown.unknown_stops() {
+                true => Err(DiscardReason::Malformed),
+                false => Ok(()),
+            }
+        }
+    }
+}
+
+impl Protocol for Sctp {
+    fn properties(&self) -> Properties {
+        let framing = self.shared.config.framing;
+        let has_messages = framing == Framing::Messages;
+        Properties {
+            packet_max: self.shared.config.packet_len,
+            packet_len: None,
+            framing,
+            notes: NoteFields {
+                stream: has_messages,
+                tag: has_messages,
+                unordered: has_messages,
+                context: has_messages,
+                ..NoteFields::NONE
+            },
+            coalesce_delay: self.shared.config.coalesce_delay,
+        }
+    }
+
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
+        self.shared.counters.packets_parsed += 1;
+        if let Err(reason) = self.dispatch(now, packet, &mut deliveries.bytes) {
+            self.shared.counters.packets_discarded += 1;
+            self.shared.discard(reason);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some((id, timer)) = self.shared.timers.pop_due(now) {
+            let Some(a) = self.associations.get_mut(&id) else {
+                continue;
+            };
+            let ep = &mut self.shared;
+            match timer {
+                Timer::Handshake => association_setup::handle_timeout(a, ep, now),
+                Timer::Shutdown => shutdown::handle_timeout(a, ep, now),
+                Timer::ShutdownGuard => abort::do_abort_timed_out(a, ep),
+                Timer::Retransmission(path) => {
+                    retransmission::handle_timeout(a, ep, now, usize::from(path));
+                }
+                Timer::Heartbeat(path) => heartbeat::handle_timeout(a, ep, now, usize::from(path)),
+                Timer::Sack => a.rx.sack_due = true,
+                Timer::WindowProbe => window_probe::handle_timeout(a),
+                Timer::Pacing => {}
+            }
+            ep.mark_ready(id);
+            self.remove_if_gone(id);
+        }
+    }
+
+    /// A port that nobody listens on refuses an INIT. Anybody can forge such a report, so it counts
+    /// only when it quotes the tag of the INIT, and changes nothing later (RFC 9260 section 10).
+    fn handle_path_error(&mut self, _now: Instant, fault: PathFault<'_>) {
+        if fault.error == PathError::Unreachable
+            && let Some(id) = abort::refused_init(self, fault.quoted)
+        {
+            self.remove_if_gone(id);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
+        if self.shared.transmit_reply(batch) {
+            return;
+        }
+        while let Some(id) = self.shared.next_ready() {
+            if let Some(a) = self.associations.get_mut(&id) {
+                data_send::do_transmit(a, &mut self.shared, now, batch);
+            }
+            self.remove_if_gone(id);
+            if !batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.shared.timers.deadline()
+    }
+
+    fn counters(&self) -> Counters {
+        self.shared.counters
+    }
+}
+
+impl Associations for Sctp {
+    fn layout(&self, _id: Option<AssociationId>) -> Layout {
+        let config = &self.shared.config;
+        let header = crate::pdu::COMMON_HEADER_LEN + crate::pdu::DATA_HEADER_LEN;
+        Layout {
+            header,
+            payload: config.payload(),
+            trailer: 0,
+        }
+    }
+
+    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
+        association_setup::do_connect(self, now, to)
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.shared.is_listening = accept;
+    }
+
+    fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
+        if let Some(a) = self.associations.get_mut(&id) {
+            data_send::do_submit(a, &mut self.shared, now, (end, flags), note);
+            self.shared.mark_ready(id);
+        }
+        self.remove_if_gone(id);
+    }
+
+    fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
+        if let Some(a) = self.associations.get_mut(&id)
+            && a.rx.consume(bytes)
+        {
+            a.rx.sack_due = true;
+            self.shared.mark_ready(id);
+        }
+    }
+
+    fn receive_window(&self) -> u64 {
+        self.shared.config.receive_buffer
+    }
+
+    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
+        if let Some(a) = self.associations.get_mut(&id) {
+            a.rx.is_full = is_full;
+            // The peer learns that there is room again.
+            a.rx.sack_due |= !is_full;
+            self.shared.mark_ready(id);
+        }
+    }
+
+    /// A message once cut is never cut again, so longer packets are left to be fragmented.
+    fn set_path_mtu(&mut self, _now: Instant, _id: AssociationId, _octets: usize) {}
+
+    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
+        let Some(a) = self.associations.get_mut(&id) else {
+            return;
+        };
+        match how {
+            Close::Graceful => shutdown::do_shutdown(a, &mut self.shared, now),
+            Close::Abort => abort::do_abort(a, &mut self.shared),
+        }
+        self.shared.mark_ready(id);
+        self.remove_if_gone(id);
+    }
+
+    fn status(&self, id: AssociationId) -> Status {
+        let association = self.associations.get(&id);
+        Status {
+            bytes_in_flight: association.map_or(0, shutdown::bytes_in_flight),
+        }
+    }
+
+    /// All are equal.
+    fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}
+}

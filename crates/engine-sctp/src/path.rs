@@ -1,0 +1,110 @@
+//! An address of the peer, as seen from one of ours: its RTT, window and errors.
+
+use crate::config::SctpConfig;
+use crate::congestion::PathControl;
+use congestion::{PacketState, RtoBounds, RttEstimator};
+use core::time::Duration;
+use engine::{Instant, Path};
+
+use crate::numbers::LongTsn;
+
+/// Whether a path may carry user data (RFC 9260 sections 5.4 and 8.2, RFC 7829).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathStatus {
+    /// It answers.
+    Active,
+    /// It did not answer lately: data take another path if there is one.
+    PotentiallyFailed,
+    /// It failed more often than it may.
+    Inactive,
+}
+
+/// A HEARTBEAT that was not answered yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heartbeat {
+    /// What the answer must carry.
+    pub(crate) nonce: u64,
+    pub(crate) sent_at: Instant,
+}
+
+/// The chunk whose acknowledgement gives the next RTT sample: one a round trip.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimedChunk {
+    pub(crate) tsn: LongTsn,
+    pub(crate) sent_at: Instant,
+    pub(crate) packet: PacketState,
+}
+
+/// A path of an association.
+#[derive(Clone, Debug)]
+pub(crate) struct PathState {
+    pub(crate) path: Path,
+    pub(crate) status: PathStatus,
+    pub(crate) control: PathControl,
+    rtt: RttEstimator,
+    /// Timeouts since the last RTT sample: each doubles the RTO.
+    backoffs: u32,
+    /// Timeouts in a row.
+    pub(crate) errors: u32,
+    /// Octets of chunks in flight.
+    pub(crate) flight: u64,
+    /// The same before the acknowledgement at hand, and what that acknowledged.
+    pub(crate) flight_before: u64,
+    pub(crate) newly_acked: u64,
+    pub(crate) heartbeat: Option<Heartbeat>,
+    pub(crate) timed: Option<TimedChunk>,
+    /// Octets of chunks sent and acknowledged in all.
+    pub(crate) sent: u64,
+    pub(crate) delivered: u64,
+    /// Its timer expired, and nothing was acknowledged since: one packet at a time (RFC 9260 section
+    /// 7.2.3).
+    pub(crate) after_timeout: bool,
+    /// When data were last sent.
+    pub(crate) last_sent_at: Instant,
+    /// Data were acknowledged since the last heartbeat was due.
+    pub(crate) is_in_use: bool,
+}
+
+impl PathState {
+    pub(crate) fn new(path: Path, status: PathStatus, config: &SctpConfig, now: Instant) -> Self {
+        PathState {
+            path,
+            status,
+            control: PathControl::new(config.congestion, config.pmdcs() as u64),
+            rtt: RttEstimator::default(),
+            backoffs: 0,
+            errors: 0,
+            flight: 0,
+            flight_before: 0,
+            newly_acked: 0,
+            heartbeat: None,
+            timed: None,
+            sent: 0,
+            delivered: 0,
+            after_timeout: false,
+            last_sent_at: now,
+            is_in_use: false,
+        }
+    }
+
+    /// The retransmission timeout now.
+    pub(crate) fn rto(&self, bounds: &RtoBounds) -> Duration {
+        self.rtt.rto(bounds, self.backoffs)
+    }
+
+    /// An RTT was measured: the RTO follows it again.
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        self.rtt.sample(rtt);
+        self.backoffs = 0;
+    }
+
+    /// The RTO doubles.
+    pub(crate) fn back_off(&mut self) {
+        self.backoffs = self.backoffs.saturating_add(1);
+    }
+
+    /// Smoothed round-trip time; zero before the first sample.
+    pub(crate) fn srtt(&self) -> Duration {
+        self.rtt.srtt()
+    }
+}

@@ -1,0 +1,108 @@
+//! Ending an association at once, and reports of errors (RFC 9260 sections 9.1, 3.3.7 and 3.3.10).
+
+use crate::association::{Association, State};
+use crate::discard::DiscardReason;
+use crate::endpoint::Sctp;
+use crate::endpoint_state::EndpointState;
+use crate::numbers::Tag;
+use crate::pdu::cause::{Cause, CauseCode, causes};
+use crate::pdu::chunk::push_chunk;
+use crate::pdu::{COMMON_HEADER_LEN, Chunk, ChunkType, u32_at};
+use crate::procedure::association_setup;
+use engine::{AssociationId, CloseReason, Instant};
+
+/// The user ends the association.
+pub(crate) fn do_abort(a: &mut Association, ep: &mut EndpointState) {
+    end(
+        a,
+        ep,
+        &Cause::plain(CauseCode::USER_ABORT),
+        CloseReason::Aborted,
+    );
+}
+
+/// A rule was broken: the association ends with this cause.
+pub(crate) fn do_abort_for(a: &mut Association, ep: &mut EndpointState, cause: &Cause<'_>) {
+    end(a, ep, cause, CloseReason::Aborted);
+}
+
+/// A rule without a cause of its own was broken.
+pub(crate) fn do_abort_violation(a: &mut Association, ep: &mut EndpointState) {
+    do_abort_for(a, ep, &Cause::plain(CauseCode::PROTOCOL_VIOLATION));
+}
+
+/// T5-shutdown-guard: the peer never ended.
+pub(crate) fn do_abort_timed_out(a: &mut Association, ep: &mut EndpointState) {
+    end(
+        a,
+        ep,
+        &Cause::plain(CauseCode::USER_ABORT),
+        CloseReason::TimedOut,
+    );
+}
+
+fn end(a: &mut Association, ep: &mut EndpointState, cause: &Cause<'_>, reason: CloseReason) {
+    if a.is_gone() {
+        return;
+    }
+    if a.peer_tag != Tag::NONE {
+        let mut value = Vec::new();
+        cause.push(&mut value);
+        ep.send_last(a, a.primary, ChunkType::ABORT, &value);
+    }
+    a.state = State::Gone(reason);
+}
+
+/// The peer ended the association, or refused to open it.
+pub(crate) fn handle_abort(a: &mut Association) -> Result<(), DiscardReason> {
+    let reason = match a.state {
+        State::CookieWait { .. } | State::CookieEchoed { .. } => CloseReason::Refused,
+        _ => CloseReason::Aborted,
+    };
+    a.state = State::Gone(reason);
+    Ok(())
+}
+
+pub(crate) fn handle_error(
+    a: &mut Association,
+    ep: &mut EndpointState,
+    now: Instant,
+    chunk: &Chunk<'_>,
+) -> Result<(), DiscardReason> {
+    if let State::CookieWait { .. } = a.state {
+        return Err(DiscardReason::State);
+    }
+    let stale = causes(chunk.value).find(|cause| cause.code == CauseCode::STALE_COOKIE);
+    if let Some(stale_us) = stale.and_then(|cause| u32_at(cause.value, 0)) {
+        association_setup::handle_stale_cookie(a, ep, now, stale_us);
+    }
+    Ok(())
+}
+
+/// Octets of an unknown chunk that are reported.
+const REPORT_MAX: usize = 256;
+
+/// Tells the peer that a chunk of it is not known.
+pub(crate) fn report_unknown(a: &mut Association, path: usize, octets: &[u8]) {
+    let (mut cause, mut chunk) = (Vec::new(), Vec::new());
+    Cause {
+        code: CauseCode::UNRECOGNIZED_CHUNK,
+        value: &octets[..octets.len().min(REPORT_MAX)],
+    }
+    .push(&mut cause);
+    push_chunk(&mut chunk, ChunkType::ERROR, 0, &cause);
+    a.queue_control(path, chunk);
+}
+
+/// The association whose INIT is quoted in a report that nobody is there: it ends.
+pub(crate) fn refused_init(sctp: &mut Sctp, quoted: &[u8]) -> Option<AssociationId> {
+    let is_init = quoted.get(COMMON_HEADER_LEN) == Some(&ChunkType::INIT.0);
+    let tag = Tag(u32_at(quoted, COMMON_HEADER_LEN + 4).filter(|_| is_init)?);
+    let id = *sctp.shared.by_tag.get(&tag)?;
+    let a = sctp.associations.get_mut(&id)?;
+    if !matches!(a.state, State::CookieWait { .. }) {
+        return None;
+    }
+    a.state = State::Gone(CloseReason::Refused);
+    Some(id)
+}

@@ -1,0 +1,414 @@
+//! Sending: control chunks, an acknowledgement, retransmissions and new data, bundled into packets of
+//! equal length (RFC 9260 sections 6.1, 6.9 and 6.10).
+
+use crate::association::{Association, State, Timer};
+use crate::endpoint_state::{EndpointState, chunk_checksum};
+use crate::numbers::LongTsn;
+use crate::path::TimedChunk;
+use crate::pdu::COMMON_HEADER_LEN;
+use crate::pdu::chunk::push_pad;
+use crate::pdu::data::{DATA_HEADER_LEN, FLAG_IMMEDIATE};
+use crate::pdu::sack::{SACK_LEN, push_sack};
+use crate::procedure::{retransmission, shutdown, window_probe};
+use crate::tx::{ChunkStatus, OutChunk};
+use engine::{Batch, Event, Instant, Integrity, Note, SendFlags, Store};
+
+/// Packets that differ by no more octets are made equal with padding, so that one call of the wire
+/// carries them. A tenth of an Ethernet frame costs less than a call.
+const PAD_MAX: usize = 152;
+
+pub(crate) fn do_submit(
+    a: &mut Association,
+    ep: &mut EndpointState,
+    now: Instant,
+    (end, flags): (u64, SendFlags),
+    note: &Note,
+) {
+    let may_submit = matches!(
+        a.state,
+        State::CookieWait { .. } | State::CookieEchoed { .. } | State::Established
+    );
+    if !may_submit || a.wants_shutdown {
+        return;
+    }
+    let pushes = flags.push || flags.request_ack || flags.fin || ep.config.coalesce_delay.is_zero();
+    a.tx.messages
+        .submit(end, flags.end_of_message, pushes, note);
+    if flags.fin {
+        shutdown::do_shutdown(a, ep, now);
+    }
+}
+
+/// Fills `batch` with the next packets of one path.
+pub(crate) fn do_transmit(
+    a: &mut Association,
+    ep: &mut EndpointState,
+    now: Instant,
+    batch: &mut Batch,
+) {
+    skip_refused(a, ep, now);
+    let mut prefix = Vec::new();
+    let path = take_control(a, &mut prefix, ep.config.packet_len);
+    let path = path.unwrap_or(a.primary);
+    batch.set_path(a.paths[path].path, Some(a.id));
+    let mut sender = Sender::new(a, ep, now, path);
+    sender.transmit(batch, prefix);
+    if batch.is_empty() {
+        batch.clear();
+    }
+    // The wire was full, or other chunks wait.
+    if sender.has_more || !a.control.is_empty() {
+        ep.mark_ready(a.id);
+    }
+}
+
+/// Messages for streams that the peer does not accept are given up.
+fn skip_refused(a: &mut Association, ep: &mut EndpointState, now: Instant) {
+    if !a.may_send_data() {
+        return;
+    }
+    let mut skipped = false;
+    while let Some((range, note)) = a.tx.messages.skip_refused() {
+        ep.events.push_back(Event::Abandoned(a.id, range, note));
+        skipped = true;
+    }
+    if skipped {
+        shutdown::progress(a, ep, now);
+    }
+}
+
+/// Moves control chunks of one path to `out`, as many as fit a packet; that path.
+fn take_control(a: &mut Association, out: &mut Vec<u8>, packet_len: usize) -> Option<usize> {
+    let path = a.control.front()?.path;
+    let room = packet_len - COMMON_HEADER_LEN;
+    while let Some(chunk) = a.control.pop_front_if(|chunk| {
+        chunk.path == path && (out.is_empty() || out.len() + chunk.octets.len() <= room)
+    }) {
+        out.extend(chunk.octets);
+    }
+    Some(path)
+}
+
+/// Sends on one path of an association.
+struct Sender<'a> {
+    a: &'a mut Association,
+    ep: &'a mut EndpointState,
+    now: Instant,
+    path: usize,
+    /// Octets that may be in flight there.
+    window: u64,
+    /// Packets remain for the next call.
+    has_more: bool,
+}
+
+/// What may be sent next.
+enum Next {
+    Nothing,
+    Marked(LongTsn),
+    New,
+}
+
+impl<'a> Sender<'a> {
+    fn new(a: &'a mut Association, ep: &'a mut EndpointState, now: Instant, path: usize) -> Self {
+        let window = a.paths[path].control.window();
+        let burst = u64::from(ep.config.max_burst) * ep.config.pmdcs() as u64;
+        let window = match burst {
+            0 => window,
+            burst => window.min(a.paths[path].flight + burst),
+        };
+        Sender {
+            a,
+            ep,
+            now,
+            path,
+            window,
+            has_more: false,
+        }
+    }
+
+    /// Octets of chunks in a full packet.
+    fn room(&self) -> usize {
+        self.ep.config.pmdcs()
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, mut prefix: Vec<u8>) {
+        let packet_room = self.room();
+        self.decay_if_idle();
+        self.add_sack(&mut prefix, packet_room);
+        if !prefix.is_empty() {
+            self.send_packet(batch, &prefix, packet_room);
+        }
+        while batch.room() > 0 {
+            let Some(room) = self.packet_room(batch) else {
+                return;
+            };
+            if !self.send_packet(batch, &[], room) {
+                return;
+            }
+            if batch.len_of_last() < batch.packet_len() {
+                break;
+            }
+        }
+        self.has_more = true;
+    }
+
+    /// Room for chunks in the next packet of the batch; None if it has to wait for another batch.
+    fn packet_room(&mut self, batch: &Batch) -> Option<usize> {
+        let full = self.room();
+        if batch.is_empty() {
+            return Some(full);
+        }
+        if batch.len_of_last() < batch.packet_len() || self.a.tx.outstanding.has_marked() {
+            self.has_more = true;
+            return None;
+        }
+        let usual = batch.packet_len() - COMMON_HEADER_LEN;
+        let single = !self.ep.config.bundle;
+        let plan = self
+            .a
+            .tx
+            .messages
+            .plan(full, self.ep.config.payload(), single);
+        if plan.octets <= usual + PAD_MAX {
+            return Some(usual);
+        }
+        self.has_more = true;
+        None
+    }
+
+    /// Adds an acknowledgement if one is due, or if one may travel with data that leave.
+    fn add_sack(&mut self, prefix: &mut Vec<u8>, packet_room: usize) {
+        let in_data_state =
+            self.a.may_send_data() || matches!(self.a.state, State::ShutdownSent { .. });
+        let rx = &self.a.rx;
+        let room = packet_room.saturating_sub(prefix.len());
+        if !in_data_state || !rx.has_unsacked() || room < SACK_LEN {
+            return;
+        }
+        let travels = rx.sack_due || !matches!(self.next(packet_room - SACK_LEN), Next::Nothing);
+        if !travels {
+            return;
+        }
+        // SACK comes before SHUTDOWN and DATA alike.
+        let rx = &mut self.a.rx;
+        let mut sack = Vec::with_capacity(SACK_LEN);
+        let (cumulative, window) = (rx.cumulative(), rx.window());
+        push_sack(
+            &mut sack,
+            room,
+            (cumulative, window),
+            rx.gaps(),
+            rx.duplicates(),
+        );
+        rx.record_sack();
+        prefix.splice(0..0, sack);
+        self.ep.cancel_timer(self.a.id, Timer::Sack);
+    }
+
+    /// A path that was silent for some timeouts starts with a smaller window (section 7.2.1).
+    fn decay_if_idle(&mut self) {
+        let rto = self.a.rto(&self.ep.config, self.path);
+        let path = &mut self.a.paths[self.path];
+        if path.flight > 0 || rto.is_zero() {
+            return;
+        }
+        let rtos = self.now.since(path.last_sent_at).as_nanos() / rto.as_nanos();
+        if rtos > 0 {
+            path.control.on_idle(rtos as u64);
+            path.last_sent_at = self.now;
+            self.window = path.control.window();
+        }
+    }
+
+    /// What may be sent next in a packet with `room`.
+    fn next(&mut self, room: usize) -> Next {
+        if !self.a.may_send_data() || room <= DATA_HEADER_LEN {
+            return Next::Nothing;
+        }
+        let flight = self.a.paths[self.path].flight;
+        let is_open = flight < self.window || self.a.tx.fast_retransmit;
+        if let Some(tsn) = self.a.tx.outstanding.next_marked() {
+            return if is_open {
+                Next::Marked(tsn)
+            } else {
+                Next::Nothing
+            };
+        }
+        let payload = self.ep.config.payload();
+        let tx = &mut self.a.tx;
+        let Some(len) = tx.messages.next(room, payload) else {
+            return Next::Nothing;
+        };
+        if flight >= self.window {
+            return Next::Nothing;
+        }
+        let octets = len + DATA_HEADER_LEN as u64;
+        let nothing_outstanding = tx.outstanding.is_empty();
+        if tx.rwnd < octets && !(nothing_outstanding && (tx.rwnd > 0 || tx.probes_window)) {
+            if nothing_outstanding {
+                window_probe::schedule(self.a, self.ep, self.now);
+            }
+            return Next::Nothing;
+        }
+        if flight > 0 && !tx.messages.may_leave(room, payload) {
+            return Next::Nothing;
+        }
+        if let Some(at) = self.a.paths[self.path].control.blocked_until(self.now) {
+            self.ep.set_timer(self.a.id, Timer::Pacing, at);
+            return Next::Nothing;
+        }
+        Next::New
+    }
+
+    /// Adds a packet of `prefix` and chunks of data, `room` octets behind the common header at most;
+    /// false if it would be empty.
+    fn send_packet(&mut self, batch: &mut Batch, prefix: &[u8], room: usize) -> bool {
+        let mut left = room.saturating_sub(prefix.len());
+        let path = &self.a.paths[self.path];
+        let mut next = match path.after_timeout && path.flight > 0 {
+            true => Next::Nothing,
+            false => self.next(left),
+        };
+        if prefix.is_empty() && matches!(next, Next::Nothing) {
+            return false;
+        }
+        let usual = batch.packet_len();
+        let mut own = self.a.header().emit().to_vec();
+        own.extend_from_slice(prefix);
+        let mut packet = batch.begin();
+        let store = Store::Association(self.a.id);
+        let single = !self.ep.config.bundle;
+        let mut is_fast = false;
+        loop {
+            let sent = match next {
+                Next::Nothing => None,
+                Next::Marked(tsn) => {
+                    is_fast = self.a.tx.fast_retransmit;
+                    self.send_marked(tsn, left)
+                }
+                Next::New => self.send_new(left),
+            };
+            let Some((header, range, octets)) = sent else {
+                break;
+            };
+            own.extend(header);
+            packet = packet.own(&own).user(store, range);
+            own.clear();
+            own.resize(octets - DATA_HEADER_LEN - user_len(&header), 0);
+            left -= octets;
+            if single {
+                break;
+            }
+            next = self.next(left);
+        }
+        if is_fast {
+            self.a.tx.fast_retransmit = false;
+        }
+        let len = COMMON_HEADER_LEN + room - left;
+        if usual > len && self.wants_padding() {
+            push_pad(&mut own, usual - len);
+        }
+        let integrity = match self.a.zero_checksum {
+            true => Integrity::None,
+            false => Integrity::Crc32c {
+                at: chunk_checksum(),
+            },
+        };
+        packet.own(&own).end(integrity);
+        self.ep.counters.packets_built += 1;
+        true
+    }
+
+    /// Whether packets follow that must have the length of those before.
+    fn wants_padding(&mut self) -> bool {
+        !matches!(self.next(self.room()), Next::Nothing)
+    }
+
+    /// Sends a lost chunk again: its header, bytes and octets; None if it does not fit.
+    fn send_marked(&mut self, tsn: LongTsn, left: usize) -> Option<Sent> {
+        let chunk = self.a.tx.outstanding.get_mut(tsn)?;
+        let octets = chunk.octets();
+        if octets > left {
+            return None;
+        }
+        chunk.misses = 0;
+        chunk.path = self.path as u8;
+        let (header, range) = (chunk.header(tsn, 0), chunk.range());
+        let len = chunk.len as usize;
+        self.a.tx.outstanding.unmark(tsn, ChunkStatus::InFlight);
+        for path in &mut self.a.paths {
+            // Karn: no sample from a flight with a retransmission.
+            path.timed.take_if(|timed| timed.tsn >= tsn);
+        }
+        self.ep.counters.retransmissions += 1;
+        self.account(octets as u64, len as u64);
+        // The earliest chunk of a path restarts its timer (section 6.3.2, R3 and 6.3.3).
+        if tsn == self.a.tx.outstanding.first() {
+            retransmission::restart_timer(self.a, self.ep, self.now, self.path);
+        }
+        Some((header.emit(len), range, octets))
+    }
+
+    /// Cuts and sends a new chunk.
+    fn send_new(&mut self, left: usize) -> Option<Sent> {
+        let cut = self.a.tx.messages.cut(left, self.ep.config.payload())?;
+        let len = (cut.range.end - cut.range.start) as usize;
+        let chunk = OutChunk {
+            start: cut.range.start,
+            len: len as u32,
+            ppid: cut.ppid,
+            stream: cut.stream,
+            ssn: cut.ssn,
+            flags: cut.flags,
+            status: ChunkStatus::InFlight,
+            misses: 0,
+            was_fast_retransmitted: false,
+            path: self.path as u8,
+        };
+        let octets = chunk.octets();
+        let tsn = self.a.tx.outstanding.push(chunk.clone());
+        self.a.tx.probes_window = false;
+        self.account(octets as u64, len as u64);
+        let path = &mut self.a.paths[self.path];
+        if path.timed.is_none() {
+            let app_limited = self.a.tx.messages.unsent() == 0;
+            path.timed = Some(TimedChunk {
+                tsn,
+                sent_at: self.now,
+                packet: path.control.packet_state(self.now, path.sent, app_limited),
+            });
+        }
+        let header = chunk.header(tsn, self.immediate());
+        Some((header.emit(len), cut.range, octets))
+    }
+
+    /// Flag I when the sender has to wait for the acknowledgement (RFC 9260 section 6.1, RFC 7053).
+    fn immediate(&self) -> u8 {
+        let full = self.room() as u64;
+        let tx = &self.a.tx;
+        let is_blocked = self.a.paths[self.path].flight >= self.window || tx.rwnd < full;
+        let waits = is_blocked && tx.messages.unsent() > 0;
+        let ends = self.a.state == State::ShutdownPending && tx.messages.unsent() == 0;
+        if waits || ends { FLAG_IMMEDIATE } else { 0 }
+    }
+
+    /// A chunk is sent.
+    fn account(&mut self, octets: u64, bytes: u64) {
+        let path = &mut self.a.paths[self.path];
+        path.control.on_sent(self.now, octets, path.flight == 0);
+        path.flight += octets;
+        path.sent += octets;
+        path.last_sent_at = self.now;
+        self.a.tx.rwnd = self.a.tx.rwnd.saturating_sub(octets);
+        self.ep.counters.bytes_sent += bytes;
+        retransmission::start_timer(self.a, self.ep, self.now, self.path);
+    }
+}
+
+/// The header of a chunk, its bytes in the store, and all of its octets with padding.
+type Sent = ([u8; DATA_HEADER_LEN], core::ops::Range<u64>, usize);
+
+/// User bytes of a chunk with this header.
+fn user_len(header: &[u8; DATA_HEADER_LEN]) -> usize {
+    usize::from(u16::from_be_bytes([header[2], header[3]])) - DATA_HEADER_LEN
+}

@@ -1,0 +1,73 @@
+//! T3-rtx: what a path did not acknowledge in time is sent again (RFC 9260 sections 6.3 and 8).
+
+use crate::association::{Association, State, Timer};
+use crate::endpoint_state::EndpointState;
+use crate::path::PathStatus;
+use crate::tx::ChunkStatus;
+use engine::{CloseReason, Instant};
+
+/// A path, or the association, did not answer in time once more.
+pub(crate) fn count_error(a: &mut Association, ep: &EndpointState, path: usize) {
+    let state = &mut a.paths[path];
+    state.errors += 1;
+    state.back_off();
+    if state.errors > ep.config.path_retries {
+        state.status = PathStatus::Inactive;
+    }
+    if path == a.primary {
+        a.errors += 1;
+    }
+    if a.errors > ep.config.association_retries {
+        a.state = State::Gone(CloseReason::TimedOut);
+    }
+}
+
+/// The retransmission timer of path `path` expired: everything in flight there is lost.
+pub(crate) fn handle_timeout(
+    a: &mut Association,
+    ep: &mut EndpointState,
+    now: Instant,
+    path: usize,
+) {
+    if a.paths[path].flight == 0 || !a.may_send_data() {
+        return;
+    }
+    count_error(a, ep, path);
+    if a.is_gone() {
+        return;
+    }
+    let lost: Vec<_> =
+        a.tx.outstanding
+            .iter_mut()
+            .filter(|(_, chunk)| {
+                chunk.status == ChunkStatus::InFlight && usize::from(chunk.path) == path
+            })
+            .map(|(tsn, chunk)| (tsn, chunk.octets() as u64))
+            .collect();
+    for (tsn, octets) in lost {
+        a.tx.outstanding.mark(tsn);
+        a.tx.rwnd += octets;
+    }
+    let state = &mut a.paths[path];
+    state.flight = 0;
+    state.after_timeout = true;
+    state.timed = None;
+    state.control.on_rto();
+    state.last_sent_at = now;
+    a.tx.recovery = None;
+    a.tx.fast_retransmit = false;
+}
+
+/// Starts the timer of a path unless it runs.
+pub(crate) fn start_timer(a: &Association, ep: &mut EndpointState, now: Instant, path: usize) {
+    let timer = Timer::Retransmission(path as u8);
+    if !ep.timers.is_set((a.id, timer)) {
+        restart_timer(a, ep, now, path);
+    }
+}
+
+/// Starts the timer of a path anew.
+pub(crate) fn restart_timer(a: &Association, ep: &mut EndpointState, now: Instant, path: usize) {
+    let at = now + a.rto(&ep.config, path);
+    ep.set_timer(a.id, Timer::Retransmission(path as u8), at);
+}

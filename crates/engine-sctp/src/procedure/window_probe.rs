@@ -1,0 +1,26 @@
+//! Zero window probes: one chunk now and then while the peer's window is shut (RFC 9260 section 6.1,
+//! A).
+
+use crate::association::{Association, Timer};
+use crate::endpoint_state::EndpointState;
+use engine::Instant;
+
+/// Probes double their distance at most so often: 2^8 times 200 ms is about a minute.
+const DOUBLINGS_MAX: u32 = 8;
+
+/// The window is shut and nothing is in flight: a probe leaves after an RTO, or twice as long as
+/// after the last.
+pub(crate) fn schedule(a: &Association, ep: &mut EndpointState, now: Instant) {
+    if ep.timers.is_set((a.id, Timer::WindowProbe)) {
+        return;
+    }
+    let doublings = a.tx.window_probes.min(DOUBLINGS_MAX);
+    let wait = a.rto(&ep.config, a.primary) * (1 << doublings);
+    ep.set_timer(a.id, Timer::WindowProbe, now + wait.min(ep.config.rto.max));
+}
+
+/// A probe may leave.
+pub(crate) fn handle_timeout(a: &mut Association) {
+    a.tx.probes_window = true;
+    a.tx.window_probes = a.tx.window_probes.saturating_add(1);
+}

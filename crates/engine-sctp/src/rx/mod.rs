@@ -1,0 +1,205 @@
+//! The receiving side of an association: which TSNs arrived, and which messages may go to the user.
+
+mod streams;
+
+pub(crate) use streams::{Arrived, Violation};
+
+use crate::numbers::{LongTsn, Tsn};
+use core::ops::RangeInclusive;
+use engine::RangeSet;
+use streams::Streams;
+
+/// What became of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is new, and its message may go on to the user now: from where it lies.
+    Deliver,
+    /// It is new, and a copy waits for what is in front of it.
+    Held,
+    /// It was here before.
+    Duplicate,
+    /// There is no room for it.
+    NoRoom,
+    /// It is new, counts as received, and goes nowhere.
+    Refused,
+}
+
+/// Octets that a gap or a chunk that waits takes besides its bytes.
+const OVERHEAD: u64 = 64;
+
+/// TSNs beyond the cumulative one that a SACK can name.
+const AHEAD_MAX: u64 = u16::MAX as u64;
+
+/// The chunk that closes the first gap is taken even when the buffer is full, up to so many octets:
+/// one packet of the longest. Without it a buffer full of halves would never empty.
+const GAP_SLACK: u64 = 64 << 10;
+
+/// Duplicates that are reported at most in a SACK.
+const DUPLICATES_MAX: usize = 32;
+
+/// The receiving side.
+#[derive(Debug)]
+pub(crate) struct ReceiveState {
+    /// All TSNs up to this one arrived.
+    cumulative: LongTsn,
+    /// TSNs that arrived beyond it.
+    beyond: RangeSet,
+    pub(crate) streams: Streams,
+    duplicates: Vec<Tsn>,
+    /// Bytes delivered to the host that its user has not taken.
+    unread: u64,
+    buffer: u64,
+    /// The window last advertised.
+    advertised: u64,
+    /// Packets with data since the last SACK.
+    pub(crate) packets: u32,
+    /// A SACK is to leave with the next packet, alone if need be.
+    pub(crate) sack_due: bool,
+    /// DATA came before.
+    pub(crate) has_data: bool,
+    /// The host keeps more than it may: nothing new is taken.
+    pub(crate) is_full: bool,
+}
+
+impl ReceiveState {
+    /// Nothing arrived; the peer's first TSN is `initial`.
+    pub(crate) fn new(initial: Tsn, streams: u16, buffer: u64) -> ReceiveState {
+        ReceiveState {
+            cumulative: LongTsn(LongTsn::first(initial).0 - 1),
+            beyond: RangeSet::new(),
+            streams: Streams::new(streams),
+            duplicates: Vec::new(),
+            unread: 0,
+            buffer,
+            advertised: buffer,
+            packets: 0,
+            sack_due: false,
+            has_data: false,
+            is_full: false,
+        }
+    }
+
+    /// All TSNs up to this one arrived.
+    pub(crate) fn cumulative(&self) -> Tsn {
+        self.cumulative.tsn()
+    }
+
+    /// Whether a TSN is missing below one that arrived.
+    pub(crate) fn has_gap(&self) -> bool {
+        !self.beyond.is_empty()
+    }
+
+    /// Octets in use: bytes the user has not taken, chunks that wait, gaps.
+    fn used(&self) -> u64 {
+        self.unread + self.streams.held_octets() + OVERHEAD * self.beyond.len() as u64
+    }
+
+    /// The room that may be advertised.
+    pub(crate) fn window(&self) -> u32 {
+        if self.is_full {
+            return 0;
+        }
+        u32::try_from(self.buffer.saturating_sub(self.used())).unwrap_or(u32::MAX)
+    }
+
+    /// Takes in the TSN of a chunk that arrived. With [`Taken::Deliver`] the caller delivers its bytes,
+    /// with [`Taken::Held`] it gives a copy to [`Streams::hold`].
+    ///
+    /// A chunk of a stream that does not exist is not `is_valid`.
+    pub(crate) fn take(&mut self, chunk: &Arrived, is_valid: bool) -> Taken {
+        let tsn = self.cumulative.nearest(chunk.header.tsn);
+        if tsn <= self.cumulative || self.beyond.contains(tsn.0) {
+            if self.duplicates.len() < DUPLICATES_MAX {
+                self.duplicates.push(chunk.header.tsn);
+            }
+            return Taken::Duplicate;
+        }
+        if self.is_full || tsn.since(self.cumulative) > AHEAD_MAX || !self.make_room(tsn) {
+            return Taken::NoRoom;
+        }
+        self.beyond.insert(tsn.0..tsn.0 + 1);
+        self.cumulative = LongTsn(self.beyond.advance(self.cumulative.0 + 1) - 1);
+        if !is_valid {
+            return Taken::Refused;
+        }
+        match self.streams.begins_or_continues(tsn, &chunk.header) {
+            true => {
+                self.unread += chunk.len as u64;
+                Taken::Deliver
+            }
+            false => Taken::Held,
+        }
+    }
+
+    /// The long form of a TSN that arrived.
+    pub(crate) fn long(&self, tsn: Tsn) -> LongTsn {
+        self.cumulative.nearest(tsn)
+    }
+
+    /// Whether all TSNs up to this one arrived.
+    pub(crate) fn is_cumulative(&self, tsn: LongTsn) -> bool {
+        tsn <= self.cumulative
+    }
+
+    /// Whether there is room for the chunk `tsn`. When the buffer is full, one beyond all others is
+    /// refused; one in front of others takes the place of the highest that wait (RFC 9260 section
+    /// 6.2), which the peer sends again.
+    fn make_room(&mut self, tsn: LongTsn) -> bool {
+        while self.used() >= self.buffer {
+            let Some(highest) = self.streams.highest_held().filter(|highest| *highest > tsn) else {
+                let closes_gap = tsn.since(self.cumulative) == 1;
+                return closes_gap && self.used() < self.buffer + GAP_SLACK;
+            };
+            self.streams.drop_held(highest);
+            self.forget(highest);
+        }
+        true
+    }
+
+    /// A TSN beyond the cumulative one is missing again.
+    fn forget(&mut self, tsn: LongTsn) {
+        let kept: Vec<_> = self.beyond.iter().collect();
+        self.beyond = RangeSet::new();
+        for range in kept {
+            self.beyond.insert(range.start..range.end.min(tsn.0));
+            self.beyond.insert(range.start.max(tsn.0 + 1)..range.end);
+        }
+    }
+
+    /// Bytes that waited go to the user now.
+    pub(crate) fn count_delivered(&mut self, bytes: u64) {
+        self.unread += bytes;
+    }
+
+    /// The user took bytes; whether the window grew so much that the peer must know.
+    pub(crate) fn consume(&mut self, bytes: u64) -> bool {
+        self.unread = self.unread.saturating_sub(bytes);
+        let window = u64::from(self.window());
+        window.saturating_sub(self.advertised) >= self.buffer / 4
+    }
+
+    /// The blocks of a SACK.
+    pub(crate) fn gaps(&self) -> impl Iterator<Item = RangeInclusive<u16>> {
+        let base = self.cumulative.0;
+        let blocks = self.beyond.iter();
+        blocks.map(move |range| (range.start - base) as u16..=(range.end - 1 - base) as u16)
+    }
+
+    /// TSNs that arrived again since the last SACK.
+    pub(crate) fn duplicates(&self) -> &[Tsn] {
+        &self.duplicates
+    }
+
+    /// A SACK leaves.
+    pub(crate) fn record_sack(&mut self) {
+        self.advertised = u64::from(self.window());
+        self.duplicates.clear();
+        self.packets = 0;
+        self.sack_due = false;
+    }
+
+    /// Whether a SACK may travel with a packet that leaves anyway.
+    pub(crate) fn has_unsacked(&self) -> bool {
+        self.packets > 0 || self.sack_due
+    }
+}

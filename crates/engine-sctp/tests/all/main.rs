@@ -1,0 +1,10 @@
+//! Tests of the engine: octets, pairs in virtual time, the table of states and chunks, hostile peers.
+
+#[path = "../../../../fuzz/src/sctp.rs"]
+mod fuzz;
+mod hostile;
+mod octets;
+mod pair;
+mod states;
+mod support;
+mod tshark;

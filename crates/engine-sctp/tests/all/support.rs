@@ -1,0 +1,163 @@
+//! Two endpoints in virtual time, with users that send and receive messages.
+
+use driver::receive_queue::MessageReader;
+use driver::sys::{Producer, ring};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Framing, Note, Protocol, SendFlags,
+};
+use engine_sctp::{Sctp, SctpConfig};
+use link::LinkConfig;
+use sim::World;
+
+/// Picoseconds in a millisecond.
+pub const MS: u64 = 1_000_000_000;
+
+/// A message and what travels with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub bytes: Vec<u8>,
+    pub note: Note,
+}
+
+/// Number of seeds to try: TOWPATH_SEEDS, or `usual` in CI.
+pub fn seeds(usual: u64) -> u64 {
+    let requested = std::env::var("TOWPATH_SEEDS").ok();
+    let requested = requested.and_then(|text| text.parse().ok());
+    requested.unwrap_or(usual)
+}
+
+/// Results of a run.
+pub struct RunOutcome {
+    pub received: Vec<Message>,
+    pub trace: Vec<sim::TraceLine>,
+    pub retransmissions: u64,
+    pub elapsed_ms: u64,
+    pub closed: [bool; 2],
+    pub messages_damaged: u64,
+}
+
+/// How the receiver's user behaves.
+#[derive(Clone, Copy)]
+pub struct Reader {
+    /// It reads nothing before this time.
+    pub from_ms: u64,
+}
+
+/// Sends `messages` from station 0 to station 1 and closes.
+pub fn run(
+    configs: [SctpConfig; 2],
+    messages: &[Message],
+    link: LinkConfig,
+    seed: u64,
+    reads: Reader,
+) -> RunOutcome {
+    let framing = configs[0].framing;
+    let mut world = World::new(configs.map(Sctp::new), link, seed);
+    world.pump(1).engine().listen(true);
+    let now = world.now();
+    let opened = world.pump(0).engine().connect(now, &[Address::Station(1)]);
+    let id = opened.expect("room for one");
+    let layout = world.pump(0).engine().layout(None);
+    let (mut producer, consumer) = ring(layout, 64 << 10);
+    world.pump(0).attach(id, consumer);
+    let mut user = User {
+        id: None,
+        reader: MessageReader::new(framing),
+        received: Vec::new(),
+    };
+    let (mut next, mut finished) = (0, false);
+    while world
+        .step(400_000 * MS)
+        .expect("a simulated wire does not fail")
+    {
+        next = append(&mut producer, messages, next, framing);
+        if next == messages.len() && !finished && world.pump(0).status(id).connected {
+            let now = world.now();
+            world.pump(0).submit_pending(now, id, true);
+            world.pump(0).engine().finish(now, id);
+            finished = true;
+        }
+        if world.now().as_nanos() / 1_000_000 >= reads.from_ms {
+            user.take(&mut world, framing);
+        }
+    }
+    user.take(&mut world, framing);
+    let peer = user.id.unwrap_or(AssociationId(0));
+    let retransmissions = |station: usize, world: &mut World<Sctp>| {
+        world.pump(station).engine().counters().retransmissions
+    };
+    RunOutcome {
+        retransmissions: retransmissions(0, &mut world) + retransmissions(1, &mut world),
+        elapsed_ms: world.now().as_nanos() / 1_000_000,
+        closed: [
+            world.pump(0).status(id).closed.is_some(),
+            world.pump(1).status(peer).closed.is_some(),
+        ],
+        messages_damaged: user.reader.messages_damaged(),
+        trace: world.trace().to_vec(),
+        received: user.received,
+    }
+}
+
+fn append(
+    producer: &mut Producer,
+    messages: &[Message],
+    mut next: usize,
+    framing: Framing,
+) -> usize {
+    while let Some(message) = messages.get(next) {
+        let done = match framing {
+            Framing::Stream => producer.append_bytes(&message.bytes),
+            _ if message.note.is_plain() => producer.append_message(&message.bytes),
+            _ => producer.append_noted([&[], &message.bytes, &[]], message.note),
+        };
+        if !done {
+            break;
+        }
+        next += 1;
+    }
+    next
+}
+
+struct User {
+    id: Option<AssociationId>,
+    reader: MessageReader,
+    received: Vec<Message>,
+}
+
+impl User {
+    fn take(&mut self, world: &mut World<Sctp>, framing: Framing) {
+        if let Some((id, _)) = world.pump(1).accept() {
+            self.id = Some(id);
+        }
+        let Some(id) = self.id else {
+            return;
+        };
+        let mut buffer = vec![0; 256 << 10];
+        while let Some(chunk) = world.pump(1).pop_chunk(id) {
+            self.reader.put(chunk);
+            while let Some(part) = self.reader.next_part(&mut buffer) {
+                assert!(
+                    part.end || framing == Framing::Stream,
+                    "the buffer holds all"
+                );
+                self.received.push(Message {
+                    bytes: buffer[..part.len].to_vec(),
+                    note: part.note,
+                });
+            }
+            let spent = self.reader.take_consumed().expect("the chunk just put");
+            let now = world.now();
+            world.pump(1).consume(now, id, spent);
+        }
+    }
+}
+
+/// Submits one message of `len` bytes directly.
+pub fn submit_message(engine: &mut Sctp, id: AssociationId, end: u64, note: &Note) {
+    let flags = SendFlags {
+        push: true,
+        ..SendFlags::END_OF_MESSAGE
+    };
+    engine.submit(engine::Instant::from_nanos(1), id, end, flags, note);
+}

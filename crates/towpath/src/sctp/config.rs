@@ -1,0 +1,365 @@
+//! Configuration of an SCTP endpoint, and the options it is made from.
+
+use crate::contract::OptionHelp;
+use crate::engine_setup;
+use crate::xtp::option_values::{OFF_ON, parse_bytes, parse_choice, parse_count, parse_time};
+use engine::Framing;
+use engine_sctp::{CongestionChoice, SctpConfig};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Configuration of an endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// The engine's configuration.
+    pub config: SctpConfig,
+    /// Bytes of a circuit's send buffer; data stay in it until they are acknowledged. The largest
+    /// message is half of it.
+    pub send_buffer_len: usize,
+    /// Whether to use the kernel's segmentation and coalescing of UDP, where available.
+    pub segmentation: bool,
+}
+
+/// Default send buffer: that of `xtp`.
+const SEND_BUFFER_LEN: usize = 512 << 10;
+
+/// Valid packet lengths, octets. The state cookie of 100 octets must fit with what is around it.
+const PACKET_LENS: RangeInclusive<usize> = 512..=wire_udp::UDP_PAYLOAD_MAX;
+
+/// Valid lengths of buffers, bytes: two full packets at least.
+const QUEUE_LENS: RangeInclusive<usize> = 4096..=64 << 20;
+
+/// The longest delay of an acknowledgement that RFC 9260 section 6.2 allows.
+const SACK_DELAY_MAX: Duration = Duration::from_millis(500);
+
+/// Shortest times of timers: they limit the load that a race can put on an agent's host.
+const TIMER_MIN: Duration = Duration::from_millis(1);
+
+const FRAMINGS: [(&str, Framing); 2] =
+    [("messages", Framing::Messages), ("stream", Framing::Stream)];
+
+const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
+    OptionHelp {
+        name,
+        values,
+        meaning,
+    }
+}
+
+/// All options.
+const HELP: &[OptionHelp] = &[
+    option("bundle", "on|off", "whether messages share packets"),
+    option(
+        "checksum",
+        "on|off",
+        "CRC-32c of each packet; off by agreement of both ends (RFC 9653)",
+    ),
+    option(
+        "congestion",
+        "rfc9260|off|newreno|ledbat|bbr",
+        "congestion control of each path",
+    ),
+    option(
+        "framing",
+        "messages|stream",
+        "messages, or one message without end, whose parts share packets",
+    ),
+    option(
+        "heartbeat",
+        "TIME",
+        "silence before a path is probed; 0s for never, 30s if not given",
+    ),
+    option(
+        "packet",
+        "BYTES",
+        "octets of a full packet, 512 to 65507; 1472 if not given",
+    ),
+    option(
+        "queue",
+        "BYTES",
+        "send buffer and receive window of a circuit, such as 64k; 512k if not given",
+    ),
+    option(
+        "retries",
+        "PATH/ASSOC/INIT",
+        "timeouts that a path, an association and its opening survive; 5/10/8 if not given",
+    ),
+    option(
+        "rto",
+        "TIME",
+        "retransmission timeout before an RTT was measured; 1s if not given",
+    ),
+    option(
+        "rto_max",
+        "TIME",
+        "longest retransmission timeout; 60s if not given",
+    ),
+    option(
+        "rto_min",
+        "TIME",
+        "shortest retransmission timeout; 200ms if not given (the RFC's is 1s)",
+    ),
+    option(
+        "sack_delay",
+        "TIME",
+        "longest delay of an acknowledgement, up to 500ms; 20ms if not given",
+    ),
+    option(
+        "segmentation",
+        "on|off",
+        "segmentation offload: many packets per system call",
+    ),
+    option(
+        "streams",
+        "COUNT",
+        "streams that messages take in turn, 1 to 65535; 1 if not given",
+    ),
+    option("unordered", "off|on", "messages may overtake each other"),
+];
+
+impl Default for EndpointConfig {
+    fn default() -> EndpointConfig {
+        EndpointConfig {
+            config: SctpConfig::default(),
+            send_buffer_len: SEND_BUFFER_LEN,
+            segmentation: true,
+        }
+    }
+}
+
+impl EndpointConfig {
+    /// The options that [`parse`](EndpointConfig::parse) accepts.
+    pub const HELP: &'static [OptionHelp] = HELP;
+
+    /// A configuration from options.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the option and its valid values.
+    pub fn parse(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
+        EndpointConfig::default().with_options(own)
+    }
+
+    /// This configuration, changed by options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`parse`](EndpointConfig::parse).
+    pub fn with_options(
+        mut self,
+        own: &BTreeMap<String, String>,
+    ) -> Result<EndpointConfig, String> {
+        for (name, value) in own {
+            self.set(name, value)?;
+        }
+        let rto = &self.config.rto;
+        if rto.min > rto.max {
+            return Err("rto_min is above rto_max; lower one or raise the other".to_owned());
+        }
+        let has_choice = self.config.spread || self.config.unordered;
+        if self.config.framing == Framing::Stream && has_choice {
+            return Err(
+                "framing=stream is one message of one stream; leave streams and unordered out"
+                    .to_owned(),
+            );
+        }
+        Ok(self)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
+        match name {
+            "bundle" => config.bundle = parse_choice(name, value, &OFF_ON)?,
+            "checksum" => config.checksum = parse_choice(name, value, &OFF_ON)?,
+            "segmentation" => self.segmentation = parse_choice(name, value, &OFF_ON)?,
+            "unordered" => config.unordered = parse_choice(name, value, &OFF_ON)?,
+            "framing" => config.framing = parse_choice(name, value, &FRAMINGS)?,
+            "packet" => config.packet_len = parse_bytes(name, value, PACKET_LENS)?,
+            "queue" => {
+                let len = parse_bytes(name, value, QUEUE_LENS)?;
+                self.send_buffer_len = len;
+                config.receive_buffer = len as u64;
+            }
+            "streams" => {
+                let streams = parse_count(name, value, 1..=u16::MAX)?;
+                config.spread = streams > 1;
+                config.outbound_streams = config.outbound_streams.max(streams);
+                config.inbound_streams = config.inbound_streams.max(streams);
+                if config.spread {
+                    config.outbound_streams = streams;
+                }
+            }
+            "congestion" => {
+                config.congestion = CongestionChoice::from_name(value).ok_or_else(|| {
+                    let names = CongestionChoice::names();
+                    format!("congestion={value} is not possible; choose {names}")
+                })?;
+            }
+            "retries" => set_retries(config, value)?,
+            _ => return self.set_time(name, value),
+        }
+        Ok(())
+    }
+
+    fn set_time(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
+        let at_least = |time: Duration| {
+            (time >= TIMER_MIN)
+                .then_some(time)
+                .ok_or_else(|| format!("{name}={value} is too short; give at least 1ms"))
+        };
+        match name {
+            "rto" => config.rto.initial = at_least(parse_time(name, value)?)?,
+            "rto_min" => config.rto.min = at_least(parse_time(name, value)?)?,
+            "rto_max" => config.rto.max = at_least(parse_time(name, value)?)?,
+            "heartbeat" => {
+                let time = parse_time(name, value)?;
+                let is_off = time.is_zero();
+                config.heartbeat_interval = if is_off { time } else { at_least(time)? };
+            }
+            "sack_delay" => {
+                let time = parse_time(name, value)?;
+                if time > SACK_DELAY_MAX {
+                    let text = format!("{name}={value} is too long; give at most 500ms");
+                    return Err(text);
+                }
+                config.sack_delay = time;
+            }
+            _ => {
+                let known: Vec<&str> = HELP.iter().map(|help| help.name).collect();
+                let known = known.join(", ");
+                return Err(format!("sctp has no option {name}; it has {known}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine's configuration, with a seed and a secret of its own.
+    pub(crate) fn config(&self) -> SctpConfig {
+        SctpConfig {
+            seed: engine_setup::random_seed(),
+            secret: engine_setup::random_secret(),
+            ..self.config.clone()
+        }
+    }
+
+    /// Whether messages arrive in the order in which they were sent.
+    pub(crate) fn is_ordered(&self) -> bool {
+        !self.config.spread && !self.config.unordered
+    }
+
+    /// The congestion control, as `towpath transports` shows it; empty for none.
+    pub(crate) fn congestion_class(&self) -> &'static str {
+        match self.config.congestion.name() {
+            "rfc9260" => "RFC 9260",
+            "newreno" => "NewReno",
+            "ledbat" => "LEDBAT-like",
+            "bbr" => "BBR",
+            _ => "",
+        }
+    }
+
+    /// Effective options, as shown in results.
+    pub(crate) fn effective(&self) -> BTreeMap<String, String> {
+        let config = &self.config;
+        let word = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let framings = FRAMINGS.iter();
+        let framing = framings.clone().find(|(_, one)| *one == config.framing);
+        let streams = if config.spread {
+            config.outbound_streams
+        } else {
+            1
+        };
+        let ms = |time: Duration| format!("{} ms", time.as_millis());
+        BTreeMap::from([
+            ("bundle".into(), word(config.bundle)),
+            ("checksum".into(), word(config.checksum)),
+            ("congestion".into(), config.congestion.name().into()),
+            (
+                "framing".into(),
+                framing.map_or("?", |(name, _)| name).into(),
+            ),
+            ("rto_min".into(), ms(config.rto.min)),
+            ("sack_delay".into(), ms(config.sack_delay)),
+            ("send_store".into(), self.send_buffer_len.to_string()),
+            ("streams".into(), streams.to_string()),
+            ("unordered".into(), word(config.unordered)),
+            ("window".into(), config.receive_buffer.to_string()),
+        ])
+    }
+}
+
+/// Three numbers of retries.
+fn set_retries(config: &mut SctpConfig, value: &str) -> Result<(), String> {
+    let numbers: Option<Vec<u32>> = value.split('/').map(|word| word.parse().ok()).collect();
+    let valid = numbers.filter(|numbers| numbers.iter().all(|count| (1..=100).contains(count)));
+    let Some(&[path, association, init]) = valid.as_deref() else {
+        return Err(format!(
+            "retries={value} is not possible; give three numbers from 1 to 100, such as 5/10/8"
+        ));
+    };
+    config.path_retries = path;
+    config.association_retries = association;
+    config.init_retries = init;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[(&str, &str)]) -> Result<EndpointConfig, String> {
+        let own = words.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+        EndpointConfig::parse(&own.collect())
+    }
+
+    #[test]
+    fn options_set_their_fields() {
+        let words = [("streams", "8"), ("unordered", "on"), ("queue", "64k")];
+        let settings = parse(&words).expect("all of them are known");
+        assert!(!settings.is_ordered());
+        assert_eq!(settings.config.outbound_streams, 8);
+        assert_eq!(settings.config.receive_buffer, 64 << 10);
+        assert_eq!(settings.effective()["streams"], "8");
+        let settings = parse(&[("retries", "1/2/3"), ("checksum", "off")]);
+        let settings = settings.expect("all of them are known");
+        assert_eq!(settings.config.association_retries, 2);
+        assert_eq!(settings.effective()["checksum"], "off");
+    }
+
+    #[test]
+    fn every_option_in_help_parses_with_its_values() {
+        for help in EndpointConfig::HELP {
+            for value in help.values.split('|') {
+                let value = match value {
+                    "BYTES" => "8k",
+                    "TIME" => "200ms",
+                    "COUNT" => "7",
+                    "PATH/ASSOC/INIT" => "5/10/8",
+                    word => word,
+                };
+                parse(&[(help.name, value)]).unwrap_or_else(|text| panic!("{text}"));
+            }
+        }
+    }
+
+    #[test]
+    fn invalid_option_error_names_option_and_remedy() {
+        let wrong: [(&[(&str, &str)], &str); 9] = [
+            (&[("congestion", "cubic")], "choose rfc9260, off"),
+            (&[("packet", "100")], "from 512 to"),
+            (&[("queue", "12")], "from 4096 to"),
+            (&[("retries", "5")], "such as 5/10/8"),
+            (&[("sack_delay", "501ms")], "at most 500ms"),
+            (&[("rto_min", "10us")], "at least 1ms"),
+            (&[("rto_min", "90s")], "rto_min is above rto_max"),
+            (&[("streams", "2"), ("framing", "stream")], "leave streams"),
+            (&[("colour", "red")], "it has bundle, checksum"),
+        ];
+        for (words, part) in wrong {
+            let text = parse(words).expect_err("it is wrong");
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

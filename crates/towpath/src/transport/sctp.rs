@@ -1,0 +1,276 @@
+//! sctp and sctp-rawip: SCTP over UDP (RFC 6951) and straight over IP.
+//!
+//! The engine is crate `engine-sctp`, run by `driver` in the user's thread. A short message leaves at
+//! once if nothing is in flight; otherwise it is coalesced for about a millisecond or until a flush, and
+//! shares a packet. Each listener binds a UDP port of its own instead of 9899, so that many of them run
+//! on one host. On raw IP endpoints of one address receive each other's packets and select their own by
+//! SCTP's ports; on the IPv4 loopback each takes its own address.
+
+use crate::contract::{
+    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+};
+use crate::engine_circuit;
+use crate::engine_setup::{self, EngineSetup, Introspection};
+use crate::medium::{IpMedium, UdpMedium};
+use crate::options::{Family, Options};
+use crate::sctp::EndpointConfig;
+use engine::Framing;
+use engine_sctp::numbers::Port;
+use engine_sctp::{Sctp as Engine, SctpConfig};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::LazyLock;
+use wire_ip::IpWire;
+
+/// Raw IP with SCTP's protocol number (IANA).
+const IP: IpMedium = IpMedium { protocol: 132 };
+
+/// Octets of a full packet on raw IP: Ethernet's 1500 less 20 or 40 for the header.
+const V4_PACKET_LEN: usize = 1480;
+const V6_PACKET_LEN: usize = 1460;
+
+const CLASS: Class = Class {
+    reliable: true,
+    ordered: true,
+    encrypted: false,
+    stream: false,
+    kernel: false,
+    connectionless: false,
+    connects: true,
+    flow_control: true,
+    half_close: false,
+    calls: false,
+    reach: Reach::Network,
+    checksum: "CRC-32c by SCTP; Internet, 16 bit, by UDP",
+    congestion: "RFC 9260",
+    offload: "UDP segmentation and coalescing by the kernel",
+};
+
+/// `class`, as changed by options.
+fn class_with(class: Class, settings: &EndpointConfig) -> Class {
+    Class {
+        ordered: settings.is_ordered(),
+        stream: settings.config.framing == Framing::Stream,
+        congestion: settings.congestion_class(),
+        ..class
+    }
+}
+
+/// SCTP over UDP.
+#[derive(Debug)]
+pub struct Sctp;
+
+impl Transport for Sctp {
+    fn name(&self) -> &'static str {
+        "sctp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "SCTP over segmented UDP (RFC 9260, RFC 6951), messages that share packets"
+    }
+
+    fn options(&self) -> &'static [OptionHelp] {
+        EndpointConfig::HELP
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        EndpointConfig::parse(own).map(|_| ())
+    }
+
+    fn class(&self) -> Class {
+        CLASS
+    }
+
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let Ok(settings) = EndpointConfig::parse(own) else {
+            return CLASS;
+        };
+        let class = class_with(CLASS, &settings);
+        Class {
+            checksum: match settings.config.checksum {
+                true => class.checksum,
+                false => "Internet, 16 bit, by UDP",
+            },
+            offload: match settings.segmentation {
+                true => class.offload,
+                false => "",
+            },
+            ..class
+        }
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        engine_circuit::listen(&UdpMedium, options, |_| udp_setup(&settings, options))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        engine_circuit::connect(&UdpMedium, (rendezvous, index), options, |_| {
+            udp_setup(&settings, options)
+        })
+    }
+}
+
+/// The options of `sctp-rawip`: without those for UDP.
+static IP_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+    let words = EndpointConfig::HELP.iter().copied();
+    let words = words.filter(|word| word.name != "segmentation");
+    let own = |word: OptionHelp| match word.name {
+        "packet" => OptionHelp {
+            meaning: "octets of a full packet, 512 to 65475; what an Ethernet frame holds if not \
+                      given",
+            ..word
+        },
+        _ => word,
+    };
+    words.map(own).collect()
+});
+
+/// SCTP over raw IP.
+#[derive(Debug)]
+pub struct SctpRawIp;
+
+impl Transport for SctpRawIp {
+    fn name(&self) -> &'static str {
+        "sctp-rawip"
+    }
+
+    fn summary(&self) -> &'static str {
+        "SCTP straight over IP (protocol 132) by raw sockets, messages that share packets"
+    }
+
+    fn options(&self) -> &'static [OptionHelp] {
+        &IP_OPTIONS
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        ip_config(Family::V4, own).map(|_| ())
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            checksum: "CRC-32c by SCTP",
+            offload: "none",
+            ..CLASS
+        }
+    }
+
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let Ok(settings) = ip_config(Family::V4, own) else {
+            return self.class();
+        };
+        let class = class_with(self.class(), &settings);
+        Class {
+            checksum: match settings.config.checksum {
+                true => class.checksum,
+                false => "none",
+            },
+            ..class
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        let probe = IpWire::bind(options.bind_address(), IP.protocol);
+        probe.map(drop).map_err(|error| Unavailable {
+            reason: match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "no raw IP socket: the right to raw sockets (CAP_NET_RAW) is missing".into()
+                }
+                _ => format!("no raw IP socket: {error}"),
+            },
+            remedy: "run as root, or give the program the capability cap_net_raw".into(),
+        })
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        engine_circuit::listen(&IP, options, |port| ip_setup(&settings, port))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        engine_circuit::connect(&IP, (rendezvous, index), options, |port| {
+            ip_setup(&settings, port)
+        })
+    }
+}
+
+fn ip_config(family: Family, own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
+    if own.contains_key("segmentation") {
+        return Err("there is no option segmentation here: the kernel segments UDP only".into());
+    }
+    let mut settings = EndpointConfig::default();
+    settings.config.packet_len = match family {
+        Family::V4 => V4_PACKET_LEN,
+        Family::V6 => V6_PACKET_LEN,
+    };
+    let settings = settings.with_options(own)?;
+    let (len, packet_max) = (settings.config.packet_len, wire_ip::PAYLOAD_MAX);
+    if len > packet_max {
+        return Err(format!(
+            "packet={len} is not possible; give bytes from 512 to {packet_max}"
+        ));
+    }
+    Ok(settings)
+}
+
+fn udp_setup(settings: &EndpointConfig, options: &Options) -> EngineSetup<Engine> {
+    let config = settings.config();
+    let packet_len = engine_setup::packet_len_for_family(config.packet_len, options);
+    setup(
+        settings,
+        SctpConfig {
+            packet_len,
+            ..config
+        },
+    )
+}
+
+/// An engine that shares its address with others, which have other ports.
+fn ip_setup(settings: &EndpointConfig, port: u16) -> EngineSetup<Engine> {
+    let config = SctpConfig {
+        port: Port(port),
+        peer_port: Port(port),
+        shared_address: true,
+        ..settings.config()
+    };
+    let settings = EndpointConfig {
+        segmentation: false,
+        ..settings.clone()
+    };
+    setup(&settings, config)
+}
+
+fn setup(settings: &EndpointConfig, config: SctpConfig) -> EngineSetup<Engine> {
+    let empty = "sctp carries no empty messages; send at least one byte";
+    let has_messages = config.framing == Framing::Messages;
+    EngineSetup {
+        effective: settings.effective(),
+        engine: Engine::new(config),
+        send_buffer_len: settings.send_buffer_len,
+        use_segmentation: settings.segmentation,
+        empty_message_error: has_messages.then_some(empty),
+        introspection: Introspection::trace_only(),
+        buffer_posting: None,
+        zero_copy: false,
+    }
+}
+
+fn to_io_result(settings: Result<EndpointConfig, String>) -> io::Result<EndpointConfig> {
+    settings.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
+}

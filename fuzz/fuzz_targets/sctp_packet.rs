@@ -1,0 +1,8 @@
+#![no_main]
+
+#[path = "../src/sctp.rs"]
+mod sctp;
+
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
+    sctp::packet(octets);
+});
