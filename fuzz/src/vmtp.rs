@@ -12,7 +12,7 @@ use engine::{
     Transactions,
 };
 use engine_vmtp::blocks::BlockMask;
-use engine_vmtp::pdu::{Control, Flags, Header, packet};
+use engine_vmtp::pdu::{Control, Flags, VmtpHeader, packet};
 use engine_vmtp::{Vmtp, VmtpConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -236,9 +236,9 @@ impl Run {
             }
             _ => {
                 let len = usize::from(at % 20);
-                let response = Header {
+                let response = VmtpHeader {
                     control: Control::response(if by & 1 == 1 { Control::ACKNOWLEDGE } else { 0 }),
-                    transaction: header.transaction.wrapping_add(u32::from(by >> 6)),
+                    transaction: header.transaction.wrapping_add(u32::from(by >= 0xe0)),
                     flags: Flags(by & Flags::DATAGRAM),
                     code: u32::from(by & 2) << 22,
                     delivery: BlockMask::NONE,
@@ -368,7 +368,7 @@ fn request([a, b, c, d]: [u8; 4]) -> Vec<u8> {
         _ => 512.min((size as usize).saturating_sub(512)),
     };
     let data = data.next_multiple_of(8);
-    let header = Header {
+    let header = VmtpHeader {
         client: EntityId(0x7_f000_0002 + u64::from(b & 7)),
         domain: 1,
         control: Control::request(run | asks).with_retransmit_count(u32::from(d >> 5)),
@@ -381,7 +381,7 @@ fn request([a, b, c, d]: [u8; 4]) -> Vec<u8> {
                 | if d & 16 == 16 { Flags::DATAGRAM } else { 0 },
         ),
         segment_size: size,
-        ..Header::default()
+        ..VmtpHeader::default()
     };
     let mut octets = header.emit().to_vec();
     octets.extend((0..data).map(|at| at as u8));

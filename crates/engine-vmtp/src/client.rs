@@ -2,7 +2,7 @@
 
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
-use crate::pdu::{Control, Flags, Header, ResponseCode};
+use crate::pdu::{Control, Flags, ResponseCode, VmtpHeader};
 use crate::shared::{NEVER, Shared};
 use engine::{EntityId, Instant, Path, TransactionEnd, TransactionEvent, TransactionId};
 
@@ -66,12 +66,12 @@ impl ClientCall {
     }
 
     /// The header of the Request's first group.
-    pub(crate) fn header(&self, sh: &Shared) -> Header {
+    pub(crate) fn header(&self, sh: &Shared) -> VmtpHeader {
         let skip = match skips_transactions(sh) && !self.is_datagram {
             true => Control::SKIP_TRANSACTIONS,
             false => 0,
         };
-        Header {
+        VmtpHeader {
             client: self.client,
             domain: sh.config.domain,
             control: Control::request(skip),
@@ -79,7 +79,7 @@ impl ClientCall {
             server: self.server,
             flags: Flags(if self.is_datagram { Flags::DATAGRAM } else { 0 }),
             code: self.code,
-            ..Header::default()
+            ..VmtpHeader::default()
         }
     }
 

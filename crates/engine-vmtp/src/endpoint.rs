@@ -143,7 +143,7 @@ impl Vmtp {
     }
 
     /// A packet whose length is wrong: the client of a Request is told (RFC 1045 section 4.7).
-    fn refuse_malformed(&mut self, path: Path, header: &crate::pdu::Header) {
+    fn refuse_malformed(&mut self, path: Path, header: &crate::pdu::VmtpHeader) {
         let is_request = !header.control.is_response() && !self.is_for_manager(header);
         if is_request && header.domain == self.sh.config.domain && !header.multicast {
             self.sh

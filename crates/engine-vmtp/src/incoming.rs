@@ -1,7 +1,7 @@
 //! Messages on their way in.
 
 use crate::blocks::{BlockMask, GroupMasks, Segment};
-use crate::pdu::{HEADER_LEN, Header};
+use crate::pdu::{HEADER_LEN, VmtpHeader};
 use engine::{Block, Deliveries, IncomingMessage, Instant};
 
 /// A message of which blocks have come.
@@ -21,7 +21,7 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// A message of which the packet with `header` is the first to come.
-    pub(crate) fn new(message: IncomingMessage, header: &Header) -> Incoming {
+    pub(crate) fn new(message: IncomingMessage, header: &VmtpHeader) -> Incoming {
         let segment = segment_of(header);
         let groups = segment.groups();
         Incoming {
@@ -39,7 +39,7 @@ impl Incoming {
     /// not fit the message.
     pub(crate) fn take(
         &mut self,
-        header: &Header,
+        header: &VmtpHeader,
         group: u16,
         deliveries: &mut Deliveries,
     ) -> Option<bool> {
@@ -75,8 +75,8 @@ impl Incoming {
         Some(!fresh.is_empty())
     }
 
-    /// Names the octets of the `fresh` blocks in a packet that holds those of `delivery`; neighbours
-    /// as one.
+    /// Names the octets of the `fresh` blocks in a packet that holds those of `delivery`; adjacent
+    /// ones together.
     fn deliver(
         &self,
         group: u16,
@@ -128,7 +128,7 @@ impl Incoming {
 }
 
 /// The segment that a packet says its message has.
-pub(crate) fn segment_of(header: &Header) -> Segment {
+pub(crate) fn segment_of(header: &VmtpHeader) -> Segment {
     Segment::new(match header.has_segment() {
         true => u64::from(header.segment_size),
         false => 0,

@@ -3,7 +3,7 @@
 use crate::blocks::{BlockMask, GroupMasks, HEADER_DATA_MAX, Segment};
 use crate::config::VmtpConfig;
 use crate::pdu::header::USER_DATA;
-use crate::pdu::{CHECK_LEN, Control, Flags, HEADER_LEN, Header, PACKET_MIN};
+use crate::pdu::{CHECK_LEN, Control, Flags, HEADER_LEN, PACKET_MIN, VmtpHeader};
 use crate::peers::Peer;
 use core::time::Duration;
 use engine::{Batch, Counters, Instant, Integrity, OutgoingMessage, Store};
@@ -180,7 +180,7 @@ impl Outgoing {
     pub(crate) fn transmit(
         &mut self,
         sending: &mut Sending<'_>,
-        first: &Header,
+        first: &VmtpHeader,
         batch: &mut Batch,
     ) -> Left {
         if self.has_segment() && !sending.peer.is_valid {
@@ -222,7 +222,7 @@ impl Outgoing {
     fn push_bare(
         &mut self,
         sending: &mut Sending<'_>,
-        first: &Header,
+        first: &VmtpHeader,
         group: u16,
         batch: &mut Batch,
     ) {
@@ -251,7 +251,7 @@ impl Outgoing {
     fn push_blocks(
         &mut self,
         sending: &mut Sending<'_>,
-        first: &Header,
+        first: &VmtpHeader,
         (group, blocks): (u16, BlockMask),
         batch: &mut Batch,
     ) {
@@ -261,10 +261,10 @@ impl Outgoing {
         header.delivery = blocks;
         header.data_words = (padded / 4) as u16;
         let mut builder = batch.begin().own(&header.emit());
-        let mut neighbours: Option<std::ops::Range<u64>> = None;
+        let mut adjacent: Option<std::ops::Range<u64>> = None;
         for block in blocks.iter() {
             let range = self.segment.range(group, block);
-            neighbours = match neighbours.take() {
+            adjacent = match adjacent.take() {
                 Some(before) if before.end == range.start => Some(before.start..range.end),
                 Some(before) => {
                     builder = builder.user(Store::Message(self.message), before);
@@ -273,7 +273,7 @@ impl Outgoing {
                 None => Some(range),
             };
         }
-        if let Some(range) = neighbours {
+        if let Some(range) = adjacent {
             builder = builder.user(Store::Message(self.message), range);
         }
         let tail = [0; 8 + CHECK_LEN];
@@ -284,7 +284,7 @@ impl Outgoing {
     }
 
     /// The header of a packet of `group`.
-    fn header(&self, first: &Header, group: u16) -> Header {
+    fn header(&self, first: &VmtpHeader, group: u16) -> VmtpHeader {
         let last = self.groups() - 1;
         let mut control = first.control;
         if !control.is_response() {
@@ -308,7 +308,7 @@ impl Outgoing {
             true => first.flags.0 | Flags::SEGMENT,
             false => first.flags.0,
         };
-        Header {
+        VmtpHeader {
             control,
             transaction: first.transaction.wrapping_add(u32::from(group)),
             flags: Flags(flags),

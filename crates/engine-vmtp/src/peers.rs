@@ -21,7 +21,7 @@ pub(crate) struct Peer {
     rtt: RttEstimator,
     /// The shortest round trip seen.
     rtt_min: Option<Duration>,
-    /// Somebody answers there: this host's user named the address, or it answered a probe.
+    /// The address is real: this host's user named it, or it answered a probe.
     pub(crate) is_valid: bool,
     /// Octets received and sent while it was not.
     received: u64,

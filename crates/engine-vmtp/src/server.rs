@@ -3,7 +3,7 @@
 use crate::blocks::BlockMask;
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
-use crate::pdu::{Control, Flags, Header, NotifyClient, ResponseCode};
+use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
 use crate::shared::{NEVER, Shared};
 use engine::{EntityId, Instant, Path, TransactionEnd, TransactionEvent, TransactionId};
 
@@ -78,7 +78,7 @@ impl Record {
     }
 
     /// The header of the Response's first group.
-    pub(crate) fn header(&self, sh: &Shared, response: &Response) -> Header {
+    pub(crate) fn header(&self, sh: &Shared, response: &Response) -> VmtpHeader {
         let several = response.outgoing.groups() > 1;
         let control = Control::response(if several {
             Control::SKIP_TRANSACTIONS
@@ -87,7 +87,7 @@ impl Record {
         });
         let is_idempotent = response.idempotent.0;
         let answered_before = (self.groups - 1).min(255) as u8;
-        Header {
+        VmtpHeader {
             client: self.client,
             domain: sh.config.domain,
             control: control
@@ -97,7 +97,7 @@ impl Record {
             server: self.server,
             flags: Flags(if is_idempotent { Flags::DATAGRAM } else { 0 }),
             code: response.code,
-            ..Header::default()
+            ..VmtpHeader::default()
         }
     }
 

@@ -1,7 +1,7 @@
 //! What all transactions of an endpoint share.
 
 use crate::config::VmtpConfig;
-use crate::pdu::{Header, NotifyClient, NotifyServer, PACKET_MIN, packet};
+use crate::pdu::{NotifyClient, NotifyServer, PACKET_MIN, VmtpHeader, packet};
 use crate::peers::Peers;
 use engine::{
     Counters, Event, IncomingMessage, Instant, KeyedStream, Path, Purpose, TransactionEvent,
@@ -54,7 +54,7 @@ impl Shared {
 
     /// Sends a packet without segment data, unless its address is not known to be real and would get
     /// more than it sent. Whether it leaves.
-    pub(crate) fn send(&mut self, path: Path, header: &Header) -> bool {
+    pub(crate) fn send(&mut self, path: Path, header: &VmtpHeader) -> bool {
         let peer = self.peers.get(path);
         let leaves = self.control.len() < CONTROL_MAX && peer.credit() >= PACKET_MIN as u64;
         if leaves {

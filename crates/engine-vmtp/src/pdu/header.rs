@@ -33,7 +33,7 @@ const MULTICAST: u32 = 1 << 13;
 
 /// The header of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct VmtpHeader {
     /// The client of the transaction.
     pub client: EntityId,
     /// Of identifiers: 1 the Internet; 13 bits.
@@ -66,7 +66,7 @@ pub struct Header {
     pub segment_size: u32,
 }
 
-impl Header {
+impl VmtpHeader {
     /// The octets.
     pub fn emit(&self) -> [u8; HEADER_LEN] {
         let mut octets = [0; HEADER_LEN];
@@ -91,14 +91,14 @@ impl Header {
     }
 
     /// The header of these octets; None for a version other than 0.
-    pub fn parse(octets: &[u8; HEADER_LEN]) -> Option<Header> {
+    pub fn parse(octets: &[u8; HEADER_LEN]) -> Option<VmtpHeader> {
         let second = word_at(octets, 8);
         if second >> 29 != 0 {
             return None;
         }
         let mut user_data = [0; 20];
         user_data.copy_from_slice(&octets[USER_DATA]);
-        Some(Header {
+        Some(VmtpHeader {
             client: entity_at(octets, 0),
             domain: (second >> 16) as u16 & 0x1fff,
             checks_header_only: second & HEADER_CHECK_ONLY != 0,

@@ -15,7 +15,7 @@ pub mod probe;
 
 pub use code::ResponseCode;
 pub use control::{Control, Flags};
-pub use header::{HEADER_LEN, Header};
+pub use header::{HEADER_LEN, VmtpHeader};
 pub use notify::{NotifyClient, NotifyServer};
 pub use packet::{CHECK_LEN, PACKET_MIN, PacketFault};
 pub use probe::{ProbeAnswer, ProbeEntity};
@@ -26,20 +26,20 @@ use engine::EntityId;
 pub const MANAGER_GROUP: EntityId = EntityId(0x4000_0001_e000_0100);
 
 /// The word at offset 32 of a header: flags and code.
-fn operation(header: &Header) -> u32 {
+fn operation(header: &VmtpHeader) -> u32 {
     u32::from(header.flags.0) << 24 | header.code
 }
 
 /// A header of a management request from `manager`, with nothing in its user data.
-fn management(manager: EntityId, domain: u16, transaction: u32, word: u32) -> Header {
-    Header {
+fn management(manager: EntityId, domain: u16, transaction: u32, word: u32) -> VmtpHeader {
+    VmtpHeader {
         client: manager,
         domain,
         transaction,
         server: MANAGER_GROUP,
         flags: Flags((word >> 24) as u8),
         code: word & 0x00ff_ffff,
-        ..Header::default()
+        ..VmtpHeader::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Notifications: acknowledgements and refusals, as datagram Requests between managers
 //! (RFC 1045 section III.4). The first parameter travels as CoResidentEntity.
 
-use super::{Control, Header, ResponseCode, entity_at, management, operation, word_at};
+use super::{Control, ResponseCode, VmtpHeader, entity_at, management, operation, word_at};
 use crate::blocks::BlockMask;
 use engine::EntityId;
 
@@ -27,7 +27,7 @@ pub struct NotifyClient {
 
 impl NotifyClient {
     /// The header of the datagram, the message `transaction` of `manager`.
-    pub fn header(&self, manager: EntityId, domain: u16, transaction: u32) -> Header {
+    pub fn header(&self, manager: EntityId, domain: u16, transaction: u32) -> VmtpHeader {
         let mut header = management(manager, domain, transaction, NOTIFY_CLIENT);
         header.user_data[..8].copy_from_slice(&self.client.0.to_be_bytes());
         header.user_data[8..12].copy_from_slice(&self.control.0.to_be_bytes());
@@ -39,7 +39,7 @@ impl NotifyClient {
     }
 
     /// What `header` says; None if it is no such notification.
-    pub fn parse(header: &Header) -> Option<NotifyClient> {
+    pub fn parse(header: &VmtpHeader) -> Option<NotifyClient> {
         (operation(header) == NOTIFY_CLIENT).then(|| NotifyClient {
             client: entity_at(&header.user_data, 0),
             control: Control(word_at(&header.user_data, 8)),
@@ -68,7 +68,7 @@ pub struct NotifyServer {
 
 impl NotifyServer {
     /// The header of the datagram, the message `transaction` of `manager`.
-    pub fn header(&self, manager: EntityId, domain: u16, transaction: u32) -> Header {
+    pub fn header(&self, manager: EntityId, domain: u16, transaction: u32) -> VmtpHeader {
         let mut header = management(manager, domain, transaction, NOTIFY_SERVER);
         header.user_data[..8].copy_from_slice(&self.server.0.to_be_bytes());
         header.user_data[8..16].copy_from_slice(&self.client.0.to_be_bytes());
@@ -79,7 +79,7 @@ impl NotifyServer {
     }
 
     /// What `header` says; None if it is no such notification.
-    pub fn parse(header: &Header) -> Option<NotifyServer> {
+    pub fn parse(header: &VmtpHeader) -> Option<NotifyServer> {
         (operation(header) == NOTIFY_SERVER).then(|| NotifyServer {
             server: entity_at(&header.user_data, 0),
             client: entity_at(&header.user_data, 8),

@@ -1,6 +1,6 @@
 //! A whole packet: header, segment data padded to eight octets, and the check (RFC 1045 section 2.4).
 
-use super::{HEADER_LEN, Header};
+use super::{HEADER_LEN, VmtpHeader};
 use engine::checksum;
 
 /// Octets of the check behind the data.
@@ -17,7 +17,7 @@ pub enum PacketFault {
     /// A version other than 0.
     Version,
     /// The length in the header is not that of the packet, whose check is right: its sender is wrong.
-    Size(Header),
+    Size(VmtpHeader),
     /// The check is wrong: it was damaged on the way.
     Check,
 }
@@ -28,13 +28,13 @@ pub enum PacketFault {
 /// # Errors
 ///
 /// What is wrong with the packet.
-pub fn parse(packet: &[u8]) -> Result<Header, PacketFault> {
+pub fn parse(packet: &[u8]) -> Result<VmtpHeader, PacketFault> {
     let octets = packet.first_chunk().ok_or(PacketFault::Short)?;
     let end = packet.len().saturating_sub(CHECK_LEN);
     if end < HEADER_LEN {
         return Err(PacketFault::Short);
     }
-    let header = Header::parse(octets).ok_or(PacketFault::Version)?;
+    let header = VmtpHeader::parse(octets).ok_or(PacketFault::Version)?;
     let covered = if header.checks_header_only {
         HEADER_LEN
     } else {
@@ -51,7 +51,7 @@ pub fn parse(packet: &[u8]) -> Result<Header, PacketFault> {
 }
 
 /// The packet of `header` without segment data, with its check or with zeros in its place.
-pub fn emit(header: &Header, with_check: bool) -> [u8; PACKET_MIN] {
+pub fn emit(header: &VmtpHeader, with_check: bool) -> [u8; PACKET_MIN] {
     let mut packet = [0; PACKET_MIN];
     packet[..HEADER_LEN].copy_from_slice(&header.emit());
     if with_check {

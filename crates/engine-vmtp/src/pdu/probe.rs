@@ -1,7 +1,7 @@
 //! ProbeEntity and its answer: whether an entity is there, and its current transaction
 //! (RFC 1045 section III.4).
 
-use super::{Control, Header, ResponseCode, entity_at, management, operation, word_at};
+use super::{Control, ResponseCode, VmtpHeader, entity_at, management, operation, word_at};
 use engine::EntityId;
 
 const PROBE_ENTITY: u32 = 0x0500_0101;
@@ -19,7 +19,7 @@ pub struct ProbeEntity {
 
 impl ProbeEntity {
     /// The header of the Request, the message `transaction` of `prober`.
-    pub fn header(&self, prober: EntityId, domain: u16, transaction: u32) -> Header {
+    pub fn header(&self, prober: EntityId, domain: u16, transaction: u32) -> VmtpHeader {
         let mut header = management(prober, domain, transaction, PROBE_ENTITY);
         header.user_data[..8].copy_from_slice(&self.co_resident.0.to_be_bytes());
         header.user_data[8..16].copy_from_slice(&self.entity.0.to_be_bytes());
@@ -28,7 +28,7 @@ impl ProbeEntity {
     }
 
     /// What `header` asks; None if it is no such request.
-    pub fn parse(header: &Header) -> Option<ProbeEntity> {
+    pub fn parse(header: &VmtpHeader) -> Option<ProbeEntity> {
         (operation(header) == PROBE_ENTITY).then(|| ProbeEntity {
             co_resident: entity_at(&header.user_data, 0),
             entity: entity_at(&header.user_data, 8),
@@ -48,8 +48,8 @@ pub struct ProbeAnswer {
 
 impl ProbeAnswer {
     /// The Response of `manager` to the Request with header `request`.
-    pub fn header(&self, manager: EntityId, request: &Header) -> Header {
-        let mut header = Header {
+    pub fn header(&self, manager: EntityId, request: &VmtpHeader) -> VmtpHeader {
+        let mut header = VmtpHeader {
             client: request.client,
             domain: request.domain,
             transaction: request.transaction,
@@ -57,14 +57,14 @@ impl ProbeAnswer {
             control: Control::response(0)
                 .with_retransmit_count(u32::from(request.control.retransmit_count())),
             code: self.code.0,
-            ..Header::default()
+            ..VmtpHeader::default()
         };
         header.user_data[..4].copy_from_slice(&self.transaction.to_be_bytes());
         header
     }
 
     /// What a Response to a probe says.
-    pub fn parse(header: &Header) -> ProbeAnswer {
+    pub fn parse(header: &VmtpHeader) -> ProbeAnswer {
         ProbeAnswer {
             code: ResponseCode(header.code),
             transaction: word_at(&header.user_data, 0),

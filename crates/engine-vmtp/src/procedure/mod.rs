@@ -8,11 +8,11 @@ mod response_receive;
 mod response_send;
 mod timeout;
 
-use crate::pdu::{Control, Header, ResponseCode};
+use crate::pdu::{Control, ResponseCode, VmtpHeader};
 use engine::{CommandError, Note, Reliability};
 
 /// Whether a packet that finds its message complete is answered: a burst of several is answered once.
-fn wants_answer(header: &Header) -> bool {
+fn wants_answer(header: &VmtpHeader) -> bool {
     header.control.has(Control::ACKNOWLEDGE)
         || header.delivery.is_empty()
         || header.delivery.0 & 1 == 1

@@ -2,13 +2,15 @@
 
 use crate::client::{Current, end_of};
 use crate::endpoint::{Key, Vmtp};
-use crate::pdu::{Header, MANAGER_GROUP, NotifyClient, NotifyServer, ProbeEntity, ResponseCode};
+use crate::pdu::{
+    MANAGER_GROUP, NotifyClient, NotifyServer, ProbeEntity, ResponseCode, VmtpHeader,
+};
 use crate::server::State;
 use engine::{Instant, Path, TransactionEnd};
 
 impl Vmtp {
     /// Whether a Request is to this host's manager.
-    pub(crate) fn is_for_manager(&self, header: &Header) -> bool {
+    pub(crate) fn is_for_manager(&self, header: &VmtpHeader) -> bool {
         header.server == MANAGER_GROUP || header.server == self.sh.config.manager()
     }
 
@@ -18,7 +20,7 @@ impl Vmtp {
         &mut self,
         now: Instant,
         path: Path,
-        header: &Header,
+        header: &VmtpHeader,
     ) -> Option<()> {
         if let Some(notification) = NotifyClient::parse(header) {
             return self.handle_notify_client(now, path, &notification);

@@ -3,7 +3,7 @@
 
 use crate::client::Current;
 use crate::endpoint::{Key, Vmtp};
-use crate::pdu::{Header, ProbeAnswer, ProbeEntity, ResponseCode};
+use crate::pdu::{ProbeAnswer, ProbeEntity, ResponseCode, VmtpHeader};
 use crate::server::{RecordId, State};
 use engine::{EntityId, Instant, Path, TransactionEnd};
 
@@ -101,7 +101,7 @@ impl Vmtp {
         now: Instant,
         path: Path,
         slot: u16,
-        header: &Header,
+        header: &VmtpHeader,
     ) -> Option<()> {
         let probe = self.probes.get(&slot)?;
         if (probe.path, probe.transaction) != (path, header.transaction) {
@@ -131,8 +131,8 @@ impl Vmtp {
         Some(())
     }
 
-    /// Somebody asks for an entity of this host.
-    pub(crate) fn answer_probe(&mut self, path: Path, header: &Header, probe: &ProbeEntity) {
+    /// A peer asks for an entity of this host.
+    pub(crate) fn answer_probe(&mut self, path: Path, header: &VmtpHeader, probe: &ProbeEntity) {
         let client = self.clients.get(&probe.entity);
         let current = client.map(|client| match &client.current {
             Current::Call(call) => call.last(),

@@ -5,7 +5,7 @@ use crate::blocks::GROUP_LEN;
 use crate::endpoint::{Key, Vmtp};
 use crate::incoming::{Incoming, segment_of};
 use crate::outgoing::Outgoing;
-use crate::pdu::{Control, Flags, Header, NotifyClient, ResponseCode};
+use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
 use crate::server::{Idempotent, Record, RecordId, State};
 use crate::shared::NEVER;
 use engine::{
@@ -17,7 +17,7 @@ impl Vmtp {
         &mut self,
         now: Instant,
         path: Path,
-        header: &Header,
+        header: &VmtpHeader,
         deliveries: &mut Deliveries,
     ) -> Option<()> {
         if let Some(code) = self.refusal(header) {
@@ -44,7 +44,7 @@ impl Vmtp {
     }
 
     /// Why a Request cannot be served.
-    fn refusal(&self, header: &Header) -> Option<ResponseCode> {
+    fn refusal(&self, header: &VmtpHeader) -> Option<ResponseCode> {
         let is_of_run = header.control.has(Control::NOT_START)
             || header.control.has(Control::NOT_END)
             || header.control.has(Control::CONTINUED);
@@ -73,7 +73,7 @@ impl Vmtp {
     }
 
     /// Tells a client why, unless nobody waits for it.
-    fn refuse(&mut self, path: Path, header: &Header, code: ResponseCode) {
+    fn refuse(&mut self, path: Path, header: &VmtpHeader, code: ResponseCode) {
         let is_others = self.sh.config.shared_address && code == ResponseCode::NONEXISTENT_ENTITY;
         if header.multicast || is_others || !wants_answer(header) {
             return;
@@ -91,7 +91,7 @@ impl Vmtp {
     }
 
     /// A record of a client that has none.
-    fn new_record(&mut self, now: Instant, path: Path, header: &Header) -> Option<RecordId> {
+    fn new_record(&mut self, now: Instant, path: Path, header: &VmtpHeader) -> Option<RecordId> {
         if header.control.has(Control::NOT_START) {
             // Where in its message this group belongs is known when the first has come.
             return None;
@@ -126,7 +126,12 @@ impl Vmtp {
     }
 
     /// A client's next Request: it has the Response to its last one, or waits for it no longer.
-    fn replace_record(&mut self, now: Instant, id: RecordId, header: &Header) -> Option<RecordId> {
+    fn replace_record(
+        &mut self,
+        now: Instant,
+        id: RecordId,
+        header: &VmtpHeader,
+    ) -> Option<RecordId> {
         if header.control.has(Control::NOT_START) {
             return None;
         }
@@ -154,7 +159,7 @@ impl Vmtp {
         &mut self,
         now: Instant,
         (id, group): (RecordId, u16),
-        header: &Header,
+        header: &VmtpHeader,
         deliveries: &mut Deliveries,
     ) -> Option<()> {
         let record = self.records.get_mut(&id)?;
@@ -201,7 +206,7 @@ impl Vmtp {
 
     /// Tells a client that its Request is being served. What may be sent to an address that is not
     /// known to be real is kept for a probe.
-    fn note_progress(&mut self, now: Instant, (id, group): (RecordId, u16), header: &Header) {
+    fn note_progress(&mut self, now: Instant, (id, group): (RecordId, u16), header: &VmtpHeader) {
         let Some(record) = self.records.get(&id) else {
             return;
         };
@@ -219,7 +224,7 @@ impl Vmtp {
         &mut self,
         now: Instant,
         (id, group): (RecordId, u16),
-        header: &Header,
+        header: &VmtpHeader,
         deliveries: &mut Deliveries,
     ) -> Option<()> {
         let record = self.records.get_mut(&id)?;

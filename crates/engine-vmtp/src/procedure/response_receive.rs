@@ -4,7 +4,7 @@ use super::wants_answer;
 use crate::client::{Answered, ClientCall, Current, end_of};
 use crate::endpoint::{Key, Vmtp};
 use crate::incoming::{Incoming, segment_of};
-use crate::pdu::{Control, Flags, Header, NotifyServer, ResponseCode};
+use crate::pdu::{Control, Flags, NotifyServer, ResponseCode, VmtpHeader};
 use crate::shared::Shared;
 use engine::{Deliveries, Event, Instant, Note, Path, TransactionEnd, TransactionEvent};
 
@@ -27,7 +27,7 @@ impl Vmtp {
         &mut self,
         now: Instant,
         path: Path,
-        header: &Header,
+        header: &VmtpHeader,
         deliveries: &mut Deliveries,
     ) -> Option<()> {
         if let Some(slot) = self.sh.config.prober_slot(header.client) {
@@ -69,7 +69,7 @@ impl Vmtp {
     fn handle_duplicate(
         &mut self,
         path: Path,
-        header: &Header,
+        header: &VmtpHeader,
         answered: Option<Answered>,
     ) -> Option<()> {
         let is_known = answered.is_some_and(|answered| {
@@ -93,7 +93,7 @@ impl Vmtp {
     }
 
     /// Tells a server why its Response is not taken.
-    fn refuse_response(&mut self, path: Path, header: &Header, code: ResponseCode) {
+    fn refuse_response(&mut self, path: Path, header: &VmtpHeader, code: ResponseCode) {
         let is_others = self.sh.config.shared_address && code == ResponseCode::NONEXISTENT_ENTITY;
         if !header.multicast && !is_others && wants_answer(header) {
             let notification = notification(header, Default::default(), code);
@@ -102,7 +102,7 @@ impl Vmtp {
     }
 
     /// The Response of a client's transaction is whole.
-    fn finish_call(&mut self, header: &Header) {
+    fn finish_call(&mut self, header: &VmtpHeader) {
         let code = ResponseCode(header.code);
         let is_reply = code == ResponseCode::OK || code >= ResponseCode::APPLICATION;
         let Some(Current::Call(call)) = self
@@ -135,7 +135,7 @@ impl ClientCall {
         sh: &mut Shared,
         now: Instant,
         path: Path,
-        header: &Header,
+        header: &VmtpHeader,
         deliveries: &mut Deliveries,
     ) -> Outcome {
         let group = header.transaction.wrapping_sub(self.last());
@@ -221,7 +221,7 @@ impl ClientCall {
 
 /// A notification about the Response with `header`.
 fn notification(
-    header: &Header,
+    header: &VmtpHeader,
     delivery: crate::blocks::BlockMask,
     code: ResponseCode,
 ) -> NotifyServer {

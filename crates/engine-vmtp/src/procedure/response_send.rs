@@ -37,7 +37,7 @@ impl Vmtp {
         Ok(())
     }
 
-    /// The user does not answer: the client is told so, now and when it asks again.
+    /// The user does not answer: the client gets NO_PERMISSION, now and when it asks again.
     pub(crate) fn refuse_request(&mut self, now: Instant, id: RecordId) {
         let Some(record) = self.records.get(&id) else {
             return;

@@ -4,7 +4,7 @@ use engine::{
     Address, Batch, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
     Path, Protocol, Received, SplitMix64, Store, TransactionEvent, TransactionId, Transactions,
 };
-use engine_vmtp::pdu::{Header, packet};
+use engine_vmtp::pdu::{VmtpHeader, packet};
 use engine_vmtp::{Vmtp, VmtpConfig};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub struct Pair {
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub from: usize,
-    pub header: Header,
+    pub header: VmtpHeader,
     pub len: usize,
 }
 

@@ -3,8 +3,8 @@
 use engine::{EntityId, SplitMix64};
 use engine_vmtp::blocks::BlockMask;
 use engine_vmtp::pdu::{
-    Control, Flags, HEADER_LEN, Header, NotifyClient, NotifyServer, PacketFault, ProbeAnswer,
-    ProbeEntity, ResponseCode, packet,
+    Control, Flags, HEADER_LEN, NotifyClient, NotifyServer, PacketFault, ProbeAnswer, ProbeEntity,
+    ResponseCode, VmtpHeader, packet,
 };
 
 pub const CLIENT: EntityId = EntityId(0x0000_63f9_2408_0031);
@@ -16,20 +16,20 @@ fn octets(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(digit).collect()
 }
 
-fn request(transaction: u32) -> Header {
-    Header {
+fn request(transaction: u32) -> VmtpHeader {
+    VmtpHeader {
         client: CLIENT,
         domain: 1,
         transaction,
         server: SERVER,
         code: 0x1234,
         user_data: *b"userdata0123\0\0\0\0\0\0\0\0",
-        ..Header::default()
+        ..VmtpHeader::default()
     }
 }
 
 /// The packet of a header and data, with its check.
-fn whole(header: &Header, data: &[u8]) -> Vec<u8> {
+fn whole(header: &VmtpHeader, data: &[u8]) -> Vec<u8> {
     let mut octets = header.emit().to_vec();
     octets.extend(data);
     octets.resize(octets.len().next_multiple_of(8), 0);
@@ -100,7 +100,7 @@ fn response_matches_the_vector() {
             .replace(' ', "")
             .as_str(),
     );
-    let header = Header {
+    let header = VmtpHeader {
         control: Control::response(0),
         code: 0,
         user_data: *b"reply of 20 octets!!",
@@ -117,7 +117,7 @@ fn first_retransmission_matches_the_vector() {
             .replace(' ', "")
             .as_str(),
     );
-    let header = Header {
+    let header = VmtpHeader {
         control: Control::request(Control::ACKNOWLEDGE).with_retransmit_count(1),
         flags: Flags(Flags::SEGMENT),
         user_data: *b"\0\0\0\0\0\0\0\0userdata0123",
@@ -249,7 +249,7 @@ fn drawn_headers_make_the_round_trip() {
             *octet = random.next_u64() as u8;
         }
         let is_ours = octets[8] >> 5 == 0;
-        let header = Header::parse(&octets);
+        let header = VmtpHeader::parse(&octets);
         assert_eq!(header.is_some(), is_ours);
         if let Some(header) = header {
             assert_eq!(header.emit(), octets);
