@@ -288,6 +288,7 @@ mod tests {
                     "TIME" => "200ms",
                     "RATE" => "10mbit",
                     "COUNT" => "7",
+                    "PATH/ASSOC/INIT" => "5/10/8",
                     "ADDR:PORT" => "10.0.0.1:9000",
                     other => other,
                 };

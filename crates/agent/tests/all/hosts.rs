@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 14] = [
+pub const TRANSPORTS: [&str; 16] = [
     "tcp",
     "tcp-batched",
     "mptcp",
@@ -31,6 +31,8 @@ pub const TRANSPORTS: [&str; 14] = [
     "xtp",
     "xtp-message",
     "xtp-lent",
+    "sctp",
+    "vmtp",
     "bare",
 ];
 

@@ -388,7 +388,15 @@ fn full_circuit_blocks_sender_without_loss() {
                 got.len()
             );
         }
-        assert!(got == sent, "{}: bytes changed", subject.name());
+        let in_order = |octets: &[u8]| {
+            let mut messages: Vec<Vec<u8>> = octets.chunks(1000).map(<[u8]>::to_vec).collect();
+            if !subject.transport.class().ordered {
+                messages.sort_unstable();
+            }
+            messages
+        };
+        let same = in_order(&got) == in_order(&sent);
+        assert!(same, "{}: bytes changed", subject.name());
     });
 }
 
