@@ -236,15 +236,17 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             return Ok(());
         };
         let store = store_of(&mut self.circuits, self.batch.sender());
-        let mut octets = Vec::new();
+        let mut cursor = store.as_ref().map(|store| store.cursor());
+        self.copied.clear();
         for packet in self.batch.packets() {
-            self.batch.write(packet, &mut octets, |_, payload, octets| {
-                if let Some(store) = &store {
-                    store.copy(payload, octets);
-                }
-            });
+            self.batch
+                .write(packet, &mut self.copied, |_, payload, octets| {
+                    if let Some(cursor) = &mut cursor {
+                        cursor.copy(payload, octets);
+                    }
+                });
         }
-        let slice = io::IoSlice::new(&octets);
+        let slice = io::IoSlice::new(&self.copied);
         let sent = self.wire.send(path, &[slice], self.batch.packet_len())?;
         self.sends += u64::from(sent);
         Ok(())
