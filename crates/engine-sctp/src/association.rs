@@ -165,6 +165,13 @@ impl Association {
         )
     }
 
+    /// Whether packets with a checksum of zero are good. One that asked for it takes the answer so too,
+    /// before it knows whether the peer agrees (RFC 9653 section 5.3).
+    pub(crate) fn accepts_zero_checksum(&self, config: &SctpConfig) -> bool {
+        let has_asked = matches!(self.state, State::CookieWait { .. }) && !config.checksum;
+        self.zero_checksum || has_asked
+    }
+
     /// The retransmission timeout of path `index`.
     pub(crate) fn rto(&self, config: &SctpConfig, index: usize) -> Duration {
         self.paths[index].rto(&config.rto)

@@ -105,7 +105,7 @@ impl Sctp {
         let known = self.shared.by_tag.get(&header.tag).copied();
         let zero_is_agreed = known
             .and_then(|id| self.associations.get(&id))
-            .is_some_and(|association| association.zero_checksum);
+            .is_some_and(|association| association.accepts_zero_checksum(&self.shared.config));
         match check_packet(packet, zero_is_agreed) {
             PacketCheck::Right => self.shared.counters.bytes_summed += packet.len() as u64,
             PacketCheck::Zero if zero_is_agreed => {}
