@@ -36,6 +36,9 @@ pub(crate) struct EndpointState {
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) is_listening: bool,
     numbers: KeyedStream,
+    /// Memory of packets in the making, reused: control chunks, and octets between user bytes.
+    pub(crate) prefix: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
 }
 
 /// Ports for associations opened here (RFC 6335 section 6).
@@ -55,6 +58,8 @@ impl EndpointState {
             by_peer: BTreeMap::new(),
             cookie_keys: CookieKeys::new(config.secret, config.seed),
             is_listening: false,
+            prefix: Vec::new(),
+            scratch: Vec::new(),
             numbers: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
             config,
         }
@@ -136,6 +141,10 @@ impl EndpointState {
     }
 
     pub(crate) fn mark_ready(&mut self, id: AssociationId) {
+        // The usual case: many messages, or packets, of one association.
+        if self.ready.back() == Some(&id) {
+            return;
+        }
         if self.ready_set.insert(id) {
             self.ready.push_back(id);
         }

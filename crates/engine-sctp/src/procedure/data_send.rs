@@ -47,17 +47,20 @@ pub(crate) fn do_transmit(
     batch: &mut Batch,
 ) {
     skip_refused(a, ep, now);
-    let mut prefix = Vec::new();
+    let mut prefix = core::mem::take(&mut ep.prefix);
+    prefix.clear();
     let path = take_control(a, &mut prefix, ep.config.packet_len);
     let path = path.unwrap_or(a.primary);
     batch.set_path(a.paths[path].path, Some(a.id));
     let mut sender = Sender::new(a, ep, now, path);
-    sender.transmit(batch, prefix);
+    sender.transmit(batch, &mut prefix);
+    let has_more = sender.has_more;
+    ep.prefix = prefix;
     if batch.is_empty() {
         batch.clear();
     }
     // The wire was full, or other chunks wait.
-    if sender.has_more || !a.control.is_empty() {
+    if has_more || !a.control.is_empty() {
         ep.mark_ready(a.id);
     }
 }
@@ -131,12 +134,12 @@ impl<'a> Sender<'a> {
         self.ep.config.pmdcs()
     }
 
-    fn transmit(&mut self, batch: &mut Batch, mut prefix: Vec<u8>) {
+    fn transmit(&mut self, batch: &mut Batch, prefix: &mut Vec<u8>) {
         let packet_room = self.room();
         self.decay_if_idle();
-        self.add_sack(&mut prefix, packet_room);
+        self.add_sack(prefix, packet_room);
         if !prefix.is_empty() {
-            self.send_packet(batch, &prefix, packet_room);
+            self.send_packet(batch, prefix, packet_room);
         }
         while batch.room() > 0 {
             let Some(room) = self.packet_room(batch) else {
@@ -167,6 +170,9 @@ impl<'a> Sender<'a> {
             self.has_more = true;
             return None;
         }
+        if full <= usual + PAD_MAX {
+            return Some(usual);
+        }
         let single = !self.ep.config.bundle;
         let plan = self
             .a
@@ -189,23 +195,24 @@ impl<'a> Sender<'a> {
         if !in_data_state || !rx.has_unsacked() || room < SACK_LEN {
             return;
         }
-        let travels = rx.sack_due || !matches!(self.next(packet_room - SACK_LEN), Next::Nothing);
+        let data_room = packet_room - SACK_LEN;
+        let travels = rx.sack_due || !matches!(self.next(data_room, true), Next::Nothing);
         if !travels {
             return;
         }
         // SACK comes before SHUTDOWN and DATA alike.
         let rx = &mut self.a.rx;
-        let mut sack = Vec::with_capacity(SACK_LEN);
+        let before = prefix.len();
         let (cumulative, window) = (rx.cumulative(), rx.window());
         push_sack(
-            &mut sack,
+            prefix,
             room,
             (cumulative, window),
             rx.gaps(),
             rx.duplicates(),
         );
         rx.record_sack();
-        prefix.splice(0..0, sack);
+        prefix.rotate_left(before);
         self.ep.cancel_timer(self.a.id, Timer::Sack);
     }
 
@@ -224,8 +231,9 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// What may be sent next in a packet with `room`.
-    fn next(&mut self, room: usize) -> Next {
+    /// What may be sent next in a packet with `room`. What holds back short packets and paces them is
+    /// asked before the first chunk; others travel with it.
+    fn next(&mut self, room: usize, is_first: bool) -> Next {
         if !self.a.may_send_data() || room <= DATA_HEADER_LEN {
             return Next::Nothing;
         }
@@ -254,6 +262,9 @@ impl<'a> Sender<'a> {
             }
             return Next::Nothing;
         }
+        if !is_first {
+            return Next::New;
+        }
         if flight > 0 && !tx.messages.may_leave(room, payload) {
             return Next::Nothing;
         }
@@ -267,17 +278,21 @@ impl<'a> Sender<'a> {
     /// Adds a packet of `prefix` and chunks of data, `room` octets behind the common header at most;
     /// false if it would be empty.
     fn send_packet(&mut self, batch: &mut Batch, prefix: &[u8], room: usize) -> bool {
-        let mut left = room.saturating_sub(prefix.len());
+        let data_room = room.saturating_sub(prefix.len());
+        let mut left = data_room;
         let path = &self.a.paths[self.path];
+        let from_idle = path.flight == 0;
         let mut next = match path.after_timeout && path.flight > 0 {
             true => Next::Nothing,
-            false => self.next(left),
+            false => self.next(left, true),
         };
         if prefix.is_empty() && matches!(next, Next::Nothing) {
             return false;
         }
         let usual = batch.packet_len();
-        let mut own = self.a.header().emit().to_vec();
+        let mut own = core::mem::take(&mut self.ep.scratch);
+        own.clear();
+        own.extend_from_slice(&self.a.header().emit());
         own.extend_from_slice(prefix);
         let mut packet = batch.begin();
         let store = Store::Association(self.a.id);
@@ -303,8 +318,9 @@ impl<'a> Sender<'a> {
             if single {
                 break;
             }
-            next = self.next(left);
+            next = self.next(left, false);
         }
+        self.end_chunks(data_room - left, from_idle);
         if is_fast {
             self.a.tx.fast_retransmit = false;
         }
@@ -319,13 +335,14 @@ impl<'a> Sender<'a> {
             },
         };
         packet.own(&own).end(integrity);
+        self.ep.scratch = own;
         self.ep.counters.packets_built += 1;
         true
     }
 
     /// Whether packets follow that must have the length of those before.
     fn wants_padding(&mut self) -> bool {
-        !matches!(self.next(self.room()), Next::Nothing)
+        !matches!(self.next(self.room(), true), Next::Nothing)
     }
 
     /// Sends a lost chunk again: its header, bytes and octets; None if it does not fit.
@@ -399,12 +416,20 @@ impl<'a> Sender<'a> {
     /// A chunk is sent.
     fn account(&mut self, octets: u64, bytes: u64) {
         let path = &mut self.a.paths[self.path];
-        path.control.on_sent(self.now, octets, path.flight == 0);
         path.flight += octets;
         path.sent += octets;
-        path.last_sent_at = self.now;
         self.a.tx.rwnd = self.a.tx.rwnd.saturating_sub(octets);
         self.ep.counters.bytes_sent += bytes;
+    }
+
+    /// All chunks of a packet are sent: so many octets, with nothing in flight before if `from_idle`.
+    fn end_chunks(&mut self, octets: usize, from_idle: bool) {
+        if octets == 0 {
+            return;
+        }
+        let path = &mut self.a.paths[self.path];
+        path.control.on_sent(self.now, octets as u64, from_idle);
+        path.last_sent_at = self.now;
         retransmission::start_timer(self.a, self.ep, self.now, self.path);
     }
 }
