@@ -348,11 +348,14 @@ impl Associations for Sctp {
     }
 
     fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
-        if let Some(a) = self.associations.get_mut(&id) {
-            data_send::do_submit(a, &mut self.shared, now, (end, flags), note);
-            self.shared.mark_ready(id);
+        let Some(a) = self.associations.get_mut(&id) else {
+            return;
+        };
+        data_send::do_submit(a, &mut self.shared, now, (end, flags), note);
+        self.shared.mark_ready(id);
+        if a.is_gone() {
+            self.remove_if_gone(id);
         }
-        self.remove_if_gone(id);
     }
 
     fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {

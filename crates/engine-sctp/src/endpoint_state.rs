@@ -39,7 +39,7 @@ pub(crate) struct EndpointState {
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) is_listening: bool,
     numbers: KeyedStream,
-    /// Memory of packets in the making, reused: control chunks, and octets between user bytes.
+    /// Memory of packets in the making, reused: control chunks, and chunks of padding.
     pub(crate) prefix: Vec<u8>,
     pub(crate) scratch: Vec<u8>,
 }

@@ -14,6 +14,10 @@ use wire::Wire;
 /// in the caches; with many more, transactions take longer than with none deferred.
 const DEFERRED_PACKETS_MAX: usize = 8;
 
+/// Messages that are submitted together however short they are: a protocol that tells them apart adds
+/// 16 octets or so to each, and a batch has 64 KiB. A store takes twice as many between two submissions.
+const MESSAGES_PER_BATCH: usize = 2048;
+
 impl<E: Associations, W: Wire> Pump<E, W> {
     /// Submits what all stores hold, then flushes. For hosts with few circuits.
     ///
@@ -52,6 +56,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let batches = (head / payload).saturating_sub(first) / self.segments_per_batch;
         let end = match batches {
             _ if push => head,
+            // Their headers alone fill a batch.
+            _ if store.waiting_messages() >= MESSAGES_PER_BATCH => head,
             // A message with a note is submitted in one piece.
             _ if store.has_notes() => head,
             0 => submitted,

@@ -5,10 +5,10 @@ use crate::association::{Association, State, Timer};
 use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::numbers::LongTsn;
 use crate::path::TimedChunk;
-use crate::pdu::COMMON_HEADER_LEN;
-use crate::pdu::chunk::push_pad;
+use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_pad};
 use crate::pdu::data::{DATA_HEADER_LEN, FLAG_IMMEDIATE};
 use crate::pdu::sack::{SACK_LEN, push_sack};
+use crate::pdu::{COMMON_HEADER_LEN, ChunkType};
 use crate::procedure::{retransmission, shutdown, window_probe};
 use crate::tx::{ChunkStatus, OutChunk};
 use engine::{Batch, Event, Instant, Integrity, Note, SendFlags, Store};
@@ -218,7 +218,12 @@ impl<'a> Sender<'a> {
         if !travels {
             return;
         }
-        // SACK comes before SHUTDOWN and DATA alike.
+        // SACK comes before SHUTDOWN and DATA alike, and behind COOKIE-ACK, which is the first of its packet
+        // (RFC 9260 section 5.1).
+        let first = match prefix.first() == Some(&ChunkType::COOKIE_ACK.0) {
+            true => CHUNK_HEADER_LEN,
+            false => 0,
+        };
         let rx = &mut self.a.rx;
         let before = prefix.len();
         let (cumulative, window) = (rx.cumulative(), rx.window());
@@ -230,7 +235,7 @@ impl<'a> Sender<'a> {
             rx.duplicates(),
         );
         rx.record_sack();
-        prefix.rotate_left(before);
+        prefix[first..].rotate_left(before - first);
         self.ep.cancel_timer(self.a.id, Timer::Sack);
     }
 
@@ -308,11 +313,8 @@ impl<'a> Sender<'a> {
             return false;
         }
         let usual = batch.packet_len();
-        let mut own = core::mem::take(&mut self.ep.scratch);
-        own.clear();
-        own.extend_from_slice(&self.a.header().emit());
-        own.extend_from_slice(prefix);
-        let mut packet = batch.begin();
+        let mut packet = batch.begin().own(&self.a.header().emit());
+        packet = packet.join_own(prefix);
         let store = Store::Association(self.a.id);
         let single = !self.ep.config.bundle;
         let mut is_fast = false;
@@ -328,10 +330,9 @@ impl<'a> Sender<'a> {
             let Some((header, range, octets)) = sent else {
                 break;
             };
-            own.extend(header);
-            packet = packet.own(&own).user(store, range);
-            own.clear();
-            own.resize(octets - DATA_HEADER_LEN - user_len(&header), 0);
+            let padding = octets - DATA_HEADER_LEN - user_len(&header);
+            packet = packet.join_own(&header).user(store, range);
+            packet = packet.own(&[0; 3][..padding]);
             left -= octets;
             if single {
                 break;
@@ -344,7 +345,9 @@ impl<'a> Sender<'a> {
         }
         let len = COMMON_HEADER_LEN + room - left;
         if usual > len && self.wants_padding() {
-            push_pad(&mut own, usual - len);
+            self.ep.scratch.clear();
+            push_pad(&mut self.ep.scratch, usual - len);
+            packet = packet.join_own(&self.ep.scratch);
         }
         let integrity = match self.a.zero_checksum {
             true => Integrity::None,
@@ -352,8 +355,7 @@ impl<'a> Sender<'a> {
                 at: chunk_checksum(),
             },
         };
-        packet.own(&own).end(integrity);
-        self.ep.scratch = own;
+        packet.end(integrity);
         self.ep.counters.packets_built += 1;
         true
     }
