@@ -16,7 +16,8 @@ pub enum LocalAddresses {
     Stations(u16),
 }
 
-/// Paths of an association: a host has few interfaces, and each path costs a timer and HEARTBEATs.
+/// Paths of an association: a host has few interfaces, and each path costs HEARTBEATs, two timers and at
+/// most 1 KiB, 8 KiB for all.
 pub(crate) const PATHS_MAX: usize = 8;
 
 /// In the simulator a station has no Internet address: its address on medium `n` is listed as 240.0.0.n,

@@ -72,6 +72,9 @@ pub(crate) struct PathState {
     pub(crate) is_in_use: bool,
 }
 
+/// Eight paths are 8 KiB at most, besides their controllers' heaps.
+const _: () = assert!(size_of::<PathState>() <= 1024);
+
 impl PathState {
     pub(crate) fn new(path: Path, status: PathStatus, config: &SctpConfig, now: Instant) -> Self {
         PathState {
