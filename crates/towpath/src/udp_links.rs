@@ -84,7 +84,8 @@ impl Medium for UdpLinksMedium {
         packet_len: usize,
     ) -> io::Result<String> {
         if !wanted {
-            wire.wires_mut().try_for_each(UdpWire::disable_segmentation)?;
+            wire.wires_mut()
+                .try_for_each(UdpWire::disable_segmentation)?;
             return Ok("off".into());
         }
         Ok(match wire.wires().all(UdpWire::is_segmented) {
