@@ -3,11 +3,12 @@
 
 mod network;
 
+use core::time::Duration;
 use engine::{Address, Associations, Path, PathError, PathFault, Protocol, SplitMix64};
 use engine_sctp::numbers::Tag;
 use engine_sctp::pdu::header::complete_checksum;
 use engine_sctp::pdu::{ChunkType, Chunks, CommonHeader, chunk::push_chunk};
-use engine_sctp::{DiscardReason, Notice, PathReport, PathStatus, Sctp};
+use engine_sctp::{DiscardReason, Notice, PathReport, PathStatus, Sctp, SctpConfig};
 use network::{CLIENT, DELAY_MS, Network, RTO_MIN_MS, SERVER, config, path_by};
 
 /// How the two paths of an end stand.
@@ -116,6 +117,34 @@ fn path_that_answers_again_carries_data_again() {
         .filter(|sent| sent.has(ChunkType::DATA));
     assert!(data.into_iter().all(|sent| sent.path == 0));
     assert_eq!(network.received[SERVER], 6000);
+}
+
+#[test]
+fn without_intervals_paths_are_verified_once_and_asked_after_a_failure() {
+    let mut network = Network::new(SctpConfig {
+        heartbeat_interval: Duration::ZERO,
+        ..config()
+    });
+    network.open();
+    network.run_until(2000);
+    assert_eq!(statuses(&network.paths(SERVER)), [PathStatus::Active; 2]);
+    let heartbeats = |network: &Network| {
+        let sent = network.trace.iter();
+        sent.filter(|sent| sent.has(ChunkType::HEARTBEAT)).count()
+    };
+    let before = heartbeats(&network);
+    network.run_until(60_000);
+    assert_eq!(heartbeats(&network), before, "nothing is asked in silence");
+    network.cut[0] = true;
+    network.send(CLIENT, 1000);
+    network.run_until(90_000);
+    assert_eq!(network.paths(CLIENT)[0].status, PathStatus::Inactive);
+    network.cut[0] = false;
+    network.run_until(95_000);
+    assert_eq!(statuses(&network.paths(CLIENT)), [PathStatus::Active; 2]);
+    let before = heartbeats(&network);
+    network.run_until(150_000);
+    assert_eq!(heartbeats(&network), before);
 }
 
 #[test]
