@@ -54,6 +54,8 @@ pub struct StationReport {
     /// Time each frame spent at the network controller, summed over the frames that left it, ps. By
     /// Little's law the same as `controller_ps` when none is left.
     pub sojourn_ps: u128,
+    /// Frames that the controller dropped: its queue was full, or they collided too often.
+    pub frames_dropped: u64,
     /// Most packets that waited for the receiver at once.
     pub arrivals_max: u64,
     /// The counters of its engine, or the sum over all engines it had.
