@@ -67,7 +67,14 @@ pub fn build_with(
         }
         for _ in 0..spec.count {
             let own = engine::SplitMix64::at(seed, FIRST_LIFE + stations.len() as u64);
-            stations.push((wrap(engines::make_engine(&spec.engine, own)?), cost));
+            stations.push((
+                wrap(engines::make_engine(
+                    &spec.engine,
+                    own,
+                    scenario.medium.paths(),
+                )?),
+                cost,
+            ));
         }
     }
     let mut network = Network::new(&config, stations);

@@ -89,6 +89,15 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The only source address whose packets are accepted by link `link`; None for any.
+    pub(crate) fn only_from_by(&self, link: usize) -> Option<IpAddr> {
+        let first = self.only_from?;
+        match link {
+            0 => Some(first),
+            link => Some(self.peer_addresses.get(link).copied().unwrap_or(first)),
+        }
+    }
+
     /// The address a listener binds to.
     pub fn bind_address(&self) -> IpAddr {
         self.bind.unwrap_or(match self.family {

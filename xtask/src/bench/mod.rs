@@ -11,6 +11,8 @@ mod interleave;
 mod link;
 mod lossy;
 mod peers;
+mod sctp;
+mod sctp_peers;
 mod sim;
 mod trial_runner;
 mod xtp;
@@ -43,6 +45,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "link",
         "the emulated link against a minimal relay and a kernel link",
         link::run,
+    ),
+    (
+        "sctp",
+        "SCTP against TCP, UDP and other stacks of SCTP",
+        sctp::run,
     ),
     (
         "sim",

@@ -211,7 +211,9 @@ fn may_give_up(scenario: &Scenario) -> bool {
         "vmtp" => spec.engine.retries != Some(RETRIES),
         _ => false,
     };
-    !scenario.disturbance.is_empty() || runs || scenario.station.iter().any(few)
+    // A cut of one path of several closes nothing: data go on by the others.
+    let disturbs = |spec: &crate::disturbance::DisturbanceSpec| spec.path.is_none();
+    scenario.disturbance.iter().any(disturbs) || runs || scenario.station.iter().any(few)
 }
 
 /// Whether a station lost most of its packets in its own queue. XTP without a congestion controller may

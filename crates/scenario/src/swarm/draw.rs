@@ -47,32 +47,38 @@ pub const SCTP: Range<u64> = 1 << 33..1 << 34;
 /// Seeds whose scenarios have transactions of VMTP.
 pub const VMTP: Range<u64> = 1 << 34..5 << 32;
 
+/// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
+pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
+
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
     if SCTP.contains(&seed) {
-        return circuits(seed, "", Some(Protocol::Sctp));
+        return circuits(seed, "", Some(Protocol::Sctp), 1);
+    }
+    if SCTP_PATHS.contains(&seed) {
+        return circuits(seed, "", Some(Protocol::Sctp), 2 + seed % 3);
     }
     if VMTP.contains(&seed) {
         let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x564d_5450, seed)));
         return calls::draw(&mut dice, seed, Protocol::Vmtp);
     }
     if !CALLS_AND_LAYERS.contains(&seed) {
-        return circuits(seed, "", None);
+        return circuits(seed, "", None, 1);
     }
     // A random stream of its own: circuits are drawn as they are without a layer.
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
     match dice.once_in(2) {
         true => calls::draw(&mut dice, seed, Protocol::Call),
-        false => circuits(seed, LAYER, None),
+        false => circuits(seed, LAYER, None, 1),
     }
 }
 
 /// The option of a station with a layer.
 const LAYER: &str = "layer = \"halves\"\n";
 
-/// Stations with circuits of `only` or of a protocol that is drawn; `layer` is an option of all of
-/// them.
-fn circuits(seed: u64, layer: &str, only: Option<Protocol>) -> String {
+/// Stations with circuits of `only` or of a protocol that is drawn, on `paths` media; `layer` is an
+/// option of all of them.
+fn circuits(seed: u64, layer: &str, only: Option<Protocol>, paths: u64) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x5eed, seed)));
     let protocol = dice.one_of(&[
         Protocol::Xtp,
@@ -88,10 +94,10 @@ fn circuits(seed: u64, layer: &str, only: Option<Protocol>) -> String {
         "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
         HEALED_S + GRACE_S
     );
-    let is_ether = medium(&mut dice, &mut text, stations);
+    let is_ether = medium(&mut dice, &mut text, stations, paths);
     let is_damaging = layer.is_empty();
     let corrupt = faults(&mut dice, &mut text, protocol, (is_ether, is_damaging));
-    disturbances(&mut dice, &mut text, protocol, stations);
+    disturbances(&mut dice, &mut text, protocol, (stations, paths));
     // Both ends must agree on the length of control packets, and use the same version.
     let resend_pairs = dice.once_in(2);
     let version = version_option(seed);
@@ -130,8 +136,11 @@ fn version_option(seed: u64) -> String {
 }
 
 /// Draws the medium; whether it is an ether.
-fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
+fn medium(dice: &mut Dice, text: &mut String, stations: u64, paths: u64) -> bool {
     text.push_str("[medium]\n");
+    if paths > 1 {
+        let _ = writeln!(text, "paths = {paths}");
+    }
     let kind = match dice.among(0, 7) {
         0 => "ether3",
         1..=3 => "ether10",
@@ -201,8 +210,13 @@ fn faults(
     corrupt
 }
 
-fn disturbances(dice: &mut Dice, text: &mut String, protocol: Protocol, stations: u64) {
-    if protocol == Protocol::Bare || dice.once_in(2) {
+fn disturbances(
+    dice: &mut Dice,
+    text: &mut String,
+    protocol: Protocol,
+    (stations, paths): (u64, u64),
+) {
+    if protocol == Protocol::Bare || paths == 1 && dice.once_in(2) {
         return;
     }
     for _ in 0..dice.among(1, 3) {
@@ -222,6 +236,9 @@ fn disturbances(dice: &mut Dice, text: &mut String, protocol: Protocol, stations
                 let station = dice.among(0, stations - 1);
                 let _ = writeln!(text, "stations = [{station}]");
             }
+        }
+        if paths > 1 && kind != "crash" && !dice.once_in(4) {
+            let _ = writeln!(text, "path = {}", dice.among(0, paths - 1));
         }
         if kind == "flap" || dice.once_in(3) {
             let times = dice.among(2, 4);

@@ -20,7 +20,7 @@ pub(super) fn draw(dice: &mut Dice, seed: u64, protocol: Protocol) -> String {
     let layer = if dice.once_in(3) { LAYER } else { "" };
     let is_damaging = layer.is_empty();
     let corrupt = faults(dice, &mut text, protocol, (is_ether, is_damaging));
-    disturbances(dice, &mut text, protocol, stations);
+    disturbances(dice, &mut text, protocol, (stations, 1));
     let many_retries = !dice.once_in(4);
     for _ in 0..stations {
         let options = (corrupt, false, many_retries);
