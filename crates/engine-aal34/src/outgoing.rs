@@ -88,7 +88,8 @@ impl Interleaver {
         self.held.push(cells);
     }
 
-    /// Releases the cells held, one of each packet in turn.
+    /// Releases the cells held, one of each packet in turn. Short packets begin later, so that packets
+    /// end in the order in which they were sent: protocols take one that comes early for a gap.
     pub(crate) fn release(&mut self, outgoing: &mut Outgoing) {
         let Some(path) = self.path.take() else {
             return;
@@ -97,8 +98,9 @@ impl Interleaver {
         let longest = self.held.iter().map(Vec::len).max().unwrap_or(0);
         for at in (0..longest).step_by(CELL_LEN) {
             for packet in &self.held {
-                if let Some(cell) = packet.get(at..at + CELL_LEN) {
-                    cells.extend_from_slice(cell);
+                let cell = at.checked_sub(longest - packet.len());
+                if let Some(start) = cell {
+                    cells.extend_from_slice(&packet[start..start + CELL_LEN]);
                 }
             }
         }

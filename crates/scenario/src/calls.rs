@@ -129,7 +129,8 @@ fn check_peers(
         let spec = scenario.station_spec(station);
         let layer = spec.map(|spec| {
             let name = spec.layer.as_ref().map(|layer| layer.get_ref().as_str());
-            (name, spec.cells.as_ref().map(|cells| cells.get_ref()))
+            let cells = spec.cells.as_ref().map(|cells| cells.get_ref());
+            (name, cells.map(CellsSpec::of_both_ends))
         });
         let protocol = spec.map(|spec| spec.engine.protocol.get_ref().as_str());
         let mut calling = CALLING.into_iter();

@@ -45,6 +45,16 @@ pub struct CellsSpec {
     pub low_priority: bool,
 }
 
+impl CellsSpec {
+    /// What must be the same at both ends: all but the priority of what is sent.
+    pub(crate) fn of_both_ends(&self) -> CellsSpec {
+        CellsSpec {
+            low_priority: false,
+            ..self.clone()
+        }
+    }
+}
+
 /// An adaptation layer.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]

@@ -103,8 +103,8 @@ const KINDS: [(&str, Option<Kind>); 3] = [
 /// The sentence for `cells=` on a transport that has no engine of this project.
 pub fn no_cells_below(transport: &str) -> String {
     format!(
-        "{transport} takes no cells: only packets of this project's engines are cut into them; use \
-         cells= with bare, xtp, sctp or vmtp, or the transports aal34 and aal5"
+        "{transport} takes no cells: it has no engine of this project; use cells= with bare, xtp, sctp \
+         or vmtp"
     )
 }
 

@@ -100,7 +100,7 @@ mod tests {
             let whole = crc(&octets);
             let textbook = octets.iter().fold(u32::MAX, |crc, octet| {
                 (0..8).fold(crc ^ u32::from(*octet) << 24, |crc, _| {
-                    crc << 1 ^ (crc >> 31) * POLYNOMIAL
+                    (crc << 1) ^ ((crc >> 31) * POLYNOMIAL)
                 })
             });
             assert_eq!(whole, !textbook);

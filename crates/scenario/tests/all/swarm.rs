@@ -2,7 +2,7 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, SCTP, Seeds, Tally, VMTP, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, CELLS, SCTP, Seeds, Tally, VMTP, check, check_many, check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -57,10 +57,26 @@ fn invariants_hold_in_drawn_scenarios_of_vmtp() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_cells() {
+    check_seeds(CELLS.start, SCENARIOS / 10);
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
-    let (sctp, vmtp) = (SCTP.start, VMTP.start);
-    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2, sctp, vmtp] {
+    let (sctp, vmtp, cells) = (SCTP.start, VMTP.start, CELLS.start);
+    for seed in [
+        0,
+        1,
+        77,
+        u64::MAX,
+        first,
+        first + 1,
+        first + 2,
+        sctp,
+        vmtp,
+        cells,
+    ] {
         assert_eq!(draw(seed), draw(seed));
         assert_eq!(check(seed), check(seed));
     }
