@@ -119,6 +119,8 @@ pub struct AdapterRow {
     pub stalled: f64,
     /// Stalls longer than the bus allows.
     pub bus_errors: u64,
+    /// Share of the time for which the processor moved words of packets into the transmit queue.
+    pub copying: f64,
 }
 
 /// A circuit. One that replaces another has a row of its own.
@@ -232,13 +234,14 @@ impl RunOutcome {
 
 /// None where nothing was counted: polling, or no adapter.
 fn adapter_row(adapter: &AdapterReport, elapsed_ps: f64) -> Option<AdapterRow> {
-    (adapter.receive_max > 0 || adapter.bus_stalls > 0).then(|| AdapterRow {
+    (adapter.receive_max > 0 || adapter.copy_ps > 0).then(|| AdapterRow {
         overruns: adapter.overruns,
         receive_max: adapter.receive_max,
         interrupts: adapter.interrupts,
         bus_stalls: adapter.bus_stalls,
         stalled: adapter.stall_ps as f64 / elapsed_ps,
         bus_errors: adapter.bus_errors,
+        copying: adapter.copy_ps as f64 / elapsed_ps,
     })
 }
 

