@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_apart() {
+    fn each_fault_has_its_name() {
         let good = pdu(&[7; 41], 0, 0);
         assert_eq!(sdu_len(&good), Ok(41));
         let mut damaged = good.clone();

@@ -96,6 +96,7 @@ fn congested_switch_discards_cells_of_low_priority_first() {
 [[station]]
 engine = { protocol = "bare", packet = 1444 }
 cells = { aal = "aal34", low_priority = true }
+chips = { adapter = { word = "10 ns" } }
 
 [[traffic]]
 from = [3]
@@ -106,7 +107,9 @@ length = { fixed = 1400 }
 messages = 3000
 "#;
     let medium = "queue = \"64 KiB\"\nlow_priority_queue = \"8 KiB\"";
-    let station = "engine = { protocol = \"bare\", packet = 1444 }\ncells = { aal = \"aal34\" }";
+    // Adapters send at the rate of the line, so that queues grow in the switch alone.
+    let station = "engine = { protocol = \"bare\", packet = 1444 }\ncells = { aal = \"aal34\" }\n\
+                   chips = { adapter = { word = \"10 ns\" } }";
     let high = text(
         medium,
         station,
@@ -114,13 +117,9 @@ messages = 3000
     );
     // Stations of a pattern have the same layer but for the priority of what they send.
     let outcome = outcome(&(high + low));
-    let lost = |circuit: usize| outcome.circuits[circuit].lost_bytes;
-    assert!(
-        lost(1) > 100_000 && lost(1) > 10 * lost(0),
-        "{} and {}",
-        lost(0),
-        lost(1)
-    );
+    let received = |circuit: usize| outcome.circuits[circuit].receivers[0].messages;
+    let (high, low) = (received(0), received(1));
+    assert!(high == 3000 && low < 2500, "{high} and {low} of 3000");
 }
 
 fn with_adapter(own: &str) -> RunOutcome {
@@ -184,13 +183,10 @@ fn interrupts_come_by_count_timer_or_end_of_message_and_not_when_polling() {
 }
 
 #[test]
-fn transfers_by_the_adapter_cost_the_processor_less_than_words() {
-    let busy = |own: &str| {
-        let [_, _, sender, _] = with_adapter(own).stations[0].busy;
-        sender
-    };
-    let words = busy("word = \"100 ns\"");
-    let burst = busy("access = \"burst\", word = \"40 ns\", setup = \"200 ns\"");
+fn transfers_by_the_adapter_take_less_time_than_words() {
+    let busy = |own: &str| with_adapter(own).elapsed_s;
+    let words = busy("word = \"400 ns\"");
+    let burst = busy("access = \"burst\", word = \"200 ns\", setup = \"200 ns\"");
     let gather = busy("access = \"scatter-gather\", setup = \"2 us\"");
     assert!(gather < burst && burst < words, "{gather} {burst} {words}");
 }
@@ -211,24 +207,19 @@ fn send_cost(octets: u64) -> (f64, f64, f64) {
 }
 
 #[test]
-fn send_cost_by_length_has_the_teeth_that_the_study_printed() {
-    let cost: Vec<_> = (68..=140).map(send_cost).collect();
-    let at = |octets: usize| cost[octets - 68];
-    let least = |value: fn(&(f64, f64, f64)) -> f64| {
-        let places = 0..cost.len();
-        let least = places.min_by(|a, b| value(&cost[*a]).total_cmp(&value(&cost[*b])));
-        least.map(|place| place + 68)
-    };
-    assert_eq!(
-        least(|cost| cost.0),
-        Some(89),
-        "throughput is worst with 21 octets of data"
-    );
-    assert_eq!(
-        least(|cost| cost.2),
-        Some(89),
-        "and so is the share of copying"
-    );
+fn send_cost_by_length_has_teeth_of_44_octets_and_is_worst_at_89() {
+    // The study's packets of up to two cells took a path of their own.
+    let cost: Vec<_> = (88..=140).map(send_cost).collect();
+    let at = |octets: usize| cost[octets - 88];
+    // From another word of data on.
+    for octets in 93..=140 {
+        let (worst, other) = (at(89), at(octets));
+        assert!(
+            worst.0 < other.0 && worst.2 < other.2,
+            "21 octets of data against {}",
+            octets - 68
+        );
+    }
     for tooth in [89, 133] {
         let (before, after) = (at(tooth - 1), at(tooth));
         assert!(
