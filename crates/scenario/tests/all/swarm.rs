@@ -2,7 +2,8 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, SCTP, SCTP_PATHS, Seeds, Tally, VMTP, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, CELLS, SCTP, SCTP_PATHS, Seeds, Tally, VMTP, check, check_many, check_with,
+    draw,
 };
 use std::sync::Mutex;
 
@@ -62,10 +63,15 @@ fn invariants_hold_in_drawn_scenarios_of_vmtp() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_cells() {
+    check_seeds(CELLS.start, SCENARIOS / 10);
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
     let (sctp, vmtp, paths) = (SCTP.start, VMTP.start, SCTP_PATHS.start);
-    let others = [sctp, vmtp, paths, paths + 1, paths + 2];
+    let others = [sctp, vmtp, paths, paths + 1, paths + 2, CELLS.start];
     for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2]
         .into_iter()
         .chain(others)
