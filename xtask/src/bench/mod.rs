@@ -13,6 +13,7 @@ mod lossy;
 mod peers;
 mod sim;
 mod trial_runner;
+mod vmtp;
 mod xtp;
 
 use crate::fail;
@@ -48,6 +49,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "sim",
         "the simulator: events, packets, scaling, and against ns-3",
         sim::run,
+    ),
+    (
+        "vmtp",
+        "VMTP's calls against UDP, XTP, gRPC and bare",
+        vmtp::run,
     ),
     ("xtp", "XTP against TCP, QUIC, UDP and bare", xtp::run),
 ];

@@ -47,14 +47,21 @@ pub const SCTP: Range<u64> = 1 << 33..1 << 34;
 /// Seeds whose scenarios have transactions of VMTP.
 pub const VMTP: Range<u64> = 1 << 34..5 << 32;
 
+/// Seeds whose scenarios have transactions, of `call` or of VMTP, with services, replies of any length
+/// and clients.
+pub const CLIENTS: Range<u64> = 6 << 32..7 << 32;
+
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
+    if CLIENTS.contains(&seed) {
+        return clients(seed);
+    }
     if SCTP.contains(&seed) {
         return circuits(seed, "", Some(Protocol::Sctp));
     }
     if VMTP.contains(&seed) {
         let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x564d_5450, seed)));
-        return calls::draw(&mut dice, seed, Protocol::Vmtp);
+        return calls::draw(&mut dice, seed, Protocol::Vmtp, None);
     }
     if !CALLS_AND_LAYERS.contains(&seed) {
         return circuits(seed, "", None);
@@ -62,9 +69,18 @@ pub fn draw(seed: u64) -> String {
     // A random stream of its own: circuits are drawn as they are without a layer.
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
     match dice.once_in(2) {
-        true => calls::draw(&mut dice, seed, Protocol::Call),
+        true => calls::draw(&mut dice, seed, Protocol::Call, None),
         false => circuits(seed, LAYER, None),
     }
+}
+
+/// Transactions of one protocol or the other. What services and clients are is a stream of draws of its
+/// own: the rest is drawn as without them.
+fn clients(seed: u64) -> String {
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x0063_616c_6c65_7273, seed)));
+    let mut services = Dice(SplitMix64::new(SplitMix64::at(0x7365_7276, seed)));
+    let protocol = services.one_of(&[Protocol::Call, Protocol::Vmtp]);
+    calls::draw(&mut dice, seed, protocol, Some(&mut services))
 }
 
 /// The option of a station with a layer.
