@@ -193,7 +193,7 @@ struct EngineCircuit<E: Associations, W: Wire> {
 
 impl<E: Associations, W: Wire> EngineCircuit<E, W> {
     /// Posts buffers again for `bytes` consumed, once enough have been.
-    #[inline]
+    #[inline(always)]
     fn post_consumed(&mut self, bytes: u64) -> io::Result<()> {
         let Some(buffer_posting) = &mut self.buffer_posting else {
             return Ok(());
@@ -258,7 +258,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         Ok(got.map(|len| len.min(buffer.len())))
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.check_message(message.len())?;
         match self.circuit.try_send(message) {
@@ -282,7 +282,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         Ok(count)
     }
 
-    #[inline]
+    #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.circuit.recv(buffer, self.recv_timeout) {
             Ok(got) => {
