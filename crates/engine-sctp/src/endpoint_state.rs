@@ -3,7 +3,9 @@
 use crate::association::{Association, Timer};
 use crate::config::SctpConfig;
 use crate::discard::{DiscardReason, Discards};
+use crate::notice::{NOTICES_MAX, Notice};
 use crate::numbers::{Port, Tag, Tsn};
+use crate::path::PathStatus;
 use crate::pdu::cookie::CookieKeys;
 use crate::pdu::{ChunkType, CommonHeader, chunk};
 use engine::{
@@ -25,6 +27,7 @@ pub(crate) struct EndpointState {
     ready: VecDeque<AssociationId>,
     ready_set: BTreeSet<AssociationId>,
     pub(crate) events: VecDeque<Event>,
+    pub(crate) notices: VecDeque<Notice>,
     pub(crate) counters: Counters,
     pub(crate) discards: Discards,
     /// Whole packets to peers without an association, or of associations that ended.
@@ -51,6 +54,7 @@ impl EndpointState {
             ready: VecDeque::new(),
             ready_set: BTreeSet::new(),
             events: VecDeque::new(),
+            notices: VecDeque::new(),
             counters: Counters::default(),
             discards: Discards::default(),
             replies: VecDeque::new(),
@@ -67,6 +71,14 @@ impl EndpointState {
 
     pub(crate) fn discard(&mut self, reason: DiscardReason) {
         self.discards.add(reason);
+    }
+
+    /// Tells the user, if it listens.
+    pub(crate) fn notify(&mut self, notice: Notice) {
+        if self.notices.len() >= NOTICES_MAX {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(notice);
     }
 
     /// A tag that no association has (RFC 9260 section 5.3.1).
@@ -120,6 +132,26 @@ impl EndpointState {
 
     pub(crate) fn cancel_timer(&mut self, id: AssociationId, timer: Timer) {
         self.timers.cancel((id, timer));
+    }
+
+    /// Packets from the confirmed addresses of `a` belong to it, unless they are another one's.
+    pub(crate) fn index_paths(&mut self, a: &Association) {
+        for known in &a.paths {
+            if known.status != PathStatus::Unconfirmed {
+                let key = (known.path.remote, a.peer_port, a.local_port);
+                self.by_peer.entry(key).or_insert(a.id);
+            }
+        }
+    }
+
+    /// The addresses of `a` are no longer its own.
+    pub(crate) fn unindex_paths(&mut self, a: &Association) {
+        for known in &a.paths {
+            let key = (known.path.remote, a.peer_port, a.local_port);
+            if self.by_peer.get(&key) == Some(&a.id) {
+                self.by_peer.remove(&key);
+            }
+        }
     }
 
     /// Cancels all timers of an association with `paths` paths.

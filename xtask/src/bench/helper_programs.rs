@@ -97,6 +97,23 @@ impl Quinn {
     }
 }
 
+/// The program in `xtask/peers/cells`.
+pub struct CellsPeer(PathBuf);
+
+impl CellsPeer {
+    /// Builds it in release mode; it is a separate workspace.
+    pub fn build(root: &Path) -> Result<CellsPeer, String> {
+        let folder = root.join("xtask/peers/cells");
+        let target = build(&folder, &[])?;
+        Ok(CellsPeer(target.join("release/cells-peer")))
+    }
+
+    /// How often a second `side` does `work`.
+    pub fn run(&self, work: &str, side: &str, seconds: f64) -> Result<f64, String> {
+        number(Command::new(&self.0).args([work, side, &seconds.to_string()]))
+    }
+}
+
 /// Builds in `folder` and gives the target folder.
 pub(super) fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

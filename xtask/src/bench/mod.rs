@@ -1,6 +1,7 @@
 //! Benchmarks by name. Each has a file here and a line in [`BENCHES`].
 
 mod agent;
+mod atm;
 mod bar;
 mod builds;
 mod compare;
@@ -30,6 +31,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "agent",
         "a race through an agent on the loopback against the local one",
         agent::run,
+    ),
+    (
+        "atm",
+        "cells against a copy with CRC-10 by crate crc, and aal34 against bare",
+        atm::run,
     ),
     (
         "compare",

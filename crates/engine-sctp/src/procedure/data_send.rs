@@ -49,10 +49,12 @@ pub(crate) fn do_transmit(
     skip_refused(a, ep, now);
     let mut prefix = core::mem::take(&mut ep.prefix);
     prefix.clear();
-    let path = take_control(a, &mut prefix, ep.config.packet_len);
-    let path = path.unwrap_or(a.primary);
+    let data_path = a.data_path();
+    let path = take_control(a, &mut prefix, ep.config.packet_len)
+        .or_else(|| lone_sack_path(a, data_path))
+        .unwrap_or(data_path);
     batch.set_path(a.paths[path].path, Some(a.id));
-    let mut sender = Sender::new(a, ep, now, path);
+    let mut sender = Sender::new(a, ep, now, (path, data_path));
     sender.transmit(batch, &mut prefix);
     let has_more = sender.has_more;
     ep.prefix = prefix;
@@ -60,7 +62,8 @@ pub(crate) fn do_transmit(
         batch.clear();
     }
     // The wire was full, or other chunks wait.
-    if has_more || !a.control.is_empty() {
+    let has_other_path = path != data_path && !batch.is_empty();
+    if has_more || !a.control.is_empty() || has_other_path {
         ep.mark_ready(a.id);
     }
 }
@@ -78,6 +81,14 @@ fn skip_refused(a: &mut Association, ep: &mut EndpointState, now: Instant) {
     if skipped {
         shutdown::progress(a, ep, now);
     }
+}
+
+/// The path of an acknowledgement that is due and leaves by another path than data.
+fn lone_sack_path(a: &Association, data_path: usize) -> Option<usize> {
+    if a.paths.len() == 1 || !a.rx.sack_due || !a.may_send_sack() {
+        return None;
+    }
+    Some(a.sack_path()).filter(|path| *path != data_path)
 }
 
 /// Moves control chunks of one path to `out`, as many as fit a packet; that path.
@@ -98,6 +109,8 @@ struct Sender<'a> {
     ep: &'a mut EndpointState,
     now: Instant,
     path: usize,
+    /// The path is that of data.
+    carries_data: bool,
     /// Octets that may be in flight there.
     window: u64,
     /// Packets remain for the next call.
@@ -112,7 +125,12 @@ enum Next {
 }
 
 impl<'a> Sender<'a> {
-    fn new(a: &'a mut Association, ep: &'a mut EndpointState, now: Instant, path: usize) -> Self {
+    fn new(
+        a: &'a mut Association,
+        ep: &'a mut EndpointState,
+        now: Instant,
+        (path, data_path): (usize, usize),
+    ) -> Self {
         let window = a.paths[path].control.window();
         let burst = u64::from(ep.config.max_burst) * ep.config.pmdcs() as u64;
         let window = match burst {
@@ -124,6 +142,7 @@ impl<'a> Sender<'a> {
             ep,
             now,
             path,
+            carries_data: path == data_path,
             window,
             has_more: false,
         }
@@ -188,11 +207,10 @@ impl<'a> Sender<'a> {
 
     /// Adds an acknowledgement if one is due, or if one may travel with data that leave.
     fn add_sack(&mut self, prefix: &mut Vec<u8>, packet_room: usize) {
-        let in_data_state =
-            self.a.may_send_data() || matches!(self.a.state, State::ShutdownSent { .. });
         let rx = &self.a.rx;
         let room = packet_room.saturating_sub(prefix.len());
-        if !in_data_state || !rx.has_unsacked() || room < SACK_LEN {
+        let may_leave = self.a.may_send_sack() && room >= SACK_LEN;
+        if !rx.has_unsacked() || !may_leave || self.path != self.a.sack_path() {
             return;
         }
         let data_room = packet_room - SACK_LEN;
@@ -225,7 +243,7 @@ impl<'a> Sender<'a> {
     fn decay_if_idle(&mut self) {
         let rto = self.a.rto(&self.ep.config, self.path);
         let path = &mut self.a.paths[self.path];
-        if path.flight > 0 || rto.is_zero() {
+        if path.flight > 0 || rto.is_zero() || !self.carries_data {
             return;
         }
         let rtos = self.now.since(path.last_sent_at).as_nanos() / rto.as_nanos();
@@ -239,7 +257,7 @@ impl<'a> Sender<'a> {
     /// What may be sent next in a packet with `room`. What holds back short packets and paces them is
     /// asked before the first chunk; others travel with it.
     fn next(&mut self, room: usize, is_first: bool) -> Next {
-        if !self.a.may_send_data() || room <= DATA_HEADER_LEN {
+        if !self.carries_data || !self.a.may_send_data() || room <= DATA_HEADER_LEN {
             return Next::Nothing;
         }
         let flight = self.a.paths[self.path].flight;
@@ -355,6 +373,7 @@ impl<'a> Sender<'a> {
             return None;
         }
         chunk.misses = 0;
+        chunk.was_moved |= chunk.path != self.path as u8;
         chunk.path = self.path as u8;
         let (header, range) = (chunk.header(tsn, 0), chunk.range());
         let len = chunk.len as usize;
@@ -386,6 +405,7 @@ impl<'a> Sender<'a> {
             status: ChunkStatus::InFlight,
             misses: 0,
             was_fast_retransmitted: false,
+            was_moved: false,
             path: self.path as u8,
         };
         let octets = chunk.octets();
