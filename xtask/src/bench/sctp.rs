@@ -32,7 +32,8 @@ const LINK_SPAN_S: f64 = 6.0;
 const LINK_ROUNDS: usize = 3;
 
 /// Why the line of the fail-over is empty.
-const NO_CUT: &str = "no race cuts one of its links side by side; tests in virtual time show the fail-over";
+const NO_CUT: &str =
+    "no race cuts one of its links side by side; tests in virtual time show the fail-over";
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
