@@ -240,11 +240,15 @@ fn spoofed_heartbeat_ack_with_a_wrong_nonce_verifies_nothing() {
     network.cut[1] = true;
     network.open();
     network.run_until(300);
-    let probes = network
+    let mut probes = network
         .trace
         .iter()
         .filter(|sent| sent.from == SERVER && sent.path == 1 && sent.has(ChunkType::HEARTBEAT));
-    let probe = probes.last().expect("the path is looked at").packet.clone();
+    let probe = probes
+        .next_back()
+        .expect("the path is looked at")
+        .packet
+        .clone();
     let heartbeat = Chunks::new(&probe)
         .find(|chunk| chunk.kind == ChunkType::HEARTBEAT)
         .expect("it was selected by it");
