@@ -55,6 +55,8 @@ pub struct StationReport {
     /// Time each frame spent at the network controller, summed over the frames that left it, ps. By
     /// Little's law the same as `controller_ps` when none is left.
     pub sojourn_ps: u128,
+    /// Frames that the controller dropped: its queue was full, or they collided too often.
+    pub frames_dropped: u64,
     /// Most packets that waited for the receiver at once.
     pub arrivals_max: u64,
     /// What its adapter counted; zeros without one.
@@ -129,6 +131,8 @@ pub(crate) struct ServedRequest {
     pub(crate) is_read: bool,
     /// Its transaction is over: nobody waits for the reply.
     pub(crate) is_over: bool,
+    /// When its service ends, ps.
+    pub(crate) done_ps: Option<u64>,
 }
 
 impl Messages {

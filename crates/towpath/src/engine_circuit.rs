@@ -104,11 +104,11 @@ fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
         rendezvous_entry: line,
         ..
     } = opened;
-    if let Some(socket) = wire.descriptor() {
-        source_filter::attach(socket, options.only_from)?;
-    }
-    if let (Some(len), Some(socket)) = (options.buffers, wire.descriptor()) {
-        wire_udp::sys::set_buffers(socket, len);
+    for (link, socket) in M::sockets(&wire).into_iter().enumerate() {
+        source_filter::attach(socket, options.only_from_by(link))?;
+        if let Some(len) = options.buffers {
+            wire_udp::sys::set_buffers(socket, len);
+        }
     }
     if options.blocking_timeout.is_none() {
         M::disable_receive_timeout(&mut wire)?;

@@ -64,6 +64,7 @@ mod stream;
 mod sys;
 pub mod transport;
 pub mod tunnel;
+mod udp_links;
 mod unix_socket;
 pub mod vmtp;
 pub mod xtp;

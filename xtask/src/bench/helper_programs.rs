@@ -22,6 +22,25 @@ impl XtpEndpointBench {
     }
 }
 
+/// The example `vmtp_endpoint_bench`.
+pub struct VmtpEndpointBench(PathBuf);
+
+impl VmtpEndpointBench {
+    /// Builds it in release mode.
+    pub fn build(root: &Path) -> Result<VmtpEndpointBench, String> {
+        let words = ["--package", "towpath", "--example", "vmtp_endpoint_bench"];
+        let target = build(root, &words)?;
+        Ok(VmtpEndpointBench(
+            target.join("release/examples/vmtp_endpoint_bench"),
+        ))
+    }
+
+    /// Runs it; gives the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
 /// The example `multicast_udp_bench`.
 pub struct MulticastUdpBench(PathBuf);
 
@@ -51,6 +70,25 @@ impl TunnelEtherBench {
         let target = build(root, &words)?;
         Ok(TunnelEtherBench(
             target.join("release/examples/tunnel_ether_bench"),
+        ))
+    }
+
+    /// Runs it; gives the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
+/// The example `sctp_flood_bench`.
+pub struct SctpFloodBench(PathBuf);
+
+impl SctpFloodBench {
+    /// Builds it in release mode.
+    pub fn build(root: &Path) -> Result<SctpFloodBench, String> {
+        let words = ["--package", "towpath", "--example", "sctp_flood_bench"];
+        let target = build(root, &words)?;
+        Ok(SctpFloodBench(
+            target.join("release/examples/sctp_flood_bench"),
         ))
     }
 
@@ -95,8 +133,27 @@ impl CellsPeer {
     }
 }
 
+/// The program in `xtask/peers/tonic`.
+pub struct Tonic(PathBuf);
+
+impl Tonic {
+    /// Builds it in release mode; it is a separate workspace. Where it cannot be built, as without
+    /// crates.io, the error says so.
+    pub fn build(root: &Path) -> Result<Tonic, String> {
+        let folder = root.join("xtask/peers/tonic");
+        let target = build(&folder, &[])
+            .map_err(|error| format!("SKIPPED: no tonic to compare with: {error}"))?;
+        Ok(Tonic(target.join("release/tonic-peer")))
+    }
+
+    /// Runs it; gives the calls a second that it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
 /// Builds in `folder` and gives the target folder.
-fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
+pub(super) fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(folder)
@@ -111,7 +168,8 @@ fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
     Ok(target.map_or(folder.join("target"), PathBuf::from))
 }
 
-fn number(command: &mut Command) -> Result<f64, String> {
+/// Runs it; the number on its last line.
+pub(super) fn number(command: &mut Command) -> Result<f64, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().last().unwrap_or_default();

@@ -12,8 +12,11 @@ mod interleave;
 mod link;
 mod lossy;
 mod peers;
+mod sctp;
+mod sctp_peers;
 mod sim;
 mod trial_runner;
+mod vmtp;
 mod xtp;
 
 use crate::fail;
@@ -51,9 +54,19 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         link::run,
     ),
     (
+        "sctp",
+        "SCTP against TCP, UDP and other stacks of SCTP",
+        sctp::run,
+    ),
+    (
         "sim",
         "the simulator: events, packets, scaling, and against ns-3",
         sim::run,
+    ),
+    (
+        "vmtp",
+        "VMTP's calls against UDP, XTP, gRPC and bare",
+        vmtp::run,
     ),
     ("xtp", "XTP against TCP, QUIC, UDP and bare", xtp::run),
 ];

@@ -48,6 +48,9 @@ pub const SCTP: Range<u64> = 1 << 33..1 << 34;
 /// Seeds whose scenarios have transactions of VMTP.
 pub const VMTP: Range<u64> = 1 << 34..5 << 32;
 
+/// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
+pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
+
 /// Seeds whose scenarios have ATM cells. No others do.
 pub const CELLS: Range<u64> = 6 << 32..7 << 32;
 
@@ -60,6 +63,8 @@ struct Below<'a> {
     medium: Option<&'a str>,
     /// Frames may be damaged.
     is_damaging: bool,
+    /// Media side by side.
+    paths: u64,
 }
 
 impl Below<'_> {
@@ -67,6 +72,7 @@ impl Below<'_> {
         layer: "",
         medium: None,
         is_damaging: true,
+        paths: 1,
     };
 
     /// A layer has no check of its own: an error in both halves of a packet may escape the check of 16
@@ -75,20 +81,39 @@ impl Below<'_> {
         layer: LAYER,
         medium: None,
         is_damaging: false,
+        paths: 1,
     };
 }
 
+/// Seeds whose scenarios have transactions, of `call` or of VMTP, with services, replies of any length
+/// and clients.
+pub const CLIENTS: Range<u64> = 7 << 32..8 << 32;
+
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
+    if CLIENTS.contains(&seed) {
+        return clients(seed);
+    }
     if SCTP.contains(&seed) {
         return circuits(seed, Below::NOTHING, Some(Protocol::Sctp));
+    }
+    if SCTP_PATHS.contains(&seed) {
+        let paths = 2 + seed % 3;
+        return circuits(
+            seed,
+            Below {
+                paths,
+                ..Below::NOTHING
+            },
+            Some(Protocol::Sctp),
+        );
     }
     if CELLS.contains(&seed) {
         return cells::draw(seed);
     }
     if VMTP.contains(&seed) {
         let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x564d_5450, seed)));
-        return calls::draw(&mut dice, seed, Protocol::Vmtp, None);
+        return calls::draw(&mut dice, seed, Protocol::Vmtp, None, None);
     }
     if !CALLS_AND_LAYERS.contains(&seed) {
         return circuits(seed, Below::NOTHING, None);
@@ -96,9 +121,18 @@ pub fn draw(seed: u64) -> String {
     // A random stream of its own: circuits are drawn as they are without a layer.
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
     match dice.once_in(2) {
-        true => calls::draw(&mut dice, seed, Protocol::Call, None),
+        true => calls::draw(&mut dice, seed, Protocol::Call, None, None),
         false => circuits(seed, Below::HALVES, None),
     }
+}
+
+/// Transactions of one protocol or the other. What services and clients are is a stream of draws of its
+/// own: the rest is drawn as without them.
+fn clients(seed: u64) -> String {
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x0063_616c_6c65_7273, seed)));
+    let mut services = Dice(SplitMix64::new(SplitMix64::at(0x7365_7276, seed)));
+    let protocol = services.one_of(&[Protocol::Call, Protocol::Vmtp]);
+    calls::draw(&mut dice, seed, protocol, None, Some(&mut services))
 }
 
 /// The option of a station with a layer.
@@ -123,10 +157,10 @@ fn circuits(seed: u64, below: Below<'_>, only: Option<Protocol>) -> String {
     );
     let is_ether = match below.medium {
         Some(medium) => given_medium(&mut text, medium),
-        None => medium(&mut dice, &mut text, stations),
+        None => medium(&mut dice, &mut text, stations, below.paths),
     };
     let corrupt = faults(&mut dice, &mut text, protocol, is_ether, below);
-    disturbances(&mut dice, &mut text, protocol, stations);
+    disturbances(&mut dice, &mut text, protocol, (stations, below.paths));
     // Both ends must agree on the length of control packets, and use the same version.
     let resend_pairs = dice.once_in(2);
     let version = version_option(seed);
@@ -171,8 +205,11 @@ fn given_medium(text: &mut String, medium: &str) -> bool {
 }
 
 /// Draws the medium; whether it is an ether.
-fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
+fn medium(dice: &mut Dice, text: &mut String, stations: u64, paths: u64) -> bool {
     text.push_str("[medium]\n");
+    if paths > 1 {
+        let _ = writeln!(text, "paths = {paths}");
+    }
     let kind = match dice.among(0, 7) {
         0 => "ether3",
         1..=3 => "ether10",
@@ -241,8 +278,13 @@ fn faults(
     corrupt
 }
 
-fn disturbances(dice: &mut Dice, text: &mut String, protocol: Protocol, stations: u64) {
-    if protocol == Protocol::Bare || dice.once_in(2) {
+fn disturbances(
+    dice: &mut Dice,
+    text: &mut String,
+    protocol: Protocol,
+    (stations, paths): (u64, u64),
+) {
+    if protocol == Protocol::Bare || paths == 1 && dice.once_in(2) {
         return;
     }
     for _ in 0..dice.among(1, 3) {
@@ -262,6 +304,9 @@ fn disturbances(dice: &mut Dice, text: &mut String, protocol: Protocol, stations
                 let station = dice.among(0, stations - 1);
                 let _ = writeln!(text, "stations = [{station}]");
             }
+        }
+        if paths > 1 && kind != "crash" && !dice.once_in(4) {
+            let _ = writeln!(text, "path = {}", dice.among(0, paths - 1));
         }
         if kind == "flap" || dice.once_in(3) {
             let times = dice.among(2, 4);

@@ -2,7 +2,8 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, CELLS, SCTP, Seeds, Tally, VMTP, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, Seeds, Tally, VMTP, check, check_many,
+    check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -52,6 +53,11 @@ fn invariants_hold_in_drawn_scenarios_of_sctp() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_sctp_over_several_paths() {
+    check_seeds(SCTP_PATHS.start, SCENARIOS / 2);
+}
+
+#[test]
 fn invariants_hold_in_drawn_scenarios_of_vmtp() {
     check_seeds(VMTP.start, SCENARIOS / 2);
 }
@@ -62,21 +68,27 @@ fn invariants_hold_in_drawn_scenarios_of_cells() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_clients_and_services() {
+    check_seeds(CLIENTS.start, SCENARIOS / 2);
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
-    let (sctp, vmtp, cells) = (SCTP.start, VMTP.start, CELLS.start);
-    for seed in [
-        0,
-        1,
-        77,
-        u64::MAX,
-        first,
-        first + 1,
-        first + 2,
+    let (sctp, vmtp, paths) = (SCTP.start, VMTP.start, SCTP_PATHS.start);
+    let others = [
         sctp,
         vmtp,
-        cells,
-    ] {
+        paths,
+        paths + 1,
+        paths + 2,
+        CELLS.start,
+        CLIENTS.start,
+    ];
+    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2]
+        .into_iter()
+        .chain(others)
+    {
         assert_eq!(draw(seed), draw(seed));
         assert_eq!(check(seed), check(seed));
     }
@@ -125,6 +137,24 @@ fn sctp_is_drawn_in_its_range_alone() {
 }
 
 #[test]
+fn several_paths_are_drawn_in_their_range_alone() {
+    let seeds = SCTP_PATHS.start..SCTP_PATHS.start + 100;
+    for words in [
+        "paths = 2",
+        "paths = 3",
+        "paths = 4",
+        "\npath = 1",
+        "\"crash\"",
+        "\"flap\"",
+    ] {
+        let drawn = seeds.clone().filter(|seed| draw(*seed).contains(words));
+        assert!(drawn.count() > 10, "{words}");
+    }
+    let others = (0..200).chain([SCTP.start, SCTP_PATHS.start - 1, SCTP_PATHS.end]);
+    assert!(others.into_iter().all(|seed| !draw(seed).contains("path")));
+}
+
+#[test]
 fn calls_and_layers_are_drawn_in_their_range_alone() {
     let first = CALLS_AND_LAYERS.start;
     for words in [
@@ -143,4 +173,22 @@ fn calls_and_layers_are_drawn_in_their_range_alone() {
             .chain([first - 1, CALLS_AND_LAYERS.end])
             .all(neither)
     );
+}
+
+#[test]
+fn clients_and_services_are_drawn_in_their_range_alone() {
+    let first = CLIENTS.start;
+    for words in [
+        "\"call\"",
+        "\"vmtp\"",
+        "clients = ",
+        "service = ",
+        "reply = \"40000 B\"",
+    ] {
+        let drawn = (first..first + 200).filter(|seed| draw(*seed).contains(words));
+        assert!(drawn.count() > 10, "{words}");
+    }
+    let neither = |seed| !draw(seed).contains("clients") && !draw(seed).contains("service");
+    let others = [first - 1, CLIENTS.end, VMTP.start, CALLS_AND_LAYERS.start];
+    assert!((0..200).chain(others).all(neither));
 }

@@ -43,6 +43,7 @@ impl Network {
                 MediumEvent::Dropped { at_ps, tag } => {
                     let from = self.frames.get(tag).from;
                     self.notify_observer(PacketEvent::Dropped, from, tag);
+                    self.hosts[from].report.frames_dropped += 1;
                     self.note_departure(at_ps, tag);
                     self.frames.release(tag);
                 }
