@@ -7,7 +7,7 @@
 #![allow(dead_code, reason = "each target uses one of the functions")]
 
 use engine::{
-    Address, Batch, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
+    Address, Batch, CallFlags, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
     Protocol, RangeSet, Received, Reliability, Store, TransactionEvent, TransactionId,
     Transactions,
 };
@@ -267,9 +267,10 @@ impl Run {
             TransactionEvent::Requested {
                 transaction,
                 message,
+                note,
                 ..
             } => {
-                self.take_whole(message);
+                self.take(message, &note);
                 assert!(!self.requests.contains(&transaction), "told twice");
                 assert!(!self.ended.contains(&transaction), "told when it was over");
                 self.requests.push(transaction);
@@ -278,11 +279,20 @@ impl Run {
             TransactionEvent::Replied {
                 transaction,
                 message,
+                note,
                 ..
             } => {
-                self.take_whole(message);
+                self.take(message, &note);
                 assert!(self.calls.contains(&transaction), "a reply to no call");
                 self.reached.replies += 1;
+            }
+            TransactionEvent::Copied { from, to } => {
+                let len = *self.outgoing.get(&from).expect("a message that is kept");
+                let mut have = RangeSet::new();
+                have.insert(0..len);
+                if len > 0 {
+                    self.incoming.insert(to, (len, have));
+                }
             }
             TransactionEvent::Released(message) => {
                 assert!(self.outgoing.remove(&message).is_some(), "released twice");
@@ -296,9 +306,15 @@ impl Run {
         }
     }
 
-    /// A message that is told to the user is whole.
-    fn take_whole(&mut self, message: IncomingMessage) {
-        if let Some((len, have)) = self.incoming.remove(&message) {
+    /// A message that is told to the user is whole, or it may be delivered in part.
+    fn take(&mut self, message: IncomingMessage, note: &Note) {
+        let incoming = self.incoming.remove(&message);
+        if note.call.delivered.is_some() {
+            assert!(incoming.is_some(), "a part of nothing");
+            assert!(note.call.flags.has(CallFlags::PARTIAL));
+            return;
+        }
+        if let Some((len, have)) = incoming {
             let whole = have.first().unwrap_or(0..0);
             assert!(whole == (0..len), "{whole:?} of {len} octets");
         }

@@ -80,6 +80,12 @@ pub enum Command {
     /// Inspect live XTP endpoints; run an XTP router or multicast relay.
     #[command(subcommand)]
     Xtp(crate::xtp_command::XtpCommand),
+    /// Inspect live VMTP endpoints.
+    #[command(subcommand)]
+    Vmtp(crate::vmtp_command::VmtpCommand),
+    /// A storage server over VMTP, and its client.
+    #[command(subcommand)]
+    Blocks(crate::blocks_command::BlocksCommand),
     /// Run the agent: trusted clients on other hosts may measure against this one.
     Agent(crate::agent_command::AgentArgs),
     /// Create, show and trust the keys of `agent` and `race --to`.

@@ -44,6 +44,7 @@
 //! * `sys/` - system calls that no library wraps safely; the only unsafe code of this crate. Those
 //!   for UDP are in `wire-udp`, which the engines use too.
 
+pub mod blocks;
 pub mod contract;
 mod datagram;
 mod engine_circuit;

@@ -27,7 +27,7 @@ use crate::packet_pump::{PacketPump, WireCalls};
 use crate::wait_list::EventFd;
 use crate::wire_descriptor::WireDescriptor;
 use drive::Driving;
-use engine::{Address, EntityId, Instant, Layer, Note, TransactionId, Transactions};
+use engine::{Address, CallFlags, EntityId, Instant, Layer, Note, TransactionId, Transactions};
 use place::Place;
 use state::{State, Submission};
 
@@ -35,7 +35,7 @@ pub use state::Held;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Wire;
@@ -285,6 +285,50 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         });
     }
 
+    /// Passes a request on to another entity, which answers the caller itself.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` with the engine's reason; the request is refused then.
+    pub fn forward(
+        &self,
+        request: Request,
+        to: EntityId,
+        octets: impl Into<Arc<[u8]>>,
+    ) -> io::Result<()> {
+        let now = self.shared.now();
+        let octets = octets.into();
+        let forwarded = self
+            .shared
+            .with_state(|state| state.forward(now, request.transaction, to, octets))?;
+        if let Err(error) = forwarded {
+            self.refuse(request);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        }
+        self.settle()
+    }
+
+    /// Sends what commands have caused, and hands out what the engine says.
+    fn settle(&self) -> io::Result<()> {
+        let mut state = self.shared.lock()?;
+        self.shared.work_off(&mut state);
+        Ok(())
+    }
+
+    /// Calls `act` with the engine, for commands beyond the contract; what they cause is sent.
+    ///
+    /// # Errors
+    ///
+    /// That of a broken endpoint.
+    pub fn with_engine<T>(&self, act: impl FnOnce(&mut E, Instant) -> T) -> io::Result<T> {
+        let now = self.shared.now();
+        let outcome = self
+            .shared
+            .with_state(|state| act(&mut state.pump.engine, now))?;
+        self.settle()?;
+        Ok(outcome)
+    }
+
     /// Refuses a request.
     pub fn refuse(&self, request: Request) {
         let transaction = request.transaction;
@@ -315,6 +359,11 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.shared.lock()?.pump.wire_mut().leave(group)
     }
 
+    /// An observer of the engine.
+    pub fn observer(&self) -> TransactionObserver<E, W> {
+        TransactionObserver(Arc::downgrade(&self.shared))
+    }
+
     /// What paths said so far of packets that they did not carry.
     pub fn path_errors(&self) -> PathErrors {
         broken::look(&*self.shared).pump.path_errors().clone()
@@ -333,6 +382,19 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// What the endpoint holds right now.
     pub fn held(&self) -> Held {
         broken::look(&*self.shared).held()
+    }
+}
+
+/// Looks at the engine of an endpoint for as long as that lives.
+pub struct TransactionObserver<E: Transactions, W: Wire>(Weak<Shared<E, W>>);
+
+impl<E: Transactions, W: Wire> TransactionObserver<E, W> {
+    /// What `look` returns of the engine; None when the endpoint is gone, or broken.
+    pub fn look<T>(&self, look: impl FnOnce(&E, Instant) -> T) -> Option<T> {
+        let shared = self.0.upgrade()?;
+        let now = shared.now();
+        let state = shared.lock().ok()?;
+        Some(look(&state.pump.engine, now))
     }
 }
 
@@ -452,13 +514,24 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             return;
         }
         let mut requests = self.lock_requests();
+        let waiting = self.driving.waiting_for_requests();
         for request in state.requests.drain(..) {
-            if requests.len() < REQUESTS_MAX {
-                requests.push_back(request);
+            let is_conditional = request.note.call.flags.has(CallFlags::CONDITIONAL);
+            let finds_nobody = is_conditional && requests.len() >= waiting;
+            if requests.len() < REQUESTS_MAX && !finds_nobody {
+                insert_by_priority(&mut requests, request);
                 self.request_arrived.notify_one();
             } else {
                 state.pump.engine.abandon(now, request.transaction);
             }
         }
     }
+}
+
+/// Puts a request behind those of the same or a higher priority.
+fn insert_by_priority(requests: &mut VecDeque<Request>, request: Request) {
+    let rank = |request: &Request| request.note.call.rank();
+    let own = rank(&request);
+    let behind = requests.iter().rposition(|other| rank(other) <= own);
+    requests.insert(behind.map_or(0, |at| at + 1), request);
 }

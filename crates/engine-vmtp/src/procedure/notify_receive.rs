@@ -3,7 +3,7 @@
 use crate::client::{Current, end_of};
 use crate::endpoint::{Key, Vmtp};
 use crate::pdu::{
-    MANAGER_GROUP, NotifyClient, NotifyServer, ProbeEntity, ResponseCode, VmtpHeader,
+    Introduction, MANAGER_GROUP, NotifyClient, NotifyServer, ProbeEntity, ResponseCode, VmtpHeader,
 };
 use crate::server::State;
 use engine::{Instant, Path, TransactionEnd};
@@ -23,13 +23,21 @@ impl Vmtp {
         header: &VmtpHeader,
     ) -> Option<()> {
         if let Some(notification) = NotifyClient::parse(header) {
-            return self.handle_notify_client(now, path, &notification);
+            return match notification.is_remote {
+                true => self.handle_notify_remote(now, path, &notification),
+                false => self.handle_notify_client(now, path, &notification),
+            };
         }
         if let Some(notification) = NotifyServer::parse(header) {
             return self.handle_notify_server(now, path, &notification);
         }
-        let probe = ProbeEntity::parse(header)?;
-        self.answer_probe(path, header, &probe);
+        if let Some(introduction) = Introduction::parse(header) {
+            return self.handle_introduction(now, path, &introduction);
+        }
+        match ProbeEntity::parse(header) {
+            Some(probe) => self.answer_probe(path, header, &probe),
+            None => self.answer_manager(path, header),
+        }
         Some(())
     }
 
@@ -45,7 +53,7 @@ impl Vmtp {
             return None;
         };
         let group = notification.transaction.wrapping_sub(call.first);
-        if call.path != path || group >= u32::from(call.request.groups()) {
+        if (call.called.path != path && !call.accepts_any) || group >= u32::from(call.request.groups()) {
             return None;
         }
         // Once a Response comes, it says all there is to say.
@@ -87,6 +95,12 @@ impl Vmtp {
             }
             // Sent again, data and all, when the time to wait is over.
             ResponseCode::BUSY => call.request.retries = 0,
+            ResponseCode::ENTITY_MIGRATED => {
+                self.follow_entity(now, id);
+                return Some(());
+            }
+            // One member of a group does not speak for the others.
+            _ if call.is_multicast => return None,
             code => {
                 self.end_call(id, end_of(code));
                 return Some(());
@@ -109,7 +123,7 @@ impl Vmtp {
         let State::Responding(response) = &mut record.state else {
             return None;
         };
-        let is_ours = record.server == notification.server;
+        let is_ours = record.answerer == notification.server;
         if !is_ours || group >= u32::from(response.outgoing.groups()) {
             return None;
         }

@@ -147,8 +147,8 @@ impl Vmtp {
                 code: ResponseCode::OK,
                 transaction,
             },
-            // Another endpoint of the address may have it.
-            None if self.sh.config.shared_address => return,
+            // Another endpoint of the address, or another host, may have it.
+            None if self.sh.config.shared_address || header.multicast => return,
             None => ProbeAnswer {
                 code: ResponseCode::NONEXISTENT_ENTITY,
                 transaction: 0,
