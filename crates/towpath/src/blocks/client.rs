@@ -269,3 +269,70 @@ fn part_path(to: &Path, token: u64) -> io::Result<PathBuf> {
     })?;
     Ok(to.with_file_name(format!(".{name}.{token:016x}.part")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// A folder, removed on drop.
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn with_server(folder: &Path, act: impl FnOnce(&BlockClient)) {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let endpoint = Endpoint::bind(any, &EndpointConfig::default()).expect("a port");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let is_over = || over.load(Ordering::Relaxed);
+            scope.spawn(|| super::super::serve(&endpoint, folder, 1, is_over));
+            let client = BlockClient::new(endpoint.local_addr(), LIMIT).expect("a client");
+            // The service's name is held when it answers.
+            while client.stat("").is_err() {}
+            act(&client);
+            over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn interrupted_transfers_go_on_where_they_stopped() {
+        let scratch = Scratch(std::env::temp_dir().join(format!(
+            "towpath-blocks-{}",
+            std::process::id()
+        )));
+        let served = scratch.0.join("served");
+        std::fs::create_dir_all(&served).expect("a folder");
+        let (file, copy) = (served.join("file"), scratch.0.join("copy"));
+        std::fs::write(&file, vec![7; 500_000]).expect("room");
+        with_server(&served, |client| {
+            let status = client.stat("file").expect("it is there");
+            let token = token_of(&[status.len, status.modified_ns]);
+            let part = part_path(&copy, token).expect("a name");
+            std::fs::write(&part, vec![1; 300_000]).expect("room");
+            let progress = client.get("file", &copy).expect("it is got");
+            assert_eq!(progress.resumed_at, 300_000);
+            let mut got = std::fs::read(&copy).expect("it is here");
+            assert!(got.len() == 500_000 && got[299_999] == 1 && got[300_000] == 7);
+            // What is put goes on, too, some blocks before the end of what was written.
+            got[0] = 9;
+            std::fs::write(&copy, &got).expect("room");
+            let modified = copy.metadata().and_then(|data| data.modified()).expect("a time");
+            let modified = modified.duration_since(UNIX_EPOCH).expect("after 1970");
+            let token = token_of(&[500_000, modified.as_nanos() as u64]);
+            let part = served.join(format!(".put.{token:016x}.part"));
+            std::fs::write(&part, vec![3; 400_000]).expect("room");
+            let progress = client.put(&copy, "put").expect("it is put");
+            let resumed_at = 400_000 - (WINDOW * WRITE_LEN) as u64;
+            assert_eq!(progress.resumed_at, resumed_at);
+            let put = std::fs::read(served.join("put")).expect("it is there");
+            assert!(put[0] == 3 && put[resumed_at as usize..] == got[resumed_at as usize..]);
+        });
+    }
+}
