@@ -2,6 +2,7 @@
 
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
+use crate::procedure::stream::RunPlace;
 use crate::pdu::{Control, Flags, ResponseCode, VmtpHeader};
 use crate::shared::{NEVER, Shared};
 use core::time::Duration;
@@ -60,6 +61,8 @@ pub(crate) struct ClientCall {
     /// Whose Response comes in: that of the called one, of a server that it was forwarded to, of a
     /// member of the group, or of a manager.
     pub(crate) responder: Responder,
+    /// Its place in a stream.
+    pub(crate) run: Option<RunPlace>,
     /// The number of the Request's first group.
     pub(crate) first: u32,
     pub(crate) code: u32,
@@ -94,6 +97,7 @@ impl ClientCall {
             client,
             called,
             responder: called,
+            run: None,
             first,
             code,
             is_datagram: false,
@@ -126,6 +130,10 @@ impl ClientCall {
         let set = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
         let control = set(skips_transactions(sh) && !self.is_datagram, Control::SKIP_TRANSACTIONS)
             | set(asked.flags.has(CallFlags::DELAYED_REPLIES), Control::DELAY_RESPONSE);
+        let run = |of: fn(&RunPlace) -> bool| self.run.as_ref().is_some_and(of);
+        let control = control
+            | set(run(|run| run.not_start), Control::NOT_START)
+            | set(run(|run| run.not_end), Control::NOT_END);
         let flag = |wanted: bool, flag: u8| if wanted { flag } else { 0 };
         let flags = flag(self.is_datagram, Flags::DATAGRAM)
             | flag(asked.co_resident.is_some(), Flags::CO_RESIDENT)

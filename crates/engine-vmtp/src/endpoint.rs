@@ -6,6 +6,7 @@ use crate::config::VmtpConfig;
 use crate::pdu::{Control, NotifyClient, PacketFault, ResponseCode, packet};
 use crate::procedure::LocalCall;
 use crate::procedure::probe::Probe;
+use crate::procedure::stream::Stream;
 use crate::ready::Ready;
 use crate::server::{Record, RecordId, State};
 use crate::shared::{NEVER, Shared};
@@ -54,6 +55,9 @@ pub struct Vmtp {
     pub(crate) members: BTreeMap<EntityId, EntityId>,
     /// Calls within the host, by the server's number.
     pub(crate) locals: BTreeMap<TransactionId, LocalCall>,
+    /// Streams by their clients, and these by the two entities and the stream's number.
+    pub(crate) streams: BTreeMap<EntityId, Stream>,
+    pub(crate) stream_names: BTreeMap<(EntityId, EntityId, u16), EntityId>,
     /// Records of Requests that were forwarded, by their clients.
     pub(crate) forwards: BTreeMap<EntityId, RecordId>,
     /// By their identifiers.
@@ -72,6 +76,8 @@ pub struct Vmtp {
     last: u64,
     /// When the endpoint was first called.
     started_at: Option<Instant>,
+    /// When it was called last.
+    last_now: Instant,
 }
 
 impl Vmtp {
@@ -101,6 +107,8 @@ impl Vmtp {
             moved: BTreeMap::new(),
             members: BTreeMap::new(),
             locals: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            stream_names: BTreeMap::new(),
             forwards: BTreeMap::new(),
             clients: BTreeMap::new(),
             records: BTreeMap::new(),
@@ -111,6 +119,7 @@ impl Vmtp {
             ready: Ready::default(),
             timers: TimerTable::new(),
             started_at: None,
+            last_now: Instant::from_nanos(0),
         }
     }
 
@@ -238,6 +247,12 @@ impl Vmtp {
 
     fn note_time(&mut self, now: Instant) {
         self.started_at.get_or_insert(now);
+        self.last_now = now;
+    }
+
+    /// When it was called last.
+    pub(crate) fn now(&self) -> Instant {
+        self.last_now
     }
 }
 
@@ -256,6 +271,7 @@ impl Protocol for Vmtp {
                 tag: true,
                 reliability: true,
                 call: true,
+                stream: true,
                 ..NoteFields::NONE
             },
             coalesce_delay: core::time::Duration::ZERO,

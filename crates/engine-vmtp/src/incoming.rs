@@ -13,6 +13,8 @@ pub(crate) struct Incoming {
     code: u32,
     segment: Segment,
     have: GroupMasks,
+    /// Packet groups before its own that a Response stands for.
+    pub(crate) group_count: u8,
     /// Blocks that have not come.
     missing: u32,
     /// Groups of which a packet has come lie below this one.
@@ -31,6 +33,7 @@ impl Incoming {
             message,
             asked: asked_by(header),
             code: header.code,
+            group_count: 0,
             segment,
             have: GroupMasks::none(groups),
             missing: (0..groups).map(|group| segment.blocks(group).count()).sum(),

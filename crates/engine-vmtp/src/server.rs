@@ -3,6 +3,7 @@
 use crate::blocks::BlockMask;
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
+use crate::procedure::Run;
 use crate::client::Responder;
 use crate::incoming::segment_of;
 use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
@@ -47,6 +48,7 @@ pub(crate) struct Record {
     pub(crate) skips: bool,
     /// A Request of the client was served: later ones need no probe.
     pub(crate) is_known: bool,
+    pub(crate) run: Run,
     pub(crate) state: State,
     pub(crate) timeout: Instant,
     /// Since when it may be forgotten for another.
@@ -60,6 +62,8 @@ pub(crate) enum State {
     Receiving(Incoming),
     /// The Request is whole; whether it is the client's current one is being probed.
     AwaitingProbe(Incoming),
+    /// The Request is whole; the one before it in its run is not answered.
+    Queued(Incoming),
     /// The user works on it.
     Processing,
     /// The Request was forwarded: another server answers it.
@@ -118,6 +122,7 @@ impl Record {
             is_datagram: header.flags.has(Flags::DATAGRAM),
             skips: false,
             is_known: false,
+            run: Run::default(),
             state,
             timeout: NEVER,
             over_since: None,
@@ -206,7 +211,9 @@ impl Record {
     pub(crate) fn close(&mut self, sh: &mut Shared, how: TransactionEnd, code: ResponseCode) {
         let over = State::Over(code, Idempotent(false));
         match std::mem::replace(&mut self.state, over) {
-            State::Receiving(request) | State::AwaitingProbe(request) => {
+            State::Receiving(request)
+            | State::AwaitingProbe(request)
+            | State::Queued(request) => {
                 sh.tell(TransactionEvent::Discarded(request.message));
             }
             State::Processing => sh.tell(TransactionEvent::Ended(self.transaction, how)),

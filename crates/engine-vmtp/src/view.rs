@@ -140,6 +140,7 @@ fn record_view(now: Instant, record: &Record) -> RecordView {
         state: match record.state {
             State::Receiving(_) => "receiving-request",
             State::AwaitingProbe(_) => "awaiting-probe",
+            State::Queued(_) => "queued",
             State::Processing => "processing",
             State::Forwarded(_) => "forwarded",
             State::Responding(_) => "responded",

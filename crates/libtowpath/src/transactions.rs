@@ -107,7 +107,8 @@ impl VmtpEndpoint {
             client.send_datagram(to, message)?;
             return Ok(Vec::new());
         }
-        let flag = |flag: u32| block.flags & flag != 0;
+        let asked = block.flags;
+        let flag = |flag: u32| asked & flag != 0;
         let flags = CallFlags::NONE
             .with_if(flag(CONDITIONAL), CallFlags::CONDITIONAL)
             .with_if(flag(PARTIAL), CallFlags::PARTIAL)

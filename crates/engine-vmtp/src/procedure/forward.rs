@@ -35,6 +35,7 @@ impl Vmtp {
                     code: 0,
                     once: false,
                     call: Default::default(),
+                    stream: 0,
                 };
                 self.forward_local(served, to, request, &asked)
             }
@@ -45,6 +46,7 @@ impl Vmtp {
                 let code = code(record);
                 // A run of groups has transactions of its own: it is called again instead.
                 let is_run = record.groups > 1 || request.1 > crate::blocks::GROUP_LEN;
+                let is_run = is_run || record.run != super::Run::default();
                 if is_run || record.is_multicast || record.forward_count >= FORWARD_COUNT_MAX {
                     return Err(CommandError::Unsupported);
                 }

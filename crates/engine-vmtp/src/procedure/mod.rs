@@ -10,9 +10,12 @@ mod request_receive;
 mod request_send;
 mod response_receive;
 mod response_send;
+mod run;
+pub(crate) mod stream;
 mod timeout;
 
 pub(crate) use local::LocalCall;
+pub(crate) use run::Run;
 
 use crate::pdu::{Control, ResponseCode, VmtpHeader};
 use engine::{CallNote, CommandError, Note, Reliability};
@@ -31,6 +34,8 @@ struct Asked {
     /// It is to be sent once.
     once: bool,
     call: CallNote,
+    /// Of a call, the stream that it belongs to; 0 for none.
+    stream: u16,
 }
 
 /// What a note says.
@@ -45,6 +50,7 @@ fn read_note(note: &Note) -> Result<Asked, CommandError> {
         tag: note.tag,
         reliability: note.reliability,
         call: note.call,
+        stream: note.stream,
         ..Note::default()
     };
     let is_known = once || note.reliability == Reliability::Full;
@@ -54,6 +60,7 @@ fn read_note(note: &Note) -> Result<Asked, CommandError> {
             code: code as u32,
             once,
             call: note.call,
+            stream: note.stream,
         }),
         false => Err(CommandError::Unsupported),
     }

@@ -48,7 +48,7 @@ impl Vmtp {
         path: Path,
         notification: &NotifyClient,
     ) -> Option<()> {
-        let id = notification.client;
+        let id = self.call_key(notification.client, notification.transaction, false);
         let Current::Call(call) = &mut self.clients.get_mut(&id)?.current else {
             return None;
         };
@@ -95,6 +95,23 @@ impl Vmtp {
             }
             // Sent again, data and all, when the time to wait is over.
             ResponseCode::BUSY => call.request.retries = 0,
+            ResponseCode::STREAMING_NOT_SUPPORTED if call.run.is_some() => {
+                self.refuse_stream(notification.client);
+                return Some(());
+            }
+            ResponseCode::NO_RUN_RECORD | ResponseCode::BAD_TRANSACTION_ID
+                if call.run.is_some() =>
+            {
+                self.restart_run(notification.client);
+                return Some(());
+            }
+            // The server has no room for more of the run: it is asked again later.
+            ResponseCode::MSGTRANS_OVERFLOW if call.run.is_some() => {
+                call.request.repeat_all();
+                call.timeout = now + self.sh.config.service_wait;
+                self.arm(Key::Client(id));
+                return Some(());
+            }
             ResponseCode::ENTITY_MIGRATED => {
                 self.follow_entity(now, id);
                 return Some(());
@@ -117,7 +134,7 @@ impl Vmtp {
         path: Path,
         notification: &NotifyServer,
     ) -> Option<()> {
-        let id = self.keys.get(&(path, notification.client)).copied()?;
+        let id = self.response_record(path, notification.client, notification.transaction)?;
         let record = self.records.get_mut(&id)?;
         let group = notification.transaction.wrapping_sub(record.last());
         let State::Responding(response) = &mut record.state else {

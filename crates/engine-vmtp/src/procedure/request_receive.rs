@@ -34,11 +34,13 @@ impl Vmtp {
             .peers
             .get(path)
             .note_asked_gap(header.control.gap_or_group_count());
+        let known = self.request_record(path, header.client, header.transaction);
         let id = match self.keys.get(&(path, header.client)).copied() {
-            Some(id) => {
+            Some(newest) => {
+                let (id, group) = known.map_or((newest, None), |(id, group)| (id, Some(group)));
                 let record = self.records.get(&id)?;
                 let forwards = header.control.forward_count();
-                match record.group(header.transaction) {
+                match group {
                     Some(_) if forwards < record.forward_count && forwarder.is_some() => {
                         return None;
                     }
@@ -47,6 +49,9 @@ impl Vmtp {
                     }
                     Some(group) => return self.handle_known(now, (id, group), header, deliveries),
                     None if is_older(header.transaction, record.first) => return None,
+                    None if header.control.has(Control::NOT_START) => {
+                        self.continue_run(now, id, header)?
+                    }
                     None => self.replace_record(now, id, header)?,
                 }
             }
@@ -77,7 +82,7 @@ impl Vmtp {
             })
         } else if segment.len() > u64::from(self.sh.config.message_max) {
             Some(ResponseCode::VMTP_ERROR)
-        } else if is_of_run && segment.len() <= GROUP_LEN {
+        } else if is_of_run && is_group(header.server) {
             Some(ResponseCode::STREAMING_NOT_SUPPORTED)
         } else if header.flags.has(Flags::PARTIAL) && segment.len() > GROUP_LEN {
             Some(ResponseCode::VMTP_ERROR)
@@ -114,7 +119,7 @@ impl Vmtp {
     }
 
     /// Tells a client why, unless nobody waits for it.
-    fn refuse(&mut self, path: Path, header: &VmtpHeader, code: ResponseCode) {
+    pub(super) fn refuse(&mut self, path: Path, header: &VmtpHeader, code: ResponseCode) {
         let is_others = self.sh.config.shared_address && code == ResponseCode::NONEXISTENT_ENTITY;
         if header.multicast || is_others || !wants_answer(header) {
             return;
@@ -141,9 +146,23 @@ impl Vmtp {
     /// A record of a client that has none.
     fn new_record(&mut self, now: Instant, path: Path, header: &VmtpHeader) -> Option<RecordId> {
         if header.control.has(Control::NOT_START) {
-            // Where in its message this group belongs is known when the first has come.
+            // Where in its message this group belongs is known when the first has come. A message of
+            // one group is one of a run that was forgotten.
+            if segment_of(header).len() <= GROUP_LEN {
+                self.refuse(path, header, ResponseCode::NO_RUN_RECORD);
+            }
             return None;
         }
+        self.add_record(now, path, header)
+    }
+
+    /// A record, in place of the oldest that is over where there is no room.
+    pub(super) fn add_record(
+        &mut self,
+        now: Instant,
+        path: Path,
+        header: &VmtpHeader,
+    ) -> Option<RecordId> {
         if self.records.len() >= self.sh.config.records_max {
             let Some((_, oldest)) = self.over.first().copied() else {
                 self.refuse(path, header, ResponseCode::BUSY);
@@ -177,6 +196,13 @@ impl Vmtp {
         };
         self.close_record(now, id, how, ResponseCode::OK);
         self.note_not_over(id);
+        let run = self.records.get(&id)?.run;
+        if let Some(previous) = run.previous {
+            if let Some(record) = self.records.get_mut(&id) {
+                record.run.previous = None;
+            }
+            self.forget_record(now, previous);
+        }
         let answerer = self.answerer(header)?;
         let state = State::Receiving(Incoming::new(self.sh.next_incoming(), header));
         let record = self.records.get_mut(&id)?;
@@ -202,6 +228,8 @@ impl Vmtp {
         }
         record.count = header.control.retransmit_count();
         record.skips |= header.control.has(Control::SKIP_TRANSACTIONS);
+        self.note_run(id, group, header);
+        let record = self.records.get_mut(&id)?;
         match &mut record.state {
             State::Receiving(_) => return self.handle_blocks(now, (id, group), header, deliveries),
             State::Forwarded(_) => {
@@ -210,7 +238,7 @@ impl Vmtp {
                     self.repeat_forwarded(id);
                 }
             }
-            State::AwaitingProbe(_) | State::Processing => {
+            State::AwaitingProbe(_) | State::Queued(_) | State::Processing => {
                 if wants_answer(header) {
                     self.note_progress(now, (id, group), header);
                 }
@@ -306,6 +334,9 @@ impl Vmtp {
 
     /// A Request is whole: its user is told, once it is known to be the client's current one.
     pub(crate) fn accept_request(&mut self, now: Instant, id: RecordId) {
+        if self.queue_in_run(id) {
+            return;
+        }
         let is_young = self.is_young(now) && !self.sh.config.packet_lifetime.is_zero();
         let Some(record) = self.records.get_mut(&id) else {
             return;
@@ -382,6 +413,7 @@ impl Vmtp {
         self.transactions.remove(&transaction);
         self.note_over(now, id);
         self.arm(Key::Server(id));
+        self.advance_run(now, id);
     }
 
     /// The record may be forgotten when another needs its place.
@@ -402,10 +434,23 @@ impl Vmtp {
 
     /// Forgets a client.
     pub(crate) fn forget_record(&mut self, now: Instant, id: RecordId) {
+        let state = self.records.get(&id).map(|record| &record.state);
+        let was_answered = matches!(
+            state,
+            Some(State::Responding(_) | State::Over(..) | State::Forwarded(_))
+        );
+        let run = self.records.get(&id).map(|record| record.run);
+        if let Some(record) = self.records.get_mut(&id).filter(|_| !was_answered) {
+            // Those behind it must not be served without it.
+            record.run.next = None;
+        }
         self.close_record(now, id, TransactionEnd::Complete, ResponseCode::OK);
         self.note_not_over(id);
         if let Some(record) = self.records.remove(&id) {
-            self.keys.remove(&(record.path, record.client));
+            if self.keys.get(&(record.path, record.client)) == Some(&id) {
+                self.keys.remove(&(record.path, record.client));
+            }
+            self.unlink_run(now, run.unwrap_or_default(), was_answered);
             if self.forwards.get(&record.client) == Some(&id) {
                 self.forwards.remove(&record.client);
             }

@@ -29,8 +29,15 @@ impl Vmtp {
             return Err(CommandError::UnknownAssociation);
         }
         let to_manager = asked.call.flags.has(CallFlags::TO_MANAGER);
+        if asked.stream != 0 && (asked.once || to_manager || is_group(self.sh.config.identifier(to))) {
+            // A run is of Requests that are answered, by one server.
+            return Err(CommandError::Unsupported);
+        }
         if self.entities.contains_key(&to) && !to_manager {
             return self.begin_local_call(now, (from, to), request, &asked);
+        }
+        if asked.stream != 0 {
+            return self.begin_stream_call((from, to), asked.stream, request, &asked);
         }
         let transaction = TransactionId(self.next_number());
         self.begin_remote_call(transaction, (from, to), request, &asked)?;
@@ -86,7 +93,7 @@ impl Vmtp {
 
     /// A client of an entity that has no transaction: the one used last, so that its Request
     /// acknowledges a Response that its server still keeps; or a new one.
-    fn take_client(&mut self, owner: EntityId) -> Result<EntityId, CommandError> {
+    pub(super) fn take_client(&mut self, owner: EntityId) -> Result<EntityId, CommandError> {
         let entity = self
             .entities
             .get_mut(&owner)
@@ -117,7 +124,12 @@ impl Vmtp {
         };
         if let Current::Call(call) = &client.current {
             self.transactions.remove(&call.id);
+            let run = call.run;
             client.current = Current::Over(call.answered());
+            if let Some(run) = run {
+                self.timers.cancel(Key::Client(id));
+                return self.leave_stream(id, run);
+            }
         }
         match self.entities.get_mut(&client.owner) {
             Some(entity) => entity.idle.push(id),
@@ -153,6 +165,11 @@ impl Vmtp {
     }
 
     pub(crate) fn transmit_request(&mut self, now: Instant, id: EntityId, batch: &mut Batch) {
+        let run = match self.clients.get(&id).map(|client| &client.current) {
+            Some(Current::Call(call)) => call.run,
+            _ => return,
+        };
+        let is_oldest = self.is_oldest(id, run);
         let Some(Current::Call(call)) = self.clients.get_mut(&id).map(|c| &mut c.current) else {
             return;
         };
@@ -169,7 +186,7 @@ impl Vmtp {
         match call.request.transmit(&mut sending, &header, batch) {
             Left::Everything if call.is_datagram => return self.repeat_datagram(now, id),
             Left::Everything => {
-                if call.reply.is_none() {
+                if call.reply.is_none() && is_oldest {
                     call.timeout = now + call.response_wait(&mut self.sh);
                 }
             }

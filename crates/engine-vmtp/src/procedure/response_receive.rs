@@ -33,7 +33,11 @@ impl Vmtp {
         if let Some(slot) = self.sh.config.prober_slot(header.client) {
             return self.handle_probe_answer(now, path, slot, header);
         }
-        let Some(client) = self.clients.get_mut(&header.client) else {
+        let key = self.call_key(header.client, header.transaction, true);
+        if key == header.client && self.streams.contains_key(&key) {
+            return self.handle_old_of_stream(path, header);
+        }
+        let Some(client) = self.clients.get_mut(&key) else {
             self.refuse_response(path, header, ResponseCode::NONEXISTENT_ENTITY);
             return None;
         };
@@ -48,21 +52,31 @@ impl Vmtp {
         match outcome {
             Outcome::Malformed => None,
             Outcome::Incomplete => {
-                self.arm(Key::Client(header.client));
+                self.arm(Key::Client(key));
                 Some(())
             }
             Outcome::Whole => {
-                self.finish_call(header.client);
+                self.finish_call(key);
                 Some(())
             }
             Outcome::TooLong => {
                 let code = ResponseCode::BAD_REPLY_SEGMENT;
                 self.refuse_response(path, header, code);
-                self.end_call(header.client, TransactionEnd::Code(code.0));
+                self.end_call(key, TransactionEnd::Code(code.0));
                 None
             }
             Outcome::Unknown => self.handle_duplicate(path, header, answered),
         }
+    }
+
+    /// A packet of a Response to a call of a stream that is over.
+    fn handle_old_of_stream(&mut self, path: Path, header: &VmtpHeader) -> Option<()> {
+        if header.control.has(Control::ACKNOWLEDGE) {
+            let all = segment_of(header).blocks(0);
+            let notification = notification(header, all, ResponseCode::OK);
+            self.sh.notify_server(path, &notification);
+        }
+        None
     }
 
     /// A packet of a Response that has come, or that nobody waits for: its server need not repeat it.
@@ -114,6 +128,14 @@ impl Vmtp {
             return;
         };
         let is_reply = code == ResponseCode::OK || code >= ResponseCode::APPLICATION;
+        let (run, own_groups) = (call.run, u32::from(call.request.groups()));
+        let stands_for = call.reply.as_ref().map_or(0, |reply| u32::from(reply.group_count));
+        if let Some(run) = run.filter(|_| stands_for >= own_groups) {
+            self.answer_earlier(id, run, stands_for + 1 - own_groups);
+        }
+        let Some(Current::Call(call)) = self.clients.get_mut(&id).map(|c| &mut c.current) else {
+            return;
+        };
         if !is_reply && !call.wants_many() {
             return self.end_call(id, end_of(code));
         }
@@ -170,13 +192,18 @@ impl ClientCall {
             return Outcome::Malformed;
         };
         self.is_idempotent = header.flags.has(Flags::DATAGRAM);
+        let count = header.control.gap_or_group_count();
+        reply.group_count = reply.group_count.max(count);
         let is_whole = reply.is_whole();
         if is_first {
             self.sample(sh, now, header);
         }
         self.note_packet(sh, now, (header, group), is_fresh);
         match is_whole {
-            true => Outcome::Whole,
+            true => {
+                sh.peers.get(path).note_response_clean();
+                Outcome::Whole
+            }
             false => Outcome::Incomplete,
         }
     }

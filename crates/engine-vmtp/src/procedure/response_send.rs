@@ -49,6 +49,7 @@ impl Vmtp {
             return Ok(());
         }
         self.note_ready(Key::Server(id));
+        self.advance_run(now, id);
         Ok(())
     }
 

@@ -99,7 +99,7 @@ impl Vmtp {
                 let code = ResponseCode::RESPONSE_DISCARDED;
                 self.close_record(now, id, TransactionEnd::TimedOut, code);
             }
-            State::AwaitingProbe(_) => {}
+            State::AwaitingProbe(_) | State::Queued(_) => {}
         }
     }
 

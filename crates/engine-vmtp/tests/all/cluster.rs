@@ -181,6 +181,23 @@ impl Cluster {
         }
     }
 
+    /// A packet without data arrives at once.
+    pub fn inject(&mut self, from: usize, to: usize, header: &VmtpHeader) {
+        let octets = packet::emit(header, true);
+        self.arrive(from, to, &octets);
+    }
+
+    /// A notification to a client arrives at once.
+    pub fn notify(
+        &mut self,
+        from: usize,
+        to: usize,
+        notification: &engine_vmtp::pdu::NotifyClient,
+    ) {
+        let header = notification.header(EntityId(0xffff_f000_0001), 1, 1);
+        self.inject(from, to, &header);
+    }
+
     fn arrive(&mut self, from: usize, to: usize, octets: &[u8]) {
         let path = Path::to(Address::Station(from as u32));
         let mut deliveries = Deliveries::default();

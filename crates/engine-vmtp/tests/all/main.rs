@@ -9,4 +9,5 @@ mod network;
 mod pair;
 mod pdu;
 mod repair;
+mod streams;
 mod wishes;

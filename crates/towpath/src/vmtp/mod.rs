@@ -30,6 +30,7 @@
 //! and a reply that of an idempotent transaction, of which no copy is kept; `call` says the rest:
 //! priority, conditional and partial delivery, checks of headers alone.
 //!
+//! * [`stream`] - calls in flight together, answered in order.
 //! * [`groups`] - calls to many servers at once.
 //! * [`discovery`] - whether an entity, or a holder of a name, is there.
 //! * [`entities`] - reports on the entities and calls of live endpoints.
@@ -37,6 +38,7 @@
 pub mod discovery;
 pub mod entities;
 pub mod groups;
+pub mod stream;
 
 use crate::engine_setup;
 use crate::transport::vmtp::end::{entity, host_of};
@@ -55,6 +57,7 @@ use wire_udp::UdpWire;
 
 pub use discovery::Found;
 pub use driver::transactions::{Call, Reply, Request};
+pub use stream::Stream;
 pub use engine::{CallFlags, CallNote, EntityId, Note, Reliability};
 
 /// Discriminators of an endpoint's servers lie below this one; its clients get those from here on.
@@ -123,6 +126,8 @@ pub struct Endpoint {
     inner: TransactionEndpoint<Vmtp, Traced<UdpWire>>,
     local: SocketAddr,
     clients: AtomicU32,
+    /// Streams so far.
+    streams: AtomicU32,
     /// What serves reports.
     reports: Mutex<Option<ReportSocket>>,
 }
@@ -157,6 +162,7 @@ impl Endpoint {
             inner: TransactionEndpoint::new(engine, wire)?,
             local,
             clients: AtomicU32::new(0),
+            streams: AtomicU32::new(0),
             reports: Mutex::new(None),
         };
         if contexts::enabled_by_environment() {

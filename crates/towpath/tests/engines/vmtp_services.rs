@@ -225,3 +225,30 @@ fn name_is_held_by_nobody_and_then_by_one() {
     let found = caller.unique_name("scanner", 1, spacing).expect("a question");
     assert!(matches!(found, Found::Somebody { .. }), "its own: {found:?}");
 }
+
+#[test]
+fn streams_are_answered_in_order_with_64_calls_in_flight() {
+    let (client, server) = (endpoint(), endpoint());
+    let service = server.create_entity(1).expect("room");
+    client.locate(service, server.local_addr());
+    let caller = client.create_client().expect("room");
+    serving(&server, "", || {
+        let mut stream = caller.stream(service);
+        let (mut sent, mut received) = (0usize, 0usize);
+        while received < 300 {
+            while sent < 300 && stream.in_flight() < 64 {
+                let octets = vec![sent as u8; (sent * 37) % 3000];
+                match sent {
+                    299 => stream.finish(octets).expect("room"),
+                    _ => stream.begin(octets).expect("room"),
+                }
+                sent += 1;
+            }
+            let reply = stream.next_reply(LIMIT).expect("in flight").expect("a reply");
+            assert_eq!(reply.octets.len(), (received * 37) % 3000, "reply {received}");
+            assert!(reply.octets.iter().all(|octet| *octet == received as u8));
+            received += 1;
+        }
+        assert!(stream.next_reply(LIMIT).is_none());
+    });
+}
