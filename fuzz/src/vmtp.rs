@@ -7,9 +7,9 @@
 #![allow(dead_code, reason = "each target uses one of the functions")]
 
 use engine::{
-    Address, Batch, CallFlags, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
-    Protocol, RangeSet, Received, Reliability, Store, TransactionEvent, TransactionId,
-    Transactions,
+    Address, Batch, CallFlags, CallNote, Deliveries, EntityId, Event, IncomingMessage, Instant,
+    Note, OutgoingMessage, Protocol, RangeSet, Received, Reliability, Store, TransactionEvent,
+    TransactionId, Transactions,
 };
 use engine_vmtp::blocks::BlockMask;
 use engine_vmtp::pdu::{Control, Flags, VmtpHeader, packet};
@@ -22,6 +22,13 @@ const MESSAGE_MAX: u32 = 40_000;
 const RECORDS_MAX: usize = 4;
 const ENTITIES_MAX: usize = 6;
 const BASE: u64 = 0x0000_0001_f000_0000;
+
+/// The endpoint's second entity, and a group that the first is a member of.
+const SECOND: EntityId = EntityId(2);
+const GROUP: EntityId = EntityId(1 << 62 | 7 << 32);
+
+/// Calls of a stream that are not answered, at most.
+const RUN_MAX: usize = 64;
 
 /// What a script reached, so that a test can tell that it reached anything.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +55,7 @@ pub fn script(octets: &[u8]) -> Reached {
     let mut run = Run::new(octets.first().is_some_and(|octet| octet & 1 == 1));
     for step in octets.chunks(5) {
         let at = |index: usize| step.get(index).copied().unwrap_or(0);
-        run.step(at(0) % 10, [at(1), at(2), at(3), at(4)]);
+        run.step(at(0) % 14, [at(1), at(2), at(3), at(4)]);
         run.drain();
     }
     run.end();
@@ -68,6 +75,8 @@ struct Run {
     ended: BTreeSet<TransactionId>,
     sent: Vec<Vec<u8>>,
     messages: u64,
+    /// A call that goes on after a reply was made.
+    wants_many: bool,
     reached: Reached,
 }
 
@@ -89,7 +98,11 @@ impl Run {
             ..VmtpConfig::default()
         });
         engine.create_entity(EntityId(0)).expect("room for one");
+        engine.create_entity(SECOND).expect("room for two");
         engine.locate(EntityId(1), peer());
+        engine.locate(GROUP, peer());
+        let joined = engine.set_member(GROUP, EntityId(0), true);
+        joined.expect("it is its own");
         Run {
             engine,
             now: Instant::from_nanos(0),
@@ -100,6 +113,7 @@ impl Run {
             ended: BTreeSet::new(),
             sent: Vec::new(),
             messages: 0,
+            wants_many: false,
             reached: Reached::default(),
         }
     }
@@ -113,6 +127,10 @@ impl Run {
             6 if a & 3 == 0 => self.abandon(usize::from(b)),
             6 | 7 => self.wait(u64::from(a) << (b & 15)),
             8 => self.transmit(usize::from(a & 3) + 1),
+            10 => self.call_wishing([a, b, c, d]),
+            11 => self.forward(usize::from(a), b, u64::from(c)),
+            12 => self.arrive(&wishing_request([a, b, c, d])),
+            13 => self.arrive(&management([a, b, c, d])),
             _ => self.send_back(usize::from(a), b, [c, d]),
         }
     }
@@ -134,8 +152,9 @@ impl Run {
             let fresh = have.insert(block.offset..end);
             assert_eq!(fresh, end - block.offset, "octets come twice");
         }
+        // Members of a group may each have sent a part of a reply.
         assert!(
-            self.incoming.len() <= RECORDS_MAX + ENTITIES_MAX,
+            self.wants_many || self.incoming.len() <= RECORDS_MAX + self.calls.len(),
             "more messages than transactions"
         );
     }
@@ -153,7 +172,52 @@ impl Run {
             assert!(len <= u64::from(MESSAGE_MAX), "too long to be accepted");
             self.outgoing.insert(request.0, len);
             self.calls.push(call);
-            assert!(self.calls.len() <= ENTITIES_MAX, "more calls than may be");
+            let most = 2 * ENTITIES_MAX + 3 * RUN_MAX;
+            assert!(self.calls.len() <= most, "more calls than may be");
+        }
+    }
+
+    /// A call with wishes: of the peer, of the endpoint itself, of a group or in a stream.
+    fn call_wishing(&mut self, [a, b, c, d]: [u8; 4]) {
+        let len = u64::from(b) << (c & 7);
+        let request = self.message(len);
+        let to = match a & 3 {
+            0 => SECOND,
+            1 => GROUP,
+            _ => EntityId(1),
+        };
+        let flags = CallFlags(u16::from(d) | u16::from(a >> 2 & 1) << 8);
+        let note = Note {
+            stream: u16::from(a >> 4 & 3),
+            call: CallNote {
+                flags,
+                priority: c >> 4,
+                tries: a >> 6,
+                spacing_us: u32::from(b) << 10,
+                co_resident: (a & 8 == 8).then_some(EntityId(u64::from(c & 3))),
+                ..CallNote::default()
+            },
+            ..note(a >> 6 == 1)
+        };
+        let called = self.engine.call(self.now, EntityId(0), to, request, &note);
+        if let Ok(call) = called {
+            self.outgoing.insert(request.0, len);
+            self.calls.push(call);
+            self.wants_many |= flags.has(CallFlags::MANY_REPLIES);
+        }
+    }
+
+    /// A request is passed on: to the peer, or to an entity of the endpoint.
+    fn forward(&mut self, which: usize, to: u8, len: u64) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let request = self.requests[which % self.requests.len()];
+        let message = self.message(len);
+        self.outgoing.insert(message.0, len);
+        let to = EntityId(u64::from(to % 3));
+        if self.engine.forward(self.now, request, to, message).is_err() {
+            self.outgoing.remove(&message.0);
         }
     }
 
@@ -404,6 +468,47 @@ fn request([a, b, c, d]: [u8; 4]) -> Vec<u8> {
     octets.extend([0; 4]);
     sign(&mut octets);
     octets
+}
+
+/// A Request that asks for more than [`request`]: of a run, forwarded, to a group, conditional.
+fn wishing_request([a, b, c, d]: [u8; 4]) -> Vec<u8> {
+    let mut octets = request([a & 0x7f, b, c, d & 0xf7]);
+    let mut control = u32::from_be_bytes([octets[12], octets[13], octets[14], octets[15]]);
+    control |= u32::from(a & 7) << 27 | u32::from(b >> 6) << 16 | u32::from(b >> 4 & 3) << 23;
+    octets[12..16].copy_from_slice(&control.to_be_bytes());
+    octets[32] |= c & (Flags::CONDITIONAL | Flags::PARTIAL | Flags::CO_RESIDENT);
+    if a & 0x60 == 0x60 {
+        octets[24..32].copy_from_slice(&(GROUP.0 + BASE).to_be_bytes());
+    }
+    sign(&mut octets);
+    octets
+}
+
+/// A request to the managers, or an introduction.
+fn management([a, b, c, d]: [u8; 4]) -> Vec<u8> {
+    let word = match a & 7 {
+        0 => 0x4480_0001,
+        1 => 0x4100_0111,
+        2 => 0x4500_010f,
+        3 => 0x4500_0110,
+        _ => 0x0500_0100 | u32::from(b & 15),
+    };
+    let mut header = VmtpHeader {
+        client: EntityId(0x9_f000_0000),
+        domain: 1,
+        transaction: u32::from(d),
+        multicast: a & 0x80 == 0x80,
+        server: engine_vmtp::pdu::MANAGER_GROUP,
+        flags: Flags((word >> 24) as u8),
+        code: word & 0x00ff_ffff,
+        segment_size: u32::from(c & 31),
+        ..VmtpHeader::default()
+    };
+    let first = BASE + u64::from(c & 3) | u64::from(d & 7) << 32;
+    header.user_data[..8].copy_from_slice(&first.to_be_bytes());
+    header.user_data[8] = b & 7;
+    header.user_data[19] = d & 15;
+    packet::emit(&header, true).to_vec()
 }
 
 /// Makes the check of a packet right.

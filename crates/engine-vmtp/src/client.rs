@@ -2,8 +2,8 @@
 
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
-use crate::procedure::stream::RunPlace;
 use crate::pdu::{Control, Flags, ResponseCode, VmtpHeader};
+use crate::procedure::stream::RunPlace;
 use crate::shared::{NEVER, Shared};
 use core::time::Duration;
 use engine::{
@@ -128,8 +128,13 @@ impl ClientCall {
     pub(crate) fn header(&self, sh: &Shared, gap: u8) -> VmtpHeader {
         let asked = &self.request.asked;
         let set = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
-        let control = set(skips_transactions(sh) && !self.is_datagram, Control::SKIP_TRANSACTIONS)
-            | set(asked.flags.has(CallFlags::DELAYED_REPLIES), Control::DELAY_RESPONSE);
+        let control = set(
+            skips_transactions(sh) && !self.is_datagram,
+            Control::SKIP_TRANSACTIONS,
+        ) | set(
+            asked.flags.has(CallFlags::DELAYED_REPLIES),
+            Control::DELAY_RESPONSE,
+        );
         let run = |of: fn(&RunPlace) -> bool| self.run.as_ref().is_some_and(of);
         let control = control
             | set(run(|run| run.not_start), Control::NOT_START)
@@ -137,7 +142,10 @@ impl ClientCall {
         let flag = |wanted: bool, flag: u8| if wanted { flag } else { 0 };
         let flags = flag(self.is_datagram, Flags::DATAGRAM)
             | flag(asked.co_resident.is_some(), Flags::CO_RESIDENT)
-            | flag(asked.flags.has(CallFlags::MANY_REPLIES), Flags::MANY_RESPONSES)
+            | flag(
+                asked.flags.has(CallFlags::MANY_REPLIES),
+                Flags::MANY_RESPONSES,
+            )
             | flag(asked.flags.has(CallFlags::PUBLIC_CODE), Flags::PUBLIC_CODE);
         let mut header = VmtpHeader {
             client: self.client,

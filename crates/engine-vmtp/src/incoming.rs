@@ -188,7 +188,10 @@ fn asked_by(header: &VmtpHeader) -> CallNote {
         flags: CallFlags::NONE
             .with_if(flags.has(Flags::CONDITIONAL), CallFlags::CONDITIONAL)
             .with_if(flags.has(Flags::PARTIAL), CallFlags::PARTIAL)
-            .with_if(control.has(Control::NO_RETRANSMISSION), CallFlags::NO_REPAIR)
+            .with_if(
+                control.has(Control::NO_RETRANSMISSION),
+                CallFlags::NO_REPAIR,
+            )
             .with_if(header.checks_header_only, CallFlags::HEADER_CHECK)
             .with_if(
                 is_request && flags.has(Flags::MANY_RESPONSES),

@@ -190,7 +190,11 @@ mod tests {
         let config = VmtpConfig::default();
         let mut peer = Peer::default();
         peer.note_missing(1);
-        assert_eq!(peer.gap(&config, false), Duration::ZERO, "one block may be chance");
+        assert_eq!(
+            peer.gap(&config, false),
+            Duration::ZERO,
+            "one block may be chance"
+        );
         for _ in 0..30 {
             peer.note_missing(2);
         }

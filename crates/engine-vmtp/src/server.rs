@@ -1,12 +1,12 @@
 //! The server's record of a client's transaction (RFC 1045 section 5.1).
 
 use crate::blocks::BlockMask;
-use crate::incoming::Incoming;
-use crate::outgoing::Outgoing;
-use crate::procedure::Run;
 use crate::client::Responder;
+use crate::incoming::Incoming;
 use crate::incoming::segment_of;
+use crate::outgoing::Outgoing;
 use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
+use crate::procedure::Run;
 use crate::shared::{NEVER, Shared};
 use engine::{EntityId, Instant, Path, TransactionEnd, TransactionEvent, TransactionId};
 
@@ -98,12 +98,7 @@ pub(crate) struct Response {
 
 impl Record {
     /// A record of the Request of `header`, which `answerer` is to answer.
-    pub(crate) fn new(
-        path: Path,
-        header: &VmtpHeader,
-        answerer: EntityId,
-        state: State,
-    ) -> Record {
+    pub(crate) fn new(path: Path, header: &VmtpHeader, answerer: EntityId, state: State) -> Record {
         Record {
             path,
             client: header.client,
@@ -211,9 +206,7 @@ impl Record {
     pub(crate) fn close(&mut self, sh: &mut Shared, how: TransactionEnd, code: ResponseCode) {
         let over = State::Over(code, Idempotent(false));
         match std::mem::replace(&mut self.state, over) {
-            State::Receiving(request)
-            | State::AwaitingProbe(request)
-            | State::Queued(request) => {
+            State::Receiving(request) | State::AwaitingProbe(request) | State::Queued(request) => {
                 sh.tell(TransactionEvent::Discarded(request.message));
             }
             State::Processing => sh.tell(TransactionEvent::Ended(self.transaction, how)),

@@ -110,10 +110,13 @@ impl Vmtp {
     }
 
     fn call_views(&self, now: Instant, max: usize) -> Vec<CallView> {
-        let calls = self.clients.values().filter_map(|client| match &client.current {
-            Current::Call(call) => Some(call),
-            _ => None,
-        });
+        let calls = self
+            .clients
+            .values()
+            .filter_map(|client| match &client.current {
+                Current::Call(call) => Some(call),
+                _ => None,
+            });
         let views = calls.take(max).map(|call| CallView {
             client: call.client,
             server: call.called.server,

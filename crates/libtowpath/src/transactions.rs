@@ -153,11 +153,7 @@ impl VmtpEndpoint {
     }
 
     /// The next request.
-    pub(crate) fn receive(
-        &self,
-        block: &mut ControlBlock,
-        limit: Duration,
-    ) -> io::Result<Vec<u8>> {
+    pub(crate) fn receive(&self, block: &mut ControlBlock, limit: Duration) -> io::Result<Vec<u8>> {
         let mut request = self.endpoint.receive(limit)?;
         let octets = std::mem::take(&mut request.octets);
         block.entity = request.to.0;

@@ -67,11 +67,13 @@ pub struct ServerArgs {
 
 /// Options of `towpath blocks get`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "An interrupted transfer goes on where it stopped when it is started again.
+#[command(
+    after_help = "An interrupted transfer goes on where it stopped when it is started again.
 
 Examples:
   towpath blocks get lab2 video.mkv
-  towpath blocks get 10.0.0.7:5000 logs/today.txt copy.txt")]
+  towpath blocks get 10.0.0.7:5000 logs/today.txt copy.txt"
+)]
 pub struct GetArgs {
     /// The server.
     #[command(flatten)]
@@ -84,12 +86,14 @@ pub struct GetArgs {
 
 /// Options of `towpath blocks put`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "An interrupted transfer goes on where it stopped when it is started again. The file gets its name
+#[command(
+    after_help = "An interrupted transfer goes on where it stopped when it is started again. The file gets its name
 at the server when it is whole, and replaces one that is there.
 
 Examples:
   towpath blocks put lab2 video.mkv
-  towpath blocks put 10.0.0.7:5000 today.txt logs/today.txt")]
+  towpath blocks put 10.0.0.7:5000 today.txt logs/today.txt"
+)]
 pub struct PutArgs {
     /// The server.
     #[command(flatten)]
@@ -122,7 +126,10 @@ pub fn run(command: &BlocksCommand) -> Result<u8, CliError> {
             let file = args.file.clone().or_else(|| own_name(&args.path));
             let file = file.ok_or_else(|| no_name(&args.path))?;
             let progress = client(&args.server)?.get(&args.path, &file);
-            line(transfer_text(&args.path, &progress.map_err(CliError::failed)?))?;
+            line(transfer_text(
+                &args.path,
+                &progress.map_err(CliError::failed)?,
+            ))?;
         }
         BlocksCommand::Put(args) => {
             let name = args.file.file_name().and_then(|name| name.to_str());
@@ -165,7 +172,10 @@ fn serve(args: &ServeArgs) -> Result<(), CliError> {
         ));
     }
     if !args.folder.is_dir() {
-        let text = format!("there is no folder {}; create it first", args.folder.display());
+        let text = format!(
+            "there is no folder {}; create it first",
+            args.folder.display()
+        );
         return Err(CliError::failed(text));
     }
     note(format_args!(
@@ -200,7 +210,10 @@ fn client(args: &ServerArgs) -> Result<BlockClient, CliError> {
 
 /// The address of HOST or HOST:PORT.
 fn address(text: &str) -> Result<SocketAddr, CliError> {
-    let with_port = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+    let with_port = text
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut found| found.next());
     let found = with_port.or_else(|| (text, PORT).to_socket_addrs().ok()?.next());
     found.ok_or_else(|| {
         CliError::usage(format!(

@@ -1,9 +1,9 @@
 //! `towpath vmtp`: entities, calls and clients of live VMTP endpoints.
 
 use crate::print::{json, line, note};
+use crate::xtp_command::{duration_text, push_line, strip_control_characters};
 use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use clap::{Args, Subcommand};
-use crate::xtp_command::{duration_text, push_line, strip_control_characters};
 use std::path::Path;
 use towpath::vmtp::entities::{EntitiesReport, TransactionReport, query, query_all};
 
@@ -61,7 +61,9 @@ fn find(which: Option<&str>) -> Result<(Vec<EntitiesReport>, u8), CliError> {
     }
     let found = query_all(process).map_err(CliError::failed)?;
     if found.is_empty() {
-        let whose = process.map_or("this user".to_owned(), |process| format!("process {process}"));
+        let whose = process.map_or("this user".to_owned(), |process| {
+            format!("process {process}")
+        });
         return Err(CliError::failed(format!(
             "no endpoint of VMTP of {whose} answers; start `towpath blocks serve`, or a program with \
              TOWPATH_CONTEXTS=on"

@@ -4,8 +4,8 @@ use super::place::Place;
 use super::{Reply, Request};
 use crate::packet_pump::PacketPump;
 use engine::{
-    Block, CallFlags, CommandError, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage, TransactionEnd,
-    TransactionEvent, TransactionId, Transactions,
+    Block, CallFlags, CommandError, EntityId, Event, IncomingMessage, Instant, Note,
+    OutgoingMessage, TransactionEnd, TransactionEvent, TransactionId, Transactions,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -142,7 +142,8 @@ impl<E: Transactions, W: Wire> State<E, W> {
             }
             Submission::Refuse(transaction) => self.pump.engine.abandon(now, transaction),
             Submission::Abandon(place) => {
-                let waits = |(_, other): &(&TransactionId, &Caller)| Arc::ptr_eq(&other.place, &place);
+                let waits =
+                    |(_, other): &(&TransactionId, &Caller)| Arc::ptr_eq(&other.place, &place);
                 let known = self.callers.iter().find(waits).map(|(id, _)| *id);
                 if let Some(transaction) = known {
                     self.callers.remove(&transaction);
@@ -274,12 +275,7 @@ impl<E: Transactions, W: Wire> State<E, W> {
             offset: 0,
             range: 0..octets.len(),
         };
-        keep_block(
-            &mut self.incoming,
-            &mut self.incoming_bytes,
-            &block,
-            octets,
-        );
+        keep_block(&mut self.incoming, &mut self.incoming_bytes, &block, octets);
     }
 
     /// A message that is whole; None if there was no room for it. An empty one has no blocks.

@@ -101,5 +101,11 @@ impl ManagerAnswer {
 pub fn node_results(packet_len: usize, domain: u16) -> [u32; 5] {
     let least = BLOCK_LEN as u32 + super::PACKET_MIN as u32;
     let mtu = (packet_len as u32).max(least);
-    [mtu, SERVES_STREAMS | ISSUES_STREAMS, 0, u32::from(domain), 0]
+    [
+        mtu,
+        SERVES_STREAMS | ISSUES_STREAMS,
+        0,
+        u32::from(domain),
+        0,
+    ]
 }

@@ -55,8 +55,10 @@ impl Vmtp {
                     false => self.forward_away(now, id, to, request, code)?,
                 }
                 self.transactions.remove(&transaction);
-                self.sh
-                    .tell(TransactionEvent::Ended(transaction, TransactionEnd::Complete));
+                self.sh.tell(TransactionEvent::Ended(
+                    transaction,
+                    TransactionEnd::Complete,
+                ));
                 Ok(())
             }
             _ => Err(CommandError::UnknownAssociation),
@@ -149,8 +151,7 @@ impl Vmtp {
             }
             Left::More => {
                 forwarded.outgoing.queued = true;
-                self.ready
-                    .push(&forwarded.outgoing.asked, Key::Server(id));
+                self.ready.push(&forwarded.outgoing.asked, Key::Server(id));
             }
             Left::Paced => record.timeout = forwarded.outgoing.next_at,
             Left::NoCredit => record.timeout = now + sending.config.rtt_initial,

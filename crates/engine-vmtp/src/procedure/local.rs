@@ -4,8 +4,8 @@ use super::{Asked, read_note};
 use crate::endpoint::{Key, Vmtp};
 use crate::pdu::ResponseCode;
 use engine::{
-    CommandError, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
-    TransactionEnd, TransactionEvent, TransactionId,
+    CommandError, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage, TransactionEnd,
+    TransactionEvent, TransactionId,
 };
 
 /// A call between two entities of this host; known by the server's number of the transaction.

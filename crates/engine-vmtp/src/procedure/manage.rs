@@ -45,7 +45,8 @@ impl Vmtp {
     /// The entity of this host with an identifier, as the host numbers it.
     pub(crate) fn own_entity(&self, identifier: EntityId) -> Option<EntityId> {
         let own = self.sh.config.entity(identifier);
-        let is_own = self.entities.contains_key(&own) && self.sh.config.identifier(own) == identifier;
+        let is_own =
+            self.entities.contains_key(&own) && self.sh.config.identifier(own) == identifier;
         is_own.then_some(own)
     }
 

@@ -53,7 +53,9 @@ impl Vmtp {
             return None;
         };
         let group = notification.transaction.wrapping_sub(call.first);
-        if (call.called.path != path && !call.accepts_any) || group >= u32::from(call.request.groups()) {
+        if (call.called.path != path && !call.accepts_any)
+            || group >= u32::from(call.request.groups())
+        {
             return None;
         }
         // Once a Response comes, it says all there is to say.

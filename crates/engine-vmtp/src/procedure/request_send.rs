@@ -29,7 +29,9 @@ impl Vmtp {
             return Err(CommandError::UnknownAssociation);
         }
         let to_manager = asked.call.flags.has(CallFlags::TO_MANAGER);
-        if asked.stream != 0 && (asked.once || to_manager || is_group(self.sh.config.identifier(to))) {
+        if asked.stream != 0
+            && (asked.once || to_manager || is_group(self.sh.config.identifier(to)))
+        {
             // A run is of Requests that are answered, by one server.
             return Err(CommandError::Unsupported);
         }
@@ -68,7 +70,11 @@ impl Vmtp {
                 .map(|entity| self.sh.config.identifier(entity)),
             ..call_note
         };
-        let server = if to_manager { MANAGER_GROUP } else { identifier };
+        let server = if to_manager {
+            MANAGER_GROUP
+        } else {
+            identifier
+        };
         let outgoing = Outgoing::new(request, self.sh.config.groups_in_flight, call_note);
         let skips = skips_transactions(&self.sh) && !asked.once;
         let client = self
@@ -192,8 +198,7 @@ impl Vmtp {
             }
             Left::More => {
                 call.request.queued = true;
-                self.ready
-                    .push(&call.request.asked, Key::Client(id));
+                self.ready.push(&call.request.asked, Key::Client(id));
             }
             Left::Paced => call.timeout = call.request.next_at,
             // An address that this host's user named has all the credit there is.

@@ -129,7 +129,10 @@ impl Vmtp {
         };
         let is_reply = code == ResponseCode::OK || code >= ResponseCode::APPLICATION;
         let (run, own_groups) = (call.run, u32::from(call.request.groups()));
-        let stands_for = call.reply.as_ref().map_or(0, |reply| u32::from(reply.group_count));
+        let stands_for = call
+            .reply
+            .as_ref()
+            .map_or(0, |reply| u32::from(reply.group_count));
         if let Some(run) = run.filter(|_| stands_for >= own_groups) {
             self.answer_earlier(id, run, stands_for + 1 - own_groups);
         }
@@ -253,13 +256,7 @@ impl ClientCall {
     }
 
     /// A packet of a reply that was told, or that is one too many: its server need not repeat it.
-    fn handle_told(
-        &self,
-        sh: &mut Shared,
-        path: Path,
-        header: &VmtpHeader,
-        group: u16,
-    ) -> Outcome {
+    fn handle_told(&self, sh: &mut Shared, path: Path, header: &VmtpHeader, group: u16) -> Outcome {
         if !self.wants_many() {
             return Outcome::Unknown;
         }

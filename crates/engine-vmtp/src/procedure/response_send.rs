@@ -115,8 +115,7 @@ impl Vmtp {
             }
             Left::More => {
                 response.outgoing.queued = true;
-                self.ready
-                    .push(&response.outgoing.asked, Key::Server(id));
+                self.ready.push(&response.outgoing.asked, Key::Server(id));
             }
             Left::Paced => record.timeout = response.outgoing.next_at,
             Left::NoCredit => {

@@ -116,9 +116,8 @@ impl Vmtp {
     /// The oldest record of a run is forgotten, if its Response has left.
     fn forget_oldest_of_run(&mut self, now: Instant, path: Path, client: EntityId) -> bool {
         let oldest = self.run_records(path, client).last();
-        let done = oldest.filter(|(_, record)| {
-            matches!(record.state, State::Responding(_) | State::Over(..))
-        });
+        let done = oldest
+            .filter(|(_, record)| matches!(record.state, State::Responding(_) | State::Over(..)));
         let id = done.map(|(id, _)| id);
         if let Some(id) = id {
             self.forget_record(now, id);

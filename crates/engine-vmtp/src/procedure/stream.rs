@@ -73,7 +73,8 @@ impl Vmtp {
             return Err(CommandError::TooManyAssociations);
         }
         let outgoing = Outgoing::new(request, window, asked.call);
-        let mut call = ClientCall::new((transaction, id), called, stream.next, asked.code, outgoing);
+        let mut call =
+            ClientCall::new((transaction, id), called, stream.next, asked.code, outgoing);
         let is_last = asked.call.flags.has(CallFlags::END_OF_STREAM);
         call.run = Some(RunPlace {
             stream: id,
@@ -115,14 +116,17 @@ impl Vmtp {
     }
 
     /// The key of the call that a packet for a client is about: of a stream's, by its transaction.
-    pub(crate) fn call_key(&self, client: EntityId, transaction: u32, is_response: bool) -> EntityId {
+    pub(crate) fn call_key(
+        &self,
+        client: EntityId,
+        transaction: u32,
+        is_response: bool,
+    ) -> EntityId {
         let Some(stream) = self.streams.get(&client) else {
             return client;
         };
         let is_meant = |key: &&EntityId| match self.clients.get(key).map(|client| &client.current) {
-            Some(Current::Call(call)) if is_response => {
-                transaction.wrapping_sub(call.last()) < 256
-            }
+            Some(Current::Call(call)) if is_response => transaction.wrapping_sub(call.last()) < 256,
             Some(Current::Call(call)) => {
                 transaction.wrapping_sub(call.first) < u32::from(call.request.groups())
             }
@@ -156,9 +160,8 @@ impl Vmtp {
             return;
         };
         let stream = call.run.and_then(|run| self.streams.get(&run.stream));
-        let waits = stream.is_some_and(|stream| {
-            stream.is_refused && stream.calls.front() != Some(&key)
-        });
+        let waits =
+            stream.is_some_and(|stream| stream.is_refused && stream.calls.front() != Some(&key));
         if !waits {
             self.note_ready(Key::Client(key));
         }
@@ -198,7 +201,10 @@ impl Vmtp {
     }
 
     fn send_oldest(&mut self, id: EntityId) {
-        let oldest = self.streams.get(&id).and_then(|stream| stream.calls.front());
+        let oldest = self
+            .streams
+            .get(&id)
+            .and_then(|stream| stream.calls.front());
         if let Some(key) = oldest.copied() {
             self.send_stream_call(key);
         }
@@ -253,7 +259,12 @@ impl Vmtp {
             return;
         };
         let own = stream.calls.iter().position(|other| *other == key);
-        let earlier: Vec<EntityId> = stream.calls.iter().take(own.unwrap_or(0)).copied().collect();
+        let earlier: Vec<EntityId> = stream
+            .calls
+            .iter()
+            .take(own.unwrap_or(0))
+            .copied()
+            .collect();
         let mut left = groups;
         for other in earlier.into_iter().rev() {
             let Some(Current::Call(call)) = self.clients.get(&other).map(|c| &c.current) else {

@@ -221,7 +221,10 @@ impl Cluster {
             self.drain(at);
             self.transmit(at);
         }
-        let timers = self.hosts.iter().filter_map(|host| host.engine.poll_timeout());
+        let timers = self
+            .hosts
+            .iter()
+            .filter_map(|host| host.engine.poll_timeout());
         let arrival = self.flying.keys().next().map(|(at, _)| *at);
         let Some(at) = timers.chain(arrival).min().filter(|at| *at <= until) else {
             return false;

@@ -124,7 +124,11 @@ fn call_between_entities_of_a_host_needs_no_packet() {
     let wanted = format!("here: {}", String::from_utf8_lossy(&octets));
     assert_eq!(cluster.replies_to(0, call), [wanted]);
     assert!(cluster.sent.is_empty());
-    assert_eq!(cluster.hosts[0].ends.len(), 2, "of the server and of the caller");
+    assert_eq!(
+        cluster.hosts[0].ends.len(),
+        2,
+        "of the server and of the caller"
+    );
     cluster.assert_settled();
 }
 
@@ -136,14 +140,22 @@ fn call_within_a_host_is_refused_abandoned_and_forwarded() {
     cluster.hosts[0].user = User::Refuse;
     let call = cluster.call(0, server, b"1");
     cluster.run(LONG);
-    assert!(cluster.hosts[0].ends.contains(&(call, TransactionEnd::Refused)));
+    assert!(
+        cluster.hosts[0]
+            .ends
+            .contains(&(call, TransactionEnd::Refused))
+    );
     cluster.hosts[0].user = User::Silent;
     let call = cluster.call(0, server, b"2");
     cluster.run(LONG);
     let now = cluster.now;
     cluster.hosts[0].engine.abandon(now, call);
     cluster.run(LONG);
-    assert!(cluster.hosts[0].ends.contains(&(call, TransactionEnd::Abandoned)));
+    assert!(
+        cluster.hosts[0]
+            .ends
+            .contains(&(call, TransactionEnd::Abandoned))
+    );
     cluster.hosts[0].user = User::Forward(entity(1), "on: ");
     cluster.hosts[1].user = User::Echo("far: ");
     let call = cluster.call(0, server, b"3");
@@ -169,14 +181,20 @@ fn caller_follows_an_entity_that_has_moved() {
     }
     let introductions = cluster.sent.iter();
     let introductions = introductions.filter(|(_, header)| Introduction::parse(header).is_some());
-    assert_eq!(introductions.count(), 1, "the second call goes there at once");
+    assert_eq!(
+        introductions.count(),
+        1,
+        "the second call goes there at once"
+    );
     cluster.assert_settled();
 }
 
 #[test]
 fn introduction_by_somebody_else_is_not_believed() {
     let mut cluster = Cluster::new(3, &VmtpConfig::default());
-    cluster.hosts[2].engine.migrate(entity(1), Address::Station(2));
+    cluster.hosts[2]
+        .engine
+        .migrate(entity(1), Address::Station(2));
     // Station 2 claims it when station 0 calls it there; station 0 was told another place.
     let call = cluster.call(0, entity(1), b"x");
     cluster.run(LONG);
@@ -207,7 +225,11 @@ fn call_of_a_co_resident_entity_is_served_only_beside_it() {
     assert_eq!(told, Some(99));
     let call = cluster.call_noted(0, entity(1), b"x", &near(EntityId(98)));
     cluster.run(LONG);
-    assert!(cluster.hosts[0].ends.contains(&(call, TransactionEnd::Refused)));
+    assert!(
+        cluster.hosts[0]
+            .ends
+            .contains(&(call, TransactionEnd::Refused))
+    );
     cluster.assert_settled();
 }
 

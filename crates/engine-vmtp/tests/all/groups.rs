@@ -36,9 +36,17 @@ fn call_to_a_group_ends_with_the_first_reply_and_executes_once_a_member() {
         let call = cluster.call(0, GROUP, &octets);
         cluster.run(LONG);
         assert_eq!(cluster.replies_to(0, call).len(), 1);
-        assert!(cluster.hosts[0].ends.contains(&(call, TransactionEnd::Complete)));
+        assert!(
+            cluster.hosts[0]
+                .ends
+                .contains(&(call, TransactionEnd::Complete))
+        );
     }
-    let served: Vec<usize> = cluster.hosts.iter().map(|host| host.requests.len()).collect();
+    let served: Vec<usize> = cluster
+        .hosts
+        .iter()
+        .map(|host| host.requests.len())
+        .collect();
     assert_eq!(served, [0, 0, 2, 2, 2]);
     cluster.assert_settled();
 }
@@ -48,7 +56,10 @@ fn hosts_without_a_member_are_silent() {
     let mut cluster = group(4, 1);
     cluster.call(0, GROUP, b"x");
     cluster.run(LONG);
-    let notified = cluster.sent.iter().filter(|(_, header)| NotifyClient::parse(header).is_some());
+    let notified = cluster
+        .sent
+        .iter()
+        .filter(|(_, header)| NotifyClient::parse(header).is_some());
     assert_eq!(notified.count(), 0);
     let multicast = cluster.sent.iter().filter(|(_, header)| header.multicast);
     assert_eq!(multicast.count(), 1, "the request, once");
@@ -63,7 +74,9 @@ fn many_replies_come_until_the_caller_gives_up() {
         cluster.run(Duration::from_secs(3));
         let mut replies = cluster.replies_to(0, call);
         replies.sort();
-        let wanted: Vec<String> = (1..6).map(|at| format!("{at}{}", "y".repeat(len))).collect();
+        let wanted: Vec<String> = (1..6)
+            .map(|at| format!("{at}{}", "y".repeat(len)))
+            .collect();
         assert_eq!(replies, wanted, "{len} octets");
         assert!(cluster.hosts[0].ends.is_empty(), "the call goes on");
         let now = cluster.now;
@@ -89,7 +102,11 @@ fn each_lost_packet_of_a_group_call_is_made_good() {
         }));
         let call = cluster.call_noted(0, GROUP, &[b'z'; 1500], &many(false));
         cluster.run(Duration::from_secs(20));
-        assert_eq!(cluster.replies_to(0, call).len(), 3, "packet {lost} was lost");
+        assert_eq!(
+            cluster.replies_to(0, call).len(),
+            3,
+            "packet {lost} was lost"
+        );
         let now = cluster.now;
         cluster.hosts[0].engine.abandon(now, call);
         cluster.run(LONG);
@@ -128,8 +145,14 @@ fn group_that_nobody_is_in_does_not_answer() {
 fn membership_is_of_own_entities_and_ends() {
     let mut cluster = group(2, 1);
     let engine = &mut cluster.hosts[1].engine;
-    assert!(engine.set_member(GROUP, EntityId(77), true).is_err(), "not its own");
-    assert!(engine.set_member(EntityId(77), entity(1), true).is_err(), "no group");
+    assert!(
+        engine.set_member(GROUP, EntityId(77), true).is_err(),
+        "not its own"
+    );
+    assert!(
+        engine.set_member(EntityId(77), entity(1), true).is_err(),
+        "no group"
+    );
     assert!(engine.set_member(GROUP, entity(1), false).is_ok());
     let note = wishing(CallNote {
         tries: 1,
@@ -165,6 +188,10 @@ fn probe_of_all_hosts_finds_the_one_that_has_the_entity_or_nobody() {
     let nobody = (0x0000_0001_f000_0000u64 + 500).to_be_bytes();
     let call = cluster.call_noted(0, managers, &nobody, &probe(EntityId(500)));
     cluster.run(Duration::from_secs(1));
-    assert!(cluster.hosts[0].ends.contains(&(call, TransactionEnd::TimedOut)));
+    assert!(
+        cluster.hosts[0]
+            .ends
+            .contains(&(call, TransactionEnd::TimedOut))
+    );
     assert_eq!(cluster.sent.len(), 5, "three more questions");
 }

@@ -202,7 +202,10 @@ fn call_to_unknown_entity_is_refused_and_wrong_calls_are_not_begun() {
         reliability: Reliability::Retransmissions(0),
         ..plain
     };
-    assert!(begin(CLIENT, SERVER, 1, &once_in_stream), "no datagrams in streams");
+    assert!(
+        begin(CLIENT, SERVER, 1, &once_in_stream),
+        "no datagrams in streams"
+    );
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 use crate::cluster::{Cluster, User, entity, wishing};
 use crate::network::{Answer, Pair};
-use engine::{CallFlags, CallNote, Note, Reliability, TransactionEnd, TransactionEvent, Transactions};
+use engine::{
+    CallFlags, CallNote, Note, Reliability, TransactionEnd, TransactionEvent, Transactions,
+};
 use engine_vmtp::VmtpConfig;
 use engine_vmtp::pdu::{Control, Flags, NotifyClient, NotifyServer, ResponseCode, VmtpHeader};
 use std::time::Duration;
@@ -69,7 +71,10 @@ fn conditional_response_to_a_caller_that_gave_up_is_discarded() {
     cluster.reply(1, transaction, vec![1; 600]);
     cluster.run(LONG);
     let codes: Vec<ResponseCode> = notifications_of_server(&cluster);
-    assert!(codes.contains(&ResponseCode::RESPONSE_DISCARDED), "{codes:?}");
+    assert!(
+        codes.contains(&ResponseCode::RESPONSE_DISCARDED),
+        "{codes:?}"
+    );
     assert!(cluster.hosts[0].replies.is_empty());
     cluster.assert_settled();
 }
@@ -102,7 +107,10 @@ fn request_without_repair_is_not_asked_for_and_comes_again_whole() {
         NotifyClient::parse(header).is_some_and(|said| said.code == ResponseCode::RETRY)
     });
     assert_eq!(asked.count(), 0);
-    let data = cluster.sent.iter().filter(|(from, header)| *from == 0 && header.data_words > 0);
+    let data = cluster
+        .sent
+        .iter()
+        .filter(|(from, header)| *from == 0 && header.data_words > 0);
     assert_eq!(data.count(), 8, "all four blocks twice");
 }
 
@@ -125,8 +133,7 @@ fn part_of_a_request_is_delivered_if_it_may_be() {
 fn part_of_a_response_is_delivered_if_it_may_be() {
     let mut cluster = acquainted();
     cluster.loses = Some(loses_block(1, 0));
-    cluster.hosts[1].reply_note =
-        wishing(flags(CallFlags::NO_REPAIR.with(CallFlags::PARTIAL)));
+    cluster.hosts[1].reply_note = wishing(flags(CallFlags::NO_REPAIR.with(CallFlags::PARTIAL)));
     let call = cluster.call(0, entity(1), &[b'b'; 1024]);
     cluster.run(LONG);
     let (of, _, octets, note) = &cluster.hosts[0].replies[0];
@@ -144,7 +151,10 @@ fn whole_message_that_may_be_delivered_in_part_says_that_it_is_whole() {
     cluster.run(LONG);
     assert_eq!(cluster.replies_to(0, call), ["c".repeat(1500)]);
     assert_eq!(cluster.hosts[0].replies[0].3.call.delivered, None);
-    let with_data = cluster.sent.iter().find(|(_, header)| header.data_words > 0);
+    let with_data = cluster
+        .sent
+        .iter()
+        .find(|(_, header)| header.data_words > 0);
     let header = with_data.expect("a packet with data").1;
     assert!(header.flags.has(Flags::PARTIAL) && header.message_delivery == 0b111);
 }
@@ -159,7 +169,11 @@ fn check_of_the_header_alone_lets_damaged_data_pass() {
     let of_client = cluster.sent.iter().filter(|(from, _)| *from == 0);
     let is_marked = |header: &VmtpHeader| header.checks_header_only || header.delivery.is_empty();
     assert!(of_client.clone().all(|(_, header)| is_marked(header)));
-    assert!(of_client.clone().any(|(_, header)| header.checks_header_only));
+    assert!(
+        of_client
+            .clone()
+            .any(|(_, header)| header.checks_header_only)
+    );
 }
 
 #[test]
@@ -174,7 +188,9 @@ fn more_urgent_calls_leave_first() {
     }
     cluster.run(Duration::from_millis(1));
     let requests = cluster.sent.iter().filter(|(from, _)| *from == 0);
-    let order: Vec<u8> = requests.map(|(_, header)| header.control.priority()).collect();
+    let order: Vec<u8> = requests
+        .map(|(_, header)| header.control.priority())
+        .collect();
     assert_eq!(order, [12, 8, 0, 4]);
 }
 
@@ -287,16 +303,26 @@ fn manager_answers_every_procedure_of_the_rfc() {
     assert_eq!(node[..4], 580u32.to_be_bytes());
     assert!(ask(&mut cluster, 0x101, &own).0.is_some(), "a probe");
     assert_eq!(ask(&mut cluster, 0x101, &[9; 8]).1, refused);
-    assert!(ask(&mut cluster, 0x103, &[]).0.is_some(), "its block is in use");
+    assert!(
+        ask(&mut cluster, 0x103, &[]).0.is_some(),
+        "its block is in use"
+    );
     assert!(ask(&mut cluster, 0x108, &[]).0.is_some());
-    assert_eq!(ask(&mut cluster, 0x105, &own).1, refused, "it has not moved");
+    assert_eq!(
+        ask(&mut cluster, 0x105, &own).1,
+        refused,
+        "it has not moved"
+    );
     for change in [0x106, 0x107, 0x109, 0x10a, 0x10b, 0x10c, 0x10e] {
         assert_eq!(ask(&mut cluster, change, &[]).1, refused, "{change:#x}");
     }
     let security = code(ResponseCode::SECURITY_NOT_SUPPORTED);
     assert_eq!(ask(&mut cluster, 0x102, &[]).1, security);
     assert_eq!(ask(&mut cluster, 0x10d, &[]).1, refused, "no group");
-    assert_eq!(ask(&mut cluster, 0x200, &[]).1, code(ResponseCode::VMTP_ERROR));
+    assert_eq!(
+        ask(&mut cluster, 0x200, &[]).1,
+        code(ResponseCode::VMTP_ERROR)
+    );
     cluster.assert_settled();
     let _ = Control::default();
 }

@@ -171,7 +171,9 @@ pub unsafe extern "C" fn towpath_vmtp_locate(
         // SAFETY: the caller's promise.
         let at = unsafe { address::read(address, len) };
         let at = at.ok_or_else(|| os_error(libc::EAFNOSUPPORT))?;
-        transactions::find(vmtp)?.endpoint.locate(EntityId(entity), at);
+        transactions::find(vmtp)?
+            .endpoint
+            .locate(EntityId(entity), at);
         Ok(0)
     });
     located as libc::c_int

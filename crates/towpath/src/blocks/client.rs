@@ -101,7 +101,12 @@ impl BlockClient {
         let status = self.stat(path)?;
         let part = part_path(to, token_of(&[status.len, status.modified_ns]))?;
         let file = OpenOptions::new();
-        let file = file.clone().write(true).create(true).truncate(false).open(&part)?;
+        let file = file
+            .clone()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&part)?;
         // All below the length is there: blocks are written in order.
         let resumed_at = file.metadata()?.len().min(status.len);
         let client = self.endpoint.client_of(self.caller);
@@ -231,14 +236,16 @@ impl BlockClient {
 
     fn take(&self, client: &Client<'_>, call: &Call) -> io::Result<Vec<u8>> {
         let taken = client.take(call, self.limit);
-        let reply = taken.ok_or_else(no_answer)?.map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => no_answer(),
-            io::ErrorKind::ConnectionRefused => io::Error::new(
-                error.kind(),
-                "there is no storage server; start `towpath blocks serve DIR` there",
-            ),
-            _ => error,
-        })?;
+        let reply = taken
+            .ok_or_else(no_answer)?
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::TimedOut => no_answer(),
+                io::ErrorKind::ConnectionRefused => io::Error::new(
+                    error.kind(),
+                    "there is no storage server; start `towpath blocks serve DIR` there",
+                ),
+                _ => error,
+            })?;
         messages::outcome(reply.note.tag, reply.octets)
     }
 }
@@ -257,16 +264,22 @@ fn request(path: &str) -> FileRequest {
 
 /// Tells one state of a file from another.
 fn token_of(numbers: &[u64]) -> u64 {
-    let octets: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
+    let octets: Vec<u8> = numbers
+        .iter()
+        .flat_map(|number| number.to_be_bytes())
+        .collect();
     engine::siphash([0, 0], &octets)
 }
 
 /// The hidden name of a file that is not whole.
 fn part_path(to: &Path, token: u64) -> io::Result<PathBuf> {
-    let name = to.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-        let text = format!("{} is no name of a file", to.display());
-        io::Error::new(io::ErrorKind::InvalidInput, text)
-    })?;
+    let name = to
+        .file_name()
+        .and_then(|name| name.to_str())
+        .ok_or_else(|| {
+            let text = format!("{} is no name of a file", to.display());
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })?;
     Ok(to.with_file_name(format!(".{name}.{token:016x}.part")))
 }
 
@@ -291,8 +304,10 @@ mod tests {
         let endpoint = Endpoint::bind(any, &EndpointConfig::default()).expect("a port");
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let is_over = || over.load(Ordering::Relaxed);
-            scope.spawn(|| super::super::serve(&endpoint, folder, 1, is_over));
+            scope.spawn(|| {
+                let is_over = || over.load(Ordering::Relaxed);
+                super::super::serve(&endpoint, folder, 1, is_over)
+            });
             let client = BlockClient::new(endpoint.local_addr(), LIMIT).expect("a client");
             // The service's name is held when it answers.
             while client.stat("").is_err() {}
@@ -303,10 +318,8 @@ mod tests {
 
     #[test]
     fn interrupted_transfers_go_on_where_they_stopped() {
-        let scratch = Scratch(std::env::temp_dir().join(format!(
-            "towpath-blocks-{}",
-            std::process::id()
-        )));
+        let scratch =
+            Scratch(std::env::temp_dir().join(format!("towpath-blocks-{}", std::process::id())));
         let served = scratch.0.join("served");
         std::fs::create_dir_all(&served).expect("a folder");
         let (file, copy) = (served.join("file"), scratch.0.join("copy"));
@@ -323,7 +336,10 @@ mod tests {
             // What is put goes on, too, some blocks before the end of what was written.
             got[0] = 9;
             std::fs::write(&copy, &got).expect("room");
-            let modified = copy.metadata().and_then(|data| data.modified()).expect("a time");
+            let modified = copy
+                .metadata()
+                .and_then(|data| data.modified())
+                .expect("a time");
             let modified = modified.duration_since(UNIX_EPOCH).expect("after 1970");
             let token = token_of(&[500_000, modified.as_nanos() as u64]);
             let part = served.join(format!(".put.{token:016x}.part"));

@@ -4,7 +4,7 @@
 use super::BLOCK_LEN;
 use super::messages::{ENTRIES_MAX, Entry, FileKind, FileStatus};
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, ftruncate, fsync, openat2,
+    AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, fsync, ftruncate, openat2,
     renameat, statat,
 };
 use std::fs::File;
@@ -31,7 +31,10 @@ impl Folder {
         let text = |error| {
             io::Error::new(
                 io::Error::from(error).kind(),
-                format!("cannot serve the folder {}: {error}; name one that exists", path.display()),
+                format!(
+                    "cannot serve the folder {}: {error}; name one that exists",
+                    path.display()
+                ),
             )
         };
         Ok(Folder(opened.map_err(text)?))
@@ -55,13 +58,7 @@ impl Folder {
     }
 
     /// Writes a part of the file that is to become `path`.
-    pub(super) fn write(
-        &self,
-        path: &str,
-        token: u64,
-        offset: u64,
-        data: &[u8],
-    ) -> io::Result<()> {
+    pub(super) fn write(&self, path: &str, token: u64, offset: u64, data: &[u8]) -> io::Result<()> {
         if offset.saturating_add(data.len() as u64) > FILE_MAX {
             let text = "the file is longer than 16 TiB";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -226,6 +223,7 @@ fn status(stat: &Stat) -> io::Result<FileStatus> {
     Ok(FileStatus {
         kind,
         len: u64::try_from(stat.st_size).unwrap_or(0),
-        modified_ns: seconds.saturating_mul(1_000_000_000) + stat.st_mtime_nsec as u64 % 1_000_000_000,
+        modified_ns: seconds.saturating_mul(1_000_000_000)
+            + stat.st_mtime_nsec as u64 % 1_000_000_000,
     })
 }

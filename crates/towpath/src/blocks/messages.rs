@@ -216,7 +216,9 @@ impl Reader<'_> {
             .split_first_chunk::<LEN>()
             .ok_or_else(|| malformed("the message ends too early"))?;
         self.0 = rest;
-        Ok(front.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
+        Ok(front
+            .iter()
+            .fold(0, |number, octet| number << 8 | u64::from(*octet)))
     }
 
     fn text(&mut self, len: usize) -> io::Result<String> {
@@ -226,7 +228,9 @@ impl Reader<'_> {
             .ok_or_else(|| malformed("the message ends too early"))?;
         self.0 = rest;
         let text = std::str::from_utf8(front);
-        Ok(text.map_err(|_| malformed("the path is no UTF-8"))?.to_owned())
+        Ok(text
+            .map_err(|_| malformed("the path is no UTF-8"))?
+            .to_owned())
     }
 }
 
@@ -265,7 +269,10 @@ mod tests {
                 status,
             },
         ];
-        assert_eq!(parse_entries(&emit_entries(&entries)).expect("whole"), entries);
+        assert_eq!(
+            parse_entries(&emit_entries(&entries)).expect("whole"),
+            entries
+        );
     }
 
     #[test]

@@ -100,7 +100,10 @@ impl Client<'_> {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let own = self.endpoint.inner.with_engine(|engine, _| engine.has_entity(entity))?;
+        let own = self
+            .endpoint
+            .inner
+            .with_engine(|engine, _| engine.has_entity(entity))?;
         if own {
             let after = Duration::ZERO;
             return Ok(Found::Somebody { after });

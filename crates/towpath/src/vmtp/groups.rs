@@ -118,7 +118,13 @@ mod tests {
     fn groups_have_the_addresses_of_their_discriminators() {
         let managers = group(1, Ipv4Addr::new(224, 0, 1, 0));
         assert_eq!(managers, engine_vmtp::pdu::MANAGER_GROUP);
-        assert_eq!(group_address(0x9012_3456, false).to_string(), "239.18.52.86");
-        assert_eq!(group_address(0x9012_3456, true).to_string(), "ff15::e812:3456");
+        assert_eq!(
+            group_address(0x9012_3456, false).to_string(),
+            "239.18.52.86"
+        );
+        assert_eq!(
+            group_address(0x9012_3456, true).to_string(),
+            "ff15::e812:3456"
+        );
     }
 }

@@ -49,16 +49,16 @@ use engine::{Address, Transactions};
 use engine_vmtp::{Vmtp, VmtpConfig};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::trace::{TraceLog, Traced};
 use wire_udp::UdpWire;
 
 pub use discovery::Found;
 pub use driver::transactions::{Call, Reply, Request};
-pub use stream::Stream;
 pub use engine::{CallFlags, CallNote, EntityId, Note, Reliability};
+pub use stream::Stream;
 
 /// Discriminators of an endpoint's servers lie below this one; its clients get those from here on.
 pub const SERVERS_MAX: u32 = 0x8000;
@@ -388,11 +388,7 @@ impl Client<'_> {
     /// # Errors
     ///
     /// `InvalidInput` for an entity that was not located or a message that is too long.
-    pub fn send_datagram(
-        &self,
-        server: EntityId,
-        message: impl Into<Arc<[u8]>>,
-    ) -> io::Result<()> {
+    pub fn send_datagram(&self, server: EntityId, message: impl Into<Arc<[u8]>>) -> io::Result<()> {
         let note = Note {
             reliability: Reliability::Retransmissions(0),
             ..Note::default()

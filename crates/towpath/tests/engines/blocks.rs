@@ -66,11 +66,18 @@ fn files_are_put_listed_and_got_again() {
             let source = scratch.0.join("source");
             fs::write(&source, octets(len)).expect("room");
             let progress = client.put(&source, name).expect("it is put");
-            assert_eq!((progress.total, progress.resumed_at), (len as u64, 0), "{name}");
+            assert_eq!(
+                (progress.total, progress.resumed_at),
+                (len as u64, 0),
+                "{name}"
+            );
             assert!(fs::read(scratch.served().join(name)).expect("it is there") == octets(len));
             let copy = scratch.0.join("copy");
             client.get(name, &copy).expect("it is got");
-            assert!(fs::read(&copy).expect("it is here") == octets(len), "{name}");
+            assert!(
+                fs::read(&copy).expect("it is here") == octets(len),
+                "{name}"
+            );
         }
         let listed = client.list("").expect("a list");
         let names: Vec<&str> = listed.iter().map(|entry| entry.name.as_str()).collect();
@@ -109,17 +116,34 @@ fn paths_out_of_the_folder_and_hidden_ones_are_refused() {
     link("/etc", "etc");
     serving(&scratch, "127.0.0.1:0", |client, _| {
         let copy = scratch.0.join("copy");
-        for path in ["../secret", "/etc/passwd", ".hidden", "link", "etc/passwd", "a/../../secret"] {
+        for path in [
+            "../secret",
+            "/etc/passwd",
+            ".hidden",
+            "link",
+            "etc/passwd",
+            "a/../../secret",
+        ] {
             let error = client.get(path, &copy).expect_err(path);
-            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{path}: {error}");
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied,
+                "{path}: {error}"
+            );
             let source = scratch.0.join("secret");
-            assert!(client.put(&source, path).is_err() || path == "link", "{path}");
+            assert!(
+                client.put(&source, path).is_err() || path == "link",
+                "{path}"
+            );
         }
         let error = client.get("missing", &copy).expect_err("it is not there");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(client.list("../").is_err());
     });
-    assert_eq!(fs::read(scratch.0.join("secret")).expect("there"), b"secret");
+    assert_eq!(
+        fs::read(scratch.0.join("secret")).expect("there"),
+        b"secret"
+    );
     assert_eq!(fs::read_dir(&scratch.0).expect("a folder").count(), 2);
 }
 
@@ -147,5 +171,8 @@ fn nobody_at_the_address_is_named_with_the_remedy() {
     let endpoint = Endpoint::bind(any, &config).expect("a port");
     let client = BlockClient::new(endpoint.local_addr(), LIMIT).expect("a client");
     let error = client.stat("x").expect_err("there is no server");
-    assert!(error.to_string().contains("towpath blocks serve"), "{error}");
+    assert!(
+        error.to_string().contains("towpath blocks serve"),
+        "{error}"
+    );
 }

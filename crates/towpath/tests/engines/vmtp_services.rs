@@ -22,9 +22,8 @@ fn serving(endpoint: &Endpoint, name: &str, act: impl FnOnce()) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let answer = |request: &towpath::vmtp::Request| {
-                [name.as_bytes(), &request.octets[..]].concat()
-            };
+            let answer =
+                |request: &towpath::vmtp::Request| [name.as_bytes(), &request.octets[..]].concat();
             endpoint.serve(1, answer, || over.load(Ordering::Relaxed));
         });
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
@@ -52,8 +51,13 @@ fn forwarded_requests_are_answered_by_another_endpoint() {
             });
             for number in 0..20usize {
                 let octets = vec![b'x'; number * 500];
-                let reply = caller.call(service, octets.clone(), LIMIT).expect("a reply");
-                assert!(reply.octets == [b"back: ", &octets[..]].concat(), "call {number}");
+                let reply = caller
+                    .call(service, octets.clone(), LIMIT)
+                    .expect("a reply");
+                assert!(
+                    reply.octets == [b"back: ", &octets[..]].concat(),
+                    "call {number}"
+                );
                 assert_eq!(reply.from, worker);
             }
         });
@@ -75,7 +79,10 @@ fn conditional_call_finds_a_server_that_waits_or_nobody() {
     };
     // Nobody waits; the endpoint itself takes arrivals in.
     let call = caller.begin(service, &b"now"[..], &note);
-    let error = caller.take(&call, LIMIT).expect("in time").expect_err("nobody");
+    let error = caller
+        .take(&call, LIMIT)
+        .expect("in time")
+        .expect_err("nobody");
     assert!(error.to_string().contains('7'), "NOT_AWAITING_MSG: {error}");
     serving(&server, "", || {
         // The server's thread may not wait yet.
@@ -93,7 +100,9 @@ fn calls_within_an_endpoint_need_no_socket() {
     let service = endpoint.create_entity(1).expect("room");
     let caller = endpoint.create_client().expect("room");
     serving(&endpoint, "here: ", || {
-        let reply = caller.call(service, vec![b'y'; 100_000], LIMIT).expect("a reply");
+        let reply = caller
+            .call(service, vec![b'y'; 100_000], LIMIT)
+            .expect("a reply");
         assert!(reply.octets.starts_with(b"here: yyy") && reply.octets.len() == 100_006);
         let reply = caller.call(service, Vec::new(), LIMIT).expect("a reply");
         assert_eq!(reply.octets, b"here: ");
@@ -106,10 +115,14 @@ fn datagrams_arrive_without_an_answer() {
     let service = server.create_entity(1).expect("room");
     client.locate(service, server.local_addr());
     let caller = client.create_client().expect("room");
-    caller.send_datagram(service, &b"one way"[..]).expect("it is sent");
+    caller
+        .send_datagram(service, &b"one way"[..])
+        .expect("it is sent");
     let request = server.receive(LIMIT).expect("it came");
     assert_eq!(request.octets, b"one way");
-    let error = caller.send_datagram(EntityId(3), &b"x"[..]).expect_err("not located");
+    let error = caller
+        .send_datagram(EntityId(3), &b"x"[..])
+        .expect_err("not located");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
@@ -125,7 +138,10 @@ fn probe_finds_an_entity_or_says_nobody_with_tries_and_time() {
     let other = EntityId(service.0 + (1 << 32));
     client.locate(other, server.local_addr());
     let found = caller.probe(other, 50, spacing).expect("a question");
-    assert!(matches!(found, Found::Nobody { tries: 50, .. }), "{found:?}");
+    assert!(
+        matches!(found, Found::Nobody { tries: 50, .. }),
+        "{found:?}"
+    );
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let away = EntityId(service.0 + (2 << 32));
     client.locate(away, silent.local_addr().expect("an address"));
@@ -147,7 +163,9 @@ fn entity_that_moved_is_followed() {
     new.adopt_entity(service).expect("room");
     old.migrate(service, new.local_addr()).expect("it works");
     serving(&new, "moved: ", || {
-        let reply = caller.call(service, &b"where?"[..], LIMIT).expect("a reply");
+        let reply = caller
+            .call(service, &b"where?"[..], LIMIT)
+            .expect("a reply");
         assert_eq!(reply.octets, b"moved: where?");
     });
 }
@@ -198,10 +216,13 @@ fn members_of_a_group_all_answer_over_multicast() {
                 let wait = Duration::from_secs(3);
                 let replies = caller.call_group(members, &b"!"[..], wait, true);
                 let replies = replies.expect("it is sent");
-                let mut texts: Vec<Vec<u8>> = replies.into_iter().map(|reply| reply.octets).collect();
+                let mut texts: Vec<Vec<u8>> =
+                    replies.into_iter().map(|reply| reply.octets).collect();
                 texts.sort();
                 assert_eq!(texts, [b"a!", b"b!", b"c!"]);
-                let first = caller.call(members, vec![b'?'; 3000], LIMIT).expect("a reply");
+                let first = caller
+                    .call(members, vec![b'?'; 3000], LIMIT)
+                    .expect("a reply");
                 assert_eq!(first.octets.len(), 3001);
             });
         });
@@ -216,14 +237,23 @@ fn name_is_held_by_nobody_and_then_by_one() {
     server.join_managers(managers).expect("it joins");
     let caller = client.create_client().expect("room");
     let spacing = Duration::from_millis(50);
-    let found = caller.unique_name("printer", 3, spacing).expect("a question");
+    let found = caller
+        .unique_name("printer", 3, spacing)
+        .expect("a question");
     assert!(matches!(found, Found::Nobody { tries: 3, .. }), "{found:?}");
     server.hold_name("printer").expect("room");
-    let found = caller.unique_name("printer", 40, spacing).expect("a question");
+    let found = caller
+        .unique_name("printer", 40, spacing)
+        .expect("a question");
     assert!(matches!(found, Found::Somebody { .. }), "{found:?}");
     client.hold_name("scanner").expect("room");
-    let found = caller.unique_name("scanner", 1, spacing).expect("a question");
-    assert!(matches!(found, Found::Somebody { .. }), "its own: {found:?}");
+    let found = caller
+        .unique_name("scanner", 1, spacing)
+        .expect("a question");
+    assert!(
+        matches!(found, Found::Somebody { .. }),
+        "its own: {found:?}"
+    );
 }
 
 #[test]
@@ -244,8 +274,15 @@ fn streams_are_answered_in_order_with_64_calls_in_flight() {
                 }
                 sent += 1;
             }
-            let reply = stream.next_reply(LIMIT).expect("in flight").expect("a reply");
-            assert_eq!(reply.octets.len(), (received * 37) % 3000, "reply {received}");
+            let reply = stream
+                .next_reply(LIMIT)
+                .expect("in flight")
+                .expect("a reply");
+            assert_eq!(
+                reply.octets.len(),
+                (received * 37) % 3000,
+                "reply {received}"
+            );
             assert!(reply.octets.iter().all(|octet| *octet == received as u8));
             received += 1;
         }

@@ -2,8 +2,8 @@
 
 use super::report::EndpointReport;
 use super::socket_dir;
-use serde::de::DeserializeOwned;
 use rustix::process::{Pid, test_kill_process};
+use serde::de::DeserializeOwned;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,9 @@ pub fn remove_stale_sockets() {
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     for path in entries.take(SOCKETS_MAX).map(|entry| entry.path()) {
-        let name = SUFFIXES.iter().find_map(|suffix| parse_socket_name(&path, suffix));
+        let name = SUFFIXES
+            .iter()
+            .find_map(|suffix| parse_socket_name(&path, suffix));
         match name {
             // A live process is not asked: that would cost it a report. A number in another PID
             // namespace may be unknown here, and its socket still answers.

@@ -191,11 +191,7 @@ fn has_listener(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
-fn run(
-    listener: &UnixListener,
-    stop_eventfd: &OwnedFd,
-    make: impl Fn() -> Option<Vec<u8>>,
-) {
+fn run(listener: &UnixListener, stop_eventfd: &OwnedFd, make: impl Fn() -> Option<Vec<u8>>) {
     loop {
         let mut ready = [
             PollFd::new(listener, PollFlags::IN),
