@@ -80,14 +80,17 @@ fn guard<'a, O: Breakable>(
     owner: &'a O,
     locked: MutexGuard<'a, O::Locked>,
 ) -> io::Result<Guard<'a, O>> {
-    match owner.broken().error() {
-        Some(error) => Err(error),
-        None => Ok(Guard {
-            locked,
-            owner,
-            was_panicking: std::thread::panicking(),
-        }),
+    if owner.broken().is_broken() {
+        return Err(owner
+            .broken()
+            .error()
+            .unwrap_or_else(|| io::ErrorKind::Other.into()));
     }
+    Ok(Guard {
+        locked,
+        owner,
+        was_panicking: std::thread::panicking(),
+    })
 }
 
 /// A lock held. Dropped by a panic, it marks the owner broken.

@@ -69,15 +69,28 @@ impl<W: Wire> CheckedWire<W> {
     /// # Errors
     ///
     /// `WouldBlock`, and errors of the wire itself.
+    #[inline]
     pub(crate) fn send(
         &mut self,
         path: Path,
         slices: &[IoSlice<'_>],
         packet_len: usize,
     ) -> io::Result<bool> {
-        let Err(error) = self.wire.send(path, slices, packet_len) else {
-            return Ok(true);
-        };
+        match self.wire.send(path, slices, packet_len) {
+            Ok(()) => Ok(true),
+            Err(error) => self.lose(path, slices, packet_len, error),
+        }
+    }
+
+    /// Counts packets as lost if `error` is one of their path.
+    #[cold]
+    fn lose(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        packet_len: usize,
+        error: io::Error,
+    ) -> io::Result<bool> {
         let Some(said) = wire::path_error(&error) else {
             return Err(error);
         };
@@ -113,17 +126,23 @@ impl<W: Wire> CheckedWire<W> {
     /// # Errors
     ///
     /// Errors of the wire itself, except `WouldBlock` and `Interrupted`.
+    #[inline]
     pub(crate) fn check(&mut self, received: io::Result<Arrival>) -> io::Result<Option<Arrival>> {
-        let error = match received {
+        match received {
             // An empty datagram, or a wire that was shut down: nothing for an engine.
-            Ok(arrival) => return Ok(Some(arrival).filter(|arrival| arrival.len > 0)),
-            Err(error) => error,
-        };
+            Ok(arrival) => Ok(Some(arrival).filter(|arrival| arrival.len > 0)),
+            Err(error) => self.check_error(error).map(|()| None),
+        }
+    }
+
+    /// Counts an error of a path.
+    #[inline(never)]
+    fn check_error(&mut self, error: io::Error) -> io::Result<()> {
         if matches!(
             error.kind(),
             io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
         ) {
-            return Ok(None);
+            return Ok(());
         }
         // About a packet sent earlier. Which path it was, the wire's reports say, if it knows.
         let said = wire::path_error(&error).ok_or(error)?;
@@ -132,13 +151,22 @@ impl<W: Wire> CheckedWire<W> {
         if self.reports.len() == known {
             self.count(said);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Tells `engine` what paths said; false when they said nothing.
+    #[inline]
     pub(crate) fn report_to(&mut self, engine: &mut impl Protocol, now: Instant) -> bool {
         self.take_reports();
         let reported = !self.reports.is_empty();
+        if reported {
+            self.hand_reports_to(engine, now);
+        }
+        reported
+    }
+
+    #[cold]
+    fn hand_reports_to(&mut self, engine: &mut impl Protocol, now: Instant) {
         for report in self.reports.drain(..) {
             let fault = PathFault {
                 path: report.path,
@@ -147,7 +175,6 @@ impl<W: Wire> CheckedWire<W> {
             };
             engine.handle_path_error(now, fault);
         }
-        reported
     }
 
     /// Why the last send to `peer` failed, if it did since this was last asked.

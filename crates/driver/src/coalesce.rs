@@ -108,8 +108,10 @@ impl CoalesceBuffer {
             batch.write(packet, &mut self.octets, &copy);
             self.ended |= packet.len() < self.packet_len;
         }
-        self.octets.rotate_left(overtaken);
-        self.ended |= overtaken > 0;
+        if overtaken > 0 {
+            self.octets.rotate_left(overtaken);
+            self.ended = true;
+        }
     }
 }
 

@@ -1,9 +1,7 @@
 //! Deliveries of one arrival, demultiplexed by circuit.
 
-use crate::receive_queue::{Chunk, ChunkSpan};
+use crate::receive_queue::{Chunk, ChunkSpan, Octets};
 use engine::{AssociationId, Bytes, Delivery, Note};
-use std::ops::Range;
-use std::sync::Arc;
 
 /// Delivered ranges of one circuit that lie in one buffer: the arrival, or a copy by the engine.
 pub(crate) struct CircuitDeliveries {
@@ -15,6 +13,33 @@ pub(crate) struct CircuitDeliveries {
 }
 
 impl CircuitDeliveries {
+    /// One delivery, of a packet that begins at `start` of the arrival. `spans` is an empty list.
+    #[inline]
+    pub(crate) fn of_one(delivery: Delivery, start: usize, mut spans: Vec<ChunkSpan>) -> Self {
+        spans.push(span_of(&delivery, start));
+        let mut notes = Vec::new();
+        if !delivery.note.is_plain() {
+            notes.push((0, delivery.note));
+        }
+        CircuitDeliveries {
+            id: delivery.association,
+            reassembled: match delivery.bytes {
+                Bytes::Packet(_) => None,
+                Bytes::Reassembled(bytes) => Some(bytes),
+            },
+            spans,
+            notes,
+        }
+    }
+
+    /// Adds a delivery that lies in the same arrival.
+    fn add(&mut self, delivery: &Delivery, start: usize) {
+        if !delivery.note.is_plain() {
+            self.notes.push((self.spans.len() as u32, delivery.note));
+        }
+        self.spans.push(span_of(delivery, start));
+    }
+
     /// User bytes of all ranges.
     pub(crate) fn user_bytes(&self) -> usize {
         let spans = self.spans.iter();
@@ -22,7 +47,7 @@ impl CircuitDeliveries {
     }
 
     /// Its ranges of `octets`, for a receive queue.
-    pub(crate) fn into_chunk(self, octets: Arc<Vec<u8>>) -> Chunk {
+    pub(crate) fn into_chunk(self, octets: Octets) -> Chunk {
         Chunk {
             octets,
             spans: self.spans,
@@ -44,59 +69,31 @@ pub(crate) fn demultiplex(
     start: usize,
     more: usize,
 ) {
-    let Delivery {
-        association: id,
-        bytes,
-        gap,
-        begin_tag,
-        end_tag,
-        end_of_message,
-        note,
-    } = delivery;
-    let span = |range: Range<usize>| ChunkSpan {
-        range: range.start as u32..range.end as u32,
-        gap,
-        begin_tag,
-        end_tag,
-        end_of_message,
-    };
-    match bytes {
-        Bytes::Packet(range) => {
-            let span = span(start + range.start..start + range.end);
-            match by_circuit.iter_mut().rev().find(|entry| entry.id == id) {
-                Some(entry) if entry.reassembled.is_none() => entry.spans.push(span),
-                _ => {
-                    let mut spans = spare_lists.pop().unwrap_or_default();
-                    spans.reserve((more + 1).min(SPANS_USUAL));
-                    spans.push(span);
-                    by_circuit.push(CircuitDeliveries {
-                        id,
-                        reassembled: None,
-                        spans,
-                        notes: Vec::new(),
-                    });
-                }
-            }
-        }
-        Bytes::Reassembled(bytes) => {
-            let spans = vec![span(0..bytes.len())];
-            by_circuit.push(CircuitDeliveries {
-                id,
-                reassembled: Some(bytes),
-                spans,
-                notes: Vec::new(),
-            });
-        }
+    if matches!(delivery.bytes, Bytes::Packet(_))
+        && let Some(entry) = by_circuit
+            .iter_mut()
+            .rev()
+            .find(|entry| entry.id == delivery.association)
+        && entry.reassembled.is_none()
+    {
+        return entry.add(&delivery, start);
     }
-    if !note.is_plain() {
-        keep_note(by_circuit, id, note);
-    }
+    let mut list = spare_lists.pop().unwrap_or_default();
+    list.reserve((more + 1).min(SPANS_USUAL));
+    by_circuit.push(CircuitDeliveries::of_one(delivery, start, list));
 }
 
-/// Keeps the note of the range that was added last to circuit `id`.
-#[cold]
-fn keep_note(by_circuit: &mut [CircuitDeliveries], id: AssociationId, note: Note) {
-    if let Some(entry) = by_circuit.iter_mut().rev().find(|entry| entry.id == id) {
-        entry.notes.push((entry.spans.len() as u32 - 1, note));
+/// Where a delivery lies in its buffer; `start` is where its packet begins.
+fn span_of(delivery: &Delivery, start: usize) -> ChunkSpan {
+    let range = match &delivery.bytes {
+        Bytes::Packet(range) => start + range.start..start + range.end,
+        Bytes::Reassembled(bytes) => 0..bytes.len(),
+    };
+    ChunkSpan {
+        range: range.start as u32..range.end as u32,
+        gap: delivery.gap,
+        begin_tag: delivery.begin_tag,
+        end_tag: delivery.end_tag,
+        end_of_message: delivery.end_of_message,
     }
 }

@@ -153,8 +153,5 @@ impl LayerPort {
 
 /// The earlier of an engine's and a layer's timeout.
 pub(crate) fn earlier(engine: Option<Instant>, layer: Option<&LayerPort>) -> Option<Instant> {
-    match layer.and_then(LayerPort::poll_timeout) {
-        None => engine,
-        layer => engine.into_iter().chain(layer).min(),
-    }
+    engine::time::earlier(engine, layer.and_then(LayerPort::poll_timeout))
 }

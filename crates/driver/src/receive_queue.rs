@@ -7,7 +7,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use chunk::{Chunk, ChunkSpan};
+pub use chunk::{Chunk, ChunkSpan, Octets};
 use engine::{Framing, record};
 pub use lent::{ArrivalPiece, LentArrival};
 pub use parts::Part;

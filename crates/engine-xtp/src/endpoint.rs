@@ -16,6 +16,7 @@ use crate::procedure::{
     data_receive, data_send, packet_input, path_mtu, route_management, status_request, tags,
 };
 use crate::unvalidated::UnvalidatedQueue;
+use engine::time::earlier;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
     Delivery, Event, Instant, KeyedStream, Layout, Note, PathFault, Properties, Protocol, Purpose,
@@ -398,8 +399,7 @@ impl Protocol for Xtp {
     fn poll_timeout(&self) -> Option<Instant> {
         let timers = self.state.timers.first().map(|&(at, _)| at);
         let routes = self.state.routes.next_expiry();
-        let others = routes.into_iter().chain(self.table.next_release());
-        timers.into_iter().chain(others).min()
+        earlier(earlier(timers, routes), self.table.next_release())
     }
 
     fn counters(&self) -> Counters {

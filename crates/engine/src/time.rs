@@ -29,6 +29,15 @@ impl Instant {
     }
 }
 
+/// The earlier of two deadlines, of which either may be none.
+#[inline]
+pub fn earlier<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Add<Duration> for Instant {
     type Output = Instant;
 

@@ -234,8 +234,11 @@ impl Host {
     }
 
     fn work(&self) -> Counters {
-        let layer = self.layer.as_ref().map(|layer| layer.counters());
-        self.engine.protocol().counters() + layer.unwrap_or_default()
+        let engine = self.engine.protocol().counters();
+        match &self.layer {
+            None => engine,
+            Some(layer) => engine + layer.counters(),
+        }
     }
 
     /// Cost of the work since `before`, ps.
@@ -250,9 +253,11 @@ impl Host {
 
     /// When its engine, or its layer, wants to act next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let layer = self.layer.as_ref().and_then(|layer| layer.poll_timeout());
         let engine = self.engine.protocol().poll_timeout();
-        engine.into_iter().chain(layer).min()
+        match &self.layer {
+            None => engine,
+            Some(layer) => engine::time::earlier(engine, layer.poll_timeout()),
+        }
     }
 
     /// Runs the timers that are due.

@@ -243,6 +243,7 @@ impl Medium {
         }
     }
 
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<u64> {
         let own = self.pending.next_time();
         let ether = self.ether().and_then(Ether::deadline);
@@ -269,6 +270,7 @@ impl Medium {
         }
     }
 
+    #[inline]
     pub(crate) fn poll(&mut self) -> Option<MediumEvent> {
         self.events.pop_front()
     }

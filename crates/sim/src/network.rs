@@ -308,8 +308,8 @@ impl Network {
                 return StopReason::Complete;
             }
             let own = self.queue.next_time();
-            let medium = self.media.iter().filter_map(Medium::deadline).min();
-            let next = own.into_iter().chain(medium).min();
+            let medium = self.media_deadline();
+            let next = engine::time::earlier(own, medium);
             let Some(at_ps) = next.filter(|at_ps| *at_ps <= limit_ps) else {
                 let ending = next.map_or(StopReason::Stuck, |_| StopReason::TimeLimit);
                 self.now_ps = self.now_ps.max(if next.is_some() { limit_ps } else { 0 });
@@ -317,15 +317,35 @@ impl Network {
             };
             self.now_ps = at_ps;
             if medium == Some(at_ps) {
-                for medium in &mut self.media {
-                    if medium.deadline() == Some(at_ps) {
-                        medium.advance(at_ps);
-                    }
-                }
+                self.advance_media(at_ps);
             } else if let Some((_, due)) = self.queue.pop() {
                 self.events += u64::from(self.handle_event(due));
             }
             self.drain_media();
+        }
+    }
+
+    /// When a medium wants to act next; nearly always there is one.
+    #[inline]
+    fn media_deadline(&self) -> Option<u64> {
+        match &self.media[..] {
+            [only] => only.deadline(),
+            several => several.iter().filter_map(Medium::deadline).min(),
+        }
+    }
+
+    /// Runs the media whose deadline is `at_ps`.
+    #[inline]
+    fn advance_media(&mut self, at_ps: u64) {
+        match &mut self.media[..] {
+            [only] => only.advance(at_ps),
+            several => {
+                let due = |medium: &&mut Medium| medium.deadline() == Some(at_ps);
+                several
+                    .iter_mut()
+                    .filter(due)
+                    .for_each(|medium| medium.advance(at_ps));
+            }
         }
     }
 

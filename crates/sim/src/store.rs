@@ -4,6 +4,7 @@
 use engine::{Framing, record};
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// A prime, so that it is no multiple of a packet size.
 const PERIOD: usize = 65_521;
@@ -11,13 +12,12 @@ const PERIOD: usize = 65_521;
 /// The byte at each position of a user's stream, twice over so that the bytes of any packet are one
 /// slice.
 #[derive(Clone, Debug)]
-pub(crate) struct BytePattern(Vec<u8>);
+pub(crate) struct BytePattern(&'static [u8]);
 
 impl BytePattern {
     pub(crate) fn new() -> BytePattern {
-        let byte =
-            |index: usize| engine::SplitMix64::at(0x70a7_4a11, (index % PERIOD) as u64) as u8;
-        BytePattern((0..PERIOD + (1 << 16)).map(byte).collect())
+        static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+        BytePattern(BYTES.get_or_init(pattern_bytes))
     }
 
     /// The `len` bytes from `position` on; `len` is at most 65,536.
@@ -25,6 +25,17 @@ impl BytePattern {
         let start = (position % PERIOD as u64) as usize;
         &self.0[start..start + len]
     }
+}
+
+/// A period of random bytes, and 64 KiB of the next.
+fn pattern_bytes() -> Vec<u8> {
+    let byte = |index| engine::SplitMix64::at(0x70a7_4a11, index) as u8;
+    let mut bytes: Vec<u8> = (0..PERIOD as u64).map(byte).collect();
+    while bytes.len() < PERIOD + (1 << 16) {
+        let more = bytes.len().min(PERIOD + (1 << 16) - bytes.len());
+        bytes.extend_from_within(..more);
+    }
+    bytes
 }
 
 /// Send store of one circuit: written by its user and not yet released.

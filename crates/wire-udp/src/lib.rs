@@ -268,7 +268,9 @@ impl Wire for UdpWire {
             });
         }
         let peer = *self.shared.peer.get()?;
-        let is_refused = self.shared.is_refused.swap(false, Ordering::Relaxed);
+        // A load first: most calls find nothing, and an exchange takes the cache line.
+        let is_refused = self.shared.is_refused.load(Ordering::Relaxed)
+            && self.shared.is_refused.swap(false, Ordering::Relaxed);
         is_refused.then(|| PathReport {
             path: Path::to(Address::Socket(peer)),
             error: PathError::Unreachable,

@@ -5,14 +5,24 @@ use engine::{Address, AssociationId, Associations, AssociationsExt, Event, Insta
 use wire::Wire;
 
 impl<E: Associations, W: Wire> Pump<E, W> {
+    /// Applies the engine's events; most calls find none.
+    #[inline]
     pub(super) fn drain_events(&mut self, now: Instant) {
-        if !self.batch.is_empty() {
-            // Released bytes may be part of a batch the wire has not taken.
-            return;
+        // Released bytes may be part of a batch the wire has not taken.
+        if self.batch.is_empty()
+            && let Some(event) = self.engine.poll_event()
+        {
+            self.handle_events(now, event);
         }
-        while let Some(event) = self.engine.poll_event() {
+    }
+
+    #[inline(never)]
+    fn handle_events(&mut self, now: Instant, first: Event) {
+        let mut next = Some(first);
+        while let Some(event) = next {
             self.events += 1;
             self.handle_event(now, event);
+            next = self.engine.poll_event();
         }
     }
 
@@ -110,7 +120,15 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Publishes the state of changed circuits: their idle flags, and the list of ready ones.
+    #[inline]
     pub(super) fn publish_changes(&mut self) {
+        if !self.changed.is_empty() {
+            self.publish_changed();
+        }
+    }
+
+    #[inline(never)]
+    fn publish_changed(&mut self) {
         for id in self.changed.drain(..) {
             let Some(state) = self.circuits.get_mut(&id) else {
                 continue;

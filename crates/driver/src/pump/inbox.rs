@@ -8,8 +8,8 @@
 use super::{Pump, mark_changed, recycle};
 use crate::circuit_state::CircuitState;
 use crate::demultiplex::CircuitDeliveries;
-use crate::receive_queue::{Chunk, ChunkSpan};
-use engine::{Address, AssociationId, Associations, Instant, Note};
+use crate::receive_queue::{Chunk, ChunkSpan, Octets};
+use engine::{Address, AssociationId, Associations, Instant};
 use std::sync::Arc;
 use wire::Wire;
 
@@ -69,33 +69,54 @@ impl InboxMemory {
 }
 
 impl<E: Associations, W: Wire> Pump<E, W> {
+    /// Puts the deliveries of a short arrival, `octets`, into the receive queues: all of them are
+    /// copied.
+    #[inline]
+    pub(super) fn queue_short(&mut self, octets: &[u8]) {
+        let mut deliveries = std::mem::take(&mut self.deliveries.bytes);
+        for delivery in deliveries.drain(..) {
+            let list = self.spare_lists.pop().unwrap_or_default();
+            self.queue_copy(CircuitDeliveries::of_one(delivery, 0, list), octets);
+        }
+        self.deliveries.bytes = deliveries;
+    }
+
     /// Puts the deliveries of an arrival of `len` octets in `buffer` into the receive queues.
-    pub(super) fn queue_deliveries(&mut self, buffer: Vec<u8>, len: usize) {
-        let mut by_circuit = std::mem::take(&mut self.by_circuit);
+    pub(super) fn queue_deliveries(&mut self, mut buffer: Vec<u8>, len: usize) {
         let receive_len = self.wire().capabilities().receive_len;
+        let mut by_circuit = std::mem::take(&mut self.by_circuit);
         let is_kept = |entry: &CircuitDeliveries| {
             entry.reassembled.is_none() && entry.user_bytes() >= receive_len / 2
         };
-        let (mut buffer, mut arrival) = (Some(buffer), None);
-        if by_circuit.iter().any(is_kept) {
-            arrival = buffer.take().map(Arc::new);
-        }
-        for entry in by_circuit.drain(..) {
-            let octets = match (&arrival, &buffer) {
-                (Some(arrival), _) if is_kept(&entry) => {
-                    let octets = Arc::clone(arrival);
+        if by_circuit.len() == 1 && by_circuit.iter().all(is_kept) {
+            for entry in by_circuit.drain(..) {
+                self.queue_chunk(
+                    entry.id,
+                    entry.into_chunk(Octets::Own(std::mem::take(&mut buffer))),
+                );
+            }
+        } else if by_circuit.iter().any(is_kept) {
+            let arrival = Arc::new(buffer);
+            for entry in by_circuit.drain(..) {
+                if is_kept(&entry) {
+                    let octets = Octets::Shared(Arc::clone(&arrival));
                     self.queue_chunk(entry.id, entry.into_chunk(octets));
-                    continue;
+                } else {
+                    self.queue_copy(entry, &arrival);
                 }
-                (Some(arrival), _) => &arrival[..],
-                (None, Some(buffer)) => &buffer[..len.min(buffer.len())],
-                (None, None) => &[],
-            };
-            self.queue_copy(entry, octets);
+            }
+        } else {
+            for entry in by_circuit.drain(..) {
+                self.queue_copy(entry, &buffer[..len.min(buffer.len())]);
+            }
+            self.recycle_arrival(buffer, receive_len);
         }
         self.by_circuit = by_circuit;
-        // A packet of a layer has memory of its own length.
-        if let Some(buffer) = buffer.filter(|buffer| buffer.len() == receive_len) {
+    }
+
+    /// Recycles the memory of an arrival. A packet of a layer has memory of its own length.
+    pub(super) fn recycle_arrival(&mut self, buffer: Vec<u8>, receive_len: usize) {
+        if buffer.len() == receive_len {
             recycle(&mut self.spare_buffers, buffer);
         }
     }
@@ -105,54 +126,43 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let CircuitDeliveries {
             id,
             reassembled,
-            mut spans,
+            spans,
             notes,
         } = entry;
         let octets = reassembled.as_deref().unwrap_or(octets);
-        if !self.join_last(id, octets, &spans, &notes) {
-            let mut chunk = Chunk {
-                octets: self.spare_copies.pop().unwrap_or_default(),
-                spans: self.spare_lists.pop().unwrap_or_default(),
-                notes: Vec::new(),
-            };
-            match Arc::get_mut(&mut chunk.octets) {
-                Some(own) => own.clear(),
-                None => chunk.octets = Arc::default(),
+        let state = self.circuits.entry(id).or_default();
+        let joined = state.receive_queue.back_mut().and_then(|last| {
+            let before = (last.memory(), last.len());
+            let joined = last.join(octets, &spans, &notes, self.framing, JOINED_MAX);
+            joined.then(|| (last.memory() - before.0, last.len() - before.1))
+        });
+        let more = match joined {
+            Some(more) => {
+                recycle_list(&mut self.spare_lists, spans);
+                more
             }
-            chunk.join(octets, &spans, &notes, self.framing, usize::MAX);
-            self.queue_chunk(id, chunk);
-        }
-        spans.clear();
-        recycle(&mut self.spare_lists, spans);
-    }
-
-    /// Appends to what waits last for the user of circuit `id`; false when that cannot be.
-    fn join_last(
-        &mut self,
-        id: AssociationId,
-        octets: &[u8],
-        spans: &[ChunkSpan],
-        notes: &[(u32, Note)],
-    ) -> bool {
-        let Some(state) = self.circuits.get_mut(&id) else {
-            return false;
+            None if state.detached => return recycle_list(&mut self.spare_lists, spans),
+            None => {
+                let own = self.spare_copies.pop().unwrap_or_default();
+                let chunk = if spans.len() == 1 {
+                    Chunk::of_one(own, octets, spans, notes)
+                } else {
+                    let list = self.spare_lists.pop().unwrap_or_default();
+                    let chunk = Chunk::of_many(own, octets, (&spans, list), &notes, self.framing);
+                    recycle_list(&mut self.spare_lists, spans);
+                    chunk
+                };
+                let more = (chunk.memory(), chunk.len());
+                state.receive_queue.push_back(chunk);
+                more
+            }
         };
-        let Some(last) = state.receive_queue.back_mut() else {
-            return false;
-        };
-        let before = last.memory();
-        if !last.join(octets, spans, notes, self.framing, JOINED_MAX) {
-            return false;
-        }
-        let bytes = spans.iter().map(|span| span.range.len() as u64).sum();
-        let more = (last.memory() - before, bytes);
         state.newly_ready = true;
         mark_changed(&mut self.changed, id, state);
         if self.inbox.grow(state, more) {
             self.check_full(id);
             self.check_unaccepted();
         }
-        true
     }
 
     fn queue_chunk(&mut self, id: AssociationId, chunk: Chunk) {
@@ -209,23 +219,25 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 self.check_full(id);
             }
         }
-        let Chunk {
-            octets, mut spans, ..
-        } = chunk;
-        spans.clear();
-        recycle(&mut self.spare_lists, spans);
+        let Chunk { octets, spans, .. } = chunk;
+        recycle_list(&mut self.spare_lists, spans);
         self.recycle_octets(octets);
     }
 
-    /// Recycles the memory of an arrival unless another chunk refers to it.
-    fn recycle_octets(&mut self, mut octets: Arc<Vec<u8>>) {
-        let Some(own) = Arc::get_mut(&mut octets) else {
-            return;
+    /// Recycles the memory of a chunk unless another chunk refers to it.
+    fn recycle_octets(&mut self, octets: Octets) {
+        let mut own = match octets {
+            Octets::Own(own) => own,
+            Octets::Shared(arrival) => match Arc::try_unwrap(arrival) {
+                Ok(own) => own,
+                Err(_) => return,
+            },
         };
         if own.len() < self.wire().capabilities().receive_len {
-            recycle(&mut self.spare_copies, octets);
+            own.clear();
+            recycle(&mut self.spare_copies, own);
         } else {
-            recycle(&mut self.spare_buffers, std::mem::take(own));
+            recycle(&mut self.spare_buffers, own);
         }
     }
 
@@ -256,4 +268,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             self.check_unaccepted();
         }
     }
+}
+
+fn recycle_list(spares: &mut Vec<Vec<ChunkSpan>>, mut spans: Vec<ChunkSpan>) {
+    spans.clear();
+    recycle(spares, spans);
 }

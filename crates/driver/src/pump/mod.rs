@@ -22,7 +22,6 @@ use engine::{
 };
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use wire::{Arrival, Wire};
 
 /// An engine and its wire.
@@ -49,7 +48,7 @@ pub struct Pump<E, W> {
     /// Empty receive buffers, reused.
     spare_buffers: Vec<Vec<u8>>,
     /// Buffers that short arrivals were copied into, and lists of ranges, reused.
-    spare_copies: Vec<Arc<Vec<u8>>>,
+    spare_copies: Vec<Vec<u8>>,
     spare_lists: Vec<Vec<ChunkSpan>>,
     /// Deliveries of the current arrival; empty between arrivals.
     by_circuit: Vec<CircuitDeliveries>,
@@ -314,14 +313,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         if self.layer.is_some() {
             self.handle_frames(now, buffer, &arrival);
         } else {
-            let octets = &buffer[..arrival.len.min(buffer.len())];
-            self.handle_packets(
-                now,
-                (arrival.path, arrival.ecn),
-                octets,
-                arrival.segment_size,
-            );
-            self.queue_deliveries(buffer, arrival.len);
+            self.handle_datagrams(now, buffer, &arrival);
         }
         self.drain_events(now);
         self.publish_changes();
@@ -362,6 +354,28 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         if let Some(port) = &mut self.layer {
             port.recycle(packets);
         }
+    }
+
+    /// Handles an arrival that is one or more packets.
+    #[inline]
+    fn handle_datagrams(&mut self, now: Instant, buffer: Vec<u8>, arrival: &Arrival) {
+        let octets = &buffer[..arrival.len.min(buffer.len())];
+        let receive_len = self.wire().capabilities().receive_len;
+        if octets.len() > arrival.segment_size || octets.len() >= receive_len / 2 {
+            let from = (arrival.path, arrival.ecn);
+            self.handle_packets(now, from, octets, arrival.segment_size);
+            return self.queue_deliveries(buffer, arrival.len);
+        }
+        // One short packet.
+        let received = Received {
+            path: arrival.path,
+            ecn: arrival.ecn,
+            octets,
+        };
+        self.engine
+            .handle_packet(now, received, &mut self.deliveries);
+        self.queue_short(octets);
+        self.recycle_arrival(buffer, receive_len);
     }
 
     /// Gives the packets of an arrival to the engine and demultiplexes the deliveries.

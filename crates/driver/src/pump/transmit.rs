@@ -120,10 +120,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     fn send_until_blocked(&mut self, now: Instant) -> io::Result<()> {
-        if let Some(mut port) = self.layer.take() {
-            let result = self.send_through_layer(now, &mut port);
-            self.layer = Some(port);
-            return result;
+        if self.layer.is_some() {
+            return self.send_frames_until_blocked(now);
         }
         loop {
             if self.batch.is_empty() {
@@ -135,12 +133,22 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             if self.batch.needs_copy() {
                 send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
                 self.send_copied()?;
-            } else if !self.defer()? {
+            } else {
                 self.send_or_coalesce()?;
             }
             self.batch.clear();
             self.drain_events(now);
         }
+    }
+
+    #[inline(never)]
+    fn send_frames_until_blocked(&mut self, now: Instant) -> io::Result<()> {
+        let Some(mut port) = self.layer.take() else {
+            return Ok(());
+        };
+        let result = self.send_through_layer(now, &mut port);
+        self.layer = Some(port);
+        result
     }
 
     /// Sends packets as frames of the layer. It is given more only when the wire has taken its
@@ -167,32 +175,32 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
+    /// Copies small packets together, those that may be deferred apart, and sends others.
+    #[inline]
     fn send_or_coalesce(&mut self) -> io::Result<()> {
+        let state = match self.batch.sender() {
+            Some(id) => self.circuits.get_mut(&id),
+            None => None,
+        };
+        let may_defer = state.as_ref().is_some_and(|state| state.may_defer);
+        let store = state.and_then(|state| state.store.as_mut());
+        if may_defer {
+            if self.deferred.packets() >= DEFERRED_PACKETS_MAX || !self.deferred.fits(&self.batch) {
+                send_coalesced(&mut self.wire, &mut self.deferred, &mut self.sends)?;
+            }
+            if self.deferred.fits(&self.batch) {
+                coalesce(&mut self.deferred, &self.batch, store);
+                return Ok(());
+            }
+        }
         if !self.coalesced.fits(&self.batch) {
             send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
+            if !self.coalesced.fits(&self.batch) {
+                return self.send_batch();
+            }
         }
-        if !self.coalesced.fits(&self.batch) {
-            return self.send_batch();
-        }
-        coalesce(&mut self.coalesced, &self.batch, &mut self.circuits);
+        coalesce(&mut self.coalesced, &self.batch, store);
         Ok(())
-    }
-
-    /// Defers the batch if its circuit allows that; false if it must be sent now.
-    fn defer(&mut self) -> io::Result<bool> {
-        let sender = self.batch.sender();
-        let state = sender.and_then(|id| self.circuits.get(&id));
-        if !state.is_some_and(|state| state.may_defer) {
-            return Ok(false);
-        }
-        if self.deferred.packets() >= DEFERRED_PACKETS_MAX || !self.deferred.fits(&self.batch) {
-            send_coalesced(&mut self.wire, &mut self.deferred, &mut self.sends)?;
-        }
-        let fits = self.deferred.fits(&self.batch);
-        if fits {
-            coalesce(&mut self.deferred, &self.batch, &mut self.circuits);
-        }
-        Ok(fits)
     }
 
     fn send_batch(&mut self) -> io::Result<()> {
@@ -282,8 +290,7 @@ fn store_of(circuits: &mut CircuitTable, sender: Option<AssociationId>) -> Optio
 }
 
 /// Copies a batch of small packets into `coalesced`, which has room for it.
-fn coalesce(coalesced: &mut CoalesceBuffer, batch: &Batch, circuits: &mut CircuitTable) {
-    let store = store_of(circuits, batch.sender());
+fn coalesce(coalesced: &mut CoalesceBuffer, batch: &Batch, store: Option<&mut Consumer>) {
     coalesced.append(batch, |_, payload, octets| {
         if let Some(store) = &store {
             store.copy(payload, octets);

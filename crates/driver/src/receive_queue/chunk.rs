@@ -1,7 +1,7 @@
 //! Received bytes of one circuit in one piece of memory.
 
 use engine::{Framing, Note};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// A range of user bytes within an arrival.
@@ -19,25 +19,82 @@ pub struct ChunkSpan {
     pub end_of_message: bool,
 }
 
+/// Memory that received bytes lie in.
+#[derive(Clone, Debug)]
+pub enum Octets {
+    /// Of one chunk alone.
+    Own(Vec<u8>),
+    /// An arrival with bytes of several circuits.
+    Shared(Arc<Vec<u8>>),
+}
+
+impl Deref for Octets {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Octets::Own(octets) => octets,
+            Octets::Shared(octets) => octets,
+        }
+    }
+}
+
 /// The user bytes of one circuit in one arrival, or copied out of several.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// The arrival, or the copies.
-    pub octets: Arc<Vec<u8>>,
+    pub octets: Octets,
     /// The circuit's ranges of it, in order.
     pub spans: Vec<ChunkSpan>,
     /// Notes that are not plain, with the number of the range that the engine gave each with.
     pub notes: Vec<(u32, Note)>,
 }
 
-/// Octets of memory that a chunk takes besides its bytes and ranges: the chunk, the counts in front of
-/// shared octets, and what an allocator adds to three allocations.
-const CHUNK_OCTETS: usize = size_of::<Chunk>() + size_of::<Vec<u8>>() + 2 * size_of::<usize>() + 48;
-
 /// Lists grow by doubling: they take at most twice what is in them.
 const LIST_SPARE: usize = 2;
 
+/// Octets of memory that a chunk takes besides its bytes and ranges: its place in a queue, a list and the
+/// counts in front of shared octets, and what an allocator adds to three allocations.
+const CHUNK_OCTETS: usize =
+    LIST_SPARE * size_of::<Chunk>() + size_of::<Vec<u8>>() + 2 * size_of::<usize>() + 48;
+
 impl Chunk {
+    /// A copy of the one range in `spans` of `octets`, with its notes, in `own`, which is empty.
+    pub(crate) fn of_one(
+        mut own: Vec<u8>,
+        octets: &[u8],
+        mut spans: Vec<ChunkSpan>,
+        notes: Vec<(u32, Note)>,
+    ) -> Chunk {
+        if let [span] = &mut spans[..] {
+            own.extend_from_slice(&octets[span.range.start as usize..span.range.end as usize]);
+            span.range = 0..own.len() as u32;
+        }
+        Chunk {
+            octets: Octets::Own(own),
+            spans,
+            notes,
+        }
+    }
+
+    /// A copy of several ranges of `octets`, listed in `list`. It and `own` are empty.
+    pub(crate) fn of_many(
+        own: Vec<u8>,
+        octets: &[u8],
+        (spans, list): (&[ChunkSpan], Vec<ChunkSpan>),
+        notes: &[(u32, Note)],
+        framing: Framing,
+    ) -> Chunk {
+        let mut chunk = Chunk {
+            octets: Octets::Own(own),
+            spans: list,
+            notes: Vec::new(),
+        };
+        chunk.join(octets, spans, notes, framing, usize::MAX);
+        chunk
+    }
+
     /// User bytes in the chunk.
     pub fn len(&self) -> u64 {
         self.spans
@@ -79,7 +136,7 @@ impl Chunk {
         len_max: usize,
     ) -> bool {
         let more: usize = spans.iter().map(|span| span.range.len()).sum();
-        let Some(own) = Arc::get_mut(&mut self.octets) else {
+        let Octets::Own(own) = &mut self.octets else {
             return false;
         };
         let len = own.len() + more;

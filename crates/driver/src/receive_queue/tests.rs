@@ -1,8 +1,7 @@
 //! Readers lose and change no octet, however chunks are cut and calls are mixed.
 
-use super::{Chunk, ChunkSpan, MessageReader, ReadOutcome};
+use super::{Chunk, ChunkSpan, MessageReader, Octets, ReadOutcome};
 use engine::{Framing, Note, SplitMix64};
-use std::sync::Arc;
 
 /// A message as it is sent and received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,13 +118,15 @@ fn chunks(random: &mut SplitMix64, packets: Vec<Packet>) -> Vec<Chunk> {
     {
         if chunks.is_empty() || random.below(3) == 0 {
             chunks.push(Chunk {
-                octets: Arc::default(),
+                octets: Octets::Own(Vec::new()),
                 spans: Vec::new(),
                 notes: Vec::new(),
             });
         }
         let chunk = chunks.last_mut().expect("one was added");
-        let all = Arc::get_mut(&mut chunk.octets).expect("nobody else has it");
+        let Octets::Own(all) = &mut chunk.octets else {
+            unreachable!("nobody else has it")
+        };
         let start = all.len() as u32;
         span.range = start..start + span.range.end;
         all.extend_from_slice(&octets);
@@ -247,7 +248,7 @@ fn whole_receive_takes_the_rest_of_a_message() {
 fn empty_buffer_takes_nothing_from_a_stream() {
     let mut reader = MessageReader::new(Framing::Stream);
     let chunk = Chunk {
-        octets: Arc::new(vec![7; 3]),
+        octets: Octets::Own(vec![7; 3]),
         spans: vec![packet(vec![7; 3]).span],
         notes: Vec::new(),
     };

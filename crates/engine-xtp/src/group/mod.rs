@@ -309,7 +309,7 @@ impl Protocol for GroupEndpoint {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let quarantine = self.quarantine.iter().map(|ended| ended.until).min();
-        self.timers.deadline().into_iter().chain(quarantine).min()
+        engine::time::earlier(self.timers.deadline(), quarantine)
     }
 
     fn counters(&self) -> Counters {

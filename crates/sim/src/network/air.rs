@@ -91,9 +91,15 @@ impl Network {
         }
     }
 
+    #[inline]
     fn poll_media(&mut self) -> Option<(usize, MediumEvent)> {
-        let mut media = self.media.iter_mut().enumerate();
-        media.find_map(|(path, medium)| Some((path, medium.poll()?)))
+        match &mut self.media[..] {
+            [only] => Some((0, only.poll()?)),
+            several => {
+                let mut media = several.iter_mut().enumerate();
+                media.find_map(|(path, medium)| Some((path, medium.poll()?)))
+            }
+        }
     }
 
     /// Whether the station can forward a frame before all of it has arrived.
