@@ -1,7 +1,7 @@
 //! An endpoint: its tables, and dispatch.
 
 use crate::blocks::MESSAGE_MAX;
-use crate::client::{Client, Current};
+use crate::client::{Client, ClientCall, Current};
 use crate::config::VmtpConfig;
 use crate::pdu::{Control, NotifyClient, PacketFault, ResponseCode, packet};
 use crate::procedure::LocalCall;
@@ -62,6 +62,9 @@ pub struct Vmtp {
     pub(crate) forwards: BTreeMap<EntityId, RecordId>,
     /// By their identifiers.
     pub(crate) clients: BTreeMap<EntityId, Client>,
+    /// Memory of calls that are over.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    pub(crate) spare_calls: Vec<Box<ClientCall>>,
     pub(crate) records: BTreeMap<RecordId, Record>,
     /// Records by where the client is, and its identifier.
     pub(crate) keys: BTreeMap<(Path, EntityId), RecordId>,
@@ -111,6 +114,7 @@ impl Vmtp {
             stream_names: BTreeMap::new(),
             forwards: BTreeMap::new(),
             clients: BTreeMap::new(),
+            spare_calls: Vec::new(),
             records: BTreeMap::new(),
             keys: BTreeMap::new(),
             over: BTreeSet::new(),

@@ -5,6 +5,12 @@ use std::cell::Cell;
 
 thread_local! {
     static OCTETS: Cell<isize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Allocations of the calling thread so far.
+pub(crate) fn allocations() -> u64 {
+    ALLOCATIONS.with(Cell::get)
 }
 
 /// Octets that the calling thread has allocated, less those that it has freed.
@@ -18,6 +24,9 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 fn count(octets: isize) {
+    if octets > 0 {
+        let _ = ALLOCATIONS.try_with(|counter| counter.set(counter.get() + 1));
+    }
     // A thread that ends has no counter any more.
     let _ = OCTETS.try_with(|counter| counter.set(counter.get() + octets));
 }

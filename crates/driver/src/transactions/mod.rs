@@ -15,19 +15,23 @@
 //!
 //! * `state` - what the lock protects: the pump, messages on their way in, places, requests.
 //! * `place` - where a caller waits.
+//! * `work` - submissions carried out, and what the engine says handed over.
 //! * `drive` - who takes in arrivals: a waiting user, or the service thread.
 
+#[cfg(test)]
+mod allocation_tests;
 mod drive;
 mod place;
 mod state;
+mod work;
 
-use crate::broken::{self, Breakable, Broken, Guard};
+use crate::broken::{self, Breakable, Broken};
 use crate::checked_wire::PathErrors;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::wait_list::EventFd;
 use crate::wire_descriptor::WireDescriptor;
 use drive::Driving;
-use engine::{Address, CallFlags, EntityId, Instant, Layer, Note, TransactionId, Transactions};
+use engine::{Address, EntityId, Instant, Layer, Note, TransactionId, Transactions};
 use place::Place;
 use state::{State, Submission};
 
@@ -35,7 +39,7 @@ pub use state::Held;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Wire;
@@ -426,112 +430,4 @@ impl<E: Transactions, W: Wire> Breakable for Shared<E, W> {
         self.request_arrived.notify_all();
         self.wakeup.signal();
     }
-}
-
-impl<E: Transactions, W: Wire> Shared<E, W> {
-    fn lock(&self) -> io::Result<Guard<'_, Self>> {
-        broken::lock(self)
-    }
-
-    fn lock_submissions(&self) -> MutexGuard<'_, Vec<Submission>> {
-        let submissions = self.submissions.lock();
-        submissions.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_requests(&self) -> MutexGuard<'_, VecDeque<Request>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.started_at.elapsed().as_nanos() as u64)
-    }
-
-    /// Calls `act` under the lock, and works off what was left to its holder meanwhile.
-    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> io::Result<T> {
-        let outcome = act(&mut *self.lock()?);
-        if !self.lock_submissions().is_empty() {
-            self.work_off(&mut *self.lock()?);
-        }
-        Ok(outcome)
-    }
-
-    /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
-    fn submit(&self, submission: Submission) {
-        self.lock_submissions().push(submission);
-        self.work_off_submissions();
-    }
-
-    /// Leaves a submission to wait for company.
-    fn leave(&self, submission: Submission) {
-        let mut submissions = self.lock_submissions();
-        submissions.push(submission);
-        let is_full = submissions.len() >= SUBMISSIONS_MAX;
-        drop(submissions);
-        if is_full {
-            self.work_off_submissions();
-        }
-    }
-
-    /// Takes the lock and works off the list, unless another thread has the lock.
-    fn work_off_submissions(&self) {
-        while let Ok(Some(mut state)) = broken::try_lock(self) {
-            self.work_off(&mut state);
-            drop(state);
-            // What was left behind since has found the lock taken.
-            if self.lock_submissions().is_empty() {
-                return;
-            }
-        }
-    }
-
-    /// Carries out what threads want, sends, and hands over what the engine says.
-    fn work_off(&self, state: &mut State<E, W>) {
-        let now = self.now();
-        loop {
-            let submissions = std::mem::take(&mut *self.lock_submissions());
-            for submission in submissions {
-                state.submit(now, submission);
-            }
-            // An error about one destination is a lost packet; the engine's timers send it again.
-            let _ = state.pump.flush(now);
-            self.hand_over(state, now);
-            let is_settled = !state.abandon_without_room(now);
-            if is_settled && self.lock_submissions().is_empty() {
-                break;
-            }
-        }
-        let timeout = state.pump.poll_timeout();
-        let sleeps_until = self.sleeps_until.load(Ordering::Relaxed);
-        if state.pump.is_blocked() || timeout.is_some_and(|at| at.as_nanos() < sleeps_until) {
-            self.wakeup.signal();
-        }
-    }
-
-    /// Gives whole requests to servers; replies go to their places.
-    fn hand_over(&self, state: &mut State<E, W>, now: Instant) {
-        state.drain_events();
-        if state.requests.is_empty() {
-            return;
-        }
-        let mut requests = self.lock_requests();
-        let waiting = self.driving.waiting_for_requests();
-        for request in state.requests.drain(..) {
-            let is_conditional = request.note.call.flags.has(CallFlags::CONDITIONAL);
-            let finds_nobody = is_conditional && requests.len() >= waiting;
-            if requests.len() < REQUESTS_MAX && !finds_nobody {
-                insert_by_priority(&mut requests, request);
-                self.request_arrived.notify_one();
-            } else {
-                state.pump.engine.abandon(now, request.transaction);
-            }
-        }
-    }
-}
-
-/// Puts a request behind those of the same or a higher priority.
-fn insert_by_priority(requests: &mut VecDeque<Request>, request: Request) {
-    let rank = |request: &Request| request.note.call.rank();
-    let own = rank(&request);
-    let behind = requests.iter().rposition(|other| rank(other) <= own);
-    requests.insert(behind.map_or(0, |at| at + 1), request);
 }

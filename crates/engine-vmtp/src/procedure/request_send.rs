@@ -11,6 +11,9 @@ use engine::{
     TransactionEnd, TransactionId,
 };
 
+/// Memory of calls that are over, kept for others: of some 400 octets each, 25 kB.
+const SPARE_CALLS_MAX: usize = 64;
+
 impl Vmtp {
     pub(crate) fn begin_call(
         &mut self,
@@ -89,7 +92,13 @@ impl Vmtp {
         call.accepts_any |= call.is_multicast;
         // A Response of several groups takes numbers behind the Request's last.
         client.next = call.last().wrapping_add(if skips { 256 } else { 1 });
-        client.current = Current::Call(Box::new(call));
+        client.current = Current::Call(match self.spare_calls.pop() {
+            Some(mut spare) => {
+                *spare = call;
+                spare
+            }
+            None => Box::new(call),
+        });
         self.transactions.insert(transaction, Key::Client(id));
         // The host's user named the address.
         self.sh.peers.get(path).is_valid = true;
@@ -131,7 +140,12 @@ impl Vmtp {
         if let Current::Call(call) = &client.current {
             self.transactions.remove(&call.id);
             let run = call.run;
-            client.current = Current::Over(call.answered());
+            let over = Current::Over(call.answered());
+            if let Current::Call(spare) = std::mem::replace(&mut client.current, over)
+                && self.spare_calls.len() < SPARE_CALLS_MAX
+            {
+                self.spare_calls.push(spare);
+            }
             if let Some(run) = run {
                 self.timers.cancel(Key::Client(id));
                 return self.leave_stream(id, run);

@@ -223,7 +223,6 @@ fn status(stat: &Stat) -> io::Result<FileStatus> {
     Ok(FileStatus {
         kind,
         len: u64::try_from(stat.st_size).unwrap_or(0),
-        modified_ns: seconds.saturating_mul(1_000_000_000)
-            + stat.st_mtime_nsec as u64 % 1_000_000_000,
+        modified_ns: seconds.saturating_mul(1_000_000_000) + stat.st_mtime_nsec,
     })
 }
