@@ -200,6 +200,15 @@ impl MessageReader {
                 return ReadOutcome::Message(bytes.len());
             }
             let first = !self.reassembling;
+            // With notes, parts of messages of other streams may come between.
+            if first
+                && chunk.notes.is_empty()
+                && let Some((span, len)) = copy_whole_message(chunk, self.span - 1, place)
+            {
+                self.end_tagged = chunk.spans[span - 1].end_tag;
+                self.span = span;
+                return ReadOutcome::Message(len);
+            }
             let complete = append_fragment(
                 &mut self.partial,
                 &mut self.reassembling,
@@ -261,6 +270,27 @@ impl MessageReader {
         }
         ReadOutcome::Empty
     }
+}
+
+/// Copies the message that begins with range number `first` straight into `place`, if the chunk holds
+/// all of it without a gap; the number of the range behind it, and its length.
+fn copy_whole_message<P: Place + ?Sized>(
+    chunk: &Chunk,
+    first: usize,
+    place: &mut P,
+) -> Option<(usize, usize)> {
+    let spans = &chunk.spans[first..];
+    let last = spans.iter().position(|span| span.end_of_message)?;
+    if spans[1..=last].iter().any(|span| span.gap) {
+        return None;
+    }
+    let mut len = 0;
+    for span in &spans[..=last] {
+        let bytes = &chunk.octets[span.range.start as usize..span.range.end as usize];
+        place.put(len, bytes);
+        len += bytes.len();
+    }
+    Some((first + last + 1, len))
 }
 
 /// The end of a message within one chunk, and its length.

@@ -3,6 +3,7 @@
 use crate::config::SctpConfig;
 use crate::numbers::{Port, Tag, Tsn};
 use crate::path::{PathState, PathStatus};
+use crate::pdu::ChunkType;
 use crate::rx::ReceiveState;
 use crate::tx::SendState;
 use core::time::Duration;
@@ -101,7 +102,7 @@ pub(crate) struct Association {
     pub(crate) peer_port: Port,
     pub(crate) initial_tsn: Tsn,
     pub(crate) paths: Vec<PathState>,
-    /// The path of new data, by its index.
+    /// The path of new data while it answers, by its index. In the handshake, the path of that.
     pub(crate) primary: usize,
     /// The path that data last came by.
     pub(crate) last_data_path: usize,
@@ -117,11 +118,11 @@ pub(crate) struct Association {
 }
 
 impl Association {
-    /// An association with one path and the tags and numbers given.
+    /// An association with confirmed paths and the tags and numbers given.
     pub(crate) fn new(
         now: Instant,
         config: &SctpConfig,
-        path: Path,
+        paths: &[Path],
         ports: (Port, Port),
         local: (Tag, Tsn),
     ) -> Association {
@@ -140,7 +141,10 @@ impl Association {
             local_port: ports.0,
             peer_port: ports.1,
             initial_tsn,
-            paths: vec![PathState::new(path, PathStatus::Active, config, now)],
+            paths: paths
+                .iter()
+                .map(|path| PathState::new(*path, PathStatus::Active, config, now))
+                .collect(),
             primary: 0,
             last_data_path: 0,
             tx: SendState::new(initial_tsn),
@@ -165,6 +169,18 @@ impl Association {
         )
     }
 
+    /// Whether an acknowledgement may be sent in its state.
+    pub(crate) fn may_send_sack(&self) -> bool {
+        self.may_send_data() || matches!(self.state, State::ShutdownSent { .. })
+    }
+
+    /// Whether packets with a checksum of zero are good. One that asked for it takes the answer so too,
+    /// before it knows whether the peer agrees (RFC 9653 section 5.3).
+    pub(crate) fn accepts_zero_checksum(&self, config: &SctpConfig) -> bool {
+        let has_asked = matches!(self.state, State::CookieWait { .. }) && !config.checksum;
+        self.zero_checksum || has_asked
+    }
+
     /// The retransmission timeout of path `index`.
     pub(crate) fn rto(&self, config: &SctpConfig, index: usize) -> Duration {
         self.paths[index].rto(&config.rto)
@@ -181,8 +197,17 @@ impl Association {
         exact.or_else(same_remote).unwrap_or(self.primary)
     }
 
-    /// Queues a control chunk for path `path`; false if too many wait.
+    /// Queues a control chunk for path `path`; false if too many wait. An unconfirmed path carries
+    /// HEARTBEATs, answers to them, and a COOKIE-ACK alone (RFC 9260 section 5.4).
     pub(crate) fn queue_control(&mut self, path: usize, octets: Vec<u8>) -> bool {
+        let is_probe = matches!(
+            ChunkType(octets[0]),
+            ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK | ChunkType::COOKIE_ACK
+        );
+        let path = match self.paths[path].status {
+            PathStatus::Unconfirmed if !is_probe => self.data_path(),
+            _ => path,
+        };
         let has_room = self.control.len() < CONTROL_CHUNKS_MAX;
         if has_room {
             self.control.push_back(ControlChunk { path, octets });

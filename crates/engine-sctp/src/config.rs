@@ -1,5 +1,6 @@
 //! Configuration.
 
+use crate::addresses::LocalAddresses;
 use crate::numbers::Port;
 use congestion::{Congestion, RtoBounds};
 use core::time::Duration;
@@ -58,6 +59,8 @@ pub struct SctpConfig {
     /// Other endpoints share the address (raw IP): packets to ports that are none of this one's are
     /// theirs, and not answered.
     pub shared_address: bool,
+    /// The addresses of this end, and which of the peer's are used.
+    pub local_addresses: LocalAddresses,
     /// Streams to send on (OS); fewer are used if the peer accepts fewer.
     pub outbound_streams: u16,
     /// Streams accepted from a peer (MIS). Each takes some 60 bytes once it was used.
@@ -83,6 +86,9 @@ pub struct SctpConfig {
     pub heartbeat_interval: Duration,
     /// Timeouts in a row that a path survives (Path.Max.Retrans).
     pub path_retries: u32,
+    /// Timeouts in a row before data leave a path for another one (PotentiallyFailed.Max.Retrans of RFC
+    /// 7829). The RFC's 0: at the first.
+    pub failover_retries: u32,
     /// Timeouts in a row that an association survives (Association.Max.Retrans).
     pub association_retries: u32,
     /// Repeats of an INIT or COOKIE-ECHO (Max.Init.Retransmits).
@@ -130,6 +136,7 @@ impl Default for SctpConfig {
             peer_port: Port(5000),
             local_port: None,
             shared_address: false,
+            local_addresses: LocalAddresses::One,
             outbound_streams: 16,
             inbound_streams: 2048,
             spread: false,
@@ -144,6 +151,7 @@ impl Default for SctpConfig {
             sack_delay: Duration::from_millis(20),
             heartbeat_interval: Duration::from_secs(30),
             path_retries: 5,
+            failover_retries: 0,
             association_retries: 10,
             init_retries: 8,
             cookie_life: Duration::from_secs(60),

@@ -10,7 +10,7 @@ use crate::pdu::header::{PacketCheck, check_packet};
 use crate::pdu::{Chunk, ChunkType, Chunks, CommonHeader};
 use crate::procedure::{
     abort, association_setup, cookie_echo, data_receive, data_send, heartbeat, init,
-    out_of_the_blue, retransmission, sack_receive, shutdown, window_probe,
+    out_of_the_blue, path_management, retransmission, sack_receive, shutdown, window_probe,
 };
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
@@ -63,11 +63,7 @@ impl Sctp {
         self.next_id = id.0.wrapping_add(1);
         association.id = id;
         self.shared.by_tag.insert(association.local_tag, id);
-        let ports = (association.peer_port, association.local_port);
-        for path in &association.paths {
-            let key = (path.path.remote, ports.0, ports.1);
-            self.shared.by_peer.insert(key, id);
-        }
+        self.shared.index_paths(&association);
         self.associations.insert(id, association);
         Ok(id)
     }
@@ -83,13 +79,7 @@ impl Sctp {
         };
         let shared = &mut self.shared;
         shared.by_tag.remove(&association.local_tag);
-        let ports = (association.peer_port, association.local_port);
-        for path in &association.paths {
-            let key = (path.path.remote, ports.0, ports.1);
-            if shared.by_peer.get(&key) == Some(&id) {
-                shared.by_peer.remove(&key);
-            }
-        }
+        shared.unindex_paths(&association);
         shared.cancel_timers(id, association.paths.len());
         shared.events.push_back(Event::Closed(id, reason));
     }
@@ -105,7 +95,7 @@ impl Sctp {
         let known = self.shared.by_tag.get(&header.tag).copied();
         let zero_is_agreed = known
             .and_then(|id| self.associations.get(&id))
-            .is_some_and(|association| association.zero_checksum);
+            .is_some_and(|association| association.accepts_zero_checksum(&self.shared.config));
         match check_packet(packet, zero_is_agreed) {
             PacketCheck::Right => self.shared.counters.bytes_summed += packet.len() as u64,
             PacketCheck::Zero if zero_is_agreed => {}
@@ -173,6 +163,7 @@ impl Sctp {
         if (header.source, header.destination) != (a.peer_port, a.local_port) {
             return Err(DiscardReason::Tag);
         }
+        path_management::learn_port(a, &mut self.shared, received.path);
         let path = a.path_index(received.path);
         // Section 9.2: any packet of the peer shows that it is there.
         shutdown::note_packet(a);
@@ -295,11 +286,15 @@ impl Protocol for Sctp {
         }
     }
 
-    /// A port that nobody listens on refuses an INIT. Anybody can forge such a report, so it counts
-    /// only when it quotes the tag of the INIT, and changes nothing later (RFC 9260 section 10).
-    fn handle_path_error(&mut self, _now: Instant, fault: PathFault<'_>) {
+    /// What this host cannot send leaves by another path. A port that nobody listens on refuses an
+    /// INIT. Anybody can forge such a report, so it counts only when it quotes the tag of the INIT, and
+    /// changes nothing later (RFC 9260 section 10).
+    fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>) {
+        if let PathError::Local(error) = fault.error {
+            path_management::handle_local_error(self, now, fault.path, error);
+        }
         if fault.error == PathError::Unreachable
-            && let Some(id) = abort::refused_init(self, fault.quoted)
+            && let Some(id) = association_setup::handle_refused(self, now, &fault)
         {
             self.remove_if_gone(id);
         }
@@ -353,11 +348,14 @@ impl Associations for Sctp {
     }
 
     fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
-        if let Some(a) = self.associations.get_mut(&id) {
-            data_send::do_submit(a, &mut self.shared, now, (end, flags), note);
-            self.shared.mark_ready(id);
+        let Some(a) = self.associations.get_mut(&id) else {
+            return;
+        };
+        data_send::do_submit(a, &mut self.shared, now, (end, flags), note);
+        self.shared.mark_ready(id);
+        if a.is_gone() {
+            self.remove_if_gone(id);
         }
-        self.remove_if_gone(id);
     }
 
     fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {

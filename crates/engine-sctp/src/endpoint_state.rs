@@ -3,7 +3,9 @@
 use crate::association::{Association, Timer};
 use crate::config::SctpConfig;
 use crate::discard::{DiscardReason, Discards};
+use crate::notice::{NOTICES_MAX, Notice};
 use crate::numbers::{Port, Tag, Tsn};
+use crate::path::PathStatus;
 use crate::pdu::cookie::CookieKeys;
 use crate::pdu::{ChunkType, CommonHeader, chunk};
 use engine::{
@@ -25,6 +27,7 @@ pub(crate) struct EndpointState {
     ready: VecDeque<AssociationId>,
     ready_set: BTreeSet<AssociationId>,
     pub(crate) events: VecDeque<Event>,
+    pub(crate) notices: VecDeque<Notice>,
     pub(crate) counters: Counters,
     pub(crate) discards: Discards,
     /// Whole packets to peers without an association, or of associations that ended.
@@ -36,6 +39,9 @@ pub(crate) struct EndpointState {
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) is_listening: bool,
     numbers: KeyedStream,
+    /// Memory of packets in the making, reused: control chunks, and chunks of padding.
+    pub(crate) prefix: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
 }
 
 /// Ports for associations opened here (RFC 6335 section 6).
@@ -48,6 +54,7 @@ impl EndpointState {
             ready: VecDeque::new(),
             ready_set: BTreeSet::new(),
             events: VecDeque::new(),
+            notices: VecDeque::new(),
             counters: Counters::default(),
             discards: Discards::default(),
             replies: VecDeque::new(),
@@ -55,6 +62,8 @@ impl EndpointState {
             by_peer: BTreeMap::new(),
             cookie_keys: CookieKeys::new(config.secret, config.seed),
             is_listening: false,
+            prefix: Vec::new(),
+            scratch: Vec::new(),
             numbers: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
             config,
         }
@@ -62,6 +71,14 @@ impl EndpointState {
 
     pub(crate) fn discard(&mut self, reason: DiscardReason) {
         self.discards.add(reason);
+    }
+
+    /// Tells the user, if it listens.
+    pub(crate) fn notify(&mut self, notice: Notice) {
+        if self.notices.len() >= NOTICES_MAX {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(notice);
     }
 
     /// A tag that no association has (RFC 9260 section 5.3.1).
@@ -117,6 +134,26 @@ impl EndpointState {
         self.timers.cancel((id, timer));
     }
 
+    /// Packets from the confirmed addresses of `a` belong to it, unless they are another one's.
+    pub(crate) fn index_paths(&mut self, a: &Association) {
+        for known in &a.paths {
+            if known.status != PathStatus::Unconfirmed {
+                let key = (known.path.remote, a.peer_port, a.local_port);
+                self.by_peer.entry(key).or_insert(a.id);
+            }
+        }
+    }
+
+    /// The addresses of `a` are no longer its own.
+    pub(crate) fn unindex_paths(&mut self, a: &Association) {
+        for known in &a.paths {
+            let key = (known.path.remote, a.peer_port, a.local_port);
+            if self.by_peer.get(&key) == Some(&a.id) {
+                self.by_peer.remove(&key);
+            }
+        }
+    }
+
     /// Cancels all timers of an association with `paths` paths.
     pub(crate) fn cancel_timers(&mut self, id: AssociationId, paths: usize) {
         for timer in [
@@ -136,6 +173,10 @@ impl EndpointState {
     }
 
     pub(crate) fn mark_ready(&mut self, id: AssociationId) {
+        // The usual case: many messages, or packets, of one association.
+        if self.ready.back() == Some(&id) {
+            return;
+        }
         if self.ready_set.insert(id) {
             self.ready.push_back(id);
         }

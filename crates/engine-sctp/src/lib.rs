@@ -5,6 +5,7 @@
 //! * [`config`] - configuration, with the reason for each default and where it leaves the RFC's.
 //! * [`endpoint`] - the engine itself: it finds the association of a packet and dispatches.
 //! * `endpoint_state` - what all associations of an endpoint share: timers, tags, cookies' keys.
+//! * [`LocalAddresses`] - an endpoint's addresses, and the paths between them and a peer's.
 //! * `association` - one association: its state, tags and paths.
 //! * `path` - an address of the peer with its RTT, congestion window and errors; `congestion` - the
 //!   control of RFC 9260, or one of crate `congestion`.
@@ -18,12 +19,15 @@
 //! nothing of that stream is missing in front of them.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod association;
 pub mod config;
 mod congestion;
 pub mod discard;
 pub mod endpoint;
+mod endpoint_paths;
 mod endpoint_state;
+mod notice;
 pub mod numbers;
 mod path;
 pub mod pdu;
@@ -31,6 +35,10 @@ mod procedure;
 mod rx;
 mod tx;
 
+pub use addresses::LocalAddresses;
 pub use config::{CongestionChoice, SctpConfig};
 pub use discard::{DiscardReason, Discards};
 pub use endpoint::Sctp;
+pub use endpoint_paths::PathReport;
+pub use notice::Notice;
+pub use path::PathStatus;

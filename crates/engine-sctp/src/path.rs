@@ -8,15 +8,18 @@ use engine::{Instant, Path};
 
 use crate::numbers::LongTsn;
 
-/// Whether a path may carry user data (RFC 9260 sections 5.4 and 8.2, RFC 7829).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PathStatus {
+/// Whether a path may carry user data (RFC 9260 sections 5.4 and 8.2, RFC 7829). In the order in which
+/// data prefer them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathStatus {
     /// It answers.
     Active,
     /// It did not answer lately: data take another path if there is one.
     PotentiallyFailed,
     /// It failed more often than it may.
     Inactive,
+    /// The peer listed its address and has not answered a HEARTBEAT there: it gets nothing else.
+    Unconfirmed,
 }
 
 /// A HEARTBEAT that was not answered yet.
@@ -51,6 +54,10 @@ pub(crate) struct PathState {
     /// The same before the acknowledgement at hand, and what that acknowledged.
     pub(crate) flight_before: u64,
     pub(crate) newly_acked: u64,
+    /// That acknowledged something that was sent here alone, so that the path answers.
+    pub(crate) is_answered: bool,
+    /// The highest TSN in flight here that it newly acknowledged.
+    pub(crate) highest_new: LongTsn,
     pub(crate) heartbeat: Option<Heartbeat>,
     pub(crate) timed: Option<TimedChunk>,
     /// Octets of chunks sent and acknowledged in all.
@@ -65,6 +72,9 @@ pub(crate) struct PathState {
     pub(crate) is_in_use: bool,
 }
 
+/// Eight paths are 8 KiB at most, besides their controllers' heaps.
+const _: () = assert!(size_of::<PathState>() <= 1024);
+
 impl PathState {
     pub(crate) fn new(path: Path, status: PathStatus, config: &SctpConfig, now: Instant) -> Self {
         PathState {
@@ -77,6 +87,8 @@ impl PathState {
             flight: 0,
             flight_before: 0,
             newly_acked: 0,
+            is_answered: false,
+            highest_new: LongTsn::default(),
             heartbeat: None,
             timed: None,
             sent: 0,

@@ -334,6 +334,20 @@ impl PacketBuilder<'_> {
         self
     }
 
+    /// Appends octets of the engine's own, in one part with those right in front of them.
+    pub fn join_own(mut self, octets: &[u8]) -> Self {
+        let is_first = self.batch.parts.len() as u32 == self.first;
+        match self.batch.parts.last_mut() {
+            Some(Part::Own(range)) if !is_first => {
+                self.batch.own.extend_from_slice(octets);
+                range.end += octets.len() as u32;
+                self.len += octets.len() as u64;
+                self
+            }
+            _ => self.own(octets),
+        }
+    }
+
     /// Appends user bytes; none for an empty range.
     pub fn user(mut self, store: Store, range: Range<u64>) -> Self {
         if !range.is_empty() {
@@ -409,7 +423,8 @@ mod tests {
                 let len = random.below(4) as usize;
                 let padding = own(random, len);
                 whole.extend(&padding);
-                builder = builder.own(&padding);
+                let (front, back) = padding.split_at(len / 2);
+                builder = builder.own(front).join_own(back);
             }
         }
         whole.extend([0; 4]);

@@ -5,6 +5,8 @@
 //! header alone into the packet and asks the host to add the payload
 //! ([`crate::batch::Integrity`]), as a driver asks a network card.
 
+use crate::sys;
+
 /// The ones' complement sum of `bytes`, folded to 16 bits, not complemented.
 ///
 /// Words are added as 32-bit integers into 64 bits, which compilers turn into vector code; the
@@ -71,6 +73,9 @@ pub fn vmtp(bytes: &[u8]) -> u32 {
     u32::from(even) << 16 | u32::from(odd)
 }
 
+/// The polynomial of Castagnoli, bits reflected.
+pub(crate) const CASTAGNOLI: u32 = 0x82f6_3b78;
+
 /// A CRC-32c in the making (RFC 9260 appendix A: the polynomial of Castagnoli, reflected).
 #[derive(Clone, Copy, Debug)]
 pub struct Crc32c(u32);
@@ -85,7 +90,7 @@ const fn crc32c_tables() -> [[u32; 256]; 8] {
         let (mut remainder, mut bit) = (octet as u32, 0);
         while bit < 8 {
             let carry = remainder & 1;
-            remainder = remainder >> 1 ^ (carry * 0x82f6_3b78);
+            remainder = remainder >> 1 ^ (carry * CASTAGNOLI);
             bit += 1;
         }
         tables[0][octet] = remainder;
@@ -110,8 +115,16 @@ impl Crc32c {
         Crc32c(u32::MAX)
     }
 
-    /// Adds `bytes`, eight at a step.
+    /// Adds `bytes`.
     pub fn update(&mut self, bytes: &[u8]) {
+        match sys::extend_crc32c(self.0, bytes) {
+            Some(crc) => self.0 = crc,
+            None => self.update_by_tables(bytes),
+        }
+    }
+
+    /// Adds `bytes`, eight at a step.
+    fn update_by_tables(&mut self, bytes: &[u8]) {
         let (steps, rest) = bytes.as_chunks::<8>();
         for step in steps {
             let word = u64::from_le_bytes(*step) ^ u64::from(self.0);
@@ -224,6 +237,21 @@ mod tests {
         assert_eq!(crc(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc(&ramp), 0x46dd_794e);
         assert_eq!(crc(b""), 0);
+    }
+
+    #[test]
+    fn crc32c_by_instruction_equals_the_one_by_tables() {
+        let mut random = SplitMix64::new(7);
+        let bytes: Vec<u8> = (0..70_000).map(|_| random.next_u64() as u8).collect();
+        let lens = (0..3200).chain([65_507, 69_000]);
+        for len in lens {
+            let start = random.below(8) as usize;
+            let part = &bytes[start..start + len];
+            let (mut by_choice, mut by_tables) = (Crc32c::new(), Crc32c::new());
+            by_choice.update(part);
+            by_tables.update_by_tables(part);
+            assert_eq!(by_choice.finish(), by_tables.finish(), "{len} octets");
+        }
     }
 
     #[test]

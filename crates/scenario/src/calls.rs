@@ -1,11 +1,13 @@
 //! What transactions and layers of a scenario need.
 
+use crate::cells::{self, CellsSpec};
 use crate::engines::SpecError;
 use crate::file::{Scenario, TrafficSpec};
 use engine::{Layer, SplitMix64};
 use layer_halves::Halves;
 use sim::{Distribution, Network, Receivers, Reply, Traffic};
 use std::rc::Rc;
+use toml::Spanned;
 
 /// The longest packet of a layer: its length has 16 bits.
 const PACKET_MAX: usize = 65_535;
@@ -23,29 +25,51 @@ pub(crate) fn set_layers(
     scenario: &Scenario,
     seed: u64,
 ) -> Result<(), SpecError> {
+    let is_atm = cells::is_atm(scenario);
     let mut first = 0;
     for spec in &scenario.station {
         let stations = first..first + spec.count as usize;
         first = stations.end;
-        let Some(name) = &spec.layer else {
-            continue;
-        };
-        if name.get_ref() != "halves" {
-            let refusal = format!("no layer {:?}; use halves, or leave it out", name.get_ref());
-            return Err((name.span(), refusal));
-        }
         for station in stations {
             let own = SplitMix64::at(seed, 0x3000_0000 + station as u64);
-            // Another number after each start: halves of before must not be taken for others.
-            let first_number = move |start: u64| SplitMix64::at(own, start) as u32;
-            let make = move |start| -> Box<dyn Layer> {
-                Box::new(Halves::new(PACKET_MAX, first_number(start)))
+            let set = match (&spec.layer, &spec.cells) {
+                (Some(name), _) => (name.span(), network.set_layer(station, halves(name, own)?)),
+                (None, Some(cells)) => {
+                    let make = make_cells(cells, is_atm, own)?;
+                    (cells.span(), network.set_layer(station, make))
+                }
+                (None, None) => continue,
             };
-            let set = network.set_layer(station, Rc::new(make));
-            set.map_err(|misfit| (name.span(), misfit.to_string()))?;
+            set.1.map_err(|misfit| (set.0, misfit.to_string()))?;
         }
     }
     Ok(())
+}
+
+/// Makes a layer at a station's first start, which is number 0, and after each crash.
+type MakeLayer = Rc<dyn Fn(u64) -> Box<dyn Layer>>;
+
+/// Layer `halves`.
+fn halves(name: &Spanned<String>, own: u64) -> Result<MakeLayer, SpecError> {
+    if name.get_ref() != "halves" {
+        let refusal = format!("no layer {:?}; use halves, or leave it out", name.get_ref());
+        return Err((name.span(), refusal));
+    }
+    // Another number after each start: halves of before must not be taken for others.
+    let first_number = move |start: u64| SplitMix64::at(own, start) as u32;
+    Ok(Rc::new(move |start| {
+        Box::new(Halves::new(PACKET_MAX, first_number(start)))
+    }))
+}
+
+/// Cells, with other numbers after each start.
+fn make_cells(spec: &Spanned<CellsSpec>, is_atm: bool, own: u64) -> Result<MakeLayer, SpecError> {
+    let cells = spec.get_ref().clone();
+    let make = move |start| cells::layer(&cells, is_atm, SplitMix64::at(own, start));
+    make(0).map_err(|refusal| (spec.span(), refusal))?;
+    Ok(Rc::new(move |start| {
+        make(start).unwrap_or_else(|_| unreachable!("it was made before"))
+    }))
 }
 
 /// What the calls of a pattern are answered with.
@@ -103,11 +127,15 @@ fn check_peers(
     };
     let mut stations = traffic.senders.iter().chain(&receivers).map(|&station| {
         let spec = scenario.station_spec(station);
-        let layer = spec.and_then(|spec| spec.layer.as_ref());
+        let layer = spec.map(|spec| {
+            let name = spec.layer.as_ref().map(|layer| layer.get_ref().as_str());
+            let cells = spec.cells.as_ref().map(|cells| cells.get_ref());
+            (name, cells.map(CellsSpec::of_both_ends))
+        });
         let protocol = spec.map(|spec| spec.engine.protocol.get_ref().as_str());
         let mut calling = CALLING.into_iter();
         let calls = calling.find(|(name, _)| protocol == Some(*name));
-        (station, layer.map(|layer| layer.get_ref().as_str()), calls)
+        (station, layer, calls)
     });
     let Some((first, layer, calls)) = stations.next() else {
         return Ok(None);

@@ -29,18 +29,18 @@ const ASSOCIATIONS_MAX: usize = 1 << 16;
 /// An invalid value: its place in the file, and what is wrong.
 pub type SpecError = (std::ops::Range<usize>, String);
 
-/// The engine of `spec`; its random choices follow from `seed`.
+/// The engine of `spec` for a station joined to `paths` media; its random choices follow from `seed`.
 ///
 /// # Errors
 ///
 /// The first value out of range, in one line.
-pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
+pub fn make_engine(spec: &EngineSpec, seed: u64, paths: usize) -> Result<Node, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let protocol = spec.protocol.get_ref().as_str();
     let engine: Node = match protocol {
         "bare" => Node::associations(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
         "call" => Node::transactions(engine_call::Call::new(call_config(spec, seed).map_err(at)?)),
-        "sctp" => Node::associations(engine_sctp::Sctp::new(sctp::config(spec, seed)?)),
+        "sctp" => Node::associations(engine_sctp::Sctp::new(sctp::config(spec, seed, paths)?)),
         "vmtp" => Node::transactions(engine_vmtp::Vmtp::new(vmtp_config(spec, seed).map_err(at)?)),
         "xtp" => Node::associations(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
         "xtp-forwarder" => Node::router(XtpRouter::new(router_config(spec))),

@@ -1,5 +1,6 @@
 //! Stations on a medium: the event loop.
 
+mod adapters;
 mod air;
 mod calls;
 mod circuits;
@@ -103,6 +104,7 @@ enum ScheduledEvent {
     TimerExpired { station: usize },
     TimerServiceDone { station: usize },
     PacketDeparture { tag: u64 },
+    AdapterTimer { station: usize, fills: u64 },
     Disturbance { index: usize },
     Reopen { flow: usize },
 }
@@ -367,6 +369,10 @@ impl Network {
             host.change_controller_queue(now_ps, 0);
             StationReport {
                 counters: host.counters(),
+                adapter: host
+                    .adapter
+                    .as_ref()
+                    .map_or_else(Default::default, |chip| chip.report),
                 ..host.report.clone()
             }
         });
@@ -411,6 +417,9 @@ impl Network {
                 self.run_processes(station);
             }
             ScheduledEvent::PacketDeparture { tag } => self.offer_to_controller(tag),
+            ScheduledEvent::AdapterTimer { station, fills } => {
+                return self.handle_adapter_timer(station, fills);
+            }
             ScheduledEvent::Disturbance { index } => self.apply_disturbance(index),
             ScheduledEvent::Reopen { flow } => self.reopen_flow(flow),
         }

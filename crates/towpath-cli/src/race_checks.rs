@@ -25,7 +25,8 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
 /// is found when the transport that uses it is asked.
 fn check_unused(args: &RaceArgs) -> Result<(), CliError> {
     let names = transport_names(args);
-    let has_engine = |name: &&str| *name == "bare" || name.starts_with("xtp");
+    let bare = ["bare", "aal34", "aal5"];
+    let has_engine = |name: &&str| bare.contains(name) || name.starts_with("xtp");
     if args.trace.is_some() && !names.iter().any(has_engine) {
         return Err(CliError::usage(
             "--trace records packets of bare and of XTP, and no contestant is one; add xtp, or \

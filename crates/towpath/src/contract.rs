@@ -49,7 +49,7 @@ pub trait Transport: Send + Sync {
     fn available(&self, options: &Options) -> Result<(), Unavailable>;
 
     /// The options of this transport alone, allowed in [`Options::transport_specific`].
-    fn options(&self) -> &'static [OptionHelp] {
+    fn options(&self) -> &[OptionHelp] {
         &[]
     }
 
@@ -63,6 +63,7 @@ pub trait Transport: Send + Sync {
         let known = |key: &str| self.options().iter().any(|option| option.name == key);
         match own.keys().find(|key| !known(key)) {
             None => Ok(()),
+            Some(key) if key == "cells" => Err(crate::cells::no_cells_below(self.name())),
             Some(key) => {
                 let names: Vec<&str> = self.options().iter().map(|option| option.name).collect();
                 let has = if names.is_empty() {

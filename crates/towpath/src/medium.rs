@@ -7,6 +7,7 @@ use engine::Address;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::BorrowedFd;
 use wire::Wire;
 use wire_ether::{EtherWire, Interface};
 use wire_ip::IpWire;
@@ -51,6 +52,11 @@ pub(crate) trait Medium: Send + 'static {
         line: &[u8],
         options: &Options,
     ) -> io::Result<(OpenedWire<Self::Wire>, Address)>;
+
+    /// The sockets below the wire, in the order of its local addresses.
+    fn sockets(wire: &Self::Wire) -> Vec<BorrowedFd<'_>> {
+        wire.descriptor().into_iter().collect()
+    }
 
     /// Restricts the wire to one peer, if that makes the medium cheaper (UDP: a connected socket).
     fn restrict_to_peer(_wire: &Self::Wire, _peer: Address) -> io::Result<()> {

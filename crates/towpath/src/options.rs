@@ -1,6 +1,7 @@
 //! Options of listeners and circuits.
 
 use crate::contract::BLOCKING_TIMEOUT;
+use engine_aal34::CellsConfig;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -50,6 +51,9 @@ pub struct Options {
     pub interface: Option<String>,
     /// EtherType of link-layer transports. 0x88b5 is reserved for experiments (IEEE 802).
     pub ethertype: u16,
+    /// ATM cells between an engine's packets and its wire. Set by a transport that has the option
+    /// `cells`; others have no place for them.
+    pub cells: Option<CellsConfig>,
     /// Options of this transport alone, by name; see [`crate::Transport::options`].
     pub transport_specific: BTreeMap<String, String>,
 }
@@ -83,12 +87,22 @@ impl Default for Options {
             batch: None,
             interface: None,
             ethertype: 0x88b5,
+            cells: None,
             transport_specific: BTreeMap::new(),
         }
     }
 }
 
 impl Options {
+    /// The only source address whose packets are accepted by link `link`; None for any.
+    pub(crate) fn only_from_by(&self, link: usize) -> Option<IpAddr> {
+        let first = self.only_from?;
+        match link {
+            0 => Some(first),
+            link => Some(self.peer_addresses.get(link).copied().unwrap_or(first)),
+        }
+    }
+
     /// The address a listener binds to.
     pub fn bind_address(&self) -> IpAddr {
         self.bind.unwrap_or(match self.family {

@@ -75,6 +75,11 @@ impl<W: Wire> Many<W> {
         self.members.iter().map(|member| &member.wire)
     }
 
+    /// The same, to change how they send. Their descriptors must stay the same.
+    pub fn wires_mut(&mut self) -> impl Iterator<Item = &mut W> {
+        self.members.iter_mut().map(|member| &mut member.wire)
+    }
+
     fn receive_from(&mut self, at: usize, buffer: &mut [u8]) -> io::Result<Arrival> {
         let member = &mut self.members[at];
         if member.is_over {

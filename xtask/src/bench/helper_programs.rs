@@ -60,6 +60,25 @@ impl TunnelEtherBench {
     }
 }
 
+/// The example `sctp_flood_bench`.
+pub struct SctpFloodBench(PathBuf);
+
+impl SctpFloodBench {
+    /// Builds it in release mode.
+    pub fn build(root: &Path) -> Result<SctpFloodBench, String> {
+        let words = ["--package", "towpath", "--example", "sctp_flood_bench"];
+        let target = build(root, &words)?;
+        Ok(SctpFloodBench(
+            target.join("release/examples/sctp_flood_bench"),
+        ))
+    }
+
+    /// Runs it; gives the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
 /// The program in `xtask/peers/quinn`.
 pub struct Quinn(PathBuf);
 
@@ -78,8 +97,25 @@ impl Quinn {
     }
 }
 
+/// The program in `xtask/peers/cells`.
+pub struct CellsPeer(PathBuf);
+
+impl CellsPeer {
+    /// Builds it in release mode; it is a separate workspace.
+    pub fn build(root: &Path) -> Result<CellsPeer, String> {
+        let folder = root.join("xtask/peers/cells");
+        let target = build(&folder, &[])?;
+        Ok(CellsPeer(target.join("release/cells-peer")))
+    }
+
+    /// How often a second `side` does `work`.
+    pub fn run(&self, work: &str, side: &str, seconds: f64) -> Result<f64, String> {
+        number(Command::new(&self.0).args([work, side, &seconds.to_string()]))
+    }
+}
+
 /// Builds in `folder` and gives the target folder.
-fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
+pub(super) fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(folder)
@@ -94,7 +130,8 @@ fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
     Ok(target.map_or(folder.join("target"), PathBuf::from))
 }
 
-fn number(command: &mut Command) -> Result<f64, String> {
+/// Runs it; the number on its last line.
+pub(super) fn number(command: &mut Command) -> Result<f64, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().last().unwrap_or_default();

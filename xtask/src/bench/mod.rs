@@ -1,6 +1,7 @@
 //! Benchmarks by name. Each has a file here and a line in [`BENCHES`].
 
 mod agent;
+mod atm;
 mod bar;
 mod builds;
 mod compare;
@@ -11,6 +12,8 @@ mod interleave;
 mod link;
 mod lossy;
 mod peers;
+mod sctp;
+mod sctp_peers;
 mod sim;
 mod trial_runner;
 mod xtp;
@@ -30,6 +33,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         agent::run,
     ),
     (
+        "atm",
+        "cells against a copy with CRC-10 by crate crc, and aal34 against bare",
+        atm::run,
+    ),
+    (
         "compare",
         "two builds against each other: OLD NEW, folders such as target/release",
         builds::run,
@@ -43,6 +51,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "link",
         "the emulated link against a minimal relay and a kernel link",
         link::run,
+    ),
+    (
+        "sctp",
+        "SCTP against TCP, UDP and other stacks of SCTP",
+        sctp::run,
     ),
     (
         "sim",

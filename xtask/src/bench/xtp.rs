@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Rounds of each comparison.
-const ROUNDS: usize = 7;
+pub(super) const ROUNDS: usize = 7;
 
 /// Seconds of each trial.
-const SPAN_S: f64 = 0.7;
+pub(super) const SPAN_S: f64 = 0.7;
 
 /// Minimum throughput of quinn on this machine to count as a peer, Mbit/s.
 const QUINN_LEAST_MBPS: f64 = 6000.0;
@@ -145,7 +145,8 @@ fn transactions(root: &Path, kind: &'static str, how: [&'static str; 2]) -> Meas
     role(root, &["transactions", kind, "0.7", "0", how[0], how[1]])
 }
 
-fn throughput(transport: &'static str, size: u64) -> Measure {
+/// Messages per second that arrived; one processor each side.
+pub(super) fn throughput(transport: &'static str, size: u64) -> Measure {
     let question = TrialRequest {
         transport,
         workload: "throughput",
@@ -180,7 +181,14 @@ fn against_batched(name: &'static str, size: u64, floor: f64, goal: f64) -> Comp
     }
 }
 
-fn pair(name: &'static str, ours: Measure, peer: Measure, floor: f64, goal: f64) -> Comparison {
+/// Ours against one peer, with a floor and a goal of the ratio.
+pub(super) fn pair(
+    name: &'static str,
+    ours: Measure,
+    peer: Measure,
+    floor: f64,
+    goal: f64,
+) -> Comparison {
     Comparison {
         name,
         ours,

@@ -56,6 +56,8 @@ pub struct Pump<E, W> {
     coalesced: CoalesceBuffer,
     /// Final acknowledgements of circuits that delay them.
     deferred: CoalesceBuffer,
+    /// Packets of a batch that were built in one piece; reused.
+    copied: Vec<u8>,
     deliveries: Deliveries,
     arrivals: u64,
     events: u64,
@@ -89,6 +91,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             by_circuit: Vec::new(),
             coalesced: CoalesceBuffer::new(&capabilities),
             deferred: CoalesceBuffer::new(&capabilities),
+            copied: Vec::new(),
             framing: engine.properties().framing,
             inbox: inbox::InboxMemory::new(engine.receive_window()),
             engine,
@@ -321,6 +324,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Runs the timers that are due.
+    #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         if let Some(port) = &mut self.layer {
             port.handle_timeout(now);

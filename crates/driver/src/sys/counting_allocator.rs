@@ -1,16 +1,16 @@
-//! An allocator for tests that counts what each thread has allocated and not freed.
+//! An allocator for tests that counts what each thread has allocated and not freed, and how often.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
     static OCTETS: Cell<isize> = const { Cell::new(0) };
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Allocations of the calling thread so far.
+/// How often the calling thread has allocated, or made an allocation larger.
 pub(crate) fn allocations() -> u64 {
-    ALLOCATIONS.with(Cell::get)
+    CALLS.with(Cell::get)
 }
 
 /// Octets that the calling thread has allocated, less those that it has freed.
@@ -24,11 +24,11 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 fn count(octets: isize) {
-    if octets > 0 {
-        let _ = ALLOCATIONS.try_with(|counter| counter.set(counter.get() + 1));
-    }
     // A thread that ends has no counter any more.
     let _ = OCTETS.try_with(|counter| counter.set(counter.get() + octets));
+    if octets > 0 {
+        let _ = CALLS.try_with(|counter| counter.set(counter.get() + 1));
+    }
 }
 
 // SAFETY: every call is passed on to the system's allocator; counting allocates nothing.

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod consumer_loans;
+mod copy_cursor;
 #[cfg(test)]
 pub(crate) mod counting_allocator;
 mod loans;
@@ -12,6 +13,7 @@ mod reservation;
 mod ring;
 mod unsubmitted;
 
+pub use copy_cursor::CopyCursor;
 pub use memory::StorePool;
 pub use producer::Producer;
 pub use reservation::Reserved;

@@ -260,6 +260,11 @@ impl Consumer {
         self.message_ends.pop_front_if(|end| *end <= limit)
     }
 
+    /// Messages whose ends were taken and not popped.
+    pub fn waiting_messages(&self) -> usize {
+        self.message_ends.len()
+    }
+
     /// How many ends of messages were popped.
     pub(super) fn message_ends_popped(&self) -> u64 {
         let taken = self.ring.consumer.ends_taken.load(Ordering::Relaxed);

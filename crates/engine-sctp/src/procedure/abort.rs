@@ -2,14 +2,13 @@
 
 use crate::association::{Association, State};
 use crate::discard::DiscardReason;
-use crate::endpoint::Sctp;
 use crate::endpoint_state::EndpointState;
 use crate::numbers::Tag;
 use crate::pdu::cause::{Cause, CauseCode, causes};
 use crate::pdu::chunk::push_chunk;
-use crate::pdu::{COMMON_HEADER_LEN, Chunk, ChunkType, u32_at};
+use crate::pdu::{Chunk, ChunkType, u32_at};
 use crate::procedure::association_setup;
-use engine::{AssociationId, CloseReason, Instant};
+use engine::{CloseReason, Instant};
 
 /// The user ends the association.
 pub(crate) fn do_abort(a: &mut Association, ep: &mut EndpointState) {
@@ -48,7 +47,7 @@ fn end(a: &mut Association, ep: &mut EndpointState, cause: &Cause<'_>, reason: C
     if a.peer_tag != Tag::NONE {
         let mut value = Vec::new();
         cause.push(&mut value);
-        ep.send_last(a, a.primary, ChunkType::ABORT, &value);
+        ep.send_last(a, a.data_path(), ChunkType::ABORT, &value);
     }
     a.state = State::Gone(reason);
 }
@@ -92,17 +91,4 @@ pub(crate) fn report_unknown(a: &mut Association, path: usize, octets: &[u8]) {
     .push(&mut cause);
     push_chunk(&mut chunk, ChunkType::ERROR, 0, &cause);
     a.queue_control(path, chunk);
-}
-
-/// The association whose INIT is quoted in a report that nobody is there: it ends.
-pub(crate) fn refused_init(sctp: &mut Sctp, quoted: &[u8]) -> Option<AssociationId> {
-    let is_init = quoted.get(COMMON_HEADER_LEN) == Some(&ChunkType::INIT.0);
-    let tag = Tag(u32_at(quoted, COMMON_HEADER_LEN + 4).filter(|_| is_init)?);
-    let id = *sctp.shared.by_tag.get(&tag)?;
-    let a = sctp.associations.get_mut(&id)?;
-    if !matches!(a.state, State::CookieWait { .. }) {
-        return None;
-    }
-    a.state = State::Gone(CloseReason::Refused);
-    Some(id)
 }

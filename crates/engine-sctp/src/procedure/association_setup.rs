@@ -6,11 +6,17 @@ use crate::discard::DiscardReason;
 use crate::endpoint::Sctp;
 use crate::endpoint_state::EndpointState;
 use crate::numbers::{Tag, Tsn};
-use crate::pdu::{ChunkType, CommonHeader, Extensions, Init, InitParameters};
+use crate::path::PathState;
+use crate::pdu::chunk::CHUNK_HEADER_LEN;
+use crate::pdu::{
+    COMMON_HEADER_LEN, ChunkType, CommonHeader, Extensions, Init, InitParameters, u32_at,
+};
 use crate::procedure::{heartbeat, shutdown};
 use crate::rx::ReceiveState;
 use crate::tx::MessageRules;
-use engine::{Address, AssociationId, CloseReason, CommandError, Event, Framing, Instant, Path};
+use engine::{
+    Address, AssociationId, CloseReason, CommandError, Event, Framing, Instant, PathFault,
+};
 
 /// The error detection method that stands for a checksum of zero (RFC 9653 section 3). The registered
 /// one is DTLS, 1; this is a number of our own, so that only ends of this project, whose users asked
@@ -25,18 +31,19 @@ pub(crate) fn do_connect(
     now: Instant,
     to: &[Address],
 ) -> Result<AssociationId, CommandError> {
-    let &[remote] = to else {
+    let paths = sctp.shared.config.local_addresses.paths_to(to);
+    let Some(first) = paths.first() else {
         return Err(CommandError::Unsupported);
     };
     if sctp.associations.len() >= sctp.shared.config.associations_max {
         return Err(CommandError::TooManyAssociations);
     }
     let ep = &mut sctp.shared;
-    let port = ep.free_port(remote);
+    let port = ep.free_port(first.remote);
     let port = port.ok_or(CommandError::TooManyAssociations)?;
     let ports = (port, ep.config.peer_port);
     let local = (ep.new_tag(), ep.new_tsn());
-    let mut association = Association::new(now, &ep.config, Path::to(remote), ports, local);
+    let mut association = Association::new(now, &ep.config, &paths, ports, local);
     association.opened_here = true;
     let id = sctp.add(association)?;
     if let Some(a) = sctp.associations.get_mut(&id) {
@@ -46,7 +53,7 @@ pub(crate) fn do_connect(
 }
 
 /// What this end says of itself in an INIT or INIT-ACK.
-pub(crate) fn own_init(ep: &EndpointState, tag: Tag, initial_tsn: Tsn) -> Init {
+pub(crate) fn own_init(ep: &EndpointState, to: Address, tag: Tag, initial_tsn: Tsn) -> Init {
     let config = &ep.config;
     Init {
         tag,
@@ -55,6 +62,7 @@ pub(crate) fn own_init(ep: &EndpointState, tag: Tag, initial_tsn: Tsn) -> Init {
         inbound_streams: config.inbound_streams,
         initial_tsn,
         parameters: InitParameters {
+            addresses: config.local_addresses.listed(to),
             extensions: Extensions {
                 forward_tsn: false,
                 zero_checksum: (!config.checksum).then_some(ZERO_CHECKSUM_METHOD),
@@ -71,7 +79,8 @@ pub(crate) fn agrees_on_zero(ep: &EndpointState, peer: &Extensions) -> bool {
 
 /// Sends an INIT; `stale_ms` is how late the last cookie came.
 fn send_init(a: &mut Association, ep: &mut EndpointState, now: Instant, stale_ms: u32) {
-    let mut init = own_init(ep, a.local_tag, a.initial_tsn);
+    let to = a.paths[a.primary].path.remote;
+    let mut init = own_init(ep, to, a.local_tag, a.initial_tsn);
     init.parameters.preservative_ms = stale_ms;
     let mut chunks = Vec::new();
     init.push(&mut chunks, ChunkType::INIT);
@@ -113,6 +122,7 @@ pub(crate) fn handle_timeout(a: &mut Association, ep: &mut EndpointState, now: I
     }
     let primary = a.primary;
     a.paths[primary].back_off();
+    a.primary = a.next_handshake_path();
     ep.counters.retransmissions += 1;
     match a.state {
         State::CookieWait { .. } => send_init(a, ep, now, 0),
@@ -189,6 +199,39 @@ pub(crate) fn take_peer(a: &mut Association, ep: &EndpointState, peer: &PeerInit
     a.zero_checksum = peer.zero_checksum;
 }
 
+/// Nobody is at the address of an INIT, as a report says that quotes it: the next address is asked.
+/// Without one the association ends, and its identifier is returned.
+pub(crate) fn handle_refused(
+    sctp: &mut Sctp,
+    now: Instant,
+    fault: &PathFault<'_>,
+) -> Option<AssociationId> {
+    let is_init = fault.quoted.get(COMMON_HEADER_LEN) == Some(&ChunkType::INIT.0);
+    let tag = u32_at(fault.quoted, COMMON_HEADER_LEN + CHUNK_HEADER_LEN).filter(|_| is_init)?;
+    let id = *sctp.shared.by_tag.get(&Tag(tag))?;
+    let a = sctp.associations.get_mut(&id)?;
+    if !matches!(a.state, State::CookieWait { .. }) {
+        return None;
+    }
+    let ep = &mut sctp.shared;
+    let refuses = |known: &PathState| known.path.remote == fault.path.remote;
+    if a.paths.iter().all(refuses) {
+        a.state = State::Gone(CloseReason::Refused);
+        return Some(id);
+    }
+    let asked = a.paths[a.primary].path;
+    ep.unindex_paths(a);
+    a.paths.retain(|known| !refuses(known));
+    ep.index_paths(a);
+    let by_asked = |known: &PathState| known.path == asked;
+    let still_asked = a.paths.iter().position(by_asked);
+    a.primary = still_asked.unwrap_or(0);
+    if still_asked.is_none() {
+        send_init(a, ep, now, 0);
+    }
+    None
+}
+
 /// The association can carry data.
 pub(crate) fn establish(a: &mut Association, ep: &mut EndpointState, now: Instant) {
     ep.cancel_timer(a.id, Timer::Handshake);
@@ -199,9 +242,7 @@ pub(crate) fn establish(a: &mut Association, ep: &mut EndpointState, now: Instan
         false => Event::Accepted(a.id, a.paths[a.primary].path.remote),
     };
     ep.events.push_back(event);
-    for path in 0..a.paths.len() {
-        heartbeat::schedule(a, ep, now, path);
-    }
+    heartbeat::begin(a, ep, now);
     if a.wants_shutdown {
         shutdown::do_shutdown(a, ep, now);
     }

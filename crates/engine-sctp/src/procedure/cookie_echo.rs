@@ -3,12 +3,14 @@
 use crate::association::{Association, State};
 use crate::discard::DiscardReason;
 use crate::endpoint::Sctp;
+use crate::notice::Notice;
 use crate::numbers::Tag;
+use crate::path::PathStatus;
 use crate::pdu::cause::{Cause, CauseCode};
 use crate::pdu::chunk::push_chunk;
 use crate::pdu::{Chunk, ChunkType, CommonHeader, Cookie};
 use crate::procedure::association_setup::{self, PeerInit};
-use crate::procedure::shutdown;
+use crate::procedure::{heartbeat, shutdown};
 use core::time::Duration;
 use engine::{AssociationId, CloseReason, Instant, Path};
 
@@ -69,16 +71,18 @@ pub(crate) fn handle_cookie_echo(
         None => accept(sctp, now, header, path, &cookie),
         Some((_, Action::Drop)) => Err(DiscardReason::Tag),
         Some((id, Action::Duplicate)) => {
-            confirm(sctp, now, id, None);
+            confirm(sctp, now, (id, path), None);
             Ok(id)
         }
         Some((id, Action::Collision)) => {
-            confirm(sctp, now, id, Some(&cookie));
+            confirm(sctp, now, (id, path), Some(&cookie));
             Ok(id)
         }
         Some((id, Action::Restart)) => {
             restart(sctp, id)?;
-            accept(sctp, now, header, path, &cookie)
+            let new = accept(sctp, now, header, path, &cookie)?;
+            sctp.shared.notify(Notice::Restarted { old: id, new });
+            Ok(new)
         }
     }
 }
@@ -127,9 +131,9 @@ fn accept(
         return Err(DiscardReason::OutOfTheBlue);
     }
     let local = (cookie.local_tag, cookie.local_tsn);
-    let mut association = Association::new(now, &ep.config, cookie.path, cookie.ports, local);
+    let mut association = Association::new(now, &ep.config, &[cookie.path], cookie.ports, local);
     association_setup::take_peer(&mut association, ep, &peer_of(cookie));
-    association.peer_addresses = cookie.addresses.clone();
+    association.set_peer_addresses(&ep.config, now, &cookie.addresses);
     let Ok(id) = sctp.add(association) else {
         let (mut cause, mut chunks) = (Vec::new(), Vec::new());
         Cause::plain(CauseCode::OUT_OF_RESOURCE).push(&mut cause);
@@ -138,20 +142,27 @@ fn accept(
         sctp.shared.reply(path, answer, &chunks);
         return Err(DiscardReason::Full);
     };
-    confirm(sctp, now, id, None);
+    confirm(sctp, now, (id, path), None);
     Ok(id)
 }
 
-/// Answers with a COOKIE-ACK; an association that was being opened is open now. `cookie` in a
-/// collision, whose numbers of the peer are the right ones.
-fn confirm(sctp: &mut Sctp, now: Instant, id: AssociationId, cookie: Option<&Cookie>) {
+/// Answers with a COOKIE-ACK where the cookie came from; an association that was being opened is open
+/// now. `cookie` in a collision, whose numbers of the peer are the right ones.
+fn confirm(
+    sctp: &mut Sctp,
+    now: Instant,
+    (id, from): (AssociationId, Path),
+    cookie: Option<&Cookie>,
+) {
     let Some(a) = sctp.associations.get_mut(&id) else {
         return;
     };
     let ep = &mut sctp.shared;
     if let Some(cookie) = cookie {
         association_setup::take_peer(a, ep, &peer_of(cookie));
-        a.peer_addresses = cookie.addresses.clone();
+        ep.unindex_paths(a);
+        a.set_peer_addresses(&ep.config, now, &cookie.addresses);
+        ep.index_paths(a);
     }
     if matches!(
         a.state,
@@ -161,7 +172,11 @@ fn confirm(sctp: &mut Sctp, now: Instant, id: AssociationId, cookie: Option<&Coo
     }
     let mut chunk = Vec::new();
     push_chunk(&mut chunk, ChunkType::COOKIE_ACK, 0, &[]);
-    a.queue_control(a.primary, chunk);
+    let path = a.path_index(from);
+    a.queue_control(path, chunk);
+    if a.paths[path].status == PathStatus::Unconfirmed {
+        heartbeat::probe(a, ep, now, path);
+    }
     ep.mark_ready(id);
 }
 
@@ -176,7 +191,7 @@ fn restart(sctp: &mut Sctp, id: AssociationId) -> Result<(), DiscardReason> {
         Cause::plain(CauseCode::COOKIE_WHILE_SHUTTING_DOWN).push(&mut cause);
         push_chunk(&mut chunk, ChunkType::ERROR, 0, &cause);
         shutdown::repeat_ack(a);
-        a.queue_control(a.primary, chunk);
+        a.queue_control(a.data_path(), chunk);
         sctp.shared.mark_ready(id);
         return Err(DiscardReason::State);
     }

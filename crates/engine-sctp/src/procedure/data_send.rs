@@ -5,10 +5,10 @@ use crate::association::{Association, State, Timer};
 use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::numbers::LongTsn;
 use crate::path::TimedChunk;
-use crate::pdu::COMMON_HEADER_LEN;
-use crate::pdu::chunk::push_pad;
+use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_pad};
 use crate::pdu::data::{DATA_HEADER_LEN, FLAG_IMMEDIATE};
 use crate::pdu::sack::{SACK_LEN, push_sack};
+use crate::pdu::{COMMON_HEADER_LEN, ChunkType};
 use crate::procedure::{retransmission, shutdown, window_probe};
 use crate::tx::{ChunkStatus, OutChunk};
 use engine::{Batch, Event, Instant, Integrity, Note, SendFlags, Store};
@@ -47,17 +47,23 @@ pub(crate) fn do_transmit(
     batch: &mut Batch,
 ) {
     skip_refused(a, ep, now);
-    let mut prefix = Vec::new();
-    let path = take_control(a, &mut prefix, ep.config.packet_len);
-    let path = path.unwrap_or(a.primary);
+    let mut prefix = core::mem::take(&mut ep.prefix);
+    prefix.clear();
+    let data_path = a.data_path();
+    let path = take_control(a, &mut prefix, ep.config.packet_len)
+        .or_else(|| lone_sack_path(a, data_path))
+        .unwrap_or(data_path);
     batch.set_path(a.paths[path].path, Some(a.id));
-    let mut sender = Sender::new(a, ep, now, path);
-    sender.transmit(batch, prefix);
+    let mut sender = Sender::new(a, ep, now, (path, data_path));
+    sender.transmit(batch, &mut prefix);
+    let has_more = sender.has_more;
+    ep.prefix = prefix;
     if batch.is_empty() {
         batch.clear();
     }
     // The wire was full, or other chunks wait.
-    if sender.has_more || !a.control.is_empty() {
+    let has_other_path = path != data_path && !batch.is_empty();
+    if has_more || !a.control.is_empty() || has_other_path {
         ep.mark_ready(a.id);
     }
 }
@@ -75,6 +81,14 @@ fn skip_refused(a: &mut Association, ep: &mut EndpointState, now: Instant) {
     if skipped {
         shutdown::progress(a, ep, now);
     }
+}
+
+/// The path of an acknowledgement that is due and leaves by another path than data.
+fn lone_sack_path(a: &Association, data_path: usize) -> Option<usize> {
+    if a.paths.len() == 1 || !a.rx.sack_due || !a.may_send_sack() {
+        return None;
+    }
+    Some(a.sack_path()).filter(|path| *path != data_path)
 }
 
 /// Moves control chunks of one path to `out`, as many as fit a packet; that path.
@@ -95,6 +109,8 @@ struct Sender<'a> {
     ep: &'a mut EndpointState,
     now: Instant,
     path: usize,
+    /// The path is that of data.
+    carries_data: bool,
     /// Octets that may be in flight there.
     window: u64,
     /// Packets remain for the next call.
@@ -109,7 +125,12 @@ enum Next {
 }
 
 impl<'a> Sender<'a> {
-    fn new(a: &'a mut Association, ep: &'a mut EndpointState, now: Instant, path: usize) -> Self {
+    fn new(
+        a: &'a mut Association,
+        ep: &'a mut EndpointState,
+        now: Instant,
+        (path, data_path): (usize, usize),
+    ) -> Self {
         let window = a.paths[path].control.window();
         let burst = u64::from(ep.config.max_burst) * ep.config.pmdcs() as u64;
         let window = match burst {
@@ -121,6 +142,7 @@ impl<'a> Sender<'a> {
             ep,
             now,
             path,
+            carries_data: path == data_path,
             window,
             has_more: false,
         }
@@ -131,12 +153,12 @@ impl<'a> Sender<'a> {
         self.ep.config.pmdcs()
     }
 
-    fn transmit(&mut self, batch: &mut Batch, mut prefix: Vec<u8>) {
+    fn transmit(&mut self, batch: &mut Batch, prefix: &mut Vec<u8>) {
         let packet_room = self.room();
         self.decay_if_idle();
-        self.add_sack(&mut prefix, packet_room);
+        self.add_sack(prefix, packet_room);
         if !prefix.is_empty() {
-            self.send_packet(batch, &prefix, packet_room);
+            self.send_packet(batch, prefix, packet_room);
         }
         while batch.room() > 0 {
             let Some(room) = self.packet_room(batch) else {
@@ -167,6 +189,9 @@ impl<'a> Sender<'a> {
             self.has_more = true;
             return None;
         }
+        if full <= usual + PAD_MAX {
+            return Some(usual);
+        }
         let single = !self.ep.config.bundle;
         let plan = self
             .a
@@ -182,30 +207,35 @@ impl<'a> Sender<'a> {
 
     /// Adds an acknowledgement if one is due, or if one may travel with data that leave.
     fn add_sack(&mut self, prefix: &mut Vec<u8>, packet_room: usize) {
-        let in_data_state =
-            self.a.may_send_data() || matches!(self.a.state, State::ShutdownSent { .. });
         let rx = &self.a.rx;
         let room = packet_room.saturating_sub(prefix.len());
-        if !in_data_state || !rx.has_unsacked() || room < SACK_LEN {
+        let may_leave = self.a.may_send_sack() && room >= SACK_LEN;
+        if !rx.has_unsacked() || !may_leave || self.path != self.a.sack_path() {
             return;
         }
-        let travels = rx.sack_due || !matches!(self.next(packet_room - SACK_LEN), Next::Nothing);
+        let data_room = packet_room - SACK_LEN;
+        let travels = rx.sack_due || !matches!(self.next(data_room, true), Next::Nothing);
         if !travels {
             return;
         }
-        // SACK comes before SHUTDOWN and DATA alike.
+        // SACK comes before SHUTDOWN and DATA alike, and behind COOKIE-ACK, which is the first of its packet
+        // (RFC 9260 section 5.1).
+        let first = match prefix.first() == Some(&ChunkType::COOKIE_ACK.0) {
+            true => CHUNK_HEADER_LEN,
+            false => 0,
+        };
         let rx = &mut self.a.rx;
-        let mut sack = Vec::with_capacity(SACK_LEN);
+        let before = prefix.len();
         let (cumulative, window) = (rx.cumulative(), rx.window());
         push_sack(
-            &mut sack,
+            prefix,
             room,
             (cumulative, window),
             rx.gaps(),
             rx.duplicates(),
         );
         rx.record_sack();
-        prefix.splice(0..0, sack);
+        prefix[first..].rotate_left(before - first);
         self.ep.cancel_timer(self.a.id, Timer::Sack);
     }
 
@@ -213,7 +243,7 @@ impl<'a> Sender<'a> {
     fn decay_if_idle(&mut self) {
         let rto = self.a.rto(&self.ep.config, self.path);
         let path = &mut self.a.paths[self.path];
-        if path.flight > 0 || rto.is_zero() {
+        if path.flight > 0 || rto.is_zero() || !self.carries_data {
             return;
         }
         let rtos = self.now.since(path.last_sent_at).as_nanos() / rto.as_nanos();
@@ -224,9 +254,10 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// What may be sent next in a packet with `room`.
-    fn next(&mut self, room: usize) -> Next {
-        if !self.a.may_send_data() || room <= DATA_HEADER_LEN {
+    /// What may be sent next in a packet with `room`. What holds back short packets and paces them is
+    /// asked before the first chunk; others travel with it.
+    fn next(&mut self, room: usize, is_first: bool) -> Next {
+        if !self.carries_data || !self.a.may_send_data() || room <= DATA_HEADER_LEN {
             return Next::Nothing;
         }
         let flight = self.a.paths[self.path].flight;
@@ -254,6 +285,9 @@ impl<'a> Sender<'a> {
             }
             return Next::Nothing;
         }
+        if !is_first {
+            return Next::New;
+        }
         if flight > 0 && !tx.messages.may_leave(room, payload) {
             return Next::Nothing;
         }
@@ -267,19 +301,20 @@ impl<'a> Sender<'a> {
     /// Adds a packet of `prefix` and chunks of data, `room` octets behind the common header at most;
     /// false if it would be empty.
     fn send_packet(&mut self, batch: &mut Batch, prefix: &[u8], room: usize) -> bool {
-        let mut left = room.saturating_sub(prefix.len());
+        let data_room = room.saturating_sub(prefix.len());
+        let mut left = data_room;
         let path = &self.a.paths[self.path];
+        let from_idle = path.flight == 0;
         let mut next = match path.after_timeout && path.flight > 0 {
             true => Next::Nothing,
-            false => self.next(left),
+            false => self.next(left, true),
         };
         if prefix.is_empty() && matches!(next, Next::Nothing) {
             return false;
         }
         let usual = batch.packet_len();
-        let mut own = self.a.header().emit().to_vec();
-        own.extend_from_slice(prefix);
-        let mut packet = batch.begin();
+        let mut packet = batch.begin().own(&self.a.header().emit());
+        packet = packet.join_own(prefix);
         let store = Store::Association(self.a.id);
         let single = !self.ep.config.bundle;
         let mut is_fast = false;
@@ -295,22 +330,24 @@ impl<'a> Sender<'a> {
             let Some((header, range, octets)) = sent else {
                 break;
             };
-            own.extend(header);
-            packet = packet.own(&own).user(store, range);
-            own.clear();
-            own.resize(octets - DATA_HEADER_LEN - user_len(&header), 0);
+            let padding = octets - DATA_HEADER_LEN - user_len(&header);
+            packet = packet.join_own(&header).user(store, range);
+            packet = packet.own(&[0; 3][..padding]);
             left -= octets;
             if single {
                 break;
             }
-            next = self.next(left);
+            next = self.next(left, false);
         }
+        self.end_chunks(data_room - left, from_idle);
         if is_fast {
             self.a.tx.fast_retransmit = false;
         }
         let len = COMMON_HEADER_LEN + room - left;
         if usual > len && self.wants_padding() {
-            push_pad(&mut own, usual - len);
+            self.ep.scratch.clear();
+            push_pad(&mut self.ep.scratch, usual - len);
+            packet = packet.join_own(&self.ep.scratch);
         }
         let integrity = match self.a.zero_checksum {
             true => Integrity::None,
@@ -318,14 +355,14 @@ impl<'a> Sender<'a> {
                 at: chunk_checksum(),
             },
         };
-        packet.own(&own).end(integrity);
+        packet.end(integrity);
         self.ep.counters.packets_built += 1;
         true
     }
 
     /// Whether packets follow that must have the length of those before.
     fn wants_padding(&mut self) -> bool {
-        !matches!(self.next(self.room()), Next::Nothing)
+        !matches!(self.next(self.room(), true), Next::Nothing)
     }
 
     /// Sends a lost chunk again: its header, bytes and octets; None if it does not fit.
@@ -336,6 +373,7 @@ impl<'a> Sender<'a> {
             return None;
         }
         chunk.misses = 0;
+        chunk.was_moved |= chunk.path != self.path as u8;
         chunk.path = self.path as u8;
         let (header, range) = (chunk.header(tsn, 0), chunk.range());
         let len = chunk.len as usize;
@@ -367,6 +405,7 @@ impl<'a> Sender<'a> {
             status: ChunkStatus::InFlight,
             misses: 0,
             was_fast_retransmitted: false,
+            was_moved: false,
             path: self.path as u8,
         };
         let octets = chunk.octets();
@@ -399,12 +438,20 @@ impl<'a> Sender<'a> {
     /// A chunk is sent.
     fn account(&mut self, octets: u64, bytes: u64) {
         let path = &mut self.a.paths[self.path];
-        path.control.on_sent(self.now, octets, path.flight == 0);
         path.flight += octets;
         path.sent += octets;
-        path.last_sent_at = self.now;
         self.a.tx.rwnd = self.a.tx.rwnd.saturating_sub(octets);
         self.ep.counters.bytes_sent += bytes;
+    }
+
+    /// All chunks of a packet are sent: so many octets, with nothing in flight before if `from_idle`.
+    fn end_chunks(&mut self, octets: usize, from_idle: bool) {
+        if octets == 0 {
+            return;
+        }
+        let path = &mut self.a.paths[self.path];
+        path.control.on_sent(self.now, octets as u64, from_idle);
+        path.last_sent_at = self.now;
         retransmission::start_timer(self.a, self.ep, self.now, self.path);
     }
 }

@@ -3,11 +3,11 @@
 use crate::association::{Association, State, Timer};
 use crate::discard::DiscardReason;
 use crate::endpoint_state::EndpointState;
-use crate::path::{Heartbeat, PathStatus};
+use crate::path::Heartbeat;
 use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_chunk};
 use crate::pdu::parameter::{ParameterType, parameters, push_parameter};
 use crate::pdu::{Chunk, ChunkType, u64_at};
-use crate::procedure::retransmission;
+use crate::procedure::path_management;
 use core::time::Duration;
 use engine::Instant;
 
@@ -55,14 +55,57 @@ pub(crate) fn handle_timeout(
         return;
     }
     if a.paths[path].heartbeat.take().is_some() {
-        retransmission::count_error(a, ep, path);
+        count_unanswered(a, ep, path);
         if a.is_gone() {
             return;
+        }
+        if rests(a, ep, path) {
+            return schedule(a, ep, now, path);
         }
     } else if core::mem::take(&mut a.paths[path].is_in_use) {
         return schedule(a, ep, now, path);
     }
     send(a, ep, now, path);
+}
+
+/// A HEARTBEAT was not answered. The association counts those of the path of its data, unless their own
+/// timer runs there (RFC 9260 section 8.1).
+fn count_unanswered(a: &mut Association, ep: &mut EndpointState, path: usize) {
+    let counts = a.paths.len() == 1 || path == a.data_path() && a.paths[path].flight == 0;
+    path_management::count_path_error(a, ep, path);
+    if counts {
+        path_management::count_association_error(a, ep);
+    }
+}
+
+/// Whether a path failed so often that it is looked at after an interval only. The last one of an
+/// association is not left alone, and neither is one without an interval: nothing else finds out that
+/// it is back.
+fn rests(a: &Association, ep: &EndpointState, path: usize) -> bool {
+    let has_interval = !ep.config.heartbeat_interval.is_zero();
+    has_interval && a.paths.len() > 1 && a.paths[path].errors > ep.config.path_retries
+}
+
+/// Looks at a path now, unless it is being looked at.
+pub(crate) fn probe(a: &mut Association, ep: &mut EndpointState, now: Instant, path: usize) {
+    if a.paths[path].heartbeat.is_none() {
+        send(a, ep, now, path);
+    }
+}
+
+/// Begins to look at the paths of a new association: at those besides the one of the handshake at once,
+/// one in an RTO (HB.Max.Burst).
+pub(crate) fn begin(a: &mut Association, ep: &mut EndpointState, now: Instant) {
+    let rto = a.rto(&ep.config, a.primary);
+    let mut at = now;
+    for path in 0..a.paths.len() {
+        if path == a.primary {
+            schedule(a, ep, now, path);
+        } else {
+            ep.set_timer(a.id, Timer::Heartbeat(path as u8), at);
+            at = at + rto;
+        }
+    }
 }
 
 /// Sends a HEARTBEAT with a nonce that only its receiver knows.
@@ -100,8 +143,7 @@ pub(crate) fn handle_heartbeat_ack(
     if let Some(heartbeat) = a.paths[path].heartbeat.take() {
         a.paths[path].sample(now.since(heartbeat.sent_at));
     }
-    a.paths[path].errors = 0;
-    a.paths[path].status = PathStatus::Active;
+    path_management::activate(a, ep, path);
     a.errors = 0;
     schedule(a, ep, now, path);
     Ok(())

@@ -1,6 +1,7 @@
 //! INIT and INIT-ACK: no state is kept before the peer returns a cookie (RFC 9260 sections 5.1 and
 //! 5.2).
 
+use crate::addresses::listed_address;
 use crate::association::{Association, State};
 use crate::discard::DiscardReason;
 use crate::endpoint::Sctp;
@@ -97,10 +98,7 @@ pub(crate) fn handle_init(
 fn has_new_address(a: &Association, addresses: &[IpAddr]) -> bool {
     let is_path = |address: &IpAddr| {
         let mut paths = a.paths.iter();
-        paths.any(|path| match path.path.remote {
-            engine::Address::Socket(socket) => socket.ip() == *address,
-            _ => false,
-        })
+        paths.any(|path| listed_address(path.path) == Some(*address))
     };
     let mut addresses = addresses.iter();
     addresses.any(|address| !a.peer_addresses.contains(address) && !is_path(address))
@@ -133,7 +131,7 @@ fn send_init_ack(
         path,
         addresses: init.parameters.addresses.clone(),
     };
-    let mut answer = own_init(ep, own.0, own.1);
+    let mut answer = own_init(ep, path.remote, own.0, own.1);
     answer.parameters.cookie = Some(cookie.emit(&ep.cookie_keys));
     answer.parameters.unrecognized = init.parameters.unrecognized.clone();
     let mut chunks = Vec::new();
@@ -208,11 +206,14 @@ pub(crate) fn handle_init_ack(
         zero_checksum: agrees_on_zero(ep, &init.parameters.extensions),
     };
     association_setup::take_peer(a, ep, &peer);
-    a.peer_addresses = init.parameters.addresses;
     if attempts == 1 {
         let sent_at = a.paths[path].last_sent_at;
         a.paths[path].sample(now.since(sent_at));
     }
+    a.primary = path;
+    ep.unindex_paths(a);
+    a.set_peer_addresses(&ep.config, now, &init.parameters.addresses);
+    ep.index_paths(a);
     a.state = State::CookieEchoed {
         attempts: 1,
         stale,

@@ -8,6 +8,7 @@ pub(crate) mod data_send;
 pub(crate) mod heartbeat;
 pub(crate) mod init;
 pub(crate) mod out_of_the_blue;
+pub(crate) mod path_management;
 pub(crate) mod retransmission;
 pub(crate) mod sack_receive;
 pub(crate) mod shutdown;

@@ -1,26 +1,11 @@
 //! T3-rtx: what a path did not acknowledge in time is sent again (RFC 9260 sections 6.3 and 8).
 
-use crate::association::{Association, State, Timer};
+use crate::association::{Association, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::path::PathStatus;
+use crate::procedure::{heartbeat, path_management};
 use crate::tx::ChunkStatus;
-use engine::{CloseReason, Instant};
-
-/// A path, or the association, did not answer in time once more.
-pub(crate) fn count_error(a: &mut Association, ep: &EndpointState, path: usize) {
-    let state = &mut a.paths[path];
-    state.errors += 1;
-    state.back_off();
-    if state.errors > ep.config.path_retries {
-        state.status = PathStatus::Inactive;
-    }
-    if path == a.primary {
-        a.errors += 1;
-    }
-    if a.errors > ep.config.association_retries {
-        a.state = State::Gone(CloseReason::TimedOut);
-    }
-}
+use engine::Instant;
 
 /// The retransmission timer of path `path` expired: everything in flight there is lost.
 pub(crate) fn handle_timeout(
@@ -32,9 +17,13 @@ pub(crate) fn handle_timeout(
     if a.paths[path].flight == 0 || !a.may_send_data() {
         return;
     }
-    count_error(a, ep, path);
+    path_management::count_path_error(a, ep, path);
+    path_management::count_association_error(a, ep);
     if a.is_gone() {
         return;
+    }
+    if a.paths[path].status == PathStatus::PotentiallyFailed {
+        heartbeat::probe(a, ep, now, path);
     }
     let lost: Vec<_> =
         a.tx.outstanding

@@ -6,9 +6,8 @@ use crate::congestion::PathAck;
 use crate::discard::DiscardReason;
 use crate::endpoint_state::EndpointState;
 use crate::numbers::{LongTsn, Tsn};
-use crate::path::PathStatus;
 use crate::pdu::{Chunk, Sack};
-use crate::procedure::{abort, retransmission, shutdown};
+use crate::procedure::{abort, path_management, retransmission, shutdown};
 use crate::tx::ChunkStatus;
 use congestion::{AckSample, RttSample};
 use engine::{Event, Instant};
@@ -20,8 +19,6 @@ const MISSES_MAX: u8 = 3;
 struct Progress {
     /// The cumulative TSN grew.
     advanced: bool,
-    /// The highest TSN newly acknowledged.
-    highest_new: LongTsn,
     /// User bytes of the store that the peer never asks for again.
     released: Option<(u64, u64)>,
 }
@@ -36,7 +33,7 @@ pub(crate) fn handle_sack(
         return Err(DiscardReason::State);
     }
     let sack = Sack::parse(chunk.value).ok_or(DiscardReason::Sack)?;
-    let (cumulative, mut progress) = begin(a, ep, sack.cumulative)?;
+    let (cumulative, progress) = begin(a, ep, sack.cumulative)?;
     let limit = a.tx.outstanding.next();
     let beyond = sack
         .gaps()
@@ -47,13 +44,13 @@ pub(crate) fn handle_sack(
         abort::do_abort_violation(a, ep);
         return Err(DiscardReason::Sack);
     }
-    let reneged = mark_gaps(a, cumulative, &sack, &mut progress);
+    let reneged = mark_gaps(a, cumulative, &sack);
     if reneged {
         for path in 0..a.paths.len() {
             retransmission::start_timer(a, ep, now, path);
         }
     }
-    grow_windows(a, now);
+    grow_windows(a, ep, now);
     if sack.gaps().next().is_some() {
         count_misses(a, cumulative.plus(beyond), &progress);
     }
@@ -65,8 +62,8 @@ pub(crate) fn handle_sack(
     } else {
         // It answers, and only its user does not read (RFC 9260 section 6.1, A).
         a.errors = 0;
-        let primary = a.primary;
-        a.paths[primary].errors = 0;
+        let path = a.data_path();
+        a.paths[path].errors = 0;
     }
     finish(a, ep, now, &progress);
     Ok(())
@@ -80,7 +77,7 @@ pub(crate) fn handle_cumulative(
     tsn: Tsn,
 ) -> Result<(), DiscardReason> {
     let (_, progress) = begin(a, ep, tsn)?;
-    grow_windows(a, now);
+    grow_windows(a, ep, now);
     finish(a, ep, now, &progress);
     Ok(())
 }
@@ -103,10 +100,11 @@ fn begin(
     for path in &mut a.paths {
         path.flight_before = path.flight;
         path.newly_acked = 0;
+        path.is_answered = false;
+        path.highest_new = LongTsn::default();
     }
     let mut progress = Progress {
         advanced: cumulative >= first,
-        highest_new: LongTsn::default(),
         released: None,
     };
     while a.tx.outstanding.first() <= cumulative {
@@ -120,9 +118,13 @@ fn begin(
             ChunkStatus::InFlight => {
                 path.flight -= octets;
                 path.newly_acked += octets;
-                progress.highest_new = tsn;
+                path.is_answered |= !chunk.was_moved;
+                path.highest_new = tsn;
             }
-            ChunkStatus::Marked => path.newly_acked += octets,
+            ChunkStatus::Marked => {
+                path.newly_acked += octets;
+                path.is_answered |= !chunk.was_moved;
+            }
             ChunkStatus::GapAcked => {}
         }
         let range = chunk.range();
@@ -140,12 +142,7 @@ fn begin(
 }
 
 /// Marks the chunks beyond gaps; whether the peer took back what it had reported before.
-fn mark_gaps(
-    a: &mut Association,
-    cumulative: LongTsn,
-    sack: &Sack<'_>,
-    progress: &mut Progress,
-) -> bool {
+fn mark_gaps(a: &mut Association, cumulative: LongTsn, sack: &Sack<'_>) -> bool {
     let mut blocks = sack.gaps().peekable();
     let reported_before = a.tx.outstanding.highest_gap_acked;
     if blocks.peek().is_none() && reported_before <= cumulative {
@@ -171,7 +168,8 @@ fn mark_gaps(
             (true, ChunkStatus::GapAcked) => highest = tsn,
             (true, status) => {
                 path.newly_acked += octets;
-                progress.highest_new = progress.highest_new.max(tsn);
+                path.is_answered |= !chunk.was_moved;
+                path.highest_new = path.highest_new.max(tsn);
                 highest = tsn;
                 if status == ChunkStatus::InFlight {
                     path.flight -= octets;
@@ -197,20 +195,20 @@ fn mark_gaps(
 }
 
 /// RTT samples, and what the acknowledged octets mean for each path's window.
-fn grow_windows(a: &mut Association, now: Instant) {
+fn grow_windows(a: &mut Association, ep: &mut EndpointState, now: Instant) {
     let all_acked = a.tx.outstanding.is_empty();
     let first = a.tx.outstanding.first();
-    for path in &mut a.paths {
-        if path.newly_acked == 0 {
+    for index in 0..a.paths.len() {
+        if a.paths[index].newly_acked == 0 {
             continue;
         }
-        path.errors = 0;
+        if a.paths[index].is_answered {
+            path_management::activate(a, ep, index);
+        }
+        a.errors = 0;
+        let path = &mut a.paths[index];
         path.is_in_use = true;
         path.after_timeout = false;
-        a.errors = 0;
-        if path.status == PathStatus::PotentiallyFailed {
-            path.status = PathStatus::Active;
-        }
         path.delivered += path.newly_acked;
         let timed = path.timed.take_if(|timed| timed.tsn < first);
         let sample = timed.map(|timed| RttSample {
@@ -239,16 +237,23 @@ fn grow_windows(a: &mut Association, now: Instant) {
 /// Counts reports of gaps below the highest TSN newly acknowledged, or in fast recovery below the
 /// highest reported if the cumulative TSN grew (RFC 9260 section 7.2.4).
 fn count_misses(a: &mut Association, reported: LongTsn, progress: &Progress) {
-    let limit = match a.tx.recovery {
-        Some(_) if progress.advanced => reported,
-        _ => progress.highest_new,
+    let paths = &a.paths;
+    let counts_all = a.tx.recovery.is_some() && progress.advanced;
+    // Chunks overtake each other on different paths: each has its own order.
+    let limit_of = |path: usize| match counts_all {
+        true if paths[path].newly_acked > 0 => reported,
+        true if paths.len() == 1 => reported,
+        true => LongTsn::default(),
+        false => paths[path].highest_new,
     };
+    let limit = (0..paths.len()).map(limit_of).max().unwrap_or_default();
     let mut lost = Vec::new();
     for (tsn, chunk) in a.tx.outstanding.iter_mut() {
         if tsn >= limit {
             break;
         }
-        if chunk.status != ChunkStatus::InFlight || chunk.was_fast_retransmitted {
+        let is_beyond = tsn >= limit_of(usize::from(chunk.path));
+        if is_beyond || chunk.status != ChunkStatus::InFlight || chunk.was_fast_retransmitted {
             continue;
         }
         chunk.misses += 1;

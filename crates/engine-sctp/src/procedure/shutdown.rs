@@ -7,7 +7,7 @@ use crate::endpoint_state::EndpointState;
 use crate::numbers::Tsn;
 use crate::pdu::chunk::{FLAG_T, push_chunk};
 use crate::pdu::{Chunk, ChunkType, CommonHeader, u32_at};
-use crate::procedure::sack_receive;
+use crate::procedure::{path_management, sack_receive};
 use engine::{CloseReason, Event, Instant};
 
 /// The T5-shutdown-guard timer runs for so many times RTO.Max.
@@ -55,7 +55,7 @@ pub(crate) fn progress(a: &mut Association, ep: &mut EndpointState, now: Instant
 }
 
 fn start_timer(a: &Association, ep: &mut EndpointState, now: Instant) {
-    let at = now + a.rto(&ep.config, a.primary);
+    let at = now + a.rto(&ep.config, a.data_path());
     ep.set_timer(a.id, Timer::Shutdown, at);
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn repeat_shutdown(a: &mut Association) {
     );
     a.control
         .retain(|waiting| waiting.octets[0] != ChunkType::SHUTDOWN.0);
-    a.queue_control(a.primary, chunk);
+    a.queue_control(a.data_path(), chunk);
 }
 
 /// Sends SHUTDOWN-ACK, again if need be.
@@ -79,7 +79,7 @@ pub(crate) fn repeat_ack(a: &mut Association) {
     push_chunk(&mut chunk, ChunkType::SHUTDOWN_ACK, 0, &[]);
     a.control
         .retain(|waiting| waiting.octets[0] != ChunkType::SHUTDOWN_ACK.0);
-    a.queue_control(a.primary, chunk);
+    a.queue_control(a.data_path(), chunk);
 }
 
 fn answer(a: &mut Association, ep: &mut EndpointState, now: Instant) {
@@ -100,8 +100,7 @@ pub(crate) fn handle_timeout(a: &mut Association, ep: &mut EndpointState, now: I
         a.state = State::Gone(CloseReason::TimedOut);
         return;
     }
-    let primary = a.primary;
-    a.paths[primary].back_off();
+    path_management::count_path_error(a, ep, a.data_path());
     ep.counters.retransmissions += 1;
     match a.state {
         State::ShutdownSent { .. } => repeat_shutdown(a),

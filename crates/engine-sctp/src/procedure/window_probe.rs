@@ -15,7 +15,7 @@ pub(crate) fn schedule(a: &Association, ep: &mut EndpointState, now: Instant) {
         return;
     }
     let doublings = a.tx.window_probes.min(DOUBLINGS_MAX);
-    let wait = a.rto(&ep.config, a.primary) * (1 << doublings);
+    let wait = a.rto(&ep.config, a.data_path()) * (1 << doublings);
     ep.set_timer(a.id, Timer::WindowProbe, now + wait.min(ep.config.rto.max));
 }
 

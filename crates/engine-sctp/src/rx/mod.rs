@@ -108,7 +108,7 @@ impl ReceiveState {
     /// A chunk of a stream that does not exist is not `is_valid`.
     pub(crate) fn take(&mut self, chunk: &Arrived, is_valid: bool) -> Taken {
         let tsn = self.cumulative.nearest(chunk.header.tsn);
-        if tsn <= self.cumulative || self.beyond.contains(tsn.0) {
+        if tsn <= self.cumulative || self.has_gap() && self.beyond.contains(tsn.0) {
             if self.duplicates.len() < DUPLICATES_MAX {
                 self.duplicates.push(chunk.header.tsn);
             }
@@ -117,8 +117,12 @@ impl ReceiveState {
         if self.is_full || tsn.since(self.cumulative) > AHEAD_MAX || !self.make_room(tsn) {
             return Taken::NoRoom;
         }
-        self.beyond.insert(tsn.0..tsn.0 + 1);
-        self.cumulative = LongTsn(self.beyond.advance(self.cumulative.0 + 1) - 1);
+        if !self.has_gap() && tsn.since(self.cumulative) == 1 {
+            self.cumulative = tsn;
+        } else {
+            self.beyond.insert(tsn.0..tsn.0 + 1);
+            self.cumulative = LongTsn(self.beyond.advance(self.cumulative.0 + 1) - 1);
+        }
         if !is_valid {
             return Taken::Refused;
         }

@@ -34,6 +34,8 @@ pub(crate) struct OutChunk {
     pub(crate) was_fast_retransmitted: bool,
     /// The path it was last sent by, by its index.
     pub(crate) path: u8,
+    /// It was sent by another one before: its acknowledgement says nothing of either.
+    pub(crate) was_moved: bool,
 }
 
 impl OutChunk {

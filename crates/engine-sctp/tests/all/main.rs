@@ -5,6 +5,7 @@ mod fuzz;
 mod hostile;
 mod octets;
 mod pair;
+mod paths;
 mod states;
 mod support;
 mod tshark;

@@ -3,7 +3,7 @@
 use super::{ASSOCIATIONS_MAX, EngineSpec, SpecError, duration, packet_len};
 use congestion::RtoBounds;
 use core::time::Duration;
-use engine_sctp::{CongestionChoice, SctpConfig};
+use engine_sctp::{CongestionChoice, LocalAddresses, SctpConfig};
 
 /// The longest delay of an acknowledgement that RFC 9260 section 6.2 allows.
 const SACK_DELAY_MAX: Duration = Duration::from_millis(500);
@@ -14,12 +14,13 @@ const WINDOWS: std::ops::RangeInclusive<u64> = 1500..=u32::MAX as u64;
 /// The least packet: the handshake does not fit a smaller one.
 const PACKET_MIN: usize = 512;
 
-/// The configuration of SCTP with the options of `spec`.
+/// The configuration of SCTP with the options of `spec`, at a station with an address on each of
+/// `paths` media.
 ///
 /// # Errors
 ///
 /// The first value out of range, in one line.
-pub(super) fn config(spec: &EngineSpec, seed: u64) -> Result<SctpConfig, SpecError> {
+pub(super) fn config(spec: &EngineSpec, seed: u64, paths: usize) -> Result<SctpConfig, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let default = SctpConfig::default();
     let packet_len = packet_len(spec.packet.map_or(1500, |octets| octets.0)).map_err(at)?;
@@ -48,6 +49,7 @@ pub(super) fn config(spec: &EngineSpec, seed: u64) -> Result<SctpConfig, SpecErr
         })?,
     };
     Ok(SctpConfig {
+        local_addresses: LocalAddresses::Stations(paths as u16),
         packet_len,
         receive_buffer: window,
         sack_delay,

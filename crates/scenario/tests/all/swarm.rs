@@ -2,7 +2,8 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, SCTP, Seeds, Tally, VMTP, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, CELLS, SCTP, SCTP_PATHS, Seeds, Tally, VMTP, check, check_many, check_with,
+    draw,
 };
 use std::sync::Mutex;
 
@@ -52,15 +53,29 @@ fn invariants_hold_in_drawn_scenarios_of_sctp() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_sctp_over_several_paths() {
+    check_seeds(SCTP_PATHS.start, SCENARIOS / 2);
+}
+
+#[test]
 fn invariants_hold_in_drawn_scenarios_of_vmtp() {
     check_seeds(VMTP.start, SCENARIOS / 2);
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_cells() {
+    check_seeds(CELLS.start, SCENARIOS / 10);
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
-    let (sctp, vmtp) = (SCTP.start, VMTP.start);
-    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2, sctp, vmtp] {
+    let (sctp, vmtp, paths) = (SCTP.start, VMTP.start, SCTP_PATHS.start);
+    let others = [sctp, vmtp, paths, paths + 1, paths + 2, CELLS.start];
+    for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2]
+        .into_iter()
+        .chain(others)
+    {
         assert_eq!(draw(seed), draw(seed));
         assert_eq!(check(seed), check(seed));
     }
@@ -106,6 +121,24 @@ fn sctp_is_drawn_in_its_range_alone() {
     assert!((SCTP.start..SCTP.start + 50).all(|seed| draw(seed).contains("\"sctp\"")));
     let others = (0..200).chain([SCTP.start - 1, SCTP.end]);
     assert!(others.into_iter().all(|seed| !draw(seed).contains("sctp")));
+}
+
+#[test]
+fn several_paths_are_drawn_in_their_range_alone() {
+    let seeds = SCTP_PATHS.start..SCTP_PATHS.start + 100;
+    for words in [
+        "paths = 2",
+        "paths = 3",
+        "paths = 4",
+        "\npath = 1",
+        "\"crash\"",
+        "\"flap\"",
+    ] {
+        let drawn = seeds.clone().filter(|seed| draw(*seed).contains(words));
+        assert!(drawn.count() > 10, "{words}");
+    }
+    let others = (0..200).chain([SCTP.start, SCTP_PATHS.start - 1, SCTP_PATHS.end]);
+    assert!(others.into_iter().all(|seed| !draw(seed).contains("path")));
 }
 
 #[test]

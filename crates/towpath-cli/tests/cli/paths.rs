@@ -90,6 +90,28 @@ fn mptcp_over_ipv6_uses_both_links() {
     }
 }
 
+/// The second link carries HEARTBEATs while the first one answers: a hundred octets each.
+#[test]
+fn sctp_sends_over_the_first_link_and_watches_the_second() {
+    if !can_create_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    for family in [&["sctp"][..], &["sctp", "-6"]] {
+        let arguments = [family, &["--no-report"]].concat();
+        let (_, run) = raced_over_two(&scratch, &arguments);
+        for trial in trials_of(&run, "sctp") {
+            assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
+            assert!(evidence(trial, "link_1_octets") > 100_000.0);
+            let watched = evidence(trial, "link_2_octets");
+            assert!((100.0..10_000.0).contains(&watched), "{watched} octets");
+            let ledger = trial.ledger.expect("a ledger");
+            assert_eq!(ledger.sent, ledger.delivered);
+        }
+        fs::remove_dir_all(scratch.path("run")).expect("it is there");
+    }
+}
+
 #[test]
 fn losses_of_each_link_are_its_own_and_calibrated() {
     if !can_create_hosts() {

@@ -3,7 +3,7 @@
 //! The engine is crate `engine-sctp`, run by `driver` in the user's thread. A short message leaves at
 //! once if nothing is in flight; otherwise it is coalesced for about a millisecond or until a flush, and
 //! shares a packet. Each listener binds a UDP port of its own instead of 9899, so that many of them run
-//! on one host. On raw IP endpoints of one address receive each other's packets and select their own by
+//! on one host. Where several links join the ends, `sctp` has a path over each. On raw IP endpoints of one address receive each other's packets and select their own by
 //! SCTP's ports; on the IPv4 loopback each takes its own address.
 
 use crate::contract::{
@@ -14,9 +14,10 @@ use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::{IpMedium, UdpMedium};
 use crate::options::{Family, Options};
 use crate::sctp::EndpointConfig;
+use crate::udp_links::UdpLinksMedium;
 use engine::Framing;
 use engine_sctp::numbers::Port;
-use engine_sctp::{Sctp as Engine, SctpConfig};
+use engine_sctp::{LocalAddresses, Sctp as Engine, SctpConfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::LazyLock;
@@ -105,7 +106,11 @@ impl Transport for Sctp {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
-        engine_circuit::listen(&UdpMedium, options, |_| udp_setup(&settings, options))
+        let setup = |_| udp_setup(&settings, options);
+        match has_several_links(options) {
+            true => engine_circuit::listen(&UdpLinksMedium, options, setup),
+            false => engine_circuit::listen(&UdpMedium, options, setup),
+        }
     }
 
     fn connect(
@@ -115,9 +120,11 @@ impl Transport for Sctp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
-        engine_circuit::connect(&UdpMedium, (rendezvous, index), options, |_| {
-            udp_setup(&settings, options)
-        })
+        let (to, setup) = ((rendezvous, index), |_| udp_setup(&settings, options));
+        match has_several_links(options) {
+            true => engine_circuit::connect(&UdpLinksMedium, to, options, setup),
+            false => engine_circuit::connect(&UdpMedium, to, options, setup),
+        }
     }
 }
 
@@ -236,9 +243,18 @@ fn udp_setup(settings: &EndpointConfig, options: &Options) -> EngineSetup<Engine
         settings,
         SctpConfig {
             packet_len,
+            local_addresses: match has_several_links(options) {
+                true => LocalAddresses::Internet(options.local_addresses.clone()),
+                false => config.local_addresses,
+            },
             ..config
         },
     )
+}
+
+/// Whether several links join the ends, each of which is a path then.
+fn has_several_links(options: &Options) -> bool {
+    options.local_addresses.len() > 1
 }
 
 /// An engine that shares its address with others, which have other ports.

@@ -2,6 +2,7 @@
 //! in each of its states.
 
 mod data;
+mod etsi;
 mod table;
 
 use crate::support::submit_message;

@@ -1,8 +1,8 @@
 //! Draws scenarios with transactions.
 
 use super::{
-    Dice, GRACE_S, HEALED_S, LAYER, Protocol, RETRIES, disturbances, faults, senders_and_receivers,
-    station,
+    Below, Dice, GRACE_S, HEALED_S, Protocol, RETRIES, disturbances, faults, given_medium,
+    senders_and_receivers, station,
 };
 use std::fmt::Write;
 
@@ -10,21 +10,32 @@ use std::fmt::Write;
 ///
 /// `call` has no congestion control and sends a message whole: over a link whose queue is shorter
 /// than a message it never gets through, so no queue has a limit here.
-pub(super) fn draw(dice: &mut Dice, seed: u64, protocol: Protocol) -> String {
+/// `given` is what is below; drawn if None.
+pub(super) fn draw(
+    dice: &mut Dice,
+    seed: u64,
+    protocol: Protocol,
+    given: Option<Below<'_>>,
+) -> String {
     let stations = dice.among(2, 6);
     let mut text = format!(
         "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
         HEALED_S + GRACE_S
     );
-    let is_ether = medium(dice, &mut text, stations);
-    let layer = if dice.once_in(3) { LAYER } else { "" };
-    let is_damaging = layer.is_empty();
-    let corrupt = faults(dice, &mut text, protocol, (is_ether, is_damaging));
-    disturbances(dice, &mut text, protocol, stations);
+    let is_ether = match given.and_then(|below| below.medium) {
+        Some(medium) => given_medium(&mut text, medium),
+        None => medium(dice, &mut text, stations),
+    };
+    let below = given.unwrap_or_else(|| match dice.once_in(3) {
+        true => Below::HALVES,
+        false => Below::NOTHING,
+    });
+    let corrupt = faults(dice, &mut text, protocol, is_ether, below);
+    disturbances(dice, &mut text, protocol, (stations, 1));
     let many_retries = !dice.once_in(4);
     for _ in 0..stations {
         let options = (corrupt, false, many_retries);
-        station(dice, &mut text, protocol, options, (layer, ""));
+        station(dice, &mut text, protocol, options, (below.layer, ""));
     }
     for _ in 0..dice.among(1, 3) {
         traffic(dice, &mut text, protocol, stations);

@@ -1,5 +1,6 @@
 //! What both ends of a circuit have: options, an endpoint, an entity.
 
+use crate::cells;
 use crate::contract::{BLOCKING_TIMEOUT, Part};
 use crate::engine_setup;
 use crate::medium::{Medium, OpenedWire};
@@ -114,15 +115,30 @@ impl<W: Wire + Send + 'static> End<W> {
             ..VmtpConfig::default()
         };
         let message_max = config.message_max as usize;
-        let segmentation = M::segmentation(&mut opened.wire, true, config.packet_len)?;
+        let layer = match &options.cells {
+            None => None,
+            // The rate of VMTP limits what is under way.
+            Some(cells) => Some(cells::layer(cells, config.packet_len, 1)?),
+        };
+        let frame_len = layer
+            .as_ref()
+            .map_or(config.packet_len, |layer| layer.frame_max());
+        let segmentation = M::segmentation(&mut opened.wire, true, frame_len)?;
         // Octets of requests of one packet group each that may be outstanding.
         let send_buffer = OUTSTANDING_MAX * engine_vmtp::blocks::GROUP_LEN as usize;
-        let effective = BTreeMap::from([
+        let mut effective = BTreeMap::from([
             ("packet".into(), config.packet_len.to_string()),
             ("segmentation".into(), segmentation),
             ("send_buffer".into(), send_buffer.to_string()),
         ]);
-        let endpoint = TransactionEndpoint::new(Engine::new(config), opened.wire)?;
+        if let Some(config) = &options.cells {
+            effective.insert("cells".into(), cells::name(config).into());
+        }
+        let engine = Engine::new(config);
+        let endpoint = match layer {
+            None => TransactionEndpoint::new(engine, opened.wire)?,
+            Some(layer) => TransactionEndpoint::with_layer(engine, opened.wire, layer)?,
+        };
         let entity = entity(place.discriminator, host);
         endpoint.create_entity(entity)?;
         Ok(End {

@@ -1,0 +1,6 @@
+//! Instructions of the processor that compilers do not choose by themselves.
+#![allow(unsafe_code)]
+
+mod crc32c;
+
+pub(crate) use crc32c::extend as extend_crc32c;

@@ -1,0 +1,300 @@
+//! sctp: SCTP against TCP, UDP and other stacks of SCTP, on the loopback and over emulated links.
+//!
+//! Ours and the peers run in turn, in alternating order; ratios are taken within rounds. TCP is the
+//! better of cubic and bbr in each round. The CRC-32c is on, and so is UDP's checksum, which the
+//! loopback does not compute. A peer that is not there leaves its line empty, with the reason.
+
+use super::bar::{Bar, BenchTarget};
+use super::compare::{Comparison, Measure, metric_of};
+use super::helper_programs::SctpFloodBench;
+use super::sctp_peers::{MemoryPeers, Usrsctp};
+use super::trial_runner::{TrialRequest, TrialRunner};
+use super::xtp::{ROUNDS, SPAN_S, pair, throughput};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The lossy link; its queue absorbs the bursts of a paced sender.
+const LOSSY: &str = "rate=100mbit,delay=20ms,loss=1%,queue=500kB";
+
+/// A long link whose queue holds one product of rate and round trip: 100 Mbit/s x 100 ms = 1.25 MB.
+const LONG: &str = "rate=100mbit,delay=50ms,queue=1250kB";
+
+/// Where a loss holds up what is behind it.
+const BLOCKING: &str = "rate=100mbit,delay=10ms,loss=1%,queue=500kB";
+
+/// 1 KiB at half of 100 Mbit/s: 50e6 / 8192 messages a second.
+const BLOCKING_RATE: &str = "6100";
+
+/// Seconds of a trial over a link: a hundred round trips and the start of the connection.
+const LINK_SPAN_S: f64 = 6.0;
+
+/// Rounds over links.
+const LINK_ROUNDS: usize = 3;
+
+/// Why the line of the fail-over is empty.
+const NO_PATHS: &str = "the transport sctp binds one address at each end, so that there is no other \
+                        path to fail over to";
+
+/// Runs the benchmark; `arguments` may select bars by prefix.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let mut ours = match TrialRunner::build(root) {
+        Ok(ours) => ours,
+        Err(error) => return crate::fail(&error),
+    };
+    let wanted =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
+    let mut below = false;
+    let mut say = |bar: Bar| {
+        println!("{}", bar.line());
+        below |= !bar.is_above_floor();
+    };
+    for comparison in comparisons(root) {
+        if wanted(comparison.name) {
+            say(comparison.run(&mut ours));
+        }
+    }
+    if wanted("sctp-lossy") {
+        say(lossy(&mut ours));
+    }
+    if wanted("sctp-failover-ms") {
+        say(failover());
+    }
+    for (name, unit, measure) in rows() {
+        if wanted(&name) {
+            match measure(&mut ours) {
+                Ok(value) => println!("ROW {name} {value:.1} {unit}"),
+                Err(error) => println!("ROW {name} none  # {error}"),
+            }
+        }
+    }
+    if below {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn comparisons(root: &Path) -> Vec<Comparison> {
+    let mut all = vec![
+        against_tcp("sctp-tcp-1", "sctp", 1, (5.0, 12.0)),
+        against_tcp("sctp-tcp-64", "sctp", 64, (4.0, 10.0)),
+        against_tcp("sctp-tcp-256", "sctp", 256, (3.0, 5.0)),
+        against_tcp("sctp-tcp-1k", "sctp", 1024, (1.2, 1.8)),
+        against_tcp("sctp-tcp-16k", "sctp", 16 << 10, (0.6, 0.85)),
+        against_tcp("sctp-stream-64", "sctp,framing=stream", 64, (8.0, 20.0)),
+        against_tcp(
+            "sctp-tcp-16k-nocrc",
+            "sctp,checksum=off",
+            16 << 10,
+            (0.75, 1.0),
+        ),
+    ];
+    all.extend(against_stacks(root));
+    all.push(delay());
+    all.push(pair(
+        "sctp-connect",
+        connects("sctp"),
+        connects("tcp"),
+        0.5,
+        0.8,
+    ));
+    let flood = |kind: &'static str| -> Measure {
+        let root = root.to_owned();
+        Box::new(move |_| SctpFloodBench::build(&root)?.run(&[kind, "0.7", "0", "1"]))
+    };
+    all.push(pair("sctp-flood", flood("sctp"), flood("udp"), 0.25, 0.5));
+    all.push(Comparison {
+        rounds: LINK_ROUNDS,
+        ..pair(
+            "sctp-bdp",
+            over_link("sctp,queue=4M", LONG),
+            over_link("tcp,congestion=reno", LONG),
+            0.8,
+            0.95,
+        )
+    });
+    // Of one stream over eight: how much a loss holds up what is behind it.
+    all.push(Comparison {
+        rounds: LINK_ROUNDS,
+        ..pair(
+            "sctp-hol",
+            blocked_p99("sctp,congestion=bbr,queue=4M"),
+            blocked_p99("sctp,congestion=bbr,queue=4M,streams=8"),
+            2.0,
+            4.0,
+        )
+    });
+    all
+}
+
+fn against_tcp(
+    name: &'static str,
+    transport: &'static str,
+    size: u64,
+    (floor, goal): (f64, f64),
+) -> Comparison {
+    Comparison {
+        name,
+        ours: throughput(transport, size),
+        peers: vec![
+            ("cubic", throughput("tcp,congestion=cubic", size)),
+            ("bbr", throughput("tcp,congestion=bbr", size)),
+        ],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtLeast { floor, goal },
+    }
+}
+
+/// usrsctp over UDP on two processors; the others, which have no I/O, in memory in one thread.
+fn against_stacks(root: &Path) -> Vec<Comparison> {
+    let usrsctp = |size: u64| -> Measure {
+        let root = root.to_owned();
+        Box::new(move |_| Usrsctp::build(&root)?.run(size, SPAN_S))
+    };
+    let memory = |stack: &'static str| -> Measure {
+        let root = root.to_owned();
+        Box::new(move |_| MemoryPeers::build(&root)?.run(stack, 1024, SPAN_S))
+    };
+    let over_udp = |name, size| pair(name, throughput("sctp", size), usrsctp(size), 4.0, 10.0);
+    let in_memory = |name, stack| pair(name, memory("engine-sctp"), memory(stack), 3.0, 10.0);
+    vec![
+        over_udp("sctp-usrsctp-64", 64),
+        over_udp("sctp-usrsctp-1k", 1024),
+        over_udp("sctp-usrsctp-16k", 16 << 10),
+        in_memory("sctp-proto-1k", "sctp-proto"),
+        in_memory("sctp-dcsctp-1k", "dcsctp"),
+    ]
+}
+
+fn request(
+    transport: &'static str,
+    workload: &'static str,
+    size: u64,
+    span_s: f64,
+    more: &[&str],
+) -> TrialRequest {
+    TrialRequest {
+        transport,
+        workload,
+        size,
+        span_s,
+        more: more.iter().map(|&word| word.to_owned()).collect(),
+    }
+}
+
+fn delay() -> Comparison {
+    let of = |transport| {
+        let ask = request(transport, "delay", 64, SPAN_S, &["--pin", "0,0"]);
+        metric_of(ask, "delay_p50_us")
+    };
+    Comparison {
+        name: "sctp-delay-1core",
+        ours: of("sctp"),
+        peers: vec![("udp", of("udp"))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtMost {
+            floor: 1.4,
+            goal: 1.2,
+        },
+    }
+}
+
+/// Connections a second: opened, one request and reply, closed.
+fn connects(transport: &'static str) -> Measure {
+    let ask = request(transport, "connect", 64, SPAN_S, &["--pin", "0,1"]);
+    metric_of(ask, "connections_per_s")
+}
+
+/// Mbit/s of messages of 16 KiB over an emulated link.
+fn over_link(transport: &'static str, link: &'static str) -> Measure {
+    let more = ["--link", link, "--no-calibration"];
+    let ask = request(transport, "throughput", 16 << 10, LINK_SPAN_S, &more);
+    metric_of(ask, "mbit_per_s")
+}
+
+/// The delay that one message of 1 KiB in a hundred exceeds, us, at half the rate of the link.
+fn blocked_p99(transport: &'static str) -> Measure {
+    let more = [
+        "--link",
+        BLOCKING,
+        "--no-calibration",
+        "--rate",
+        BLOCKING_RATE,
+    ];
+    let ask = request(transport, "offered", 1024, LINK_SPAN_S, &more);
+    metric_of(ask, "delay_p99_us")
+}
+
+/// Mbit/s on the lossy link with BBR.
+fn lossy(ours: &mut TrialRunner) -> Bar {
+    let measure = over_link("sctp,congestion=bbr,queue=4M", LOSSY);
+    let found: Result<Vec<f64>, String> = (0..LINK_ROUNDS).map(|_| measure(ours)).collect();
+    let (value, note) = match found {
+        Ok(values) => (
+            Some(stats::estimate::median(&values)),
+            format!("median of {values:.1?}"),
+        ),
+        Err(error) => (None, error),
+    };
+    Bar {
+        name: "sctp-lossy".into(),
+        value,
+        unit: "Mbit/s",
+        target: BenchTarget::GoalAtLeast {
+            floor: 80.0,
+            goal: 85.0,
+        },
+        note,
+    }
+}
+
+fn failover() -> Bar {
+    Bar {
+        name: "sctp-failover-ms".into(),
+        value: None,
+        unit: "ms",
+        target: BenchTarget::GoalAtMost {
+            floor: 1000.0,
+            goal: 250.0,
+        },
+        note: NO_PATHS.into(),
+    }
+}
+
+/// Rows without a target: other options and media, many associations, TCP and SCTP under loss.
+fn rows() -> Vec<(String, &'static str, Measure)> {
+    let mut all: Vec<(String, &'static str, Measure)> = Vec::new();
+    for (name, transport) in [
+        ("sctp-16k", "sctp"),
+        ("sctp-packet-16k", "sctp,packet=65507"),
+        ("sctp-nosegmentation-16k", "sctp,segmentation=off"),
+        ("sctp-nobundle-16k", "sctp,bundle=off"),
+        ("sctp-rawip-16k", "sctp-rawip"),
+        ("tcp-16k", "tcp"),
+    ] {
+        let more = ["--pin", "0,1"];
+        let ask = request(transport, "throughput", 16 << 10, SPAN_S, &more);
+        all.push((name.into(), "Mbit/s", metric_of(ask, "mbit_per_s")));
+    }
+    let single = throughput("sctp,bundle=off", 64);
+    all.push(("sctp-nobundle-64".into(), "messages/s", single));
+    for circuits in ["1", "64"] {
+        let more = ["--pin", "0,1", "--circuits", circuits];
+        let ask = request("sctp", "throughput", 16 << 10, SPAN_S, &more);
+        let name = format!("sctp-associations-{circuits}");
+        all.push((name, "Mbit/s", metric_of(ask, "mbit_per_s")));
+    }
+    let losses = [
+        ("0.1", "rate=100mbit,delay=20ms,loss=0.1%,queue=500kB"),
+        ("1", "rate=100mbit,delay=20ms,loss=1%,queue=500kB"),
+        ("3", "rate=100mbit,delay=20ms,loss=3%,queue=500kB"),
+    ];
+    for (percent, link) in losses {
+        for transport in ["tcp,congestion=reno", "sctp,queue=1M"] {
+            let kind = transport.split(',').next().unwrap_or(transport);
+            let name = format!("{kind}-loss-{percent}");
+            all.push((name, "Mbit/s", over_link(transport, link)));
+        }
+    }
+    all
+}
