@@ -6,14 +6,18 @@
 
 #![allow(dead_code, reason = "each target uses one of the functions")]
 
+#[path = "vmtp_packets.rs"]
+mod packets;
+
 use engine::{
-    Address, Batch, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
-    Protocol, RangeSet, Received, Reliability, Store, TransactionEvent, TransactionId,
-    Transactions,
+    Address, Batch, CallFlags, CallNote, Deliveries, EntityId, Event, IncomingMessage, Instant,
+    Note, OutgoingMessage, Protocol, RangeSet, Received, Reliability, Store, TransactionEvent,
+    TransactionId, Transactions,
 };
 use engine_vmtp::blocks::BlockMask;
 use engine_vmtp::pdu::{Control, Flags, VmtpHeader, packet};
 use engine_vmtp::{Vmtp, VmtpConfig};
+use packets::{management, request, sign, wishing_request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -22,6 +26,13 @@ const MESSAGE_MAX: u32 = 40_000;
 const RECORDS_MAX: usize = 4;
 const ENTITIES_MAX: usize = 6;
 const BASE: u64 = 0x0000_0001_f000_0000;
+
+/// The endpoint's second entity, and a group that the first is a member of.
+const SECOND: EntityId = EntityId(2);
+const GROUP: EntityId = EntityId(1 << 62 | 7 << 32);
+
+/// Calls of a stream that are not answered, at most.
+const RUN_MAX: usize = 64;
 
 /// What a script reached, so that a test can tell that it reached anything.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +59,7 @@ pub fn script(octets: &[u8]) -> Reached {
     let mut run = Run::new(octets.first().is_some_and(|octet| octet & 1 == 1));
     for step in octets.chunks(5) {
         let at = |index: usize| step.get(index).copied().unwrap_or(0);
-        run.step(at(0) % 10, [at(1), at(2), at(3), at(4)]);
+        run.step(at(0) % 14, [at(1), at(2), at(3), at(4)]);
         run.drain();
     }
     run.end();
@@ -68,6 +79,8 @@ struct Run {
     ended: BTreeSet<TransactionId>,
     sent: Vec<Vec<u8>>,
     messages: u64,
+    /// A call that goes on after a reply was made.
+    wants_many: bool,
     reached: Reached,
 }
 
@@ -89,7 +102,11 @@ impl Run {
             ..VmtpConfig::default()
         });
         engine.create_entity(EntityId(0)).expect("room for one");
+        engine.create_entity(SECOND).expect("room for two");
         engine.locate(EntityId(1), peer());
+        engine.locate(GROUP, peer());
+        let joined = engine.set_member(GROUP, EntityId(0), true);
+        joined.expect("it is its own");
         Run {
             engine,
             now: Instant::from_nanos(0),
@@ -100,6 +117,7 @@ impl Run {
             ended: BTreeSet::new(),
             sent: Vec::new(),
             messages: 0,
+            wants_many: false,
             reached: Reached::default(),
         }
     }
@@ -113,6 +131,10 @@ impl Run {
             6 if a & 3 == 0 => self.abandon(usize::from(b)),
             6 | 7 => self.wait(u64::from(a) << (b & 15)),
             8 => self.transmit(usize::from(a & 3) + 1),
+            10 => self.call_wishing([a, b, c, d]),
+            11 => self.forward(usize::from(a), b, u64::from(c)),
+            12 => self.arrive(&wishing_request([a, b, c, d])),
+            13 => self.arrive(&management([a, b, c, d])),
             _ => self.send_back(usize::from(a), b, [c, d]),
         }
     }
@@ -134,8 +156,10 @@ impl Run {
             let fresh = have.insert(block.offset..end);
             assert_eq!(fresh, end - block.offset, "octets come twice");
         }
+        // Members of a group may each have sent a part of a reply. One message may replace another,
+        // whose end is not told yet.
         assert!(
-            self.incoming.len() <= RECORDS_MAX + ENTITIES_MAX,
+            self.wants_many || self.incoming.len() <= RECORDS_MAX + self.calls.len() + 1,
             "more messages than transactions"
         );
     }
@@ -153,7 +177,52 @@ impl Run {
             assert!(len <= u64::from(MESSAGE_MAX), "too long to be accepted");
             self.outgoing.insert(request.0, len);
             self.calls.push(call);
-            assert!(self.calls.len() <= ENTITIES_MAX, "more calls than may be");
+            let most = 2 * ENTITIES_MAX + 3 * RUN_MAX;
+            assert!(self.calls.len() <= most, "more calls than may be");
+        }
+    }
+
+    /// A call with wishes: of the peer, of the endpoint itself, of a group or in a stream.
+    fn call_wishing(&mut self, [a, b, c, d]: [u8; 4]) {
+        let len = u64::from(b) << (c & 7);
+        let request = self.message(len);
+        let to = match a & 3 {
+            0 => SECOND,
+            1 => GROUP,
+            _ => EntityId(1),
+        };
+        let flags = CallFlags(u16::from(d) | u16::from(a >> 2 & 1) << 8);
+        let note = Note {
+            stream: u16::from(a >> 4 & 3),
+            call: CallNote {
+                flags,
+                priority: c >> 4,
+                tries: a >> 6,
+                spacing_us: u32::from(b) << 10,
+                co_resident: (a & 8 == 8).then_some(EntityId(u64::from(c & 3))),
+                ..CallNote::default()
+            },
+            ..note(a >> 6 == 1)
+        };
+        let called = self.engine.call(self.now, EntityId(0), to, request, &note);
+        if let Ok(call) = called {
+            self.outgoing.insert(request.0, len);
+            self.calls.push(call);
+            self.wants_many |= flags.has(CallFlags::MANY_REPLIES);
+        }
+    }
+
+    /// A request is passed on: to the peer, or to an entity of the endpoint.
+    fn forward(&mut self, which: usize, to: u8, len: u64) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let request = self.requests[which % self.requests.len()];
+        let message = self.message(len);
+        self.outgoing.insert(message.0, len);
+        let to = EntityId(u64::from(to % 3));
+        if self.engine.forward(self.now, request, to, message).is_err() {
+            self.outgoing.remove(&message.0);
         }
     }
 
@@ -267,9 +336,10 @@ impl Run {
             TransactionEvent::Requested {
                 transaction,
                 message,
+                note,
                 ..
             } => {
-                self.take_whole(message);
+                self.take(message, &note);
                 assert!(!self.requests.contains(&transaction), "told twice");
                 assert!(!self.ended.contains(&transaction), "told when it was over");
                 self.requests.push(transaction);
@@ -278,11 +348,20 @@ impl Run {
             TransactionEvent::Replied {
                 transaction,
                 message,
+                note,
                 ..
             } => {
-                self.take_whole(message);
+                self.take(message, &note);
                 assert!(self.calls.contains(&transaction), "a reply to no call");
                 self.reached.replies += 1;
+            }
+            TransactionEvent::Copied { from, to } => {
+                let len = *self.outgoing.get(&from).expect("a message that is kept");
+                let mut have = RangeSet::new();
+                have.insert(0..len);
+                if len > 0 {
+                    self.incoming.insert(to, (len, have));
+                }
             }
             TransactionEvent::Released(message) => {
                 assert!(self.outgoing.remove(&message).is_some(), "released twice");
@@ -296,9 +375,15 @@ impl Run {
         }
     }
 
-    /// A message that is told to the user is whole.
-    fn take_whole(&mut self, message: IncomingMessage) {
-        if let Some((len, have)) = self.incoming.remove(&message) {
+    /// A message that is told to the user is whole, or it may be delivered in part.
+    fn take(&mut self, message: IncomingMessage, note: &Note) {
+        let incoming = self.incoming.remove(&message);
+        if note.call.delivered.is_some() {
+            assert!(incoming.is_some(), "a part of nothing");
+            assert!(note.call.flags.has(CallFlags::PARTIAL));
+            return;
+        }
+        if let Some((len, have)) = incoming {
             let whole = have.first().unwrap_or(0..0);
             assert!(whole == (0..len), "{whole:?} of {len} octets");
         }
@@ -342,58 +427,4 @@ fn note(once: bool) -> Note {
         },
         ..Note::default()
     }
-}
-
-/// A packet of a Request with a right check from octets of the script.
-fn request([a, b, c, d]: [u8; 4]) -> Vec<u8> {
-    let blocks = BlockMask(u32::from(c & 3));
-    let is_short = d & 7 < 4;
-    let size = match d & 7 {
-        0..4 => u32::from(c % 24),
-        4 => 512 + u32::from(b),
-        5 => 1024,
-        6 => 16_384 + u32::from(b),
-        _ => u32::from(b) << 9,
-    };
-    let run = match size > 16_384 {
-        true if a & 0x80 == 0 => Control::NOT_END | Control::CONTINUED,
-        true => Control::NOT_START,
-        false => 0,
-    };
-    let asks = if d & 8 == 8 { Control::ACKNOWLEDGE } else { 0 };
-    let data = match (is_short, blocks.0) {
-        (true, _) | (_, 0) => 0,
-        (_, 3) => 1024.min(size as usize),
-        (_, 1) => 512,
-        _ => 512.min((size as usize).saturating_sub(512)),
-    };
-    let data = data.next_multiple_of(8);
-    let header = VmtpHeader {
-        client: EntityId(0x7_f000_0002 + u64::from(b & 7)),
-        domain: 1,
-        control: Control::request(run | asks).with_retransmit_count(u32::from(d >> 5)),
-        transaction: u32::from(a >> 2 & 15),
-        delivery: if data == 0 { BlockMask::NONE } else { blocks },
-        data_words: (data / 4) as u16,
-        server: EntityId(BASE + u64::from(a & 3 == 3)),
-        flags: Flags(
-            if is_short { 0 } else { Flags::SEGMENT }
-                | if d & 16 == 16 { Flags::DATAGRAM } else { 0 },
-        ),
-        segment_size: size,
-        ..VmtpHeader::default()
-    };
-    let mut octets = header.emit().to_vec();
-    octets.extend((0..data).map(|at| at as u8));
-    octets.extend([0; 4]);
-    sign(&mut octets);
-    octets
-}
-
-/// Makes the check of a packet right.
-fn sign(octets: &mut [u8]) {
-    let end = octets.len() - 4;
-    let covered = if octets[10] & 0x80 == 0 { end } else { 64 };
-    let check = engine::checksum::vmtp(&octets[..covered]);
-    octets[end..].copy_from_slice(&check.to_be_bytes());
 }

@@ -41,6 +41,12 @@ pub struct VmtpConfig {
     /// Time of a full packet on the slowest link, of which gaps between packets are 1/32 each; at
     /// 1 Gbit/s, 12 us.
     pub packet_time: Duration,
+    /// Times a datagram is sent, of which one may arrive on a path without a way back.
+    pub datagram_copies: u32,
+    /// Between two of these.
+    pub copy_spacing: Duration,
+    /// Members of a group that are asked to wait before they reply wait for a random part of this.
+    pub group_delay_max: Duration,
     /// Packet groups of a message in flight.
     pub groups_in_flight: u16,
     /// Entities of this end, and calls of it that are not answered, at most.
@@ -91,6 +97,9 @@ impl Default for VmtpConfig {
             retries_max: 5,
             packet_lifetime: Duration::from_secs(1),
             packet_time: Duration::from_micros(12),
+            datagram_copies: 1,
+            copy_spacing: Duration::from_millis(10),
+            group_delay_max: Duration::from_millis(20),
             groups_in_flight: 4,
             entities_max: 65_536,
             records_max: 65_536,
@@ -105,6 +114,12 @@ impl VmtpConfig {
     /// long as a caller of the same configuration may repeat its Request.
     pub fn record_wait(&self) -> Duration {
         4 * self.packet_lifetime + PROGRESS_WAIT_MAX + RETRY_WAIT_MAX * (self.retries_max + 1)
+    }
+
+    /// How long a server works on a Request of which it hears nothing (TS2): a client that is there
+    /// asks after the longest back-off, and repeats the question.
+    pub(crate) fn orphan_wait(&self) -> Duration {
+        PROGRESS_WAIT_MAX + RETRY_WAIT_MAX * (self.retries_max + 1)
     }
 
     /// Blocks of a full packet.

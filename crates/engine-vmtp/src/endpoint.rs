@@ -1,10 +1,13 @@
 //! An endpoint: its tables, and dispatch.
 
 use crate::blocks::MESSAGE_MAX;
-use crate::client::{Client, Current};
+use crate::client::{Client, ClientCall, Current};
 use crate::config::VmtpConfig;
 use crate::pdu::{Control, NotifyClient, PacketFault, ResponseCode, packet};
+use crate::procedure::LocalCall;
 use crate::procedure::probe::Probe;
+use crate::procedure::stream::Stream;
+use crate::ready::Ready;
 use crate::server::{Record, RecordId, State};
 use crate::shared::{NEVER, Shared};
 use engine::{
@@ -20,6 +23,9 @@ pub(crate) enum Key {
     Client(EntityId),
     Server(RecordId),
     Probe(u16),
+    /// A call within the host, by the server's number: of its server, and of its client.
+    LocalServer(TransactionId),
+    LocalClient(TransactionId),
 }
 
 /// An entity of the host: it calls through clients of its own.
@@ -40,8 +46,25 @@ pub struct Vmtp {
     pub(crate) sh: Shared,
     pub(crate) entities: BTreeMap<EntityId, Entity>,
     pub(crate) places: BTreeMap<EntityId, Address>,
+    /// Where other hosts say that entities are, and these entities in the order of their arrival.
+    pub(crate) introduced: BTreeMap<EntityId, Address>,
+    pub(crate) introductions: VecDeque<EntityId>,
+    /// Entities that were of this host, and where they are.
+    pub(crate) moved: BTreeMap<EntityId, Address>,
+    /// Groups that an entity of this host is a member of; one a group.
+    pub(crate) members: BTreeMap<EntityId, EntityId>,
+    /// Calls within the host, by the server's number.
+    pub(crate) locals: BTreeMap<TransactionId, LocalCall>,
+    /// Streams by their clients, and these by the two entities and the stream's number.
+    pub(crate) streams: BTreeMap<EntityId, Stream>,
+    pub(crate) stream_names: BTreeMap<(EntityId, EntityId, u16), EntityId>,
+    /// Records of Requests that were forwarded, by their clients.
+    pub(crate) forwards: BTreeMap<EntityId, RecordId>,
     /// By their identifiers.
     pub(crate) clients: BTreeMap<EntityId, Client>,
+    /// Memory of calls that are over.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    pub(crate) spare_calls: Vec<Box<ClientCall>>,
     pub(crate) records: BTreeMap<RecordId, Record>,
     /// Records by where the client is, and its identifier.
     pub(crate) keys: BTreeMap<(Path, EntityId), RecordId>,
@@ -51,11 +74,13 @@ pub struct Vmtp {
     pub(crate) transactions: BTreeMap<TransactionId, Key>,
     pub(crate) probes: BTreeMap<u16, Probe>,
     /// Transactions with packets to send, served in turn.
-    pub(crate) ready: VecDeque<Key>,
+    pub(crate) ready: Ready,
     pub(crate) timers: TimerTable<Key>,
     last: u64,
     /// When the endpoint was first called.
     started_at: Option<Instant>,
+    /// When it was called last.
+    last_now: Instant,
 }
 
 impl Vmtp {
@@ -80,21 +105,41 @@ impl Vmtp {
             sh: Shared::new(config),
             entities: BTreeMap::new(),
             places: BTreeMap::new(),
+            introduced: BTreeMap::new(),
+            introductions: VecDeque::new(),
+            moved: BTreeMap::new(),
+            members: BTreeMap::new(),
+            locals: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            stream_names: BTreeMap::new(),
+            forwards: BTreeMap::new(),
             clients: BTreeMap::new(),
+            spare_calls: Vec::new(),
             records: BTreeMap::new(),
             keys: BTreeMap::new(),
             over: BTreeSet::new(),
             transactions: BTreeMap::new(),
             probes: BTreeMap::new(),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             timers: TimerTable::new(),
             started_at: None,
+            last_now: Instant::from_nanos(0),
         }
     }
 
     /// Transactions that the host knows of.
     pub fn transactions(&self) -> usize {
         self.transactions.len()
+    }
+
+    /// Whether this end has an entity.
+    pub fn has_entity(&self, entity: EntityId) -> bool {
+        self.entities.contains_key(&entity)
+    }
+
+    /// Their numbers.
+    pub fn transaction_ids(&self) -> Vec<TransactionId> {
+        self.transactions.keys().copied().collect()
     }
 
     /// Records of clients, those of transactions that are over included.
@@ -152,6 +197,7 @@ impl Vmtp {
                 .note_received(crate::pdu::PACKET_MIN);
             let count = u32::from(header.control.retransmit_count());
             let notification = NotifyClient {
+                is_remote: false,
                 client: header.client,
                 control: Control::response(0).with_retransmit_count(count),
                 receive_sequence: 0,
@@ -172,15 +218,16 @@ impl Vmtp {
             },
             Key::Server(id) => match self.records.get_mut(&id).map(|record| &mut record.state) {
                 Some(State::Responding(response)) => Some(&mut response.outgoing),
+                Some(State::Forwarded(forwarded)) => Some(&mut forwarded.outgoing),
                 _ => None,
             },
-            Key::Probe(_) => None,
+            Key::Probe(_) | Key::LocalServer(_) | Key::LocalClient(_) => None,
         };
         if let Some(outgoing) = outgoing.filter(|outgoing| outgoing.wants_to_send())
             && !outgoing.queued
         {
             outgoing.queued = true;
-            self.ready.push_back(key);
+            self.ready.push(&outgoing.asked, key);
         }
         self.arm(key);
     }
@@ -194,6 +241,7 @@ impl Vmtp {
             },
             Key::Server(id) => self.records.get(&id).map_or(NEVER, |record| record.timeout),
             Key::Probe(slot) => self.probes.get(&slot).map_or(NEVER, |probe| probe.timeout),
+            Key::LocalServer(_) | Key::LocalClient(_) => NEVER,
         };
         match at < NEVER {
             true => self.timers.set(key, at),
@@ -203,7 +251,18 @@ impl Vmtp {
 
     fn note_time(&mut self, now: Instant) {
         self.started_at.get_or_insert(now);
+        self.last_now = now;
     }
+
+    /// When it was called last.
+    pub(crate) fn now(&self) -> Instant {
+        self.last_now
+    }
+}
+
+/// Whether an identifier is that of a group (RFC 1045 section 2.1).
+pub fn is_group(entity: EntityId) -> bool {
+    entity.0 >> 62 & 1 == 1
 }
 
 impl Protocol for Vmtp {
@@ -215,6 +274,8 @@ impl Protocol for Vmtp {
             notes: NoteFields {
                 tag: true,
                 reliability: true,
+                call: true,
+                stream: true,
                 ..NoteFields::NONE
             },
             coalesce_delay: core::time::Duration::ZERO,
@@ -242,6 +303,7 @@ impl Protocol for Vmtp {
                 Key::Client(id) => self.expire_client(now, id),
                 Key::Server(id) => self.expire_record(now, id),
                 Key::Probe(slot) => self.expire_probe(now, slot),
+                Key::LocalServer(_) | Key::LocalClient(_) => {}
             }
         }
     }
@@ -259,11 +321,11 @@ impl Protocol for Vmtp {
             self.sh.counters.packets_built += 1;
             return;
         }
-        while let Some(key) = self.ready.pop_front() {
+        while let Some(key) = self.ready.pop() {
             match key {
                 Key::Client(id) => self.transmit_request(now, id, batch),
                 Key::Server(id) => self.transmit_response(now, id, batch),
-                Key::Probe(_) => {}
+                Key::Probe(_) | Key::LocalServer(_) | Key::LocalClient(_) => {}
             }
             if !batch.is_empty() {
                 return;
@@ -306,8 +368,31 @@ impl Transactions for Vmtp {
         self.forget_entity(entity);
     }
 
-    fn set_member(&mut self, _: EntityId, _: EntityId, _: bool) -> Result<(), CommandError> {
-        Err(CommandError::Unsupported)
+    /// A group has one member at this end, at most.
+    fn set_member(
+        &mut self,
+        group: EntityId,
+        entity: EntityId,
+        is_member: bool,
+    ) -> Result<(), CommandError> {
+        if !is_group(self.sh.config.identifier(group)) {
+            return Err(CommandError::Unsupported);
+        }
+        if !self.entities.contains_key(&entity) {
+            return Err(CommandError::UnknownAssociation);
+        }
+        let member = self.members.get(&group).copied();
+        match is_member {
+            true if member.is_some_and(|member| member != entity)
+                || self.members.len() >= self.sh.config.entities_max =>
+            {
+                return Err(CommandError::TooManyAssociations);
+            }
+            true => drop(self.members.insert(group, entity)),
+            false if member == Some(entity) => drop(self.members.remove(&group)),
+            false => {}
+        }
+        Ok(())
     }
 
     fn locate(&mut self, entity: EntityId, at: Address) {
@@ -326,7 +411,7 @@ impl Transactions for Vmtp {
         note: &Note,
     ) -> Result<TransactionId, CommandError> {
         self.note_time(now);
-        self.begin_call((from, to), request, note)
+        self.begin_call(now, (from, to), request, note)
     }
 
     fn reply(
@@ -337,17 +422,21 @@ impl Transactions for Vmtp {
         note: &Note,
     ) -> Result<(), CommandError> {
         self.note_time(now);
-        self.begin_response(transaction, reply, note)
+        match self.transactions.get(&transaction) {
+            Some(Key::LocalServer(served)) => self.reply_local(*served, reply, note),
+            _ => self.begin_response(now, transaction, reply, note),
+        }
     }
 
     fn forward(
         &mut self,
-        _now: Instant,
-        _transaction: TransactionId,
-        _to: EntityId,
-        _request: (OutgoingMessage, u64),
+        now: Instant,
+        transaction: TransactionId,
+        to: EntityId,
+        request: (OutgoingMessage, u64),
     ) -> Result<(), CommandError> {
-        Err(CommandError::Unsupported)
+        self.note_time(now);
+        self.begin_forward(now, transaction, to, request)
     }
 
     fn abandon(&mut self, now: Instant, transaction: TransactionId) {
@@ -355,6 +444,8 @@ impl Transactions for Vmtp {
         match self.transactions.get(&transaction) {
             Some(Key::Client(id)) => self.abandon_call(*id),
             Some(Key::Server(id)) => self.refuse_request(now, *id),
+            Some(Key::LocalClient(served)) => self.abandon_local(*served),
+            Some(Key::LocalServer(served)) => self.refuse_local(*served),
             Some(Key::Probe(_)) | None => {}
         }
     }

@@ -1,15 +1,20 @@
 //! Messages on their way in.
 
 use crate::blocks::{BlockMask, GroupMasks, Segment};
-use crate::pdu::{HEADER_LEN, VmtpHeader};
-use engine::{Block, Deliveries, IncomingMessage, Instant};
+use crate::pdu::{Control, Flags, HEADER_LEN, VmtpHeader};
+use engine::{Block, CallFlags, CallNote, Deliveries, IncomingMessage, Instant, Note};
 
 /// A message of which blocks have come.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) message: IncomingMessage,
+    /// What its sender asks for.
+    pub(crate) asked: CallNote,
+    code: u32,
     segment: Segment,
     have: GroupMasks,
+    /// Packet groups before its own that a Response stands for.
+    pub(crate) group_count: u8,
     /// Blocks that have not come.
     missing: u32,
     /// Groups of which a packet has come lie below this one.
@@ -26,6 +31,9 @@ impl Incoming {
         let groups = segment.groups();
         Incoming {
             message,
+            asked: asked_by(header),
+            code: header.code,
+            group_count: 0,
             segment,
             have: GroupMasks::none(groups),
             missing: (0..groups).map(|group| segment.blocks(group).count()).sum(),
@@ -106,6 +114,42 @@ impl Incoming {
         }
     }
 
+    /// Blocks of the groups that have begun that have not come.
+    pub(crate) fn missing_so_far(&self) -> u32 {
+        let groups = 0..self.begun;
+        let missing = groups.map(|group| self.segment.blocks(group).without(self.have(group)));
+        missing.map(BlockMask::count).sum()
+    }
+
+    /// Whether it may be delivered as it is, although blocks are missing (MDM).
+    pub(crate) fn is_deliverable_in_part(&self) -> bool {
+        let is_partial = self.asked.flags.has(CallFlags::PARTIAL);
+        is_partial && self.groups() == 1 && !self.have(0).is_empty()
+    }
+
+    /// Whether missing blocks may be asked for (NRT).
+    pub(crate) fn is_repaired(&self) -> bool {
+        !self.asked.flags.has(CallFlags::NO_REPAIR)
+    }
+
+    /// What its receiver is told.
+    pub(crate) fn note(&self) -> Note {
+        let delivered = (!self.is_whole()).then_some(self.have(0).0);
+        Note {
+            tag: Some(u64::from(self.code)),
+            call: CallNote {
+                delivered,
+                ..self.asked
+            },
+            ..Note::default()
+        }
+    }
+
+    /// The code of the packet that came first.
+    pub(crate) fn code(&self) -> u32 {
+        self.code
+    }
+
     /// Packet groups of the message.
     pub(crate) fn groups(&self) -> u16 {
         self.segment.groups()
@@ -133,4 +177,36 @@ pub(crate) fn segment_of(header: &VmtpHeader) -> Segment {
         true => u64::from(header.segment_size),
         false => 0,
     })
+}
+
+/// What the sender of a packet asks for its message.
+fn asked_by(header: &VmtpHeader) -> CallNote {
+    let (control, flags) = (header.control, header.flags);
+    let is_request = !control.is_response();
+    let is_co_resident = is_request && flags.has(Flags::CO_RESIDENT);
+    CallNote {
+        flags: CallFlags::NONE
+            .with_if(flags.has(Flags::CONDITIONAL), CallFlags::CONDITIONAL)
+            .with_if(flags.has(Flags::PARTIAL), CallFlags::PARTIAL)
+            .with_if(
+                control.has(Control::NO_RETRANSMISSION),
+                CallFlags::NO_REPAIR,
+            )
+            .with_if(header.checks_header_only, CallFlags::HEADER_CHECK)
+            .with_if(
+                is_request && flags.has(Flags::MANY_RESPONSES),
+                CallFlags::MANY_REPLIES,
+            )
+            .with_if(
+                is_request && control.has(Control::DELAY_RESPONSE),
+                CallFlags::DELAYED_REPLIES,
+            )
+            .with_if(
+                is_request && flags.has(Flags::PUBLIC_CODE),
+                CallFlags::PUBLIC_CODE,
+            ),
+        priority: control.priority(),
+        co_resident: is_co_resident.then(|| header.co_resident()),
+        ..CallNote::default()
+    }
 }

@@ -14,13 +14,16 @@
 //! * [`endpoint`] - dispatch: packets, timers and commands to the procedures.
 //! * `client`, `server` - the records of a transaction at its two ends.
 //! * `procedure/` - one file for each procedure of the protocol: requests and responses sent and
-//!   received, notifications, probes, time-outs.
-//! * `incoming`, `outgoing` - messages on their way in and out.
+//!   received, notifications, probes, time-outs; forwarding, calls within a host, introductions, and
+//!   what managers answer.
+//! * `incoming`, `outgoing` - messages on their way in and out; `ready` - in which order.
+//! * [`view`] - what an endpoint holds, for its user.
 //! * `peers` - round trips, gaps between packets, and which addresses are known to be real.
 //!
 //! What travels with a message in a [`engine::Note`]: `tag` is the code, 24 bits, of a Request or a
 //! Response; `reliability` of no retransmission is a datagram, to which no Response is awaited, or
-//! the Response of an idempotent transaction, of which no copy is kept.
+//! the Response of an idempotent transaction, of which no copy is kept; `call` is the rest: priority,
+//! conditional and partial delivery, and what groups and managers are asked.
 #![forbid(unsafe_code)]
 
 pub mod blocks;
@@ -32,8 +35,10 @@ mod outgoing;
 pub mod pdu;
 mod peers;
 mod procedure;
+mod ready;
 mod server;
 mod shared;
+pub mod view;
 
 pub use config::VmtpConfig;
 pub use endpoint::Vmtp;

@@ -2,11 +2,13 @@
 
 use crate::blocks::{BlockMask, GroupMasks, HEADER_DATA_MAX, Segment};
 use crate::config::VmtpConfig;
-use crate::pdu::header::USER_DATA;
+use crate::pdu::header::{USER_DATA, USER_DATA_CO_RESIDENT};
 use crate::pdu::{CHECK_LEN, Control, Flags, HEADER_LEN, PACKET_MIN, VmtpHeader};
 use crate::peers::Peer;
 use core::time::Duration;
-use engine::{Batch, Counters, Instant, Integrity, OutgoingMessage, Store};
+use engine::{
+    Batch, CallFlags, CallNote, Counters, Instant, Integrity, OutgoingMessage, Store, checksum,
+};
 
 /// A message on its way out.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct Outgoing {
     pub(crate) next_at: Instant,
     /// It waits in the queue of the endpoint.
     pub(crate) queued: bool,
+    /// What is to leave first, and how it is checked.
+    pub(crate) asked: CallNote,
 }
 
 /// What [`Outgoing::transmit`] writes with.
@@ -60,8 +64,16 @@ pub(crate) enum Left {
 }
 
 impl Outgoing {
-    pub(crate) fn new((message, len): (OutgoingMessage, u64), window: u16) -> Outgoing {
-        let segment = Segment::of_message(len);
+    pub(crate) fn new(
+        (message, len): (OutgoingMessage, u64),
+        window: u16,
+        asked: CallNote,
+    ) -> Outgoing {
+        // What does not fit the header beside CoResidentEntity is a segment.
+        let segment = match asked.co_resident {
+            Some(_) if len > USER_DATA_CO_RESIDENT.len() as u64 => Segment::new(len),
+            _ => Segment::of_message(len),
+        };
         let mut outgoing = Outgoing {
             message,
             len,
@@ -77,6 +89,7 @@ impl Outgoing {
             blocks_sent_at: None,
             next_at: Instant::from_nanos(0),
             queued: false,
+            asked,
         };
         outgoing.open_window(window);
         outgoing
@@ -90,6 +103,11 @@ impl Outgoing {
     /// Whether it has a segment, of which blocks can be missing.
     pub(crate) fn has_segment(&self) -> bool {
         !self.segment.is_empty()
+    }
+
+    /// Whether the peer asks for what is missing (NRT).
+    pub(crate) fn is_repaired(&self) -> bool {
+        !self.asked.flags.has(CallFlags::NO_REPAIR)
     }
 
     /// Whether packets wait to leave.
@@ -210,7 +228,8 @@ impl Outgoing {
             self.unsent.set(group, unsent);
             self.blocks_sent_at = Some(sending.now);
             self.push_blocks(sending, first, (group, blocks), batch);
-            let gap = sending.peer.gap(sending.config);
+            let is_response = first.control.is_response();
+            let gap = sending.peer.gap(sending.config, is_response);
             if !gap.is_zero() {
                 self.next_at = sending.now + gap;
             }
@@ -234,11 +253,15 @@ impl Outgoing {
         }
         let octets = header.emit();
         let message = Store::Message(self.message);
-        let in_header = USER_DATA.start + self.len.min(HEADER_DATA_MAX) as usize;
+        let start = match first.flags.has(Flags::CO_RESIDENT) && !first.control.is_response() {
+            true => USER_DATA_CO_RESIDENT.start,
+            false => USER_DATA.start,
+        };
+        let in_header = start + self.len.min(HEADER_DATA_MAX) as usize;
         let builder = match self.has_segment() {
             true => batch.begin().own(&octets),
             false => {
-                let builder = batch.begin().own(&octets[..USER_DATA.start]);
+                let builder = batch.begin().own(&octets[..start]);
                 let builder = builder.user(message, 0..self.len);
                 builder.own(&octets[in_header..])
             }
@@ -260,7 +283,8 @@ impl Outgoing {
         let mut header = self.header(first, group);
         header.delivery = blocks;
         header.data_words = (padded / 4) as u16;
-        let mut builder = batch.begin().own(&header.emit());
+        let header = header.emit();
+        let mut builder = batch.begin().own(&header);
         let mut adjacent: Option<std::ops::Range<u64>> = None;
         for block in blocks.iter() {
             let range = self.segment.range(group, block);
@@ -276,9 +300,18 @@ impl Outgoing {
         if let Some(range) = adjacent {
             builder = builder.user(Store::Message(self.message), range);
         }
-        let tail = [0; 8 + CHECK_LEN];
-        let tail = &tail[..(padded - octets) as usize + CHECK_LEN];
-        builder.own(tail).end(integrity(sending.config));
+        let mut tail = [0; 8 + CHECK_LEN];
+        let padding = (padded - octets) as usize;
+        let checks_header = self.asked.flags.has(CallFlags::HEADER_CHECK);
+        let integrity = match checks_header && sending.config.checksum {
+            true => {
+                let check = checksum::vmtp(&header).to_be_bytes();
+                tail[padding..padding + CHECK_LEN].copy_from_slice(&check);
+                Integrity::None
+            }
+            false => integrity(sending.config),
+        };
+        builder.own(&tail[..padding + CHECK_LEN]).end(integrity);
         let packet = (HEADER_LEN + CHECK_LEN) as u64 + padded;
         self.note_sent(sending, (packet, octets));
     }
@@ -304,12 +337,26 @@ impl Outgoing {
                 control = control.without(Control::SKIP_TRANSACTIONS);
             }
         }
-        let flags = match self.has_segment() {
-            true => first.flags.0 | Flags::SEGMENT,
-            false => first.flags.0,
-        };
+        let mut flags = first.flags.0;
+        let mut message_delivery = 0;
+        let asked = self.asked.flags;
+        if self.has_segment() {
+            flags |= Flags::SEGMENT;
+        }
+        if asked.has(CallFlags::PARTIAL) && self.has_segment() {
+            flags |= Flags::PARTIAL;
+            message_delivery = self.segment.blocks(group).0;
+        }
+        if asked.has(CallFlags::CONDITIONAL) {
+            flags |= Flags::CONDITIONAL;
+        }
+        if asked.has(CallFlags::NO_REPAIR) {
+            control = control.with(Control::NO_RETRANSMISSION);
+        }
         VmtpHeader {
-            control,
+            control: control.with_priority(self.asked.priority),
+            checks_header_only: asked.has(CallFlags::HEADER_CHECK),
+            message_delivery,
             transaction: first.transaction.wrapping_add(u32::from(group)),
             flags: Flags(flags),
             // Without a segment the field is the user's, who says with it how long his data is.

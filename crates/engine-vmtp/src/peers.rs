@@ -28,8 +28,38 @@ pub(crate) struct Peer {
     sent: u64,
     /// Time between two packets of a group, smoothed: falls slowly, rises at once.
     spacing: Option<Duration>,
-    gap: u32,
+    /// Between packets that are sent there.
+    gap: Gap,
+    /// Between packets of Responses that are sent there, as the peer asks.
+    asked_gap: u32,
+    /// Between packets of Responses that come from there: what this end asks.
+    wanted_gap: Gap,
+}
+
+/// A gap between the packets of a group, as losses teach it.
+#[derive(Debug, Default)]
+struct Gap {
+    value: u32,
     clean_groups: u32,
+}
+
+impl Gap {
+    /// This many blocks of a group were lost. One may be chance; more came too fast.
+    fn note_missing(&mut self, blocks: u32) {
+        self.clean_groups = 0;
+        if blocks > 1 {
+            self.value = (self.value + self.value.div_ceil(2).max(1)).min(GAP_MAX);
+        }
+    }
+
+    /// A group arrived as it was sent.
+    fn note_clean(&mut self) {
+        self.clean_groups += 1;
+        if self.clean_groups >= CLEAN_GROUPS {
+            self.clean_groups = 0;
+            self.value = self.value.saturating_sub(1);
+        }
+    }
 }
 
 impl Peer {
@@ -74,26 +104,40 @@ impl Peer {
         wait.clamp(config.packet_wait, RETRY_WAIT_MAX)
     }
 
-    /// The peer lacks this many blocks of a group. One may be chance; more are too fast for it.
+    /// The peer lacks this many blocks of a group.
     pub(crate) fn note_missing(&mut self, blocks: u32) {
-        self.clean_groups = 0;
-        if blocks > 1 {
-            self.gap = (self.gap + self.gap.div_ceil(2).max(1)).min(GAP_MAX);
-        }
+        self.gap.note_missing(blocks);
     }
 
-    /// A group arrived as it was sent.
+    /// A group arrived there as it was sent.
     pub(crate) fn note_clean(&mut self) {
-        self.clean_groups += 1;
-        if self.clean_groups >= CLEAN_GROUPS {
-            self.clean_groups = 0;
-            self.gap = self.gap.saturating_sub(1);
-        }
+        self.gap.note_clean();
+    }
+
+    /// This many blocks of a Response from there are missing.
+    pub(crate) fn note_response_missing(&mut self, blocks: u32) {
+        self.wanted_gap.note_missing(blocks);
+    }
+
+    /// A Response from there came whole at once.
+    pub(crate) fn note_response_clean(&mut self) {
+        self.wanted_gap.note_clean();
+    }
+
+    /// The gap that this end asks for between the packets of Responses (InterpacketGap).
+    pub(crate) fn wanted_gap(&self) -> u8 {
+        self.wanted_gap.value.min(GAP_MAX) as u8
+    }
+
+    /// The peer asks for this gap between the packets of Responses to it.
+    pub(crate) fn note_asked_gap(&mut self, gap: u8) {
+        self.asked_gap = u32::from(gap);
     }
 
     /// Time between the starts of two packets of a group.
-    pub(crate) fn gap(&self, config: &VmtpConfig) -> Duration {
-        config.packet_time * self.gap / 32
+    pub(crate) fn gap(&self, config: &VmtpConfig, is_response: bool) -> Duration {
+        let asked = if is_response { self.asked_gap } else { 0 };
+        config.packet_time * self.gap.value.max(asked) / 32
     }
 
     pub(crate) fn note_received(&mut self, octets: usize) {
@@ -146,15 +190,30 @@ mod tests {
         let config = VmtpConfig::default();
         let mut peer = Peer::default();
         peer.note_missing(1);
-        assert_eq!(peer.gap(&config), Duration::ZERO, "one block may be chance");
+        assert_eq!(
+            peer.gap(&config, false),
+            Duration::ZERO,
+            "one block may be chance"
+        );
         for _ in 0..30 {
             peer.note_missing(2);
         }
-        assert_eq!(peer.gap(&config), config.packet_time * 255 / 32);
+        assert_eq!(peer.gap(&config, false), config.packet_time * 255 / 32);
         for _ in 0..16 {
             peer.note_clean();
         }
-        assert_eq!(peer.gap(&config), config.packet_time * 254 / 32);
+        assert_eq!(peer.gap(&config, false), config.packet_time * 254 / 32);
+    }
+
+    #[test]
+    fn gap_that_a_peer_asks_for_holds_for_responses_alone() {
+        let config = VmtpConfig::default();
+        let mut peer = Peer::default();
+        peer.note_asked_gap(64);
+        assert_eq!(peer.gap(&config, false), Duration::ZERO);
+        assert_eq!(peer.gap(&config, true), config.packet_time * 2);
+        peer.note_response_missing(4);
+        assert_eq!(peer.wanted_gap(), 1);
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! The server's record of a client's transaction (RFC 1045 section 5.1).
 
 use crate::blocks::BlockMask;
+use crate::client::Responder;
 use crate::incoming::Incoming;
+use crate::incoming::segment_of;
 use crate::outgoing::Outgoing;
 use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
+use crate::procedure::Run;
 use crate::shared::{NEVER, Shared};
 use engine::{EntityId, Instant, Path, TransactionEnd, TransactionEvent, TransactionId};
 
@@ -16,7 +19,20 @@ pub(crate) struct RecordId(pub(crate) u64);
 pub(crate) struct Record {
     pub(crate) path: Path,
     pub(crate) client: EntityId,
+    /// Whom the Request is to: an entity, or a group of them.
     pub(crate) server: EntityId,
+    /// The entity of this host that answers it.
+    pub(crate) answerer: EntityId,
+    /// Who forwarded the Request, and hears what became of it.
+    pub(crate) forwarder: Option<Path>,
+    /// How often it was forwarded.
+    pub(crate) forward_count: u8,
+    /// It went to a group: other hosts may have it, and nobody is told that it cannot be served.
+    pub(crate) is_multicast: bool,
+    /// Its Response waits for a random time (DRT).
+    pub(crate) delays: bool,
+    /// It is only for a user that waits (CMD).
+    pub(crate) is_conditional: bool,
     /// The number of the Request's first group.
     pub(crate) first: u32,
     /// Packet groups of the Request.
@@ -32,6 +48,7 @@ pub(crate) struct Record {
     pub(crate) skips: bool,
     /// A Request of the client was served: later ones need no probe.
     pub(crate) is_known: bool,
+    pub(crate) run: Run,
     pub(crate) state: State,
     pub(crate) timeout: Instant,
     /// Since when it may be forgotten for another.
@@ -45,8 +62,12 @@ pub(crate) enum State {
     Receiving(Incoming),
     /// The Request is whole; whether it is the client's current one is being probed.
     AwaitingProbe(Incoming),
+    /// The Request is whole; the one before it in its run is not answered.
+    Queued(Incoming),
     /// The user works on it.
     Processing,
+    /// The Request was forwarded: another server answers it.
+    Forwarded(Box<Forwarded>),
     /// The Response is on its way, or kept for a client that asks again.
     Responding(Response),
     /// Who asks again gets this code. The Response of an idempotent transaction is made again.
@@ -57,6 +78,16 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Idempotent(pub(crate) bool);
 
+/// A Request that another server is to answer.
+#[derive(Debug)]
+pub(crate) struct Forwarded {
+    pub(crate) outgoing: Outgoing,
+    pub(crate) to: Responder,
+    pub(crate) code: u32,
+    /// It has it.
+    pub(crate) is_received: bool,
+}
+
 /// A Response on its way out.
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -66,6 +97,52 @@ pub(crate) struct Response {
 }
 
 impl Record {
+    /// A record of the Request of `header`, which `answerer` is to answer.
+    pub(crate) fn new(path: Path, header: &VmtpHeader, answerer: EntityId, state: State) -> Record {
+        Record {
+            path,
+            client: header.client,
+            server: header.server,
+            answerer,
+            forwarder: None,
+            forward_count: header.control.forward_count(),
+            is_multicast: header.multicast,
+            delays: header.control.has(Control::DELAY_RESPONSE),
+            is_conditional: header.flags.has(Flags::CONDITIONAL),
+            first: header.transaction,
+            groups: segment_of(header).groups(),
+            transaction: TransactionId(0),
+            count: 0,
+            code: header.code,
+            is_datagram: header.flags.has(Flags::DATAGRAM),
+            skips: false,
+            is_known: false,
+            run: Run::default(),
+            state,
+            timeout: NEVER,
+            over_since: None,
+        }
+    }
+
+    /// The header of the forwarded Request. It asks for an acknowledgement, which comes here.
+    pub(crate) fn forwarded_header(&self, sh: &Shared, forwarded: &Forwarded) -> VmtpHeader {
+        let flags = Control::ACKNOWLEDGE
+            | if self.skips {
+                Control::SKIP_TRANSACTIONS
+            } else {
+                0
+            };
+        VmtpHeader {
+            client: self.client,
+            domain: sh.config.domain,
+            control: Control::request(flags).with_forward_count(self.forward_count + 1),
+            transaction: self.first,
+            server: forwarded.to.server,
+            code: forwarded.code,
+            ..VmtpHeader::default()
+        }
+    }
+
     /// The packet group of the Request that has this number; None for another Request's.
     pub(crate) fn group(&self, transaction: u32) -> Option<u16> {
         let group = transaction.wrapping_sub(self.first);
@@ -92,9 +169,10 @@ impl Record {
             domain: sh.config.domain,
             control: control
                 .with_retransmit_count(u32::from(self.count))
+                .with_forward_count(self.forward_count)
                 .with_gap_or_group_count(answered_before),
             transaction: self.last(),
-            server: self.server,
+            server: self.answerer,
             flags: Flags(if is_idempotent { Flags::DATAGRAM } else { 0 }),
             code: response.code,
             ..VmtpHeader::default()
@@ -109,8 +187,11 @@ impl Record {
         delivery: BlockMask,
         code: ResponseCode,
     ) {
-        let control = Control::response(0).with_retransmit_count(u32::from(self.count));
+        let control = Control::response(0)
+            .with_retransmit_count(u32::from(self.count))
+            .with_forward_count(self.forward_count);
         let notification = NotifyClient {
+            is_remote: self.forwarder.is_some(),
             client: self.client,
             control,
             receive_sequence: 0,
@@ -118,17 +199,21 @@ impl Record {
             delivery,
             code,
         };
-        sh.notify_client(self.path, &notification);
+        sh.notify_client(self.forwarder.unwrap_or(self.path), &notification);
     }
 
     /// Gives the host back what the record holds of its user's; duplicates get `code`.
     pub(crate) fn close(&mut self, sh: &mut Shared, how: TransactionEnd, code: ResponseCode) {
         let over = State::Over(code, Idempotent(false));
         match std::mem::replace(&mut self.state, over) {
-            State::Receiving(request) | State::AwaitingProbe(request) => {
+            State::Receiving(request) | State::AwaitingProbe(request) | State::Queued(request) => {
                 sh.tell(TransactionEvent::Discarded(request.message));
             }
             State::Processing => sh.tell(TransactionEvent::Ended(self.transaction, how)),
+            // Its user was told that it is over when it was forwarded.
+            State::Forwarded(forwarded) => {
+                sh.tell(TransactionEvent::Released(forwarded.outgoing.message));
+            }
             State::Responding(response) => {
                 if let State::Over(_, idempotent) = &mut self.state {
                     *idempotent = response.idempotent;

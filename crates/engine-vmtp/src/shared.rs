@@ -65,17 +65,23 @@ impl Shared {
         leaves
     }
 
-    pub(crate) fn notify_client(&mut self, path: Path, notification: &NotifyClient) {
+    /// The number of the manager's next datagram.
+    pub(crate) fn next_notification(&mut self) -> u32 {
         self.notifications = self.notifications.wrapping_add(1);
+        self.notifications
+    }
+
+    pub(crate) fn notify_client(&mut self, path: Path, notification: &NotifyClient) {
+        let number = self.next_notification();
         let (manager, domain) = (self.config.manager(), self.config.domain);
-        let header = notification.header(manager, domain, self.notifications);
+        let header = notification.header(manager, domain, number);
         self.send(path, &header);
     }
 
     pub(crate) fn notify_server(&mut self, path: Path, notification: &NotifyServer) {
-        self.notifications = self.notifications.wrapping_add(1);
+        let number = self.next_notification();
         let (manager, domain) = (self.config.manager(), self.config.domain);
-        let header = notification.header(manager, domain, self.notifications);
+        let header = notification.header(manager, domain, number);
         self.send(path, &header);
     }
 }

@@ -10,7 +10,7 @@
 //! * [`protocol`] - the half of an engine that faces the network: the order of calls.
 //! * [`associations`], [`transactions`], [`router`] - the halves that face users.
 //! * [`layer`] - what lies below a protocol: packets to frames and back.
-//! * [`address`], [`note`], [`delivery`] - what goes in and out: packets of a path, what travels with
+//! * [`address`], [`note`], [`call_note`], [`delivery`] - what goes in and out: packets of a path, what travels with
 //!   a message, what arrived.
 //! * [`batch`] - what an engine hands to a wire: up to n packets of parts, all of one path.
 //! * [`record`] - how messages share packets: fragments that each packet can explain alone.
@@ -29,6 +29,7 @@ pub mod address;
 pub mod associations;
 pub mod batch;
 mod boxed;
+pub mod call_note;
 pub mod checksum;
 pub mod counters;
 pub mod delivery;
@@ -51,6 +52,7 @@ pub use associations::{
     AssociationId, Associations, AssociationsExt, Close, CommandError, Layout, Status,
 };
 pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Store};
+pub use call_note::{CallFlags, CallNote};
 pub use counters::Counters;
 pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
 pub use keyed::{KeyedStream, Purpose, siphash};

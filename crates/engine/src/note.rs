@@ -1,5 +1,6 @@
 //! What travels with a message.
 
+use crate::CallNote;
 use core::time::Duration;
 
 /// How hard the sender tries to get a message through (RFC 3758, RFC 7496).
@@ -33,6 +34,8 @@ pub struct Note {
     pub reliability: Reliability,
     /// The user's own number for it, which stays on this side.
     pub context: u64,
+    /// What a message of a transaction asks for besides.
+    pub call: CallNote,
 }
 
 impl Note {
@@ -57,6 +60,8 @@ pub struct NoteFields {
     pub reliability: bool,
     /// [`Note::context`].
     pub context: bool,
+    /// [`Note::call`].
+    pub call: bool,
     /// Tags are octets of the byte stream, eight each in network byte order, in front of the message
     /// and behind it (XTP). The host writes them there, and takes them out where
     /// [`crate::Delivery::begin_tag`] and [`crate::Delivery::end_tag`] say that they are.
@@ -72,6 +77,7 @@ impl NoteFields {
         unordered: false,
         reliability: false,
         context: false,
+        call: false,
         tags_are_data: false,
     };
 
@@ -89,6 +95,7 @@ impl NoteFields {
                 note.reliability != Reliability::Full,
             ),
             ("context", self.context, note.context != 0),
+            ("call", self.call, note.call != CallNote::default()),
         ];
         let missing = fields
             .into_iter()
@@ -193,6 +200,16 @@ mod tests {
                     ..Note::default()
                 },
             ),
+            (
+                "call",
+                Note {
+                    call: CallNote {
+                        priority: 8,
+                        ..CallNote::default()
+                    },
+                    ..Note::default()
+                },
+            ),
         ];
         let all = NoteFields {
             stream: true,
@@ -201,6 +218,7 @@ mod tests {
             unordered: true,
             reliability: true,
             context: true,
+            call: true,
             tags_are_data: false,
         };
         for (name, note) in notes {

@@ -63,6 +63,14 @@ pub enum TransactionEvent {
         /// What travelled with it.
         note: Note,
     },
+    /// A message stays at this end: the host copies all of it. Other events then name the copy as a
+    /// message that came in.
+    Copied {
+        /// The message.
+        from: OutgoingMessage,
+        /// The copy.
+        to: IncomingMessage,
+    },
     /// The engine needs this message no longer: its buffer may be used again.
     Released(OutgoingMessage),
     /// The message will never be whole: its buffer may go.
@@ -150,6 +158,7 @@ pub trait Transactions: Protocol {
         request: (OutgoingMessage, u64),
     ) -> Result<(), CommandError>;
 
-    /// Gives a transaction up, at either end.
+    /// Gives a transaction up, at either end. A request that was to be delivered only to a receiver that
+    /// waits ([`crate::CallFlags::CONDITIONAL`]) is refused with it as one for which nobody waited.
     fn abandon(&mut self, now: Instant, transaction: TransactionId);
 }

@@ -13,6 +13,7 @@
 //! * `socket_pair` - the library's end of the socket pair.
 //! * `stream_service`, `client_endpoints` - the thread of a byte-stream endpoint
 //!   (`library::forward`), and the sharing of endpoints.
+//! * `transactions` - VMTP's calls, of `towpath_vmtp.h`: endpoints by number.
 //! * `datagram_port`, `datagram_header` - the thread of a datagram socket, and datagrams in its
 //!   socket pair.
 
@@ -25,3 +26,4 @@ mod socket_pair;
 mod socket_table;
 mod stream_service;
 mod sys;
+mod transactions;

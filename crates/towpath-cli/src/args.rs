@@ -84,6 +84,12 @@ pub enum Command {
     /// Send, receive or echo messages over SCTP, with one address or several.
     #[command(subcommand)]
     Sctp(crate::sctp_command::SctpCommand),
+    /// Inspect live VMTP endpoints.
+    #[command(subcommand)]
+    Vmtp(crate::vmtp_command::VmtpCommand),
+    /// A storage server over VMTP, and its client.
+    #[command(subcommand)]
+    Blocks(crate::blocks_command::BlocksCommand),
     /// Run the agent: trusted clients on other hosts may measure against this one.
     Agent(crate::agent_command::AgentArgs),
     /// Create, show and trust the keys of `agent` and `race --to`.

@@ -14,6 +14,8 @@ pub(crate) fn remove_before(command: &Command) {
             | Command::Forward(_)
             | Command::Cp(_)
             | Command::Xtp(_)
+            | Command::Vmtp(_)
+            | Command::Blocks(_)
     );
     if leaves_something {
         testbed::remove_leftovers();

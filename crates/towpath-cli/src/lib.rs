@@ -13,6 +13,8 @@
 //! * [`forward_command`], [`cp_command`] - TCP tunnel and file copy over XTP; [`xtp_common`] is
 //!   shared code.
 //! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay.
+//! * [`vmtp_command`] - state of live VMTP endpoints; [`blocks_command`] - the storage server and its
+//!   client.
 //! * [`race`], [`transports`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   other commands.
 //! * `leftovers` - what killed programs have left.
@@ -24,6 +26,7 @@
 
 pub mod agent_command;
 pub mod args;
+pub mod blocks_command;
 pub mod contestants;
 pub mod cp_command;
 pub mod doctor;
@@ -46,6 +49,7 @@ pub mod sim;
 pub mod study;
 pub mod testbed_command;
 pub mod transports;
+pub mod vmtp_command;
 pub mod xtp_command;
 pub mod xtp_common;
 mod xtp_group_text;
@@ -132,6 +136,8 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Cp(args) => cp_command::run(&args),
         Command::Xtp(command) => xtp_command::run(&command),
         Command::Sctp(command) => sctp_command::run(&command),
+        Command::Vmtp(command) => vmtp_command::run(&command),
+        Command::Blocks(command) => blocks_command::run(&command),
         Command::Agent(args) => agent_command::run(&args),
         Command::Key(command) => key_command::run(&command),
         Command::Worker { trace } => run_worker(trace.as_deref()),

@@ -70,6 +70,7 @@ pub struct ServeArgs {
     /// The addresses to listen at.
     #[arg(value_name = "ADDR,...")]
     pub at: String,
+    /// Options of the transport, and its trace.
     #[command(flatten)]
     pub endpoint: EndpointArgs,
 }
@@ -98,6 +99,7 @@ pub struct SendArgs {
     /// How long to wait for an answer, in the handshake and at the end.
     #[arg(long, default_value = "20s", value_name = "TIME", value_parser = crate::parse::time)]
     pub wait: Duration,
+    /// Options of the transport, and its trace.
     #[command(flatten)]
     pub endpoint: EndpointArgs,
 }

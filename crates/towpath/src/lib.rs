@@ -45,6 +45,7 @@
 //! * `sys/` - system calls that no library wraps safely; the only unsafe code of this crate. Those
 //!   for UDP are in `wire-udp`, which the engines use too.
 
+pub mod blocks;
 pub mod cells;
 pub mod contract;
 mod datagram;

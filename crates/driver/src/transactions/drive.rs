@@ -39,6 +39,8 @@ pub(super) struct Driving {
     is_taken: AtomicBool,
     /// Users that sleep and need another thread to drive.
     waiting_users: AtomicUsize,
+    /// Users that wait for a request.
+    servers: AtomicUsize,
     /// A user has slept since the service thread looked.
     was_needed: AtomicBool,
     /// Times that a user drove.
@@ -50,6 +52,11 @@ pub(super) struct Driving {
 impl Driving {
     fn try_take(&self) -> bool {
         !self.is_taken.swap(true, Ordering::Acquire)
+    }
+
+    /// Users that wait for a request.
+    pub(super) fn waiting_for_requests(&self) -> usize {
+        self.servers.load(Ordering::SeqCst)
     }
 
     fn let_go(&self) {
@@ -91,9 +98,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// The next request; None when it takes longer than `limit`.
     pub(super) fn next_request(&self, limit: Duration) -> Option<Request> {
         let take = || self.lock_requests().pop_front();
-        self.await_with(limit, take, |rest| {
+        self.driving.servers.fetch_add(1, Ordering::SeqCst);
+        let taken = self.await_with(limit, take, |rest| {
             self.sleep_until_request(rest).pop_front()
-        })
+        });
+        self.driving.servers.fetch_sub(1, Ordering::SeqCst);
+        taken
     }
 
     /// Waits for a request; whether there is one.
@@ -101,7 +111,10 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         let is_there = |is_empty: bool| (!is_empty).then_some(());
         let take = || is_there(self.lock_requests().is_empty());
         let sleep = |rest| is_there(self.sleep_until_request(rest).is_empty());
-        self.await_with(limit, take, sleep).is_some()
+        self.driving.servers.fetch_add(1, Ordering::SeqCst);
+        let is_one = self.await_with(limit, take, sleep).is_some();
+        self.driving.servers.fetch_sub(1, Ordering::SeqCst);
+        is_one
     }
 
     fn sleep_until_request(&self, limit: Duration) -> std::sync::MutexGuard<'_, RequestQueue> {

@@ -16,14 +16,18 @@
 //! * `state` - what the lock protects: the pump, messages on their way in, places, requests.
 //! * `place` - where a caller waits.
 //! * `request_queue` - where a request waits for a server.
+//! * `work` - submissions carried out, and what the engine says handed over.
 //! * `drive` - who takes in arrivals: a waiting user, or the service thread.
 
+#[cfg(test)]
+mod allocation_tests;
 mod drive;
 mod place;
 mod request_queue;
 mod state;
+mod work;
 
-use crate::broken::{self, Breakable, Broken, Guard};
+use crate::broken::{self, Breakable, Broken};
 use crate::checked_wire::PathErrors;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::wait_list::EventFd;
@@ -37,7 +41,7 @@ use state::{State, Submission};
 pub use state::Held;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Wire;
@@ -284,6 +288,50 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         });
     }
 
+    /// Passes a request on to another entity, which answers the caller itself.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` with the engine's reason; the request is refused then.
+    pub fn forward(
+        &self,
+        request: Request,
+        to: EntityId,
+        octets: impl Into<Arc<[u8]>>,
+    ) -> io::Result<()> {
+        let now = self.shared.now();
+        let octets = octets.into();
+        let forwarded = self
+            .shared
+            .with_state(|state| state.forward(now, request.transaction, to, octets))?;
+        if let Err(error) = forwarded {
+            self.refuse(request);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        }
+        self.settle()
+    }
+
+    /// Sends what commands have caused, and hands out what the engine says.
+    fn settle(&self) -> io::Result<()> {
+        let mut state = self.shared.lock()?;
+        self.shared.work_off(&mut state);
+        Ok(())
+    }
+
+    /// Calls `act` with the engine, for commands beyond the contract; what they cause is sent.
+    ///
+    /// # Errors
+    ///
+    /// That of a broken endpoint.
+    pub fn with_engine<T>(&self, act: impl FnOnce(&mut E, Instant) -> T) -> io::Result<T> {
+        let now = self.shared.now();
+        let outcome = self
+            .shared
+            .with_state(|state| act(&mut state.pump.engine, now))?;
+        self.settle()?;
+        Ok(outcome)
+    }
+
     /// Refuses a request.
     pub fn refuse(&self, request: Request) {
         let transaction = request.transaction;
@@ -314,6 +362,11 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.shared.lock()?.pump.wire_mut().leave(group)
     }
 
+    /// An observer of the engine.
+    pub fn observer(&self) -> TransactionObserver<E, W> {
+        TransactionObserver(Arc::downgrade(&self.shared))
+    }
+
     /// What paths said so far of packets that they did not carry.
     pub fn path_errors(&self) -> PathErrors {
         broken::look(&*self.shared).pump.path_errors().clone()
@@ -332,6 +385,19 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// What the endpoint holds right now.
     pub fn held(&self) -> Held {
         broken::look(&*self.shared).held()
+    }
+}
+
+/// Looks at the engine of an endpoint for as long as that lives.
+pub struct TransactionObserver<E: Transactions, W: Wire>(Weak<Shared<E, W>>);
+
+impl<E: Transactions, W: Wire> TransactionObserver<E, W> {
+    /// What `look` returns of the engine; None when the endpoint is gone, or broken.
+    pub fn look<T>(&self, look: impl FnOnce(&E, Instant) -> T) -> Option<T> {
+        let shared = self.0.upgrade()?;
+        let now = shared.now();
+        let state = shared.lock().ok()?;
+        Some(look(&state.pump.engine, now))
     }
 }
 
@@ -362,100 +428,5 @@ impl<E: Transactions, W: Wire> Breakable for Shared<E, W> {
     fn wake_everybody(&self) {
         self.request_arrived.notify_all();
         self.wakeup.signal();
-    }
-}
-
-impl<E: Transactions, W: Wire> Shared<E, W> {
-    fn lock(&self) -> io::Result<Guard<'_, Self>> {
-        broken::lock(self)
-    }
-
-    fn lock_submissions(&self) -> MutexGuard<'_, Vec<Submission>> {
-        let submissions = self.submissions.lock();
-        submissions.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_requests(&self) -> MutexGuard<'_, RequestQueue> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.started_at.elapsed().as_nanos() as u64)
-    }
-
-    /// Calls `act` under the lock, and works off what was left to its holder meanwhile.
-    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> io::Result<T> {
-        let outcome = act(&mut *self.lock()?);
-        if !self.lock_submissions().is_empty() {
-            self.work_off(&mut *self.lock()?);
-        }
-        Ok(outcome)
-    }
-
-    /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
-    fn submit(&self, submission: Submission) {
-        self.lock_submissions().push(submission);
-        self.work_off_submissions();
-    }
-
-    /// Leaves a submission to wait for company.
-    fn leave(&self, submission: Submission) {
-        let mut submissions = self.lock_submissions();
-        submissions.push(submission);
-        let is_full = submissions.len() >= SUBMISSIONS_MAX;
-        drop(submissions);
-        if is_full {
-            self.work_off_submissions();
-        }
-    }
-
-    /// Takes the lock and works off the list, unless another thread has the lock.
-    fn work_off_submissions(&self) {
-        while let Ok(Some(mut state)) = broken::try_lock(self) {
-            self.work_off(&mut state);
-            drop(state);
-            // What was left behind since has found the lock taken.
-            if self.lock_submissions().is_empty() {
-                return;
-            }
-        }
-    }
-
-    /// Carries out what threads want, sends, and hands over what the engine says.
-    fn work_off(&self, state: &mut State<E, W>) {
-        let now = self.now();
-        loop {
-            let submissions = std::mem::take(&mut *self.lock_submissions());
-            for submission in submissions {
-                state.submit(now, submission);
-            }
-            // An error about one destination is a lost packet; the engine's timers send it again.
-            let _ = state.pump.flush(now);
-            self.hand_over(state, now);
-            let is_settled = !state.abandon_without_room(now);
-            if is_settled && self.lock_submissions().is_empty() {
-                break;
-            }
-        }
-        let timeout = state.pump.poll_timeout();
-        let sleeps_until = self.sleeps_until.load(Ordering::Relaxed);
-        if state.pump.is_blocked() || timeout.is_some_and(|at| at.as_nanos() < sleeps_until) {
-            self.wakeup.signal();
-        }
-    }
-
-    /// Gives whole requests to servers; replies go to their places.
-    fn hand_over(&self, state: &mut State<E, W>, now: Instant) {
-        state.drain_events();
-        if state.requests.is_empty() {
-            return;
-        }
-        let mut requests = self.lock_requests();
-        for request in state.requests.drain(..) {
-            match requests.push(request) {
-                Ok(()) => self.request_arrived.notify_one(),
-                Err(request) => state.pump.engine.abandon(now, request.transaction),
-            }
-        }
     }
 }

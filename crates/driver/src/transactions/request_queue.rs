@@ -19,7 +19,8 @@ pub(super) struct RequestQueue {
 }
 
 impl RequestQueue {
-    /// Queues a request; gives it back when there is no room.
+    /// Queues a request behind those of the same or a higher priority; gives it back when there is no
+    /// room.
     pub(super) fn push(&mut self, request: Request) -> Result<(), Request> {
         let octets = self.octets + request.octets.len();
         let fits = self.requests.is_empty() || octets <= OCTETS_MAX;
@@ -27,7 +28,10 @@ impl RequestQueue {
             return Err(request);
         }
         self.octets = octets;
-        self.requests.push_back(request);
+        let rank = |request: &Request| request.note.call.rank();
+        let own = rank(&request);
+        let behind = self.requests.iter().rposition(|other| rank(other) <= own);
+        self.requests.insert(behind.map_or(0, |at| at + 1), request);
         Ok(())
     }
 
@@ -36,6 +40,10 @@ impl RequestQueue {
         let request = self.requests.pop_front()?;
         self.octets -= request.octets.len();
         Some(request)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -4,8 +4,8 @@ use super::place::Place;
 use super::{Reply, Request};
 use crate::packet_pump::PacketPump;
 use engine::{
-    Block, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage, TransactionEnd,
-    TransactionEvent, TransactionId, Transactions,
+    Block, CallFlags, CommandError, EntityId, Event, IncomingMessage, Instant, Note,
+    OutgoingMessage, TransactionEnd, TransactionEvent, TransactionId, Transactions,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -58,13 +58,20 @@ enum Incoming {
     NoRoom,
 }
 
+/// Who waits for the replies to a call.
+struct Caller {
+    place: Arc<Place>,
+    /// More than one may come.
+    wants_many: bool,
+}
+
 pub(super) struct State<E, W> {
     pub(super) pump: PacketPump<E, W>,
     /// Requests that are whole, for the queue of servers.
     pub(super) requests: Vec<Request>,
     incoming: BTreeMap<IncomingMessage, Incoming>,
     incoming_bytes: u64,
-    callers: BTreeMap<TransactionId, Arc<Place>>,
+    callers: BTreeMap<TransactionId, Caller>,
     last_message: u64,
     /// Transactions to be given up because a message found no room.
     without_room: Vec<TransactionId>,
@@ -135,7 +142,8 @@ impl<E: Transactions, W: Wire> State<E, W> {
             }
             Submission::Refuse(transaction) => self.pump.engine.abandon(now, transaction),
             Submission::Abandon(place) => {
-                let waits = |(_, other): &(&TransactionId, &Arc<Place>)| Arc::ptr_eq(other, &place);
+                let waits =
+                    |(_, other): &(&TransactionId, &Caller)| Arc::ptr_eq(&other.place, &place);
                 let known = self.callers.iter().find(waits).map(|(id, _)| *id);
                 if let Some(transaction) = known {
                     self.callers.remove(&transaction);
@@ -156,7 +164,9 @@ impl<E: Transactions, W: Wire> State<E, W> {
         let message = self.keep(request);
         match self.pump.engine.call(now, from, to, message, note) {
             Ok(transaction) => {
-                self.callers.insert(transaction, place);
+                let wants_many = note.call.flags.has(CallFlags::MANY_REPLIES);
+                self.callers
+                    .insert(transaction, Caller { place, wants_many });
             }
             Err(error) => {
                 self.pump.messages.remove(&message.0);
@@ -209,18 +219,63 @@ impl<E: Transactions, W: Wire> State<E, W> {
             } => {
                 let incoming = self.take_incoming(message);
                 let outcome = incoming.map(|octets| Reply { from, note, octets });
-                if let Some(place) = self.callers.remove(&transaction) {
-                    place.fill(outcome.ok_or_else(|| io::ErrorKind::OutOfMemory.into()));
-                }
+                self.fill(
+                    transaction,
+                    outcome.ok_or_else(|| io::ErrorKind::OutOfMemory.into()),
+                );
+            }
+            TransactionEvent::Copied { from, to } => {
+                let octets = self.pump.messages.get(&from).map(Arc::clone);
+                self.keep_copy(to, &octets.unwrap_or_default());
             }
             TransactionEvent::Released(message) => drop(self.pump.messages.remove(&message)),
             TransactionEvent::Discarded(message) => drop(self.take_incoming(message)),
             TransactionEvent::Ended(transaction, how) => {
-                if let Some(place) = self.callers.remove(&transaction) {
-                    place.fill(Err(error_of(how)));
+                if let Some(caller) = self.callers.remove(&transaction) {
+                    caller.place.fill(Err(error_of(how)));
                 }
             }
         }
+    }
+
+    /// A caller gets what has come.
+    fn fill(&mut self, transaction: TransactionId, outcome: io::Result<Reply>) {
+        let Some(caller) = self.callers.get(&transaction) else {
+            return;
+        };
+        if caller.wants_many {
+            return caller.place.fill(outcome);
+        }
+        if let Some(caller) = self.callers.remove(&transaction) {
+            caller.place.fill(outcome);
+        }
+    }
+
+    /// Passes a request on to another entity.
+    pub(super) fn forward(
+        &mut self,
+        now: Instant,
+        transaction: TransactionId,
+        to: EntityId,
+        request: Arc<[u8]>,
+    ) -> Result<(), CommandError> {
+        let message = self.keep(request);
+        let forwarded = self.pump.engine.forward(now, transaction, to, message);
+        if forwarded.is_err() {
+            self.pump.messages.remove(&message.0);
+        }
+        forwarded
+    }
+
+    /// A message that stays at this end becomes one that has come.
+    fn keep_copy(&mut self, message: IncomingMessage, octets: &[u8]) {
+        let block = Block {
+            message,
+            message_len: octets.len() as u64,
+            offset: 0,
+            range: 0..octets.len(),
+        };
+        keep_block(&mut self.incoming, &mut self.incoming_bytes, &block, octets);
     }
 
     /// A message that is whole; None if there was no room for it. An empty one has no blocks.

@@ -117,6 +117,11 @@ impl VmtpHeader {
         })
     }
 
+    /// CoResidentEntity, if it is valid.
+    pub fn co_resident(&self) -> EntityId {
+        entity_at(&self.user_data, 0)
+    }
+
     /// Octets of segment data in this packet.
     pub fn data_len(&self) -> usize {
         4 * usize::from(self.data_words)

@@ -4,11 +4,13 @@
 //! * [`control`] - its control word and its flags.
 //! * [`code`] - response codes.
 //! * [`packet`] - a whole packet: lengths and check.
-//! * [`notify`], [`probe`] - management requests: they are Requests to the managers' group.
+//! * [`notify`], [`probe`], [`manage`], [`introduce`] - management requests: they are Requests to the managers' group.
 
 pub mod code;
 pub mod control;
 pub mod header;
+pub mod introduce;
+pub mod manage;
 pub mod notify;
 pub mod packet;
 pub mod probe;
@@ -16,6 +18,8 @@ pub mod probe;
 pub use code::ResponseCode;
 pub use control::{Control, Flags};
 pub use header::{HEADER_LEN, VmtpHeader};
+pub use introduce::Introduction;
+pub use manage::{ManagerAnswer, ManagerRequest};
 pub use notify::{NotifyClient, NotifyServer};
 pub use packet::{CHECK_LEN, PACKET_MIN, PacketFault};
 pub use probe::{ProbeAnswer, ProbeEntity};

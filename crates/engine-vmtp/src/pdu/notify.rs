@@ -6,11 +6,14 @@ use crate::blocks::BlockMask;
 use engine::EntityId;
 
 const NOTIFY_CLIENT: u32 = 0x4500_010f;
+const NOTIFY_REMOTE: u32 = 0x4100_0111;
 const NOTIFY_SERVER: u32 = 0x4500_0110;
 
-/// NotifyVmtpClient: what became of a Request.
+/// NotifyVmtpClient, and NotifyRemoteVmtpClient: what became of a Request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotifyClient {
+    /// It is for the host that forwarded the Request, which has no such client.
+    pub is_remote: bool,
     /// The client of the transaction.
     pub client: EntityId,
     /// The control word that a Response would have.
@@ -28,7 +31,11 @@ pub struct NotifyClient {
 impl NotifyClient {
     /// The header of the datagram, the message `transaction` of `manager`.
     pub fn header(&self, manager: EntityId, domain: u16, transaction: u32) -> VmtpHeader {
-        let mut header = management(manager, domain, transaction, NOTIFY_CLIENT);
+        let word = match self.is_remote {
+            true => NOTIFY_REMOTE,
+            false => NOTIFY_CLIENT,
+        };
+        let mut header = management(manager, domain, transaction, word);
         header.user_data[..8].copy_from_slice(&self.client.0.to_be_bytes());
         header.user_data[8..12].copy_from_slice(&self.control.0.to_be_bytes());
         header.user_data[12..16].copy_from_slice(&self.receive_sequence.to_be_bytes());
@@ -40,7 +47,9 @@ impl NotifyClient {
 
     /// What `header` says; None if it is no such notification.
     pub fn parse(header: &VmtpHeader) -> Option<NotifyClient> {
-        (operation(header) == NOTIFY_CLIENT).then(|| NotifyClient {
+        let word = operation(header);
+        matches!(word, NOTIFY_CLIENT | NOTIFY_REMOTE).then(|| NotifyClient {
+            is_remote: word == NOTIFY_REMOTE,
             client: entity_at(&header.user_data, 0),
             control: Control(word_at(&header.user_data, 8)),
             receive_sequence: word_at(&header.user_data, 12),

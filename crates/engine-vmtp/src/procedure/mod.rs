@@ -1,15 +1,24 @@
 //! Procedures of the protocol, one file each (RFC 1045 sections 4 and 5).
 
+mod forward;
+mod introduce;
+mod local;
+mod manage;
 mod notify_receive;
 pub(crate) mod probe;
 mod request_receive;
 mod request_send;
 mod response_receive;
 mod response_send;
+mod run;
+pub(crate) mod stream;
 mod timeout;
 
+pub(crate) use local::LocalCall;
+pub(crate) use run::Run;
+
 use crate::pdu::{Control, ResponseCode, VmtpHeader};
-use engine::{CommandError, Note, Reliability};
+use engine::{CallNote, CommandError, Note, Reliability};
 
 /// Whether a packet that finds its message complete is answered: a burst of several is answered once.
 fn wants_answer(header: &VmtpHeader) -> bool {
@@ -18,23 +27,41 @@ fn wants_answer(header: &VmtpHeader) -> bool {
         || header.delivery.0 & 1 == 1
 }
 
-/// The code of a note, and whether it is to be sent once.
+/// What a note says.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    code: u32,
+    /// It is to be sent once.
+    once: bool,
+    call: CallNote,
+    /// Of a call, the stream that it belongs to; 0 for none.
+    stream: u16,
+}
+
+/// What a note says.
 ///
 /// # Errors
 ///
-/// `Unsupported` for a note that says more.
-fn code_and_once(note: &Note) -> Result<(u32, bool), CommandError> {
+/// `Unsupported` for a note that says more than VMTP carries.
+fn read_note(note: &Note) -> Result<Asked, CommandError> {
     let code = note.tag.unwrap_or(0);
     let once = note.reliability == Reliability::Retransmissions(0);
     let carried = Note {
         tag: note.tag,
         reliability: note.reliability,
+        call: note.call,
+        stream: note.stream,
         ..Note::default()
     };
     let is_known = once || note.reliability == Reliability::Full;
     let fits = code <= u64::from(ResponseCode::MAX.0);
     match *note == carried && is_known && fits {
-        true => Ok((code as u32, once)),
+        true => Ok(Asked {
+            code: code as u32,
+            once,
+            call: note.call,
+            stream: note.stream,
+        }),
         false => Err(CommandError::Unsupported),
     }
 }

@@ -3,7 +3,7 @@
 use crate::client::{Current, end_of};
 use crate::endpoint::{Key, Vmtp};
 use crate::pdu::{
-    MANAGER_GROUP, NotifyClient, NotifyServer, ProbeEntity, ResponseCode, VmtpHeader,
+    Introduction, MANAGER_GROUP, NotifyClient, NotifyServer, ProbeEntity, ResponseCode, VmtpHeader,
 };
 use crate::server::State;
 use engine::{Instant, Path, TransactionEnd};
@@ -23,13 +23,21 @@ impl Vmtp {
         header: &VmtpHeader,
     ) -> Option<()> {
         if let Some(notification) = NotifyClient::parse(header) {
-            return self.handle_notify_client(now, path, &notification);
+            return match notification.is_remote {
+                true => self.handle_notify_remote(now, path, &notification),
+                false => self.handle_notify_client(now, path, &notification),
+            };
         }
         if let Some(notification) = NotifyServer::parse(header) {
             return self.handle_notify_server(now, path, &notification);
         }
-        let probe = ProbeEntity::parse(header)?;
-        self.answer_probe(path, header, &probe);
+        if let Some(introduction) = Introduction::parse(header) {
+            return self.handle_introduction(now, path, &introduction);
+        }
+        match ProbeEntity::parse(header) {
+            Some(probe) => self.answer_probe(path, header, &probe),
+            None => self.answer_manager(path, header),
+        }
         Some(())
     }
 
@@ -40,12 +48,14 @@ impl Vmtp {
         path: Path,
         notification: &NotifyClient,
     ) -> Option<()> {
-        let id = notification.client;
+        let id = self.call_key(notification.client, notification.transaction, false);
         let Current::Call(call) = &mut self.clients.get_mut(&id)?.current else {
             return None;
         };
         let group = notification.transaction.wrapping_sub(call.first);
-        if call.path != path || group >= u32::from(call.request.groups()) {
+        if (call.called.path != path && !call.accepts_any)
+            || group >= u32::from(call.request.groups())
+        {
             return None;
         }
         // Once a Response comes, it says all there is to say.
@@ -87,6 +97,29 @@ impl Vmtp {
             }
             // Sent again, data and all, when the time to wait is over.
             ResponseCode::BUSY => call.request.retries = 0,
+            ResponseCode::STREAMING_NOT_SUPPORTED if call.run.is_some() => {
+                self.refuse_stream(notification.client);
+                return Some(());
+            }
+            ResponseCode::NO_RUN_RECORD | ResponseCode::BAD_TRANSACTION_ID
+                if call.run.is_some() =>
+            {
+                self.restart_run(notification.client);
+                return Some(());
+            }
+            // The server has no room for more of the run: it is asked again later.
+            ResponseCode::MSGTRANS_OVERFLOW if call.run.is_some() => {
+                call.request.repeat_all();
+                call.timeout = now + self.sh.config.service_wait;
+                self.arm(Key::Client(id));
+                return Some(());
+            }
+            ResponseCode::ENTITY_MIGRATED => {
+                self.follow_entity(now, id);
+                return Some(());
+            }
+            // One member of a group does not speak for the others.
+            _ if call.is_multicast => return None,
             code => {
                 self.end_call(id, end_of(code));
                 return Some(());
@@ -103,13 +136,13 @@ impl Vmtp {
         path: Path,
         notification: &NotifyServer,
     ) -> Option<()> {
-        let id = self.keys.get(&(path, notification.client)).copied()?;
+        let id = self.response_record(path, notification.client, notification.transaction)?;
         let record = self.records.get_mut(&id)?;
         let group = notification.transaction.wrapping_sub(record.last());
         let State::Responding(response) = &mut record.state else {
             return None;
         };
-        let is_ours = record.server == notification.server;
+        let is_ours = record.answerer == notification.server;
         if !is_ours || group >= u32::from(response.outgoing.groups()) {
             return None;
         }

@@ -117,7 +117,10 @@ impl Vmtp {
         self.timers.cancel(Key::Probe(slot));
         let answer = ProbeAnswer::parse(header);
         let record = self.records.get(&id)?;
-        let is_current = record.group(answer.transaction).is_some();
+        // A client of a run may be further by as much as it has in flight.
+        let ahead = answer.transaction.wrapping_sub(record.first);
+        let in_run = record.run.is_open && ahead < 256 * 2 * super::stream::RUN_MAX as u32;
+        let is_current = record.group(answer.transaction).is_some() || in_run;
         match &record.state {
             State::AwaitingProbe(_) if answer.code == ResponseCode::OK && is_current => {
                 self.tell_request(now, id);
@@ -142,13 +145,15 @@ impl Vmtp {
             let own = self.sh.config.entity(probe.entity);
             self.entities.contains_key(&own) && self.sh.config.identifier(own) == probe.entity
         };
+        let in_stream = self.stream_transaction(probe.entity);
+        let current = in_stream.or(current);
         let answer = match current.or_else(|| is_entity().then_some(0)) {
             Some(transaction) => ProbeAnswer {
                 code: ResponseCode::OK,
                 transaction,
             },
-            // Another endpoint of the address may have it.
-            None if self.sh.config.shared_address => return,
+            // Another endpoint of the address, or another host, may have it.
+            None if self.sh.config.shared_address || header.multicast => return,
             None => ProbeAnswer {
                 code: ResponseCode::NONEXISTENT_ENTITY,
                 transaction: 0,

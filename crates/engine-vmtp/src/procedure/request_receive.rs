@@ -2,14 +2,14 @@
 
 use super::wants_answer;
 use crate::blocks::GROUP_LEN;
-use crate::endpoint::{Key, Vmtp};
+use crate::endpoint::{Key, Vmtp, is_group};
 use crate::incoming::{Incoming, segment_of};
 use crate::outgoing::Outgoing;
 use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
 use crate::server::{Idempotent, Record, RecordId, State};
 use crate::shared::NEVER;
 use engine::{
-    Deliveries, Event, Instant, Note, Path, TransactionEnd, TransactionEvent, TransactionId,
+    Deliveries, EntityId, Event, Instant, Path, TransactionEnd, TransactionEvent, TransactionId,
 };
 
 impl Vmtp {
@@ -24,17 +24,40 @@ impl Vmtp {
             self.refuse(path, header, code);
             return None;
         }
+        let is_forwarded = header.control.forward_count() > 0;
+        let forwarder = is_forwarded.then_some(path);
+        let path = match is_forwarded {
+            true => self.client_path(path, header)?,
+            false => path,
+        };
+        self.sh
+            .peers
+            .get(path)
+            .note_asked_gap(header.control.gap_or_group_count());
+        let known = self.request_record(path, header.client, header.transaction);
         let id = match self.keys.get(&(path, header.client)).copied() {
-            Some(id) => {
+            Some(newest) => {
+                let (id, group) = known.map_or((newest, None), |(id, group)| (id, Some(group)));
                 let record = self.records.get(&id)?;
-                match record.group(header.transaction) {
+                let forwards = header.control.forward_count();
+                match group {
+                    Some(_) if forwards < record.forward_count && forwarder.is_some() => {
+                        return None;
+                    }
+                    Some(_) if forwards > record.forward_count => {
+                        self.replace_record(now, id, header)?
+                    }
                     Some(group) => return self.handle_known(now, (id, group), header, deliveries),
                     None if is_older(header.transaction, record.first) => return None,
+                    None if header.control.has(Control::NOT_START) => {
+                        self.continue_run(now, id, header)?
+                    }
                     None => self.replace_record(now, id, header)?,
                 }
             }
             None => self.new_record(now, path, header)?,
         };
+        self.records.get_mut(&id)?.forwarder = forwarder;
         let handled = self.handle_known(now, (id, 0), header, deliveries);
         if handled.is_none() {
             // Nothing of it fits: there is no Request to wait for.
@@ -51,19 +74,15 @@ impl Vmtp {
         let segment = segment_of(header);
         if header.encrypted {
             Some(ResponseCode::SECURITY_NOT_SUPPORTED)
-        } else if !self
-            .entities
-            .contains_key(&self.sh.config.entity(header.server))
-            || self
-                .sh
-                .config
-                .identifier(self.sh.config.entity(header.server))
-                != header.server
-        {
-            Some(ResponseCode::NONEXISTENT_ENTITY)
+        } else if self.answerer(header).is_none() {
+            let own = self.sh.config.entity(header.server);
+            Some(match self.moved.contains_key(&own) {
+                true => ResponseCode::ENTITY_MIGRATED,
+                false => ResponseCode::NONEXISTENT_ENTITY,
+            })
         } else if segment.len() > u64::from(self.sh.config.message_max) {
             Some(ResponseCode::VMTP_ERROR)
-        } else if is_of_run && segment.len() <= GROUP_LEN {
+        } else if is_of_run && is_group(header.server) {
             Some(ResponseCode::STREAMING_NOT_SUPPORTED)
         } else if header.flags.has(Flags::PARTIAL) && segment.len() > GROUP_LEN {
             Some(ResponseCode::VMTP_ERROR)
@@ -72,14 +91,48 @@ impl Vmtp {
         }
     }
 
+    /// The entity of this host that answers a Request: the one that is called, or the member of the
+    /// group that is; None where it must share its host with an entity that is elsewhere.
+    fn answerer(&self, header: &VmtpHeader) -> Option<EntityId> {
+        let config = &self.sh.config;
+        let is_near = |with| self.own_entity(with).is_some();
+        if header.flags.has(Flags::CO_RESIDENT) && !is_near(header.co_resident()) {
+            return None;
+        }
+        let called = config.entity(header.server);
+        if is_group(header.server) && config.identifier(called) == header.server {
+            let member = self.members.get(&called)?;
+            return Some(config.identifier(*member));
+        }
+        self.own_entity(header.server).map(|_| header.server)
+    }
+
+    /// Where the client of a forwarded Request is. What came from the forwarder counts as come from
+    /// it: a probe may be sent there.
+    fn client_path(&mut self, forwarder: Path, header: &VmtpHeader) -> Option<Path> {
+        let path = self.place_of_client(header.client)?;
+        if path != forwarder {
+            let peer = self.sh.peers.get(path);
+            peer.note_received(crate::pdu::PACKET_MIN + header.data_len());
+        }
+        Some(path)
+    }
+
     /// Tells a client why, unless nobody waits for it.
-    fn refuse(&mut self, path: Path, header: &VmtpHeader, code: ResponseCode) {
+    pub(super) fn refuse(&mut self, path: Path, header: &VmtpHeader, code: ResponseCode) {
         let is_others = self.sh.config.shared_address && code == ResponseCode::NONEXISTENT_ENTITY;
         if header.multicast || is_others || !wants_answer(header) {
             return;
         }
         let count = u32::from(header.control.retransmit_count());
+        if code == ResponseCode::ENTITY_MIGRATED {
+            let own = self.sh.config.entity(header.server);
+            if let Some(at) = self.moved.get(&own).copied() {
+                self.introduce(path, header.server, at);
+            }
+        }
         let notification = NotifyClient {
+            is_remote: header.control.forward_count() > 0,
             client: header.client,
             control: Control::response(0).with_retransmit_count(count),
             receive_sequence: 0,
@@ -93,9 +146,23 @@ impl Vmtp {
     /// A record of a client that has none.
     fn new_record(&mut self, now: Instant, path: Path, header: &VmtpHeader) -> Option<RecordId> {
         if header.control.has(Control::NOT_START) {
-            // Where in its message this group belongs is known when the first has come.
+            // Where in its message this group belongs is known when the first has come. A message of
+            // one group is one of a run that was forgotten.
+            if segment_of(header).len() <= GROUP_LEN {
+                self.refuse(path, header, ResponseCode::NO_RUN_RECORD);
+            }
             return None;
         }
+        self.add_record(now, path, header)
+    }
+
+    /// A record, in place of the oldest that is over where there is no room.
+    pub(super) fn add_record(
+        &mut self,
+        now: Instant,
+        path: Path,
+        header: &VmtpHeader,
+    ) -> Option<RecordId> {
         if self.records.len() >= self.sh.config.records_max {
             let Some((_, oldest)) = self.over.first().copied() else {
                 self.refuse(path, header, ResponseCode::BUSY);
@@ -104,22 +171,9 @@ impl Vmtp {
             self.forget_record(now, oldest);
         }
         let id = RecordId(self.next_number());
-        let record = Record {
-            path,
-            client: header.client,
-            server: header.server,
-            first: header.transaction,
-            groups: segment_of(header).groups(),
-            transaction: TransactionId(0),
-            count: 0,
-            code: header.code,
-            is_datagram: header.flags.has(Flags::DATAGRAM),
-            skips: false,
-            is_known: false,
-            state: State::Receiving(Incoming::new(self.sh.next_incoming(), header)),
-            timeout: NEVER,
-            over_since: None,
-        };
+        let answerer = self.answerer(header)?;
+        let state = State::Receiving(Incoming::new(self.sh.next_incoming(), header));
+        let record = Record::new(path, header, answerer, state);
         self.keys.insert((path, header.client), id);
         self.records.insert(id, record);
         Some(id)
@@ -142,15 +196,20 @@ impl Vmtp {
         };
         self.close_record(now, id, how, ResponseCode::OK);
         self.note_not_over(id);
+        let run = self.records.get(&id)?.run;
+        if let Some(previous) = run.previous {
+            if let Some(record) = self.records.get_mut(&id) {
+                record.run.previous = None;
+            }
+            self.forget_record(now, previous);
+        }
+        let answerer = self.answerer(header)?;
+        let state = State::Receiving(Incoming::new(self.sh.next_incoming(), header));
         let record = self.records.get_mut(&id)?;
-        record.server = header.server;
-        record.first = header.transaction;
-        record.groups = segment_of(header).groups();
-        record.code = header.code;
-        record.is_datagram = header.flags.has(Flags::DATAGRAM);
-        record.skips = false;
-        record.state = State::Receiving(Incoming::new(self.sh.next_incoming(), header));
-        record.timeout = NEVER;
+        *record = Record {
+            is_known: record.is_known,
+            ..Record::new(record.path, header, answerer, state)
+        };
         Some(id)
     }
 
@@ -169,9 +228,17 @@ impl Vmtp {
         }
         record.count = header.control.retransmit_count();
         record.skips |= header.control.has(Control::SKIP_TRANSACTIONS);
+        self.note_run(id, group, header);
+        let record = self.records.get_mut(&id)?;
         match &mut record.state {
             State::Receiving(_) => return self.handle_blocks(now, (id, group), header, deliveries),
-            State::AwaitingProbe(_) | State::Processing => {
+            State::Forwarded(_) => {
+                if wants_answer(header) {
+                    self.note_progress(now, (id, group), header);
+                    self.repeat_forwarded(id);
+                }
+            }
+            State::AwaitingProbe(_) | State::Queued(_) | State::Processing => {
                 if wants_answer(header) {
                     self.note_progress(now, (id, group), header);
                 }
@@ -196,7 +263,7 @@ impl Vmtp {
             }
             State::Over(code, _) => {
                 let code = *code;
-                if wants_answer(header) && !record.is_datagram {
+                if wants_answer(header) && !record.is_datagram && !record.is_multicast {
                     record.notify(&mut self.sh, group, Default::default(), code);
                 }
             }
@@ -207,10 +274,16 @@ impl Vmtp {
     /// Tells a client that its Request is being served. What may be sent to an address that is not
     /// known to be real is kept for a probe.
     fn note_progress(&mut self, now: Instant, (id, group): (RecordId, u16), header: &VmtpHeader) {
-        let Some(record) = self.records.get(&id) else {
+        let orphan_wait = self.sh.config.orphan_wait();
+        let Some(record) = self.records.get_mut(&id) else {
             return;
         };
-        match self.sh.peers.get(record.path).is_valid {
+        if matches!(record.state, State::Processing) {
+            record.timeout = now + orphan_wait;
+            self.timers.set(Key::Server(id), now + orphan_wait);
+        }
+        let to = record.forwarder.unwrap_or(record.path);
+        match self.sh.peers.get(to).is_valid || record.forwarder.is_some() {
             true => {
                 let all = segment_of(header).blocks(group);
                 record.notify(&mut self.sh, group, all, ResponseCode::OK);
@@ -240,13 +313,13 @@ impl Vmtp {
             }
         }
         let (have, is_group_whole) = (request.have(group), request.is_group_whole(group));
-        let is_whole = request.is_whole();
+        let (is_whole, is_repaired) = (request.is_whole(), request.is_repaired());
         let wait = peer.packet_wait(&self.sh.config);
         let asks = header.control.has(Control::ACKNOWLEDGE);
-        let is_valid = peer.is_valid;
+        let is_valid = peer.is_valid || record.forwarder.is_some();
         if asks && is_group_whole && (is_valid || !is_whole) {
             record.notify(&mut self.sh, group, have, ResponseCode::OK);
-        } else if asks && !is_group_whole && header.delivery.is_empty() {
+        } else if asks && !is_group_whole && is_repaired && header.delivery.is_empty() {
             // It asks what is missing, and is told at once.
             record.notify(&mut self.sh, group, have, ResponseCode::RETRY);
         }
@@ -260,7 +333,10 @@ impl Vmtp {
     }
 
     /// A Request is whole: its user is told, once it is known to be the client's current one.
-    fn accept_request(&mut self, now: Instant, id: RecordId) {
+    pub(crate) fn accept_request(&mut self, now: Instant, id: RecordId) {
+        if self.queue_in_run(id) {
+            return;
+        }
         let is_young = self.is_young(now) && !self.sh.config.packet_lifetime.is_zero();
         let Some(record) = self.records.get_mut(&id) else {
             return;
@@ -290,23 +366,23 @@ impl Vmtp {
         let Some(record) = self.records.get_mut(&id) else {
             return;
         };
-        let message = match &record.state {
-            State::Receiving(request) | State::AwaitingProbe(request) => request.message,
+        let (message, note) = match &record.state {
+            State::Receiving(request) | State::AwaitingProbe(request) => {
+                (request.message, request.note())
+            }
             _ => return,
         };
         record.state = State::Processing;
         record.is_known = true;
         record.transaction = transaction;
-        record.timeout = NEVER;
+        // A client that is there asks in this time.
+        record.timeout = now + self.sh.config.orphan_wait();
         let requested = TransactionEvent::Requested {
             transaction,
             message,
             from: self.sh.config.entity(record.client),
             to: self.sh.config.entity(record.server),
-            note: Note {
-                tag: Some(u64::from(record.code)),
-                ..Note::default()
-            },
+            note,
         };
         let is_datagram = record.is_datagram;
         self.transactions.insert(transaction, Key::Server(id));
@@ -337,6 +413,7 @@ impl Vmtp {
         self.transactions.remove(&transaction);
         self.note_over(now, id);
         self.arm(Key::Server(id));
+        self.advance_run(now, id);
     }
 
     /// The record may be forgotten when another needs its place.
@@ -357,10 +434,26 @@ impl Vmtp {
 
     /// Forgets a client.
     pub(crate) fn forget_record(&mut self, now: Instant, id: RecordId) {
+        let state = self.records.get(&id).map(|record| &record.state);
+        let was_answered = matches!(
+            state,
+            Some(State::Responding(_) | State::Over(..) | State::Forwarded(_))
+        );
+        let run = self.records.get(&id).map(|record| record.run);
+        if let Some(record) = self.records.get_mut(&id).filter(|_| !was_answered) {
+            // Those behind it must not be served without it.
+            record.run.next = None;
+        }
         self.close_record(now, id, TransactionEnd::Complete, ResponseCode::OK);
         self.note_not_over(id);
         if let Some(record) = self.records.remove(&id) {
-            self.keys.remove(&(record.path, record.client));
+            if self.keys.get(&(record.path, record.client)) == Some(&id) {
+                self.keys.remove(&(record.path, record.client));
+            }
+            self.unlink_run(now, run.unwrap_or_default(), was_answered);
+            if self.forwards.get(&record.client) == Some(&id) {
+                self.forwards.remove(&record.client);
+            }
         }
         self.timers.cancel(Key::Server(id));
     }

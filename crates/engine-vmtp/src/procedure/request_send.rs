@@ -1,67 +1,114 @@
 //! Requests on their way out (RFC 1045 section 4.6.1, Send).
 
-use super::code_and_once;
-use crate::client::{Client, ClientCall, Current, skips_transactions};
-use crate::config::{CLIENT_NUMBERS, PROGRESS_WAIT_MAX};
-use crate::endpoint::{Key, Vmtp};
+use super::{Asked, read_note};
+use crate::client::{Client, ClientCall, Current, Responder, skips_transactions};
+use crate::config::CLIENT_NUMBERS;
+use crate::endpoint::{Key, Vmtp, is_group};
 use crate::outgoing::{Left, Outgoing, Sending};
-use crate::shared::NEVER;
+use crate::pdu::MANAGER_GROUP;
 use engine::{
-    Batch, CommandError, EntityId, Instant, Note, OutgoingMessage, Path, TransactionEnd,
-    TransactionId,
+    Batch, CallFlags, CallNote, CommandError, EntityId, Instant, Note, OutgoingMessage, Path,
+    TransactionEnd, TransactionId,
 };
+
+/// Memory of calls that are over, kept for others: of some 400 octets each, 25 kB.
+const SPARE_CALLS_MAX: usize = 64;
 
 impl Vmtp {
     pub(crate) fn begin_call(
         &mut self,
+        now: Instant,
         (from, to): (EntityId, EntityId),
         request: (OutgoingMessage, u64),
         note: &Note,
     ) -> Result<TransactionId, CommandError> {
-        let (code, is_datagram) = code_and_once(note)?;
-        if request.1 > u64::from(self.sh.config.message_max) {
+        let asked = read_note(note)?;
+        let is_partial = asked.call.flags.has(CallFlags::PARTIAL);
+        let groups = request.1.div_ceil(crate::blocks::GROUP_LEN);
+        if request.1 > u64::from(self.sh.config.message_max) || (is_partial && groups > 1) {
             return Err(CommandError::Unsupported);
         }
-        let place = self
-            .places
-            .get(&to)
-            .filter(|_| self.entities.contains_key(&from));
+        if !self.entities.contains_key(&from) {
+            return Err(CommandError::UnknownAssociation);
+        }
+        let to_manager = asked.call.flags.has(CallFlags::TO_MANAGER);
+        if asked.stream != 0
+            && (asked.once || to_manager || is_group(self.sh.config.identifier(to)))
+        {
+            // A run is of Requests that are answered, by one server.
+            return Err(CommandError::Unsupported);
+        }
+        if self.entities.contains_key(&to) && !to_manager {
+            return self.begin_local_call(now, (from, to), request, &asked);
+        }
+        if asked.stream != 0 {
+            return self.begin_stream_call((from, to), asked.stream, request, &asked);
+        }
+        let transaction = TransactionId(self.next_number());
+        self.begin_remote_call(transaction, (from, to), request, &asked)?;
+        Ok(transaction)
+    }
+
+    /// Begins a call over the network.
+    pub(super) fn begin_remote_call(
+        &mut self,
+        transaction: TransactionId,
+        (from, to): (EntityId, EntityId),
+        request: (OutgoingMessage, u64),
+        asked: &Asked,
+    ) -> Result<(), CommandError> {
+        let place = self.places.get(&to);
         let path = Path::to(*place.ok_or(CommandError::UnknownAssociation)?);
         let id = self.take_client(from)?;
-        let transaction = TransactionId(self.next_number());
-        let server = self.sh.config.identifier(to);
-        let skips = skips_transactions(&self.sh) && !is_datagram;
+        let identifier = self.sh.config.identifier(to);
+        let to_manager = asked.call.flags.has(CallFlags::TO_MANAGER);
+        let call_note = CallNote {
+            // The manager of a host is found by an entity of the host.
+            co_resident: asked.call.co_resident.or(to_manager.then_some(to)),
+            ..asked.call
+        };
+        let call_note = CallNote {
+            co_resident: call_note
+                .co_resident
+                .map(|entity| self.sh.config.identifier(entity)),
+            ..call_note
+        };
+        let server = if to_manager {
+            MANAGER_GROUP
+        } else {
+            identifier
+        };
+        let outgoing = Outgoing::new(request, self.sh.config.groups_in_flight, call_note);
+        let skips = skips_transactions(&self.sh) && !asked.once;
         let client = self
             .clients
             .get_mut(&id)
             .ok_or(CommandError::UnknownAssociation)?;
-        let call = ClientCall {
-            id: transaction,
-            client: id,
-            server,
-            path,
-            first: client.next,
-            code,
-            is_datagram,
-            request: Outgoing::new(request, self.sh.config.groups_in_flight),
-            reply: None,
-            is_idempotent: false,
-            progress: 0,
-            timeout: NEVER,
-        };
+        let called = Responder { path, server };
+        let ids = (transaction, id);
+        let mut call = ClientCall::new(ids, called, client.next, asked.code, outgoing);
+        call.is_datagram = asked.once;
+        call.is_multicast = is_group(identifier);
+        call.accepts_any |= call.is_multicast;
         // A Response of several groups takes numbers behind the Request's last.
         client.next = call.last().wrapping_add(if skips { 256 } else { 1 });
-        client.current = Current::Call(Box::new(call));
+        client.current = Current::Call(match self.spare_calls.pop() {
+            Some(mut spare) => {
+                *spare = call;
+                spare
+            }
+            None => Box::new(call),
+        });
         self.transactions.insert(transaction, Key::Client(id));
         // The host's user named the address.
         self.sh.peers.get(path).is_valid = true;
         self.note_ready(Key::Client(id));
-        Ok(transaction)
+        Ok(())
     }
 
     /// A client of an entity that has no transaction: the one used last, so that its Request
     /// acknowledges a Response that its server still keeps; or a new one.
-    fn take_client(&mut self, owner: EntityId) -> Result<EntityId, CommandError> {
+    pub(super) fn take_client(&mut self, owner: EntityId) -> Result<EntityId, CommandError> {
         let entity = self
             .entities
             .get_mut(&owner)
@@ -92,7 +139,17 @@ impl Vmtp {
         };
         if let Current::Call(call) = &client.current {
             self.transactions.remove(&call.id);
-            client.current = Current::Over(call.answered());
+            let run = call.run;
+            let over = Current::Over(call.answered());
+            if let Current::Call(spare) = std::mem::replace(&mut client.current, over)
+                && self.spare_calls.len() < SPARE_CALLS_MAX
+            {
+                self.spare_calls.push(spare);
+            }
+            if let Some(run) = run {
+                self.timers.cancel(Key::Client(id));
+                return self.leave_stream(id, run);
+            }
         }
         match self.entities.get_mut(&client.owner) {
             Some(entity) => entity.idle.push(id),
@@ -124,46 +181,67 @@ impl Vmtp {
         for id in forgotten.idle {
             self.clients.remove(&id);
         }
+        self.members.retain(|_, member| *member != entity);
     }
 
     pub(crate) fn transmit_request(&mut self, now: Instant, id: EntityId, batch: &mut Batch) {
+        let run = match self.clients.get(&id).map(|client| &client.current) {
+            Some(Current::Call(call)) => call.run,
+            _ => return,
+        };
+        let is_oldest = self.is_oldest(id, run);
         let Some(Current::Call(call)) = self.clients.get_mut(&id).map(|c| &mut c.current) else {
             return;
         };
         call.request.queued = false;
-        batch.set_path(call.path, None);
-        let header = call.header(&self.sh);
+        batch.set_path(call.called.path, None);
+        let gap = self.sh.peers.get(call.called.path).wanted_gap();
+        let header = call.header(&self.sh, gap);
         let mut sending = Sending {
             now,
             config: &self.sh.config,
             counters: &mut self.sh.counters,
-            peer: self.sh.peers.get(call.path),
+            peer: self.sh.peers.get(call.called.path),
         };
         match call.request.transmit(&mut sending, &header, batch) {
-            Left::Everything if call.is_datagram => {
-                return self.end_call(id, TransactionEnd::Complete);
-            }
+            Left::Everything if call.is_datagram => return self.repeat_datagram(now, id),
             Left::Everything => {
-                let config = sending.config;
-                let wait = match call.request.retries {
-                    0 => {
-                        let wait = sending.peer.retry_wait(config, 0) + config.service_wait;
-                        (wait * 2u32.saturating_pow(call.progress)).min(PROGRESS_WAIT_MAX)
-                    }
-                    retries => sending.peer.retry_wait(config, retries - 1),
-                };
-                if call.reply.is_none() {
-                    call.timeout = now + wait;
+                if call.reply.is_none() && is_oldest {
+                    call.timeout = now + call.response_wait(&mut self.sh);
                 }
             }
             Left::More => {
                 call.request.queued = true;
-                self.ready.push_back(Key::Client(id));
+                self.ready.push(&call.request.asked, Key::Client(id));
             }
             Left::Paced => call.timeout = call.request.next_at,
             // An address that this host's user named has all the credit there is.
             Left::NoCredit => call.timeout = now + sending.config.rtt_initial,
         }
+        self.arm(Key::Client(id));
+    }
+
+    /// A datagram has left: it leaves again, or is over.
+    fn repeat_datagram(&mut self, now: Instant, id: EntityId) {
+        let spacing = self.sh.config.copy_spacing;
+        let copies = self.sh.config.datagram_copies;
+        let Some(Current::Call(call)) = self.clients.get_mut(&id).map(|c| &mut c.current) else {
+            return;
+        };
+        let wanted = match call.request.asked.tries {
+            0 => copies,
+            tries => u32::from(tries),
+        };
+        if call.request.count + 1 >= wanted {
+            return self.end_call(id, TransactionEnd::Complete);
+        }
+        call.request.repeat_all();
+        let spacing = match call.request.asked.spacing_us {
+            0 => spacing,
+            us => core::time::Duration::from_micros(u64::from(us)),
+        };
+        // It is put in line when its time has come.
+        call.timeout = now + spacing;
         self.arm(Key::Client(id));
     }
 }

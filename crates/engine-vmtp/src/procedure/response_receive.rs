@@ -1,12 +1,12 @@
 //! Responses on their way in (RFC 1045 section 4.7).
 
 use super::wants_answer;
-use crate::client::{Answered, ClientCall, Current, end_of};
+use crate::client::{Answered, ClientCall, Current, Responder, end_of};
 use crate::endpoint::{Key, Vmtp};
 use crate::incoming::{Incoming, segment_of};
-use crate::pdu::{Control, Flags, NotifyServer, ResponseCode, VmtpHeader};
+use crate::pdu::{Control, Flags, MANAGER_GROUP, NotifyServer, ResponseCode, VmtpHeader};
 use crate::shared::Shared;
-use engine::{Deliveries, Event, Instant, Note, Path, TransactionEnd, TransactionEvent};
+use engine::{Deliveries, EntityId, Instant, Path, TransactionEnd, TransactionEvent};
 
 /// What a packet of a Response leads to.
 enum Outcome {
@@ -33,7 +33,11 @@ impl Vmtp {
         if let Some(slot) = self.sh.config.prober_slot(header.client) {
             return self.handle_probe_answer(now, path, slot, header);
         }
-        let Some(client) = self.clients.get_mut(&header.client) else {
+        let key = self.call_key(header.client, header.transaction, true);
+        if key == header.client && self.streams.contains_key(&key) {
+            return self.handle_old_of_stream(path, header);
+        }
+        let Some(client) = self.clients.get_mut(&key) else {
             self.refuse_response(path, header, ResponseCode::NONEXISTENT_ENTITY);
             return None;
         };
@@ -48,21 +52,31 @@ impl Vmtp {
         match outcome {
             Outcome::Malformed => None,
             Outcome::Incomplete => {
-                self.arm(Key::Client(header.client));
+                self.arm(Key::Client(key));
                 Some(())
             }
             Outcome::Whole => {
-                self.finish_call(header);
+                self.finish_call(key);
                 Some(())
             }
             Outcome::TooLong => {
                 let code = ResponseCode::BAD_REPLY_SEGMENT;
                 self.refuse_response(path, header, code);
-                self.end_call(header.client, TransactionEnd::Code(code.0));
+                self.end_call(key, TransactionEnd::Code(code.0));
                 None
             }
             Outcome::Unknown => self.handle_duplicate(path, header, answered),
         }
+    }
+
+    /// A packet of a Response to a call of a stream that is over.
+    fn handle_old_of_stream(&mut self, path: Path, header: &VmtpHeader) -> Option<()> {
+        if header.control.has(Control::ACKNOWLEDGE) {
+            let all = segment_of(header).blocks(0);
+            let notification = notification(header, all, ResponseCode::OK);
+            self.sh.notify_server(path, &notification);
+        }
+        None
     }
 
     /// A packet of a Response that has come, or that nobody waits for: its server need not repeat it.
@@ -72,10 +86,10 @@ impl Vmtp {
         header: &VmtpHeader,
         answered: Option<Answered>,
     ) -> Option<()> {
+        let server = header.server;
         let is_known = answered.is_some_and(|answered| {
             let group = header.transaction.wrapping_sub(answered.first);
-            (path, header.server) == (answered.path, answered.server)
-                && group < u32::from(answered.groups)
+            Responder { path, server } == answered.responder && group < u32::from(answered.groups)
         });
         match is_known {
             true if header.control.has(Control::ACKNOWLEDGE) => {
@@ -87,6 +101,10 @@ impl Vmtp {
                 self.sh.notify_server(path, &notification);
             }
             true => {}
+            // It was to be delivered only to a client that waits.
+            false if header.flags.has(Flags::CONDITIONAL) => {
+                self.refuse_response(path, header, ResponseCode::RESPONSE_DISCARDED);
+            }
             false => self.refuse_response(path, header, ResponseCode::BAD_TRANSACTION_ID),
         }
         None
@@ -101,31 +119,39 @@ impl Vmtp {
         }
     }
 
-    /// The Response of a client's transaction is whole.
-    fn finish_call(&mut self, header: &VmtpHeader) {
-        let code = ResponseCode(header.code);
-        let is_reply = code == ResponseCode::OK || code >= ResponseCode::APPLICATION;
-        let Some(Current::Call(call)) = self
-            .clients
-            .get_mut(&header.client)
-            .map(|client| &mut client.current)
-        else {
+    /// The Response of a client's transaction has come, whole or as far as it will.
+    pub(crate) fn finish_call(&mut self, id: EntityId) {
+        let Some(Current::Call(call)) = self.clients.get_mut(&id).map(|c| &mut c.current) else {
             return;
         };
-        let Some(reply) = call.reply.as_ref().filter(|_| is_reply) else {
-            return self.end_call(header.client, end_of(code));
+        let Some(code) = call.reply.as_ref().map(|reply| ResponseCode(reply.code())) else {
+            return;
         };
-        let replied = TransactionEvent::Replied {
-            transaction: call.id,
-            message: reply.message,
-            from: self.sh.config.entity(header.server),
-            note: Note {
-                tag: Some(u64::from(header.code)),
-                ..Note::default()
-            },
+        let is_reply = code == ResponseCode::OK || code >= ResponseCode::APPLICATION;
+        let (run, own_groups) = (call.run, u32::from(call.request.groups()));
+        let stands_for = call
+            .reply
+            .as_ref()
+            .map_or(0, |reply| u32::from(reply.group_count));
+        if let Some(run) = run.filter(|_| stands_for >= own_groups) {
+            self.answer_earlier(id, run, stands_for + 1 - own_groups);
+        }
+        let Some(Current::Call(call)) = self.clients.get_mut(&id).map(|c| &mut c.current) else {
+            return;
         };
-        self.sh.events.push_back(Event::Transaction(replied));
-        self.end_call(header.client, TransactionEnd::Complete);
+        if !is_reply && !call.wants_many() {
+            return self.end_call(id, end_of(code));
+        }
+        if is_reply {
+            call.tell_reply(&mut self.sh);
+        } else if let Some(reply) = &call.reply {
+            self.sh.tell(TransactionEvent::Discarded(reply.message));
+        }
+        if call.wants_many() {
+            call.go_on();
+            return self.arm(Key::Client(id));
+        }
+        self.end_call(id, TransactionEnd::Complete);
     }
 }
 
@@ -140,15 +166,25 @@ impl ClientCall {
     ) -> Outcome {
         let group = header.transaction.wrapping_sub(self.last());
         let segment = segment_of(header);
-        let is_ours = (path, header.server) == (self.path, self.server) && !self.is_datagram;
-        if !is_ours || group >= u32::from(segment.groups()) {
+        let server = header.server;
+        let from = Responder { path, server };
+        if !self.accepts(from, header) || group >= u32::from(segment.groups()) {
             return Outcome::Unknown;
+        }
+        if !self.turn_to(from) {
+            return self.handle_told(sh, path, header, group as u16);
         }
         if segment.len() > u64::from(sh.config.message_max) {
             return Outcome::TooLong;
         }
         let group = group as u16;
         let is_first = self.reply.is_none();
+        let mut header = *header;
+        if self.called.server == MANAGER_GROUP && !header.has_segment() {
+            // A manager's results take the whole of the header's data.
+            header.segment_size = crate::blocks::HEADER_DATA_MAX as u32;
+        }
+        let header = &header;
         let reply = self
             .reply
             .get_or_insert_with(|| Incoming::new(sh.next_incoming(), header));
@@ -159,16 +195,47 @@ impl ClientCall {
             return Outcome::Malformed;
         };
         self.is_idempotent = header.flags.has(Flags::DATAGRAM);
-        let peer = sh.peers.get(path);
-        if is_first
-            && let Some(sent_at) = self.request.sent_at
-            && u32::from(header.control.retransmit_count()) == self.request.count & 7
-        {
+        let count = header.control.gap_or_group_count();
+        reply.group_count = reply.group_count.max(count);
+        let is_whole = reply.is_whole();
+        if is_first {
+            self.sample(sh, now, header);
+        }
+        self.note_packet(sh, now, (header, group), is_fresh);
+        match is_whole {
+            true => {
+                sh.peers.get(path).note_response_clean();
+                Outcome::Whole
+            }
+            false => Outcome::Incomplete,
+        }
+    }
+
+    /// The first packet of a Response: how long it took.
+    fn sample(&self, sh: &mut Shared, now: Instant, header: &VmtpHeader) {
+        let peer = sh.peers.get(self.responder.path);
+        let is_current = u32::from(header.control.retransmit_count()) == self.request.count & 7;
+        if let Some(sent_at) = self.request.sent_at.filter(|_| is_current) {
             peer.sample_rtt_at_most(now.since(sent_at));
         }
-        if is_first && self.request.count == 0 {
+        if self.request.count == 0 {
             peer.note_clean();
         }
+    }
+
+    /// Blocks of the Response have come: its server is told what it asks.
+    fn note_packet(
+        &mut self,
+        sh: &mut Shared,
+        now: Instant,
+        (header, group): (&VmtpHeader, u16),
+        is_fresh: bool,
+    ) {
+        let Some(reply) = &mut self.reply else {
+            return;
+        };
+        let path = self.responder.path;
+        let peer = sh.peers.get(path);
         if is_fresh {
             reply.retries = 0;
             if let Some(last) = reply.last_packet_at.replace(now) {
@@ -177,20 +244,28 @@ impl ClientCall {
         }
         let wait = peer.packet_wait(&sh.config);
         let (have, is_group_whole) = (reply.have(group), reply.is_group_whole(group));
-        let is_whole = reply.is_whole();
         let asks = header.control.has(Control::ACKNOWLEDGE);
         if asks && is_group_whole {
             let notification = notification(header, have, ResponseCode::OK);
             sh.notify_server(path, &notification);
-        } else if asks && header.delivery.is_empty() {
+        } else if asks && header.delivery.is_empty() && reply.is_repaired() {
             let notification = notification(header, have, ResponseCode::RETRY);
             sh.notify_server(path, &notification);
         }
         self.timeout = now + wait;
-        match is_whole {
-            true => Outcome::Whole,
-            false => Outcome::Incomplete,
+    }
+
+    /// A packet of a reply that was told, or that is one too many: its server need not repeat it.
+    fn handle_told(&self, sh: &mut Shared, path: Path, header: &VmtpHeader, group: u16) -> Outcome {
+        if !self.wants_many() {
+            return Outcome::Unknown;
         }
+        if header.control.has(Control::ACKNOWLEDGE) {
+            let all = segment_of(header).blocks(group);
+            let notification = notification(header, all, ResponseCode::OK);
+            sh.notify_server(path, &notification);
+        }
+        Outcome::Malformed
     }
 
     /// Asks the server for the blocks that are missing of the groups that have begun.
@@ -198,16 +273,18 @@ impl ClientCall {
         let Some(reply) = &self.reply else {
             return;
         };
+        let peer = sh.peers.get(self.responder.path);
+        peer.note_response_missing(reply.missing_so_far());
         let groups = (0..reply.begun).filter(|group| !reply.is_group_whole(*group));
         for group in groups.take(usize::from(sh.config.groups_in_flight)) {
             let notification = NotifyServer {
-                server: self.server,
+                server: self.responder.server,
                 client: self.client,
                 transaction: self.last().wrapping_add(u32::from(group)),
                 delivery: reply.have(group),
                 code: ResponseCode::RETRY,
             };
-            sh.notify_server(self.path, &notification);
+            sh.notify_server(self.responder.path, &notification);
         }
     }
 

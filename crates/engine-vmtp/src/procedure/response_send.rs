@@ -1,6 +1,6 @@
 //! Responses on their way out (RFC 1045 section 5.6, Respond).
 
-use super::code_and_once;
+use super::read_note;
 use crate::endpoint::{Key, Vmtp};
 use crate::outgoing::{Left, Outgoing, Sending};
 use crate::pdu::ResponseCode;
@@ -11,52 +11,63 @@ use engine::{Batch, CommandError, Instant, Note, OutgoingMessage, TransactionEnd
 impl Vmtp {
     pub(crate) fn begin_response(
         &mut self,
+        now: Instant,
         transaction: TransactionId,
         reply: (OutgoingMessage, u64),
         note: &Note,
     ) -> Result<(), CommandError> {
-        let (code, is_idempotent) = code_and_once(note)?;
+        let asked = read_note(note)?;
         let Some(Key::Server(id)) = self.transactions.get(&transaction).copied() else {
             return Err(CommandError::UnknownAssociation);
         };
         let record = self.records.get_mut(&id);
         let processing = record.filter(|record| matches!(record.state, State::Processing));
         let record = processing.ok_or(CommandError::UnknownAssociation)?;
-        let outgoing = Outgoing::new(reply, self.sh.config.groups_in_flight);
+        let call = engine::CallNote {
+            co_resident: None,
+            ..asked.call
+        };
+        let outgoing = Outgoing::new(reply, self.sh.config.groups_in_flight, call);
+        let is_partial = call.flags.has(engine::CallFlags::PARTIAL);
         let is_too_long = reply.1 > u64::from(self.sh.config.message_max);
-        if is_too_long || (outgoing.groups() > 1 && !record.skips) {
+        let is_run = outgoing.groups() > 1;
+        if is_too_long || (is_run && (!record.skips || is_partial)) {
             return Err(CommandError::Unsupported);
         }
         record.state = State::Responding(Response {
             outgoing,
-            code,
-            idempotent: Idempotent(is_idempotent),
+            code: asked.code,
+            idempotent: Idempotent(asked.once),
         });
         record.timeout = NEVER;
+        if record.delays {
+            // Many members of the group answer: not all at once.
+            let max = self.sh.config.group_delay_max.as_nanos() as u64;
+            let delay = self.sh.random.next_u64() % max.max(1);
+            record.timeout = now + core::time::Duration::from_nanos(delay);
+            self.arm(Key::Server(id));
+            return Ok(());
+        }
         self.note_ready(Key::Server(id));
+        self.advance_run(now, id);
         Ok(())
     }
 
-    /// The user does not answer: the client gets NO_PERMISSION, now and when it asks again.
+    /// The user does not answer: the client gets NO_PERMISSION, now and when it asks again; or
+    /// NOT_AWAITING_MSG, if the Request was only for a user that waits.
     pub(crate) fn refuse_request(&mut self, now: Instant, id: RecordId) {
         let Some(record) = self.records.get(&id) else {
             return;
         };
-        if matches!(record.state, State::Processing) {
+        let code = match record.is_conditional {
+            true => ResponseCode::NOT_AWAITING_MSG,
+            false => ResponseCode::NO_PERMISSION,
+        };
+        if matches!(record.state, State::Processing) && !record.is_multicast {
             let last = record.groups - 1;
-            record.notify(
-                &mut self.sh,
-                last,
-                Default::default(),
-                ResponseCode::NO_PERMISSION,
-            );
+            record.notify(&mut self.sh, last, Default::default(), code);
         }
-        self.close_record(
-            now,
-            id,
-            TransactionEnd::Abandoned,
-            ResponseCode::NO_PERMISSION,
-        );
+        self.close_record(now, id, TransactionEnd::Abandoned, code);
     }
 
     pub(crate) fn transmit_response(&mut self, now: Instant, id: RecordId, batch: &mut Batch) {
@@ -65,6 +76,7 @@ impl Vmtp {
         };
         let header = match &record.state {
             State::Responding(response) => record.header(&self.sh, response),
+            State::Forwarded(_) => return self.transmit_forwarded(now, id, batch),
             _ => return,
         };
         let State::Responding(response) = &mut record.state else {
@@ -103,7 +115,7 @@ impl Vmtp {
             }
             Left::More => {
                 response.outgoing.queued = true;
-                self.ready.push_back(Key::Server(id));
+                self.ready.push(&response.outgoing.asked, Key::Server(id));
             }
             Left::Paced => record.timeout = response.outgoing.next_at,
             Left::NoCredit => {

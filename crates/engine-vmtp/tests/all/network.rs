@@ -268,6 +268,10 @@ impl Pair {
                     let octets = self.ends[end].incoming.remove(message).unwrap_or_default();
                     self.reply(*transaction, octets);
                 }
+                TransactionEvent::Copied { from, to } => {
+                    let copy = self.ends[end].outgoing[from].clone();
+                    self.ends[end].incoming.insert(*to, copy);
+                }
                 TransactionEvent::Discarded(id) => drop(self.ends[end].incoming.remove(id)),
                 _ => {}
             }

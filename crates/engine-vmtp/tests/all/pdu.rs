@@ -136,6 +136,7 @@ fn notification_of_a_client_matches_the_vector() {
             .as_str(),
     );
     let notification = NotifyClient {
+        is_remote: false,
         client: CLIENT,
         control: Control::response(Control::ACKNOWLEDGE).with_retransmit_count(1),
         receive_sequence: 0,

@@ -8,6 +8,7 @@ mod exit;
 mod iovec;
 mod send_recv;
 mod sockopt;
+mod transactions;
 
 pub(crate) use errno::errno_of;
 pub(crate) use exit::register_exit_hook;

@@ -199,3 +199,16 @@ fn nonblocking_program_sees_tcp_errors() {
 fn transaction_request_gets_reply() {
     build_and_run("transactions.c", &[&[]], assert_succeeds);
 }
+
+#[test]
+fn vmtp_program_calls_forwards_and_probes() {
+    let folder = build_library().display().to_string();
+    let name = format!("libtowpath-vmtp-{}", std::process::id());
+    let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+    fs::create_dir_all(&scratch.0).expect("a folder to work in");
+    let program = scratch.0.join("vmtp");
+    let (search, run) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
+    if build("vmtp.c", &program, &[&search, "-ltowpath", &run]).is_some() {
+        assert_succeeds(&program);
+    }
+}

@@ -11,8 +11,8 @@ use crate::host::{Process, ReadJob, ServedRequest, WriteJob, address};
 use crate::node::Node;
 use crate::traffic::Reply;
 use engine::{
-    AssociationId, CommandError, EntityId, Framing, IncomingMessage, Note, TransactionEnd,
-    TransactionEvent, TransactionId,
+    AssociationId, CommandError, EntityId, Framing, IncomingMessage, Note, OutgoingMessage,
+    TransactionEnd, TransactionEvent, TransactionId,
 };
 
 /// The entity of a station.
@@ -226,6 +226,7 @@ impl Network {
                 message,
                 ..
             } => self.handle_reply(station, at_ps, transaction, message),
+            TransactionEvent::Copied { from, to } => self.copy_message(station, from, to),
             TransactionEvent::Released(message) => {
                 let messages = self.hosts[station].messages.as_mut();
                 let tag = messages.and_then(|messages| messages.outgoing.remove(&message));
@@ -237,6 +238,17 @@ impl Network {
                 drop(self.take_incoming(station, message));
             }
             TransactionEvent::Ended(transaction, how) => self.handle_end(station, transaction, how),
+        }
+    }
+
+    /// A message stays at its station.
+    fn copy_message(&mut self, station: usize, from: OutgoingMessage, to: IncomingMessage) {
+        let Some(messages) = &mut self.hosts[station].messages else {
+            return;
+        };
+        if let Some(tag) = messages.outgoing.get(&from).copied() {
+            let octets = self.pattern.at(tag.position(), tag.len as usize).to_vec();
+            messages.incoming.insert(to, (tag, octets));
         }
     }
 

@@ -12,6 +12,7 @@
 //! * `testbeds` - hosts, links and loads, and their removal.
 //! * `simulations` - scenarios, sweeps, traces and studies.
 //! * `xtp_tools` - tunnel, file copy, contexts, router and relay.
+//! * `vmtp_tools` - the storage server, and reports of VMTP's endpoints.
 //! * `agents` - keys, agents and races against them.
 //! * `unprivileged` - the program for a user without privileges.
 //! * `doctor_paths` - the path between two hosts.
@@ -40,5 +41,6 @@ mod support;
 mod testbeds;
 mod transactions;
 mod unprivileged;
+mod vmtp_tools;
 mod workloads;
 mod xtp_tools;

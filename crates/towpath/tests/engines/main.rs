@@ -1,5 +1,6 @@
 //! The engines of this project on real wires.
 
+mod blocks;
 mod endpoint;
 mod files;
 mod group;
@@ -15,3 +16,4 @@ mod timeouts;
 mod tunnel;
 mod two_processes;
 mod vmtp;
+mod vmtp_services;

@@ -3,6 +3,7 @@
 use super::report::EndpointReport;
 use super::socket_dir;
 use rustix::process::{Pid, test_kill_process};
+use serde::de::DeserializeOwned;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,15 +18,18 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most directory entries read.
 const SOCKETS_MAX: usize = 10_000;
 
+/// A queried endpoint of XTP and its report.
+pub type QueriedEndpoint = Queried<EndpointReport>;
+
 /// A queried endpoint and its report.
 #[derive(Debug)]
-pub struct QueriedEndpoint {
+pub struct Queried<R> {
     /// Its socket.
     pub path: PathBuf,
     /// The PID in the socket's name.
     pub process: u32,
     /// Its report, or why there is none.
-    pub report: io::Result<EndpointReport>,
+    pub report: io::Result<R>,
 }
 
 /// Queries all endpoints of this user, or those of one process, ordered by PID and number. Removes
@@ -35,17 +39,29 @@ pub struct QueriedEndpoint {
 ///
 /// `PermissionDenied` if the directory is not private to the user.
 pub fn query_all(process: Option<u32>) -> io::Result<Vec<QueriedEndpoint>> {
+    query_sockets("sock", process)
+}
+
+/// As [`query_all`], of endpoints whose sockets have names that end with `suffix`.
+pub(crate) fn query_sockets<R: DeserializeOwned>(
+    suffix: &str,
+    process: Option<u32>,
+) -> io::Result<Vec<Queried<R>>> {
     match socket_dir::open_existing()? {
-        Some(folder) => query_all_in(&folder, process),
+        Some(folder) => query_all_in(&folder, suffix, process),
         None => Ok(Vec::new()),
     }
 }
 
-fn query_all_in(folder: &Path, process: Option<u32>) -> io::Result<Vec<QueriedEndpoint>> {
+fn query_all_in<R: DeserializeOwned>(
+    folder: &Path,
+    suffix: &str,
+    process: Option<u32>,
+) -> io::Result<Vec<Queried<R>>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)?.take(SOCKETS_MAX) {
         let path = entry?.path();
-        if let Some(numbers) = parse_socket_name(&path) {
+        if let Some(numbers) = parse_socket_name(&path, suffix) {
             names.push((numbers, path));
         } else {
             remove_stale_temporary(&path);
@@ -55,7 +71,7 @@ fn query_all_in(folder: &Path, process: Option<u32>) -> io::Result<Vec<QueriedEn
     let wanted = |maker: u32| process.is_none_or(|process| process == maker);
     let names = names.into_iter().filter(|((maker, _), _)| wanted(*maker));
     let answers = names.filter_map(|((process, _), path)| {
-        let answer = query(&path);
+        let answer = query_report(&path);
         if let Err(error) = &answer
             && error.kind() == io::ErrorKind::ConnectionRefused
         {
@@ -64,7 +80,7 @@ fn query_all_in(folder: &Path, process: Option<u32>) -> io::Result<Vec<QueriedEn
             return None;
         }
         let gone = matches!(&answer, Err(error) if error.kind() == io::ErrorKind::NotFound);
-        (!gone).then_some(QueriedEndpoint {
+        (!gone).then_some(Queried {
             path,
             process,
             report: answer,
@@ -81,7 +97,10 @@ pub fn remove_stale_sockets() {
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     for path in entries.take(SOCKETS_MAX).map(|entry| entry.path()) {
-        match parse_socket_name(&path) {
+        let name = SUFFIXES
+            .iter()
+            .find_map(|suffix| parse_socket_name(&path, suffix));
+        match name {
             // A live process is not asked: that would cost it a report. A number in another PID
             // namespace may be unknown here, and its socket still answers.
             Some((process, _)) if has_ended(process) => {
@@ -101,9 +120,13 @@ fn has_ended(process: u32) -> bool {
     process.is_some_and(|process| test_kill_process(process) == Err(rustix::io::Errno::SRCH))
 }
 
+/// What names of sockets end with: those of XTP's endpoints, and of VMTP's.
+const SUFFIXES: [&str; 2] = ["sock", "vmtp"];
+
 /// The PID and the number in a name such as `4711-1.sock`.
-fn parse_socket_name(path: &Path) -> Option<(u32, u32)> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
+fn parse_socket_name(path: &Path, suffix: &str) -> Option<(u32, u32)> {
+    let name = path.file_name()?.to_str()?.strip_suffix(suffix)?;
+    let name = name.strip_suffix('.')?;
     let (process, number) = name.split_once('-')?;
     Some((process.parse().ok()?, number.parse().ok()?))
 }
@@ -127,6 +150,11 @@ fn remove_stale_temporary(path: &Path) {
 ///
 /// `ConnectionRefused` when the socket is stale, `InvalidData` for an invalid report.
 pub fn query(path: &Path) -> io::Result<EndpointReport> {
+    query_report(path)
+}
+
+/// As [`query`], of any report.
+pub(crate) fn query_report<R: DeserializeOwned>(path: &Path) -> io::Result<R> {
     let mut socket = UnixStream::connect(path)?;
     let end = Instant::now() + QUERY_TIMEOUT;
     let mut answer = Vec::new();

@@ -17,10 +17,12 @@ pub mod report;
 mod server;
 mod socket_dir;
 
-pub use client::{QueriedEndpoint, query, query_all, remove_stale_sockets};
+pub use client::{Queried, QueriedEndpoint, query, query_all, remove_stale_sockets};
+pub(crate) use client::{query_report, query_sockets};
 pub use group_report::{GroupMemberReport, GroupReceiverReport, GroupSenderReport};
 pub use report::{AssociationReport, EndpointReport};
 pub(crate) use server::{EndpointIdentity, SnapshotFn, serve, snapshot_group, snapshot_xtp};
+pub(crate) use server::{ReportSocket, serve_reports};
 
 /// The environment variable that, set to `on`, makes every endpoint of a process serve reports.
 pub const VARIABLE: &str = "TOWPATH_CONTEXTS";

@@ -2,7 +2,7 @@
 
 use super::report::{self, EndpointReport};
 use super::socket_dir;
-use driver::{Endpoint, EndpointObserver};
+use driver::Endpoint;
 use engine::{Associations, Counters, Instant, Protocol};
 use engine_xtp::group::GroupEndpoint;
 use engine_xtp::group::introspection::GroupView;
@@ -90,13 +90,20 @@ const EXHAUSTED_PAUSE: Timespec = Timespec {
 };
 
 /// Removes the socket and ends its thread when dropped.
-struct ServerHandle {
+pub(crate) struct ReportSocket {
     path: PathBuf,
     process: u32,
     stop_eventfd: OwnedFd,
 }
 
-impl Drop for ServerHandle {
+impl ReportSocket {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ReportSocket {
     fn drop(&mut self) {
         if self.process == std::process::id() {
             // A forked child owns neither. A client removes a socket that could not be removed
@@ -117,31 +124,49 @@ pub(crate) fn serve<E: Associations + Send + 'static, W: Wire + Send + 'static>(
     identity: EndpointIdentity,
     snapshot: SnapshotFn<E>,
 ) -> io::Result<PathBuf> {
-    let (listener, path) = listen(&socket_dir::create()?)?;
+    let observer = endpoint.observer();
+    let socket = serve_reports("sock", move || {
+        let copied = observer.with_pump(|pump, now| snapshot(pump.engine(), now))?;
+        Some(serde_json::to_vec(&EndpointReport::new(&identity, copied)).unwrap_or_default())
+    })?;
+    let path = socket.path.clone();
+    endpoint.keep(Box::new(socket));
+    Ok(path)
+}
+
+/// Serves what `make` returns, at a socket whose name ends with `suffix`, until the returned value is
+/// dropped or `make` returns None.
+///
+/// # Errors
+///
+/// `PermissionDenied` if the directory is not private to the user.
+pub(crate) fn serve_reports(
+    suffix: &str,
+    make: impl Fn() -> Option<Vec<u8>> + Send + 'static,
+) -> io::Result<ReportSocket> {
+    let (listener, path) = listen(&socket_dir::create()?, suffix)?;
     listener.set_nonblocking(true)?;
     let stop_eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let handle = ServerHandle {
-        path: path.clone(),
+    let socket = ReportSocket {
+        path,
         process: std::process::id(),
         stop_eventfd: stop_eventfd.try_clone()?,
     };
-    let observer = endpoint.observer();
     std::thread::Builder::new()
         .name("towpath-context".into())
         .stack_size(STACK_LEN)
-        .spawn(move || run(&listener, &stop_eventfd, &observer, &identity, snapshot))?;
-    endpoint.keep(Box::new(handle));
-    Ok(path)
+        .spawn(move || run(&listener, &stop_eventfd, make))?;
+    Ok(socket)
 }
 
 /// Binds a socket with a unique name. It gets its final name only once it listens, so that a client
 /// whose connect is refused knows that the socket is stale.
-fn listen(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
+fn listen(folder: &Path, suffix: &str) -> io::Result<(UnixListener, PathBuf)> {
     let process = std::process::id();
     for _ in 0..ENDPOINTS_MAX {
         let number = NEXT_SOCKET_NUMBER.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!(".{process}-{number}.new"));
-        let path = folder.join(format!("{process}-{number}.sock"));
+        let path = folder.join(format!("{process}-{number}.{suffix}"));
         let Ok(listener) = UnixListener::bind(&temporary) else {
             // Left by an earlier process with this PID.
             continue;
@@ -166,13 +191,7 @@ fn has_listener(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
-fn run<E: Associations, W: Wire>(
-    listener: &UnixListener,
-    stop_eventfd: &OwnedFd,
-    observer: &EndpointObserver<E, W>,
-    identity: &EndpointIdentity,
-    snapshot: SnapshotFn<E>,
-) {
+fn run(listener: &UnixListener, stop_eventfd: &OwnedFd, make: impl Fn() -> Option<Vec<u8>>) {
     loop {
         let mut ready = [
             PollFd::new(listener, PollFlags::IN),
@@ -192,20 +211,20 @@ fn run<E: Associations, W: Wire>(
                 continue;
             }
         };
-        let Some(copied) = observer.with_pump(|pump, now| snapshot(pump.engine(), now)) else {
+        let Some(report) = make() else {
             return;
         };
         // A client that left or does not read gets no report.
-        let _ = send_report(client, &EndpointReport::new(identity, copied));
+        let _ = send_report(client, &report);
     }
 }
 
-fn send_report(mut client: UnixStream, report: &EndpointReport) -> io::Result<()> {
+fn send_report(mut client: UnixStream, report: &[u8]) -> io::Result<()> {
     let credentials = rustix::net::sockopt::socket_peercred(&client)?;
     if credentials.uid != geteuid() && credentials.uid != Uid::ROOT {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     client.set_nonblocking(false)?;
     client.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    client.write_all(&serde_json::to_vec(report)?)
+    client.write_all(report)
 }

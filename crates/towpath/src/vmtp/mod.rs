@@ -27,22 +27,38 @@
 //! [`Client`]s and serve its requests; each waits for its own reply only. Messages have up to 4 MiB.
 //! What travels with a message besides is its [`Note`]: `tag` is VMTP's code, 24 bits, from
 //! 0x80_0000 on the user's in a reply; `Reliability::Retransmissions(0)` makes a call a datagram,
-//! and a reply that of an idempotent transaction, of which no copy is kept.
+//! and a reply that of an idempotent transaction, of which no copy is kept; `call` says the rest:
+//! priority, conditional and partial delivery, checks of headers alone.
+//!
+//! * [`stream`] - calls in flight together, answered in order.
+//! * [`groups`] - calls to many servers at once.
+//! * [`discovery`] - whether an entity, or a holder of a name, is there.
+//! * [`entities`] - reports on the entities and calls of live endpoints.
+
+pub mod discovery;
+pub mod entities;
+pub mod groups;
+pub mod stream;
 
 use crate::engine_setup;
 use crate::transport::vmtp::end::{entity, host_of};
+use crate::xtp::contexts::{self, ReportSocket};
+use crate::xtp::tracing;
 use driver::TransactionEndpoint;
-use engine::Address;
+use engine::{Address, Transactions};
 use engine_vmtp::{Vmtp, VmtpConfig};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use wire::trace::{TraceLog, Traced};
 use wire_udp::UdpWire;
 
+pub use discovery::Found;
 pub use driver::transactions::{Call, Reply, Request};
-pub use engine::{EntityId, Note, Reliability};
+pub use engine::{CallFlags, CallNote, EntityId, Note, Reliability};
+pub use stream::Stream;
 
 /// Discriminators of an endpoint's servers lie below this one; its clients get those from here on.
 pub const SERVERS_MAX: u32 = 0x8000;
@@ -62,6 +78,11 @@ pub struct EndpointConfig {
     /// How long a packet may live in the network. An endpoint that has just started probes clients
     /// that it does not know for four times as long; zero: never.
     pub packet_lifetime: Duration,
+    /// Times a datagram is sent, of which one may arrive on a path without a way back.
+    pub datagram_copies: u32,
+    /// Where packets are traced; None: to the trace of the process, if it has one
+    /// ([`crate::xtp::tracing`]).
+    pub trace: Option<Arc<TraceLog>>,
 }
 
 impl Default for EndpointConfig {
@@ -72,6 +93,8 @@ impl Default for EndpointConfig {
             message_max: usual.message_max,
             retries_max: usual.retries_max,
             packet_lifetime: usual.packet_lifetime,
+            datagram_copies: usual.datagram_copies,
+            trace: None,
         }
     }
 }
@@ -100,9 +123,13 @@ impl EndpointConfig {
 
 /// Entities behind one UDP port.
 pub struct Endpoint {
-    inner: TransactionEndpoint<Vmtp, UdpWire>,
+    inner: TransactionEndpoint<Vmtp, Traced<UdpWire>>,
     local: SocketAddr,
     clients: AtomicU32,
+    /// Streams so far.
+    streams: AtomicU32,
+    /// What serves reports.
+    reports: Mutex<Option<ReportSocket>>,
 }
 
 impl Endpoint {
@@ -115,21 +142,34 @@ impl Endpoint {
         config.check()?;
         let wire = UdpWire::bind(local)?;
         let local = wire.local_addr()?;
+        let trace = match &config.trace {
+            Some(trace) => Some(Arc::clone(trace)),
+            None => tracing::process_log()?,
+        };
+        let wire = Traced::new(wire, trace, Address::Socket(local));
         let engine = Vmtp::new(VmtpConfig {
             packet_len: config.packet_len,
             message_max: config.message_max,
             retries_max: config.retries_max,
             packet_lifetime: config.packet_lifetime,
+            datagram_copies: config.datagram_copies.max(1),
             host: host_of(Address::Socket(local)),
             seed: engine_setup::random_seed(),
             secret: engine_setup::random_secret(),
             ..VmtpConfig::default()
         });
-        Ok(Endpoint {
+        let endpoint = Endpoint {
             inner: TransactionEndpoint::new(engine, wire)?,
             local,
             clients: AtomicU32::new(0),
-        })
+            streams: AtomicU32::new(0),
+            reports: Mutex::new(None),
+        };
+        if contexts::enabled_by_environment() {
+            // An endpoint works without reports too.
+            let _ = endpoint.serve_entities();
+        }
+        Ok(endpoint)
     }
 
     /// Where it is.
@@ -178,6 +218,44 @@ impl Endpoint {
         })
     }
 
+    /// A client that [`create_client`](Endpoint::create_client) created.
+    pub fn client_of(&self, entity: EntityId) -> Client<'_> {
+        Client {
+            endpoint: self,
+            entity,
+        }
+    }
+
+    /// Removes an entity: calls to it are refused from now on.
+    ///
+    /// # Errors
+    ///
+    /// That of a broken endpoint.
+    pub fn remove_entity(&self, entity: EntityId) -> io::Result<()> {
+        self.inner
+            .with_engine(|engine, now| engine.remove_entity(now, entity))
+    }
+
+    /// The entity has moved to the endpoint at `at`, where one with its identifier was created; callers
+    /// are told, and follow it.
+    ///
+    /// # Errors
+    ///
+    /// That of a broken endpoint.
+    pub fn migrate(&self, entity: EntityId, at: SocketAddr) -> io::Result<()> {
+        self.inner
+            .with_engine(|engine, _| engine.migrate(entity, Address::Socket(at)))
+    }
+
+    /// Creates an entity with an identifier that another endpoint gave it: one that has moved here.
+    ///
+    /// # Errors
+    ///
+    /// `Other` when there are as many as there may be.
+    pub fn adopt_entity(&self, entity: EntityId) -> io::Result<()> {
+        self.inner.create_entity(entity)
+    }
+
     /// Says where an entity of another endpoint is.
     pub fn locate(&self, entity: EntityId, at: SocketAddr) {
         self.inner.locate(entity, Address::Socket(at));
@@ -201,6 +279,21 @@ impl Endpoint {
     pub fn reply_noted(&self, request: Request, reply: impl Into<Arc<[u8]>>, note: &Note) {
         self.inner.reply_noted(request, reply, note);
         self.inner.flush();
+    }
+
+    /// Passes a request on to another entity, with these octets: that one answers the caller. Requests
+    /// of more than 16 KiB, and those to a group, cannot be passed on: call the other and answer.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for such a request, or an entity that was not located; it is refused then.
+    pub fn forward(
+        &self,
+        request: Request,
+        to: EntityId,
+        octets: impl Into<Arc<[u8]>>,
+    ) -> io::Result<()> {
+        self.inner.forward(request, to, octets)
     }
 
     /// Refuses a request: its caller gets `ConnectionRefused`.
@@ -290,8 +383,33 @@ impl Client<'_> {
         self.endpoint.inner.abandon(call);
     }
 
+    /// Sends a datagram, to which no reply is awaited.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an entity that was not located or a message that is too long.
+    pub fn send_datagram(&self, server: EntityId, message: impl Into<Arc<[u8]>>) -> io::Result<()> {
+        let note = Note {
+            reliability: Reliability::Retransmissions(0),
+            ..Note::default()
+        };
+        let call = self.begin(server, message, &note);
+        self.flush();
+        match self.endpoint.inner.try_take(&call) {
+            // It ended when it had left: there is nothing to be answered.
+            Some(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            Some(outcome) => outcome.map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Sends what was begun.
     pub fn flush(&self) {
         self.endpoint.inner.flush();
+    }
+
+    /// The entity that calls.
+    pub fn entity(&self) -> EntityId {
+        self.entity
     }
 }

@@ -1,0 +1,357 @@
+//! Several endpoints in virtual time, at stations from 0 on; no packet is lost unless a test says so.
+
+use engine::{
+    Address, Batch, CallNote, Deliveries, EntityId, Event, IncomingMessage, Instant, Note,
+    OutgoingMessage, Path, Protocol, Received, Store, TransactionEnd, TransactionEvent,
+    TransactionId, Transactions,
+};
+use engine_vmtp::pdu::{VmtpHeader, packet};
+use engine_vmtp::{Vmtp, VmtpConfig};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The group's station: what is sent there comes to all others.
+pub const ALL: Address = Address::Station(1000);
+
+/// A group of entities, as hosts number it.
+pub const GROUP: EntityId = EntityId(1 << 62 | 5 << 32);
+
+const BASE: u64 = 0x0000_0001_f000_0000;
+
+/// How the user of an endpoint answers a request.
+#[derive(Clone, Debug)]
+pub enum User {
+    /// With these octets before those of the request.
+    Echo(&'static str),
+    /// Passes it to another entity, with these octets before it.
+    Forward(EntityId, &'static str),
+    Refuse,
+    Silent,
+}
+
+pub struct Host {
+    pub engine: Vmtp,
+    pub outgoing: BTreeMap<OutgoingMessage, Vec<u8>>,
+    pub incoming: BTreeMap<IncomingMessage, Vec<u8>>,
+    /// Requests that were told, and what came with them.
+    pub requests: Vec<(EntityId, Vec<u8>, Note)>,
+    pub replies: Vec<(TransactionId, EntityId, Vec<u8>, Note)>,
+    pub ends: Vec<(TransactionId, TransactionEnd)>,
+    pub user: User,
+    pub reply_note: Note,
+}
+
+/// Loses packets by their sender, receiver and header.
+pub type Loses = Box<dyn FnMut(usize, usize, &VmtpHeader) -> bool>;
+
+pub struct Cluster {
+    pub hosts: Vec<Host>,
+    pub now: Instant,
+    flying: BTreeMap<(Instant, u64), (usize, usize, Vec<u8>)>,
+    pub sent: Vec<(usize, VmtpHeader)>,
+    pub loses: Option<Loses>,
+    messages: u64,
+}
+
+/// The entity of a station.
+pub fn entity(station: usize) -> EntityId {
+    EntityId(10 + station as u64)
+}
+
+impl Cluster {
+    /// Stations that know where each other's entities are.
+    pub fn new(stations: usize, config: &VmtpConfig) -> Cluster {
+        let mut cluster = Cluster::make(stations, config);
+        for at in 0..stations {
+            for other in (0..stations).filter(|other| *other != at) {
+                cluster.locate(at, other);
+            }
+        }
+        cluster
+    }
+
+    fn make(stations: usize, config: &VmtpConfig) -> Cluster {
+        let host = |station: usize| {
+            let mut engine = Vmtp::new(VmtpConfig {
+                entity_base: BASE,
+                host: 0xf000_0000 | station as u32,
+                packet_lifetime: Duration::ZERO,
+                seed: station as u64,
+                secret: engine::Secret::from_seed(station as u64),
+                ..config.clone()
+            });
+            engine.create_entity(entity(station)).expect("room");
+            engine.locate(GROUP, ALL);
+            Host {
+                engine,
+                outgoing: BTreeMap::new(),
+                incoming: BTreeMap::new(),
+                requests: Vec::new(),
+                replies: Vec::new(),
+                ends: Vec::new(),
+                user: User::Echo(""),
+                reply_note: Note::default(),
+            }
+        };
+        Cluster {
+            hosts: (0..stations).map(host).collect(),
+            now: Instant::from_nanos(0),
+            flying: BTreeMap::new(),
+            sent: Vec::new(),
+            loses: None,
+            messages: 0,
+        }
+    }
+
+    /// Stations that know nobody.
+    pub fn strangers(stations: usize) -> Cluster {
+        Cluster::make(stations, &VmtpConfig::default())
+    }
+
+    pub fn locate(&mut self, at: usize, other: usize) {
+        let place = Address::Station(other as u32);
+        self.hosts[at].engine.locate(entity(other), place);
+    }
+
+    pub fn message(&mut self, at: usize, octets: Vec<u8>) -> (OutgoingMessage, u64) {
+        self.messages += 1;
+        let message = OutgoingMessage(self.messages);
+        let len = octets.len() as u64;
+        self.hosts[at].outgoing.insert(message, octets);
+        (message, len)
+    }
+
+    pub fn call(&mut self, at: usize, to: EntityId, octets: &[u8]) -> TransactionId {
+        self.call_noted(at, to, octets, &Note::default())
+    }
+
+    pub fn call_noted(
+        &mut self,
+        at: usize,
+        to: EntityId,
+        octets: &[u8],
+        note: &Note,
+    ) -> TransactionId {
+        let request = self.message(at, octets.to_vec());
+        let (now, from) = (self.now, entity(at));
+        let engine = &mut self.hosts[at].engine;
+        engine.call(now, from, to, request, note).expect("a call")
+    }
+
+    fn transmit(&mut self, at: usize) {
+        loop {
+            let mut batch = Batch::new(8);
+            self.hosts[at].engine.poll_transmit(self.now, &mut batch);
+            let Some(path) = batch.path() else {
+                return;
+            };
+            for built in batch.packets() {
+                let mut octets = Vec::new();
+                let outgoing = &self.hosts[at].outgoing;
+                batch.write(built, &mut octets, |store, range, out| {
+                    let Store::Message(id) = store else {
+                        panic!("no association here")
+                    };
+                    let message = &outgoing[&id];
+                    out.extend(&message[range.start as usize..range.end as usize]);
+                });
+                self.send(at, path.remote, octets);
+            }
+        }
+    }
+
+    fn send(&mut self, from: usize, to: Address, octets: Vec<u8>) {
+        let header = packet::parse(&octets).expect("its own packets are right");
+        self.sent.push((from, header));
+        let all = self.hosts.len();
+        let receivers: Vec<usize> = match to {
+            ALL => (0..all).filter(|other| *other != from).collect(),
+            Address::Station(number) => vec![number as usize],
+            _ => panic!("no other addresses here"),
+        };
+        for receiver in receivers {
+            let loses = self.loses.as_mut();
+            if loses.is_some_and(|loses| loses(from, receiver, &header)) {
+                continue;
+            }
+            self.messages += 1;
+            let at = self.now + Duration::from_millis(1);
+            self.flying
+                .insert((at, self.messages), (from, receiver, octets.clone()));
+        }
+    }
+
+    /// A packet without data arrives at once.
+    pub fn inject(&mut self, from: usize, to: usize, header: &VmtpHeader) {
+        let octets = packet::emit(header, true);
+        self.arrive(from, to, &octets);
+    }
+
+    /// A notification to a client arrives at once.
+    pub fn notify(
+        &mut self,
+        from: usize,
+        to: usize,
+        notification: &engine_vmtp::pdu::NotifyClient,
+    ) {
+        let header = notification.header(EntityId(0xffff_f000_0001), 1, 1);
+        self.inject(from, to, &header);
+    }
+
+    fn arrive(&mut self, from: usize, to: usize, octets: &[u8]) {
+        let path = Path::to(Address::Station(from as u32));
+        let mut deliveries = Deliveries::default();
+        let host = &mut self.hosts[to];
+        let received = Received::new(path, octets);
+        host.engine
+            .handle_packet(self.now, received, &mut deliveries);
+        for block in deliveries.blocks {
+            let message = host.incoming.entry(block.message).or_default();
+            message.resize(block.message_len as usize, 0);
+            let at = block.offset as usize;
+            message[at..at + block.range.len()].copy_from_slice(&octets[block.range]);
+        }
+    }
+
+    /// Goes on to the next arrival or time-out before `until`; false when there is none.
+    pub fn step(&mut self, until: Instant) -> bool {
+        for at in 0..self.hosts.len() {
+            self.drain(at);
+            self.transmit(at);
+            self.drain(at);
+            self.transmit(at);
+        }
+        let timers = self
+            .hosts
+            .iter()
+            .filter_map(|host| host.engine.poll_timeout());
+        let arrival = self.flying.keys().next().map(|(at, _)| *at);
+        let Some(at) = timers.chain(arrival).min().filter(|at| *at <= until) else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        while let Some(entry) = self
+            .flying
+            .first_entry()
+            .filter(|entry| entry.key().0 <= self.now)
+        {
+            let (from, to, octets) = entry.remove();
+            self.arrive(from, to, &octets);
+        }
+        for host in &mut self.hosts {
+            if host.engine.poll_timeout().is_some_and(|at| at <= self.now) {
+                host.engine.handle_timeout(self.now);
+            }
+        }
+        true
+    }
+
+    /// Runs for so long.
+    pub fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        let mut steps = 0;
+        while self.step(until) {
+            steps += 1;
+            assert!(steps < 100_000, "the run does not end");
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn drain(&mut self, at: usize) {
+        while let Some(event) = self.hosts[at].engine.poll_event() {
+            let Event::Transaction(event) = event else {
+                panic!("no association here")
+            };
+            self.handle(at, event);
+        }
+    }
+
+    fn handle(&mut self, at: usize, event: TransactionEvent) {
+        let host = &mut self.hosts[at];
+        match event {
+            TransactionEvent::Copied { from, to } => {
+                let copy = host.outgoing[&from].clone();
+                host.incoming.insert(to, copy);
+            }
+            TransactionEvent::Released(message) => {
+                assert!(host.outgoing.remove(&message).is_some(), "released twice");
+            }
+            TransactionEvent::Discarded(message) => drop(host.incoming.remove(&message)),
+            TransactionEvent::Replied {
+                transaction,
+                message,
+                from,
+                note,
+            } => {
+                let octets = host.incoming.remove(&message).unwrap_or_default();
+                host.replies.push((transaction, from, octets, note));
+            }
+            TransactionEvent::Ended(transaction, how) => host.ends.push((transaction, how)),
+            TransactionEvent::Requested {
+                transaction,
+                message,
+                to,
+                note,
+                ..
+            } => {
+                let octets = host.incoming.remove(&message).unwrap_or_default();
+                host.requests.push((to, octets.clone(), note));
+                self.serve(at, to, transaction, octets);
+            }
+        }
+    }
+
+    fn serve(&mut self, at: usize, to: EntityId, transaction: TransactionId, octets: Vec<u8>) {
+        let now = self.now;
+        let prefixed = |prefix: &str| [prefix.as_bytes(), &octets].concat();
+        match self.hosts[at].user.clone() {
+            User::Silent => {}
+            User::Refuse => self.hosts[at].engine.abandon(now, transaction),
+            // The entity that it is passed to answers it.
+            User::Forward(other, _) if other == to => self.reply(at, transaction, octets),
+            User::Echo(prefix) => self.reply(at, transaction, prefixed(prefix)),
+            User::Forward(other, prefix) => {
+                let request = self.message(at, prefixed(prefix));
+                let engine = &mut self.hosts[at].engine;
+                let forwarded = engine.forward(now, transaction, other, request);
+                forwarded.expect("it is forwarded");
+            }
+        }
+    }
+
+    pub fn reply(&mut self, at: usize, transaction: TransactionId, octets: Vec<u8>) {
+        let reply = self.message(at, octets);
+        let host = &mut self.hosts[at];
+        let note = host.reply_note;
+        let taken = host.engine.reply(self.now, transaction, reply, &note);
+        if taken.is_err() {
+            host.outgoing.remove(&reply.0);
+        }
+    }
+
+    /// The octets that a call of `at` was answered with.
+    pub fn replies_to(&self, at: usize, call: TransactionId) -> Vec<String> {
+        let replies = self.hosts[at].replies.iter();
+        let of_call = replies.filter(|reply| reply.0 == call);
+        of_call
+            .map(|reply| String::from_utf8_lossy(&reply.2).into_owned())
+            .collect()
+    }
+
+    /// Nothing is left at any host but records that are over.
+    pub fn assert_settled(&self) {
+        for (at, host) in self.hosts.iter().enumerate() {
+            assert!(host.outgoing.is_empty(), "{at}: {:?}", host.outgoing.keys());
+            assert!(host.incoming.is_empty(), "{at}");
+            assert_eq!(host.engine.transactions(), 0, "{at}");
+        }
+    }
+}
+
+/// A note with these wishes.
+pub fn wishing(call: CallNote) -> Note {
+    Note {
+        call,
+        ..Note::default()
+    }
+}
