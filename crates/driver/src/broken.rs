@@ -13,13 +13,9 @@ pub(crate) struct Broken(OnceLock<String>);
 
 impl Broken {
     /// The error of every call from now on; None while the endpoint works.
+    #[inline]
     pub(crate) fn error(&self) -> Option<io::Error> {
-        let thread = self.0.get()?;
-        let text = format!(
-            "endpoint broken: panic in its engine, in thread '{thread}', whose message says where; \
-             make another endpoint, and report the message"
-        );
-        Some(io::Error::other(text))
+        self.0.get().map(|thread| error_of(thread))
     }
 
     /// Whether a thread panicked.
@@ -32,6 +28,14 @@ impl Broken {
         self.0
             .get_or_init(|| thread.name().unwrap_or("without a name").to_owned());
     }
+}
+
+#[cold]
+fn error_of(thread: &str) -> io::Error {
+    io::Error::other(format!(
+        "endpoint broken: panic in its engine, in thread '{thread}', whose message says where; make \
+         another endpoint, and report the message"
+    ))
 }
 
 /// What a lock protects, and who is to know of a panic under it.
@@ -76,15 +80,13 @@ pub(crate) fn look<O: Breakable>(owner: &O) -> MutexGuard<'_, O::Locked> {
     owner.mutex().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[inline]
 fn guard<'a, O: Breakable>(
     owner: &'a O,
     locked: MutexGuard<'a, O::Locked>,
 ) -> io::Result<Guard<'a, O>> {
-    if owner.broken().is_broken() {
-        return Err(owner
-            .broken()
-            .error()
-            .unwrap_or_else(|| io::ErrorKind::Other.into()));
+    if let Some(error) = owner.broken().error() {
+        return Err(error);
     }
     Ok(Guard {
         locked,

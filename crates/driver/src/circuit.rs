@@ -82,7 +82,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// `WouldBlock` without room, `InvalidInput` for a message larger than the store can ever
     /// hold, `BrokenPipe` when the circuit is closed, or errors of the wire.
-    #[inline]
+    #[inline(always)]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         if !self.append(message) {
             self.make_room(message)?;
@@ -91,7 +91,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Submits the appended bytes if they fill a batch or nothing is in flight.
-    #[inline]
+    #[inline(always)]
     fn submit_if_due(&mut self) -> io::Result<()> {
         if self.producer.position() - self.submitted >= self.batch_bytes || self.producer.is_idle()
         {
@@ -109,7 +109,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn append(&mut self, message: &[u8]) -> bool {
         match self.framing {
             Framing::Records => self.producer.append_record(message),

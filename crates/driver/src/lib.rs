@@ -44,6 +44,8 @@ mod demultiplex;
 pub mod endpoint;
 mod helper;
 mod layer_port;
+#[cfg(test)]
+mod layer_port_tests;
 pub mod lend;
 mod packet_pump;
 mod permits;

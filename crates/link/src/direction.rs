@@ -125,6 +125,24 @@ impl Link {
         self.counters
     }
 
+    /// How long what was offered keeps the link busy, ps.
+    pub fn backlog_ps(&self, now_ps: u64) -> u64 {
+        self.free_at_ps.saturating_sub(now_ps)
+    }
+
+    /// Octets that wait or are being sent.
+    pub fn waiting_octets(&self, now_ps: u64) -> u64 {
+        let rate_bps = self.config.rate_bps.unwrap_or(0);
+        bits_in(self.backlog_ps(now_ps), rate_bps) / 8
+    }
+
+    /// Transmission time of `len` octets, ps; 0 without a rate.
+    pub fn time_ps(&self, len: usize) -> u64 {
+        self.config
+            .rate_bps
+            .map_or(0, |rate_bps| time_of(len, rate_bps))
+    }
+
     /// The current configuration.
     pub fn config(&self) -> &LinkConfig {
         &self.config

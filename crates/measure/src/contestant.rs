@@ -163,6 +163,9 @@ impl Component {
         let known = options_of(self.transport);
         let name = self.transport.name();
         let Some(option) = known.iter().find(|option| option.name == key) else {
+            if key == "cells" {
+                return Err(towpath::cells::no_cells_below(name));
+            }
             let list = option_list(self.transport);
             return Err(format!("{name} has no option '{key}'; {name} has {list}"));
         };
@@ -277,6 +280,10 @@ mod tests {
         assert_eq!(untouched, Options::default());
     }
 
+    fn has_option(transport: &dyn Transport, name: &str) -> bool {
+        transport.options().iter().any(|option| option.name == name)
+    }
+
     #[test]
     fn every_transport_option_parses_and_applies() {
         for transport in towpath::all() {
@@ -296,6 +303,12 @@ mod tests {
                 let more = match option.name {
                     "burst" => ",rate=1gbit",
                     "gateway" => ",dialect=3.6",
+                    "correct" | "cpcs" | "interleave" | "mids" | "repair" | "sar" | "frame"
+                    | "mri"
+                        if has_option(*transport, "cells") =>
+                    {
+                        ",cells=aal34"
+                    }
                     _ => "",
                 };
                 let text = format!("{},{}={value}{more}", transport.name(), option.name);
@@ -340,6 +353,8 @@ mod tests {
             ("tcp,buffers=0", "'0' are out of range", false),
             ("tcp,buffers=2000M", "'2000M' are out of range", false),
             ("xtp,queue=1", "queue=1 is not possible", false),
+            ("tcp,cells=aal34", "tcp takes no cells", false),
+            ("bare,mids=3", "add cells=aal34", false),
         ] {
             let why = parse(text).expect_err(text);
             assert!(why.contains(words), "{why}");

@@ -208,7 +208,7 @@ const USER: [(Layer, &str); 9] = [
     (Layer::Library, "towpath::"),
     (
         Layer::Engine,
-        "engine:: engine_bare:: engine_xtp:: engine_vmtp:: engine_sctp:: quinn_proto:: quinn::",
+        "engine:: engine_aal34:: engine_bare:: engine_xtp:: engine_vmtp:: engine_sctp:: quinn_proto:: quinn::",
     ),
     (
         Layer::Driver,

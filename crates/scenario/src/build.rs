@@ -1,6 +1,7 @@
 //! Builds a network from a scenario.
 
-use crate::calls::{check_traffic, reply, set_layers};
+use crate::calls::{check_traffic, service, set_layers};
+use crate::cells;
 use crate::disturbance::schedule_disturbances;
 use crate::engines::{self, SpecError};
 use crate::file::{
@@ -48,6 +49,7 @@ pub fn build_with(
         let refusal = format!("{count} stations; a network has 2 to {STATIONS_MAX}");
         return Err((0..0, refusal));
     }
+    cells::check_stations(scenario)?;
     let mut paths = media(scenario, count)?;
     let base: Vec<LinkConfig> = paths.iter().map(base_faults).collect();
     let (medium, faults) = paths.remove(0);
@@ -59,7 +61,10 @@ pub fn build_with(
     };
     let mut stations = Vec::with_capacity(count as usize);
     for spec in &scenario.station {
-        let cost = cost(&spec.chips);
+        let cost = HostCost {
+            adapter: cells::adapter(spec)?,
+            ..cost(&spec.chips)
+        };
         let is_router = spec.engine.protocol.get_ref() == "xtp-forwarder";
         if cost.cut_through.is_some() && !(is_router && is_switch) {
             let refusal = "chips.cut_through is for xtp-forwarder on a switch; leave it out";
@@ -98,7 +103,9 @@ type PathMedium = (MediumConfig, Option<LinkConfig>);
 /// The faults of a path without disturbances.
 fn base_faults((medium, faults): &PathMedium) -> LinkConfig {
     match medium {
-        MediumConfig::Direct(link) | MediumConfig::Switch { link, .. } => *link,
+        MediumConfig::Direct(link)
+        | MediumConfig::Switch { link, .. }
+        | MediumConfig::Atm { link, .. } => *link,
         MediumConfig::Ether { .. } => faults.unwrap_or_default(),
     }
 }
@@ -149,8 +156,10 @@ fn medium(
             };
             return Ok((config, None));
         }
+        "atm" => return Ok((cells::medium(spec, link(spec, &faults)?), None)),
         other => {
-            let refusal = format!("no medium {other:?}; use ether10, ether3, direct or switch");
+            let refusal =
+                format!("no medium {other:?}; use ether10, ether3, direct, switch or atm");
             return Err((spec.kind.span(), refusal));
         }
     };
@@ -215,6 +224,7 @@ fn cost(chips: &ChipsSpec) -> HostCost {
         separation_ps: chips.separation.0,
         clock_ppm: chips.clock_ppm.clamp(-CLOCK_MAX, CLOCK_MAX),
         cut_through: chips.cut_through,
+        adapter: None,
     }
 }
 
@@ -265,7 +275,7 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
         messages: spec.messages.unwrap_or(u64::MAX),
         start_ps: spec.start.0,
         outstanding: spec.outstanding.map(|most| most.max(1)),
-        reply: reply(spec)?,
+        service: service(spec)?,
     })
 }
 

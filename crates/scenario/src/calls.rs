@@ -1,11 +1,14 @@
 //! What transactions and layers of a scenario need.
 
+use crate::cells::{self, CellsSpec};
 use crate::engines::SpecError;
-use crate::file::{Scenario, TrafficSpec};
+use crate::file::{ReplySpec, Scenario, TrafficSpec};
+use crate::units::ByteCount;
 use engine::{Layer, SplitMix64};
 use layer_halves::Halves;
-use sim::{Distribution, Network, Receivers, Reply, Traffic};
+use sim::{Distribution, Network, Receivers, Reply, Service, Traffic};
 use std::rc::Rc;
+use toml::Spanned;
 
 /// The longest packet of a layer: its length has 16 bits.
 const PACKET_MAX: usize = 65_535;
@@ -23,47 +26,98 @@ pub(crate) fn set_layers(
     scenario: &Scenario,
     seed: u64,
 ) -> Result<(), SpecError> {
+    let is_atm = cells::is_atm(scenario);
     let mut first = 0;
     for spec in &scenario.station {
         let stations = first..first + spec.count as usize;
         first = stations.end;
-        let Some(name) = &spec.layer else {
-            continue;
-        };
-        if name.get_ref() != "halves" {
-            let refusal = format!("no layer {:?}; use halves, or leave it out", name.get_ref());
-            return Err((name.span(), refusal));
-        }
         for station in stations {
             let own = SplitMix64::at(seed, 0x3000_0000 + station as u64);
-            // Another number after each start: halves of before must not be taken for others.
-            let first_number = move |start: u64| SplitMix64::at(own, start) as u32;
-            let make = move |start| -> Box<dyn Layer> {
-                Box::new(Halves::new(PACKET_MAX, first_number(start)))
+            let set = match (&spec.layer, &spec.cells) {
+                (Some(name), _) => (name.span(), network.set_layer(station, halves(name, own)?)),
+                (None, Some(cells)) => {
+                    let make = make_cells(cells, is_atm, own)?;
+                    (cells.span(), network.set_layer(station, make))
+                }
+                (None, None) => continue,
             };
-            let set = network.set_layer(station, Rc::new(make));
-            set.map_err(|misfit| (name.span(), misfit.to_string()))?;
+            set.1.map_err(|misfit| (set.0, misfit.to_string()))?;
         }
     }
     Ok(())
 }
 
-/// What the calls of a pattern are answered with.
+/// Makes a layer at a station's first start, which is number 0, and after each crash.
+type MakeLayer = Rc<dyn Fn(u64) -> Box<dyn Layer>>;
+
+/// Layer `halves`.
+fn halves(name: &Spanned<String>, own: u64) -> Result<MakeLayer, SpecError> {
+    if name.get_ref() != "halves" {
+        let refusal = format!("no layer {:?}; use halves, or leave it out", name.get_ref());
+        return Err((name.span(), refusal));
+    }
+    // Another number after each start: halves of before must not be taken for others.
+    let first_number = move |start: u64| SplitMix64::at(own, start) as u32;
+    Ok(Rc::new(move |start| {
+        Box::new(Halves::new(PACKET_MAX, first_number(start)))
+    }))
+}
+
+/// Cells, with other numbers after each start.
+fn make_cells(spec: &Spanned<CellsSpec>, is_atm: bool, own: u64) -> Result<MakeLayer, SpecError> {
+    let cells = spec.get_ref().clone();
+    let make = move |start| cells::layer(&cells, is_atm, SplitMix64::at(own, start));
+    make(0).map_err(|refusal| (spec.span(), refusal))?;
+    Ok(Rc::new(move |start| {
+        make(start).unwrap_or_else(|_| unreachable!("it was made before"))
+    }))
+}
+
+/// Clients of a pattern, at most.
+const CLIENTS_MAX: u64 = 10_000;
+
+/// Who calls in a pattern, and how calls are answered.
 ///
 /// # Errors
 ///
-/// A word that is not known.
-pub(crate) fn reply(spec: &TrafficSpec) -> Result<Reply, SpecError> {
-    let Some(word) = &spec.reply else {
+/// A reply that is not known, a number of clients out of range, clients whose messages are limited
+/// twice.
+pub(crate) fn service(spec: &TrafficSpec) -> Result<Service, SpecError> {
+    let clients = spec.clients.as_ref();
+    if let Some(clients) = clients {
+        let number = *clients.get_ref();
+        if !(1..=CLIENTS_MAX).contains(&number) {
+            let refusal = format!("{number} clients; a pattern has 1 to {CLIENTS_MAX}");
+            return Err((clients.span(), refusal));
+        }
+        if spec.outstanding.is_some() {
+            let refusal =
+                "each client has one message outstanding; leave out clients or outstanding";
+            return Err((clients.span(), refusal.to_owned()));
+        }
+    }
+    Ok(Service {
+        reply: reply(spec)?,
+        time_ps: spec.service.as_ref().map_or(0, |time| time.get_ref().0),
+        clients: clients.map(|clients| *clients.get_ref()),
+    })
+}
+
+fn reply(spec: &TrafficSpec) -> Result<Reply, SpecError> {
+    let Some(reply) = &spec.reply else {
         return Ok(Reply::Empty);
     };
-    match word.get_ref().as_str() {
-        "empty" => Ok(Reply::Empty),
-        "same" => Ok(Reply::SameLength),
-        other => Err((
-            word.span(),
-            format!("no reply {other:?}; use empty or same"),
-        )),
+    match reply.get_ref() {
+        ReplySpec::Bytes(ByteCount(0)) => Ok(Reply::Empty),
+        ReplySpec::Bytes(bytes) => Ok(Reply::Bytes(bytes.0)),
+        ReplySpec::Word(word) => match word.as_str() {
+            "empty" => Ok(Reply::Empty),
+            "same" => Ok(Reply::SameLength),
+            other => Err((
+                reply.span(),
+                format!("no reply {other:?}; use empty or same, or a number of bytes"),
+            )),
+        },
     }
 }
 
@@ -81,13 +135,17 @@ pub(crate) fn check_traffic(
     if let Some(calling) = check_peers(scenario, spec, traffic)? {
         return check_calls(spec, traffic, calling);
     }
-    match &spec.reply {
-        Some(word) => Err((
-            word.span(),
-            "only calls have a reply; leave it out".to_owned(),
-        )),
-        None => Ok(()),
+    let given = [
+        ("a reply", spec.reply.as_ref().map(toml::Spanned::span)),
+        ("a service", spec.service.as_ref().map(toml::Spanned::span)),
+        ("clients", spec.clients.as_ref().map(toml::Spanned::span)),
+    ];
+    for (what, span) in given {
+        if let Some(span) = span {
+            return Err((span, format!("only calls have {what}; leave it out")));
+        }
     }
+    Ok(())
 }
 
 /// Checks that all stations of a pattern have the same layer and half; the protocol of transactions
@@ -103,11 +161,15 @@ fn check_peers(
     };
     let mut stations = traffic.senders.iter().chain(&receivers).map(|&station| {
         let spec = scenario.station_spec(station);
-        let layer = spec.and_then(|spec| spec.layer.as_ref());
+        let layer = spec.map(|spec| {
+            let name = spec.layer.as_ref().map(|layer| layer.get_ref().as_str());
+            let cells = spec.cells.as_ref().map(|cells| cells.get_ref());
+            (name, cells.map(CellsSpec::of_both_ends))
+        });
         let protocol = spec.map(|spec| spec.engine.protocol.get_ref().as_str());
         let mut calling = CALLING.into_iter();
         let calls = calling.find(|(name, _)| protocol == Some(*name));
-        (station, layer.map(|layer| layer.get_ref().as_str()), calls)
+        (station, layer, calls)
     });
     let Some((first, layer, calls)) = stations.next() else {
         return Ok(None);
@@ -144,6 +206,22 @@ fn check_calls(
             let refusal =
                 format!("a message of {max} B is longer than {protocol} carries: {mib} MiB");
             Err((spec.from.span(), refusal))
+        }
+        _ => check_reply(spec, traffic, (protocol, message_max)),
+    }
+}
+
+fn check_reply(
+    spec: &TrafficSpec,
+    traffic: &Traffic,
+    (protocol, message_max): (&str, u64),
+) -> Result<(), SpecError> {
+    match (&spec.reply, traffic.service.reply) {
+        (Some(reply), Reply::Bytes(len)) if len > message_max => {
+            let mib = message_max >> 20;
+            let refusal =
+                format!("a reply of {len} B is longer than {protocol} carries: {mib} MiB");
+            Err((reply.span(), refusal))
         }
         _ => Ok(()),
     }

@@ -1,5 +1,6 @@
 //! The format of scenario files.
 
+use crate::cells::{AdapterSpec, CellsSpec};
 use crate::disturbance::DisturbanceSpec;
 use crate::engines::EngineSpec;
 use crate::units::{BitRate, ByteCount, Fraction, SimTime};
@@ -58,7 +59,8 @@ impl Scenario {
 #[serde(deny_unknown_fields)]
 pub struct MediumSpec {
     /// `ether10` (10 Mbit/s on one cable), `ether3` (the experimental 3 Mbit/s), `direct` (two
-    /// stations, full duplex) or `switch` (an output queue for each station).
+    /// stations, full duplex), `switch` (an output queue for each station) or `atm` (a switch of
+    /// cells).
     pub kind: Spanned<String>,
     /// How many of it lie side by side; each station has an address on each. One if not given.
     pub paths: Option<Spanned<usize>>,
@@ -74,6 +76,9 @@ pub struct MediumSpec {
     pub delay: SimTime,
     /// Links: the queue's limit; unlimited if not given.
     pub queue: Option<ByteCount>,
+    /// `atm`: octets in an output queue of the switch above which cells of low priority are
+    /// discarded.
+    pub low_priority_queue: Option<ByteCount>,
     /// Switch: octets of a frame it needs to forward it; all if not given.
     pub cut_through: Option<u32>,
 }
@@ -118,6 +123,8 @@ pub struct StationSpec {
     pub engine: EngineSpec,
     /// What lies between its packets and the frames of the medium: `halves`; nothing if not given.
     pub layer: Option<Spanned<String>>,
+    /// ATM cells between its packets and the frames of the medium.
+    pub cells: Option<Spanned<CellsSpec>>,
     /// The cost of a host's work.
     #[serde(default)]
     pub chips: ChipsSpec,
@@ -150,6 +157,9 @@ pub struct ChipsSpec {
     /// On a switch, with `xtp-forwarder`: octets of a frame it needs to forward it, once it knows
     /// the route; all if not given.
     pub cut_through: Option<u32>,
+    /// On medium `atm`: the queues between processor and line; a controller that takes all cells if
+    /// not given.
+    pub adapter: Option<AdapterSpec>,
 }
 
 /// A pattern of messages.
@@ -171,9 +181,24 @@ pub struct TrafficSpec {
     pub start: SimTime,
     /// Unsettled messages at most; the next one is produced an interval after there is room.
     pub outstanding: Option<u64>,
-    /// Calls: what they are answered with: `empty`, or `same`, as many bytes as the request has;
-    /// `empty` if not given.
-    pub reply: Option<Spanned<String>>,
+    /// Calls: what they are answered with: `empty`, `same`, as many bytes as the request has, or a
+    /// number of bytes; `empty` if not given.
+    pub reply: Option<Spanned<ReplySpec>>,
+    /// Calls: time that the called user takes for a request before it answers; several at once.
+    pub service: Option<Spanned<SimTime>>,
+    /// Calls: callers, each of which produces its next message an interval after its last one was
+    /// answered or given up; if not given, messages do not wait for each other.
+    pub clients: Option<Spanned<u64>>,
+}
+
+/// What calls are answered with.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum ReplySpec {
+    /// A number of bytes.
+    Bytes(ByteCount),
+    /// `empty` or `same`.
+    Word(String),
 }
 
 /// Stations of a pattern.

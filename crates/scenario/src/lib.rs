@@ -5,6 +5,7 @@
 //! * [`mod@engines`] - protocols by name.
 //! * [`mod@build`] - builds a network from a scenario.
 //! * `calls` - what transactions and layers need besides.
+//! * [`mod@cells`] - ATM: cells, adapters, the medium.
 //! * [`mod@disturbance`] - crashes, partitions, flaps, periods of loss.
 //! * [`mod@outcome`] - the result of a run as a row.
 //! * [`mod@sweep`] - one scenario with many values and seeds.
@@ -16,6 +17,7 @@
 
 pub mod build;
 mod calls;
+pub mod cells;
 pub mod disturbance;
 pub mod engines;
 pub mod file;

@@ -1,7 +1,7 @@
 //! The result of a run as a row.
 
 use serde::Serialize;
-use sim::{FlowReport, Histogram, NetworkReport, StopReason};
+use sim::{AdapterReport, FlowReport, Histogram, NetworkReport, StopReason};
 use stats::series::series_mean;
 use stats::{Steady, steady_state};
 
@@ -99,6 +99,28 @@ pub struct StationRow {
     pub packets_built: u64,
     /// Of these, retransmissions.
     pub retransmissions: u64,
+    /// What its adapter counted, on medium `atm`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterRow>,
+}
+
+/// The adapter of a station.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct AdapterRow {
+    /// Cells dropped because the receive queue was full.
+    pub overruns: u64,
+    /// Most cells in the receive queue.
+    pub receive_max: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Cells that found the transmit queue full.
+    pub bus_stalls: u64,
+    /// Share of the time for which the bus was blocked.
+    pub stalled: f64,
+    /// Stalls longer than the bus allows.
+    pub bus_errors: u64,
+    /// Share of the time for which the processor moved words of packets into the transmit queue.
+    pub copying: f64,
 }
 
 /// A circuit. One that replaces another has a row of its own.
@@ -201,12 +223,26 @@ impl RunOutcome {
                     arrivals_max: station.arrivals_max,
                     packets_built: station.counters.packets_built,
                     retransmissions: station.counters.retransmissions,
+                    adapter: adapter_row(&station.adapter, elapsed_ps),
                 })
                 .collect(),
             circuits,
             events: report.events,
         }
     }
+}
+
+/// None where nothing was counted: polling, or no adapter.
+fn adapter_row(adapter: &AdapterReport, elapsed_ps: f64) -> Option<AdapterRow> {
+    (adapter.receive_max > 0 || adapter.copy_ps > 0).then(|| AdapterRow {
+        overruns: adapter.overruns,
+        receive_max: adapter.receive_max,
+        interrupts: adapter.interrupts,
+        bus_stalls: adapter.bus_stalls,
+        stalled: adapter.stall_ps as f64 / elapsed_ps,
+        bus_errors: adapter.bus_errors,
+        copying: adapter.copy_ps as f64 / elapsed_ps,
+    })
 }
 
 fn circuit_row(flow: &FlowReport) -> CircuitRow {

@@ -1,5 +1,6 @@
 //! The cost of a simulated host's work: a table, never a clock.
 
+use crate::adapter::AdapterConfig;
 use engine::Counters;
 
 /// A cost in proportion to bytes, as a fraction so that figures given for a length are met exactly.
@@ -47,6 +48,8 @@ pub struct HostCost {
     /// Octets of a frame that must have arrived over a switch's link before the host forwards it,
     /// if its engine needs no more ([`engine::Router::supports_cut_through`]); None for all of it.
     pub cut_through: Option<u32>,
+    /// The queues of cells between processor and line; None for a controller that takes all frames.
+    pub adapter: Option<AdapterConfig>,
 }
 
 impl HostCost {
@@ -62,6 +65,7 @@ impl HostCost {
         separation_ps: 0,
         clock_ppm: 0,
         cut_through: None,
+        adapter: None,
     };
 
     /// A user's copy of `bytes`, ps.

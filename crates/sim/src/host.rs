@@ -5,6 +5,7 @@
 //! *receiver* (the protocol). The timer chip, the rate controller and the network controller work
 //! beside it.
 
+use crate::adapter::{Adapter, AdapterReport};
 use crate::cost::HostCost;
 use crate::flow::Target;
 use crate::frames::{Contents, MessageTag};
@@ -54,8 +55,12 @@ pub struct StationReport {
     /// Time each frame spent at the network controller, summed over the frames that left it, ps. By
     /// Little's law the same as `controller_ps` when none is left.
     pub sojourn_ps: u128,
+    /// Frames that the controller dropped: its queue was full, or they collided too often.
+    pub frames_dropped: u64,
     /// Most packets that waited for the receiver at once.
     pub arrivals_max: u64,
+    /// What its adapter counted; zeros without one.
+    pub adapter: AdapterReport,
     /// The counters of its engine, or the sum over all engines it had.
     pub counters: Counters,
 }
@@ -126,6 +131,8 @@ pub(crate) struct ServedRequest {
     pub(crate) is_read: bool,
     /// Its transaction is over: nobody waits for the reply.
     pub(crate) is_over: bool,
+    /// When its service ends, ps.
+    pub(crate) done_ps: Option<u64>,
 }
 
 impl Messages {
@@ -142,6 +149,8 @@ pub(crate) struct Host {
     pub(crate) engine: Node,
     /// Between the engine's packets and the frames of the medium, if they differ.
     pub(crate) layer: Option<Box<StationLayer>>,
+    /// Between the processor and a line of cells, if that is modelled.
+    pub(crate) adapter: Option<Box<Adapter>>,
     /// Only for engines of transactions.
     pub(crate) messages: Option<Box<Messages>>,
     /// Shared by stations with equal costs: a thousand idle ones take little memory.
@@ -182,6 +191,7 @@ impl Host {
             messages: messages_of(&engine),
             engine,
             layer: None,
+            adapter: cost.adapter.map(|config| Box::new(Adapter::new(config))),
             charges_work: cost.charges_work(),
             cost,
             circuits: BTreeMap::new(),
@@ -292,6 +302,12 @@ impl Host {
         let process = self.run_queue.pop_front()?;
         self.in_run_queue[process as usize] = false;
         Some(process)
+    }
+
+    /// Whether the receiver is in service or queued.
+    pub(crate) fn is_receiving(&self) -> bool {
+        let in_service = self.in_service.map(|(process, _)| process);
+        self.in_run_queue[Process::Receiver as usize] || in_service == Some(Process::Receiver)
     }
 
     /// Whether no process is in service or queued.

@@ -8,7 +8,8 @@
 //! * [`node`] - the engine of a station: one with circuits, with transactions, or a router.
 //! * [`host`] - a station: its engine, its processes and the chips beside the main processor.
 //! * [`cost`] - what a host's work costs: a table, never a clock.
-//! * [`medium`] - a shared ether, a pair of links, or a switch.
+//! * [`adapter`] - a station's queues of cells on an ATM line, and their interrupts.
+//! * [`medium`] - a shared ether, a pair of links, or a switch, of frames or of cells.
 //! * [`disturbance`] - crashes, partitions and changes of faults.
 //! * [`traffic`], [`distribution`] - which station sends to which, how much and how often.
 //! * [`flow`], [`histogram`], [`series`] - what is measured.
@@ -19,6 +20,7 @@
 //! event, and a run repeats byte for byte. Times are picoseconds; engines see whole nanoseconds.
 #![forbid(unsafe_code)]
 
+pub mod adapter;
 pub mod cost;
 pub mod distribution;
 pub mod disturbance;
@@ -26,6 +28,7 @@ pub mod flow;
 mod frames;
 pub mod histogram;
 pub mod host;
+mod link_framing;
 pub mod medium;
 pub mod network;
 pub mod node;
@@ -36,6 +39,7 @@ mod store;
 pub mod traffic;
 pub mod world;
 
+pub use adapter::{AdapterConfig, AdapterReport, CellAccess, Interrupts, LastCell};
 pub use cost::{HostCost, PerByte};
 pub use distribution::Distribution;
 pub use disturbance::{Disturbance, PARTITIONS_MAX, Partition};
@@ -49,5 +53,5 @@ pub use network::{
 pub use node::Node;
 pub use series::Series;
 pub use station::StationWire;
-pub use traffic::{Receivers, Reply, Traffic};
+pub use traffic::{Receivers, Reply, Service, Traffic};
 pub use world::{TraceLine, World};

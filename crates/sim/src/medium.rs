@@ -1,5 +1,10 @@
 //! The medium between the stations: an ether, links, or a switch, behind one interface.
 
+mod arrivals;
+
+pub use crate::link_framing::FRAME_OCTETS;
+use crate::link_framing::LinkFraming;
+use arrivals::{apply_faults, schedule_arrivals};
 use link::{
     Ether, EtherConfig, EtherDestination, EtherEvent, EtherFrame, EventQueue, Link, LinkConfig,
 };
@@ -27,16 +32,15 @@ pub enum MediumConfig {
         /// it (store and forward).
         cut_through: Option<u32>,
     },
+    /// The same for cells of ATM, each of which is a packet: no frame is around them.
+    Atm {
+        /// Each link.
+        link: LinkConfig,
+        /// Octets in an output queue above which cells of low priority (CLP) are discarded; None to
+        /// treat all alike.
+        low_priority_max: Option<u64>,
+    },
 }
-
-/// Octets around a packet in a frame: addresses 12, type 2, check sequence 4.
-pub const FRAME_OCTETS: u32 = 18;
-
-/// Octets of link time beside the frame: preamble 8, gap 12.
-const PREAMBLE_AND_GAP_OCTETS: u32 = 20;
-
-/// The shortest Ethernet frame on a link.
-const FRAME_MIN: u32 = 64;
 
 /// An event for a station's controller or receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +77,13 @@ pub(crate) struct OfferedFrame {
     /// Octets of its packet.
     pub(crate) packet_len: u32,
     pub(crate) to: EtherDestination,
+    /// A cell that a congested switch discards before others.
+    pub(crate) low_priority: bool,
 }
 
 pub(crate) struct Medium {
     kind: MediumKind,
+    framing: LinkFraming,
     stations: usize,
     seed: u64,
     /// Faults of each receiver of a shared medium.
@@ -149,9 +156,24 @@ impl Medium {
                 cut_through: *cut_through,
                 heads: vec![None; stations],
             },
+            MediumConfig::Atm { link, .. } => MediumKind::Switch {
+                up: links(*link, 0),
+                down: links(*link, stations),
+                cut_through: None,
+                heads: vec![None; stations],
+            },
+        };
+        let framing = match config {
+            MediumConfig::Atm {
+                low_priority_max, ..
+            } => LinkFraming::Cells {
+                low_priority_max: *low_priority_max,
+            },
+            _ => LinkFraming::Ethernet,
         };
         Medium {
             kind,
+            framing,
             stations,
             seed,
             faults: faults.map_or_else(Vec::new, |config| links(config, 2 * stations)),
@@ -241,6 +263,19 @@ impl Medium {
             MediumKind::Direct(_) => self.offer_direct(now_ps, from, offered),
             MediumKind::Switch { .. } => self.offer_switch(now_ps, from, offered),
         }
+    }
+
+    /// How long what `station` has sent keeps its line busy, ps, and how long a packet of `packet_len`
+    /// octets does; zero where no link is known.
+    pub(crate) fn backlog_ps(&self, now_ps: u64, station: usize, packet_len: u32) -> (u64, u64) {
+        let link = match &self.kind {
+            MediumKind::Switch { up: links, .. } | MediumKind::Direct(links) => links.get(station),
+            MediumKind::Ether { .. } => None,
+        };
+        let octets = self.framing.octets(packet_len);
+        link.map_or((0, 0), |link| {
+            (link.backlog_ps(now_ps), link.time_ps(octets))
+        })
     }
 
     #[inline]
@@ -353,7 +388,7 @@ impl Medium {
         } = offered;
         let dequeued = MediumEvent::Dequeued { at_ps: now_ps, tag };
         self.events.push_back(dequeued);
-        let fate = links[from].offer(now_ps, link_octets(packet_len));
+        let fate = links[from].offer(now_ps, self.framing.octets(packet_len));
         let station = 1 - from.min(1);
         let arrivals = schedule_arrivals(&mut self.pending, fate, (now_ps, 0), station, tag);
         self.events.push_back(MediumEvent::Sent {
@@ -373,7 +408,7 @@ impl Medium {
         let tag = offered.tag;
         self.events
             .push_back(MediumEvent::Dequeued { at_ps: now_ps, tag });
-        let octets = link_octets(offered.packet_len);
+        let octets = self.framing.octets(offered.packet_len);
         let fate = up[from].offer(now_ps, octets);
         let Some(arrival_ps) = fate.arrival_ps else {
             self.events
@@ -391,14 +426,18 @@ impl Medium {
         let MediumKind::Switch { down, heads, .. } = &mut self.kind else {
             return;
         };
-        let octets = link_octets(offered.packet_len);
+        let octets = self.framing.octets(offered.packet_len);
         let outputs = match offered.to {
             EtherDestination::Station(to) => to..to + 1,
             EtherDestination::All => 0..self.stations,
         };
         let mut arrivals = 0;
         for station in outputs.filter(|&station| station != from && station < self.stations) {
-            let fate = down[station].offer(now_ps, octets);
+            let waiting = || down[station].waiting_octets(now_ps);
+            let fate = match self.framing.discards(offered.low_priority, waiting) {
+                true => link::FrameOutcome::default(),
+                false => down[station].offer(now_ps, octets),
+            };
             let lead_ps = lead_ps(&down[station], octets, heads[station]);
             let times = (now_ps, lead_ps);
             arrivals += schedule_arrivals(&mut self.pending, fate, times, station, offered.tag);
@@ -420,79 +459,9 @@ fn lead_ps(link: &Link, octets: usize, cut_through: Option<u32>) -> u64 {
     })
 }
 
-/// Octets of link time of a packet.
-fn link_octets(packet_len: u32) -> usize {
-    ((packet_len + FRAME_OCTETS).max(FRAME_MIN) + PREAMBLE_AND_GAP_OCTETS) as usize
-}
-
 fn dequeue_next(queue: &mut VecDeque<u64>, at_ps: u64, events: &mut VecDeque<MediumEvent>) {
     queue.pop_front();
     if let Some(&tag) = queue.front() {
         events.push_back(MediumEvent::Dequeued { at_ps, tag });
-    }
-}
-
-/// Schedules the arrivals of a frame, or its loss; returns how many events that are.
-fn schedule_arrivals(
-    pending: &mut EventQueue<PendingEvent>,
-    fate: link::FrameOutcome,
-    (now_ps, lead_ps): (u64, u64),
-    station: usize,
-    tag: u64,
-) -> u32 {
-    let mut arrivals = 0;
-    for complete_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
-        let at_ps = complete_ps.saturating_sub(lead_ps).max(now_ps);
-        let event = MediumEvent::Arrived {
-            at_ps,
-            station,
-            tag,
-            corrupt_bit: fate.corrupt_bit,
-            complete_ps,
-        };
-        pending.push(at_ps, 0, PendingEvent::Medium(event));
-        arrivals += 1;
-    }
-    if arrivals == 0 {
-        let event = MediumEvent::Lost {
-            at_ps: now_ps,
-            station,
-            tag,
-        };
-        pending.push(now_ps, 0, PendingEvent::Medium(event));
-        arrivals = 1;
-    }
-    arrivals
-}
-
-/// Applies a receiver's faults to an arrival. An ether duplicates nothing: a second copy would be
-/// an arrival more than the sender was told of.
-fn apply_faults(
-    faults: &mut Link,
-    at_ps: u64,
-    station: usize,
-    frame: EtherFrame,
-) -> (u64, MediumEvent) {
-    let tag = frame.tag;
-    let fate = faults.offer(at_ps, frame.octets as usize);
-    match fate.arrival_ps {
-        Some(arrival_ps) => {
-            let event = MediumEvent::Arrived {
-                at_ps: arrival_ps,
-                station,
-                tag,
-                corrupt_bit: fate.corrupt_bit,
-                complete_ps: arrival_ps,
-            };
-            (arrival_ps, event)
-        }
-        None => (
-            at_ps,
-            MediumEvent::Lost {
-                at_ps,
-                station,
-                tag,
-            },
-        ),
     }
 }

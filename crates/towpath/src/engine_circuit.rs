@@ -1,5 +1,6 @@
 //! Shared by the transports whose protocol engine runs in the user's thread: listener and circuit.
 
+use crate::cells;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous,
     Reserved,
@@ -113,20 +114,36 @@ fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
         M::disable_receive_timeout(&mut wire)?;
     }
     let packet_len = setup.engine.layout(None).packet();
+    let layer = match &options.cells {
+        None => None,
+        Some(config) => {
+            let packet_max = setup.engine.properties().packet_max;
+            let payload = setup.engine.layout(None).payload.max(1) as u64;
+            let in_flight = setup.engine.receive_window().div_ceil(payload);
+            Some(cells::layer(config, packet_max, in_flight as usize)?)
+        }
+    };
+    let frame_len = layer.as_ref().map_or(packet_len, |layer| layer.frame_max());
     let most = wire.capabilities().packet_max;
-    if packet_len > most {
+    if layer.is_none() && packet_len > most {
         let text = format!(
             "packets of {packet_len} octets do not fit the interface, which takes {most}; give \
              packet={most}, or raise its MTU"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let segmentation = M::segmentation(&mut wire, setup.use_segmentation, packet_len)?;
+    let segmentation = M::segmentation(&mut wire, setup.use_segmentation, frame_len)?;
     let mut effective = setup.effective;
+    if let Some(config) = &options.cells {
+        effective.insert("cells".into(), cells::name(config).into());
+    }
     effective.insert("segmentation".into(), segmentation);
     effective.insert("packet_len".into(), packet_len.to_string());
     let wire = Traced::new(wire, setup.introspection.log?, own);
-    let endpoint = Endpoint::new(setup.engine, wire, setup.send_buffer_len)?;
+    let endpoint = match layer {
+        None => Endpoint::new(setup.engine, wire, setup.send_buffer_len)?,
+        Some(layer) => Endpoint::with_layer(setup.engine, wire, layer, setup.send_buffer_len)?,
+    };
     if let Some((identity, snapshot)) = setup.introspection.served_contexts {
         let address = contexts::report::address(own);
         contexts::serve(
@@ -193,7 +210,7 @@ struct EngineCircuit<E: Associations, W: Wire> {
 
 impl<E: Associations, W: Wire> EngineCircuit<E, W> {
     /// Posts buffers again for `bytes` consumed, once enough have been.
-    #[inline]
+    #[inline(always)]
     fn post_consumed(&mut self, bytes: u64) -> io::Result<()> {
         let Some(buffer_posting) = &mut self.buffer_posting else {
             return Ok(());
@@ -258,7 +275,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         Ok(got.map(|len| len.min(buffer.len())))
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.check_message(message.len())?;
         match self.circuit.try_send(message) {
@@ -282,7 +299,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         Ok(count)
     }
 
-    #[inline]
+    #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.circuit.recv(buffer, self.recv_timeout) {
             Ok(got) => {

@@ -34,6 +34,7 @@
 //!   socket options.
 //! * `engine_circuit`, `engine_setup`, `medium` - shared by the transports whose engine runs in the
 //!   user's thread: circuits, their parameters, and the wires below them.
+//! * [`cells`] - the options of ATM cells below an engine.
 //! * `source_filter` - a socket filter that passes packets of one source address.
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
@@ -44,6 +45,7 @@
 //! * `sys/` - system calls that no library wraps safely; the only unsafe code of this crate. Those
 //!   for UDP are in `wire-udp`, which the engines use too.
 
+pub mod cells;
 pub mod contract;
 mod datagram;
 mod engine_circuit;

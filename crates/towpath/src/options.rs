@@ -1,6 +1,7 @@
 //! Options of listeners and circuits.
 
 use crate::contract::BLOCKING_TIMEOUT;
+use engine_aal34::CellsConfig;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -31,6 +32,9 @@ pub struct Options {
     /// Each circuit of the listener keeps its first peer, so that its socket may be connected to
     /// that peer. False where circuits are opened and closed repeatedly.
     pub one_peer: bool,
+    /// All circuits of an end are entities of one endpoint, where the transport's endpoints have
+    /// several: those of transactions do. Elsewhere each has an endpoint or a socket of its own.
+    pub share_endpoint: bool,
     /// Bytes of one read of a byte stream.
     pub read_len: usize,
     /// SO_SNDBUF and SO_RCVBUF, bytes.
@@ -50,6 +54,9 @@ pub struct Options {
     pub interface: Option<String>,
     /// EtherType of link-layer transports. 0x88b5 is reserved for experiments (IEEE 802).
     pub ethertype: u16,
+    /// ATM cells between an engine's packets and its wire. Set by a transport that has the option
+    /// `cells`; others have no place for them.
+    pub cells: Option<CellsConfig>,
     /// Options of this transport alone, by name; see [`crate::Transport::options`].
     pub transport_specific: BTreeMap<String, String>,
 }
@@ -75,6 +82,7 @@ impl Default for Options {
             message_len: 1024,
             circuits: 1,
             one_peer: false,
+            share_endpoint: false,
             read_len: 64 << 10,
             buffers: None,
             nodelay: None,
@@ -83,6 +91,7 @@ impl Default for Options {
             batch: None,
             interface: None,
             ethertype: 0x88b5,
+            cells: None,
             transport_specific: BTreeMap::new(),
         }
     }

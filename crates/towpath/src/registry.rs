@@ -7,43 +7,48 @@
 
 use crate::contract::Transport;
 use crate::transport::{
-    bare, mptcp, null, pipe, quic, raw_ether, sctp, tcp, tcp_batched, udp, udp_batched,
+    mptcp, null, over_cells, pipe, quic, raw_ether, tcp, tcp_batched, udp, udp_batched,
     udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
-    unix_stream, vmtp, xtp, xtp_multicast, xtp_raw,
+    unix_stream, xtp_multicast,
 };
+
+static ALL: [&dyn Transport; 31] = [
+    &tcp::Tcp,
+    &tcp_batched::TcpBatched,
+    &mptcp::Mptcp,
+    &udp::Udp,
+    &udp_connected::UdpConnected,
+    &udp_nochecksum::UdpNochecksum,
+    &udp_batched::UdpBatched,
+    &udp_segmented::UdpSegmented,
+    &udp_lite::UdpLite,
+    &unix_stream::UnixStream,
+    &unix_seqpacket::UnixSeqpacket,
+    &unix_dgram::UnixDgram,
+    &pipe::Pipe,
+    &raw_ether::RawEther,
+    &quic::Quic,
+    &over_cells::XTP,
+    &over_cells::XTP_MESSAGES,
+    &over_cells::XTP_LENT,
+    &xtp_multicast::XtpMulticast,
+    &over_cells::XTP_RAW_IP,
+    &over_cells::XTP_ETHERNET,
+    &over_cells::SCTP,
+    &over_cells::SCTP_RAW_IP,
+    &over_cells::VMTP,
+    &over_cells::VMTP_RAW_IP,
+    &over_cells::VMTP_ETHERNET,
+    &over_cells::VMTP_AAL34,
+    &over_cells::AAL34,
+    &over_cells::AAL5,
+    &over_cells::BARE,
+    &null::Null,
+];
 
 /// All transports, in the order of result tables.
 pub fn all() -> &'static [&'static dyn Transport] {
-    &[
-        &tcp::Tcp,
-        &tcp_batched::TcpBatched,
-        &mptcp::Mptcp,
-        &udp::Udp,
-        &udp_connected::UdpConnected,
-        &udp_nochecksum::UdpNochecksum,
-        &udp_batched::UdpBatched,
-        &udp_segmented::UdpSegmented,
-        &udp_lite::UdpLite,
-        &unix_stream::UnixStream,
-        &unix_seqpacket::UnixSeqpacket,
-        &unix_dgram::UnixDgram,
-        &pipe::Pipe,
-        &raw_ether::RawEther,
-        &quic::Quic,
-        &xtp::STREAM,
-        &xtp::MESSAGES,
-        &xtp::LENT,
-        &xtp_multicast::XtpMulticast,
-        &xtp_raw::RawIp,
-        &xtp_raw::Ethernet,
-        &sctp::Sctp,
-        &sctp::SctpRawIp,
-        &vmtp::UDP,
-        &vmtp::RAW_IP,
-        &vmtp::ETHERNET,
-        &bare::Bare,
-        &null::Null,
-    ]
+    &ALL
 }
 
 /// The transport called `name`.

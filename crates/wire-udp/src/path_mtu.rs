@@ -39,23 +39,30 @@ pub fn is_too_long(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::EINVAL))
 }
 
-/// A socket that asks the kernel for routes.
+/// A socket that asks the kernel for routes, made by the first question: a wire with one peer asks its
+/// own socket.
 #[derive(Debug)]
 pub struct RouteProbe {
-    /// None when the system had no socket left: then nothing is known of routes.
+    local: IpAddr,
+    /// None before the first question, and while the system has no socket left.
     socket: Option<UdpSocket>,
 }
 
 impl RouteProbe {
-    /// A probe in the network of the calling thread, for packets from `local`.
+    /// A probe for packets from `local`.
     pub fn new(local: IpAddr) -> RouteProbe {
         RouteProbe {
-            socket: UdpSocket::bind(SocketAddr::new(local, 0)).ok(),
+            local,
+            socket: None,
         }
     }
 
-    /// The MTU of the route to `peer` now; None when there is no route, or it is of the other family.
-    pub fn route_mtu(&self, peer: SocketAddr) -> Option<usize> {
+    /// The MTU of the route to `peer` now, in the network of the calling thread at the first question;
+    /// None when there is no route, it is of the other family, or the system has no socket left.
+    pub fn route_mtu(&mut self, peer: SocketAddr) -> Option<usize> {
+        if self.socket.is_none() {
+            self.socket = UdpSocket::bind(SocketAddr::new(self.local, 0)).ok();
+        }
         let socket = self.socket.as_ref()?;
         connect(socket, &peer).ok()?;
         let mtu = connected_mtu(socket.as_fd(), peer);

@@ -1,6 +1,7 @@
 //! Benchmarks by name. Each has a file here and a line in [`BENCHES`].
 
 mod agent;
+mod atm;
 mod bar;
 mod builds;
 mod compare;
@@ -15,6 +16,7 @@ mod sctp;
 mod sctp_peers;
 mod sim;
 mod trial_runner;
+mod vmtp;
 mod xtp;
 
 use crate::fail;
@@ -30,6 +32,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "agent",
         "a race through an agent on the loopback against the local one",
         agent::run,
+    ),
+    (
+        "atm",
+        "cells against a copy with CRC-10 by crate crc, and aal34 against bare",
+        atm::run,
     ),
     (
         "compare",
@@ -55,6 +62,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "sim",
         "the simulator: events, packets, scaling, and against ns-3",
         sim::run,
+    ),
+    (
+        "vmtp",
+        "VMTP's calls against UDP, XTP, gRPC and bare",
+        vmtp::run,
     ),
     ("xtp", "XTP against TCP, QUIC, UDP and bare", xtp::run),
 ];

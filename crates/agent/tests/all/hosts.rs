@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 16] = [
+pub const TRANSPORTS: [&str; 19] = [
     "tcp",
     "tcp-batched",
     "mptcp",
@@ -33,6 +33,9 @@ pub const TRANSPORTS: [&str; 16] = [
     "xtp-lent",
     "sctp",
     "vmtp",
+    "vmtp-aal34",
+    "aal34",
+    "aal5",
     "bare",
 ];
 

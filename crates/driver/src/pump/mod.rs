@@ -324,6 +324,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Runs the timers that are due.
+    #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         if let Some(port) = &mut self.layer {
             port.handle_timeout(now);

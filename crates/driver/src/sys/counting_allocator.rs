@@ -1,10 +1,16 @@
-//! An allocator for tests that counts what each thread has allocated and not freed.
+//! An allocator for tests that counts what each thread has allocated and not freed, and how often.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
     static OCTETS: Cell<isize> = const { Cell::new(0) };
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often the calling thread has allocated, or made an allocation larger.
+pub(crate) fn allocations() -> u64 {
+    CALLS.with(Cell::get)
 }
 
 /// Octets that the calling thread has allocated, less those that it has freed.
@@ -20,6 +26,9 @@ static ALLOCATOR: Counting = Counting;
 fn count(octets: isize) {
     // A thread that ends has no counter any more.
     let _ = OCTETS.try_with(|counter| counter.set(counter.get() + octets));
+    if octets > 0 {
+        let _ = CALLS.try_with(|counter| counter.set(counter.get() + 1));
+    }
 }
 
 // SAFETY: every call is passed on to the system's allocator; counting allocates nothing.

@@ -64,7 +64,7 @@ impl Producer {
     }
 
     /// Appends `message` as a record (see [`engine::record`]); false when there is no room now.
-    #[inline]
+    #[inline(always)]
     pub fn append_record(&mut self, message: &[u8]) -> bool {
         let space = record::store_len_max(message.len(), self.ring.layout.payload) as u64;
         if !self.has_space(space) {
@@ -80,7 +80,7 @@ impl Producer {
     }
 
     /// Appends `bytes` as they are; false when there is no room now.
-    #[inline]
+    #[inline(always)]
     pub fn append_bytes(&mut self, bytes: &[u8]) -> bool {
         if !self.has_space(bytes.len() as u64) {
             return false;
@@ -91,7 +91,7 @@ impl Producer {
     }
 
     /// Appends `message` and its end; false when there is no room now.
-    #[inline]
+    #[inline(always)]
     pub fn append_message(&mut self, message: &[u8]) -> bool {
         if !self.has_message_room(message.len() as u64) {
             return false;

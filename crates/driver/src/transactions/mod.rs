@@ -15,10 +15,12 @@
 //!
 //! * `state` - what the lock protects: the pump, messages on their way in, places, requests.
 //! * `place` - where a caller waits.
+//! * `request_queue` - where a request waits for a server.
 //! * `drive` - who takes in arrivals: a waiting user, or the service thread.
 
 mod drive;
 mod place;
+mod request_queue;
 mod state;
 
 use crate::broken::{self, Breakable, Broken, Guard};
@@ -29,20 +31,16 @@ use crate::wire_descriptor::WireDescriptor;
 use drive::Driving;
 use engine::{Address, EntityId, Instant, Layer, Note, TransactionId, Transactions};
 use place::Place;
+use request_queue::RequestQueue;
 use state::{State, Submission};
 
 pub use state::Held;
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Wire;
-
-/// Requests that wait for a server. With messages of 64 KiB they hold 64 MiB; those beyond are
-/// abandoned, and their callers told.
-const REQUESTS_MAX: usize = 1024;
 
 /// A request that a server is to answer.
 #[derive(Debug)]
@@ -83,7 +81,8 @@ struct Shared<E, W> {
     broken: Broken,
     /// What threads want done, until a holder of the lock does it.
     submissions: Mutex<Vec<Submission>>,
-    requests: Mutex<VecDeque<Request>>,
+    /// Those beyond its room are abandoned, and their callers told.
+    requests: Mutex<RequestQueue>,
     request_arrived: Condvar,
     started_at: std::time::Instant,
     descriptor: WireDescriptor,
@@ -126,7 +125,7 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
             state: Mutex::new(State::new(pump)),
             broken: Broken::default(),
             submissions: Mutex::new(Vec::new()),
-            requests: Mutex::new(VecDeque::new()),
+            requests: Mutex::new(RequestQueue::default()),
             request_arrived: Condvar::new(),
             started_at: std::time::Instant::now(),
             descriptor,
@@ -376,7 +375,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         submissions.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_requests(&self) -> MutexGuard<'_, VecDeque<Request>> {
+    fn lock_requests(&self) -> MutexGuard<'_, RequestQueue> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -453,11 +452,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
         let mut requests = self.lock_requests();
         for request in state.requests.drain(..) {
-            if requests.len() < REQUESTS_MAX {
-                requests.push_back(request);
-                self.request_arrived.notify_one();
-            } else {
-                state.pump.engine.abandon(now, request.transaction);
+            match requests.push(request) {
+                Ok(()) => self.request_arrived.notify_one(),
+                Err(request) => state.pump.engine.abandon(now, request.transaction),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Draws a scenario from a seed.
 
 mod calls;
+mod cells;
 
 use super::{GRACE_S, HEALED_S};
 use engine::SplitMix64;
@@ -50,35 +51,95 @@ pub const VMTP: Range<u64> = 1 << 34..5 << 32;
 /// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
 pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
 
+/// Seeds whose scenarios have ATM cells. No others do.
+pub const CELLS: Range<u64> = 6 << 32..7 << 32;
+
+/// What is below the protocols of a scenario.
+#[derive(Clone, Copy)]
+struct Below<'a> {
+    /// An option of all stations: a layer.
+    layer: &'a str,
+    /// The medium; a drawn one if not given.
+    medium: Option<&'a str>,
+    /// Frames may be damaged.
+    is_damaging: bool,
+    /// Media side by side.
+    paths: u64,
+}
+
+impl Below<'_> {
+    const NOTHING: Below<'static> = Below {
+        layer: "",
+        medium: None,
+        is_damaging: true,
+        paths: 1,
+    };
+
+    /// A layer has no check of its own: an error in both halves of a packet may escape the check of 16
+    /// bits that the packet has, so frames are damaged only without one.
+    const HALVES: Below<'static> = Below {
+        layer: LAYER,
+        medium: None,
+        is_damaging: false,
+        paths: 1,
+    };
+}
+
+/// Seeds whose scenarios have transactions, of `call` or of VMTP, with services, replies of any length
+/// and clients.
+pub const CLIENTS: Range<u64> = 7 << 32..8 << 32;
+
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
+    if CLIENTS.contains(&seed) {
+        return clients(seed);
+    }
     if SCTP.contains(&seed) {
-        return circuits(seed, "", Some(Protocol::Sctp), 1);
+        return circuits(seed, Below::NOTHING, Some(Protocol::Sctp));
     }
     if SCTP_PATHS.contains(&seed) {
-        return circuits(seed, "", Some(Protocol::Sctp), 2 + seed % 3);
+        let paths = 2 + seed % 3;
+        return circuits(
+            seed,
+            Below {
+                paths,
+                ..Below::NOTHING
+            },
+            Some(Protocol::Sctp),
+        );
+    }
+    if CELLS.contains(&seed) {
+        return cells::draw(seed);
     }
     if VMTP.contains(&seed) {
         let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x564d_5450, seed)));
-        return calls::draw(&mut dice, seed, Protocol::Vmtp);
+        return calls::draw(&mut dice, seed, Protocol::Vmtp, None, None);
     }
     if !CALLS_AND_LAYERS.contains(&seed) {
-        return circuits(seed, "", None, 1);
+        return circuits(seed, Below::NOTHING, None);
     }
     // A random stream of its own: circuits are drawn as they are without a layer.
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
     match dice.once_in(2) {
-        true => calls::draw(&mut dice, seed, Protocol::Call),
-        false => circuits(seed, LAYER, None, 1),
+        true => calls::draw(&mut dice, seed, Protocol::Call, None, None),
+        false => circuits(seed, Below::HALVES, None),
     }
+}
+
+/// Transactions of one protocol or the other. What services and clients are is a stream of draws of its
+/// own: the rest is drawn as without them.
+fn clients(seed: u64) -> String {
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x0063_616c_6c65_7273, seed)));
+    let mut services = Dice(SplitMix64::new(SplitMix64::at(0x7365_7276, seed)));
+    let protocol = services.one_of(&[Protocol::Call, Protocol::Vmtp]);
+    calls::draw(&mut dice, seed, protocol, None, Some(&mut services))
 }
 
 /// The option of a station with a layer.
 const LAYER: &str = "layer = \"halves\"\n";
 
-/// Stations with circuits of `only` or of a protocol that is drawn, on `paths` media; `layer` is an
-/// option of all of them.
-fn circuits(seed: u64, layer: &str, only: Option<Protocol>, paths: u64) -> String {
+/// Stations with circuits of `only` or of a protocol that is drawn.
+fn circuits(seed: u64, below: Below<'_>, only: Option<Protocol>) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x5eed, seed)));
     let protocol = dice.one_of(&[
         Protocol::Xtp,
@@ -94,10 +155,12 @@ fn circuits(seed: u64, layer: &str, only: Option<Protocol>, paths: u64) -> Strin
         "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
         HEALED_S + GRACE_S
     );
-    let is_ether = medium(&mut dice, &mut text, stations, paths);
-    let is_damaging = layer.is_empty();
-    let corrupt = faults(&mut dice, &mut text, protocol, (is_ether, is_damaging));
-    disturbances(&mut dice, &mut text, protocol, (stations, paths));
+    let is_ether = match below.medium {
+        Some(medium) => given_medium(&mut text, medium),
+        None => medium(&mut dice, &mut text, stations, below.paths),
+    };
+    let corrupt = faults(&mut dice, &mut text, protocol, is_ether, below);
+    disturbances(&mut dice, &mut text, protocol, (stations, below.paths));
     // Both ends must agree on the length of control packets, and use the same version.
     let resend_pairs = dice.once_in(2);
     let version = version_option(seed);
@@ -108,7 +171,7 @@ fn circuits(seed: u64, layer: &str, only: Option<Protocol>, paths: u64) -> Strin
             &mut text,
             protocol,
             (corrupt, resend_pairs, many_retries),
-            (layer, &version),
+            (below.layer, &version),
         );
     }
     for _ in 0..dice.among(1, 3) {
@@ -133,6 +196,12 @@ fn version_option(seed: u64) -> String {
         words.push_str(", routes = true");
     }
     words
+}
+
+/// Writes a medium that is given; it is no ether.
+fn given_medium(text: &mut String, medium: &str) -> bool {
+    let _ = writeln!(text, "[medium]\n{medium}");
+    false
 }
 
 /// Draws the medium; whether it is an ether.
@@ -174,14 +243,12 @@ fn medium(dice: &mut Dice, text: &mut String, stations: u64, paths: u64) -> bool
 }
 
 /// Draws the faults; whether frames are damaged.
-///
-/// A layer has no check of its own: an error in both halves of a packet may escape the check of 16
-/// bits that the packet has, so frames are damaged only without one.
 fn faults(
     dice: &mut Dice,
     text: &mut String,
     protocol: Protocol,
-    (is_ether, is_damaging): (bool, bool),
+    is_ether: bool,
+    below: Below<'_>,
 ) -> bool {
     if protocol == Protocol::Bare || dice.once_in(3) {
         return false;
@@ -196,13 +263,14 @@ fn faults(
     if dice.once_in(3) && !is_ether {
         let _ = writeln!(text, "duplicate = \"{}%\"", dice.among(1, 20));
     }
-    if dice.once_in(3) {
+    // The one medium that is given, a line of cells, keeps their order.
+    if dice.once_in(3) && below.medium.is_none() {
         let by = dice.one_of(&["100 us", "3 ms", "40 ms"]);
         let share = dice.among(1, 20);
         let _ = writeln!(text, "reorder = \"{share}%\"\nreorder_by = \"{by}\"");
     }
     // The study's data packets have no checksum over their data.
-    let corrupt = protocol != Protocol::Xtp3 && dice.once_in(3) && is_damaging;
+    let corrupt = protocol != Protocol::Xtp3 && dice.once_in(3) && below.is_damaging;
     if corrupt {
         let _ = writeln!(text, "corrupt = \"{}%\"", dice.among(1, 10));
     }

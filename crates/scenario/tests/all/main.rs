@@ -2,6 +2,7 @@
 
 mod broken_seeds;
 mod calls;
+mod cells;
 mod congestion;
 mod disturbances;
 mod forwarding;

@@ -1,7 +1,7 @@
 //! Events of the medium, passed to the stations.
 
 use super::{Network, Observation, PacketEvent};
-use crate::host::{Process, QueuedPacket};
+use crate::host::QueuedPacket;
 use crate::medium::{MediumEvent, OfferedFrame};
 
 impl Network {
@@ -10,12 +10,15 @@ impl Network {
         frame.offered_ps = self.now_ps;
         let (from, to, path) = (frame.from, frame.to, usize::from(frame.path));
         let packet_len = frame.packet.len() as u32;
+        // CLP, where packets are cells.
+        let low_priority = frame.packet.get(3).is_some_and(|octet| octet & 1 != 0);
         self.notify_observer(PacketEvent::Offered, from, tag);
         self.hosts[from].change_controller_queue(self.now_ps, 1);
         let offered = OfferedFrame {
             tag,
             packet_len,
             to,
+            low_priority,
         };
         self.media[path].offer(self.now_ps, from, offered);
     }
@@ -40,6 +43,7 @@ impl Network {
                 MediumEvent::Dropped { at_ps, tag } => {
                     let from = self.frames.get(tag).from;
                     self.notify_observer(PacketEvent::Dropped, from, tag);
+                    self.hosts[from].report.frames_dropped += 1;
                     self.note_departure(at_ps, tag);
                     self.frames.release(tag);
                 }
@@ -59,17 +63,18 @@ impl Network {
                         self.frames.release(tag);
                         continue;
                     }
+                    if !self.admits(station) {
+                        self.notify_observer(PacketEvent::Dropped, station, tag);
+                        self.frames.release(tag);
+                        continue;
+                    }
                     self.notify_observer(PacketEvent::Arrived, station, tag);
-                    let host = &mut self.hosts[station];
-                    host.receiver.push_back(QueuedPacket {
+                    let arrived = QueuedPacket {
                         tag,
                         at_ps,
                         corrupt_bit,
-                    });
-                    let waiting = host.receiver.len() as u64;
-                    host.report.arrivals_max = host.report.arrivals_max.max(waiting);
-                    host.signal(Process::Receiver);
-                    self.run_processes(station);
+                    };
+                    self.queue_arrival(station, arrived);
                 }
                 MediumEvent::Lost { station, tag, .. } => {
                     self.notify_observer(PacketEvent::Lost, station, tag);

@@ -38,7 +38,8 @@ impl Network {
             (frame.packet, frame.contents) = (packet, contents);
             self.hosts[station].built = Some(tag);
         }
-        self.hosts[station].work_since_ps(before)
+        let copy_ps = self.adapter_send_ps(station);
+        copy_ps + self.hosts[station].work_since_ps(before)
     }
 
     fn hold_built(&mut self, station: usize, built: OutgoingFrame) {
@@ -164,6 +165,7 @@ impl Network {
             let packet = Received::new(path, &octets);
             self.handle_packet(station, now, packet, contents, arrived.at_ps);
         }
+        let arrival_ps = self.arrival_ps(station, &octets);
         self.frames.get_mut(arrived.tag).packet = octets;
         if let Some(bit) = arrived.corrupt_bit {
             // Other receivers get it undamaged.
@@ -171,7 +173,7 @@ impl Network {
         }
         self.frames.release(arrived.tag);
         let host = &self.hosts[station];
-        host.cost.interrupt_ps + host.work_since_ps(before)
+        arrival_ps + host.work_since_ps(before)
     }
 
     /// Gives a packet to the engine, and what it brought to the users.

@@ -9,6 +9,7 @@ use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::UdpMedium;
 use crate::options::Options;
+use crate::transport::over_cells::usual_packet_len;
 use engine_bare::{Bare as Engine, BareConfig};
 use std::collections::BTreeMap;
 use std::io;
@@ -72,7 +73,10 @@ fn setup(options: &Options) -> EngineSetup<Engine> {
     let config = BareConfig {
         seed: engine_setup::random_seed(),
         secret: engine_setup::random_secret(),
-        packet_len: engine_setup::packet_len_for_family(usual.packet_len, options),
+        packet_len: match &options.cells {
+            Some(cells) => usual_packet_len(cells),
+            None => engine_setup::packet_len_for_family(usual.packet_len, options),
+        },
         ..usual
     };
     EngineSetup {

@@ -3,6 +3,7 @@
 pub mod bare;
 pub mod mptcp;
 pub mod null;
+pub mod over_cells;
 pub mod pipe;
 pub mod quic;
 pub mod raw_ether;

@@ -53,7 +53,8 @@ fn recv_whole(subject: &Subject, circuit: &mut dyn Circuit, len: usize) -> Vec<u
 /// Whether the transport has memory that its user writes into and reads from.
 fn lends_memory(subject: &Subject) -> bool {
     let name = subject.name();
-    name == "bare" || name.starts_with("xtp") || name.starts_with("sctp")
+    let is_bare = ["bare", "aal34", "aal5"].contains(&name);
+    is_bare || name.starts_with("xtp") || name.starts_with("sctp")
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What both ends of a circuit have: options, an endpoint, an entity.
 
+use crate::cells;
 use crate::contract::{BLOCKING_TIMEOUT, Part};
 use crate::engine_setup;
 use crate::medium::{Medium, OpenedWire};
@@ -12,6 +13,7 @@ use engine_vmtp::{Vmtp as Engine, VmtpConfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::Wire;
 
@@ -74,13 +76,16 @@ impl Settings {
     }
 }
 
-/// An endpoint with the one entity of a circuit.
+/// A circuit's entity and its endpoint.
 pub(super) struct End<W: Wire> {
-    pub(super) endpoint: TransactionEndpoint<Engine, W>,
+    /// Circuits may share it.
+    pub(super) endpoint: Arc<TransactionEndpoint<Engine, W>>,
     pub(super) entity: EntityId,
     pub(super) effective: BTreeMap<String, String>,
     pub(super) recv_timeout: Duration,
     message_max: usize,
+    /// It reports what the endpoint counts: of several circuits that share one, the first.
+    is_first: bool,
 }
 
 /// What the wire of an end decides.
@@ -114,23 +119,60 @@ impl<W: Wire + Send + 'static> End<W> {
             ..VmtpConfig::default()
         };
         let message_max = config.message_max as usize;
-        let segmentation = M::segmentation(&mut opened.wire, true, config.packet_len)?;
+        let layer = match &options.cells {
+            None => None,
+            // The rate of VMTP limits what is under way.
+            Some(cells) => Some(cells::layer(cells, config.packet_len, 1)?),
+        };
+        let frame_len = layer
+            .as_ref()
+            .map_or(config.packet_len, |layer| layer.frame_max());
+        let segmentation = M::segmentation(&mut opened.wire, true, frame_len)?;
         // Octets of requests of one packet group each that may be outstanding.
         let send_buffer = OUTSTANDING_MAX * engine_vmtp::blocks::GROUP_LEN as usize;
-        let effective = BTreeMap::from([
+        let mut effective = BTreeMap::from([
             ("packet".into(), config.packet_len.to_string()),
             ("segmentation".into(), segmentation),
             ("send_buffer".into(), send_buffer.to_string()),
         ]);
-        let endpoint = TransactionEndpoint::new(Engine::new(config), opened.wire)?;
+        if let Some(config) = &options.cells {
+            effective.insert("cells".into(), cells::name(config).into());
+        }
+        let engine = Engine::new(config);
+        let endpoint = match layer {
+            None => TransactionEndpoint::new(engine, opened.wire)?,
+            Some(layer) => TransactionEndpoint::with_layer(engine, opened.wire, layer)?,
+        };
         let entity = entity(place.discriminator, host);
         endpoint.create_entity(entity)?;
         Ok(End {
-            endpoint,
+            endpoint: Arc::new(endpoint),
             entity,
             effective,
             recv_timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
             message_max,
+            is_first: true,
+        })
+    }
+
+    /// The end of another circuit at the same endpoint, in the name of the same entity.
+    pub(super) fn share(&self) -> End<W> {
+        End {
+            endpoint: Arc::clone(&self.endpoint),
+            entity: self.entity,
+            effective: self.effective.clone(),
+            recv_timeout: self.recv_timeout,
+            message_max: self.message_max,
+            is_first: false,
+        }
+    }
+
+    /// The end of another circuit at the same endpoint, with an entity of its own.
+    pub(super) fn share_as(&self, entity: EntityId) -> io::Result<End<W>> {
+        self.endpoint.create_entity(entity)?;
+        Ok(End {
+            entity,
+            ..self.share()
         })
     }
 
@@ -146,6 +188,11 @@ impl<W: Wire + Send + 'static> End<W> {
     }
 
     pub(super) fn counts(&self) -> BTreeMap<String, u64> {
+        if !self.is_first {
+            return BTreeMap::from(
+                ["send_calls", "receive_calls", "retransmissions"].map(|name| (name.into(), 0)),
+            );
+        }
         let calls = self.endpoint.wire_calls();
         BTreeMap::from([
             ("send_calls".into(), calls.sends),

@@ -1,0 +1,84 @@
+//! atm: cells against a copy with CRC-10 by crate crc, and `aal34` against `bare` on the loopback.
+
+use super::bar::BenchTarget;
+use super::compare::{Comparison, Measure, metric_of};
+use super::helper_programs::CellsPeer;
+use super::trial_runner::{TrialRequest, TrialRunner};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Rounds of each comparison.
+const ROUNDS: usize = 9;
+
+/// Seconds of each measurement of the procedures alone.
+const PROCEDURE_S: f64 = 0.2;
+
+/// Seconds of each trial.
+const TRIAL_S: f64 = 0.7;
+
+/// Runs the benchmark; `arguments` may select bars by prefix.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let mut ours = match TrialRunner::build(root) {
+        Ok(ours) => ours,
+        Err(error) => return crate::fail(&error),
+    };
+    let wanted =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
+    let mut below = false;
+    for comparison in comparisons(root) {
+        if wanted(comparison.name) {
+            let bar = comparison.run(&mut ours);
+            println!("{}", bar.line());
+            below |= !bar.is_above_floor();
+        }
+    }
+    match below {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+fn comparisons(root: &Path) -> Vec<Comparison> {
+    let against = |name, work, floor, goal| Comparison {
+        name,
+        ours: procedure(root.to_owned(), work, "ours"),
+        peers: vec![("", procedure(root.to_owned(), work, "peer"))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtLeast { floor, goal },
+    };
+    vec![
+        against("atm-crc10", "crc10", 1.0, 2.0),
+        against("atm-segment", "segment", 1.0, 1.5),
+        against("atm-reassemble", "reassemble", 1.0, 1.5),
+        Comparison {
+            name: "aal34-16k",
+            ours: throughput("aal34"),
+            peers: vec![("bare", throughput("bare"))],
+            rounds: ROUNDS,
+            target: BenchTarget::GoalAtLeast {
+                floor: 0.2,
+                goal: 0.4,
+            },
+        },
+    ]
+}
+
+/// How often a second a piece of work is done.
+fn procedure(root: PathBuf, work: &'static str, side: &'static str) -> Measure {
+    let built = std::cell::OnceCell::new();
+    Box::new(move |_| {
+        let peer = built.get_or_init(|| CellsPeer::build(&root)).as_ref();
+        peer.map_err(Clone::clone)?.run(work, side, PROCEDURE_S)
+    })
+}
+
+fn throughput(transport: &'static str) -> Measure {
+    let request = TrialRequest {
+        transport,
+        workload: "throughput",
+        size: 16_384,
+        span_s: TRIAL_S,
+        more: vec!["--pin".into(), "0,1".into()],
+    };
+    metric_of(request, "messages_per_s")
+}
