@@ -70,6 +70,7 @@ pub struct ServeArgs {
     /// The addresses to listen at.
     #[arg(value_name = "ADDR,...")]
     pub at: String,
+    /// Options and trace.
     #[command(flatten)]
     pub endpoint: EndpointArgs,
 }
@@ -98,6 +99,7 @@ pub struct SendArgs {
     /// How long to wait for an answer, in the handshake and at the end.
     #[arg(long, default_value = "20s", value_name = "TIME", value_parser = crate::parse::time)]
     pub wait: Duration,
+    /// Options and trace.
     #[command(flatten)]
     pub endpoint: EndpointArgs,
 }
@@ -132,8 +134,10 @@ fn open(args: &EndpointArgs, local: &[SocketAddr], streams: u16) -> Result<Endpo
             .ok_or_else(|| CliError::usage(format!("'{word}' is no option; write KEY=VALUE")))?;
         own.insert(key.to_owned(), value.to_owned());
     }
-    let mut config = EndpointConfig::default();
-    config.send_buffer_len = 2 * SIZE_MAX as usize;
+    let config = EndpointConfig {
+        send_buffer_len: 2 * SIZE_MAX as usize,
+        ..EndpointConfig::default()
+    };
     let mut config = config.with_options(&own).map_err(CliError::usage)?;
     config.config.outbound_streams = config.config.outbound_streams.max(streams);
     config.config.inbound_streams = u16::MAX;
