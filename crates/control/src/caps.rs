@@ -134,6 +134,7 @@ impl Caps {
         at_least_one("slice", limits.slice_ns)?;
         at_most("slices", limits.time_ns / limits.slice_ns, SLICES_MAX, "")?;
         at_most("path delay", job.path_delay_ns, PATH_DELAY_MAX_NS, "ns")?;
+        at_most("service time", job.service_ns, limits.time_ns, "ns")?;
         if quota.bytes == 0 {
             return Err(format!(
                 "the session has moved all of its {} bytes, or its other workers may; start another, \
@@ -173,6 +174,10 @@ impl Caps {
             at_least_one("message", len)?;
             at_most("message", len, self.message_len, "B")?;
         }
+        at_most("reply", job.reply_len, self.message_len, "B")?;
+        if job.workload == Workload::Transactions {
+            at_least_one("reply", job.reply_len)?;
+        }
         if job.mix.is_some_and(|mix| mix.small_percent > 100) {
             return Err("a mix has more than 100 % small messages".into());
         }
@@ -207,12 +212,13 @@ impl Caps {
             (cap, requested) => cap.or(requested),
         };
         if job.sends() {
-            // A reply is as long as its request, and counts too.
-            let there_and_back = match job.role {
-                Role::Source if job.workload != Workload::Connect => 1,
-                _ => 2,
+            // A reply counts too; but for transactions it is as long as its request.
+            let back = match job.role {
+                _ if job.reply_len > 0 => job.reply_len,
+                Role::Source if job.workload != Workload::Connect => 0,
+                _ => job.request_len_max(),
             };
-            let one = job.message_len_max().saturating_mul(there_and_back).max(1);
+            let one = job.request_len_max().saturating_add(back).max(1);
             let each = quota.bytes / job.circuits().max(1) / one;
             job.limits.messages = job.limits.messages.min(each.max(1));
         }
@@ -291,6 +297,8 @@ pub(crate) mod tests {
             allowance_bytes: None,
             path_delay_ns: 0,
             message_len: 1000,
+            reply_len: 0,
+            service_ns: 0,
             mix: None,
             limits: Limits {
                 messages: 1_000_000,
@@ -339,7 +347,10 @@ pub(crate) mod tests {
     fn every_resource_has_its_cap() {
         let caps = Caps::default();
         assert_eq!(caps.check(&job(), unlimited()), Ok(()));
-        let too_much: [(&str, Change); 15] = [
+        let too_much: [(&str, Change); 18] = [
+            ("reply", |job| job.reply_len = u64::MAX),
+            ("reply", |job| job.workload = Workload::Transactions),
+            ("service time", |job| job.service_ns = u64::MAX),
             ("circuits", |job| job.components[0].circuits = 65),
             ("circuits", |job| job.components[0].circuits = u32::MAX),
             ("circuits", |job| job.components[0].circuits = 0),
@@ -451,6 +462,10 @@ pub(crate) mod tests {
         let mut asking = job();
         (asking.role, asking.workload) = (Role::Client, Workload::Delay);
         assert_eq!(limited(asking).limits.messages, 2);
+        let mut called = job();
+        (called.role, called.workload) = (Role::Client, Workload::Transactions);
+        called.reply_len = 4000;
+        assert_eq!(limited(called).limits.messages, 1);
         // A mix counts by its longest message, not by `message_len`.
         let mut mixed = job();
         mixed.message_len = 1;

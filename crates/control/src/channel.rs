@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub const FRAME_MAX: usize = 8 << 20;
 
 /// Most descriptors of a frame: two pipes of two for each of 32 circuits.
-const DESCRIPTORS_MAX: usize = 128;
+pub const DESCRIPTORS_MAX: usize = 128;
 
 /// One end of a control channel.
 #[derive(Debug)]

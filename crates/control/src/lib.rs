@@ -40,11 +40,11 @@ pub mod validate;
 
 pub use byte_account::ByteAccount;
 pub use caps::{Caps, WORKER_MEMORY_MIN, WorkerQuota};
-pub use channel::{Channel, ChannelError, FRAME_MAX};
+pub use channel::{Channel, ChannelError, DESCRIPTORS_MAX, FRAME_MAX};
 pub use message::{
     Arrivals, CircuitOptions, CircuitReport, ComponentSpec, CpuUse, FromWorker, Job, Limits, Mix,
     Rate, RendezvousFrame, Role, Side, Slice, ToWorker, WorkerReport, Workload,
 };
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;

@@ -79,8 +79,13 @@ pub struct Job {
     pub allowance_bytes: Option<u64>,
     /// Largest path delay, ns; 0 within a host.
     pub path_delay_ns: u64,
-    /// Bytes of a message.
+    /// Bytes of a message; of a request, where there are replies.
     pub message_len: u64,
+    /// Bytes of a reply of workload transactions; 0 for the others, whose replies are as long as their
+    /// requests.
+    pub reply_len: u64,
+    /// Time that a server of workload transactions takes for a request before it answers, ns.
+    pub service_ns: u64,
     /// Two sizes instead of one.
     pub mix: Option<Mix>,
     /// When to stop.
@@ -111,10 +116,15 @@ impl Job {
             .sum()
     }
 
-    /// Bytes of its longest message.
-    pub fn message_len_max(&self) -> u64 {
+    /// Bytes of its longest message, replies not counted.
+    pub fn request_len_max(&self) -> u64 {
         self.mix
             .map_or(self.message_len, |mix| mix.small.max(mix.full))
+    }
+
+    /// Bytes of its longest message, either way.
+    pub fn message_len_max(&self) -> u64 {
+        self.request_len_max().max(self.reply_len)
     }
 
     /// Mean bytes of a message.
@@ -130,7 +140,9 @@ impl Job {
         match self.workload {
             Workload::Connect => true,
             Workload::Offered => self.role == Role::Source,
-            Workload::Throughput | Workload::Delay => self.role != Role::Sink,
+            Workload::Throughput | Workload::Delay | Workload::Transactions => {
+                self.role != Role::Sink
+            }
         }
     }
 }
@@ -170,6 +182,9 @@ pub enum Workload {
     Offered,
     /// Set-up, request, reply, tear-down.
     Connect,
+    /// Requests of several clients and their replies, closed loop: each component's circuits are its
+    /// clients.
+    Transactions,
 }
 
 /// A component of a contestant: circuits of one transport.

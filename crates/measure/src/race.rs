@@ -4,11 +4,12 @@ use crate::assemble;
 use crate::contestant::components;
 use crate::environment::Environment;
 use crate::packet_sizes::PacketSizeSampler;
-use crate::schedule::{OFFERED_MIN_S, Schedule, TRIAL_MIN_S};
+use crate::schedule::{Schedule, TRIAL_MIN_S, trial_min_s};
 use crate::spec::{self, Contest, RaceSpec, pilot_contests, pilot_of};
 use crate::trial::{self, TrialError, TrialSpec};
 use control::{Limits, Workload};
 use engine::SplitMix64;
+use results::metric::{CONNECTIONS_PER_S, MESSAGES_PER_S, TRANSACTIONS_PER_S};
 use results::{
     Histogram, Machine, Plan, RunFolder, RunStatus, SCHEMA_VERSION, Status, Summary, Trial,
     VerdictKind, WriteError,
@@ -121,10 +122,9 @@ pub fn run(
             "there is nothing to race; give transports and sizes".into(),
         ));
     }
-    let kinds: Vec<Workload> = contests.iter().map(|contest| contest.workload).collect();
     let pilots = pilot_contests(&contests).len() * spec.contestants.len();
     let race = Race {
-        schedule: Schedule::new(spec, &kinds, pilots as u64),
+        schedule: Schedule::new(spec, &contests, pilots as u64),
         spec,
         plan,
         environment,
@@ -271,9 +271,9 @@ impl Race<'_> {
             shape.workload = Workload::Throughput;
         }
         let trial = TrialSpec {
+            limits: limits(u64::MAX, self.pilot_s().max(trial_min_s(&shape))),
             contest: shape,
             contestant: self.spec.contestants[contestant].clone(),
-            limits: limits(u64::MAX, self.pilot_s()),
             rate_per_s: None,
             seed: self.random.next_u64(),
         };
@@ -338,7 +338,10 @@ impl Race<'_> {
             .map(|part| need.capacity_per_s * f64::from(part) / 100.0);
         let rate_per_s = shape.rate_per_s.or(percent);
         let limits = match shape.workload {
-            Workload::Offered => limits(u64::MAX, trial_s.max(OFFERED_MIN_S)),
+            // Clients that ended one by one would leave the last ones alone.
+            Workload::Offered | Workload::Transactions => {
+                limits(u64::MAX, trial_s.max(trial_min_s(&shape)))
+            }
             _ => limits(
                 ((need.per_s * trial_s) as u64).max(10),
                 (trial_s * 2.0).max(0.1),
@@ -447,8 +450,9 @@ fn estimate_from_pilot(
     spec: &RaceSpec,
     pairs: usize,
 ) -> PilotEstimate {
-    let circuits = f64::from(spec.circuits) * (components(&trial.contestant).len() * pairs) as f64;
-    let total = ["messages_per_s", "connections_per_s"]
+    let circuits = f64::from(trial::circuits_of(spec, trial))
+        * (components(&trial.contestant).len() * pairs) as f64;
+    let total = [MESSAGES_PER_S, CONNECTIONS_PER_S, TRANSACTIONS_PER_S]
         .iter()
         .find_map(|name| pilot.metrics.get(*name));
     // Lost messages count as well, because trials are limited by messages sent.
@@ -458,18 +462,15 @@ fn estimate_from_pilot(
         .max(pilot.metrics.get("sent_per_s").copied().unwrap_or(0.0));
     let rates = pilot
         .series
-        .get("messages_per_s")
+        .get(MESSAGES_PER_S)
+        .or(pilot.series.get(TRANSACTIONS_PER_S))
         .map(|series| series.values.clone())
         .unwrap_or_default();
     let slice_s = pilot.span_s / rates.len().max(1) as f64;
     PilotEstimate {
         per_s: total / circuits.max(1.0),
         trial_s: stats::pilot(&rates, slice_s, &PRECISION_TARGET).span_s,
-        capacity_per_s: pilot
-            .metrics
-            .get("messages_per_s")
-            .copied()
-            .unwrap_or(total),
+        capacity_per_s: pilot.metrics.get(MESSAGES_PER_S).copied().unwrap_or(total),
     }
 }
 

@@ -4,14 +4,26 @@
 //! blocks asked for. Then the race has fewer blocks, though never fewer than its minimum, and what
 //! that takes is said. The cost of a trial is learnt from those that are done.
 
-use crate::spec::RaceSpec;
+use crate::spec::{Contest, RaceSpec};
 use control::Workload;
 
 /// Seconds a trial measures at least.
 pub(crate) const TRIAL_MIN_S: f64 = 0.05;
 
 /// Seconds a trial of an open loop measures at least.
-pub(crate) const OFFERED_MIN_S: f64 = 0.1;
+const OFFERED_MIN_S: f64 = 0.1;
+
+/// Service times that a trial of transactions measures at least.
+const SERVICES_MIN: u32 = 10;
+
+/// Seconds a trial of a contest measures at least.
+pub(crate) fn trial_min_s(contest: &Contest) -> f64 {
+    let service = contest.transactions.map(|load| load.service * SERVICES_MIN);
+    match contest.workload {
+        Workload::Offered => OFFERED_MIN_S,
+        _ => TRIAL_MIN_S.max(service.unwrap_or_default().as_secs_f64()),
+    }
+}
 
 /// Seconds that starting and ending a trial cost before any has run: two processes and their
 /// connection, 20 to 40 ms on a quiet machine.
@@ -44,13 +56,9 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// For `pilots` trials of `pilot_s`, and blocks with a trial of each contest and contestant.
-    pub(crate) fn new(spec: &RaceSpec, contests: &[Workload], pilots: u64) -> Schedule {
+    pub(crate) fn new(spec: &RaceSpec, contests: &[Contest], pilots: u64) -> Schedule {
         let contestants = spec.contestants.len() + usize::from(spec.control);
-        let least = |kind: &Workload| match kind {
-            Workload::Offered => OFFERED_MIN_S,
-            _ => TRIAL_MIN_S,
-        };
-        let least_s = contests.iter().map(least).sum::<f64>() / contests.len().max(1) as f64;
+        let least_s = contests.iter().map(trial_min_s).sum::<f64>() / contests.len().max(1) as f64;
         Schedule {
             time_s: spec.time_s,
             trial_s: spec.trial_s,
@@ -146,13 +154,27 @@ impl Schedule {
 mod tests {
     use super::*;
 
+    /// The spec's only contest, `count` times.
+    fn contests(spec: &RaceSpec, count: usize) -> Vec<Contest> {
+        let only = spec.contests().pop().expect("a contest");
+        vec![only; count]
+    }
+
+    #[test]
+    fn trial_of_transactions_lasts_for_several_services() {
+        let mut spec = RaceSpec::one_block(&["tcp"], &["transactions"]);
+        assert_eq!(trial_min_s(&contests(&spec, 1)[0]), TRIAL_MIN_S);
+        spec.transactions.service = std::time::Duration::from_millis(20);
+        assert!((trial_min_s(&contests(&spec, 1)[0]) - 0.2).abs() < 1e-9);
+    }
+
     /// 15 sizes of two contestants and the control, in 5 to 20 blocks.
     fn schedule(time_s: f64, min: u32) -> Schedule {
         let mut spec = RaceSpec::one_block(&["tcp", "udp"], &["throughput"]);
         spec.time_s = time_s;
         spec.control = true;
         (spec.blocks.min, spec.blocks.max) = (min, 20);
-        Schedule::new(&spec, &[Workload::Throughput; 15], 30)
+        Schedule::new(&spec, &contests(&spec, 15), 30)
     }
 
     /// Runs the race on trials that take `overhead_s` more than asked; gives blocks and seconds.
@@ -228,7 +250,7 @@ mod tests {
     fn given_trial_length_decides_the_time() {
         let mut spec = RaceSpec::one_block(&["tcp"], &["delay"]);
         (spec.trial_s, spec.time_s) = (Some(2.0), 1.0);
-        let mut schedule = Schedule::new(&spec, &[Workload::Delay; 4], 4);
+        let mut schedule = Schedule::new(&spec, &contests(&spec, 4), 4);
         assert!(schedule.expected_s(0.12) > 8.0);
         assert!(!schedule.fit(1, 100.0) && schedule.suffices(1, 100.0));
         assert_eq!(schedule.trial_share_s(1, 100.0), 2.0);

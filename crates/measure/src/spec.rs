@@ -1,8 +1,12 @@
 //! Parameters of a race, and the cells they span.
 
+mod transactions;
+
 use control::{Arrivals, CircuitOptions, Mix};
 use results::{BlockPlan, Cell};
 use std::collections::BTreeMap;
+
+pub use transactions::{ReplyLen, TransactionLoad, TransactionPlan};
 
 /// All parameters of a race.
 #[derive(Clone, Debug)]
@@ -14,7 +18,7 @@ pub struct RaceSpec {
     pub contestants: Vec<String>,
     /// The contestant the others are compared with.
     pub baseline: String,
-    /// Workloads, in order: `throughput`, `delay`, `offered`, `connect`.
+    /// Workloads, in order: `throughput`, `delay`, `offered`, `connect`, `transactions`.
     pub workloads: Vec<String>,
     /// Message sizes, bytes.
     pub sizes: Vec<u64>,
@@ -28,6 +32,8 @@ pub struct RaceSpec {
     pub loads: Loads,
     /// How messages of an open loop are spaced.
     pub arrivals: Arrivals,
+    /// Clients, replies and servers of workload `transactions`.
+    pub transactions: TransactionPlan,
     /// Options of the circuits.
     pub circuit_options: CircuitOptions,
     /// Which side sends.
@@ -75,6 +81,7 @@ impl RaceSpec {
             buffers: Vec::new(),
             loads: Loads::PerSecond(vec![1000.0]),
             arrivals: Arrivals::Fixed,
+            transactions: TransactionPlan::default(),
             circuit_options: CircuitOptions::default(),
             direction: Direction::Forward,
             pin: (None, None),
@@ -138,6 +145,8 @@ pub struct Contest {
     pub rate_per_s: Option<f64>,
     /// Offered load: per cent of the contestant's capacity.
     pub load_percent: Option<u32>,
+    /// The transactions, where they are the workload.
+    pub transactions: Option<TransactionLoad>,
     /// Index of the environment's setting it runs in.
     pub setting: usize,
 }
@@ -241,6 +250,11 @@ impl RaceSpec {
                 put(name, value);
             }
         }
+        if self.has_transactions() {
+            for (name, value) in self.transactions.options() {
+                put(name, value);
+            }
+        }
         if self.circuit_options.interface.is_some() {
             put(
                 "ethertype",
@@ -261,10 +275,22 @@ impl RaceSpec {
         }
     }
 
+    /// The largest number of circuits that a transport has at a time.
+    pub fn circuits_max(&self) -> u32 {
+        let clients = self.transactions.clients.iter().copied();
+        let clients = clients.filter(|_| self.has_transactions());
+        clients.fold(self.circuits, u32::max)
+    }
+
+    fn has_transactions(&self) -> bool {
+        self.workloads.iter().any(|name| name == "transactions")
+    }
+
     fn contests_of(&self, workload: &str) -> Vec<Contest> {
         let kind = workload_named(workload);
         let base = Cell::default().with(Cell::WORKLOAD, workload);
-        let base = if self.circuits > 1 {
+        let has_circuits = kind != control::Workload::Transactions;
+        let base = if self.circuits > 1 && has_circuits {
             base.with("circuits", u64::from(self.circuits))
         } else {
             base
@@ -277,6 +303,7 @@ impl RaceSpec {
             buffers: None,
             rate_per_s: None,
             load_percent: None,
+            transactions: None,
             setting: 0,
         };
         let mut contests: Vec<Contest> = self.sizes.iter().map(|&size| plain(size)).collect();
@@ -284,6 +311,12 @@ impl RaceSpec {
             contests = contests
                 .into_iter()
                 .flat_map(|contest| self.at_each_load(contest))
+                .collect();
+        }
+        if kind == control::Workload::Transactions {
+            contests = contests
+                .into_iter()
+                .flat_map(|contest| self.transactions.contests(contest))
                 .collect();
         }
         if let (Some(mix), control::Workload::Throughput) = (self.mix, kind) {
@@ -357,6 +390,7 @@ pub fn workload_named(workload: &str) -> control::Workload {
         "delay" => control::Workload::Delay,
         "offered" => control::Workload::Offered,
         "connect" => control::Workload::Connect,
+        "transactions" => control::Workload::Transactions,
         _ => control::Workload::Throughput,
     }
 }

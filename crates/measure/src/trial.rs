@@ -7,6 +7,7 @@ use crate::environment::{Environment, EnvironmentReport};
 use crate::spec::{Contest, Direction, RaceSpec};
 use crate::worker_host::{WorkerHandle, WorkerHost};
 use control::{FromWorker, Limits, Role, ToWorker, WorkerReport};
+pub(crate) use jobs::circuits_of;
 use jobs::{ClockOffsets, Jobs, PairPath, check_supported, has_direction};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -101,8 +102,11 @@ pub enum TrialError {
     Interrupted,
 }
 
-/// How long setting up may take.
+/// How long setting up may take, besides each of its circuits.
 const SETUP_LIMIT: Duration = Duration::from_secs(15);
+
+/// How much longer it may take for each circuit: ten thousand take 20 s.
+const SETUP_OF_CIRCUIT: Duration = Duration::from_millis(2);
 
 /// How far a trial may exceed its limit before it is aborted.
 const OVERRUN_MAX: Duration = Duration::from_secs(10);
@@ -294,18 +298,19 @@ impl WorkerPair<'_> {
             &ToWorker::Listen(jobs.listener.clone()),
             &[],
         )?;
-        let (message, descriptors) = receive(&mut self.listener, SETUP_LIMIT, self.stop)?;
+        let limit = SETUP_LIMIT + SETUP_OF_CIRCUIT * self.jobs.connector.circuits() as u32;
+        let (message, descriptors) = receive(&mut self.listener, limit, self.stop)?;
         let FromWorker::Listening(frames) = message else {
             return Err(unexpected(message));
         };
         let connect = ToWorker::Connect(jobs.connector.clone(), frames);
         send(&mut self.connector, &connect, &descriptors)?;
         drop(descriptors);
-        match receive(&mut self.connector, SETUP_LIMIT, self.stop)?.0 {
+        match receive(&mut self.connector, limit, self.stop)?.0 {
             FromWorker::Connected => {}
             other => return Err(unexpected(other)),
         }
-        match receive(&mut self.listener, SETUP_LIMIT, self.stop)?.0 {
+        match receive(&mut self.listener, limit, self.stop)?.0 {
             FromWorker::Accepted => Ok(()),
             other => Err(unexpected(other)),
         }

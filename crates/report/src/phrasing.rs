@@ -29,6 +29,7 @@ pub(crate) fn metric_noun(name: &str) -> String {
         metric::MBIT_PER_S => "throughput".into(),
         metric::DELAY_P50_US => "round-trip time".into(),
         metric::CONNECTIONS_PER_S => "connection rate".into(),
+        metric::TRANSACTIONS_PER_S => "transaction rate".into(),
         other => match metric::find(other) {
             Some(metric) => metric.label.to_owned(),
             None => quantity::spaced(other),

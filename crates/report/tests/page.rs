@@ -262,3 +262,12 @@ fn mutated_results_are_shown() {
     }
     assert!(shown > 100, "only {shown} changes were shown");
 }
+
+#[test]
+fn rates_against_clients_have_a_chart_and_a_table() {
+    let page = report::html(&synthetic::clients());
+    assert!(page.contains("Against the number of clients"));
+    assert!(page.contains("Transactions at 1 KiB: clients"));
+    assert!(page.contains("tcp with 16 clients: "));
+    assert!(page.contains("each client "));
+}

@@ -466,3 +466,36 @@ fn without_codes(line: &str) -> String {
     }
     plain
 }
+
+#[test]
+fn clients_are_columns_and_each_has_its_rate() {
+    let run = synthetic::clients();
+    let text = report::table(
+        &run,
+        false,
+        200,
+        &[report::Extra::Clients, report::Extra::Link],
+    );
+    assert!(
+        text.contains("transactions at 1 KiB: transactions by clients"),
+        "{text}"
+    );
+    let header = text.lines().nth(1).expect("a header");
+    let columns: Vec<&str> = header.split_whitespace().collect();
+    assert_eq!(columns, ["1", "4", "16"], "{text}");
+    // 1e6 / 15.2 us / 1.4 for each of four clients of tcp.
+    assert!(text.contains("188 k/s"), "{text}");
+    assert!(
+        text.contains("each 47.0 k/s (42.3 k/s to 51.7 k/s)"),
+        "{text}"
+    );
+    assert!(text.contains("25 % of the link"), "{text}");
+    // A single client's rate is the whole.
+    assert!(!text.contains("each 59.8 k/s"), "{text}");
+    let csv = report::csv(&run);
+    assert!(
+        csv.lines()
+            .next()
+            .is_some_and(|line| line.contains("clients"))
+    );
+}

@@ -56,11 +56,13 @@ impl Cell {
     pub const TRANSPORT: &'static str = "transport";
     /// Bytes of a message.
     pub const SIZE: &'static str = "size";
-    /// Which workload: `throughput`, `delay`, `offered`, `connect`.
+    /// Which workload: `throughput`, `delay`, `offered`, `connect`, `transactions`.
     pub const WORKLOAD: &'static str = "workload";
 
     /// An offered load in per cent of the contestant's own capacity.
     pub const LOAD_PERCENT: &'static str = "load_percent";
+    /// Callers of a transport at a time.
+    pub const CLIENTS: &'static str = "clients";
     /// An offered load in messages a second.
     pub const RATE: &'static str = "rate_per_s";
 

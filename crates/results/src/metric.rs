@@ -29,6 +29,12 @@ pub const PEAK_PER_S: &str = "peak_per_s";
 pub const LOSS_FRACTION: &str = "loss_fraction";
 /// Set-up, request, tear-down: the primary measure of `connect`.
 pub const CONNECTIONS_PER_S: &str = "connections_per_s";
+/// Requests answered a second, of all clients: the primary measure of `transactions`.
+pub const TRANSACTIONS_PER_S: &str = "transactions_per_s";
+/// Requests of one client answered a second, the median of the clients.
+pub const CLIENT_PER_S: &str = "client_per_s";
+/// User bits a second of both directions, in parts of what the link could carry in one.
+pub const LINK_SHARE_FRACTION: &str = "link_share_fraction";
 
 /// All measures, in the order they are shown.
 pub const METRICS: &[Metric] = &[
@@ -46,6 +52,24 @@ pub const METRICS: &[Metric] = &[
     metric("lag_p99_us", "generator lag, 99 %", "us", false),
     metric(CONNECTIONS_PER_S, "connections", "/s", true),
     metric("connection_p50_us", "connection, median", "us", false),
+    metric(TRANSACTIONS_PER_S, "transactions", "/s", true),
+    metric(CLIENT_PER_S, "transactions, each client", "/s", true),
+    metric(
+        "client_min_per_s",
+        "transactions, slowest client",
+        "/s",
+        true,
+    ),
+    metric(
+        "client_max_per_s",
+        "transactions, fastest client",
+        "/s",
+        true,
+    ),
+    metric("request_mbit_per_s", "requests", "Mbit/s", true),
+    metric("reply_mbit_per_s", "replies", "Mbit/s", true),
+    metric("service_mean_us", "service, mean", "us", false),
+    metric(LINK_SHARE_FRACTION, "share of the link", "", true),
     metric("sent_per_s", "messages sent", "/s", true),
     metric("cpu_ns_per_message", "CPU, both ends", "ns/message", false),
     metric("cpu_ns_per_byte", "CPU, both ends", "ns/B", false),
@@ -89,6 +113,7 @@ pub fn primary(workload: &str) -> &'static str {
         "delay" => DELAY_P50_US,
         "offered" => DELIVERED_PER_S,
         "connect" => CONNECTIONS_PER_S,
+        "transactions" => TRANSACTIONS_PER_S,
         _ => MESSAGES_PER_S,
     }
 }

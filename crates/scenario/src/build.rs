@@ -1,6 +1,6 @@
 //! Builds a network from a scenario.
 
-use crate::calls::{check_traffic, reply, set_layers};
+use crate::calls::{check_traffic, service, set_layers};
 use crate::cells;
 use crate::disturbance::schedule_disturbances;
 use crate::engines::{self, SpecError};
@@ -275,7 +275,7 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
         messages: spec.messages.unwrap_or(u64::MAX),
         start_ps: spec.start.0,
         outstanding: spec.outstanding.map(|most| most.max(1)),
-        reply: reply(spec)?,
+        service: service(spec)?,
     })
 }
 

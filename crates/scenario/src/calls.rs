@@ -2,10 +2,11 @@
 
 use crate::cells::{self, CellsSpec};
 use crate::engines::SpecError;
-use crate::file::{Scenario, TrafficSpec};
+use crate::file::{ReplySpec, Scenario, TrafficSpec};
+use crate::units::ByteCount;
 use engine::{Layer, SplitMix64};
 use layer_halves::Halves;
-use sim::{Distribution, Network, Receivers, Reply, Traffic};
+use sim::{Distribution, Network, Receivers, Reply, Service, Traffic};
 use std::rc::Rc;
 use toml::Spanned;
 
@@ -72,22 +73,51 @@ fn make_cells(spec: &Spanned<CellsSpec>, is_atm: bool, own: u64) -> Result<MakeL
     }))
 }
 
-/// What the calls of a pattern are answered with.
+/// Clients of a pattern, at most.
+const CLIENTS_MAX: u64 = 10_000;
+
+/// Who calls in a pattern, and how calls are answered.
 ///
 /// # Errors
 ///
-/// A word that is not known.
-pub(crate) fn reply(spec: &TrafficSpec) -> Result<Reply, SpecError> {
-    let Some(word) = &spec.reply else {
+/// A reply that is not known, a number of clients out of range, clients whose messages are limited
+/// twice.
+pub(crate) fn service(spec: &TrafficSpec) -> Result<Service, SpecError> {
+    let clients = spec.clients.as_ref();
+    if let Some(clients) = clients {
+        let number = *clients.get_ref();
+        if !(1..=CLIENTS_MAX).contains(&number) {
+            let refusal = format!("{number} clients; a pattern has 1 to {CLIENTS_MAX}");
+            return Err((clients.span(), refusal));
+        }
+        if spec.outstanding.is_some() {
+            let refusal =
+                "each client has one message outstanding; leave out clients or outstanding";
+            return Err((clients.span(), refusal.to_owned()));
+        }
+    }
+    Ok(Service {
+        reply: reply(spec)?,
+        time_ps: spec.service.as_ref().map_or(0, |time| time.get_ref().0),
+        clients: clients.map(|clients| *clients.get_ref()),
+    })
+}
+
+fn reply(spec: &TrafficSpec) -> Result<Reply, SpecError> {
+    let Some(reply) = &spec.reply else {
         return Ok(Reply::Empty);
     };
-    match word.get_ref().as_str() {
-        "empty" => Ok(Reply::Empty),
-        "same" => Ok(Reply::SameLength),
-        other => Err((
-            word.span(),
-            format!("no reply {other:?}; use empty or same"),
-        )),
+    match reply.get_ref() {
+        ReplySpec::Bytes(ByteCount(0)) => Ok(Reply::Empty),
+        ReplySpec::Bytes(bytes) => Ok(Reply::Bytes(bytes.0)),
+        ReplySpec::Word(word) => match word.as_str() {
+            "empty" => Ok(Reply::Empty),
+            "same" => Ok(Reply::SameLength),
+            other => Err((
+                reply.span(),
+                format!("no reply {other:?}; use empty or same, or a number of bytes"),
+            )),
+        },
     }
 }
 
@@ -105,13 +135,17 @@ pub(crate) fn check_traffic(
     if let Some(calling) = check_peers(scenario, spec, traffic)? {
         return check_calls(spec, traffic, calling);
     }
-    match &spec.reply {
-        Some(word) => Err((
-            word.span(),
-            "only calls have a reply; leave it out".to_owned(),
-        )),
-        None => Ok(()),
+    let given = [
+        ("a reply", spec.reply.as_ref().map(toml::Spanned::span)),
+        ("a service", spec.service.as_ref().map(toml::Spanned::span)),
+        ("clients", spec.clients.as_ref().map(toml::Spanned::span)),
+    ];
+    for (what, span) in given {
+        if let Some(span) = span {
+            return Err((span, format!("only calls have {what}; leave it out")));
+        }
     }
+    Ok(())
 }
 
 /// Checks that all stations of a pattern have the same layer and half; the protocol of transactions
@@ -172,6 +206,22 @@ fn check_calls(
             let refusal =
                 format!("a message of {max} B is longer than {protocol} carries: {mib} MiB");
             Err((spec.from.span(), refusal))
+        }
+        _ => check_reply(spec, traffic, (protocol, message_max)),
+    }
+}
+
+fn check_reply(
+    spec: &TrafficSpec,
+    traffic: &Traffic,
+    (protocol, message_max): (&str, u64),
+) -> Result<(), SpecError> {
+    match (&spec.reply, traffic.service.reply) {
+        (Some(reply), Reply::Bytes(len)) if len > message_max => {
+            let mib = message_max >> 20;
+            let refusal =
+                format!("a reply of {len} B is longer than {protocol} carries: {mib} MiB");
+            Err((reply.span(), refusal))
         }
         _ => Ok(()),
     }

@@ -181,9 +181,24 @@ pub struct TrafficSpec {
     pub start: SimTime,
     /// Unsettled messages at most; the next one is produced an interval after there is room.
     pub outstanding: Option<u64>,
-    /// Calls: what they are answered with: `empty`, or `same`, as many bytes as the request has;
-    /// `empty` if not given.
-    pub reply: Option<Spanned<String>>,
+    /// Calls: what they are answered with: `empty`, `same`, as many bytes as the request has, or a
+    /// number of bytes; `empty` if not given.
+    pub reply: Option<Spanned<ReplySpec>>,
+    /// Calls: time that the called user takes for a request before it answers; several at once.
+    pub service: Option<Spanned<SimTime>>,
+    /// Calls: callers, each of which produces its next message an interval after its last one was
+    /// answered or given up; if not given, messages do not wait for each other.
+    pub clients: Option<Spanned<u64>>,
+}
+
+/// What calls are answered with.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum ReplySpec {
+    /// A number of bytes.
+    Bytes(ByteCount),
+    /// `empty` or `same`.
+    Word(String),
 }
 
 /// Stations of a pattern.

@@ -131,6 +131,8 @@ pub(crate) struct ServedRequest {
     pub(crate) is_read: bool,
     /// Its transaction is over: nobody waits for the reply.
     pub(crate) is_over: bool,
+    /// When its service ends, ps.
+    pub(crate) done_ps: Option<u64>,
 }
 
 impl Messages {

@@ -8,18 +8,19 @@ mod disturbances;
 mod layers;
 mod packets;
 mod processes;
+mod sources;
 
 use crate::cost::HostCost;
 use crate::disturbance::Disturbance;
-use crate::flow::{Flow, FlowReport, Target};
+use crate::flow::{Flow, FlowReport};
 use crate::frames::FrameTable;
 use crate::host::{Host, Process, StationReport};
 use crate::medium::{Medium, MediumConfig};
 use crate::node::Node;
 use crate::store::BytePattern;
-use crate::traffic::{Receivers, Traffic};
-use engine::{CommandError, Instant, SplitMix64};
+use engine::{Instant, SplitMix64, TransactionId};
 use link::{EtherCounters, EtherTime, EventQueue, LinkConfig};
+use sources::TrafficSource;
 use std::rc::Rc;
 
 /// What does not belong to a single station.
@@ -99,14 +100,35 @@ pub struct NetworkReport {
 /// were scheduled.
 #[derive(Clone, Copy, Debug)]
 enum ScheduledEvent {
-    MessageProduced { traffic: usize },
-    ServiceDone { station: usize },
-    TimerExpired { station: usize },
-    TimerServiceDone { station: usize },
-    PacketDeparture { tag: u64 },
-    AdapterTimer { station: usize, fills: u64 },
-    Disturbance { index: usize },
-    Reopen { flow: usize },
+    MessageProduced {
+        traffic: usize,
+    },
+    ServiceDone {
+        station: usize,
+    },
+    TimerExpired {
+        station: usize,
+    },
+    TimerServiceDone {
+        station: usize,
+    },
+    PacketDeparture {
+        tag: u64,
+    },
+    AdapterTimer {
+        station: usize,
+        fills: u64,
+    },
+    Disturbance {
+        index: usize,
+    },
+    Reopen {
+        flow: usize,
+    },
+    RequestServed {
+        station: usize,
+        transaction: TransactionId,
+    },
 }
 
 type ObserverFn = Box<dyn FnMut(&Observation<'_>)>;
@@ -120,18 +142,6 @@ pub const PATHS_MAX: usize = 16;
 
 /// Steps of the event loop between two calls of a listener: some 10 ms.
 const PROGRESS_EVERY_STEPS: u64 = 1 << 15;
-
-struct TrafficSource {
-    traffic: Traffic,
-    random: SplitMix64,
-    produced: u64,
-    /// Messages neither settled nor given up.
-    outstanding: u64,
-    /// The next message waits until one of these is settled.
-    at_outstanding_limit: bool,
-    /// The flow from each sender to each receiver.
-    flows: Vec<Vec<usize>>,
-}
 
 /// Stations on a medium, and their traffic.
 pub struct Network {
@@ -242,49 +252,6 @@ impl Network {
     /// The simulated time, as engines with an exact clock see it.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now_ps / 1000)
-    }
-
-    /// Adds a pattern of messages and opens the circuits it needs.
-    ///
-    /// # Errors
-    ///
-    /// The engine's, when it opens no more circuits.
-    ///
-    /// # Panics
-    ///
-    /// When the pattern names a station that does not exist.
-    pub fn add_traffic(&mut self, traffic: Traffic) -> Result<(), CommandError> {
-        let index = self.sources.len();
-        let mut flows = Vec::new();
-        for &sender in &traffic.senders {
-            let targets: Vec<Target> = match &traffic.receivers {
-                Receivers::All => vec![Target::All],
-                Receivers::One(stations) => {
-                    let others = stations.iter().filter(|&&station| station != sender);
-                    others.map(|&station| Target::Station(station)).collect()
-                }
-            };
-            let opened = targets
-                .into_iter()
-                .map(|to| self.open_flow(sender, to, index));
-            flows.push(opened.collect::<Result<Vec<usize>, CommandError>>()?);
-        }
-        let mut random = SplitMix64::new(SplitMix64::at(self.seed, index as u64));
-        if traffic.messages > 0 && flows.iter().any(|flows| !flows.is_empty()) {
-            let first = traffic.start_ps + traffic.interarrival_ps.draw(&mut random);
-            self.unfinished_sources += 1;
-            self.queue
-                .push(first, 1, ScheduledEvent::MessageProduced { traffic: index });
-        }
-        self.sources.push(TrafficSource {
-            traffic,
-            random,
-            produced: 0,
-            outstanding: 0,
-            at_outstanding_limit: false,
-            flows,
-        });
-        Ok(())
     }
 
     /// Runs until everything is settled, or until `limit_ps`.
@@ -422,62 +389,11 @@ impl Network {
             }
             ScheduledEvent::Disturbance { index } => self.apply_disturbance(index),
             ScheduledEvent::Reopen { flow } => self.reopen_flow(flow),
+            ScheduledEvent::RequestServed {
+                station,
+                transaction,
+            } => return self.finish_serving(station, transaction),
         }
         true
-    }
-
-    fn produce_message(&mut self, index: usize) {
-        let source = &mut self.sources[index];
-        let random = &mut source.random;
-        let sender = random.below(source.flows.len() as u64) as usize;
-        let receiver = random.below(source.flows[sender].len() as u64) as usize;
-        // No protocol carries an empty message.
-        let length = source.traffic.length.draw(random).max(1);
-        source.produced += 1;
-        source.outstanding += 1;
-        source.at_outstanding_limit = source
-            .traffic
-            .outstanding
-            .is_some_and(|most| source.outstanding >= most);
-        if !source.at_outstanding_limit {
-            self.schedule_message(index);
-        }
-        let Some(&flow) = self.sources[index].flows[sender].get(receiver) else {
-            return;
-        };
-        self.unsettled += 1;
-        self.flows[flow].note_offered(self.now_ps, length);
-        if !self.flows[flow].is_open {
-            // Its circuit is closed: the message cannot be sent.
-            self.give_up(flow);
-        } else if self.flows[flow].connected {
-            self.queue_message(flow, length);
-        } else {
-            self.flows[flow].queued_lengths.push_back(length);
-        }
-        self.run_processes(self.flows[flow].from);
-    }
-
-    /// Schedules the next message of a pattern, if there is one more.
-    fn schedule_message(&mut self, index: usize) {
-        let source = &mut self.sources[index];
-        if source.produced < source.traffic.messages {
-            let next = self.now_ps + source.traffic.interarrival_ps.draw(&mut source.random);
-            self.queue
-                .push(next, 1, ScheduledEvent::MessageProduced { traffic: index });
-        } else {
-            self.unfinished_sources -= 1;
-        }
-    }
-
-    /// `count` messages of a pattern were settled or given up.
-    fn release_outstanding(&mut self, index: usize, count: u64) {
-        let Some(source) = self.sources.get_mut(index) else {
-            return;
-        };
-        source.outstanding -= count;
-        if count > 0 && std::mem::replace(&mut source.at_outstanding_limit, false) {
-            self.schedule_message(index);
-        }
     }
 }

@@ -19,6 +19,20 @@ pub enum Reply {
     Empty,
     /// As many bytes as the request has.
     SameLength,
+    /// This many bytes.
+    Bytes(u64),
+}
+
+/// How users of a pattern that calls behave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// What calls are answered with.
+    pub reply: Reply,
+    /// Time that the called user takes for a request, ps. Several take it at once.
+    pub time_ps: u64,
+    /// Callers, each of which produces its next message an interval after its last one was settled or
+    /// given up, and a microsecond at least; None for messages that do not wait for each other.
+    pub clients: Option<u64>,
 }
 
 /// A pattern of messages: senders, receivers, lengths and intervals.
@@ -39,6 +53,6 @@ pub struct Traffic {
     pub outstanding: Option<u64>,
     /// Time before the first interval, ps.
     pub start_ps: u64,
-    /// What calls are answered with.
-    pub reply: Reply,
+    /// Who calls and how calls are answered: of stations of transactions.
+    pub service: Service,
 }

@@ -5,6 +5,7 @@ use crate::sim;
 use crate::study;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::Mix;
+use measure::spec::ReplyLen;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -203,6 +204,9 @@ pub enum WorkloadArg {
     Offered,
     /// Connect, one request and reply, close.
     Connect,
+    /// Requests of several clients and their replies: each client calls again when it is answered
+    /// (closed loop).
+    Transactions,
 }
 
 /// How open-loop messages are spaced.
@@ -308,6 +312,15 @@ pub struct RaceArgs {
     /// Inter-arrival times of offered messages.
     #[arg(long, value_enum, default_value = "exponential")]
     pub arrivals: ArrivalsArg,
+    /// Clients of each transport in workload transactions; a list is swept. Default: 1.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = parse::whole::<1, CLIENTS_MAX, u32>)]
+    pub clients: Vec<u32>,
+    /// Replies of workload transactions: a size, or as long as the request. Default: same.
+    #[arg(long, value_name = "BYTES or same", value_parser = parse::reply)]
+    pub reply: Option<ReplyLen>,
+    /// Time that a server of workload transactions takes for each request, up to 10s. Default: none.
+    #[arg(long, value_name = "TIME", value_parser = parse::service)]
+    pub service: Option<Duration>,
     /// Interface for link-layer transports.
     #[arg(long)]
     pub interface: Option<String>,
@@ -350,6 +363,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp+udp tcp --circuits 2          concurrent circuits: shares and fairness
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed
   towpath race tcp --workload connect
+  towpath race vmtp tcp -w transactions --clients 1,4,16 --reply 512 --service 100us
   towpath race xtp --blocks 1 --trace xtp.trace
   towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%
   towpath race tcp mptcp --link rate=20mbit+rate=10mbit,delay=9ms     two links side by side
@@ -358,6 +372,9 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp raw-ether --interface eth0     the link layer, as root
   towpath race tcp udp quic --to lab2             against `towpath agent` on lab2
   towpath race tcp udp --to lab2,lab3 --together  one sender, two receivers at once";
+
+/// Clients of a transport, at most: each has a thread at either end.
+const CLIENTS_MAX: u64 = 10_000;
 
 impl RaceArgs {
     /// Whether messages leave the host, so that host-local transports cannot take part.

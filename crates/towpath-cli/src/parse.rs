@@ -1,6 +1,7 @@
 //! Option values: sizes, times, ranges. Every error names the value and a valid example.
 
 use control::Mix;
+use measure::spec::ReplyLen;
 use std::time::Duration;
 
 /// Largest message, 64 MiB: with larger ones the buffers are measured, not the transports.
@@ -76,6 +77,42 @@ pub fn time(text: &str) -> Result<Duration, String> {
         ));
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Longest service: a trial lasts for ten.
+const SERVICE_MAX: Duration = Duration::from_secs(10);
+
+/// `100us`, up to `10s`.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn service(text: &str) -> Result<Duration, String> {
+    let service = time(text)?;
+    match service <= SERVICE_MAX && service >= Duration::from_micros(1) {
+        true => Ok(service),
+        false => Err(format!(
+            "'{text}' is out of range; a service takes from 1us to 10s"
+        )),
+    }
+}
+
+/// `512`, `4KiB`, or `same`.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn reply(text: &str) -> Result<ReplyLen, String> {
+    if text == "same" {
+        return Ok(ReplyLen::Same);
+    }
+    match size(text)? {
+        0 => Err(
+            "a reply of 0 bytes looks like the end of a byte stream; begin at 1, or write same"
+                .into(),
+        ),
+        len => Ok(ReplyLen::Bytes(len)),
+    }
 }
 
 /// `5`, or `5..20`: at least 5, at most 20.

@@ -11,7 +11,7 @@ use crate::{CliError, EXIT_FAILED, EXIT_OK, parse, race_checks};
 use control::{Arrivals, CircuitOptions};
 use measure::RaceSpec;
 use measure::environment::LocalEnvironment;
-use measure::spec::{Direction, Loads, SWEEP_PERCENT};
+use measure::spec::{Direction, Loads, SWEEP_PERCENT, TransactionPlan};
 use results::{BlockPlan, RunData, RunStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,6 +188,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let baseline = baseline(args, &contestants)?;
     let sizes = without_duplicates(&parse::sizes(&args.sizes).map_err(CliError::usage)?);
     check_sizes(args, &sizes)?;
+    race_checks::check_transactions(args, &sizes)?;
     check_pins(args)?;
     if args.packet_sizes {
         measure::packet_sizes::available().map_err(|error| {
@@ -230,6 +231,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
             ArrivalsArg::Fixed => Arrivals::Fixed,
             ArrivalsArg::Exponential => Arrivals::Exponential,
         },
+        transactions: transaction_plan(args),
         circuit_options: settings,
         direction: match (args.reverse, args.bidir) {
             (true, _) => Direction::Reverse,
@@ -249,6 +251,18 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         packet_sizes: args.packet_sizes,
         notes,
     })
+}
+
+fn transaction_plan(args: &RaceArgs) -> TransactionPlan {
+    let usual = TransactionPlan::default();
+    TransactionPlan {
+        clients: match &args.clients[..] {
+            [] => usual.clients,
+            some => without_duplicates(some),
+        },
+        reply: args.reply.unwrap_or(usual.reply),
+        service: args.service.unwrap_or(usual.service),
+    }
 }
 
 /// The path of messages that leave this host, for the plan.
@@ -376,6 +390,7 @@ fn workload_name(workload: WorkloadArg) -> &'static str {
         WorkloadArg::Delay => "delay",
         WorkloadArg::Offered => "offered",
         WorkloadArg::Connect => "connect",
+        WorkloadArg::Transactions => "transactions",
     }
 }
 

@@ -2,8 +2,9 @@
 //! baseline has no result.
 
 use crate::CliError;
-use crate::args::RaceArgs;
+use crate::args::{RaceArgs, WorkloadArg};
 use crate::contestants::transport_names;
+use measure::spec::ReplyLen;
 use results::{Cell, RunData};
 use std::path::Path;
 
@@ -18,7 +19,65 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     }
     check_out(args)?;
     check_capture(args)?;
+    check_transaction_options(args)?;
     check_unused(args)
+}
+
+/// Refuses options of transactions without such, and `--circuits` where clients are counted.
+fn check_transaction_options(args: &RaceArgs) -> Result<(), CliError> {
+    let has = args.workload.contains(&WorkloadArg::Transactions);
+    let given = [
+        ("--clients", !args.clients.is_empty()),
+        ("--reply", args.reply.is_some()),
+        ("--service", args.service.is_some()),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, given)| *given && !has) {
+        return Err(CliError::usage(format!(
+            "{option} is for workload transactions, which is not measured; add -w transactions, or \
+             omit it"
+        )));
+    }
+    if has && args.workload.len() == 1 && args.circuits > 1 {
+        return Err(CliError::usage(
+            "--circuits does nothing in workload transactions, where each client has one; give \
+             --clients instead",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses requests and replies that a contestant cannot carry.
+///
+/// # Errors
+///
+/// Names the message, the transport and the limit.
+pub(crate) fn check_transactions(args: &RaceArgs, sizes: &[u64]) -> Result<(), CliError> {
+    if !args.workload.contains(&WorkloadArg::Transactions) {
+        return Ok(());
+    }
+    let request = (
+        "request",
+        sizes.iter().max().copied().unwrap_or(0),
+        "--sizes",
+    );
+    let reply = match args.reply {
+        Some(ReplyLen::Bytes(len)) => ("reply", len, "--reply"),
+        Some(ReplyLen::Same) | None => request,
+    };
+    for name in transport_names(args) {
+        let most = towpath::find(name)
+            .ok()
+            .and_then(|known| known.message_max());
+        for (what, len, option) in [request, reply] {
+            if let Some(most) = most.filter(|most| len > *most) {
+                return Err(CliError::usage(format!(
+                    "a {what} of {len} B is longer than {name} carries, {most} B; give a smaller \
+                     {option}, or leave {name} out"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses `--trace` and `--interface` where no contestant uses them. Whether the interface is there

@@ -13,7 +13,7 @@ use agent::{AgentAddress, AgentEnvironment, KeyFolder, Session};
 use clap::Args;
 use control::Caps;
 use control::session::Intent;
-use measure::spec::Direction;
+use measure::spec::{Direction, ReplyLen};
 use measure::{LocalHost, RaceSpec};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -295,7 +295,14 @@ fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
     if spec.circuits > circuits {
         return Err(too_much("circuits", circuits.to_string()));
     }
-    if spec.sizes.iter().any(|&size| size > message_len) {
+    if spec.circuits_max() > circuits {
+        return Err(too_much("clients", circuits.to_string()));
+    }
+    let reply = match spec.transactions.reply {
+        ReplyLen::Bytes(len) => len,
+        ReplyLen::Same => 0,
+    };
+    if spec.sizes.iter().any(|&size| size > message_len) || reply > message_len {
         return Err(too_much("messages", format!("{message_len} B")));
     }
     if spec.buffers.iter().any(|&len| len > buffers) {

@@ -194,7 +194,7 @@ pub fn doctor_test(spec: &RaceSpec) -> host::TestSpec {
             .collect(),
         pinned: spec.pin.0.is_some(),
         busy_poll: spec.busy_poll,
-        circuits: spec.circuits as usize,
+        circuits: spec.circuits_max() as usize,
         buffers: own.chain(swept).max(),
         congestion: spec.circuit_options.congestion.clone(),
     }

@@ -1,8 +1,8 @@
 //! Benchmarks of XTP endpoints, besides races: transactions, idle circuits, many circuits.
 //!
-//! `xtp_endpoint_bench transactions xtp|udp|tcp SECONDS CLIENT_CPU SERVER_CPU [busy]` -
-//! microseconds (median) from the request to the reply, set-up and close included (UDP has
-//! neither); busy: both ends busy-poll instead of sleeping.
+//! `xtp_endpoint_bench transactions xtp|udp|tcp SECONDS CLIENT_CPU SERVER_CPU [busy|sleepy] [BYTES]` -
+//! microseconds (median) from the request to the reply, of 64 bytes each if not given, set-up and close
+//! included (UDP has neither); busy: both ends busy-poll instead of sleeping.
 //! `xtp_endpoint_bench idle COUNT` - resident MB of the larger of two processes that hold COUNT
 //! circuits between them, each of which carried a request and a reply.
 //! `xtp_endpoint_bench many COUNT SECONDS SENDER_CPU RECEIVER_CPU` - MB/s that arrived over COUNT
@@ -32,7 +32,9 @@ fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["transactions", kind, seconds, client, server, ref more @ ..] => {
-            transactions(kind, seconds.parse()?, client, server, more == ["busy"])
+            let bytes = more.get(1).map_or(Ok(SHORT), |bytes| bytes.parse())?;
+            let measure = (seconds.parse()?, bytes);
+            transactions(kind, measure, client, server, more.first() == Some(&"busy"))
         }
         ["idle", count] => idle(count.parse()?),
         ["many", count, seconds, sender, receiver] => {
@@ -120,7 +122,13 @@ fn retry_while_blocked<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Res
     }
 }
 
-fn transactions(kind: &str, seconds: f64, client: &str, server: &str, busy: bool) -> Outcome<()> {
+fn transactions(
+    kind: &str,
+    span: (f64, usize),
+    client: &str,
+    server: &str,
+    busy: bool,
+) -> Outcome<()> {
     let role = format!("serve-{kind}");
     let peer = Peer::start(&[&role, server, if busy { "busy" } else { "sleepy" }])?;
     pin(client)?;
@@ -128,19 +136,19 @@ fn transactions(kind: &str, seconds: f64, client: &str, server: &str, busy: bool
     let mut times_ns = match kind {
         "xtp" => {
             let endpoint = Endpoint::bind(local(), &settings(busy))?;
-            measure(seconds, |request, reply| {
+            measure(span, |request, reply| {
                 Ok(endpoint.transact(to, request, reply, LIMIT)?)
             })
         }
         "udp" => {
             let socket = UdpSocket::bind(local())?;
             socket.set_nonblocking(busy)?;
-            measure(seconds, |request, reply| {
+            measure(span, |request, reply| {
                 socket.send_to(request, to)?;
                 Ok(retry_while_blocked(|| socket.recv_from(reply))?.0)
             })
         }
-        "tcp" => measure(seconds, |request, reply| {
+        "tcp" => measure(span, |request, reply| {
             let mut stream = TcpStream::connect(to)?;
             stream.set_nodelay(true)?;
             stream.write_all(request)?;
@@ -163,18 +171,19 @@ fn transactions(kind: &str, seconds: f64, client: &str, server: &str, busy: bool
     Ok(())
 }
 
+/// Times of transactions of so many bytes each way, for so many seconds.
 fn measure(
-    seconds: f64,
+    (seconds, bytes): (f64, usize),
     transact: impl Fn(&[u8], &mut [u8]) -> Outcome<usize>,
 ) -> Outcome<Vec<u64>> {
-    let (request, mut reply) = ([7; SHORT], [0; 4096]);
+    let (request, mut reply) = (vec![7; bytes], [0; 4096]);
     let mut times_ns = Vec::new();
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut began = Instant::now();
     while began < end {
         let len = transact(&request, &mut reply)?;
         let ended = Instant::now();
-        if reply[..len] != request {
+        if reply[..len] != request[..] {
             return Err("a reply is not its request".into());
         }
         times_ns.push((ended - began).as_nanos() as u64);

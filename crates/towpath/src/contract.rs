@@ -41,6 +41,12 @@ pub trait Transport: Send + Sync {
         false
     }
 
+    /// Bytes of the longest message that the protocol carries, whatever the path; None where a path or
+    /// a buffer decides, or nothing.
+    fn message_max(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether this host can run it with `options`.
     ///
     /// # Errors
@@ -86,6 +92,18 @@ pub trait Transport: Send + Sync {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>>;
+
+    /// Opens all `options.circuits` to a listener, in order. With [`Options::share_endpoint`] those
+    /// of transactions are entities of one endpoint; the listener's options must say the same.
+    fn connect_all(
+        &self,
+        rendezvous: &Rendezvous,
+        options: &Options,
+    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+        (0..options.circuits)
+            .map(|index| self.connect(rendezvous, index, options))
+            .collect()
+    }
 }
 
 /// Help text of a transport-specific option.

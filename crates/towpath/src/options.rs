@@ -32,6 +32,9 @@ pub struct Options {
     /// Each circuit of the listener keeps its first peer, so that its socket may be connected to
     /// that peer. False where circuits are opened and closed repeatedly.
     pub one_peer: bool,
+    /// All circuits of an end are entities of one endpoint, where the transport's endpoints have
+    /// several: those of transactions do. Elsewhere each has an endpoint or a socket of its own.
+    pub share_endpoint: bool,
     /// Bytes of one read of a byte stream.
     pub read_len: usize,
     /// SO_SNDBUF and SO_RCVBUF, bytes.
@@ -79,6 +82,7 @@ impl Default for Options {
             message_len: 1024,
             circuits: 1,
             one_peer: false,
+            share_endpoint: false,
             read_len: 64 << 10,
             buffers: None,
             nodelay: None,

@@ -22,6 +22,25 @@ impl XtpEndpointBench {
     }
 }
 
+/// The example `vmtp_endpoint_bench`.
+pub struct VmtpEndpointBench(PathBuf);
+
+impl VmtpEndpointBench {
+    /// Builds it in release mode.
+    pub fn build(root: &Path) -> Result<VmtpEndpointBench, String> {
+        let words = ["--package", "towpath", "--example", "vmtp_endpoint_bench"];
+        let target = build(root, &words)?;
+        Ok(VmtpEndpointBench(
+            target.join("release/examples/vmtp_endpoint_bench"),
+        ))
+    }
+
+    /// Runs it; gives the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
 /// The example `multicast_udp_bench`.
 pub struct MulticastUdpBench(PathBuf);
 
@@ -111,6 +130,25 @@ impl CellsPeer {
     /// How often a second `side` does `work`.
     pub fn run(&self, work: &str, side: &str, seconds: f64) -> Result<f64, String> {
         number(Command::new(&self.0).args([work, side, &seconds.to_string()]))
+    }
+}
+
+/// The program in `xtask/peers/tonic`.
+pub struct Tonic(PathBuf);
+
+impl Tonic {
+    /// Builds it in release mode; it is a separate workspace. Where it cannot be built, as without
+    /// crates.io, the error says so.
+    pub fn build(root: &Path) -> Result<Tonic, String> {
+        let folder = root.join("xtask/peers/tonic");
+        let target = build(&folder, &[])
+            .map_err(|error| format!("SKIPPED: no tonic to compare with: {error}"))?;
+        Ok(Tonic(target.join("release/tonic-peer")))
+    }
+
+    /// Runs it; gives the calls a second that it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
     }
 }
 

@@ -16,6 +16,7 @@ mod sctp;
 mod sctp_peers;
 mod sim;
 mod trial_runner;
+mod vmtp;
 mod xtp;
 
 use crate::fail;
@@ -61,6 +62,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "sim",
         "the simulator: events, packets, scaling, and against ns-3",
         sim::run,
+    ),
+    (
+        "vmtp",
+        "VMTP's calls against UDP, XTP, gRPC and bare",
+        vmtp::run,
     ),
     ("xtp", "XTP against TCP, QUIC, UDP and bare", xtp::run),
 ];

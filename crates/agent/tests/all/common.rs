@@ -296,6 +296,8 @@ pub fn job(transport: &str, side: Side) -> Job {
         allowance_bytes: None,
         path_delay_ns: 0,
         message_len: 1000,
+        reply_len: 0,
+        service_ns: 0,
         mix: None,
         limits: Limits {
             messages: u64::MAX,

@@ -5,6 +5,7 @@
 //! user sleeps. A user that leaves while others sleep wakes the service thread. That one looks every
 //! [`TICK`] whether a user has driven since, and drives itself when none has.
 
+use super::request_queue::RequestQueue;
 use super::{Call, Reply, Request, Shared};
 use crate::shared::timespec;
 use crate::timeout::finite;
@@ -116,10 +117,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         is_one
     }
 
-    fn sleep_until_request(
-        &self,
-        limit: Duration,
-    ) -> std::sync::MutexGuard<'_, std::collections::VecDeque<Request>> {
+    fn sleep_until_request(&self, limit: Duration) -> std::sync::MutexGuard<'_, RequestQueue> {
         let requests = self.lock_requests();
         let waited = self
             .request_arrived

@@ -16,12 +16,14 @@
 //! * `state` - what the lock protects: the pump, messages on their way in, places, requests.
 //! * `place` - where a caller waits.
 //! * `work` - submissions carried out, and what the engine says handed over.
+//! * `request_queue` - where a request waits for a server.
 //! * `drive` - who takes in arrivals: a waiting user, or the service thread.
 
 #[cfg(test)]
 mod allocation_tests;
 mod drive;
 mod place;
+mod request_queue;
 mod state;
 mod work;
 
@@ -33,20 +35,16 @@ use crate::wire_descriptor::WireDescriptor;
 use drive::Driving;
 use engine::{Address, EntityId, Instant, Layer, Note, TransactionId, Transactions};
 use place::Place;
+use request_queue::RequestQueue;
 use state::{State, Submission};
 
 pub use state::Held;
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Wire;
-
-/// Requests that wait for a server. With messages of 64 KiB they hold 64 MiB; those beyond are
-/// abandoned, and their callers told.
-const REQUESTS_MAX: usize = 1024;
 
 /// A request that a server is to answer.
 #[derive(Debug)]
@@ -87,7 +85,8 @@ struct Shared<E, W> {
     broken: Broken,
     /// What threads want done, until a holder of the lock does it.
     submissions: Mutex<Vec<Submission>>,
-    requests: Mutex<VecDeque<Request>>,
+    /// Those beyond its room are abandoned, and their callers told.
+    requests: Mutex<RequestQueue>,
     request_arrived: Condvar,
     started_at: std::time::Instant,
     descriptor: WireDescriptor,
@@ -130,7 +129,7 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
             state: Mutex::new(State::new(pump)),
             broken: Broken::default(),
             submissions: Mutex::new(Vec::new()),
-            requests: Mutex::new(VecDeque::new()),
+            requests: Mutex::new(RequestQueue::default()),
             request_arrived: Condvar::new(),
             started_at: std::time::Instant::now(),
             descriptor,

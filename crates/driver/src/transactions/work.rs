@@ -1,10 +1,10 @@
 //! Submissions carried out under the lock, and what the engine says handed over.
 
+use super::request_queue::RequestQueue;
 use super::state::{State, Submission};
-use super::{REQUESTS_MAX, Request, SUBMISSIONS_MAX, Shared};
+use super::{SUBMISSIONS_MAX, Shared};
 use crate::broken::{self, Guard};
 use engine::{CallFlags, Instant, Transactions};
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         submissions.unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn lock_requests(&self) -> MutexGuard<'_, VecDeque<Request>> {
+    pub(super) fn lock_requests(&self) -> MutexGuard<'_, RequestQueue> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,20 +100,14 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         for request in state.requests.drain(..) {
             let is_conditional = request.note.call.flags.has(CallFlags::CONDITIONAL);
             let finds_nobody = is_conditional && requests.len() >= waiting;
-            if requests.len() < REQUESTS_MAX && !finds_nobody {
-                insert_by_priority(&mut requests, request);
-                self.request_arrived.notify_one();
-            } else {
-                state.pump.engine.abandon(now, request.transaction);
+            let queued = match finds_nobody {
+                true => Err(request),
+                false => requests.push(request),
+            };
+            match queued {
+                Ok(()) => self.request_arrived.notify_one(),
+                Err(request) => state.pump.engine.abandon(now, request.transaction),
             }
         }
     }
-}
-
-/// Puts a request behind those of the same or a higher priority.
-fn insert_by_priority(requests: &mut VecDeque<Request>, request: Request) {
-    let rank = |request: &Request| request.note.call.rank();
-    let own = rank(&request);
-    let behind = requests.iter().rposition(|other| rank(other) <= own);
-    requests.insert(behind.map_or(0, |at| at + 1), request);
 }

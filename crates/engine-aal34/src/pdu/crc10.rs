@@ -4,11 +4,14 @@
 //! of 48 octets is their polynomial modulo P, which follows from two smaller remainders:
 //!
 //! - modulo x + 1 it is the parity of all bits;
-//! - modulo Q the octets are folded. Squaring in GF(2) keeps three terms three, so a power of two of Q
-//!   says `x^288 = x^128 + 1`, `x^144 = x^64 + 1`, `x^72 = x^32 + 1`: what lies above is added twice
-//!   below, in words of 64 bits, until 72 bits are left, which nine tables of an octet reduce.
+//! - modulo Q the octets are folded. Squaring in GF(2) keeps three terms three, so powers of two of Q
+//!   say `x^288 = x^128 + 1`, `x^144 = x^64 + 1`, `x^72 = x^32 + 1`: what lies above is added twice
+//!   below, whole octets each time, until nine octets are left, which nine tables reduce.
 //!
-//! So there is no chain of lookups from octet to octet, and the tables take 4.5 KiB.
+//! So there is no chain of lookups from octet to octet, and the tables take 4.5 KiB. Each word of eight
+//! octets that is added is loaded from where it begins; shifting it together from two costs more.
+
+use super::sar::{PIECE_LEN, Piece};
 
 /// Octets that are checked: all of a cell's payload, the check among them.
 const LEN: usize = super::cell::PAYLOAD_LEN;
@@ -63,62 +66,114 @@ const fn wrong_bits() -> [u16; 1024] {
     table
 }
 
-/// 48 octets as six words, the first octet the highest of the first word.
-pub type Words = [u64; LEN / 8];
+/// Remainders modulo P of the two octets of a SAR header, at their place in a payload.
+const OF_HEADER: [[u16; 256]; 2] = [of_place(0), of_place(1)];
 
-/// The words of a payload.
-#[inline]
-pub fn words(payload: &[u8; LEN]) -> Words {
-    let mut words = [0; LEN / 8];
-    let (octets, _) = payload.as_chunks::<8>();
-    for (word, octets) in words.iter_mut().zip(octets) {
-        *word = u64::from_be_bytes(*octets);
+/// Remainders modulo P of a length indicator, at its place.
+const OF_LI: [u16; 64] = of_li();
+
+/// Remainders modulo P of each octet at place `at` of a payload.
+const fn of_place(at: usize) -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut octet = 0;
+    while octet < 256 {
+        let mut remainder = octet as u16;
+        let mut bits = 8 * (LEN - 1 - at);
+        while bits > 0 {
+            let carry = remainder >> 9 & 1;
+            remainder = (remainder << 1 & 0x3ff) ^ (carry * P_LOW);
+            bits -= 1;
+        }
+        table[octet] = remainder;
+        octet += 1;
     }
-    words
+    table
 }
 
-/// The remainder of 48 octets: with zeros in the place of the check it is the check; with the check in
+const fn of_li() -> [u16; 64] {
+    let octets = of_place(LEN - 2);
+    let mut table = [0; 64];
+    let mut li = 0;
+    while li < 64 {
+        table[li] = octets[li << 2];
+        li += 1;
+    }
+    table
+}
+
+/// The remainder of a payload: with zeros in the place of the check it is the check; with the check in
 /// its place it is zero, or the syndrome of the error.
 #[inline]
-pub fn remainder(words: &Words) -> u16 {
-    let parity = words.iter().fold(0, |sum, word| sum ^ word).count_ones();
-    let (high, low) = fold(words);
-    let table = |distance: usize| &REMAINDERS[distance];
-    let mut below = table(8)[usize::from(high)];
-    for (distance, octet) in low.to_le_bytes().iter().enumerate() {
-        below ^= table(distance)[usize::from(*octet)];
-    }
-    // Of the two remainders modulo P that are `below` modulo Q, the one of the right parity: Q has an
-    // odd number of terms.
-    let differs = (u32::from(below).count_ones() ^ parity) & 1;
-    below ^ Q & (differs as u16).wrapping_neg()
-}
-
-/// 384 bits to 72 that have the same remainder modulo Q: the high octet, the low eight.
-#[inline]
-fn fold(words: &Words) -> (u8, u64) {
-    let [w5, w4, w3, w2, w1, w0] = *words;
-    // x^288 = x^128 + 1: 96 bits down, to 288.
-    let (low, high) = (w5 << 32 | w4 >> 32, w5 >> 32);
-    let (w0, w1, w2, w3) = (w0 ^ low, w1 ^ high, w2 ^ low, w3 ^ high);
-    let w4 = w4 & 0xffff_ffff;
-    // x^144 = x^64 + 1: 144 bits down, to 208, and 64 of them again, to 144.
-    let (h0, h1, h2) = (w2 >> 16 | w3 << 48, w3 >> 16 | w4 << 48, w4 >> 16);
-    let w2 = (w2 & 0xffff) ^ h1 ^ h2;
-    let again = w2 >> 16 | h2 << 48;
-    let (w0, w1) = (w0 ^ h0 ^ again, w1 ^ h0 ^ h1 ^ again);
-    let w2 = w2 & 0xffff;
-    // x^72 = x^32 + 1: 72 bits down, to 104, and 32 of them again, to 72.
-    let (h0, h1) = (w1 >> 8 | w2 << 56, w2 >> 8);
-    let w1 = (w1 & 0xff) ^ h0 >> 32 ^ h1 << 32 ^ h1;
-    let again = w1 >> 8;
-    let w0 = w0 ^ h0 ^ h0 << 32 ^ again ^ again << 32;
-    (w1 as u8, w0)
-}
-
-/// The remainder of a payload's octets.
 pub fn remainder_of(payload: &[u8; LEN]) -> u16 {
-    remainder(&words(payload))
+    let word = |at: usize| load(payload, at);
+    let sum = word(0) ^ word(8) ^ word(16) ^ word(24) ^ word(32) ^ word(40);
+    let (low, high) = fold(word, |at| payload[at]);
+    join(reduce(low, high), sum.count_ones())
+}
+
+/// The check of a SAR-PDU with these parts.
+#[inline]
+pub fn check_of(header: u16, piece: &Piece, li: usize) -> u16 {
+    // A payload whose other octets are zero.
+    let word = |at: usize| match at {
+        0 | 1 => load(piece, 0) << (8 * (2 - at)),
+        39.. => load(piece, PIECE_LEN - 8) >> (8 * (at - 38)),
+        _ => load(piece, at - 2),
+    };
+    let octet = |at: usize| match at {
+        2..46 => piece[at - 2],
+        _ => 0,
+    };
+    let last = load(piece, PIECE_LEN - 8) >> 32;
+    let sum = word(2) ^ word(10) ^ word(18) ^ word(26) ^ word(34) ^ last;
+    let (low, high) = fold(word, octet);
+    let [first, second] = header.to_be_bytes();
+    let of_header = OF_HEADER[0][usize::from(first)] ^ OF_HEADER[1][usize::from(second)];
+    join(reduce(low, high), sum.count_ones()) ^ of_header ^ OF_LI[li % 64]
+}
+
+/// Eight octets, the first the lowest.
+#[inline(always)]
+fn load<const N: usize>(octets: &[u8; N], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&octets[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// Nine octets that have the same remainder modulo Q as a payload whose octets are `octet`, and whose
+/// words of eight `word`: the first eight, and the last.
+#[inline(always)]
+fn fold(word: impl Fn(usize) -> u64, octet: impl Fn(usize) -> u8) -> (u64, u8) {
+    // 48 octets to 36, and 36 to 18 (x^288 and x^144): the first eight of 18, the ninth, the next eight,
+    // the last. What is folded twice comes from octets 12 to 19.
+    let first = word(30) ^ word(12) ^ word(12) << 16 ^ word(20) ^ word(0);
+    let first = first ^ word(0) << 48 ^ word(10) & 0xffff;
+    let ninth = octet(38) ^ octet(28) ^ octet(20) ^ octet(18) ^ octet(8) ^ octet(2) ^ octet(0);
+    let twice = octet(29) ^ octet(19) ^ octet(9);
+    let next = word(39) ^ word(21) ^ word(12) << 8 ^ word(3) ^ word(1) ^ u64::from(twice);
+    let last = octet(47) ^ octet(11) ^ twice;
+    // 18 octets to nine (x^72): the first nine onto the others, five of them and again.
+    let ninth = ninth ^ (first >> 24) as u8;
+    let first = first ^ first << 40;
+    let low = next ^ first ^ first >> 32 ^ u64::from(ninth) << 32;
+    (low, last ^ ninth)
+}
+
+/// The remainder modulo Q of nine octets.
+#[inline(always)]
+fn reduce(low: u64, last: u8) -> u32 {
+    let octets = low.to_le_bytes();
+    let of = |at: usize| u32::from(REMAINDERS[8 - at][usize::from(octets[at])]);
+    let halves = [of(0) ^ of(1) ^ of(2) ^ of(3), of(4) ^ of(5) ^ of(6) ^ of(7)];
+    halves[0] ^ halves[1] ^ u32::from(REMAINDERS[0][usize::from(last)])
+}
+
+/// Of the two remainders modulo P that are `below` modulo Q, the one with the parity of `ones`: Q has an
+/// odd number of terms.
+#[inline(always)]
+fn join(below: u32, ones: u32) -> u16 {
+    let differs = (below.count_ones() ^ ones) & 1;
+    below as u16 ^ Q & (differs as u16).wrapping_neg()
 }
 
 /// The one wrong bit that leaves `syndrome`, 0 the first sent. The 384 single bits have different

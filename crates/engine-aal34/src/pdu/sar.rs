@@ -1,7 +1,7 @@
 //! SAR-PDUs of AAL3/4: header, 44 octets, trailer, in the payload of a cell (ITU-T I.363.3).
 
 use super::cell::{CELL_LEN, HEADER_LEN, PAYLOAD_LEN};
-use super::crc10::{self, Words};
+use super::crc10;
 
 /// Octets of the payload of a SAR-PDU.
 pub const PIECE_LEN: usize = 44;
@@ -136,7 +136,7 @@ impl SarHeader {
 }
 
 /// Writes a cell: `cell_header`, the SAR header `bits`, `piece`, of which `li` octets are valid, and the
-/// check. The octets pass through registers, where the check is computed.
+/// check.
 #[inline]
 pub fn write_cell(
     cell: &mut [u8; CELL_LEN],
@@ -145,53 +145,47 @@ pub fn write_cell(
     piece: &Piece,
     li: usize,
 ) {
-    let word = |at: usize| {
-        let mut octets = [0; 8];
-        octets.copy_from_slice(&piece[at..at + 8]);
-        u64::from_be_bytes(octets)
-    };
-    let first = u64::from(bits) << 48 | word(0) >> 16;
-    let last = word(36) << 16 | (li as u64) << 10;
-    let mut words = [first, word(6), word(14), word(22), word(30), last];
-    words[5] |= u64::from(crc10::remainder(&words));
-    cell[..HEADER_LEN].copy_from_slice(&cell_header);
-    let (places, _) = cell[HEADER_LEN..].as_chunks_mut::<8>();
-    for (place, word) in places.iter_mut().zip(words) {
-        *place = word.to_be_bytes();
-    }
+    let check = crc10::check_of(bits, piece, li);
+    let last = (li as u16) << 10 | check;
+    let [a, b, c, d, e, payload @ ..] = cell;
+    [*a, *b, *c, *d, *e] = cell_header;
+    let [first, second, place @ .., high, low] = payload;
+    [*first, *second] = bits.to_be_bytes();
+    *place = *piece;
+    [*high, *low] = last.to_be_bytes();
 }
 
 /// A SAR-PDU as it arrived, its check still to be looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct SarPdu {
-    words: Words,
+pub struct SarPdu<'a> {
+    payload: &'a [u8; PAYLOAD_LEN],
 }
 
-impl SarPdu {
+impl<'a> SarPdu<'a> {
     /// That of a payload.
     #[inline]
-    pub fn new(payload: &[u8; PAYLOAD_LEN]) -> SarPdu {
-        SarPdu {
-            words: crc10::words(payload),
-        }
+    pub fn new(payload: &'a [u8; PAYLOAD_LEN]) -> SarPdu<'a> {
+        SarPdu { payload }
     }
 
     /// Zero, or the syndrome of what the line did to it.
     #[inline]
     pub fn syndrome(&self) -> u16 {
-        crc10::remainder(&self.words)
+        crc10::remainder_of(self.payload)
     }
 
     /// The sixteen bits of its header.
     #[inline]
     pub fn header_bits(&self) -> u16 {
-        (self.words[0] >> 48) as u16
+        let [first, second, ..] = self.payload;
+        u16::from_be_bytes([*first, *second])
     }
 
     /// Its length indicator.
     #[inline]
     pub fn li(&self) -> usize {
-        (self.words[5] >> 10 & 0x3f) as usize
+        let [.., high, _] = self.payload;
+        usize::from(high >> 2)
     }
 }
 

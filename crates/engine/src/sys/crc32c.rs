@@ -86,7 +86,8 @@ mod x86_64 {
     const fn power(exponent: usize) -> u32 {
         let (mut remainder, mut at) = (1 << 31, 0);
         while at < exponent {
-            remainder = remainder >> 1 ^ (remainder & 1) * crate::checksum::CASTAGNOLI;
+            let carry = (remainder & 1) * crate::checksum::CASTAGNOLI;
+            remainder = (remainder >> 1) ^ carry;
             at += 1;
         }
         remainder

@@ -13,7 +13,7 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
     made.evidence
         .extend(view.collected.environment.evidence.clone());
     let messages = match view.trial.contest.workload {
-        Workload::Delay | Workload::Connect => {
+        Workload::Delay | Workload::Connect | Workload::Transactions => {
             view.senders().map(|report| report.received).sum::<u64>() as f64
         }
         _ => view.delivered(),
@@ -22,7 +22,12 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
         return;
     }
     let task_ns = (sender.cpu.task_ns + receiver.cpu.task_ns) as f64;
-    let bytes = messages * view.trial.contest.size as f64;
+    let reply_len = view
+        .trial
+        .contest
+        .transactions
+        .map_or(0, |load| load.reply_len);
+    let bytes = messages * (view.trial.contest.size + reply_len) as f64;
     made.metrics
         .insert("cpu_ns_per_message".into(), task_ns / messages);
     made.metrics

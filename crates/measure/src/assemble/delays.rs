@@ -152,7 +152,7 @@ pub(super) fn percentiles(circuits: &[&CircuitReport]) -> Vec<(&'static str, f64
         .collect()
 }
 
-fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
+pub(super) fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
     let merged = merged(circuits, name);
     if merged.is_empty() {
         return;

@@ -18,6 +18,9 @@ pub(super) fn pair_metrics(made: &mut Trial, view: &TrialView<'_>) {
             Workload::Delay => request_reply(made, view, part, senders, "messages_per_s"),
             Workload::Connect => request_reply(made, view, part, senders, "connections_per_s"),
             Workload::Offered => offered(made, view, part, receivers),
+            Workload::Transactions => {
+                request_reply(made, view, part, senders, "transactions_per_s");
+            }
         }
     }
 }

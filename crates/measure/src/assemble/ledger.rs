@@ -15,7 +15,7 @@ pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
     }
     Some(match view.trial.contest.workload {
         Workload::Throughput | Workload::Offered => one_way(view),
-        Workload::Delay | Workload::Connect => request_reply(view),
+        Workload::Delay | Workload::Connect | Workload::Transactions => request_reply(view),
     })
 }
 

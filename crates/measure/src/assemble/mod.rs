@@ -3,6 +3,7 @@
 //! * `view` - the reports with their context.
 //! * `rates` - throughput: warm-up, rates, shares.
 //! * `delays` - round trips, connections, open-loop delays.
+//! * `transactions` - those of several clients: rates, delays, user bytes, share of the link.
 //! * `host_pairs` - the same for each host pair, when several ran at once.
 //! * `costs` - CPU cost per message, and the evidence that explains verdicts.
 //! * `ledger` - where the messages went, and whether the trial is valid.
@@ -12,6 +13,7 @@ mod delays;
 mod host_pairs;
 mod ledger;
 mod rates;
+mod transactions;
 mod view;
 
 use crate::spec::RaceSpec;
@@ -95,6 +97,7 @@ fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collec
         Workload::Delay => delays::delays(made, &view, "delay"),
         Workload::Offered => delays::offered(made, &view),
         Workload::Connect => delays::delays(made, &view, "connection"),
+        Workload::Transactions => transactions::transactions(made, &view),
     }
     host_pairs::pair_metrics(made, &view);
     costs::costs(made, &view);

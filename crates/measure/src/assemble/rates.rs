@@ -72,8 +72,8 @@ pub(super) struct SteadyPart {
     pub(super) span_s: f64,
     pub(super) messages: u64,
     pub(super) bytes: u64,
-    warm_up_s: f64,
-    warning: Option<String>,
+    pub(super) warm_up_s: f64,
+    pub(super) warning: Option<String>,
 }
 
 impl SteadyPart {

@@ -1,7 +1,7 @@
 //! What emulated links did during a trial, as counts, evidence and CPU time.
 
-use super::{EnvironmentReport, LinkStats};
-use testbed::LinkReport;
+use super::{EnvironmentReport, LinkRate, LinkStats};
+use testbed::{LinkPlan, LinkReport};
 
 /// Share of late frames above which a trial counts as disturbed.
 const LATE_FRACTION_MAX: f64 = 0.05;
@@ -43,6 +43,23 @@ pub(super) fn report_links(links: &[Vec<LinkReport>], into: &mut EnvironmentRepo
         };
         add_disturbances(reports, &name, into);
     }
+}
+
+/// What links side by side carry together, for packets of `mtu` octets; None where one has no limit, or
+/// there is none.
+pub(super) fn link_rate(links: &[LinkPlan], mtu: u32) -> Option<LinkRate> {
+    let rates = |link: &LinkPlan| {
+        let [there, back] = link.uncontended(mtu).map(|config| config.rate_bps);
+        Some([there? as f64, back? as f64])
+    };
+    let all: Option<Vec<[f64; 2]>> = links.iter().map(rates).collect();
+    let sum = |[there, back]: [f64; 2], one: [f64; 2]| [there + one[0], back + one[1]];
+    let both = all?.into_iter().reduce(sum)?;
+    let is_shared = links.iter().all(|link| matches!(link, LinkPlan::Ether(_)));
+    Some(match is_shared {
+        true => LinkRate::Shared(both[0]),
+        false => LinkRate::EachWay(both),
+    })
 }
 
 /// Both directions of a link; a shared Ethernet has the same report for both. None for a kernel link.
@@ -148,6 +165,20 @@ mod tests {
         assert_eq!(made.evidence.get("link_lost"), Some(&1.0));
         assert!(made.evidence.keys().all(|name| !name.contains("_1_")));
         assert_eq!(reported(&[Vec::new()]), EnvironmentReport::default());
+    }
+
+    #[test]
+    fn link_rate_is_the_sum_of_links_that_all_have_one() {
+        let links = |texts: &[&str]| -> Vec<LinkPlan> {
+            let parsed = texts.iter().map(|text| text.parse().expect("a link"));
+            parsed.collect()
+        };
+        let rate = |texts: &[&str]| link_rate(&links(texts), 1500);
+        let both = Some(LinkRate::EachWay([3e7, 3e7]));
+        assert_eq!(rate(&["rate=10mbit", "rate=20mbit"]), both);
+        assert_eq!(rate(&["rate=10mbit", "delay=1ms"]), None);
+        assert_eq!(rate(&[]), None);
+        assert!(matches!(rate(&["ether10"]), Some(LinkRate::Shared(_))));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The environment on this machine: the host itself or hosts of a testbed, with loads.
 
-use super::links::report_links;
+use super::links::{link_rate, report_links};
 use super::loads::HostLoads;
 use super::{Environment, EnvironmentReport};
 use crate::worker_host::{LocalHost, TestbedHost, WorkerHost};
@@ -315,6 +315,8 @@ impl Environment for LocalEnvironment {
         };
         let reports = self.testbed().map(|testbed| testbed.end());
         report_links(&reports.unwrap_or_default(), &mut made);
+        let links = self.plan.links.get(self.setting().link);
+        made.link_rate = links.and_then(|(_, links)| link_rate(links, self.plan.mtu));
         self.report_loads(&before, &mut made);
         made
     }

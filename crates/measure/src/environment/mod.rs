@@ -103,6 +103,8 @@ pub struct EnvironmentReport {
     /// The emulated links side by side, each from the connecting to the listening host and back;
     /// empty without one.
     pub links: Vec<[LinkStats; 2]>,
+    /// Bits a second that the links side by side carry together; None where one has no limit.
+    pub link_rate: Option<LinkRate>,
     /// Packets cross a network whose drops are not visible here.
     pub crosses_network: bool,
     /// CPU seconds outside the workers, by consumer: `link`, `load`.
@@ -113,6 +115,15 @@ pub struct EnvironmentReport {
     pub evidence: BTreeMap<String, f64>,
     /// Disturbances of the trial.
     pub disturbed: Vec<String>,
+}
+
+/// Bits a second that links carry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LinkRate {
+    /// To the listening host, and back.
+    EachWay([f64; 2]),
+    /// Both ways together: a shared Ethernet.
+    Shared(f64),
 }
 
 /// Counters of one link direction.

@@ -38,6 +38,7 @@ impl Jobs {
         let (connector_role, listener_role) = roles(spec, trial);
         let reversed = matches!(listener_role, Role::Source);
         let (connector_end, listener_end) = if reversed { (1, 0) } else { (0, 1) };
+        let transactions = trial.contest.transactions;
         let job = |side, role, end: usize| Job {
             side,
             role,
@@ -57,6 +58,8 @@ impl Jobs {
             allowance_bytes: None,
             path_delay_ns: path.delay_max.as_nanos() as u64,
             message_len: trial.contest.size,
+            reply_len: transactions.map_or(0, |load| load.reply_len),
+            service_ns: transactions.map_or(0, |load| load.service.as_nanos() as u64),
             mix: trial.contest.mix,
             limits: trial.limits,
             rate: rate(spec, trial, pairs),
@@ -75,17 +78,25 @@ impl Jobs {
 
 fn roles(spec: &RaceSpec, trial: &TrialSpec) -> (Role, Role) {
     match (trial.contest.workload, spec.direction) {
-        (Workload::Delay | Workload::Connect, _) => (Role::Client, Role::Server),
+        (Workload::Delay | Workload::Connect | Workload::Transactions, _) => {
+            (Role::Client, Role::Server)
+        }
         (Workload::Throughput, Direction::Both) => (Role::Both, Role::Both),
         (_, Direction::Reverse) => (Role::Sink, Role::Source),
         _ => (Role::Source, Role::Sink),
     }
 }
 
+/// Circuits of each transport: a client each, where there are clients.
+pub(crate) fn circuits_of(spec: &RaceSpec, trial: &TrialSpec) -> u32 {
+    let clients = trial.contest.transactions.map(|load| load.clients);
+    clients.unwrap_or(spec.circuits)
+}
+
 fn components(spec: &RaceSpec, trial: &TrialSpec) -> Vec<ComponentSpec> {
     let component = |component: &contestant::Component| ComponentSpec {
         transport: component.to_string(),
-        circuits: spec.circuits,
+        circuits: circuits_of(spec, trial),
     };
     contestant::components(&trial.contestant)
         .iter()

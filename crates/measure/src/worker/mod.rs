@@ -82,9 +82,12 @@ fn allowance(job: &Job, descriptors: &mut Vec<OwnedFd>) -> Result<Option<Allowan
     Ok(Some(Allowance::new(most, ByteAccount::from(account))))
 }
 
-/// Sets affinity and priority first, so that helper threads inherit them.
+/// Sets affinity and priority first, so that helper threads inherit them; allows as many descriptors as
+/// many circuits need.
 fn prepare(job: &Job) -> Result<(), JobError> {
-    cpu::pin_and_renice(job.pin, job.priority).map_err(JobError)
+    cpu::pin_and_renice(job.pin, job.priority).map_err(JobError)?;
+    setup::allow_descriptors(job);
+    Ok(())
 }
 
 fn measure(

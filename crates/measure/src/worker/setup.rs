@@ -2,7 +2,10 @@
 
 use super::threads::{CircuitSlot, CircuitSlots, CircuitTask};
 use crate::contestant::Component;
-use control::{CircuitOptions, Job, RendezvousFrame, Side, Workload};
+use control::{CircuitOptions, DESCRIPTORS_MAX, Job, RendezvousFrame, Side, Workload};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use towpath::contract::BLOCKING_TIMEOUT;
@@ -26,13 +29,39 @@ pub(super) struct ComponentListener {
     listener: Box<dyn Listener>,
 }
 
+/// Circuits for which the usual limit of 1024 descriptors suffices: an endpoint has up to eight.
+const DESCRIPTORS_SUFFICE: u64 = 64;
+
+/// Lets a worker of many circuits have as many descriptors as the system allows it. Whether that is
+/// enough shows when they are opened.
+pub(super) fn allow_descriptors(job: &Job) {
+    if job.circuits() > DESCRIPTORS_SUFFICE {
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum;
+        // Fails only where it would change nothing.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// The error of a circuit, with the remedy where it is known.
+fn with_remedy(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => format!("{error}; raise the limit with ulimit -n, or use fewer"),
+        _ => error.to_string(),
+    }
+}
+
 /// The listeners of a job, one per component.
 pub(super) fn listen(job: &Job) -> Result<Vec<ComponentListener>, String> {
     let listen_one = |component: &control::ComponentSpec| {
         let (transport, options) = prepare(job, component)?;
-        let listener = transport
-            .listen(&options)
-            .map_err(|error| format!("{} cannot listen: {error}", component.transport))?;
+        let listener = transport.listen(&options).map_err(|error| {
+            format!(
+                "{} cannot listen: {}",
+                component.transport,
+                with_remedy(&error)
+            )
+        })?;
         Ok(ComponentListener {
             transport,
             component: component.transport.clone(),
@@ -60,6 +89,13 @@ pub(super) fn frames(
             descriptors: rendezvous.descriptors.len() as u32,
         });
         descriptors.extend(rendezvous.descriptors);
+        if descriptors.len() > DESCRIPTORS_MAX {
+            let (name, count) = (listening.transport.name(), descriptors.len());
+            return Err(format!(
+                "{name} hands over {count} descriptors for so many circuits, and at most \
+                 {DESCRIPTORS_MAX} can be; use fewer"
+            ));
+        }
     }
     Ok((frames, descriptors))
 }
@@ -80,8 +116,13 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
         }
         for _ in 0..listening.options.circuits {
             let accepted = listening.listener.accept(Instant::now() + SETUP_TIMEOUT);
-            let mut circuit = accepted
-                .map_err(|error| format!("{}: no peer connected: {error}", transport.name()))?;
+            let mut circuit = accepted.map_err(|error| {
+                format!(
+                    "{}: no peer connected: {}",
+                    transport.name(),
+                    with_remedy(&error)
+                )
+            })?;
             if transport.class().connectionless {
                 receive_opening(circuit.as_mut(), transport.name())?;
             }
@@ -125,10 +166,24 @@ pub(super) fn connect(
             });
             continue;
         }
+        let refused = |error: io::Error| {
+            format!(
+                "{} cannot connect: {}",
+                component.transport,
+                with_remedy(&error)
+            )
+        };
+        let all = match job.workload {
+            Workload::Transactions => transport.connect_all(&rendezvous, &options),
+            _ => Ok(Vec::new()),
+        };
+        let mut all = all.map_err(refused)?.into_iter();
         for index in 0..component.circuits as usize {
-            let connected = transport.connect(&rendezvous, index, &options);
-            let mut circuit = connected
-                .map_err(|error| format!("{} cannot connect: {error}", component.transport))?;
+            let connected = match all.next() {
+                Some(circuit) => Ok(circuit),
+                None => transport.connect(&rendezvous, index, &options),
+            };
+            let mut circuit = connected.map_err(refused)?;
             if transport.class().connectionless {
                 send_opening(circuit.as_mut(), transport.name())?;
             }
@@ -217,6 +272,7 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         message_len: job.message_len_max() as usize,
         circuits,
         one_peer: job.workload != Workload::Connect,
+        share_endpoint: job.workload == Workload::Transactions,
         read_len: read_len as usize,
         buffers: buffers.map(|len| len as usize),
         nodelay,
@@ -234,6 +290,26 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
 ///
 /// On a lossy link a reply may never arrive: there the timeout is needed, and its cost is small
 /// beside the link's delay.
+///
+/// Thousands of threads that all wake every 20 ms would leave the processor no time for anything else,
+/// so they wait for longer.
 fn blocking_timeout(job: &Job) -> Option<Duration> {
-    (job.workload != Workload::Delay || !job.is_within_host()).then_some(BLOCKING_TIMEOUT)
+    let circuits = job.circuits().div_ceil(BLOCKED_MAX) as u32;
+    let timeout = (BLOCKING_TIMEOUT * circuits).min(BLOCKING_TIMEOUT_MAX);
+    (!is_woken_at_end(job) || !job.is_within_host()).then_some(timeout)
+}
+
+/// Circuits that block without a timeout, at most: the worker has another descriptor for each.
+const BLOCKED_MAX: u64 = 64;
+
+/// Longest timeout of a blocking call, and of the end of a trial.
+const BLOCKING_TIMEOUT_MAX: Duration = Duration::from_millis(200);
+
+/// Whether the worker ends the waits of a job's circuits when its peer has finished.
+pub(super) fn is_woken_at_end(job: &Job) -> bool {
+    match job.workload {
+        Workload::Delay => true,
+        Workload::Transactions => job.circuits() <= BLOCKED_MAX,
+        _ => false,
+    }
 }

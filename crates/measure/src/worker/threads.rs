@@ -1,8 +1,10 @@
 //! The measuring threads.
 
-use super::{cpu, failed};
+use super::{cpu, failed, setup};
 use crate::contestant::Component;
+use crate::workload::client::ClientControl;
 use crate::workload::meter::{Meter, MeteredCircuit};
+use crate::workload::transactions::{self, Clients};
 use crate::workload::{WorkerFlags, bidirectional, client, connect, offered, server, sink, source};
 use control::caps::QUOTA_EXCEEDED;
 use control::{CircuitReport, Job, Role, Workload};
@@ -43,7 +45,7 @@ pub(super) struct BlockedReceivers(Vec<OwnedFd>);
 impl BlockedReceivers {
     /// Those of `circuits`, for a job that blocks without a timeout.
     pub(super) fn of(circuits: &CircuitSlots, job: &Job) -> BlockedReceivers {
-        if job.workload != Workload::Delay {
+        if !setup::is_woken_at_end(job) {
             return BlockedReceivers(Vec::new());
         }
         let socket = |slot: &CircuitSlot| match &slot.task {
@@ -66,8 +68,12 @@ impl BlockedReceivers {
 
 /// Running measuring threads.
 pub(super) struct RunningThreads {
-    threads: Vec<(String, JoinHandle<(CircuitReport, CircuitSlot)>)>,
+    threads: Vec<(String, std::io::Result<MeasuringThread>)>,
+    clients: Arc<Clients>,
+    workload: Workload,
 }
+
+type MeasuringThread = JoinHandle<(CircuitReport, CircuitSlot)>;
 
 /// Starts a thread for each circuit. `done_sender` closes when the last one is done.
 pub(super) fn start(
@@ -79,6 +85,7 @@ pub(super) fn start(
     // The last thread to drop its reference closes it, which makes the other end readable.
     let done_sender = Arc::new(done_sender);
     let threads = circuits.slots.len() as u64;
+    let clients = Arc::new(Clients::of(job));
     let spawn = |(index, slot): (usize, CircuitSlot)| {
         let (flags, done_sender) = (Arc::clone(flags), Arc::clone(&done_sender));
         let mut job = job.clone();
@@ -87,15 +94,21 @@ pub(super) fn start(
         let component = slot.component.clone();
         // Read before the peer may start: drops count from here on, even if a thread starts late.
         let before = counts(&slot);
+        let clients = Arc::clone(&clients);
         let work = move || {
-            let result = measure_one(slot, &before, &job, &flags);
+            let result = measure_one(slot, &before, &job, &flags, &clients);
             drop(done_sender);
             result
         };
-        (component, std::thread::spawn(work))
+        (component, std::thread::Builder::new().spawn(work))
     };
     let threads = circuits.slots.into_iter().enumerate().map(spawn).collect();
-    RunningThreads { threads }
+    clients.gate.open();
+    RunningThreads {
+        threads,
+        clients,
+        workload: job.workload,
+    }
 }
 
 impl RunningThreads {
@@ -104,13 +117,22 @@ impl RunningThreads {
         let mut reports = Vec::new();
         let mut slots = Vec::new();
         for (component, thread) in self.threads {
-            match thread.join() {
-                Ok((report, slot)) => {
+            match thread.map(JoinHandle::join) {
+                Ok(Ok((report, slot))) => {
                     reports.push(report);
                     slots.push(slot);
                 }
-                Err(_) => reports.push(failed(component, "the measuring thread panicked".into())),
+                Ok(Err(_)) => {
+                    reports.push(failed(component, "the measuring thread panicked".into()));
+                }
+                Err(error) => {
+                    let text = format!("no thread for a circuit: {error}; use fewer");
+                    reports.push(failed(component, text));
+                }
             }
+        }
+        if self.workload == Workload::Transactions {
+            reports = transactions::merge_reports(reports, &self.clients);
         }
         (reports, slots)
     }
@@ -129,6 +151,7 @@ fn measure_one(
     earlier: &BTreeMap<String, u64>,
     job: &Job,
     flags: &WorkerFlags,
+    clients: &Clients,
 ) -> (CircuitReport, CircuitSlot) {
     // Options may change a transport's service class.
     let class = Component::parse(&slot.component)
@@ -156,13 +179,27 @@ fn measure_one(
                 (Workload::Offered, _) => {
                     offered::sink(circuit, job, flags, class.stream, class.connectionless)
                 }
+                (Workload::Transactions, Role::Server) => {
+                    transactions::server(circuit, job, flags, class.stream)
+                }
                 (_, Role::Source) => source::run(circuit, job, flags),
                 (_, Role::Sink) => {
                     sink::run(circuit, job, flags, class.stream, class.connectionless)
                 }
                 (_, Role::Both) => bidirectional::run(circuit, job, flags, class.connectionless),
                 (_, Role::Client) => {
-                    client::run(circuit, job, flags, meter, class.stream, class.reliable)
+                    let control = ClientControl {
+                        flags,
+                        meter,
+                        stream: class.stream,
+                        reliable: class.reliable,
+                    };
+                    match clients.tally(&slot.component) {
+                        Some(tally) => {
+                            transactions::client(circuit, job, control, (&clients.gate, tally))
+                        }
+                        None => client::run(circuit, job, control),
+                    }
                 }
                 (_, Role::Server) => server::run(circuit, job, flags, class.stream),
             };

@@ -26,31 +26,94 @@ pub(super) const REPLY_TIMEOUT_NS: u64 = 8_000_000_000;
 /// Batches of samples whose means enter the test for steady state.
 const BATCHES: usize = 100;
 
+/// What a client obeys besides its job.
+#[derive(Clone, Copy)]
+pub(crate) struct ClientControl<'a> {
+    pub(crate) flags: &'a WorkerFlags,
+    pub(crate) meter: Option<&'a Meter<'a>>,
+    /// The circuit is a byte stream.
+    pub(crate) stream: bool,
+    /// A request that is not answered is an error, not a loss.
+    pub(crate) reliable: bool,
+}
+
+/// What is kept of a client's calls.
+pub(super) trait CallRecorder {
+    /// A reply came after `delay_ns`.
+    fn replied(&mut self, delay_ns: u64, len: usize);
+
+    /// A call is over, answered or not; the report has it.
+    fn called(&mut self, report: &CircuitReport);
+}
+
 /// Sends requests until a limit is reached or it is stopped.
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
-    flags: &WorkerFlags,
-    meter: Option<&Meter<'_>>,
-    stream: bool,
-    reliable: bool,
+    control: ClientControl<'_>,
 ) -> CircuitReport {
-    let mut messages = Messages::new(job);
     let mut buffer = vec![0; super::sink::buffer_len(job)];
-    let exchange = MessageExchange::new(job, stream);
     let start_ns = now_ns();
+    let mut trial = DelayTrial {
+        slices: SliceRecorder::new(start_ns, job.limits.slice_ns),
+        delays: DelayRecorder::new(job.limits.messages),
+    };
+    let mut report = call_repeatedly(
+        circuit,
+        job,
+        control,
+        (start_ns, &mut buffer[..]),
+        &mut trial,
+    );
+    report.slices = trial
+        .slices
+        .finish(report.last_ns, report.received, report.received_bytes);
+    trial.delays.finish(&mut report);
+    report
+}
+
+/// Slices and delays of one client.
+struct DelayTrial {
+    slices: SliceRecorder,
+    delays: DelayRecorder,
+}
+
+impl CallRecorder for DelayTrial {
+    #[inline]
+    fn replied(&mut self, delay_ns: u64, _len: usize) {
+        self.delays.record(delay_ns);
+    }
+
+    #[inline]
+    fn called(&mut self, report: &CircuitReport) {
+        self.slices
+            .record(report.last_ns, report.received, report.received_bytes);
+    }
+}
+
+/// Calls again and again from `start_ns` on, until a limit is reached or it is stopped; then ends the
+/// circuit's direction.
+pub(super) fn call_repeatedly(
+    circuit: &mut dyn Circuit,
+    job: &Job,
+    control: ClientControl<'_>,
+    (start_ns, buffer): (u64, &mut [u8]),
+    recorder: &mut impl CallRecorder,
+) -> CircuitReport {
+    let ClientControl {
+        flags,
+        meter,
+        stream,
+        reliable,
+    } = control;
+    let mut messages = Messages::new(job);
+    let exchange = MessageExchange::of_client(job, stream);
     let end_ns = start_ns + job.limits.time_ns;
-    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
-    let mut delays = DelayRecorder::new(job.limits.messages);
     let mut report = CircuitReport {
         first_ns: start_ns,
         ..Default::default()
     };
-    let reply_timeout_ns = if reliable {
-        REPLY_TIMEOUT_NS
-    } else {
-        REPLY_LOST_NS
-    } + 2 * job.path_delay_ns;
+    let reply_timeout_ns = reply_timeout_ns(job, reliable);
     let mut lost = 0u64;
     while report.sent < job.limits.messages {
         let message = messages.next();
@@ -62,13 +125,13 @@ pub(crate) fn run(
         let timed_out = || now_ns() > sent_ns + reply_timeout_ns || flags.is_stopped();
         let reply = exchange
             .send(circuit, message, timed_out)
-            .and_then(|()| exchange.receive(circuit, &mut buffer, timed_out));
+            .and_then(|()| exchange.receive(circuit, buffer, timed_out));
         report.last_ns = now_ns();
         report.sent += 1;
         match reply {
             Ok(Some(0)) if flags.is_stopped() => break,
             Ok(Some(len)) => {
-                delays.record(report.last_ns - sent_ns);
+                recorder.replied(report.last_ns - sent_ns, len);
                 report.received += 1;
                 report.received_bytes += len as u64;
             }
@@ -83,16 +146,23 @@ pub(crate) fn run(
                 break;
             }
         }
-        slices.record(report.last_ns, report.received, report.received_bytes);
+        recorder.called(&report);
         if report.last_ns >= end_ns || flags.is_stopped() {
             break;
         }
     }
-    report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
     report.error = report.error.or_else(|| source::finish(circuit, flags));
     report.measures.insert("lost".into(), lost as f64);
-    delays.finish(&mut report);
     report
+}
+
+/// How long a client waits for a reply.
+fn reply_timeout_ns(job: &Job, reliable: bool) -> u64 {
+    let own_ns = match reliable {
+        true => REPLY_TIMEOUT_NS,
+        false => REPLY_LOST_NS,
+    };
+    own_ns + 2 * job.path_delay_ns + job.service_ns
 }
 
 /// Delay samples, then a histogram.
@@ -126,7 +196,7 @@ impl DelayRecorder {
 
     /// Cuts off the warm-up and puts the rest into the report; returns the share that was cut.
     pub(crate) fn finish(mut self, report: &mut CircuitReport) -> f64 {
-        let cut = self.warm_up();
+        let cut = warm_up(&self.samples);
         let part = cut as f64 / self.samples.len().max(1) as f64;
         let warm_up_ns: u64 = self.samples[..cut]
             .iter()
@@ -168,20 +238,20 @@ impl DelayRecorder {
         }
         part
     }
+}
 
-    /// Number of warm-up samples.
-    fn warm_up(&self) -> usize {
-        let len = self.samples.len() / BATCHES;
-        if len < 10 {
-            return 0;
-        }
-        let mean =
-            |batch: &[u32]| batch.iter().map(|&v| f64::from(v)).sum::<f64>() / batch.len() as f64;
-        let means: Vec<f64> = self.samples.chunks_exact(len).map(mean).collect();
-        match stats::steady_state(&means) {
-            stats::Steady::From(cut) => cut * len,
-            _ => 0,
-        }
+/// How many of these delays are warm-up.
+pub(super) fn warm_up(samples: &[u32]) -> usize {
+    let len = samples.len() / BATCHES;
+    if len < 10 {
+        return 0;
+    }
+    let mean =
+        |batch: &[u32]| batch.iter().map(|&v| f64::from(v)).sum::<f64>() / batch.len() as f64;
+    let means: Vec<f64> = samples.chunks_exact(len).map(mean).collect();
+    match stats::steady_state(&means) {
+        stats::Steady::From(cut) => cut * len,
+        _ => 0,
     }
 }
 

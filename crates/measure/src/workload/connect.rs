@@ -23,7 +23,7 @@ pub(crate) fn client(
 ) -> CircuitReport {
     let mut messages = Messages::new(job);
     let mut buffer = vec![0; sink::buffer_len(job)];
-    let exchange = MessageExchange::new(job, transport.class().stream);
+    let exchange = MessageExchange::of_client(job, transport.class().stream);
     let start_ns = now_ns();
     let end_ns = start_ns + job.limits.time_ns;
     let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
@@ -101,7 +101,7 @@ pub(crate) fn server(
     connectionless: bool,
 ) -> CircuitReport {
     let mut buffer = vec![0; sink::buffer_len(job)];
-    let exchange = MessageExchange::new(job, stream);
+    let exchange = MessageExchange::of_server(job, stream);
     let mut report = CircuitReport {
         first_ns: now_ns(),
         ..Default::default()

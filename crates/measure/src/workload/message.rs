@@ -59,7 +59,7 @@ impl Messages {
 }
 
 /// Not all zeros, so that compression on the path gains no more than with user data.
-fn octets(len: u64) -> Arc<[u8]> {
+pub(super) fn octets(len: u64) -> Arc<[u8]> {
     (0..len).map(|at| (at * 131 + 7) as u8).collect()
 }
 

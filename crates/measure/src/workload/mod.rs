@@ -10,6 +10,7 @@ pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod slices;
 pub(crate) mod source;
+pub(crate) mod transactions;
 
 use meter::Allowance;
 use std::io;

@@ -1,4 +1,4 @@
-//! Server: echoes every message.
+//! Server: answers every message, with its own bytes or with a reply of a given length.
 
 use super::{WorkerFlags, is_retryable, sink};
 use crate::clock::now_ns;
@@ -6,7 +6,7 @@ use control::{CircuitReport, Job};
 use std::io;
 use towpath::Circuit;
 
-/// Replies until the peer has finished.
+/// Echoes until the peer has finished.
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
@@ -14,13 +14,24 @@ pub(crate) fn run(
     stream: bool,
 ) -> CircuitReport {
     let mut buffer = vec![0; sink::buffer_len(job)];
+    answer_until_done(circuit, job, flags, (stream, &mut buffer), || None)
+}
+
+/// Answers until the peer has finished, with what `answer` gives or else with the request itself.
+pub(super) fn answer_until_done<'a>(
+    circuit: &mut dyn Circuit,
+    job: &Job,
+    flags: &WorkerFlags,
+    (stream, buffer): (bool, &mut [u8]),
+    mut answer: impl FnMut() -> Option<&'a [u8]>,
+) -> CircuitReport {
     let mut report = CircuitReport {
         first_ns: now_ns(),
         ..Default::default()
     };
-    let call = MessageExchange::new(job, stream);
+    let call = MessageExchange::of_server(job, stream);
     loop {
-        let len = match call.receive(circuit, &mut buffer, || flags.peer_sent().is_some()) {
+        let len = match call.receive(circuit, buffer, || flags.peer_sent().is_some()) {
             // A receive ended by shutdown returns an empty message.
             Ok(Some(0)) if flags.peer_sent().is_some() => break,
             Ok(Some(len)) => len,
@@ -32,7 +43,11 @@ pub(crate) fn run(
         };
         report.received += 1;
         report.received_bytes += len as u64;
-        if let Err(error) = call.send(circuit, &buffer[..len], || flags.is_stopped()) {
+        let reply = match answer() {
+            Some(reply) => reply,
+            None => &buffer[..len],
+        };
+        if let Err(error) = call.send(circuit, reply, || flags.is_stopped()) {
             report.error = Some(error.to_string());
             break;
         }
@@ -45,10 +60,11 @@ pub(crate) fn run(
     report
 }
 
-/// Sends and receives whole messages of one length, blocking or busy-polling.
+/// Sends and receives whole messages, blocking or busy-polling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageExchange {
-    message_len: usize,
+    /// Bytes of a message that is received.
+    received_len: usize,
     stream: bool,
     spin: bool,
 }
@@ -57,9 +73,23 @@ pub(crate) struct MessageExchange {
 const SPINS_PER_CHECK: u32 = 4096;
 
 impl MessageExchange {
-    pub(crate) fn new(job: &Job, stream: bool) -> MessageExchange {
+    /// That of a client, which receives replies.
+    pub(crate) fn of_client(job: &Job, stream: bool) -> MessageExchange {
+        let echoed = match job.reply_len {
+            0 => job.message_len,
+            other => other,
+        };
         MessageExchange {
-            message_len: job.message_len as usize,
+            received_len: echoed as usize,
+            stream,
+            spin: job.busy_poll,
+        }
+    }
+
+    /// That of a server, which receives requests.
+    pub(crate) fn of_server(job: &Job, stream: bool) -> MessageExchange {
+        MessageExchange {
+            received_len: job.message_len as usize,
             stream,
             spin: job.busy_poll,
         }
@@ -105,7 +135,7 @@ impl MessageExchange {
         let mut spins = 0u32;
         loop {
             let room = if self.stream {
-                &mut buffer[filled..self.message_len]
+                &mut buffer[filled..self.received_len]
             } else {
                 &mut buffer[..]
             };
@@ -117,7 +147,7 @@ impl MessageExchange {
             match result {
                 Ok(Some(len)) => {
                     filled += len;
-                    if !self.stream || filled >= self.message_len {
+                    if !self.stream || filled >= self.received_len {
                         return Ok(Some(filled));
                     }
                 }

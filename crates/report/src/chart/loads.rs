@@ -41,7 +41,7 @@ pub(crate) fn chart(view: &View, sweep: &LoadSweep) -> Option<Plot> {
         y,
     );
     for (contestant, points) in curves {
-        add(&mut plot, view, contestant, points, name);
+        add(&mut plot, view, sweep, (contestant, points), name);
     }
     if plot.names.len() > sizes::NAMES_MAX {
         plot.names.clear();
@@ -49,7 +49,13 @@ pub(crate) fn chart(view: &View, sweep: &LoadSweep) -> Option<Plot> {
     Some(plot)
 }
 
-fn add(plot: &mut Plot, view: &View, contestant: usize, points: Vec<(f64, f64)>, name: &str) {
+fn add(
+    plot: &mut Plot,
+    view: &View,
+    sweep: &LoadSweep,
+    (contestant, points): (usize, Vec<(f64, f64)>),
+    name: &str,
+) {
     let label = view.label(contestant);
     for &(load, value) in &points {
         plot.marks.push(Mark {
@@ -57,8 +63,8 @@ fn add(plot: &mut Plot, view: &View, contestant: usize, points: Vec<(f64, f64)>,
             at: (load, value),
             raw: false,
             hint: format!(
-                "{label} at load {}: {}",
-                quantity::short(load),
+                "{label} {}: {}",
+                sweep.place(&quantity::short(load)),
                 quantity::measure(name, value)
             ),
         });

@@ -63,7 +63,7 @@ fn matrix(view: &View, sweep: &LoadSweep) -> Matrix {
         columns: sweep.steps.iter().map(Step::label).collect(),
         rows: sweep.contestants().into_iter().map(row).collect(),
         figures: curve
-            .map(|plot| Figure::new("Against the load", &plot))
+            .map(|plot| Figure::new(&format!("Against {}", sweep.noun()), &plot))
             .into_iter()
             .collect(),
     }
@@ -99,6 +99,16 @@ fn text(cell: &CellSummary) -> CellText {
         if let Some(delay) = median("delay_p99_us").filter(|delay| *delay > 0.0) {
             notes.push(format!("p99 {}", quantity::measure("delay_p99_us", delay)));
         }
+    }
+    if workload == "transactions" {
+        let noted = [
+            (metric::CLIENT_PER_S, "each client"),
+            (metric::DELAY_P50_US, "median"),
+        ];
+        notes.extend(noted.into_iter().filter_map(|(name, what)| {
+            let value = quantity::measure(name, median(name)?);
+            Some(format!("{what} {value}"))
+        }));
     }
     CellText {
         value: median(main).map_or(quantity::MISSING.into(), |value| {

@@ -91,6 +91,9 @@ fn workload_description(workload: &str) -> &'static str {
         "connect" => {
             "Connect, one request and reply, close, repeatedly. The rate counts connections. Higher is better."
         }
+        "transactions" => {
+            "Each client sends a request, waits for the reply and calls again; all clients run at once (closed loop). The rate counts replies. Higher is better."
+        }
         _ => "Medians over trials.",
     }
 }
@@ -133,6 +136,13 @@ fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
             false,
             false,
             "Connections per second",
+        ),
+        (
+            metric::TRANSACTIONS_PER_S,
+            "transactions per second",
+            false,
+            false,
+            "Transactions per second",
         ),
     ];
     // The message rate of a delay trial is the inverse of its delay, and not shown.

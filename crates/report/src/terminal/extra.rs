@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use crate::view::Entry;
-use results::metric;
+use results::{Cell, metric};
 
 /// A metric shown below the median of each cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +15,21 @@ pub enum Extra {
     Mbit,
     /// User bytes a second.
     Bytes,
+    /// Transactions a second of one client: the slowest, the median one, the fastest.
+    Clients,
+    /// User bits in parts of what the link carries.
+    Link,
 }
 
 impl Extra {
     /// All, by the word that asks for each.
-    pub const ALL: [(&'static str, Extra); 4] = [
+    pub const ALL: [(&'static str, Extra); 6] = [
         ("p99", Extra::P99),
         ("cpu", Extra::Cpu),
         ("mbit", Extra::Mbit),
         ("bytes", Extra::Bytes),
+        ("clients", Extra::Clients),
+        ("link", Extra::Link),
     ];
 
     /// Parses a word.
@@ -56,8 +62,28 @@ impl Extra {
                 median(metric::MBIT_PER_S)? * BYTES_PER_MBIT,
                 "B/s",
             )),
+            Extra::Clients => clients_text(entry),
+            Extra::Link => {
+                let share = quantity::share(median(metric::LINK_SHARE_FRACTION)?);
+                Some(format!("{share} of the link"))
+            }
         }
     }
+}
+
+/// `each 1.2 k/s (1.1 k/s to 1.3 k/s)`; of one client nothing, as its rate is the whole.
+fn clients_text(entry: &Entry) -> Option<String> {
+    entry
+        .cell
+        .integer(Cell::CLIENTS)
+        .filter(|clients| *clients > 1)?;
+    let rate = |name: &str| {
+        let estimate = entry.estimate(name)?;
+        Some(quantity::measure(name, estimate.median))
+    };
+    let (low, high) = (rate("client_min_per_s")?, rate("client_max_per_s")?);
+    let each = rate(metric::CLIENT_PER_S).unwrap_or(quantity::MISSING.into());
+    Some(format!("each {each} ({low} to {high})"))
 }
 
 /// 10^6 bits.

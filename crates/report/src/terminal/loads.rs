@@ -124,8 +124,9 @@ fn missing(view: &View, sweep: &LoadSweep) -> Vec<String> {
     let line = |(contestant, reason, loads): (usize, &str, Vec<String>)| {
         let loads = loads.join(", ");
         format!(
-            "{} at load {loads} has no result: {reason}",
-            view.label(contestant)
+            "{} {} has no result: {reason}",
+            view.label(contestant),
+            sweep.place(&loads)
         )
     };
     groups.into_iter().map(line).collect()

@@ -4,7 +4,7 @@ use super::{Entry, Setting, View};
 use crate::{phrasing, quantity};
 use results::{Cell, Factor};
 
-/// Factors that are loads, with their description.
+/// Factors that are loads, with their description. Where one is varied the others are zero.
 pub(crate) const LOADS: [(&str, &str); 5] = [
     ("sender_load", "load on the sending host"),
     ("receiver_load", "load on the receiving host"),
@@ -12,6 +12,9 @@ pub(crate) const LOADS: [(&str, &str); 5] = [
     (Cell::LOAD_PERCENT, "offered load, % of its own capacity"),
     (Cell::RATE, "offered load, messages a second"),
 ];
+
+/// A factor that is swept like a load and is never zero: others are varied at each of its values.
+const CLIENTS: (&str, &str) = (Cell::CLIENTS, "clients");
 
 /// Cells that differ only in transport and one load.
 pub(crate) struct LoadSweep<'v> {
@@ -46,6 +49,22 @@ impl Step<'_> {
 }
 
 impl<'v> LoadSweep<'v> {
+    /// What is swept, as a noun.
+    pub fn noun(&self) -> &'static str {
+        match self.factor {
+            Cell::CLIENTS => "the number of clients",
+            _ => "the load",
+        }
+    }
+
+    /// A step, or several, within a sentence: `at load 2, 3`, `with 16 clients`.
+    pub fn place(&self, steps: &str) -> String {
+        match self.factor {
+            Cell::CLIENTS => format!("with {steps} clients"),
+            _ => format!("at load {steps}"),
+        }
+    }
+
     /// The cell of a contestant at a step.
     pub fn entry(
         &self,
@@ -69,9 +88,10 @@ impl<'v> LoadSweep<'v> {
 }
 
 impl View<'_> {
-    /// The sweeps of each load with every other load zero, in the order of the plan.
+    /// The sweeps of each load with every other load zero, in the order of the plan; those of clients
+    /// last.
     pub fn load_sweeps(&self) -> Vec<LoadSweep<'_>> {
-        let factors = LOADS.iter();
+        let factors = LOADS.iter().chain([&CLIENTS]);
         factors
             .flat_map(|(factor, load)| self.sweeps_of(factor, load))
             .collect()
@@ -89,7 +109,7 @@ impl View<'_> {
             {
                 continue;
             }
-            let title = self.sweep_title(&entry.cell);
+            let title = self.sweep_title(&entry.cell.without(factor));
             let at = sweeps.iter().position(|sweep| sweep.title == title);
             let at = at.unwrap_or_else(|| {
                 sweeps.push(LoadSweep {

@@ -91,6 +91,38 @@ pub fn offered() -> RunData {
     run
 }
 
+/// Transactions of 1, 4 and 16 clients, of which the first contestants gain most.
+pub fn clients() -> RunData {
+    let mut run = run();
+    let mut trials = Vec::new();
+    let mut noise = Uniform(13);
+    for block in 1..=BLOCKS {
+        for clients in [1u64, 4, 16] {
+            for (place, contestant) in CONTESTANTS.iter().enumerate() {
+                let index = trials.len() as u64;
+                let mut trial = trial(index, block, "delay", 1024, place, &mut noise);
+                trial.cell = trial
+                    .cell
+                    .with(Cell::WORKLOAD, "transactions")
+                    .with(Cell::CLIENTS, clients);
+                trial.metrics.remove(metric::MESSAGES_PER_S);
+                let each = 1e6 / contestant.3 / (1.0 + clients as f64 * 0.1);
+                let rate = each * clients as f64;
+                set(&mut trial, metric::TRANSACTIONS_PER_S, rate);
+                set(&mut trial, metric::CLIENT_PER_S, each);
+                set(&mut trial, "client_min_per_s", each * 0.9);
+                set(&mut trial, "client_max_per_s", each * 1.1);
+                set(&mut trial, metric::LINK_SHARE_FRACTION, 0.25);
+                trials.push(trial);
+            }
+        }
+    }
+    run.plan.workloads = vec!["transactions".into()];
+    run.trials = trials;
+    run.summary = None;
+    run
+}
+
 fn load(trial: &mut Trial, share: f64, capacity: f64) {
     let offered = capacity * share;
     let delivered = offered.min(capacity * 0.97);

@@ -85,8 +85,15 @@ impl Below<'_> {
     };
 }
 
+/// Seeds whose scenarios have transactions, of `call` or of VMTP, with services, replies of any length
+/// and clients.
+pub const CLIENTS: Range<u64> = 7 << 32..8 << 32;
+
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
+    if CLIENTS.contains(&seed) {
+        return clients(seed);
+    }
     if SCTP.contains(&seed) {
         return circuits(seed, Below::NOTHING, Some(Protocol::Sctp));
     }
@@ -106,7 +113,7 @@ pub fn draw(seed: u64) -> String {
     }
     if VMTP.contains(&seed) {
         let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x564d_5450, seed)));
-        return calls::draw(&mut dice, seed, Protocol::Vmtp, None);
+        return calls::draw(&mut dice, seed, Protocol::Vmtp, None, None);
     }
     if !CALLS_AND_LAYERS.contains(&seed) {
         return circuits(seed, Below::NOTHING, None);
@@ -114,9 +121,18 @@ pub fn draw(seed: u64) -> String {
     // A random stream of its own: circuits are drawn as they are without a layer.
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xca11, seed)));
     match dice.once_in(2) {
-        true => calls::draw(&mut dice, seed, Protocol::Call, None),
+        true => calls::draw(&mut dice, seed, Protocol::Call, None, None),
         false => circuits(seed, Below::HALVES, None),
     }
+}
+
+/// Transactions of one protocol or the other. What services and clients are is a stream of draws of its
+/// own: the rest is drawn as without them.
+fn clients(seed: u64) -> String {
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x0063_616c_6c65_7273, seed)));
+    let mut services = Dice(SplitMix64::new(SplitMix64::at(0x7365_7276, seed)));
+    let protocol = services.one_of(&[Protocol::Call, Protocol::Vmtp]);
+    calls::draw(&mut dice, seed, protocol, None, Some(&mut services))
 }
 
 /// The option of a station with a layer.

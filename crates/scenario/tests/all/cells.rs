@@ -216,8 +216,7 @@ fn send_cost_by_length_has_teeth_of_44_octets_and_is_worst_at_89() {
         let (worst, other) = (at(89), at(octets));
         assert!(
             worst.0 < other.0 && worst.2 < other.2,
-            "21 octets of data against {}",
-            octets - 68
+            "{octets}: {worst:?} {other:?}"
         );
     }
     for tooth in [89, 133] {

@@ -2,8 +2,8 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, CELLS, SCTP, SCTP_PATHS, Seeds, Tally, VMTP, check, check_many, check_with,
-    draw,
+    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, Seeds, Tally, VMTP, check, check_many,
+    check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -68,10 +68,23 @@ fn invariants_hold_in_drawn_scenarios_of_cells() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_clients_and_services() {
+    check_seeds(CLIENTS.start, SCENARIOS / 2);
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
     let (sctp, vmtp, paths) = (SCTP.start, VMTP.start, SCTP_PATHS.start);
-    let others = [sctp, vmtp, paths, paths + 1, paths + 2, CELLS.start];
+    let others = [
+        sctp,
+        vmtp,
+        paths,
+        paths + 1,
+        paths + 2,
+        CELLS.start,
+        CLIENTS.start,
+    ];
     for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2]
         .into_iter()
         .chain(others)
@@ -160,4 +173,22 @@ fn calls_and_layers_are_drawn_in_their_range_alone() {
             .chain([first - 1, CALLS_AND_LAYERS.end])
             .all(neither)
     );
+}
+
+#[test]
+fn clients_and_services_are_drawn_in_their_range_alone() {
+    let first = CLIENTS.start;
+    for words in [
+        "\"call\"",
+        "\"vmtp\"",
+        "clients = ",
+        "service = ",
+        "reply = \"40000 B\"",
+    ] {
+        let drawn = (first..first + 200).filter(|seed| draw(*seed).contains(words));
+        assert!(drawn.count() > 10, "{words}");
+    }
+    let neither = |seed| !draw(seed).contains("clients") && !draw(seed).contains("service");
+    let others = [first - 1, CLIENTS.end, VMTP.start, CALLS_AND_LAYERS.start];
+    assert!((0..200).chain(others).all(neither));
 }

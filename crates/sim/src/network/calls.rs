@@ -4,7 +4,7 @@
 //! whose user answers when it has read the request. The message is received with its request, and
 //! settled by its reply.
 
-use super::Network;
+use super::{Network, ScheduledEvent};
 use crate::flow::{Calls, Flow, Target};
 use crate::frames::{Contents, MessageTag};
 use crate::host::{Process, ReadJob, ServedRequest, WriteJob, address};
@@ -102,7 +102,7 @@ impl Network {
         }
     }
 
-    /// The user of the called entity has read a request, and answers it.
+    /// The user of the called entity has read a request, and answers it after the time of its service.
     pub(super) fn finish_request(&mut self, station: usize, transaction: TransactionId) {
         let host = &mut self.hosts[station];
         let messages = host.messages.as_mut();
@@ -117,6 +117,42 @@ impl Network {
             self.forget_served(station, transaction);
             return;
         }
+        let source = self.sources.get(self.flows[tag.flow].source);
+        match source.map_or(0, |source| source.traffic.service.time_ps) {
+            0 => self.answer(station, transaction, tag),
+            service_ps => {
+                let done_ps = self.now_ps + service_ps;
+                let messages = self.hosts[station].messages.as_mut();
+                let served = messages.and_then(|messages| messages.served.get_mut(&transaction));
+                if let Some(served) = served {
+                    served.done_ps = Some(done_ps);
+                }
+                let served = ScheduledEvent::RequestServed {
+                    station,
+                    transaction,
+                };
+                self.queue.push(done_ps, 1, served);
+            }
+        }
+    }
+
+    /// A service is over; false if its transaction was, or its station crashed.
+    pub(super) fn finish_serving(&mut self, station: usize, transaction: TransactionId) -> bool {
+        let now_ps = self.now_ps;
+        let messages = self.hosts[station].messages.as_mut();
+        let served = messages.and_then(|messages| messages.served.get_mut(&transaction));
+        let Some(served) = served.filter(|served| served.done_ps == Some(now_ps)) else {
+            return false;
+        };
+        served.done_ps = None;
+        let tag = served.tag;
+        self.answer(station, transaction, tag);
+        self.hosts[station].signal(Process::Sender);
+        self.run_processes(station);
+        true
+    }
+
+    fn answer(&mut self, station: usize, transaction: TransactionId, tag: MessageTag) {
         match self.reply_len(tag) {
             0 => self.reply(station, transaction, 0),
             len => {
@@ -136,8 +172,9 @@ impl Network {
 
     fn reply_len(&self, request: MessageTag) -> u64 {
         let source = self.sources.get(self.flows[request.flow].source);
-        match source.map(|source| source.traffic.reply) {
+        match source.map(|source| source.traffic.service.reply) {
             Some(Reply::SameLength) => request.len,
+            Some(Reply::Bytes(len)) => len,
             Some(Reply::Empty) | None => 0,
         }
     }
@@ -252,6 +289,7 @@ impl Network {
                 tag,
                 is_read: false,
                 is_over: false,
+                done_ps: None,
             };
             messages.served.insert(transaction, served);
         }

@@ -204,6 +204,6 @@ pub fn traffic(variant: Variant, bytes: u64, interarrival_tu: u64) -> Traffic {
         messages: u64::MAX,
         outstanding: None,
         start_ps: 0,
-        reply: sim::Reply::Empty,
+        service: sim::Service::default(),
     }
 }

@@ -16,6 +16,7 @@
 //! * `agents` - keys, agents and races against them.
 //! * `unprivileged` - the program for a user without privileges.
 //! * `doctor_paths` - the path between two hosts.
+//! * `transactions` - clients, replies and services.
 //! * `exhaustion` - no descriptors left.
 //! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
 //! * `help_and_output` - help, man page, completions, JSON, colours, pipes.
@@ -37,6 +38,7 @@ mod schema;
 mod simulations;
 mod support;
 mod testbeds;
+mod transactions;
 mod unprivileged;
 mod vmtp_tools;
 mod workloads;

@@ -22,7 +22,7 @@ fn assert_refused(said: &CommandOutput, code: i32, words: &[&str]) {
 }
 
 #[track_caller]
-fn assert_refused_before_start(arguments: &[&str], code: i32, words: &[&str]) {
+pub fn assert_refused_before_start(arguments: &[&str], code: i32, words: &[&str]) {
     let scratch = Scratch::new();
     let out = scratch.text("run");
     let mut all = vec!["race"];

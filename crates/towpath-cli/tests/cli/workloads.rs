@@ -113,6 +113,14 @@ fn offered_load_with_exponential_arrivals() {
 }
 
 #[test]
+fn transactions_on_every_transport_that_answers() {
+    let arguments = ["-w", "transactions", "--clients", "3"];
+    workload(&arguments, "transactions_per_s", |name, class| {
+        bidirectional(name, class) && all_but_null(name, class)
+    });
+}
+
+#[test]
 fn connect_on_every_connecting_transport() {
     workload(&["-w", "connect"], "connections_per_s", |_, class| {
         class["connects"] == true

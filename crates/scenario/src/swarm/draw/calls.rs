@@ -6,7 +6,8 @@ use super::{
 };
 use std::fmt::Write;
 
-/// The scenario of `seed`, by the given dice.
+/// The scenario of `seed`, by the given dice; with services and clients, by dice of their own, or
+/// without.
 ///
 /// `call` has no congestion control and sends a message whole: over a link whose queue is shorter
 /// than a message it never gets through, so no queue has a limit here.
@@ -16,6 +17,7 @@ pub(super) fn draw(
     seed: u64,
     protocol: Protocol,
     given: Option<Below<'_>>,
+    mut services: Option<&mut Dice>,
 ) -> String {
     let stations = dice.among(2, 6);
     let mut text = format!(
@@ -38,7 +40,7 @@ pub(super) fn draw(
         station(dice, &mut text, protocol, options, (below.layer, ""));
     }
     for _ in 0..dice.among(1, 3) {
-        traffic(dice, &mut text, protocol, stations);
+        traffic(dice, &mut text, protocol, stations, services.as_deref_mut());
     }
     text
 }
@@ -82,7 +84,13 @@ pub(super) fn options(dice: &mut Dice, text: &mut String, protocol: Protocol, ma
     }
 }
 
-fn traffic(dice: &mut Dice, text: &mut String, protocol: Protocol, stations: u64) {
+fn traffic(
+    dice: &mut Dice,
+    text: &mut String,
+    protocol: Protocol,
+    stations: u64,
+    services: Option<&mut Dice>,
+) {
     let (from, to) = senders_and_receivers(dice, stations);
     // A message of several packet groups of VMTP among them.
     let longest = match protocol {
@@ -98,14 +106,44 @@ fn traffic(dice: &mut Dice, text: &mut String, protocol: Protocol, stations: u64
     ]);
     let between = dice.one_of(&["10 us", "1 ms", "50 ms"]);
     let reply = dice.one_of(&["empty", "same"]);
-    let _ = writeln!(
+    let service = services.map(|services| service(services, reply));
+    let has_clients = service
+        .as_ref()
+        .is_some_and(|text| text.contains("clients"));
+    let service = service.unwrap_or(format!("reply = \"{reply}\"\n"));
+    let _ = write!(
         text,
         "[[traffic]]\nfrom = {from:?}\nto = {to:?}\nlength = {length}\n\
-         interarrival = {{ exponential = \"{between}\" }}\nmessages = {}\nreply = \"{reply}\"",
+         interarrival = {{ exponential = \"{between}\" }}\nmessages = {}\n{service}",
         dice.among(1, 30)
     );
     if dice.once_in(3) {
-        let _ = writeln!(text, "outstanding = {}", dice.among(1, 3));
+        let most = dice.among(1, 3);
+        // A client has one message outstanding.
+        if !has_clients {
+            let _ = writeln!(text, "outstanding = {most}");
+        }
     }
     let _ = writeln!(text, "start = \"{} ms\"\n", dice.among(0, 6000));
+}
+
+/// How calls are answered, and who calls. A service may take longer than it takes a caller to ask again.
+fn service(dice: &mut Dice, reply: &str) -> String {
+    let reply = match dice.among(0, 3) {
+        0 => "\"20 B\"",
+        1 => "\"700 B\"",
+        2 => "\"40000 B\"",
+        _ if reply == "same" => "\"same\"",
+        _ => "\"empty\"",
+    };
+    let mut text = format!("reply = {reply}\n");
+    if dice.once_in(2) {
+        let time = dice.one_of(&["10 us", "3 ms", "250 ms", "3 s"]);
+        let _ = writeln!(text, "service = \"{time}\"");
+    }
+    if dice.once_in(2) {
+        let clients = dice.one_of(&[1, 2, 5, 40]);
+        let _ = writeln!(text, "clients = {clients}");
+    }
+    text
 }

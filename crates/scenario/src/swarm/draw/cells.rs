@@ -20,8 +20,8 @@ pub(super) fn draw(seed: u64) -> String {
         paths: 1,
     };
     match dice.among(0, 5) {
-        0 => calls::draw(&mut dice, seed, Protocol::Call, Some(below)),
-        1 => calls::draw(&mut dice, seed, Protocol::Vmtp, Some(below)),
+        0 => calls::draw(&mut dice, seed, Protocol::Call, Some(below), None),
+        1 => calls::draw(&mut dice, seed, Protocol::Vmtp, Some(below), None),
         2 => circuits(seed, below, Some(Protocol::Sctp)),
         3 => circuits(seed, below, Some(Protocol::Bare)),
         _ => circuits(seed, below, Some(Protocol::Xtp)),

@@ -13,6 +13,7 @@ use engine_vmtp::{Vmtp as Engine, VmtpConfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::Wire;
 
@@ -75,13 +76,16 @@ impl Settings {
     }
 }
 
-/// An endpoint with the one entity of a circuit.
+/// A circuit's entity and its endpoint.
 pub(super) struct End<W: Wire> {
-    pub(super) endpoint: TransactionEndpoint<Engine, W>,
+    /// Circuits may share it.
+    pub(super) endpoint: Arc<TransactionEndpoint<Engine, W>>,
     pub(super) entity: EntityId,
     pub(super) effective: BTreeMap<String, String>,
     pub(super) recv_timeout: Duration,
     message_max: usize,
+    /// It reports what the endpoint counts: of several circuits that share one, the first.
+    is_first: bool,
 }
 
 /// What the wire of an end decides.
@@ -142,11 +146,33 @@ impl<W: Wire + Send + 'static> End<W> {
         let entity = entity(place.discriminator, host);
         endpoint.create_entity(entity)?;
         Ok(End {
-            endpoint,
+            endpoint: Arc::new(endpoint),
             entity,
             effective,
             recv_timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
             message_max,
+            is_first: true,
+        })
+    }
+
+    /// The end of another circuit at the same endpoint, in the name of the same entity.
+    pub(super) fn share(&self) -> End<W> {
+        End {
+            endpoint: Arc::clone(&self.endpoint),
+            entity: self.entity,
+            effective: self.effective.clone(),
+            recv_timeout: self.recv_timeout,
+            message_max: self.message_max,
+            is_first: false,
+        }
+    }
+
+    /// The end of another circuit at the same endpoint, with an entity of its own.
+    pub(super) fn share_as(&self, entity: EntityId) -> io::Result<End<W>> {
+        self.endpoint.create_entity(entity)?;
+        Ok(End {
+            entity,
+            ..self.share()
         })
     }
 
@@ -162,6 +188,11 @@ impl<W: Wire + Send + 'static> End<W> {
     }
 
     pub(super) fn counts(&self) -> BTreeMap<String, u64> {
+        if !self.is_first {
+            return BTreeMap::from(
+                ["send_calls", "receive_calls", "retransmissions"].map(|name| (name.into(), 0)),
+            );
+        }
         let calls = self.endpoint.wire_calls();
         BTreeMap::from([
             ("send_calls".into(), calls.sends),

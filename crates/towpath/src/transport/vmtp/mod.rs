@@ -24,6 +24,8 @@ use crate::socket;
 use crate::transport::xtp_raw;
 use client::ClientCircuit;
 use end::{End, Place, Settings, entity, host_of};
+use engine::EntityId;
+use engine_vmtp::VmtpConfig;
 use server::ServerCircuit;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -138,6 +140,10 @@ impl Transport for Vmtp {
         true
     }
 
+    fn message_max(&self) -> Option<u64> {
+        Some(u64::from(VmtpConfig::default().message_max))
+    }
+
     fn options(&self) -> &'static [OptionHelp] {
         match self.medium {
             MediumKind::Ethernet => &HELP,
@@ -189,18 +195,42 @@ impl Transport for Vmtp {
             MediumKind::Ethernet => self.connect_on(&ETHER_MEDIUM, line, options),
         }
     }
+
+    fn connect_all(
+        &self,
+        rendezvous: &Rendezvous,
+        options: &Options,
+    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+        if !options.share_endpoint {
+            let all = 0..options.circuits;
+            return all
+                .map(|index| self.connect(rendezvous, index, options))
+                .collect();
+        }
+        let line = socket::rendezvous_entry(&rendezvous.bytes, 0)?;
+        match self.medium {
+            MediumKind::Udp => self.connect_all_on(&UdpMedium, line, options),
+            MediumKind::RawIp => self.connect_all_on(&IP_MEDIUM, line, options),
+            MediumKind::Ethernet => self.connect_all_on(&ETHER_MEDIUM, line, options),
+        }
+    }
 }
 
 impl Vmtp {
     fn listen_on<M: Medium>(&self, medium: &M, options: &Options) -> io::Result<Box<dyn Listener>> {
         let mut ends = VecDeque::new();
         let mut lines = Vec::new();
-        for _ in 0..options.circuits.max(1) {
+        let circuits = options.circuits.max(1);
+        let endpoints = if options.share_endpoint { 1 } else { circuits };
+        for _ in 0..endpoints {
             let opened = medium.listen(options)?;
             lines.push(opened.rendezvous_entry.clone());
             let place = self.place(server_discriminator(opened.port), options);
             ends.push_back(End::open::<M>(opened, options, &place)?);
         }
+        // Servers of one endpoint are one entity: each takes the request that comes next.
+        let more = circuits - endpoints;
+        ends.extend((0..more).map(|_| ends[0].share()).collect::<Vec<_>>());
         Ok(Box::new(VmtpListener::<M> { ends, lines }))
     }
 
@@ -210,13 +240,41 @@ impl Vmtp {
         line: &[u8],
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
+        let (end, server) = self.open_client(medium, line, options)?;
+        Ok(Box::new(ClientCircuit::new(end, server)))
+    }
+
+    /// Clients of one endpoint: entities whose discriminators follow each other.
+    fn connect_all_on<M: Medium>(
+        &self,
+        medium: &M,
+        line: &[u8],
+        options: &Options,
+    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+        let (first, server) = self.open_client(medium, line, options)?;
+        let mut ends = Vec::with_capacity(options.circuits);
+        for number in 1..options.circuits as u64 {
+            ends.push(first.share_as(nth_client(first.entity, number))?);
+        }
+        ends.insert(0, first);
+        let circuit = |end| -> Box<dyn Circuit> { Box::new(ClientCircuit::new(end, server)) };
+        Ok(ends.into_iter().map(circuit).collect())
+    }
+
+    /// The end of a client, and its server.
+    fn open_client<M: Medium>(
+        &self,
+        medium: &M,
+        line: &[u8],
+        options: &Options,
+    ) -> io::Result<(End<M::Wire>, EntityId)> {
         let (opened, peer) = medium.connect(line, options)?;
         M::restrict_to_peer(&opened.wire, peer)?;
         let server = entity(server_discriminator(opened.port), host_of(peer));
         let place = self.place(client_discriminator(opened.port), options);
         let end = End::open::<M>(opened, options, &place)?;
         end.endpoint.locate(server, peer);
-        Ok(Box::new(ClientCircuit::new(end, server)))
+        Ok((end, server))
     }
 
     fn place(&self, discriminator: u64, options: &Options) -> Place {
@@ -255,6 +313,13 @@ fn server_discriminator(port: u16) -> u64 {
 fn client_discriminator(port: u16) -> u64 {
     let number = if port == 0 { 0 } else { random_port() };
     1 + DISCRIMINATORS + u64::from(number) % DISCRIMINATORS
+}
+
+/// The client `number` places after `first`, among those that call.
+fn nth_client(first: EntityId, number: u64) -> EntityId {
+    let (discriminator, host) = (first.0 >> 32, first.0 as u32);
+    let place = (discriminator - 1 - DISCRIMINATORS + number) % DISCRIMINATORS;
+    entity(1 + DISCRIMINATORS + place, host)
 }
 
 struct VmtpListener<M: Medium> {

@@ -1,0 +1,105 @@
+//! Requests that wait for a server.
+
+use super::Request;
+use std::collections::VecDeque;
+
+/// Requests that wait, at most: one of each of ten thousand callers, and room for more. Empty ones take
+/// 1.6 MiB.
+const REQUESTS_MAX: usize = 16_384;
+
+/// Octets of requests that wait, at most: as many as messages on their way in may take.
+const OCTETS_MAX: usize = 64 << 20;
+
+/// Requests that wait for a server, bounded in number and in octets. One is taken whatever its length,
+/// or the longest could not be served at all.
+#[derive(Debug, Default)]
+pub(super) struct RequestQueue {
+    requests: VecDeque<Request>,
+    octets: usize,
+}
+
+impl RequestQueue {
+    /// Queues a request behind those of the same or a higher priority; gives it back when there is no
+    /// room.
+    pub(super) fn push(&mut self, request: Request) -> Result<(), Request> {
+        let octets = self.octets + request.octets.len();
+        let fits = self.requests.is_empty() || octets <= OCTETS_MAX;
+        if self.requests.len() >= REQUESTS_MAX || !fits {
+            return Err(request);
+        }
+        self.octets = octets;
+        let rank = request.note.call.rank();
+        let is_before = |other: &Request| other.note.call.rank() <= rank;
+        let behind = self.requests.iter().rposition(is_before);
+        self.requests.insert(behind.map_or(0, |at| at + 1), request);
+        Ok(())
+    }
+
+    /// The request that has waited longest.
+    pub(super) fn pop_front(&mut self) -> Option<Request> {
+        let request = self.requests.pop_front()?;
+        self.octets -= request.octets.len();
+        Some(request)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{EntityId, Note, TransactionId};
+
+    fn request(len: usize) -> Request {
+        Request {
+            transaction: TransactionId(1),
+            from: EntityId(1),
+            to: EntityId(2),
+            note: Note::default(),
+            octets: vec![0; len],
+        }
+    }
+
+    #[test]
+    fn more_urgent_requests_overtake_and_equal_ones_do_not() {
+        let mut queue = RequestQueue::default();
+        for (number, priority) in [0, 4, 12, 0, 12, 8].into_iter().enumerate() {
+            let mut request = request(number);
+            request.note.call.priority = priority;
+            queue.push(request).expect("room");
+        }
+        let order: Vec<usize> = std::iter::from_fn(|| queue.pop_front())
+            .map(|request| request.octets.len())
+            .collect();
+        assert_eq!(order, [2, 4, 5, 0, 3, 1]);
+    }
+
+    #[test]
+    fn queue_is_bounded_in_number() {
+        let mut queue = RequestQueue::default();
+        for _ in 0..REQUESTS_MAX {
+            queue.push(request(0)).expect("room");
+        }
+        queue.push(request(0)).expect_err("no room");
+        queue.pop_front().expect("a request");
+        queue.push(request(0)).expect("room again");
+    }
+
+    #[test]
+    fn queue_is_bounded_in_octets_and_takes_any_single_request() {
+        let mut queue = RequestQueue::default();
+        queue.push(request(OCTETS_MAX + 1)).expect("the only one");
+        queue.push(request(1)).expect_err("no room");
+        queue.pop_front().expect("a request");
+        assert!(queue.is_empty());
+        queue.push(request(OCTETS_MAX)).expect("room");
+        queue.push(request(1)).expect_err("no room");
+        queue.push(request(0)).expect("it takes nothing");
+    }
+}

@@ -1,0 +1,156 @@
+//! Where messages come from: patterns, and the clients among them.
+
+use super::{Network, ScheduledEvent};
+use crate::flow::Target;
+use crate::traffic::{Receivers, Traffic};
+use engine::{CommandError, SplitMix64};
+
+/// Least time from the end of a client's message to its next, ps: messages to a station that is down end
+/// as soon as they begin, and would stop the clock.
+const CLIENT_PAUSE_MIN_PS: u64 = 1_000_000;
+
+pub(super) struct TrafficSource {
+    pub(super) traffic: Traffic,
+    pub(super) random: SplitMix64,
+    pub(super) produced: u64,
+    /// Messages of clients that are produced or will be.
+    pub(super) scheduled: u64,
+    /// Messages neither settled nor given up.
+    pub(super) outstanding: u64,
+    /// The next message waits until one of these is settled.
+    pub(super) at_outstanding_limit: bool,
+    /// The flow from each sender to each receiver.
+    pub(super) flows: Vec<Vec<usize>>,
+}
+
+impl Network {
+    /// Adds a pattern of messages and opens the circuits it needs.
+    ///
+    /// # Errors
+    ///
+    /// The engine's, when it opens no more circuits.
+    ///
+    /// # Panics
+    ///
+    /// When the pattern names a station that does not exist.
+    pub fn add_traffic(&mut self, traffic: Traffic) -> Result<(), CommandError> {
+        let index = self.sources.len();
+        let mut flows = Vec::new();
+        for &sender in &traffic.senders {
+            let targets: Vec<Target> = match &traffic.receivers {
+                Receivers::All => vec![Target::All],
+                Receivers::One(stations) => {
+                    let others = stations.iter().filter(|&&station| station != sender);
+                    others.map(|&station| Target::Station(station)).collect()
+                }
+            };
+            let opened = targets
+                .into_iter()
+                .map(|to| self.open_flow(sender, to, index));
+            flows.push(opened.collect::<Result<Vec<usize>, CommandError>>()?);
+        }
+        let mut random = SplitMix64::new(SplitMix64::at(self.seed, index as u64));
+        let mut scheduled = 0;
+        if traffic.messages > 0 && flows.iter().any(|flows| !flows.is_empty()) {
+            self.unfinished_sources += 1;
+            let clients = traffic
+                .service
+                .clients
+                .unwrap_or(1)
+                .clamp(1, traffic.messages);
+            scheduled = clients;
+            for _ in 0..clients {
+                let first = traffic.start_ps + traffic.interarrival_ps.draw(&mut random);
+                self.queue
+                    .push(first, 1, ScheduledEvent::MessageProduced { traffic: index });
+            }
+        }
+        self.sources.push(TrafficSource {
+            traffic,
+            random,
+            produced: 0,
+            scheduled,
+            outstanding: 0,
+            at_outstanding_limit: false,
+            flows,
+        });
+        Ok(())
+    }
+
+    pub(super) fn produce_message(&mut self, index: usize) {
+        let source = &mut self.sources[index];
+        let random = &mut source.random;
+        let sender = random.below(source.flows.len() as u64) as usize;
+        let receiver = random.below(source.flows[sender].len() as u64) as usize;
+        // No protocol carries an empty message.
+        let length = source.traffic.length.draw(random).max(1);
+        source.produced += 1;
+        source.outstanding += 1;
+        if source.traffic.service.clients.is_some() {
+            // The next one of this client follows the end of this one.
+            let is_last = source.produced >= source.traffic.messages;
+            self.unfinished_sources -= u64::from(is_last);
+        } else {
+            let most = source.traffic.outstanding;
+            source.at_outstanding_limit = most.is_some_and(|most| source.outstanding >= most);
+            if !source.at_outstanding_limit {
+                self.schedule_message(index);
+            }
+        }
+        let Some(&flow) = self.sources[index].flows[sender].get(receiver) else {
+            return;
+        };
+        self.unsettled += 1;
+        self.flows[flow].note_offered(self.now_ps, length);
+        if !self.flows[flow].is_open {
+            // Its circuit is closed: the message cannot be sent.
+            self.give_up(flow);
+        } else if self.flows[flow].connected {
+            self.queue_message(flow, length);
+        } else {
+            self.flows[flow].queued_lengths.push_back(length);
+        }
+        self.run_processes(self.flows[flow].from);
+    }
+
+    /// Schedules the next message of a pattern, if there is one more.
+    fn schedule_message(&mut self, index: usize) {
+        let source = &mut self.sources[index];
+        if source.produced < source.traffic.messages {
+            let next = self.now_ps + source.traffic.interarrival_ps.draw(&mut source.random);
+            self.queue
+                .push(next, 1, ScheduledEvent::MessageProduced { traffic: index });
+        } else {
+            self.unfinished_sources -= 1;
+        }
+    }
+
+    /// Schedules the next message of a client, if there is one more.
+    fn schedule_client(&mut self, index: usize) {
+        let source = &mut self.sources[index];
+        if source.scheduled < source.traffic.messages {
+            source.scheduled += 1;
+            let pause_ps = source.traffic.interarrival_ps.draw(&mut source.random);
+            let next = self.now_ps + pause_ps.max(CLIENT_PAUSE_MIN_PS);
+            self.queue
+                .push(next, 1, ScheduledEvent::MessageProduced { traffic: index });
+        }
+    }
+
+    /// `count` messages of a pattern were settled or given up.
+    pub(super) fn release_outstanding(&mut self, index: usize, count: u64) {
+        let Some(source) = self.sources.get_mut(index) else {
+            return;
+        };
+        source.outstanding -= count;
+        if source.traffic.service.clients.is_some() {
+            for _ in 0..count {
+                self.schedule_client(index);
+            }
+            return;
+        }
+        if count > 0 && std::mem::replace(&mut source.at_outstanding_limit, false) {
+            self.schedule_message(index);
+        }
+    }
+}

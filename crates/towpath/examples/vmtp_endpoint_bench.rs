@@ -1,0 +1,228 @@
+//! Benchmarks of VMTP endpoints, besides races: calls, many callers, many clients.
+//!
+//! `vmtp_endpoint_bench call BYTES SECONDS CLIENT_CPU SERVER_CPU` - microseconds (median) of a call
+//! whose request and reply have BYTES each.
+//! `vmtp_endpoint_bench rate tasks|threads CALLERS SECONDS CLIENT_CPU SERVER_CPU` - calls of 20 B a
+//! second of so many callers at one endpoint: entities in one thread, each of which calls again when its
+//! turn comes and its reply has come; or a thread each.
+//! `vmtp_endpoint_bench entities COUNT` - resident MB of the larger of two processes after COUNT
+//! clients of an endpoint have called the other's server once.
+//!
+//! Each starts its peer as a separate process.
+
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use towpath::vmtp::{Client, Endpoint, EndpointConfig, EntityId, Note};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Bytes of a request and of a reply that lie in the header.
+const SHORT: usize = 20;
+
+/// The discriminator of the server.
+const SERVER: u32 = 7;
+
+fn main() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["call", bytes, seconds, client, server] => {
+            call(bytes.parse()?, seconds.parse()?, client, server)
+        }
+        ["rate", how, callers, seconds, client, server] => {
+            rate(how, callers.parse()?, seconds.parse()?, (client, server))
+        }
+        ["entities", count] => entities(count.parse()?),
+        ["serve", cpu] => serve(Some(cpu)),
+        ["serve"] => serve(None),
+        _ => Err("see the top of this file for how to call it".into()),
+    }
+}
+
+fn pin(cpu: &str) -> Outcome<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu.parse()?);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+fn local() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// The server: a process that prints its address and its entity, and exits when its input ends.
+struct Peer {
+    child: Child,
+    lines: io::Lines<BufReader<ChildStdout>>,
+    address: SocketAddr,
+    entity: EntityId,
+}
+
+impl Peer {
+    fn start(words: &[&str]) -> Outcome<Peer> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
+        let line = lines.next().ok_or("the peer prints no address")??;
+        let (address, entity) = line.split_once(' ').ok_or("two words were expected")?;
+        Ok(Peer {
+            address: address.parse()?,
+            entity: EntityId(entity.parse()?),
+            child,
+            lines,
+        })
+    }
+
+    /// An endpoint that knows where the peer's server is.
+    fn endpoint(&self) -> Outcome<Endpoint> {
+        let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
+        endpoint.locate(self.entity, self.address);
+        Ok(endpoint)
+    }
+
+    /// Ends it; returns the line it prints.
+    fn end(mut self) -> Outcome<String> {
+        drop(self.child.stdin.take());
+        let line = self.lines.next().unwrap_or_else(|| Ok(String::new()))?;
+        self.child.wait()?;
+        Ok(line)
+    }
+}
+
+/// Answers each request with its own bytes, and prints the resident memory when its input ends.
+fn serve(cpu: Option<&str>) -> Outcome<()> {
+    if let Some(cpu) = cpu {
+        pin(cpu)?;
+    }
+    let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
+    let entity = endpoint.create_entity(SERVER)?;
+    println!("{} {}", endpoint.local_addr(), entity.0);
+    io::stdout().flush()?;
+    let over = std::thread::spawn(|| io::stdin().read_to_end(&mut Vec::new()));
+    endpoint.serve(1, |request| request.octets.clone(), || over.is_finished());
+    println!("{:.1}", resident_mb()?);
+    std::process::exit(0);
+}
+
+fn call(bytes: usize, seconds: f64, client: &str, server: &str) -> Outcome<()> {
+    let peer = Peer::start(&["serve", server])?;
+    pin(client)?;
+    let endpoint = peer.endpoint()?;
+    let caller = endpoint.create_client()?;
+    let request: Arc<[u8]> = vec![7; bytes].into();
+    let mut times_ns = Vec::new();
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let mut began = Instant::now();
+    while began < end {
+        let reply = caller.call(peer.entity, Arc::clone(&request), LIMIT)?;
+        let ended = Instant::now();
+        if reply.octets[..] != request[..] {
+            return Err("a reply is not its request".into());
+        }
+        times_ns.push((ended - began).as_nanos() as u64);
+        began = ended;
+    }
+    peer.end()?;
+    times_ns.sort_unstable();
+    let p50_ns = times_ns[times_ns.len() / 2];
+    println!("{:.3}", p50_ns as f64 / 1000.0);
+    Ok(())
+}
+
+fn rate(how: &str, callers: usize, seconds: f64, (client, server): (&str, &str)) -> Outcome<()> {
+    let peer = Peer::start(&["serve", server])?;
+    pin(client)?;
+    let endpoint = peer.endpoint()?;
+    let clients: Result<Vec<Client>, _> = (0..callers).map(|_| endpoint.create_client()).collect();
+    let clients = clients?;
+    let span = Duration::from_secs_f64(seconds);
+    let run = |span: Duration| match how {
+        "tasks" => call_in_turn(&clients, peer.entity, span),
+        "threads" => call_in_threads(&clients, peer.entity, span),
+        _ => Err("tasks or threads".into()),
+    };
+    // Warm-up: the server learns the clients.
+    run(span / 4)?;
+    let began = Instant::now();
+    let calls = run(span)?;
+    println!("{:.1}", calls as f64 / began.elapsed().as_secs_f64());
+    peer.end()?;
+    Ok(())
+}
+
+/// All clients in this thread, in turn.
+fn call_in_turn(clients: &[Client], server: EntityId, span: Duration) -> Outcome<u64> {
+    let request: Arc<[u8]> = vec![7; SHORT].into();
+    let begin = |client: &Client| client.begin(server, Arc::clone(&request), &Note::default());
+    let mut calls: Vec<_> = clients.iter().map(begin).collect();
+    let end = Instant::now() + span;
+    let mut answered = 0;
+    while Instant::now() < end {
+        for (client, call) in clients.iter().zip(&mut calls) {
+            client.take(call, LIMIT).ok_or("a call took too long")??;
+            *call = begin(client);
+            answered += 1;
+        }
+    }
+    for (client, call) in clients.iter().zip(&calls) {
+        client.take(call, LIMIT).ok_or("a call took too long")??;
+        answered += 1;
+    }
+    Ok(answered)
+}
+
+fn call_in_threads(clients: &[Client], server: EntityId, span: Duration) -> Outcome<u64> {
+    let request: Arc<[u8]> = vec![7; SHORT].into();
+    let answered = AtomicU64::new(0);
+    let end = Instant::now() + span;
+    let work = |client: &Client| -> io::Result<()> {
+        while Instant::now() < end {
+            client.call(server, Arc::clone(&request), LIMIT)?;
+            answered.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let work = &work;
+    std::thread::scope(|scope| -> Outcome<()> {
+        let threads: Vec<_> = clients
+            .iter()
+            .map(|client| scope.spawn(move || work(client)))
+            .collect();
+        for thread in threads {
+            thread.join().map_err(|_| "a caller panicked")??;
+        }
+        Ok(())
+    })?;
+    Ok(answered.into_inner())
+}
+
+fn entities(count: usize) -> Outcome<()> {
+    let peer = Peer::start(&["serve"])?;
+    let endpoint = peer.endpoint()?;
+    let mut clients = Vec::with_capacity(count);
+    for _ in 0..count {
+        let client = endpoint.create_client()?;
+        client.call(peer.entity, &[7; SHORT][..], LIMIT)?;
+        clients.push(client);
+    }
+    let ours = resident_mb()?;
+    let theirs: f64 = peer.end()?.parse()?;
+    println!("{:.1}", ours.max(theirs));
+    Ok(())
+}
+
+fn resident_mb() -> Outcome<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = line.ok_or("/proc/self/status has no VmRSS")?;
+    let kb: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kb / 1000.0)
+}

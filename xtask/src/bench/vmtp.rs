@@ -1,0 +1,213 @@
+//! vmtp: VMTP's calls against UDP round trips, XTP transactions, gRPC and `bare` on the loopback, one CPU
+//! per side.
+//!
+//! Ours and the peer run in turn, in alternating order; ratios are taken within rounds.
+
+use super::bar::{Bar, BenchTarget};
+use super::compare::{Comparison, Measure, metric_of};
+use super::helper_programs::{Tonic, VmtpEndpointBench, XtpEndpointBench};
+use super::trial_runner::{TrialRequest, TrialRunner};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Rounds of each comparison.
+const ROUNDS: usize = 7;
+
+/// Seconds of each trial.
+const SPAN: &str = "0.7";
+const SPAN_S: f64 = 0.7;
+
+/// Seconds of a trial over a link: some hundred round trips.
+const LINK_SPAN_S: f64 = 3.0;
+
+/// The emulated link. Its queue takes what eight clients have outstanding.
+const LINK: &str = "rate=100mbit,delay=1ms,queue=500kB";
+
+/// Bytes of a call that lies in the header of its packet, and of a datagram as long as that packet.
+const CALL: u64 = 20;
+const PACKET: u64 = 68;
+
+/// Bytes of a request of one packet group.
+const GROUP: u64 = 16 << 10;
+
+/// Runs the benchmark; `arguments` may select bars by prefix.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let mut ours = match TrialRunner::build(root) {
+        Ok(ours) => ours,
+        Err(error) => return crate::fail(&error),
+    };
+    let wanted =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
+    let mut below = false;
+    for comparison in comparisons(root) {
+        if wanted(comparison.name) {
+            let bar = comparison.run(&mut ours);
+            println!("{}", bar.line());
+            below |= !bar.is_above_floor();
+        }
+    }
+    if wanted("vmtp-entities") {
+        let bar = entities(root);
+        println!("{}", bar.line());
+        below |= !bar.is_above_floor();
+    }
+    for (name, unit, measure) in rows(root) {
+        if wanted(name) {
+            match measure(&mut ours) {
+                Ok(value) => println!("ROW {name} {value:.1} {unit}"),
+                Err(error) => println!("ROW {name} none  # {error}"),
+            }
+        }
+    }
+    if below {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn comparisons(root: &Path) -> Vec<Comparison> {
+    let at_most = |floor: f64, goal: f64| BenchTarget::GoalAtMost { floor, goal };
+    let at_least = |floor: f64, goal: f64| BenchTarget::GoalAtLeast { floor, goal };
+    let one_core = ["--pin", "0,0"];
+    let busy = ["--pin", "0,1", "--busy-poll"];
+    let lossless = LINK.to_owned();
+    let lossy = format!("{LINK},loss=1%");
+    let all = [
+        (
+            "vmtp-call-1core",
+            delay("vmtp", CALL, &one_core),
+            delay("udp", PACKET, &one_core),
+            at_most(1.35, 1.15),
+        ),
+        (
+            "vmtp-call-busy",
+            delay("vmtp", CALL, &busy),
+            delay("udp", PACKET, &busy),
+            at_most(1.35, 1.15),
+        ),
+        (
+            "vmtp-call-xtp",
+            vmtp(root, &["call", "20", SPAN, "0", "0"]),
+            xtp(
+                root,
+                &["transactions", "xtp", SPAN, "0", "0", "sleepy", "20"],
+            ),
+            at_most(1.0, 0.85),
+        ),
+        (
+            "vmtp-rate-64",
+            vmtp(root, &["rate", "tasks", "64", SPAN, "0", "1"]),
+            tonic(root, &["64", "20", SPAN, "0", "1"]),
+            at_least(4.0, 8.0),
+        ),
+        (
+            "vmtp-16k",
+            requests(&["--pin", "0,1"], SPAN_S),
+            bare(),
+            at_least(0.4, 0.7),
+        ),
+        (
+            "vmtp-lossy",
+            requests(&["--link", &lossy, "--no-calibration"], LINK_SPAN_S),
+            requests(&["--link", &lossless, "--no-calibration"], LINK_SPAN_S),
+            at_least(0.7, 0.9),
+        ),
+    ];
+    let comparison = |(name, ours, peer, target)| Comparison {
+        name,
+        ours,
+        peers: vec![("", peer)],
+        rounds: ROUNDS,
+        target,
+    };
+    all.into_iter().map(comparison).collect()
+}
+
+/// Rows without a target.
+fn rows(root: &Path) -> Vec<(&'static str, &'static str, Measure)> {
+    let threads = ["rate", "threads", "64", SPAN, "0", "1"];
+    let clients = ["--clients", "64", "--pin", "0,1"];
+    let race = |transport| {
+        let question = request(transport, "transactions", CALL, SPAN_S, &clients);
+        metric_of(question, "transactions_per_s")
+    };
+    vec![
+        ("vmtp-rate-64-threads", "calls/s", vmtp(root, &threads)),
+        ("vmtp-race-64", "calls/s", race("vmtp")),
+        ("tcp-race-64", "calls/s", race("tcp")),
+        ("udp-race-64", "calls/s", race("udp")),
+    ]
+}
+
+fn request(
+    transport: &'static str,
+    workload: &'static str,
+    size: u64,
+    span_s: f64,
+    more: &[&str],
+) -> TrialRequest {
+    TrialRequest {
+        transport,
+        workload,
+        size,
+        span_s,
+        more: more.iter().map(|&word| word.to_owned()).collect(),
+    }
+}
+
+/// The median round trip of messages of `size` bytes, us.
+fn delay(transport: &'static str, size: u64, more: &[&str]) -> Measure {
+    metric_of(
+        request(transport, "delay", size, SPAN_S, more),
+        "delay_p50_us",
+    )
+}
+
+/// Mbit/s of requests of a packet group each, of eight clients.
+fn requests(more: &[&str], span_s: f64) -> Measure {
+    let mut words = vec!["--clients", "8", "--reply", "20"];
+    words.extend(more);
+    metric_of(
+        request("vmtp", "transactions", GROUP, span_s, &words),
+        "request_mbit_per_s",
+    )
+}
+
+fn bare() -> Measure {
+    let question = request("bare", "throughput", GROUP, SPAN_S, &["--pin", "0,1"]);
+    metric_of(question, "mbit_per_s")
+}
+
+fn vmtp(root: &Path, words: &[&'static str]) -> Measure {
+    let (root, words) = (root.to_owned(), words.to_vec());
+    Box::new(move |_| VmtpEndpointBench::build(&root)?.run(&words))
+}
+
+fn xtp(root: &Path, words: &[&'static str]) -> Measure {
+    let (root, words) = (root.to_owned(), words.to_vec());
+    Box::new(move |_| XtpEndpointBench::build(&root)?.run(&words))
+}
+
+fn tonic(root: &Path, words: &[&'static str]) -> Measure {
+    let (root, words) = (root.to_owned(), words.to_vec());
+    Box::new(move |_| Tonic::build(&root)?.run(&words))
+}
+
+fn entities(root: &Path) -> Bar {
+    let mb = VmtpEndpointBench::build(root).and_then(|bench| bench.run(&["entities", "10000"]));
+    let (value, note) = match mb {
+        Ok(mb) => (Some(mb), "resident, the larger of two processes".to_owned()),
+        Err(error) => (None, error),
+    };
+    Bar {
+        name: "vmtp-entities".into(),
+        value,
+        unit: "MB",
+        target: BenchTarget::GoalAtMost {
+            floor: 80.0,
+            goal: 50.0,
+        },
+        note,
+    }
+}
