@@ -319,6 +319,7 @@ impl Run {
             TransactionEvent::Released(message) => {
                 assert!(self.outgoing.remove(&message).is_some(), "released twice");
             }
+            TransactionEvent::Copied { .. } => panic!("nothing stays at this end"),
             TransactionEvent::Discarded(message) => drop(self.incoming.remove(&message)),
             TransactionEvent::Ended(transaction, _) => {
                 assert!(self.ended.insert(transaction), "it ended twice");

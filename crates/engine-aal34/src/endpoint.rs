@@ -165,6 +165,9 @@ impl Cells {
             }
             cells = &cells[taken..];
         }
+        if let State::Aal34(aal34) = &mut self.adaptation {
+            aal34.reassembler.end_frame(now, &mut self.counters);
+        }
     }
 }
 

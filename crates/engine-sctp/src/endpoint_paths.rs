@@ -91,6 +91,12 @@ impl Sctp {
         Ok(())
     }
 
+    /// Streams that the user of an association may send on: 0 up to one less. None of an unknown one.
+    pub fn outbound_streams(&self, id: AssociationId) -> Option<u16> {
+        let a = self.associations.get(&id)?;
+        Some(a.tx.messages.rules.streams)
+    }
+
     /// The next notice.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.shared.notices.pop_front()

@@ -46,6 +46,7 @@ fn pages_have_no_script_errors_and_fit_window() {
     let pages = [
         ("race", report::html(&run)),
         ("offered", report::html(&synthetic::offered())),
+        ("clients", report::html(&synthetic::clients())),
         (
             "compare",
             report::compare_html(&verdicts, "monday", "tuesday"),

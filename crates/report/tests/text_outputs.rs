@@ -490,7 +490,6 @@ fn clients_are_columns_and_each_has_its_rate() {
         "{text}"
     );
     assert!(text.contains("25 % of the link"), "{text}");
-    // A single client's rate is the whole.
     assert!(!text.contains("each 59.8 k/s"), "{text}");
     let csv = report::csv(&run);
     assert!(

@@ -81,6 +81,9 @@ pub enum Command {
     /// Inspect live XTP endpoints; run an XTP router or multicast relay.
     #[command(subcommand)]
     Xtp(crate::xtp_command::XtpCommand),
+    /// Send, receive or echo messages over SCTP, with one address or several.
+    #[command(subcommand)]
+    Sctp(crate::sctp_command::SctpCommand),
     /// Inspect live VMTP endpoints.
     #[command(subcommand)]
     Vmtp(crate::vmtp_command::VmtpCommand),

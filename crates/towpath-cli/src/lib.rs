@@ -44,6 +44,7 @@ pub mod race;
 mod race_checks;
 pub mod remote_race;
 pub mod results_commands;
+pub mod sctp_command;
 pub mod sim;
 pub mod study;
 pub mod testbed_command;
@@ -134,6 +135,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Forward(args) => forward_command::run(&args),
         Command::Cp(args) => cp_command::run(&args),
         Command::Xtp(command) => xtp_command::run(&command),
+        Command::Sctp(command) => sctp_command::run(&command),
         Command::Vmtp(command) => vmtp_command::run(&command),
         Command::Blocks(command) => blocks_command::run(&command),
         Command::Agent(args) => agent_command::run(&args),

@@ -38,7 +38,7 @@
 //! * `source_filter` - a socket filter that passes packets of one source address.
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
-//! * [`sctp`] - the configuration of SCTP endpoints.
+//! * [`sctp`] - SCTP in a program: endpoints with several addresses, messages of streams, paths.
 //! * [`vmtp`] - VMTP as a library: calls from many threads, servers.
 //! * [`files`] - file transfer to one host, or to many at once by multicast.
 //! * [`tunnel`] - TCP connections carried through XTP circuits.

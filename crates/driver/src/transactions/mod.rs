@@ -15,8 +15,8 @@
 //!
 //! * `state` - what the lock protects: the pump, messages on their way in, places, requests.
 //! * `place` - where a caller waits.
-//! * `work` - submissions carried out, and what the engine says handed over.
 //! * `request_queue` - where a request waits for a server.
+//! * `work` - submissions carried out, and what the engine says handed over.
 //! * `drive` - who takes in arrivals: a waiting user, or the service thread.
 
 #[cfg(test)]

@@ -28,9 +28,9 @@ impl RequestQueue {
             return Err(request);
         }
         self.octets = octets;
-        let rank = request.note.call.rank();
-        let is_before = |other: &Request| other.note.call.rank() <= rank;
-        let behind = self.requests.iter().rposition(is_before);
+        let rank = |request: &Request| request.note.call.rank();
+        let own = rank(&request);
+        let behind = self.requests.iter().rposition(|other| rank(other) <= own);
         self.requests.insert(behind.map_or(0, |at| at + 1), request);
         Ok(())
     }

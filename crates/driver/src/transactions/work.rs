@@ -100,13 +100,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         for request in state.requests.drain(..) {
             let is_conditional = request.note.call.flags.has(CallFlags::CONDITIONAL);
             let finds_nobody = is_conditional && requests.len() >= waiting;
-            let queued = match finds_nobody {
-                true => Err(request),
-                false => requests.push(request),
+            let refused = match finds_nobody {
+                true => Some(request),
+                false => requests.push(request).err(),
             };
-            match queued {
-                Ok(()) => self.request_arrived.notify_one(),
-                Err(request) => state.pump.engine.abandon(now, request.transaction),
+            match refused {
+                None => self.request_arrived.notify_one(),
+                Some(request) => state.pump.engine.abandon(now, request.transaction),
             }
         }
     }

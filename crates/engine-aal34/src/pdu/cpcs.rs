@@ -151,8 +151,35 @@ impl<'a> CpcsPdu<'a> {
 
     /// Piece number `index`, and how many of its octets are valid; the others are zero.
     pub fn piece(&self, index: usize) -> (Piece, usize) {
-        let mut piece = [0; PIECE_LEN];
         let start = index * PIECE_LEN;
+        match self.sdu.first_chunk::<FIRST_LEN>() {
+            Some(sdu) if index == 0 && self.header_len == ENVELOPE_LEN => {
+                let mut piece = [0; PIECE_LEN];
+                let [a, b, c, d, rest @ ..] = &mut piece;
+                [*a, *b, *c, *d] = self.header;
+                *rest = *sdu;
+                (piece, PIECE_LEN)
+            }
+            _ => self
+                .end_piece(start)
+                .unwrap_or_else(|| self.joined_piece(start)),
+        }
+    }
+
+    /// The piece from octet `start` on, if it holds the end of the SDU and all of the tail.
+    fn end_piece(&self, start: usize) -> Option<(Piece, usize)> {
+        let rest = self.sdu.get(start.checked_sub(self.header_len)?..)?;
+        let tail = &self.tail[..self.tail_len];
+        let valid = rest.len() + tail.len();
+        let mut piece = [0; PIECE_LEN];
+        piece.get_mut(..rest.len())?.copy_from_slice(rest);
+        piece.get_mut(rest.len()..valid)?.copy_from_slice(tail);
+        Some((piece, valid))
+    }
+
+    /// The piece from octet `start` on, whatever it holds.
+    fn joined_piece(&self, start: usize) -> (Piece, usize) {
+        let mut piece = [0; PIECE_LEN];
         let header = &self.header[..self.header_len];
         let parts = [header, self.sdu, &self.tail[..self.tail_len]];
         let (mut at, mut end) = (0, 0);
@@ -169,6 +196,9 @@ impl<'a> CpcsPdu<'a> {
         (piece, end)
     }
 }
+
+/// Octets of an SDU in its first piece, behind the header.
+const FIRST_LEN: usize = PIECE_LEN - ENVELOPE_LEN;
 
 /// Octets of the longest SDU that fits `cells` cells.
 pub fn sdu_max(format: SarFormat, cells: usize) -> usize {

@@ -36,6 +36,9 @@ pub(crate) struct Reassembler {
     packet_max: usize,
     mri_timeout: Duration,
     partials: PartialTable<Key, Partial>,
+    /// The packet that began last in the frame at hand: most end in the frame in which they begin, and
+    /// need no place in the table.
+    fresh: Option<(Key, Partial)>,
 }
 
 impl Reassembler {
@@ -47,6 +50,7 @@ impl Reassembler {
             packet_max,
             mri_timeout,
             partials: PartialTable::new(),
+            fresh: None,
         }
     }
 
@@ -64,7 +68,7 @@ impl Reassembler {
                 self.take_segment((now, path), &segment, counters, packets)
             }
             SarInput::IllegalLength(mid) => {
-                self.partials.remove(&(path, mid));
+                self.remove((path, mid));
                 None
             }
             SarInput::Damaged => None,
@@ -86,7 +90,7 @@ impl Reassembler {
                 if self.proceed(key, segment, counters)? {
                     return Some(segment.header.mid);
                 }
-                let partial = self.partials.remove(&key)?;
+                let partial = self.remove(key)?;
                 finish(self.mode, self.format, partial, counters)
             }
             SegmentType::Ssm => {
@@ -106,7 +110,8 @@ impl Reassembler {
         cell_header: &[u8; HEADER_LEN],
         cells: &[[u8; CELL_LEN]],
     ) -> usize {
-        let Some(partial) = self.partials.get_mut(&(path, mid)) else {
+        let format = self.format;
+        let Some(partial) = self.partial_mut((path, mid)) else {
             return 0;
         };
         for (taken, cell) in cells.iter().enumerate() {
@@ -118,7 +123,7 @@ impl Reassembler {
                 mid,
             };
             let goes_on = [*a, *b, *c, *d, *e] == *cell_header
-                && pdu.header_bits() == expected.bits(self.format)
+                && pdu.header_bits() == expected.bits(format)
                 && pdu.li() == PIECE_LEN
                 && partial.octets.len() + PIECE_LEN <= partial.room
                 && pdu.syndrome() == 0;
@@ -127,9 +132,18 @@ impl Reassembler {
             }
             let [_, _, piece @ .., _, _] = payload;
             partial.octets.extend_from_slice(piece);
-            partial.next_sn = self.format.next_sn(partial.next_sn);
+            partial.next_sn = format.next_sn(partial.next_sn);
         }
         cells.len()
+    }
+
+    /// Ends a frame: a packet that began in it and goes on waits for the next one.
+    pub(crate) fn end_frame(&mut self, now: Instant, counters: &mut CellCounters) {
+        if let Some((key, partial)) = self.fresh.take() {
+            let pinned = partial.octets.capacity().max(partial.room);
+            let until = now + self.mri_timeout;
+            counters.evicted += self.partials.insert(key, until, pinned, partial);
+        }
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
@@ -144,7 +158,21 @@ impl Reassembler {
 
     /// Packets under way.
     pub(crate) fn under_way(&self) -> usize {
-        self.partials.len()
+        self.partials.len() + usize::from(self.fresh.is_some())
+    }
+
+    fn partial_mut(&mut self, key: Key) -> Option<&mut Partial> {
+        match &mut self.fresh {
+            Some((fresh, partial)) if *fresh == key => Some(partial),
+            _ => self.partials.get_mut(&key),
+        }
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Partial> {
+        match self.fresh.take_if(|(fresh, _)| *fresh == key) {
+            Some((_, partial)) => Some(partial),
+            None => self.partials.remove(&key),
+        }
     }
 
     fn begin(
@@ -154,13 +182,13 @@ impl Reassembler {
         segment: &Segment,
         counters: &mut CellCounters,
     ) -> Option<u16> {
-        if self.partials.remove(&key).is_some() {
+        if self.remove(key).is_some() {
             counters.mids_active += 1;
         }
+        // Another packet of this frame, whose cells alternate with this one's.
+        self.end_frame(now, counters);
         let partial = self.partial(segment, counters)?;
-        let pinned = partial.octets.capacity().max(partial.room);
-        let until = now + self.mri_timeout;
-        counters.evicted += self.partials.insert(key, until, pinned, partial);
+        self.fresh = Some((key, partial));
         Some(key.1)
     }
 
@@ -209,7 +237,8 @@ impl Reassembler {
         segment: &Segment,
         counters: &mut CellCounters,
     ) -> Option<bool> {
-        let Some(partial) = self.partials.get_mut(&key) else {
+        let format = self.format;
+        let Some(partial) = self.partial_mut(key) else {
             counters.unexpected_mids += 1;
             return None;
         };
@@ -221,11 +250,11 @@ impl Reassembler {
             &mut counters.incorrect_lengths
         } else {
             partial.octets.extend_from_slice(segment.octets());
-            partial.next_sn = self.format.next_sn(partial.next_sn);
+            partial.next_sn = format.next_sn(partial.next_sn);
             return Some(segment.header.segment_type == SegmentType::Com);
         };
         *fault += 1;
-        self.partials.remove(&key);
+        self.remove(key);
         None
     }
 }

@@ -52,15 +52,29 @@ impl Segmenter {
         cells.resize(start + count * CELL_LEN, 0);
         let (places, _) = cells[start..].as_chunks_mut::<CELL_LEN>();
         let inner = pdu.inner_pieces();
-        for (index, place) in places.iter_mut().enumerate() {
-            let header = self.next_header(SegmentType::of(index, count), mid);
-            match inner.get(index.wrapping_sub(1)) {
-                Some(piece) => write_cell(place, self.cell_header, header, piece, PIECE_LEN),
-                None => {
-                    let (piece, valid) = pdu.piece(index);
-                    write_cell(place, self.cell_header, header, &piece, valid);
-                }
-            }
+        let (before, rest) = places.split_at_mut(count.min(1));
+        let (middle, after) = rest.split_at_mut(inner.len());
+        self.write_ends(before, (&pdu, 0), mid);
+        for (place, piece) in middle.iter_mut().zip(inner) {
+            let header = self.next_header(SegmentType::Com, mid);
+            write_cell(place, self.cell_header, header, piece, PIECE_LEN);
+        }
+        self.write_ends(after, (&pdu, 1 + inner.len()), mid);
+    }
+
+    /// Writes the cells of a PDU from number `first` on: those that do not lie in the packet as they
+    /// are.
+    fn write_ends(
+        &mut self,
+        places: &mut [[u8; CELL_LEN]],
+        (pdu, first): (&CpcsPdu<'_>, usize),
+        mid: u16,
+    ) {
+        for (place, index) in places.iter_mut().zip(first..) {
+            let (piece, valid) = pdu.piece(index);
+            let segment_type = SegmentType::of(index, pdu.cells());
+            let header = self.next_header(segment_type, mid);
+            write_cell(place, self.cell_header, header, &piece, valid);
         }
     }
 

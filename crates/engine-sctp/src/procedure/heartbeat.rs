@@ -36,7 +36,8 @@ pub(crate) fn handle_heartbeat(
 pub(crate) fn schedule(a: &mut Association, ep: &mut EndpointState, now: Instant, path: usize) {
     let interval = ep.config.heartbeat_interval;
     if interval.is_zero() {
-        return;
+        // The timer of the one that was answered would send another.
+        return ep.cancel_timer(a.id, Timer::Heartbeat(path as u8));
     }
     let rto = a.rto(&ep.config, path);
     let jitter = ep.below(rto.as_nanos() as u64);

@@ -33,23 +33,12 @@ impl Association {
             .unwrap_or(self.primary)
     }
 
-    /// The path of acknowledgements: the one that data last came by, if it answers. When data came
-    /// twice the acknowledgement may have been lost there, and another one is tried (RFC 9260 section
-    /// 6.4).
+    /// The path of acknowledgements: the one that data last came by, if it answers (RFC 9260 section
+    /// 6.4). Also after duplicates: a sender whose path failed moves to another one and repeats what is
+    /// there, and an end that sends nothing itself learns late that the first one is gone.
     pub(crate) fn sack_path(&self) -> usize {
-        if self.paths.len() == 1 {
-            return self.primary;
-        }
-        let last = self.last_data_path;
-        if !self.rx.duplicates().is_empty() {
-            let is_active = |index: &usize| self.paths[*index].status == PathStatus::Active;
-            let mut others = (0..self.paths.len()).filter(|index| *index != last);
-            if let Some(other) = others.find(is_active) {
-                return other;
-            }
-        }
-        match self.paths[last].status {
-            PathStatus::Active => last,
+        match self.paths[self.last_data_path].status {
+            PathStatus::Active => self.last_data_path,
             _ => self.data_path(),
         }
     }

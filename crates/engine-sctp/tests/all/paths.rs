@@ -3,11 +3,12 @@
 
 mod network;
 
+use core::time::Duration;
 use engine::{Address, Associations, Path, PathError, PathFault, Protocol, SplitMix64};
 use engine_sctp::numbers::Tag;
 use engine_sctp::pdu::header::complete_checksum;
 use engine_sctp::pdu::{ChunkType, Chunks, CommonHeader, chunk::push_chunk};
-use engine_sctp::{DiscardReason, Notice, PathReport, PathStatus, Sctp};
+use engine_sctp::{DiscardReason, Notice, PathReport, PathStatus, Sctp, SctpConfig};
 use network::{CLIENT, DELAY_MS, Network, RTO_MIN_MS, SERVER, config, path_by};
 
 /// How the two paths of an end stand.
@@ -94,6 +95,27 @@ fn cut_path_holds_up_data_for_one_timeout() {
     assert_eq!(network.received[SERVER], network.sent[CLIENT]);
 }
 
+/// SACKs that were under way are lost with the path, so that the receiver gets duplicates by the other one.
+/// It sends nothing itself, and does not know that the first one is gone.
+#[test]
+fn acknowledgements_of_duplicates_do_not_leave_by_the_path_that_was_cut() {
+    let mut network = Network::new(config());
+    network.open();
+    network.run_until(1000);
+    for step in 0..100 {
+        network.cut[0] = step >= 40;
+        network.send(CLIENT, 500);
+        network.run_until(1000 + 5 * step);
+    }
+    let failed = |notice: &&Notice| {
+        matches!(notice, Notice::PathStatus { path, status, .. }
+            if path.local.0 == 1 && *status != PathStatus::Active)
+    };
+    assert_eq!(network.notices[CLIENT].iter().filter(failed).count(), 0);
+    network.run_until(network.now_ms() + 100);
+    assert_eq!(network.received[SERVER], network.sent[CLIENT]);
+}
+
 #[test]
 fn path_that_answers_again_carries_data_again() {
     let mut network = Network::new(config());
@@ -116,6 +138,34 @@ fn path_that_answers_again_carries_data_again() {
         .filter(|sent| sent.has(ChunkType::DATA));
     assert!(data.into_iter().all(|sent| sent.path == 0));
     assert_eq!(network.received[SERVER], 6000);
+}
+
+#[test]
+fn without_intervals_paths_are_verified_once_and_asked_after_a_failure() {
+    let mut network = Network::new(SctpConfig {
+        heartbeat_interval: Duration::ZERO,
+        ..config()
+    });
+    network.open();
+    network.run_until(2000);
+    assert_eq!(statuses(&network.paths(SERVER)), [PathStatus::Active; 2]);
+    let heartbeats = |network: &Network| {
+        let sent = network.trace.iter();
+        sent.filter(|sent| sent.has(ChunkType::HEARTBEAT)).count()
+    };
+    let before = heartbeats(&network);
+    network.run_until(60_000);
+    assert_eq!(heartbeats(&network), before, "nothing is asked in silence");
+    network.cut[0] = true;
+    network.send(CLIENT, 1000);
+    network.run_until(90_000);
+    assert_eq!(network.paths(CLIENT)[0].status, PathStatus::Inactive);
+    network.cut[0] = false;
+    network.run_until(95_000);
+    assert_eq!(statuses(&network.paths(CLIENT)), [PathStatus::Active; 2]);
+    let before = heartbeats(&network);
+    network.run_until(150_000);
+    assert_eq!(heartbeats(&network), before);
 }
 
 #[test]
@@ -211,11 +261,15 @@ fn spoofed_heartbeat_ack_with_a_wrong_nonce_verifies_nothing() {
     network.cut[1] = true;
     network.open();
     network.run_until(300);
-    let probes = network
+    let mut probes = network
         .trace
         .iter()
         .filter(|sent| sent.from == SERVER && sent.path == 1 && sent.has(ChunkType::HEARTBEAT));
-    let probe = probes.last().expect("the path is looked at").packet.clone();
+    let probe = probes
+        .next_back()
+        .expect("the path is looked at")
+        .packet
+        .clone();
     let heartbeat = Chunks::new(&probe)
         .find(|chunk| chunk.kind == ChunkType::HEARTBEAT)
         .expect("it was selected by it");

@@ -4,7 +4,7 @@ use super::{cpu, failed, setup};
 use crate::contestant::Component;
 use crate::workload::client::ClientControl;
 use crate::workload::meter::{Meter, MeteredCircuit};
-use crate::workload::transactions::{self, Clients};
+use crate::workload::transactions::{self, Clients, StartGate, Tally};
 use crate::workload::{WorkerFlags, bidirectional, client, connect, offered, server, sink, source};
 use control::caps::QUOTA_EXCEEDED;
 use control::{CircuitReport, Job, Role, Workload};
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use towpath::{Circuit, Listener, Options, Rendezvous, Transport};
+use towpath::{Circuit, Class, Listener, Options, Rendezvous, Transport};
 
 /// Circuits ready to be measured.
 pub(super) struct CircuitSlots {
@@ -174,35 +174,15 @@ fn measure_one(
         CircuitTask::Move(circuit) => {
             let mut storage = None;
             let circuit = MeteredCircuit::wrap(circuit.as_mut(), meter, &mut storage);
-            let mut report = match (job.workload, job.role) {
-                (Workload::Offered, Role::Source) => offered::source(circuit, job, flags),
-                (Workload::Offered, _) => {
-                    offered::sink(circuit, job, flags, class.stream, class.connectionless)
-                }
-                (Workload::Transactions, Role::Server) => {
-                    transactions::server(circuit, job, flags, class.stream)
-                }
-                (_, Role::Source) => source::run(circuit, job, flags),
-                (_, Role::Sink) => {
-                    sink::run(circuit, job, flags, class.stream, class.connectionless)
-                }
-                (_, Role::Both) => bidirectional::run(circuit, job, flags, class.connectionless),
-                (_, Role::Client) => {
-                    let control = ClientControl {
-                        flags,
-                        meter,
-                        stream: class.stream,
-                        reliable: class.reliable,
-                    };
-                    match clients.tally(&slot.component) {
-                        Some(tally) => {
-                            transactions::client(circuit, job, control, (&clients.gate, tally))
-                        }
-                        None => client::run(circuit, job, control),
-                    }
-                }
-                (_, Role::Server) => server::run(circuit, job, flags, class.stream),
+            let control = ClientControl {
+                flags,
+                meter,
+                stream: class.stream,
+                reliable: class.reliable,
             };
+            let tally = clients.tally(&slot.component);
+            let tally = tally.map(|tally| (&clients.gate, tally));
+            let mut report = move_messages(circuit, job, &class, control, tally);
             report.effective = circuit.effective();
             report.counts = circuit.counts();
             for (name, count) in &mut report.counts {
@@ -224,4 +204,32 @@ fn measure_one(
         .insert(cpu::INVOLUNTARY.into(), after.1 - before.1);
     report.transport = slot.component.clone();
     (report, slot)
+}
+
+/// Runs the loop of a job on its circuit.
+fn move_messages(
+    circuit: &mut dyn Circuit,
+    job: &Job,
+    class: &Class,
+    control: ClientControl<'_>,
+    tally: Option<(&StartGate, &Tally)>,
+) -> CircuitReport {
+    let flags = control.flags;
+    match (job.workload, job.role) {
+        (Workload::Offered, Role::Source) => offered::source(circuit, job, flags),
+        (Workload::Offered, _) => {
+            offered::sink(circuit, job, flags, class.stream, class.connectionless)
+        }
+        (Workload::Transactions, Role::Server) => {
+            transactions::server(circuit, job, flags, class.stream)
+        }
+        (_, Role::Source) => source::run(circuit, job, flags),
+        (_, Role::Sink) => sink::run(circuit, job, flags, class.stream, class.connectionless),
+        (_, Role::Both) => bidirectional::run(circuit, job, flags, class.connectionless),
+        (_, Role::Client) => match tally {
+            Some(tally) => transactions::client(circuit, job, control, tally),
+            None => client::run(circuit, job, control),
+        },
+        (_, Role::Server) => server::run(circuit, job, flags, class.stream),
+    }
 }

@@ -59,13 +59,11 @@ impl Network {
                         continue;
                     }
                     if !self.is_reachable(self.frames.get(tag).from, station, path) {
-                        self.notify_observer(PacketEvent::Lost, station, tag);
-                        self.frames.release(tag);
+                        self.lose(PacketEvent::Lost, station, tag);
                         continue;
                     }
                     if !self.admits(station) {
-                        self.notify_observer(PacketEvent::Dropped, station, tag);
-                        self.frames.release(tag);
+                        self.lose(PacketEvent::Dropped, station, tag);
                         continue;
                     }
                     self.notify_observer(PacketEvent::Arrived, station, tag);
@@ -77,8 +75,7 @@ impl Network {
                     self.queue_arrival(station, arrived);
                 }
                 MediumEvent::Lost { station, tag, .. } => {
-                    self.notify_observer(PacketEvent::Lost, station, tag);
-                    self.frames.release(tag);
+                    self.lose(PacketEvent::Lost, station, tag);
                 }
                 MediumEvent::Collided { at_ps, station } => {
                     if let Some(observer) = &mut self.observer {
@@ -94,6 +91,12 @@ impl Network {
                 }
             }
         }
+    }
+
+    /// A receiver does not get a packet.
+    fn lose(&mut self, event: PacketEvent, station: usize, tag: u64) {
+        self.notify_observer(event, station, tag);
+        self.frames.release(tag);
     }
 
     #[inline]

@@ -35,6 +35,7 @@ mod profiles;
 mod refusals;
 mod result_commands;
 mod schema;
+mod sctp_tools;
 mod simulations;
 mod support;
 mod testbeds;

@@ -57,7 +57,7 @@ impl Tool {
     }
 
     /// Stops it with SIGINT; gives its output since it listens.
-    fn stop(mut self) -> String {
+    pub fn stop(mut self) -> String {
         let child = self.child.take().expect("it was started");
         signal(child.id(), Signal::INT);
         let done = finish(child);

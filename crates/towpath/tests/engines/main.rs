@@ -9,6 +9,7 @@ mod introspection;
 mod lend;
 mod path_mtu;
 mod relay;
+mod sctp;
 mod services;
 mod testbed_hosts;
 mod timeouts;

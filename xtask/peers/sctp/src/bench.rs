@@ -3,8 +3,9 @@
 use crate::stack::{Label, Order, Stack};
 use std::time::{Duration, Instant};
 
-/// Messages that are given to the sender at a time: some 64 KiB of 1 KiB each.
-const TURN: usize = 64;
+/// Bytes that are given to the sender at a time, and messages at most: what fills a call of a wire.
+const TURN_BYTES: usize = 64 << 10;
+const TURN_MESSAGES: usize = 2048;
 
 /// The first share of the span is left out: the congestion window opens.
 const WARM_UP_SHARE: f64 = 0.2;
@@ -32,11 +33,12 @@ pub fn run(ends: [&mut dyn Stack; 2], size: usize, span_s: f64) -> Result<f64, S
     let label = Label { stream: 0, ppid: 0 };
     let (message, mut arrived) = (vec![7; size], Vec::new());
     let (mut counted, mut count_from) = (0, None);
+    let turn = (TURN_BYTES / size.max(1)).clamp(1, TURN_MESSAGES);
     let span = Duration::from_secs_f64(span_s);
     let start = Instant::now();
     while start.elapsed() < span {
         let at = now();
-        for _ in 0..TURN {
+        for _ in 0..turn {
             if !sender.send(at, label, Order::Ordered, &message) {
                 break;
             }

@@ -1,0 +1,363 @@
+//! An association: messages on streams, its paths, and what its user is told of them.
+
+use super::endpoint::EndpointWire;
+use driver::Circuit;
+use driver::timeout::finite;
+use engine::{Address, AssociationId, Associations, Note};
+use engine_sctp::{PathReport, PathStatus, Sctp};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What travels with a message (RFC 6458 sections 5.3.4 and 5.3.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageInfo {
+    /// Its stream. Messages of one stream arrive in order, unless they are unordered.
+    pub stream: u16,
+    /// The payload protocol identifier, which SCTP passes on.
+    pub ppid: u32,
+    /// It may overtake others of its stream.
+    pub unordered: bool,
+}
+
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes in the buffer.
+    pub len: usize,
+    /// The message ends with them; else the next receive continues it.
+    pub end: bool,
+    /// What came with the message.
+    pub info: MessageInfo,
+}
+
+/// What the user of an association is told of it (RFC 9260 section 11.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A path changed.
+    Path {
+        /// This end's address.
+        local: SocketAddr,
+        /// The peer's.
+        remote: SocketAddr,
+        /// How it stands now.
+        status: PathStatus,
+    },
+    /// The peer forgot this association and opened another one, which the endpoint accepts.
+    Restarted,
+}
+
+/// A path of an association (RFC 6458 section 8.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathInfo {
+    /// This end's address.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Whether it may carry data.
+    pub status: PathStatus,
+    /// It is preferred for data.
+    pub is_primary: bool,
+    /// Data leave by it now.
+    pub carries_data: bool,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub srtt: Duration,
+    /// Retransmission timeout.
+    pub rto: Duration,
+    /// Octets of chunks that may be in flight, and that are.
+    pub congestion_window: u64,
+    /// See there.
+    pub flight: u64,
+    /// Timeouts in a row.
+    pub errors: u32,
+}
+
+/// How an association stands (RFC 9260 section 11.1, G).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssociationStatus {
+    /// It can carry data.
+    pub is_open: bool,
+    /// Bytes sent that the peer has not acknowledged.
+    pub unacknowledged: u64,
+    /// Streams to send on: 0 up to one less.
+    pub outbound_streams: u16,
+    /// Its paths, in the order in which they became known.
+    pub paths: Vec<PathInfo>,
+}
+
+/// An association. Dropped, it ends after what was sent has arrived.
+pub struct Association {
+    circuit: Circuit<Sctp, EndpointWire>,
+    addresses: Arc<[SocketAddr]>,
+    inboxes: Arc<Inboxes>,
+}
+
+impl Association {
+    pub(super) fn new(
+        circuit: Circuit<Sctp, EndpointWire>,
+        addresses: Arc<[SocketAddr]>,
+        inboxes: Arc<Inboxes>,
+    ) -> Association {
+        inboxes.open(circuit.id());
+        Association {
+            circuit,
+            addresses,
+            inboxes,
+        }
+    }
+
+    /// The peer's address in the handshake.
+    pub fn peer(&self) -> SocketAddr {
+        socket_of(self.circuit.peer())
+    }
+
+    /// Sends a message, waiting for room up to `limit`. Short messages may wait about a millisecond for
+    /// others while data are in flight.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an empty message, one longer than half the send buffer, or a stream that the
+    /// peer does not accept; `TimedOut`, or `BrokenPipe` when the association has ended.
+    pub fn send(&mut self, message: &[u8], info: &MessageInfo, limit: Duration) -> io::Result<()> {
+        if message.is_empty() {
+            let text = "SCTP carries no empty messages; send at least one byte";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        self.check_stream(info.stream)?;
+        let note = Note {
+            stream: info.stream,
+            tag: (info.ppid != 0).then_some(u64::from(info.ppid)),
+            unordered: info.unordered,
+            ..Note::default()
+        };
+        self.circuit.send_noted(message, &note, finite(limit))
+    }
+
+    fn check_stream(&self, stream: u16) -> io::Result<()> {
+        // Every peer accepts stream 0.
+        if stream == 0 {
+            return Ok(());
+        }
+        match self.engine(|engine, id| engine.outbound_streams(id)) {
+            Some(streams) if stream >= streams => {
+                let last = streams.saturating_sub(1);
+                let text = format!("there is no stream {stream}; use 0 to {last}");
+                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what waits for others now.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the sockets.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.circuit.flush()
+    }
+
+    /// Waits up to `limit` until the peer has acknowledged everything that was sent.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, or `ConnectionReset` when the association was aborted.
+    pub fn wait_acknowledged(&mut self, limit: Duration) -> io::Result<()> {
+        self.circuit.drain(finite(limit))
+    }
+
+    /// Receives a message, or as much of it as `buffer` takes; waits up to `limit`. None when the peer
+    /// has ended the association.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, or `ConnectionReset` when the association was aborted.
+    pub fn receive(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<Received>> {
+        let part = self.circuit.receive_part(buffer, finite(limit))?;
+        Ok(part.map(|part| Received {
+            len: part.len,
+            end: part.end,
+            info: MessageInfo {
+                stream: part.note.stream,
+                ppid: part.note.tag.unwrap_or(0) as u32,
+                unordered: part.note.unordered,
+            },
+        }))
+    }
+
+    /// The next notice, if there is one.
+    pub fn next_notice(&self) -> Option<Notice> {
+        let inboxes = &self.inboxes;
+        let notice = self.engine(|engine, id| inboxes.take(engine, id))?;
+        Some(match notice {
+            engine_sctp::Notice::PathStatus { path, status, .. } => Notice::Path {
+                local: self.local(path.local),
+                remote: socket_of(path.remote),
+                status,
+            },
+            engine_sctp::Notice::Restarted { .. } => Notice::Restarted,
+        })
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> AssociationStatus {
+        let (reports, streams, in_flight) = self.engine(|engine, id| {
+            let streams = engine.outbound_streams(id);
+            (engine.paths(id), streams, engine.status(id).bytes_in_flight)
+        });
+        let status = self.circuit.status();
+        AssociationStatus {
+            is_open: status.connected && status.closed.is_none(),
+            unacknowledged: in_flight,
+            outbound_streams: streams.unwrap_or(0),
+            paths: reports
+                .iter()
+                .map(|report| self.path_info(report))
+                .collect(),
+        }
+    }
+
+    /// Prefers the path to the peer's address `remote` for data.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an address that it does not have, or that has not answered yet.
+    pub fn set_primary(&mut self, remote: SocketAddr) -> io::Result<()> {
+        self.on_path(remote, |engine, _, id, path| engine.set_primary(id, path))
+    }
+
+    /// Sends a HEARTBEAT to the peer's address `remote`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an address that it does not have.
+    pub fn request_heartbeat(&mut self, remote: SocketAddr) -> io::Result<()> {
+        self.on_path(remote, |engine, now, id, path| {
+            engine.request_heartbeat(now, id, path)
+        })
+    }
+
+    fn on_path(
+        &mut self,
+        remote: SocketAddr,
+        act: impl FnOnce(
+            &mut Sctp,
+            engine::Instant,
+            AssociationId,
+            engine::Path,
+        ) -> Result<(), engine::CommandError>,
+    ) -> io::Result<()> {
+        let id = self.circuit.id();
+        let mut done = None;
+        self.circuit.command(|engine, now| {
+            let reports = engine.paths(id);
+            let wanted = Address::Socket(remote);
+            let path = reports.iter().find(|report| report.path.remote == wanted);
+            done = path.and_then(|report| act(engine, now, id, report.path).ok());
+        })?;
+        done.ok_or_else(|| {
+            let text = format!("{remote} is no confirmed address of the peer; see its status");
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })
+    }
+
+    /// Ends the association after everything that was sent has arrived; waits for that up to `limit`.
+    /// The peer's user can send no more.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, or `ConnectionReset` when the peer aborted it.
+    pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
+        let end = Instant::now() + finite(limit);
+        self.circuit.finish()?;
+        self.circuit
+            .drain(end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Ends the association at once, in both directions.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the sockets.
+    pub fn abort(mut self) -> io::Result<()> {
+        self.circuit.abort()
+    }
+
+    fn engine<R>(&self, run: impl FnOnce(&mut Sctp, AssociationId) -> R) -> R {
+        let id = self.circuit.id();
+        self.circuit.with_pump(|pump| run(pump.engine(), id))
+    }
+
+    fn local(&self, index: engine::LocalAddress) -> SocketAddr {
+        let known = self.addresses.get(usize::from(index.0));
+        known.copied().unwrap_or(self.addresses[0])
+    }
+
+    fn path_info(&self, report: &PathReport) -> PathInfo {
+        PathInfo {
+            local: self.local(report.path.local),
+            remote: socket_of(report.path.remote),
+            status: report.status,
+            is_primary: report.is_primary,
+            carries_data: report.carries_data,
+            srtt: report.srtt,
+            rto: report.rto,
+            congestion_window: report.congestion_window,
+            flight: report.flight,
+            errors: report.errors,
+        }
+    }
+}
+
+impl Drop for Association {
+    fn drop(&mut self) {
+        self.inboxes.close(self.circuit.id());
+    }
+}
+
+/// The Internet address of an address; wires of UDP have no others.
+fn socket_of(address: Address) -> SocketAddr {
+    match address {
+        Address::Socket(socket) => socket,
+        Address::Station(_) | Address::Ether(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+    }
+}
+
+/// Notices of an association that wait for its user; further ones take the place of the oldest.
+const NOTICES_MAX: usize = 64;
+
+/// Notices of all associations of an endpoint that have a user, each in its own list.
+#[derive(Default)]
+pub(super) struct Inboxes(Mutex<BTreeMap<AssociationId, VecDeque<engine_sctp::Notice>>>);
+
+impl Inboxes {
+    fn open(&self, id: AssociationId) {
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.entry(id).or_default();
+    }
+
+    fn close(&self, id: AssociationId) {
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.remove(&id);
+    }
+
+    /// The next notice of `id`. What the engine has for others goes into their lists.
+    fn take(&self, engine: &mut Sctp, id: AssociationId) -> Option<engine_sctp::Notice> {
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(notice) = engine.poll_notice() {
+            let of = match notice {
+                engine_sctp::Notice::PathStatus { association, .. } => association,
+                engine_sctp::Notice::Restarted { old, .. } => old,
+            };
+            if let Some(list) = lists.get_mut(&of) {
+                if list.len() >= NOTICES_MAX {
+                    list.pop_front();
+                }
+                list.push_back(notice);
+            }
+        }
+        lists.get_mut(&id)?.pop_front()
+    }
+}
