@@ -76,7 +76,7 @@ pub(crate) struct ClientCall {
     /// Replies of other members of the group that are not whole.
     others: Vec<(Responder, Incoming)>,
     /// Members whose replies were told.
-    told: Vec<Responder>,
+    notified: Vec<Responder>,
     /// The Response that comes in is not kept by its server.
     pub(crate) is_idempotent: bool,
     /// "In progress" was answered so often in a row.
@@ -106,7 +106,7 @@ impl ClientCall {
             request,
             reply: None,
             others: Vec::new(),
-            told: Vec::new(),
+            notified: Vec::new(),
             is_idempotent: false,
             progress: 0,
             timeout: NEVER,
@@ -175,13 +175,13 @@ impl ClientCall {
     /// Makes `from` the one whose Response comes in; false when its reply was told, or there are too
     /// many.
     pub(crate) fn turn_to(&mut self, from: Responder) -> bool {
-        if self.told.contains(&from) {
+        if self.notified.contains(&from) {
             return false;
         }
         if from == self.responder {
             return true;
         }
-        if self.others.len() + self.told.len() >= RESPONDERS_MAX {
+        if self.others.len() + self.notified.len() >= RESPONDERS_MAX {
             return false;
         }
         if let Some(reply) = self.reply.take() {
@@ -200,7 +200,7 @@ impl ClientCall {
 
     /// The reply that has come is told; others may follow.
     pub(crate) fn go_on(&mut self) {
-        self.told.push(self.responder);
+        self.notified.push(self.responder);
         match self.others.pop() {
             Some((responder, reply)) => {
                 self.responder = responder;
@@ -211,8 +211,8 @@ impl ClientCall {
     }
 
     /// Whether a reply was told.
-    pub(crate) fn has_told(&self) -> bool {
-        !self.told.is_empty()
+    pub(crate) fn has_replied(&self) -> bool {
+        !self.notified.is_empty()
     }
 
     /// The wait for a Response to the Request that has just left (TC1, TC2).

@@ -22,6 +22,14 @@ pub struct CallNote {
 }
 
 impl CallNote {
+    /// No wish but a priority.
+    pub fn of_priority(priority: u8) -> CallNote {
+        CallNote {
+            priority,
+            ..CallNote::default()
+        }
+    }
+
     /// The order of its priority, 0 for the most urgent: four classes of four steps.
     pub fn rank(&self) -> u8 {
         let class = match self.priority >> 2 & 3 {

@@ -157,6 +157,7 @@ mod tests {
 
     #[test]
     fn fields_not_carried_are_named() {
+        let urgent = CallNote::of_priority(12);
         let notes = [
             (
                 "stream",
@@ -203,10 +204,7 @@ mod tests {
             (
                 "call",
                 Note {
-                    call: CallNote {
-                        priority: 8,
-                        ..CallNote::default()
-                    },
+                    call: urgent,
                     ..Note::default()
                 },
             ),

@@ -67,6 +67,20 @@ mod tests {
     }
 
     #[test]
+    fn more_urgent_requests_overtake_and_equal_ones_do_not() {
+        let mut queue = RequestQueue::default();
+        for (number, priority) in [0, 4, 12, 0, 12, 8].into_iter().enumerate() {
+            let mut request = request(number);
+            request.note.call.priority = priority;
+            queue.push(request).expect("room");
+        }
+        let order: Vec<usize> = std::iter::from_fn(|| queue.pop_front())
+            .map(|request| request.octets.len())
+            .collect();
+        assert_eq!(order, [2, 4, 5, 0, 3, 1]);
+    }
+
+    #[test]
     fn queue_is_bounded_in_number() {
         let mut queue = RequestQueue::default();
         for _ in 0..REQUESTS_MAX {

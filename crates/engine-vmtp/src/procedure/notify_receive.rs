@@ -6,7 +6,7 @@ use crate::pdu::{
     Introduction, MANAGER_GROUP, NotifyClient, NotifyServer, ProbeEntity, ResponseCode, VmtpHeader,
 };
 use crate::server::State;
-use engine::{Instant, Path, TransactionEnd};
+use engine::{EntityId, Instant, Path, TransactionEnd};
 
 impl Vmtp {
     /// Whether a Request is to this host's manager.
@@ -97,35 +97,39 @@ impl Vmtp {
             }
             // Sent again, data and all, when the time to wait is over.
             ResponseCode::BUSY => call.request.retries = 0,
-            ResponseCode::STREAMING_NOT_SUPPORTED if call.run.is_some() => {
-                self.refuse_stream(notification.client);
-                return Some(());
-            }
-            ResponseCode::NO_RUN_RECORD | ResponseCode::BAD_TRANSACTION_ID
-                if call.run.is_some() =>
-            {
-                self.restart_run(notification.client);
-                return Some(());
+            code => return self.handle_refusal(now, id, (notification.client, code)),
+        }
+        self.note_ready(Key::Client(id));
+        Some(())
+    }
+
+    /// A Request is not served as it was sent.
+    fn handle_refusal(
+        &mut self,
+        now: Instant,
+        id: EntityId,
+        (client, code): (EntityId, ResponseCode),
+    ) -> Option<()> {
+        let Current::Call(call) = &mut self.clients.get_mut(&id)?.current else {
+            return None;
+        };
+        let is_in_run = call.run.is_some();
+        match code {
+            ResponseCode::STREAMING_NOT_SUPPORTED if is_in_run => self.refuse_stream(client),
+            ResponseCode::NO_RUN_RECORD | ResponseCode::BAD_TRANSACTION_ID if is_in_run => {
+                self.restart_run(client);
             }
             // The server has no room for more of the run: it is asked again later.
-            ResponseCode::MSGTRANS_OVERFLOW if call.run.is_some() => {
+            ResponseCode::MSGTRANS_OVERFLOW if is_in_run => {
                 call.request.repeat_all();
                 call.timeout = now + self.sh.config.service_wait;
                 self.arm(Key::Client(id));
-                return Some(());
             }
-            ResponseCode::ENTITY_MIGRATED => {
-                self.follow_entity(now, id);
-                return Some(());
-            }
+            ResponseCode::ENTITY_MIGRATED => self.follow_entity(now, id),
             // One member of a group does not speak for the others.
             _ if call.is_multicast => return None,
-            code => {
-                self.end_call(id, end_of(code));
-                return Some(());
-            }
+            code => self.end_call(id, end_of(code)),
         }
-        self.note_ready(Key::Client(id));
         Some(())
     }
 

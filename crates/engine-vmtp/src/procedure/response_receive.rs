@@ -172,7 +172,7 @@ impl ClientCall {
             return Outcome::Unknown;
         }
         if !self.turn_to(from) {
-            return self.handle_told(sh, path, header, group as u16);
+            return self.handle_surplus(sh, path, header, group as u16);
         }
         if segment.len() > u64::from(sh.config.message_max) {
             return Outcome::TooLong;
@@ -256,7 +256,13 @@ impl ClientCall {
     }
 
     /// A packet of a reply that was told, or that is one too many: its server need not repeat it.
-    fn handle_told(&self, sh: &mut Shared, path: Path, header: &VmtpHeader, group: u16) -> Outcome {
+    fn handle_surplus(
+        &self,
+        sh: &mut Shared,
+        path: Path,
+        header: &VmtpHeader,
+        group: u16,
+    ) -> Outcome {
         if !self.wants_many() {
             return Outcome::Unknown;
         }

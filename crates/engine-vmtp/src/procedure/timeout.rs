@@ -21,7 +21,7 @@ impl Vmtp {
         if call.reply.is_some() {
             return self.expire_reply(now, id);
         }
-        if call.wants_many() && call.request.retries == 0 && call.has_told() {
+        if call.wants_many() && call.request.retries == 0 && call.has_replied() {
             // A group that answered is not asked again: the caller waits for others.
             return;
         }

@@ -221,8 +221,8 @@ fn call_of_a_co_resident_entity_is_served_only_beside_it() {
         assert_eq!(cluster.replies_to(0, call), [wanted], "{len} octets");
     }
     let (_, _, note) = &cluster.hosts[1].requests[0];
-    let told = note.call.co_resident.map(|entity| entity.0 & 0xffff);
-    assert_eq!(told, Some(99));
+    let with = note.call.co_resident.map(|entity| entity.0 & 0xffff);
+    assert_eq!(with, Some(99));
     let call = cluster.call_noted(0, entity(1), b"x", &near(EntityId(98)));
     cluster.run(LONG);
     assert!(

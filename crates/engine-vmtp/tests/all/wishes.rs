@@ -52,8 +52,8 @@ fn conditional_request_that_finds_nobody_waiting_is_refused_as_such() {
     cluster.run(LONG);
     let code = TransactionEnd::Code(ResponseCode::NOT_AWAITING_MSG.0);
     assert_eq!(cluster.hosts[0].ends, [(call, code)]);
-    let told = cluster.hosts[1].requests[0].2.call.flags;
-    assert!(told.has(CallFlags::CONDITIONAL), "its user is told");
+    let asked = cluster.hosts[1].requests[0].2.call.flags;
+    assert!(asked.has(CallFlags::CONDITIONAL), "its user is told");
     cluster.assert_settled();
 }
 
