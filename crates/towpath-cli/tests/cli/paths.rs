@@ -90,7 +90,7 @@ fn mptcp_over_ipv6_uses_both_links() {
     }
 }
 
-/// The second link carries HEARTBEATs while the first one answers: a hundred octets each.
+/// The second link carries HEARTBEATs while the first one answers: one at least, of 74 octets over IPv4.
 #[test]
 fn sctp_sends_over_the_first_link_and_watches_the_second() {
     if !can_create_hosts() {
@@ -104,7 +104,7 @@ fn sctp_sends_over_the_first_link_and_watches_the_second() {
             assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
             assert!(evidence(trial, "link_1_octets") > 100_000.0);
             let watched = evidence(trial, "link_2_octets");
-            assert!((100.0..10_000.0).contains(&watched), "{watched} octets");
+            assert!((74.0..10_000.0).contains(&watched), "{watched} octets");
             let ledger = trial.ledger.expect("a ledger");
             assert_eq!(ledger.sent, ledger.delivered);
         }

@@ -215,6 +215,10 @@ impl Transport for OverCells {
         self.inner.only_answers()
     }
 
+    fn message_max(&self) -> Option<u64> {
+        self.inner.message_max()
+    }
+
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
         self.inner.available(options)
     }
@@ -254,5 +258,13 @@ impl Transport for OverCells {
     ) -> io::Result<Box<dyn Circuit>> {
         let options = self.inner_options(options)?;
         self.inner.connect(rendezvous, index, &options)
+    }
+    fn connect_all(
+        &self,
+        rendezvous: &Rendezvous,
+        options: &Options,
+    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+        let options = self.inner_options(options)?;
+        self.inner.connect_all(rendezvous, &options)
     }
 }
