@@ -106,7 +106,7 @@ fn traffic(
     ]);
     let between = dice.one_of(&["10 us", "1 ms", "50 ms"]);
     let reply = dice.one_of(&["empty", "same"]);
-    let service = services.map(|services| service(services, reply));
+    let service = services.map(|services| service(services, reply, protocol));
     let has_clients = service
         .as_ref()
         .is_some_and(|text| text.contains("clients"));
@@ -128,11 +128,18 @@ fn traffic(
 }
 
 /// How calls are answered, and who calls. A service may take longer than it takes a caller to ask again.
-fn service(dice: &mut Dice, reply: &str) -> String {
+///
+/// `call` sends a lost message whole again, without congestion control: what its callers have
+/// outstanding is less than what VMTP's have.
+fn service(dice: &mut Dice, reply: &str, protocol: Protocol) -> String {
+    let (longest, most) = match protocol {
+        Protocol::Vmtp => ("\"40000 B\"", 40),
+        _ => ("\"4000 B\"", 5),
+    };
     let reply = match dice.among(0, 3) {
         0 => "\"20 B\"",
         1 => "\"700 B\"",
-        2 => "\"40000 B\"",
+        2 => longest,
         _ if reply == "same" => "\"same\"",
         _ => "\"empty\"",
     };
@@ -142,7 +149,7 @@ fn service(dice: &mut Dice, reply: &str) -> String {
         let _ = writeln!(text, "service = \"{time}\"");
     }
     if dice.once_in(2) {
-        let clients = dice.one_of(&[1, 2, 5, 40]);
+        let clients = dice.one_of(&[1, 2, 5, most]);
         let _ = writeln!(text, "clients = {clients}");
     }
     text
