@@ -85,7 +85,7 @@ pub(crate) fn management([a, b, c, d]: [u8; 4]) -> Vec<u8> {
         segment_size: u32::from(c & 31),
         ..VmtpHeader::default()
     };
-    let first = BASE + u64::from(c & 3) | u64::from(d & 7) << 32;
+    let first = (BASE + u64::from(c & 3)) | (u64::from(d & 7) << 32);
     header.user_data[..8].copy_from_slice(&first.to_be_bytes());
     header.user_data[8] = b & 7;
     header.user_data[19] = d & 15;

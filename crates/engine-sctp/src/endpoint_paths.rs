@@ -9,7 +9,7 @@ use engine::{AssociationId, CommandError, Instant, Path};
 
 /// How a path stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathReport {
+pub struct PathSummary {
     /// Its addresses.
     pub path: Path,
     /// Whether it may carry user data.
@@ -32,12 +32,12 @@ pub struct PathReport {
 
 impl Sctp {
     /// The paths of an association, in the order in which they became known; none of an unknown one.
-    pub fn paths(&self, id: AssociationId) -> Vec<PathReport> {
+    pub fn paths(&self, id: AssociationId) -> Vec<PathSummary> {
         let Some(a) = self.associations.get(&id) else {
             return Vec::new();
         };
         let data_path = a.data_path();
-        let report = |(index, path): (usize, &crate::path::PathState)| PathReport {
+        let report = |(index, path): (usize, &crate::path::PathState)| PathSummary {
             path: path.path,
             status: path.status,
             is_primary: index == a.primary,

@@ -39,6 +39,6 @@ pub use addresses::LocalAddresses;
 pub use config::{CongestionChoice, SctpConfig};
 pub use discard::{DiscardReason, Discards};
 pub use endpoint::Sctp;
-pub use endpoint_paths::PathReport;
+pub use endpoint_paths::PathSummary;
 pub use notice::Notice;
 pub use path::PathStatus;

@@ -134,8 +134,10 @@ fn open(args: &EndpointArgs, local: &[SocketAddr], streams: u16) -> Result<Endpo
             .ok_or_else(|| CliError::usage(format!("'{word}' is no option; write KEY=VALUE")))?;
         own.insert(key.to_owned(), value.to_owned());
     }
-    let mut config = EndpointConfig::default();
-    config.send_buffer_len = 2 * SIZE_MAX as usize;
+    let config = EndpointConfig {
+        send_buffer_len: 2 * SIZE_MAX as usize,
+        ..EndpointConfig::default()
+    };
     let mut config = config.with_options(&own).map_err(CliError::usage)?;
     config.config.outbound_streams = config.config.outbound_streams.max(streams);
     config.config.inbound_streams = u16::MAX;

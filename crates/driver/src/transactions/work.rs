@@ -102,7 +102,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             let finds_nobody = is_conditional && requests.len() >= waiting;
             let refused = match finds_nobody {
                 true => Some(request),
-                false => requests.push(request).err(),
+                false => requests.push(request),
             };
             match refused {
                 None => self.request_arrived.notify_one(),

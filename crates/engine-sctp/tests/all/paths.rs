@@ -8,16 +8,16 @@ use engine::{Address, Associations, Path, PathError, PathFault, Protocol, SplitM
 use engine_sctp::numbers::Tag;
 use engine_sctp::pdu::header::complete_checksum;
 use engine_sctp::pdu::{ChunkType, Chunks, CommonHeader, chunk::push_chunk};
-use engine_sctp::{DiscardReason, Notice, PathReport, PathStatus, Sctp, SctpConfig};
+use engine_sctp::{DiscardReason, Notice, PathStatus, PathSummary, Sctp, SctpConfig};
 use network::{CLIENT, DELAY_MS, Network, RTO_MIN_MS, SERVER, config, path_by};
 
 /// How the two paths of an end stand.
-fn statuses(reports: &[PathReport]) -> Vec<PathStatus> {
+fn statuses(reports: &[PathSummary]) -> Vec<PathStatus> {
     reports.iter().map(|report| report.status).collect()
 }
 
 /// The number of the path that data leave by.
-fn data_path(reports: &[PathReport]) -> u16 {
+fn data_path(reports: &[PathSummary]) -> u16 {
     let used = reports.iter().find(|report| report.carries_data);
     used.expect("one carries data").path.local.0
 }
@@ -184,7 +184,7 @@ fn path_that_stays_cut_is_inactive_and_the_association_lives() {
     network.cut[0] = false;
     network.run_until(network.now_ms() + 10_000);
     assert_eq!(statuses(&network.paths(CLIENT)), [PathStatus::Active; 2]);
-    let told: Vec<PathStatus> = network.notices[CLIENT]
+    let notified: Vec<PathStatus> = network.notices[CLIENT]
         .iter()
         .filter_map(|notice| match notice {
             Notice::PathStatus { path, status, .. } if path.local.0 == 0 => Some(*status),
@@ -196,7 +196,7 @@ fn path_that_stays_cut_is_inactive_and_the_association_lives() {
         PathStatus::Inactive,
         PathStatus::Active,
     ];
-    assert_eq!(told, expected);
+    assert_eq!(notified, expected);
 }
 
 #[test]

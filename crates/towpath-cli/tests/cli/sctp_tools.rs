@@ -37,8 +37,8 @@ fn messages_reach_a_host_with_two_addresses() {
         "{said}"
     );
     assert!(fs::read_to_string(trace).expect("a trace").lines().count() > 100);
-    let told = tool.stop();
-    assert!(told.contains("500 messages, 1000000 bytes"), "{told}");
+    let output = tool.stop();
+    assert!(output.contains("500 messages, 1000000 bytes"), "{output}");
 }
 
 #[test]

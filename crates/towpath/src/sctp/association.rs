@@ -4,7 +4,7 @@ use super::endpoint::EndpointWire;
 use driver::Circuit;
 use driver::timeout::finite;
 use engine::{Address, AssociationId, Associations, Note};
-use engine_sctp::{PathReport, PathStatus, Sctp};
+use engine_sctp::{PathStatus, PathSummary, Sctp};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -295,7 +295,7 @@ impl Association {
         known.copied().unwrap_or(self.addresses[0])
     }
 
-    fn path_info(&self, report: &PathReport) -> PathInfo {
+    fn path_info(&self, report: &PathSummary) -> PathInfo {
         PathInfo {
             local: self.local(report.path.local),
             remote: socket_of(report.path.remote),

@@ -80,7 +80,7 @@ fn messages_keep_stream_identifier_and_bounds() {
 #[test]
 fn both_addresses_are_paths_and_either_can_be_primary() {
     let (_server, mut client, mut server) = pair();
-    let told = wait_for_paths(&server);
+    let paths = wait_for_paths(&server);
     let confirmed = |notice: &Notice| {
         matches!(
             notice,
@@ -90,7 +90,7 @@ fn both_addresses_are_paths_and_either_can_be_primary() {
             }
         )
     };
-    assert!(told.iter().any(confirmed), "{told:?}");
+    assert!(paths.iter().any(confirmed), "{paths:?}");
     wait_for_paths(&client);
     let paths = client.status().paths;
     assert!(paths[0].is_primary && paths[0].carries_data);

@@ -8,7 +8,7 @@ use engine::{
 use engine_sctp::numbers::Tag;
 use engine_sctp::pdu::header::complete_checksum;
 use engine_sctp::pdu::{ChunkType, Chunks, CommonHeader, chunk::push_chunk};
-use engine_sctp::{LocalAddresses, Notice, PathReport, Sctp, SctpConfig};
+use engine_sctp::{LocalAddresses, Notice, PathSummary, Sctp, SctpConfig};
 use std::collections::BTreeMap;
 
 /// The end that opens the association.
@@ -120,7 +120,7 @@ impl Network {
         self.ids[end].expect("an association")
     }
 
-    pub fn paths(&self, end: usize) -> Vec<PathReport> {
+    pub fn paths(&self, end: usize) -> Vec<PathSummary> {
         self.ends[end].paths(self.id(end))
     }
 
