@@ -6,20 +6,20 @@
 //! unanswered. Each INIT has another tag and another port, as if each came from another peer. The
 //! server is a process of its own.
 
+#[path = "bench/peer.rs"]
+mod peer;
+
 use driver::Endpoint;
 use engine_sctp::numbers::{Port, Tag, Tsn};
 use engine_sctp::pdu::header::complete_checksum;
 use engine_sctp::pdu::init::{Init, InitParameters};
 use engine_sctp::pdu::{ChunkType, CommonHeader};
 use engine_sctp::{Sctp, SctpConfig};
-use std::error::Error;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use peer::{Outcome, Peer, pin};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use wire_udp::UdpWire;
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Packets without an answer yet: enough that the server never waits, and few enough for its socket.
 const OUTSTANDING: u32 = 64;
@@ -40,28 +40,16 @@ fn main() -> Outcome<()> {
     }
 }
 
-fn pin(cpu: &str) -> Outcome<()> {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu.parse()?);
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
-}
-
 /// Answers a second.
 fn flood(kind: &str, seconds: f64, (own_cpu, server_cpu): (&str, &str)) -> Outcome<f64> {
-    let mut server = Command::new(std::env::current_exe()?)
-        .args([&format!("serve-{kind}"), server_cpu])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut lines = BufReader::new(server.stdout.take().ok_or("no pipe")?).lines();
-    let address: SocketAddr = lines.next().ok_or("the server has no address")??.parse()?;
+    let server = Peer::start(&[&format!("serve-{kind}"), server_cpu])?;
+    let address: SocketAddr = server.place.parse()?;
     pin(own_cpu)?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(address)?;
     socket.set_read_timeout(Some(LOST_AFTER))?;
     let answers = exchange(&socket, kind == "sctp", Duration::from_secs_f64(seconds))?;
-    drop(server.stdin.take());
-    server.wait()?;
+    server.end()?;
     Ok(answers as f64 / seconds)
 }
 

@@ -10,16 +10,19 @@
 //!
 //! Each starts its peer as a separate process.
 
-use std::error::Error;
-use std::io::{self, BufRead, BufReader, Read, Write};
+#[path = "bench/memory.rs"]
+mod memory;
+#[path = "bench/peer.rs"]
+mod peer;
+
+use memory::resident_mb;
+use peer::{Outcome, Peer, pin};
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use towpath::vmtp::{Client, Endpoint, EndpointConfig, EntityId, Note};
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -45,39 +48,29 @@ fn main() -> Outcome<()> {
     }
 }
 
-fn pin(cpu: &str) -> Outcome<()> {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu.parse()?);
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
-}
-
 fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// The server: a process that prints its address and its entity, and exits when its input ends.
-struct Peer {
-    child: Child,
-    lines: io::Lines<BufReader<ChildStdout>>,
+/// The server, a process of its own.
+struct Server {
+    peer: Peer,
     address: SocketAddr,
     entity: EntityId,
 }
 
-impl Peer {
-    fn start(words: &[&str]) -> Outcome<Peer> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
-        let line = lines.next().ok_or("the peer prints no address")??;
-        let (address, entity) = line.split_once(' ').ok_or("two words were expected")?;
-        Ok(Peer {
+impl Server {
+    /// Starts this program with `words`, which make it serve.
+    fn start(words: &[&str]) -> Outcome<Server> {
+        let peer = Peer::start(words)?;
+        let (address, entity) = peer
+            .place
+            .split_once(' ')
+            .ok_or("two words were expected")?;
+        Ok(Server {
             address: address.parse()?,
             entity: EntityId(entity.parse()?),
-            child,
-            lines,
+            peer,
         })
     }
 
@@ -86,14 +79,6 @@ impl Peer {
         let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
         endpoint.locate(self.entity, self.address);
         Ok(endpoint)
-    }
-
-    /// Ends it; returns the line it prints.
-    fn end(mut self) -> Outcome<String> {
-        drop(self.child.stdin.take());
-        let line = self.lines.next().unwrap_or_else(|| Ok(String::new()))?;
-        self.child.wait()?;
-        Ok(line)
     }
 }
 
@@ -113,16 +98,16 @@ fn serve(cpu: Option<&str>) -> Outcome<()> {
 }
 
 fn call(bytes: usize, seconds: f64, client: &str, server: &str) -> Outcome<()> {
-    let peer = Peer::start(&["serve", server])?;
+    let process = Server::start(&["serve", server])?;
     pin(client)?;
-    let endpoint = peer.endpoint()?;
+    let endpoint = process.endpoint()?;
     let caller = endpoint.create_client()?;
     let request: Arc<[u8]> = vec![7; bytes].into();
     let mut times_ns = Vec::new();
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut began = Instant::now();
     while began < end {
-        let reply = caller.call(peer.entity, Arc::clone(&request), LIMIT)?;
+        let reply = caller.call(process.entity, Arc::clone(&request), LIMIT)?;
         let ended = Instant::now();
         if reply.octets[..] != request[..] {
             return Err("a reply is not its request".into());
@@ -130,7 +115,7 @@ fn call(bytes: usize, seconds: f64, client: &str, server: &str) -> Outcome<()> {
         times_ns.push((ended - began).as_nanos() as u64);
         began = ended;
     }
-    peer.end()?;
+    process.peer.end()?;
     times_ns.sort_unstable();
     let p50_ns = times_ns[times_ns.len() / 2];
     println!("{:.3}", p50_ns as f64 / 1000.0);
@@ -138,15 +123,15 @@ fn call(bytes: usize, seconds: f64, client: &str, server: &str) -> Outcome<()> {
 }
 
 fn rate(how: &str, callers: usize, seconds: f64, (client, server): (&str, &str)) -> Outcome<()> {
-    let peer = Peer::start(&["serve", server])?;
+    let process = Server::start(&["serve", server])?;
     pin(client)?;
-    let endpoint = peer.endpoint()?;
+    let endpoint = process.endpoint()?;
     let clients: Result<Vec<Client>, _> = (0..callers).map(|_| endpoint.create_client()).collect();
     let clients = clients?;
     let span = Duration::from_secs_f64(seconds);
     let run = |span: Duration| match how {
-        "tasks" => call_in_turn(&clients, peer.entity, span),
-        "threads" => call_in_threads(&clients, peer.entity, span),
+        "tasks" => call_in_turn(&clients, process.entity, span),
+        "threads" => call_in_threads(&clients, process.entity, span),
         _ => Err("tasks or threads".into()),
     };
     // Warm-up: the server learns the clients.
@@ -154,7 +139,7 @@ fn rate(how: &str, callers: usize, seconds: f64, (client, server): (&str, &str))
     let began = Instant::now();
     let calls = run(span)?;
     println!("{:.1}", calls as f64 / began.elapsed().as_secs_f64());
-    peer.end()?;
+    process.peer.end()?;
     Ok(())
 }
 
@@ -205,24 +190,16 @@ fn call_in_threads(clients: &[Client], server: EntityId, span: Duration) -> Outc
 }
 
 fn entities(count: usize) -> Outcome<()> {
-    let peer = Peer::start(&["serve"])?;
-    let endpoint = peer.endpoint()?;
+    let process = Server::start(&["serve"])?;
+    let endpoint = process.endpoint()?;
     let mut clients = Vec::with_capacity(count);
     for _ in 0..count {
         let client = endpoint.create_client()?;
-        client.call(peer.entity, &[7; SHORT][..], LIMIT)?;
+        client.call(process.entity, &[7; SHORT][..], LIMIT)?;
         clients.push(client);
     }
     let ours = resident_mb()?;
-    let theirs: f64 = peer.end()?.parse()?;
+    let theirs: f64 = process.peer.end()?.parse()?;
     println!("{:.1}", ours.max(theirs));
     Ok(())
-}
-
-fn resident_mb() -> Outcome<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let line = line.ok_or("/proc/self/status has no VmRSS")?;
-    let kb: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kb / 1000.0)
 }

@@ -10,15 +10,18 @@
 //!
 //! Each starts its peer as a separate process.
 
+#[path = "bench/memory.rs"]
+mod memory;
+#[path = "bench/peer.rs"]
+mod peer;
+
+use memory::resident_mb;
+use peer::{Outcome, Peer, pin};
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use towpath::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -49,46 +52,8 @@ fn main() -> Outcome<()> {
     }
 }
 
-fn pin(cpu: &str) -> Outcome<()> {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu.parse()?);
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
-}
-
 fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
-}
-
-/// The peer: a process that prints its address, and exits when its input ends.
-struct Peer {
-    child: Child,
-    lines: io::Lines<BufReader<ChildStdout>>,
-    address: SocketAddr,
-}
-
-impl Peer {
-    fn start(words: &[&str]) -> Outcome<Peer> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
-        let address = lines.next().ok_or("the peer prints no address")??.parse()?;
-        Ok(Peer {
-            child,
-            lines,
-            address,
-        })
-    }
-
-    /// Ends it; returns the line it prints.
-    fn end(mut self) -> Outcome<String> {
-        drop(self.child.stdin.take());
-        let line = self.lines.next().unwrap_or_else(|| Ok(String::new()))?;
-        self.child.wait()?;
-        Ok(line)
-    }
 }
 
 fn print_address(address: SocketAddr) -> io::Result<()> {
@@ -132,7 +97,7 @@ fn transactions(
     let role = format!("serve-{kind}");
     let peer = Peer::start(&[&role, server, if busy { "busy" } else { "sleepy" }])?;
     pin(client)?;
-    let to = peer.address;
+    let to = peer.place.parse()?;
     let mut times_ns = match kind {
         "xtp" => {
             let endpoint = Endpoint::bind(local(), &settings(busy))?;
@@ -246,11 +211,12 @@ fn serve_tcp(cpu: &str, busy: bool) -> Outcome<()> {
 
 fn idle(count: usize) -> Outcome<()> {
     let peer = Peer::start(&["hold", &count.to_string()])?;
+    let to = peer.place.parse()?;
     let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
     let mut circuits = Vec::with_capacity(count);
     let mut reply = [0; SHORT];
     for _ in 0..count {
-        let mut circuit = endpoint.connect(peer.address, LIMIT)?;
+        let mut circuit = endpoint.connect(to, LIMIT)?;
         circuit.send(&[7; SHORT], LIMIT)?;
         circuit.recv(&mut reply, LIMIT)?;
         circuits.push(circuit);
@@ -280,14 +246,6 @@ fn hold_circuits(count: usize) -> Outcome<()> {
     std::process::exit(0);
 }
 
-fn resident_mb() -> Outcome<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let line = line.ok_or("/proc/self/status has no VmRSS")?;
-    let kb: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kb / 1000.0)
-}
-
 /// Socket buffers for a batch of each of a thousand circuits, plus the kernel's overhead.
 fn large_socket_buffers() -> EndpointConfig {
     EndpointConfig {
@@ -298,11 +256,12 @@ fn large_socket_buffers() -> EndpointConfig {
 
 fn many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Outcome<()> {
     let peer = Peer::start(&["count", &count.to_string(), receiver])?;
+    let to = peer.place.parse()?;
     pin(sender)?;
     let endpoint = Endpoint::bind(local(), &large_socket_buffers())?;
     let mut circuits = Vec::with_capacity(count);
     for _ in 0..count {
-        circuits.push(endpoint.connect(peer.address, LIMIT)?);
+        circuits.push(endpoint.connect(to, LIMIT)?);
     }
     let mut watch = endpoint.watch()?;
     let index: BTreeMap<_, _> = circuits.iter().map(Circuit::id).zip(0..).collect();

@@ -3,7 +3,8 @@
 use super::bar::BenchTarget;
 use super::compare::{Comparison, Measure, metric_of};
 use super::helper_programs::CellsPeer;
-use super::trial_runner::{TrialRequest, TrialRunner};
+use super::suite::Suite;
+use super::trial_runner::TrialRequest;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,24 +19,12 @@ const TRIAL_S: f64 = 0.7;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match TrialRunner::build(root) {
-        Ok(ours) => ours,
+    let mut suite = match Suite::start(root, arguments) {
+        Ok(suite) => suite,
         Err(error) => return crate::fail(&error),
     };
-    let wanted =
-        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
-    let mut below = false;
-    for comparison in comparisons(root) {
-        if wanted(comparison.name) {
-            let bar = comparison.run(&mut ours);
-            println!("{}", bar.line());
-            below |= !bar.is_above_floor();
-        }
-    }
-    match below {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    suite.comparisons(comparisons(root));
+    suite.finish()
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {

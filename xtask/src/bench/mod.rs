@@ -15,6 +15,7 @@ mod peers;
 mod sctp;
 mod sctp_peers;
 mod sim;
+mod suite;
 mod trial_runner;
 mod vmtp;
 mod xtp;

@@ -8,6 +8,7 @@ use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, Measure, metric_of};
 use super::helper_programs::SctpFloodBench;
 use super::sctp_peers::{MemoryPeers, Usrsctp};
+use super::suite::Suite;
 use super::trial_runner::{TrialRequest, TrialRunner};
 use super::xtp::{ROUNDS, SPAN_S, pair, throughput};
 use std::path::Path;
@@ -37,41 +38,17 @@ const NO_CUT: &str =
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match TrialRunner::build(root) {
-        Ok(ours) => ours,
+    let mut suite = match Suite::start(root, arguments) {
+        Ok(suite) => suite,
         Err(error) => return crate::fail(&error),
     };
-    let wanted =
-        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
-    let mut below = false;
-    let mut say = |bar: Bar| {
-        println!("{}", bar.line());
-        below |= !bar.is_above_floor();
-    };
-    for comparison in comparisons(root) {
-        if wanted(comparison.name) {
-            say(comparison.run(&mut ours));
-        }
-    }
-    if wanted("sctp-lossy") {
-        say(lossy(&mut ours));
-    }
-    if wanted("sctp-failover-ms") {
-        say(failover());
-    }
+    suite.comparisons(comparisons(root));
+    suite.bar("sctp-lossy", lossy);
+    suite.bar("sctp-failover-ms", |_| failover());
     for (name, unit, measure) in rows() {
-        if wanted(&name) {
-            match measure(&mut ours) {
-                Ok(value) => println!("ROW {name} {value:.1} {unit}"),
-                Err(error) => println!("ROW {name} none  # {error}"),
-            }
-        }
+        suite.row(&name, unit, &measure);
     }
-    if below {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    suite.finish()
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {

@@ -6,7 +6,8 @@
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, Measure, metric_of};
 use super::helper_programs::{Tonic, VmtpEndpointBench, XtpEndpointBench};
-use super::trial_runner::{TrialRequest, TrialRunner};
+use super::suite::Suite;
+use super::trial_runner::TrialRequest;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,38 +33,16 @@ const GROUP: u64 = 16 << 10;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match TrialRunner::build(root) {
-        Ok(ours) => ours,
+    let mut suite = match Suite::start(root, arguments) {
+        Ok(suite) => suite,
         Err(error) => return crate::fail(&error),
     };
-    let wanted =
-        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
-    let mut below = false;
-    for comparison in comparisons(root) {
-        if wanted(comparison.name) {
-            let bar = comparison.run(&mut ours);
-            println!("{}", bar.line());
-            below |= !bar.is_above_floor();
-        }
-    }
-    if wanted("vmtp-entities") {
-        let bar = entities(root);
-        println!("{}", bar.line());
-        below |= !bar.is_above_floor();
-    }
+    suite.comparisons(comparisons(root));
+    suite.bar("vmtp-entities", |_| entities(root));
     for (name, unit, measure) in rows(root) {
-        if wanted(name) {
-            match measure(&mut ours) {
-                Ok(value) => println!("ROW {name} {value:.1} {unit}"),
-                Err(error) => println!("ROW {name} none  # {error}"),
-            }
-        }
+        suite.row(name, unit, &measure);
     }
-    if below {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    suite.finish()
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {

@@ -8,7 +8,8 @@ use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, Measure, metric_of};
 use super::helper_programs::{Quinn, TunnelEtherBench, XtpEndpointBench};
 use super::lossy;
-use super::trial_runner::{TrialRequest, TrialRunner};
+use super::suite::Suite;
+use super::trial_runner::TrialRequest;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,44 +24,18 @@ const QUINN_LEAST_MBPS: f64 = 6000.0;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match TrialRunner::build(root) {
-        Ok(ours) => ours,
+    let mut suite = match Suite::start(root, arguments) {
+        Ok(suite) => suite,
         Err(error) => return crate::fail(&error),
     };
-    let wanted =
-        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
-    let mut below = false;
-    let comparisons = comparisons(root).into_iter();
-    for comparison in comparisons.chain(super::groups::comparisons(root)) {
-        if wanted(comparison.name) {
-            let bar = comparison.run(&mut ours);
-            println!("{}", bar.line());
-            below |= !bar.is_above_floor();
-        }
-    }
-    if wanted("xtp-idle") {
-        let bar = idle(root);
-        println!("{}", bar.line());
-        below |= !bar.is_above_floor();
-    }
-    if wanted("xtp-lossy") {
-        let bar = lossy::bar(&mut ours);
-        println!("{}", bar.line());
-        below |= !bar.is_above_floor();
-    }
+    suite.comparisons(comparisons(root));
+    suite.comparisons(super::groups::comparisons(root));
+    suite.bar("xtp-idle", |_| idle(root));
+    suite.bar("xtp-lossy", lossy::bar);
     for (name, measure) in rows(root).into_iter().chain(lossy::rows()) {
-        if wanted(name) {
-            match measure(&mut ours) {
-                Ok(value) => println!("ROW {name} {value:.1} Mbit/s"),
-                Err(error) => println!("ROW {name} none  # {error}"),
-            }
-        }
+        suite.row(name, "Mbit/s", &measure);
     }
-    if below {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    suite.finish()
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {
