@@ -178,12 +178,12 @@ fn serve(args: &ServeArgs) -> Result<(), CliError> {
         );
         return Err(CliError::failed(text));
     }
+    let stop = StopSignal::on_signals()?;
     note(format_args!(
         "serving {} at {}; Ctrl-C stops it",
         args.folder.display(),
         endpoint.local_addr()
     ));
-    let stop = StopSignal::on_signals()?;
     let is_over = || stop.flag().load(Ordering::Relaxed);
     blocks::serve(&endpoint, &args.folder, args.threads.into(), is_over)
         .map_err(CliError::failed)?;

@@ -134,6 +134,7 @@ fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8
     serve_contexts(&endpoint);
     // Before the line below is printed: a script that reads it may send at once.
     endpoint.listen(true);
+    let stop = StopSignal::on_signals()?;
     note(format_args!(
         "receiving into {} at {}; Ctrl-C stops it",
         folder.display(),
@@ -150,7 +151,6 @@ fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8
             per_peer_max: args.per_peer as usize,
         },
     };
-    let stop = StopSignal::on_signals()?;
     let (left, failed) = (
         AtomicU32::new(args.count.unwrap_or(0)),
         AtomicBool::new(false),

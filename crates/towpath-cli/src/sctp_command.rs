@@ -21,6 +21,10 @@ const ASSOCIATIONS_MAX: usize = 256;
 /// How often a waiting loop looks for a signal.
 const TICK: Duration = Duration::from_millis(200);
 
+/// How often `send` reads what came back while it waits, and after how many messages while it does not.
+const ECHO_TICK: Duration = Duration::from_millis(10);
+const ECHO_EVERY: u64 = 64;
+
 /// How long `echo` and `discard` wait for the end of an association.
 const PEER_LIMIT: Duration = Duration::from_secs(20);
 
@@ -173,14 +177,14 @@ fn serve(args: &ServeArgs, echoes: bool) -> Result<u8, CliError> {
     endpoint.listen(true);
     let what = if echoes { "echoing" } else { "discarding" };
     let at = list(endpoint.local_addrs());
-    note(format_args!("{what} at {at}; Ctrl-C stops it"));
     let stop = StopSignal::on_signals()?;
+    note(format_args!("{what} at {at}; Ctrl-C stops it"));
     let (stop, served) = (stop.flag(), &AtomicUsize::new(0));
     std::thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {
             let association = match endpoint.accept(TICK) {
                 Ok(association) => association,
-                Err(error) if is_silence(&error) => continue,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => continue,
                 Err(error) => return Err(CliError::failed(error)),
             };
             if served.fetch_add(1, Ordering::Relaxed) >= ASSOCIATIONS_MAX {
@@ -201,11 +205,10 @@ fn serve(args: &ServeArgs, echoes: bool) -> Result<u8, CliError> {
     })
 }
 
-fn is_silence(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-    )
+/// Whether nothing happened within a tick. An association whose peer is silent for too long ends with
+/// the same error.
+fn is_silence(association: &Association, error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut && association.status().is_open
 }
 
 /// Serves one association to its end.
@@ -245,7 +248,7 @@ fn loop_messages(
         match association.receive(&mut buffer, TICK) {
             Ok(Some(got)) => each(association, &buffer[..got.len], got.end, &got.info)?,
             Ok(None) => return Ok(()),
-            Err(error) if is_silence(&error) => {}
+            Err(error) if is_silence(association, &error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -270,7 +273,7 @@ fn echo(
     };
     loop {
         match association.send(message, &info, TICK) {
-            Err(error) if is_silence(&error) && !stop.load(Ordering::Relaxed) => {}
+            Err(error) if is_silence(association, &error) && !stop.load(Ordering::Relaxed) => {}
             other => return other,
         }
     }
@@ -314,10 +317,11 @@ fn send(args: &SendArgs) -> Result<u8, CliError> {
         (None, _) => vec![(Ipv4Addr::UNSPECIFIED, 0).into()],
     };
     let endpoint = open(&args.endpoint, &from, args.streams)?;
-    let stop = StopSignal::on_signals()?;
     let began = Instant::now();
     let connected = endpoint.connect(&to, args.wait);
     let mut association = connected.map_err(|error| unreachable(&to, began.elapsed(), &error))?;
+    // From here on a signal shuts the association down; before, it ends the program.
+    let stop = StopSignal::on_signals()?;
     let streams = association.status().outbound_streams;
     if streams < args.streams {
         let text = format!("the peer accepts {streams} streams; give --streams {streams}");
@@ -359,13 +363,14 @@ fn send(args: &SendArgs) -> Result<u8, CliError> {
 }
 
 /// Sends the messages and waits until they have arrived; how many, and how long it took. A signal ends it
-/// earlier.
+/// earlier. What the peer sends is dropped: an echo that nobody reads would stop both.
 fn send_all(
     association: &mut Association,
     args: &SendArgs,
     stop: &AtomicBool,
 ) -> io::Result<(u64, Duration)> {
     let message = vec![0x5a; args.size as usize];
+    let mut arrived = vec![0; SIZE_MAX as usize];
     let began = Instant::now();
     let mut count = 0;
     while count < args.count && !stop.load(Ordering::Relaxed) {
@@ -374,14 +379,45 @@ fn send_all(
             ppid: 0,
             unordered: args.unordered,
         };
-        match association.send(&message, &info, TICK) {
+        match association.send(&message, &info, ECHO_TICK) {
             Ok(()) => count += 1,
-            Err(error) if is_silence(&error) => tell_notices(association),
+            Err(error) if is_silence(association, &error) => tell_notices(association),
+            Err(error) => return Err(error),
+        }
+        if count % ECHO_EVERY == 0 {
+            drop_arrived(association, &mut arrived)?;
+        }
+    }
+    wait_acknowledged(association, args.wait, &mut arrived)?;
+    Ok((count, began.elapsed()))
+}
+
+/// Waits until everything has arrived, for up to `limit` without an acknowledgement.
+fn wait_acknowledged(
+    association: &mut Association,
+    limit: Duration,
+    arrived: &mut [u8],
+) -> io::Result<()> {
+    let end = Instant::now() + limit;
+    loop {
+        drop_arrived(association, arrived)?;
+        match association.wait_acknowledged(ECHO_TICK) {
+            Err(error) if is_silence(association, &error) && Instant::now() < end => {}
+            other => return other,
+        }
+    }
+}
+
+/// Reads what has come, and drops it.
+fn drop_arrived(association: &mut Association, buffer: &mut [u8]) -> io::Result<()> {
+    loop {
+        match association.receive(buffer, Duration::ZERO) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(error) if is_silence(association, &error) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
-    association.wait_acknowledged(args.wait)?;
-    Ok((count, began.elapsed()))
 }
 
 fn unreachable(to: &[SocketAddr], after: Duration, error: &io::Error) -> CliError {

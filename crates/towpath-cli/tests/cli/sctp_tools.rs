@@ -1,8 +1,12 @@
 //! `towpath sctp` as its users run it.
 
-use crate::support::{Scratch, program, towpath};
+use crate::support::{Scratch, program, signal, towpath};
 use crate::xtp_tools::Tool;
+use rustix::process::Signal;
 use std::fs;
+use std::io::BufRead;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 #[test]
 fn messages_reach_a_host_with_two_addresses() {
@@ -60,4 +64,44 @@ fn absent_listener_and_wrong_words_end_with_reason_and_code() {
         assert_eq!(output.code, 2, "{}", output.err);
         assert!(output.err.contains(part), "{}", output.err);
     }
+}
+
+#[test]
+fn echo_of_more_than_both_windows_comes_to_an_end() {
+    let tool = Tool::start(&["sctp", "echo", "127.0.0.1:0"]);
+    let output = towpath(&["sctp", "send", &tool.at, "--count", "8000"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let said = tool.stop();
+    assert!(
+        said.contains("ended: 8000 messages, 8192000 bytes"),
+        "{said}"
+    );
+}
+
+#[test]
+fn killed_sender_is_noticed_by_its_silence() {
+    let impatient = "heartbeat=50ms,retries=1/2/1,rto=50ms,rto_min=50ms,rto_max=50ms";
+    let mut tool = Tool::start(&["sctp", "discard", "127.0.0.1:0", "--options", impatient]);
+    let arguments = ["sctp", "send", &tool.at, "--count", "1000000000"];
+    let mut sender = program().args(arguments).spawn().expect("it starts");
+    let mut said = String::new();
+    tool.said.read_line(&mut said).expect("text");
+    assert!(said.contains("opened an association"), "{said}");
+    sender.kill().expect("it runs");
+    sender.wait().expect("it ends");
+    // Killed after a while, it says no more, and the loop ends.
+    let (over, is_over) = std::sync::mpsc::channel::<()>();
+    let server = tool.child.as_ref().expect("it runs").id();
+    let watchdog = std::thread::spawn(move || {
+        if is_over.recv_timeout(Duration::from_secs(30)) == Err(RecvTimeoutError::Timeout) {
+            signal(server, Signal::KILL);
+        }
+    });
+    let mut broke = false;
+    while !broke && tool.said.read_line(&mut said).is_ok_and(|len| len > 0) {
+        broke = said.contains("broke: ");
+    }
+    drop(over);
+    watchdog.join().expect("no panic");
+    assert!(broke, "it still waits for a peer that is gone: {said}");
 }

@@ -74,6 +74,12 @@ pub struct PathInfo {
     pub errors: u32,
 }
 
+/// Bytes that are dropped at a time when an association ends.
+const UNREAD_LEN: usize = 64 << 10;
+
+/// How often an association that ends drops what has come: a window of 1 MiB a tick is 800 Mbit/s.
+const UNREAD_TICK: Duration = Duration::from_millis(10);
+
 /// How an association stands (RFC 9260 section 11.1, G).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssociationStatus {
@@ -264,7 +270,8 @@ impl Association {
     }
 
     /// Ends the association after everything that was sent has arrived; waits for that up to `limit`.
-    /// The peer's user can send no more.
+    /// The peer's user can send no more; what it has sent is acknowledged, and dropped here, or a shut
+    /// window would keep the peer from ending (RFC 9260 section 9.2).
     ///
     /// # Errors
     ///
@@ -272,8 +279,18 @@ impl Association {
     pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
         let end = Instant::now() + finite(limit);
         self.circuit.finish()?;
-        self.circuit
-            .drain(end.saturating_duration_since(Instant::now()))
+        let mut unread = vec![0; UNREAD_LEN];
+        loop {
+            while let Ok(Some(_)) = self.circuit.receive_part(&mut unread, Duration::ZERO) {}
+            let left = end.saturating_duration_since(Instant::now());
+            match self.circuit.drain(left.min(UNREAD_TICK)) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::TimedOut
+                        && left > UNREAD_TICK
+                        && self.circuit.status().closed.is_none() => {}
+                other => return other,
+            }
+        }
     }
 
     /// Ends the association at once, in both directions.
