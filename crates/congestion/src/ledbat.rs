@@ -88,6 +88,7 @@ mod tests {
                 acked_bytes: 0,
                 delivered_bytes: 0,
                 sent_bytes: 0,
+                inflight_bytes: 0,
                 rtt: Some(RttSample {
                     rtt: Duration::from_millis(ms),
                     packet: PacketState::default(),

@@ -91,6 +91,7 @@ mod tests {
             acked_bytes,
             delivered_bytes: 0,
             sent_bytes: 0,
+            inflight_bytes: 0,
             rtt: None,
         }
     }

@@ -40,6 +40,9 @@ pub struct AckSample {
     pub delivered_bytes: u64,
     /// Bytes sent in all.
     pub sent_bytes: u64,
+    /// Bytes on their way after this acknowledgement: neither acknowledged nor, where the engine knows
+    /// losses one by one, lost (`C.inflight`).
+    pub inflight_bytes: u64,
     /// An RTT sample, if the packet gives one.
     pub rtt: Option<RttSample>,
 }

@@ -44,6 +44,18 @@ impl LocalAddresses {
         }
     }
 
+    /// The address of a wire, as peers know it; None if this end does not know it itself.
+    pub(crate) fn ip_at(&self, index: LocalAddress) -> Option<IpAddr> {
+        match self {
+            LocalAddresses::One => None,
+            LocalAddresses::Internet(own) => {
+                let address = own.get(usize::from(index.0)).copied();
+                address.filter(|address| !address.is_unspecified())
+            }
+            LocalAddresses::Stations(media) => (index.0 < *media).then(|| station_address(index.0)),
+        }
+    }
+
     /// The paths to the addresses that a user named.
     pub(crate) fn paths_to(&self, named: &[Address]) -> Vec<Path> {
         let mut paths = Vec::new();
@@ -56,7 +68,7 @@ impl LocalAddresses {
                     };
                     paths.extend((0..(*media).max(1)).map(path));
                 }
-                _ => paths.extend(self.path_to(remote, &paths)),
+                _ => paths.extend(self.path_to(remote, &paths, &[])),
             }
         }
         paths.truncate(PATHS_MAX);
@@ -65,7 +77,13 @@ impl LocalAddresses {
 
     /// All paths to a peer that was met by `known`, the first of which carries the handshake, and that
     /// lists `listed`. Each of its addresses and each own one is in a path.
-    pub(crate) fn all_paths(&self, known: &[Path], listed: &[IpAddr]) -> Vec<Path> {
+    /// None is from an own address in `excluded`.
+    pub(crate) fn all_paths(
+        &self,
+        known: &[Path],
+        listed: &[IpAddr],
+        excluded: &[LocalAddress],
+    ) -> Vec<Path> {
         let mut paths = known.to_vec();
         let Some(&first) = known.first() else {
             return paths;
@@ -78,7 +96,8 @@ impl LocalAddresses {
                     local: LocalAddress(medium),
                     ..first
                 };
-                paths.extend(media.map(path).filter(|path| !known.contains(path)));
+                let is_new = |path: &Path| !known.contains(path) && !excluded.contains(&path.local);
+                paths.extend(media.map(path).filter(is_new));
             }
             LocalAddresses::Internet(own) => {
                 let Address::Socket(met) = first.remote else {
@@ -92,9 +111,9 @@ impl LocalAddresses {
                     }
                     // RFC 6951 knows the port of the first address alone until another one is learnt.
                     let remote = Address::Socket(SocketAddr::new(ip, met.port()));
-                    paths.extend(self.path_to(remote, &paths));
+                    paths.extend(self.path_to(remote, &paths, excluded));
                 }
-                add_unused(own, &mut paths);
+                add_unused(own, &mut paths, excluded);
             }
         }
         paths.truncate(PATHS_MAX);
@@ -103,15 +122,21 @@ impl LocalAddresses {
 
     /// The path to an address: from the own one that shares the longest prefix with it (RFC 6724 section
     /// 5, rule 8), and of those the one that fewest of `others` use. None without one of its family.
-    fn path_to(&self, remote: Address, others: &[Path]) -> Option<Path> {
+    /// Never from one in `excluded`.
+    pub(crate) fn path_to(
+        &self,
+        remote: Address,
+        others: &[Path],
+        excluded: &[LocalAddress],
+    ) -> Option<Path> {
         let (LocalAddresses::Internet(own), Some(ip)) = (self, ip_of(remote)) else {
-            return Some(Path::to(remote));
+            return Some(Path::to(remote)).filter(|path| !excluded.contains(&path.local));
         };
         let uses = |local: LocalAddress| others.iter().filter(|path| path.local == local).count();
-        let usable = own
-            .iter()
-            .enumerate()
-            .filter(|(_, own)| own.is_ipv4() == ip.is_ipv4());
+        let usable = own.iter().enumerate().filter(|(index, own)| {
+            let is_excluded = excluded.contains(&LocalAddress(*index as u16));
+            own.is_ipv4() == ip.is_ipv4() && !is_excluded
+        });
         let best = usable.max_by_key(|(index, own)| {
             let used = uses(LocalAddress(*index as u16));
             (common_prefix(**own, ip), core::cmp::Reverse((used, *index)))
@@ -124,10 +149,10 @@ impl LocalAddresses {
 }
 
 /// Adds a path from each own address that has none, to the peer's address nearest to it.
-fn add_unused(own: &[IpAddr], paths: &mut Vec<Path>) {
+fn add_unused(own: &[IpAddr], paths: &mut Vec<Path>, excluded: &[LocalAddress]) {
     for (index, ip) in own.iter().enumerate() {
         let local = LocalAddress(index as u16);
-        if paths.iter().any(|path| path.local == local) {
+        if excluded.contains(&local) || paths.iter().any(|path| path.local == local) {
             continue;
         }
         let remotes = paths
@@ -195,7 +220,7 @@ mod tests {
         let own = LocalAddresses::Internet(ips(&["10.77.0.1", "10.78.0.1"]));
         let named = own.paths_to(&[socket("10.78.0.2:9899")]);
         assert_eq!(paths(&named), [(1, "10.78.0.2:9899".into())]);
-        let all = own.all_paths(&named, &ips(&["10.77.0.2", "10.78.0.2", "fd77::2"]));
+        let all = own.all_paths(&named, &ips(&["10.77.0.2", "10.78.0.2", "fd77::2"]), &[]);
         let expected = [(1, "10.78.0.2:9899".into()), (0, "10.77.0.2:9899".into())];
         assert_eq!(paths(&all), expected, "the family of fd77::2 is not here");
     }
@@ -203,11 +228,15 @@ mod tests {
     #[test]
     fn each_address_of_either_end_is_in_a_path() {
         let own = LocalAddresses::Internet(ips(&["10.77.0.1", "192.168.1.4"]));
-        let all = own.all_paths(&own.paths_to(&[socket("10.9.0.2:1")]), &[]);
+        let all = own.all_paths(&own.paths_to(&[socket("10.9.0.2:1")]), &[], &[]);
         let expected = [(0, "10.9.0.2:1".into()), (1, "10.9.0.2:1".into())];
         assert_eq!(paths(&all), expected);
         let one = LocalAddresses::Internet(ips(&["10.77.0.1"]));
-        let all = one.all_paths(&one.paths_to(&[socket("10.9.0.2:1")]), &ips(&["10.8.0.2"]));
+        let all = one.all_paths(
+            &one.paths_to(&[socket("10.9.0.2:1")]),
+            &ips(&["10.8.0.2"]),
+            &[],
+        );
         let expected = [(0, "10.9.0.2:1".into()), (0, "10.8.0.2:1".into())];
         assert_eq!(paths(&all), expected);
     }
@@ -218,7 +247,7 @@ mod tests {
         assert_eq!(own.listed(socket("10.77.0.2:1")), ips(&["10.77.0.1"]));
         assert_eq!(own.listed(socket("127.0.0.1:1")).len(), 2);
         let met = own.paths_to(&[socket("10.77.0.2:1")]);
-        let all = own.all_paths(&met, &ips(&["127.0.0.1"]));
+        let all = own.all_paths(&met, &ips(&["127.0.0.1"]), &[]);
         assert_eq!(paths(&all), [(1, "10.77.0.2:1".into())]);
     }
 
@@ -231,17 +260,29 @@ mod tests {
             local: LocalAddress(1),
             remote: Address::Station(7),
         }];
-        let all = own.all_paths(&met, &listed);
+        let all = own.all_paths(&met, &listed, &[]);
         assert_eq!(
             all.iter().map(|path| path.local.0).collect::<Vec<_>>(),
             [1, 0, 2]
         );
         let two = LocalAddresses::Stations(2).listed(Address::Station(7));
         assert_eq!(
-            own.all_paths(&met, &two).len(),
+            own.all_paths(&met, &two, &[]).len(),
             2,
             "only what the peer lists"
         );
+    }
+
+    #[test]
+    fn excluded_addresses_are_no_source() {
+        let own = LocalAddresses::Internet(ips(&["10.77.0.1", "10.78.0.1"]));
+        let met = own.paths_to(&[socket("10.78.0.2:1")]);
+        let without = [LocalAddress(0)];
+        let all = own.all_paths(&met, &ips(&["10.77.0.2"]), &without);
+        let expected = [(1, "10.78.0.2:1".into()), (1, "10.77.0.2:1".into())];
+        assert_eq!(paths(&all), expected);
+        let both = [LocalAddress(0), LocalAddress(1)];
+        assert_eq!(own.path_to(socket("10.77.0.2:1"), &[], &both), None);
     }
 
     #[test]
@@ -249,7 +290,7 @@ mod tests {
         let own = LocalAddresses::One;
         let met = own.paths_to(&[socket("127.0.0.1:1")]);
         assert!(own.listed(socket("127.0.0.1:1")).is_empty());
-        assert_eq!(own.all_paths(&met, &ips(&["127.0.0.2"])), met);
+        assert_eq!(own.all_paths(&met, &ips(&["127.0.0.2"]), &[]), met);
     }
 
     #[test]
@@ -257,7 +298,7 @@ mod tests {
         let many: Vec<IpAddr> = (1..60).map(|last| IpAddr::from([10, 0, 0, last])).collect();
         let own = LocalAddresses::Internet(many.clone());
         assert_eq!(
-            own.all_paths(&own.paths_to(&[socket("10.1.0.1:1")]), &many)
+            own.all_paths(&own.paths_to(&[socket("10.1.0.1:1")]), &many, &[])
                 .len(),
             8
         );

@@ -1,10 +1,13 @@
 //! One association.
 
+use crate::auth::AuthState;
 use crate::config::SctpConfig;
+use crate::dynamic_addresses::AddressState;
 use crate::numbers::{Port, Tag, Tsn};
 use crate::path::{PathState, PathStatus};
 use crate::pdu::ChunkType;
-use crate::rx::ReceiveState;
+use crate::reconfig::ReconfigState;
+use crate::rx::{ReceiveState, Streams};
 use crate::tx::SendState;
 use core::time::Duration;
 use engine::{AssociationId, CloseReason, Instant, Path};
@@ -71,6 +74,16 @@ pub(crate) enum Timer {
     WindowProbe,
     /// Pacing allows the next packet.
     Pacing,
+    /// A RE-CONFIG is not answered.
+    Reconfigure,
+    /// Own streams are to begin anew.
+    StreamReset,
+    /// T4: an ASCONF is not answered.
+    Asconf,
+    /// The peer did not answer a FORWARD-TSN.
+    ForwardTsn,
+    /// The life of a message that waits is over.
+    Lifetime,
 }
 
 /// A control chunk that waits for a packet.
@@ -84,6 +97,19 @@ pub(crate) struct ControlChunk {
 
 /// Control chunks that may wait. A peer that asks for more answers than leave loses the rest.
 const CONTROL_CHUNKS_MAX: usize = 16;
+
+/// Extensions that both ends support.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Negotiated {
+    /// Messages may be given up (RFC 3758).
+    pub(crate) partial_reliability: bool,
+    /// User data travel in I-DATA (RFC 8260).
+    pub(crate) interleave: bool,
+    /// Streams may be reset and added (RFC 6525).
+    pub(crate) reconfigure: bool,
+    /// Addresses may come and go (RFC 5061).
+    pub(crate) dynamic_addresses: bool,
+}
 
 /// An association.
 #[derive(Debug)]
@@ -109,10 +135,18 @@ pub(crate) struct Association {
     pub(crate) tx: SendState,
     pub(crate) rx: ReceiveState,
     pub(crate) control: VecDeque<ControlChunk>,
+    pub(crate) reconfig: ReconfigState,
+    pub(crate) addresses: AddressState,
     /// Timeouts in a row.
     pub(crate) errors: u32,
     /// Packets leave without a checksum, and such packets are accepted.
     pub(crate) zero_checksum: bool,
+    /// Keys and codes, if both ends authenticate (RFC 4895).
+    pub(crate) auth: Option<Box<AuthState>>,
+    /// What else both ends support.
+    pub(crate) extensions: Negotiated,
+    /// A number of the peer's user for this end's.
+    pub(crate) adaptation: Option<u32>,
     /// Addresses that the peer had when the association began, besides those of the paths.
     pub(crate) peer_addresses: Vec<IpAddr>,
 }
@@ -147,11 +181,20 @@ impl Association {
                 .collect(),
             primary: 0,
             last_data_path: 0,
-            tx: SendState::new(initial_tsn),
-            rx: ReceiveState::new(Tsn(0), config.inbound_streams, config.receive_buffer),
+            tx: SendState::new(initial_tsn, config),
+            rx: ReceiveState::new(
+                Tsn(0),
+                Streams::new(config.inbound_streams, false),
+                config.receive_buffer,
+            ),
             control: VecDeque::new(),
+            reconfig: ReconfigState::new(initial_tsn, Tsn(0)),
+            addresses: AddressState::new(initial_tsn, Tsn(0)),
             errors: 0,
             zero_checksum: false,
+            auth: None,
+            extensions: Negotiated::default(),
+            adaptation: None,
             peer_addresses: Vec::new(),
         }
     }
@@ -181,6 +224,19 @@ impl Association {
         self.zero_checksum || has_asked
     }
 
+    /// `chunks`, which leave in a packet of their own, behind an AUTH if the peer wants one.
+    pub(crate) fn authenticated(&self, chunks: Vec<u8>) -> Vec<u8> {
+        match &self.auth {
+            Some(auth) if auth.covers(&chunks) => auth.sealed(&chunks),
+            _ => chunks,
+        }
+    }
+
+    /// Octets of control chunks in a packet.
+    pub(crate) fn control_room(&self, config: &SctpConfig) -> usize {
+        config.pmdcs() - self.auth.as_ref().map_or(0, |auth| auth.len())
+    }
+
     /// The retransmission timeout of path `index`.
     pub(crate) fn rto(&self, config: &SctpConfig, index: usize) -> Duration {
         self.paths[index].rto(&config.rto)
@@ -189,20 +245,24 @@ impl Association {
     /// The index of the path that a packet came by. The one with its remote address if it came to
     /// another of our addresses; the primary if the address is unknown.
     pub(crate) fn path_index(&self, path: Path) -> usize {
-        let exact = self.paths.iter().position(|known| known.path == path);
+        let is = |known: &PathState| known.path == path && !known.is_removed;
+        let exact = self.paths.iter().position(is);
         let same_remote = || {
             let mut paths = self.paths.iter();
-            paths.position(|known| known.path.remote == path.remote)
+            paths.position(|known| known.path.remote == path.remote && !known.is_removed)
         };
         exact.or_else(same_remote).unwrap_or(self.primary)
     }
 
     /// Queues a control chunk for path `path`; false if too many wait. An unconfirmed path carries
-    /// HEARTBEATs, answers to them, and a COOKIE-ACK alone (RFC 9260 section 5.4).
+    /// HEARTBEATs, answers to them and to an ASCONF, and a COOKIE-ACK alone (RFC 9260 section 5.4).
     pub(crate) fn queue_control(&mut self, path: usize, octets: Vec<u8>) -> bool {
         let is_probe = matches!(
             ChunkType(octets[0]),
-            ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK | ChunkType::COOKIE_ACK
+            ChunkType::HEARTBEAT
+                | ChunkType::HEARTBEAT_ACK
+                | ChunkType::COOKIE_ACK
+                | ChunkType::ASCONF_ACK
         );
         let path = match self.paths[path].status {
             PathStatus::Unconfirmed if !is_probe => self.data_path(),

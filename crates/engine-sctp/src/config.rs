@@ -1,10 +1,11 @@
 //! Configuration.
 
 use crate::addresses::LocalAddresses;
+use crate::auth::Authentication;
 use crate::numbers::Port;
 use congestion::{Congestion, RtoBounds};
 use core::time::Duration;
-use engine::{Framing, Secret};
+use engine::{Framing, Reliability, Secret};
 
 /// Congestion control of each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,58 @@ impl CongestionChoice {
     }
 }
 
+/// Which stream's message is sent next (RFC 8260 section 3). With [`SctpConfig::interleave`] the
+/// streams take turns chunk by chunk, else message by message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Messages leave in the order in which they were submitted.
+    #[default]
+    Fcfs,
+    /// Streams take turns.
+    RoundRobin,
+    /// Streams take turns, and a packet has messages of one stream.
+    RoundRobinPacket,
+    /// The stream with the lowest value goes first; its value is its number unless
+    /// [`crate::Sctp::set_stream_value`] says another.
+    Priority,
+    /// Streams get equal shares of the octets.
+    FairBandwidth,
+    /// Streams get shares by their weights; the weight of a stream is its number and 1 unless
+    /// [`crate::Sctp::set_stream_value`] says another.
+    Weighted,
+}
+
+/// The words for them in options and files.
+const SCHEDULERS: [(&str, Scheduler); 6] = [
+    ("fcfs", Scheduler::Fcfs),
+    ("rr", Scheduler::RoundRobin),
+    ("rr-packet", Scheduler::RoundRobinPacket),
+    ("priority", Scheduler::Priority),
+    ("fair", Scheduler::FairBandwidth),
+    ("wfq", Scheduler::Weighted),
+];
+
+impl Scheduler {
+    /// The word for it in options and files.
+    pub fn name(self) -> &'static str {
+        let mut known = SCHEDULERS.iter();
+        known
+            .find(|(_, one)| *one == self)
+            .map_or("", |(name, _)| name)
+    }
+
+    /// The scheduler that `word` names; None for an unknown one.
+    pub fn from_name(word: &str) -> Option<Scheduler> {
+        let mut known = SCHEDULERS.iter();
+        known.find(|(name, _)| *name == word).map(|(_, one)| *one)
+    }
+
+    /// All names, for messages that refuse a word.
+    pub fn names() -> String {
+        SCHEDULERS.map(|(name, _)| name).join(", ")
+    }
+}
+
 /// Configuration of an endpoint; all its associations share it.
 #[derive(Clone, Debug)]
 pub struct SctpConfig {
@@ -69,6 +122,32 @@ pub struct SctpConfig {
     pub spread: bool,
     /// Messages with a plain note are unordered.
     pub unordered: bool,
+    /// Messages may be given up: both ends must say so (RFC 3758). Not in one message without end.
+    pub partial_reliability: bool,
+    /// Messages of several streams may take turns, by I-DATA, if the peer can (RFC 8260).
+    pub interleave: bool,
+    /// Streams may be reset and added, by either end, if the peer can (RFC 6525). Not in one message
+    /// without end.
+    pub reconfigure: bool,
+    /// For simulations: own streams begin anew so often, at most 16 times an association; zero for never.
+    pub reset_interval: Duration,
+    /// Chunks are authenticated, if the peer can (RFC 4895).
+    pub authentication: Option<Authentication>,
+    /// Addresses of either end may come and go while an association lives, if the peer can (RFC 5061).
+    /// Only with [`SctpConfig::authentication`].
+    pub dynamic_addresses: bool,
+    /// A number that the peer's user is told ([`crate::Notice::Adaptation`], RFC 5061 section 4.2.6).
+    pub adaptation: Option<u32>,
+    /// Which stream's message is sent next.
+    pub scheduler: Scheduler,
+    /// How hard the sender tries for messages with a plain note.
+    pub reliability: Reliability,
+    /// Bytes that may wait for acknowledgement before messages of high values are given up for those of
+    /// low ones ([`Reliability::Priority`]): three quarters of a send store of 512 KiB.
+    pub send_buffer: u64,
+    /// When an association ends, each message that the peer does not have for certain is reported
+    /// ([`engine::Event::Abandoned`]).
+    pub report_unacknowledged: bool,
     /// Several messages may share a packet. Without it each has its own.
     pub bundle: bool,
     /// Receive buffer: bytes that wait for the user or for chunks in front of them (a_rwnd).
@@ -121,9 +200,19 @@ impl SctpConfig {
         (self.packet_len - crate::pdu::COMMON_HEADER_LEN) & !3
     }
 
-    /// User bytes of a packet with one chunk.
-    pub(crate) fn payload(&self) -> usize {
-        self.pmdcs() - crate::pdu::DATA_HEADER_LEN
+    /// Whether addresses may come and go: only authenticated.
+    pub(crate) fn has_dynamic_addresses(&self) -> bool {
+        self.dynamic_addresses && self.authentication.is_some()
+    }
+
+    /// Whether messages may take turns: not where there is only one, without end.
+    pub(crate) fn has_interleave(&self) -> bool {
+        self.interleave && self.framing != Framing::Stream
+    }
+
+    /// Whether messages may be given up: not where there is only one, without end.
+    pub(crate) fn has_partial_reliability(&self) -> bool {
+        self.partial_reliability && self.framing != Framing::Stream
     }
 }
 
@@ -141,6 +230,17 @@ impl Default for SctpConfig {
             inbound_streams: 2048,
             spread: false,
             unordered: false,
+            partial_reliability: true,
+            interleave: false,
+            reconfigure: true,
+            reset_interval: Duration::ZERO,
+            authentication: None,
+            dynamic_addresses: false,
+            adaptation: None,
+            scheduler: Scheduler::Fcfs,
+            reliability: Reliability::Full,
+            send_buffer: 384 << 10,
+            report_unacknowledged: false,
             bundle: true,
             receive_buffer: 512 << 10,
             rto: RtoBounds {

@@ -19,13 +19,15 @@ pub enum DiscardReason {
     Window,
     /// An acknowledgement older than the last, or one whose blocks are impossible.
     Sack,
+    /// A chunk that is taken only behind an AUTH had none, or the AUTH is wrong.
+    Authentication,
     /// The endpoint has no room for one more association or answer.
     Full,
 }
 
 /// Counts of dropped packets and chunks, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Discards([u64; 9]);
+pub struct Discards([u64; 10]);
 
 impl Discards {
     /// How many were dropped for `reason`.

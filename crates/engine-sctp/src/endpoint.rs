@@ -9,8 +9,9 @@ use crate::pdu::chunk::FLAG_T;
 use crate::pdu::header::{PacketCheck, check_packet};
 use crate::pdu::{Chunk, ChunkType, Chunks, CommonHeader};
 use crate::procedure::{
-    abort, association_setup, cookie_echo, data_receive, data_send, heartbeat, init,
-    out_of_the_blue, path_management, retransmission, sack_receive, shutdown, window_probe,
+    abandon, abort, asconf, association_setup, authentication, cookie_echo, data_receive,
+    data_send, forward_tsn, heartbeat, init, out_of_the_blue, path_management, reconfiguration,
+    retransmission, sack_receive, shutdown, submission, window_probe,
 };
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
@@ -74,10 +75,13 @@ impl Sctp {
             return;
         };
         let reason = *reason;
-        let Some(association) = self.associations.remove(&id) else {
+        let Some(mut association) = self.associations.remove(&id) else {
             return;
         };
         let shared = &mut self.shared;
+        if shared.config.report_unacknowledged {
+            abandon::report_unacknowledged(&mut association, shared);
+        }
         shared.by_tag.remove(&association.local_tag);
         shared.unindex_paths(&association);
         shared.cancel_timers(id, association.paths.len());
@@ -116,11 +120,17 @@ impl Sctp {
             }
             _ => {}
         }
-        let (id, skipped) = if first.kind == ChunkType::COOKIE_ECHO {
-            (
-                cookie_echo::handle_cookie_echo(self, now, &header, received.path, &first)?,
-                1,
-            )
+        // A cookie opens an association, and may be authenticated itself.
+        let second = chunks.next().filter(|_| first.kind == ChunkType::AUTH);
+        let second = second.filter(|chunk| chunk.kind == ChunkType::COOKIE_ECHO);
+        let (id, skipped) = if let Some(cookie) = second {
+            let chunks = (Some(&first), &cookie);
+            let id = cookie_echo::handle_cookie_echo(self, now, (&header, received), chunks)?;
+            (id, 2)
+        } else if first.kind == ChunkType::COOKIE_ECHO {
+            let chunks = (None, &first);
+            let id = cookie_echo::handle_cookie_echo(self, now, (&header, received), chunks)?;
+            (id, 1)
         } else if let Some(id) = self.owner(known, &header, received.path.remote, &first) {
             (id, 0)
         } else {
@@ -169,11 +179,24 @@ impl Sctp {
         shutdown::note_packet(a);
         let mut result = Ok(());
         let mut data = data_receive::PacketData::new(path);
+        let mut is_authenticated = skipped == 2;
         for chunk in chunks.by_ref().skip(skipped) {
+            if chunk.kind == ChunkType::AUTH && a.auth.is_some() {
+                result = authentication::handle_auth(a, path, &chunk, received.octets);
+                if result.is_err() {
+                    break;
+                }
+                is_authenticated = true;
+                continue;
+            }
+            if authentication::lacks_auth(a, chunk.kind, is_authenticated) {
+                self.shared.discard(DiscardReason::Authentication);
+                continue;
+            }
             let handled = handle_chunk(
                 (&mut *a, &mut self.shared, now),
                 (header, path, &chunk),
-                received.octets,
+                received,
                 &mut data,
                 deliveries,
             );
@@ -205,12 +228,28 @@ impl Sctp {
 fn handle_chunk(
     (a, ep, now): (&mut Association, &mut EndpointState, Instant),
     (header, path, chunk): (&CommonHeader, usize, &Chunk<'_>),
-    packet: &[u8],
+    received: Received<'_>,
     data: &mut data_receive::PacketData,
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), DiscardReason> {
+    let packet = received.octets;
     match chunk.kind {
         ChunkType::DATA => data_receive::handle_data(a, ep, (data, chunk), packet, deliveries),
+        ChunkType::I_DATA if ep.config.has_interleave() => {
+            data_receive::handle_data(a, ep, (data, chunk), packet, deliveries)
+        }
+        ChunkType::FORWARD_TSN | ChunkType::I_FORWARD_TSN if a.extensions.partial_reliability => {
+            forward_tsn::handle_forward_tsn(a, ep, (data, chunk), deliveries)
+        }
+        ChunkType::RE_CONFIG if a.extensions.reconfigure => {
+            reconfiguration::handle_re_config(a, ep, now, (path, chunk))
+        }
+        ChunkType::ASCONF if a.extensions.dynamic_addresses => {
+            asconf::handle_asconf(a, ep, now, (received.path, chunk))
+        }
+        ChunkType::ASCONF_ACK if a.extensions.dynamic_addresses => {
+            asconf::handle_asconf_ack(a, ep, now, chunk)
+        }
         ChunkType::INIT_ACK => init::handle_init_ack(a, ep, now, path, chunk),
         ChunkType::SACK => sack_receive::handle_sack(a, ep, now, chunk),
         ChunkType::HEARTBEAT => heartbeat::handle_heartbeat(a, ep, path, chunk),
@@ -249,6 +288,7 @@ impl Protocol for Sctp {
                 tag: has_messages,
                 unordered: has_messages,
                 context: has_messages,
+                reliability: has_messages && self.shared.config.partial_reliability,
                 ..NoteFields::NONE
             },
             coalesce_delay: self.shared.config.coalesce_delay,
@@ -279,7 +319,11 @@ impl Protocol for Sctp {
                 Timer::Heartbeat(path) => heartbeat::handle_timeout(a, ep, now, usize::from(path)),
                 Timer::Sack => a.rx.sack_due = true,
                 Timer::WindowProbe => window_probe::handle_timeout(a),
-                Timer::Pacing => {}
+                Timer::Reconfigure => reconfiguration::handle_timeout(a, ep, now),
+                Timer::StreamReset => reconfiguration::handle_interval(a, ep, now),
+                Timer::Asconf => asconf::handle_timeout(a, ep, now),
+                Timer::ForwardTsn => abandon::handle_timeout(a, ep, now),
+                Timer::Pacing | Timer::Lifetime => {}
             }
             ep.mark_ready(id);
             self.remove_if_gone(id);
@@ -331,10 +375,13 @@ impl Protocol for Sctp {
 impl Associations for Sctp {
     fn layout(&self, _id: Option<AssociationId>) -> Layout {
         let config = &self.shared.config;
-        let header = crate::pdu::COMMON_HEADER_LEN + crate::pdu::DATA_HEADER_LEN;
+        let header_len = match config.has_interleave() {
+            true => crate::pdu::I_DATA_HEADER_LEN,
+            false => crate::pdu::DATA_HEADER_LEN,
+        };
         Layout {
-            header,
-            payload: config.payload(),
+            header: crate::pdu::COMMON_HEADER_LEN + header_len,
+            payload: config.pmdcs() - header_len,
             trailer: 0,
         }
     }
@@ -351,7 +398,7 @@ impl Associations for Sctp {
         let Some(a) = self.associations.get_mut(&id) else {
             return;
         };
-        data_send::do_submit(a, &mut self.shared, now, (end, flags), note);
+        submission::do_submit(a, &mut self.shared, now, (end, flags), note);
         self.shared.mark_ready(id);
         if a.is_gone() {
             self.remove_if_gone(id);

@@ -1,9 +1,14 @@
-//! What a user asks of the paths of an association (RFC 9260 section 11.1, RFC 6458 section 8.2.1).
+//! What a user asks of the paths and streams of an association (RFC 9260 section 11.1, RFC 6458 section
+//! 8.2.1, RFC 6525 section 6).
 
+use crate::association::Association;
 use crate::endpoint::Sctp;
-use crate::notice::Notice;
+use crate::notice::{Notice, StreamDirection};
+use crate::numbers::StreamId;
 use crate::path::PathStatus;
-use crate::procedure::heartbeat;
+use crate::pdu::re_config::RE_CONFIG_LEN;
+use crate::procedure::{heartbeat, reconfiguration};
+use crate::reconfig::Request;
 use core::time::Duration;
 use engine::{AssociationId, CommandError, Instant, Path};
 
@@ -48,7 +53,9 @@ impl Sctp {
             flight: path.flight,
             errors: path.errors,
         };
-        a.paths.iter().enumerate().map(report).collect()
+        let paths = a.paths.iter().enumerate();
+        let live = paths.filter(|(_, path)| !path.is_removed);
+        live.map(report).collect()
     }
 
     /// Makes a path the one of new data while it answers.
@@ -83,7 +90,10 @@ impl Sctp {
     ) -> Result<(), CommandError> {
         let a = self.associations.get_mut(&id);
         let a = a.ok_or(CommandError::UnknownAssociation)?;
-        let index = a.paths.iter().position(|known| known.path == path);
+        let index = a
+            .paths
+            .iter()
+            .position(|known| known.path == path && !known.is_removed);
         let index = index.filter(|_| a.may_send_data());
         let index = index.ok_or(CommandError::Unsupported)?;
         heartbeat::probe(a, &mut self.shared, now, index);
@@ -94,7 +104,105 @@ impl Sctp {
     /// Streams that the user of an association may send on: 0 up to one less. None of an unknown one.
     pub fn outbound_streams(&self, id: AssociationId) -> Option<u16> {
         let a = self.associations.get(&id)?;
-        Some(a.tx.messages.rules.streams)
+        Some(a.tx.messages.rules().streams)
+    }
+
+    /// Sets the priority of a stream with [`crate::Scheduler::Priority`], the lowest first, or its weight
+    /// with [`crate::Scheduler::Weighted`]: of its next message on.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::UnknownAssociation`]; [`CommandError::Unsupported`] for another scheduler, a stream
+    /// that the association does not have, or a weight of 0.
+    pub fn set_stream_value(
+        &mut self,
+        id: AssociationId,
+        stream: u16,
+        value: u16,
+    ) -> Result<(), CommandError> {
+        let a = self.associations.get_mut(&id);
+        let a = a.ok_or(CommandError::UnknownAssociation)?;
+        let messages = &mut a.tx.messages;
+        let is_done = stream < messages.rules().streams && messages.set_stream_value(stream, value);
+        is_done.then_some(()).ok_or(CommandError::Unsupported)
+    }
+
+    /// Whether the user of an association is told when nothing is left to send
+    /// ([`Notice::SenderDry`]): at once if that is so now.
+    pub fn set_reports_dry(&mut self, id: AssociationId, reports: bool) {
+        let Some(a) = self.associations.get_mut(&id) else {
+            return;
+        };
+        a.tx.reports_dry = reports;
+        if reports && a.tx.is_empty() {
+            self.shared.notify(Notice::SenderDry { association: id });
+        }
+    }
+
+    /// Lets the messages of streams be counted anew (RFC 6525): the own ones that are submitted from now
+    /// on, or those that the peer sends. Without streams, those of all. Own messages wait for the peer's
+    /// answer, on all streams; a notice says what it was.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::UnknownAssociation`]; [`CommandError::Unsupported`] when the peer cannot, the
+    /// association is not open or ends, it is one message without end, a stream does not exist, the
+    /// streams do not fit a packet, or four requests wait.
+    pub fn reset_streams(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        direction: StreamDirection,
+        streams: &[StreamId],
+    ) -> Result<(), CommandError> {
+        let a = self.associations.get(&id);
+        let a = a.ok_or(CommandError::UnknownAssociation)?;
+        let room = a.control_room(&self.shared.config) - RE_CONFIG_LEN;
+        if 2 * streams.len() > room {
+            return Err(CommandError::Unsupported);
+        }
+        let streams = streams.to_vec();
+        self.request(now, id, |a| match direction {
+            StreamDirection::Outgoing => Request::ResetOutgoing {
+                streams,
+                response: None,
+                from: a.tx.messages.whole_up_to(),
+            },
+            StreamDirection::Incoming => Request::ResetIncoming { streams },
+        })
+    }
+
+    /// Asks for `count` more streams to send on, or for the peer to send on. A notice says how many there
+    /// are then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sctp::reset_streams`]; there are at most 65535 streams.
+    pub fn add_streams(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        direction: StreamDirection,
+        count: u16,
+    ) -> Result<(), CommandError> {
+        self.request(now, id, |_| match direction {
+            StreamDirection::Outgoing => Request::AddOutgoing(count),
+            StreamDirection::Incoming => Request::AddIncoming(count),
+        })
+    }
+
+    fn request(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        request: impl FnOnce(&Association) -> Request,
+    ) -> Result<(), CommandError> {
+        let a = self.associations.get_mut(&id);
+        let a = a.ok_or(CommandError::UnknownAssociation)?;
+        let request = request(a);
+        reconfiguration::do_request(a, &mut self.shared, now, request)?;
+        self.shared.mark_ready(id);
+        Ok(())
     }
 
     /// The next notice.

@@ -136,7 +136,7 @@ impl EndpointState {
 
     /// Packets from the confirmed addresses of `a` belong to it, unless they are another one's.
     pub(crate) fn index_paths(&mut self, a: &Association) {
-        for known in &a.paths {
+        for known in a.live_paths() {
             if known.status != PathStatus::Unconfirmed {
                 let key = (known.path.remote, a.peer_port, a.local_port);
                 self.by_peer.entry(key).or_insert(a.id);
@@ -146,7 +146,7 @@ impl EndpointState {
 
     /// The addresses of `a` are no longer its own.
     pub(crate) fn unindex_paths(&mut self, a: &Association) {
-        for known in &a.paths {
+        for known in a.live_paths() {
             let key = (known.path.remote, a.peer_port, a.local_port);
             if self.by_peer.get(&key) == Some(&a.id) {
                 self.by_peer.remove(&key);
@@ -163,6 +163,11 @@ impl EndpointState {
             Timer::Sack,
             Timer::WindowProbe,
             Timer::Pacing,
+            Timer::Reconfigure,
+            Timer::StreamReset,
+            Timer::Asconf,
+            Timer::ForwardTsn,
+            Timer::Lifetime,
         ] {
             self.timers.cancel((id, timer));
         }
@@ -231,6 +236,7 @@ impl EndpointState {
         let mut chunks = Vec::new();
         chunk::push_chunk(&mut chunks, kind, 0, causes);
         let header = association.header();
+        let chunks = association.authenticated(chunks);
         self.reply(association.paths[path].path, header, &chunks);
     }
 }

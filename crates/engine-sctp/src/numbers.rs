@@ -65,6 +65,15 @@ impl Ssn {
     }
 }
 
+/// A message identifier: it counts the ordered messages of a stream, and apart from them the unordered
+/// ones (RFC 8260 section 2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mid(pub u32);
+
+/// A fragment sequence number: it counts the fragments of a message (RFC 8260 section 2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fsn(pub u32);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,6 +34,8 @@ pub(crate) struct Heartbeat {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimedChunk {
     pub(crate) tsn: LongTsn,
+    /// It was acknowledged, be it beyond a gap.
+    pub(crate) is_acked: bool,
     pub(crate) sent_at: Instant,
     pub(crate) packet: PacketState,
 }
@@ -70,6 +72,8 @@ pub(crate) struct PathState {
     pub(crate) last_sent_at: Instant,
     /// Data were acknowledged since the last heartbeat was due.
     pub(crate) is_in_use: bool,
+    /// One of its addresses went: its place is free.
+    pub(crate) is_removed: bool,
 }
 
 /// Eight paths are 8 KiB at most, besides their controllers' heaps.
@@ -96,6 +100,7 @@ impl PathState {
             after_timeout: false,
             last_sent_at: now,
             is_in_use: false,
+            is_removed: false,
         }
     }
 

@@ -5,11 +5,14 @@
  * messages and events leave by standard output. A frame is a kind (1 octet), a length (4 octets, least
  * first) and that many octets.
  *
- * In:  'L' listen; 'C' connect; 'P' a packet; 'T' milliseconds that passed (4 octets);
- *      'M' a message: stream (2), payload protocol identifier (4), unordered (1), bytes;
- *      'S' shut down.
+ * In:  'I' interleave messages, 'A' authenticate chunks with key 5, before the next; 'L' listen; 'C' connect; 'P' a packet;
+ *      'T' milliseconds that passed (4 octets);
+ *      'M' a message: stream (2), payload protocol identifier (4), flags (1): 1 unordered, 2 given up when
+ *      something of it is lost; bytes;
+ *      'R' reset streams to send on (2 each); 'S' shut down.
  * Out: 'p' a packet; 'm' a message as above; 'u' the association is up; 'd' it is down; 'f' the message
- *      did not fit into the send buffer; 'e' all that followed from the last frame was said.
+ *      did not fit into the send buffer, or the streams could not be reset; 'e' all that followed from
+ *      the last frame was said.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,10 +28,14 @@
 #define STREAMS 64
 #define FRAME_MAX (1 << 20)
 
+static int interleaves, authenticates;
 static char own_address;
 static struct socket *listener, *sock;
-static uint8_t message[FRAME_MAX];
-static size_t message_len;
+/* Unfinished messages, by stream and whether unordered. */
+#define MESSAGE_MAX (1 << 16)
+static uint8_t messages[STREAMS][2][MESSAGE_MAX];
+static size_t message_lens[STREAMS][2];
+static uint8_t part[MESSAGE_MAX];
 
 static void say(char kind, const void *head, size_t head_len, const void *octets, size_t len)
 {
@@ -58,12 +65,49 @@ static void configure(struct socket *of)
 {
 	struct sctp_initmsg init = { .sinit_num_ostreams = STREAMS, .sinit_max_instreams = STREAMS };
 	struct sctp_event event = { .se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = SCTP_ASSOC_CHANGE, .se_on = 1 };
+	struct sctp_assoc_value reset = { .assoc_id = SCTP_FUTURE_ASSOC };
 	int on = 1;
+	reset.assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ;
+	must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &reset, sizeof reset),
+	     "SCTP_ENABLE_STREAM_RESET");
 	must(usrsctp_set_non_blocking(of, 1), "non-blocking");
 	must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init), "SCTP_INITMSG");
 	must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event), "SCTP_EVENT");
 	must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on), "SCTP_RECVRCVINFO");
 	must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on), "SCTP_NODELAY");
+	if (authenticates)
+		authenticate(of);
+	if (interleaves) {
+		struct sctp_assoc_value supported = { .assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1 };
+		int level = 2;
+		must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_FRAGMENT_INTERLEAVE, &level, sizeof level),
+		     "SCTP_FRAGMENT_INTERLEAVE");
+		must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_INTERLEAVING_SUPPORTED, &supported, sizeof supported),
+		     "SCTP_INTERLEAVING_SUPPORTED");
+	}
+}
+
+/* Types that the other end has to authenticate: DATA, SACK, ABORT, SHUTDOWN, COOKIE-ECHO. */
+static const uint8_t authenticated[] = { 0, 3, 6, 7, 10 };
+static const char shared_key[] = "interoperation";
+
+static void authenticate(struct socket *of)
+{
+	static uint8_t octets[sizeof(struct sctp_authkey) + sizeof shared_key];
+	struct sctp_authkey *key = (struct sctp_authkey *)octets;
+	struct sctp_authkeyid active = { .scact_assoc_id = SCTP_FUTURE_ASSOC, .scact_keynumber = 5 };
+	for (size_t index = 0; index < sizeof authenticated; index++) {
+		struct sctp_authchunk chunk = { .sauth_chunk = authenticated[index] };
+		must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_AUTH_CHUNK, &chunk, sizeof chunk), "SCTP_AUTH_CHUNK");
+	}
+	key->sca_assoc_id = SCTP_FUTURE_ASSOC;
+	key->sca_keynumber = 5;
+	key->sca_keylength = sizeof shared_key - 1;
+	memcpy(key->sca_key, shared_key, sizeof shared_key - 1);
+	must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_AUTH_KEY, key, sizeof *key + sizeof shared_key - 1),
+	     "SCTP_AUTH_KEY");
+	must(usrsctp_setsockopt(of, IPPROTO_SCTP, SCTP_AUTH_ACTIVE_KEY, &active, sizeof active),
+	     "SCTP_AUTH_ACTIVE_KEY");
 }
 
 static struct sockaddr_conn name_of(void *address)
@@ -85,14 +129,32 @@ static struct socket *bound_socket(void)
 
 static void send_message(const uint8_t *frame, size_t len)
 {
-	struct sctp_sndinfo info = { 0 };
-	info.snd_sid = frame[0] | frame[1] << 8;
+	struct sctp_sendv_spa info = { .sendv_flags = SCTP_SEND_SNDINFO_VALID };
+	info.sendv_sndinfo.snd_sid = frame[0] | frame[1] << 8;
 	/* The identifier is opaque: the harness gives it as it lies on the wire. */
-	memcpy(&info.snd_ppid, frame + 2, 4);
-	info.snd_flags = frame[6] ? SCTP_UNORDERED : 0;
-	ssize_t sent = usrsctp_sendv(sock, frame + 7, len - 7, NULL, 0, &info, sizeof info,
-	                             SCTP_SENDV_SNDINFO, 0);
+	memcpy(&info.sendv_sndinfo.snd_ppid, frame + 2, 4);
+	info.sendv_sndinfo.snd_flags = frame[6] & 1 ? SCTP_UNORDERED : 0;
+	if (frame[6] & 2) {
+		info.sendv_flags |= SCTP_SEND_PRINFO_VALID;
+		info.sendv_prinfo.pr_policy = SCTP_PR_SCTP_RTX;
+		info.sendv_prinfo.pr_value = 0;
+	}
+	ssize_t sent = usrsctp_sendv(sock, frame + 7, len - 7, NULL, 0, &info, sizeof info, SCTP_SENDV_SPA, 0);
 	if (sent < 0)
+		say('f', NULL, 0, NULL, 0);
+}
+
+static void reset_streams(const uint8_t *frame, size_t len)
+{
+	static uint8_t octets[sizeof(struct sctp_reset_streams) + 2 * STREAMS];
+	struct sctp_reset_streams *reset = (struct sctp_reset_streams *)octets;
+	if (len > 2 * STREAMS)
+		exit(1);
+	memset(octets, 0, sizeof octets);
+	reset->srs_flags = SCTP_STREAM_RESET_OUTGOING;
+	reset->srs_number_streams = len / 2;
+	memcpy(reset->srs_stream_list, frame, len);
+	if (usrsctp_setsockopt(sock, IPPROTO_SCTP, SCTP_RESET_STREAMS, reset, sizeof *reset + len) < 0)
 		say('f', NULL, 0, NULL, 0);
 }
 
@@ -111,8 +173,8 @@ static void receive(void)
 		socklen_t from_len = 0, info_len = sizeof info;
 		unsigned int info_type = 0;
 		int flags = 0;
-		ssize_t len = usrsctp_recvv(sock, message + message_len, sizeof message - message_len, NULL,
-		                            &from_len, &info, &info_len, &info_type, &flags);
+		ssize_t len = usrsctp_recvv(sock, part, sizeof part, NULL, &from_len, &info, &info_len,
+		                            &info_type, &flags);
 		if (len == 0 || (len < 0 && errno != EWOULDBLOCK && errno != EAGAIN)) {
 			say('d', NULL, 0, NULL, 0);
 			return;
@@ -120,17 +182,23 @@ static void receive(void)
 		if (len < 0)
 			return;
 		if (flags & MSG_NOTIFICATION) {
-			say_event((const union sctp_notification *)(message + message_len));
+			say_event((const union sctp_notification *)part);
 			continue;
 		}
-		message_len += len;
+		int unordered = (info.rcv_flags & SCTP_UNORDERED) != 0;
+		uint8_t *message = messages[info.rcv_sid][unordered];
+		size_t *message_len = &message_lens[info.rcv_sid][unordered];
+		if (info.rcv_sid >= STREAMS || *message_len + len > MESSAGE_MAX)
+			exit(1);
+		memcpy(message + *message_len, part, len);
+		*message_len += len;
 		if (!(flags & MSG_EOR))
 			continue;
 		uint8_t head[7] = { info.rcv_sid & 0xff, info.rcv_sid >> 8 };
 		memcpy(head + 2, &info.rcv_ppid, 4);
-		head[6] = (info.rcv_flags & SCTP_UNORDERED) != 0;
-		say('m', head, sizeof head, message, message_len);
-		message_len = 0;
+		head[6] = unordered;
+		say('m', head, sizeof head, message, *message_len);
+		*message_len = 0;
 	}
 }
 
@@ -139,6 +207,12 @@ static void handle(char kind, const uint8_t *frame, size_t len)
 	struct sockaddr_conn peer = name_of(&own_address);
 	uint32_t elapsed_ms;
 	switch (kind) {
+	case 'I':
+		interleaves = 1;
+		break;
+	case 'A':
+		authenticates = 1;
+		break;
 	case 'L':
 		listener = bound_socket();
 		must(usrsctp_listen(listener, 1), "usrsctp_listen");
@@ -157,6 +231,9 @@ static void handle(char kind, const uint8_t *frame, size_t len)
 		break;
 	case 'M':
 		send_message(frame, len);
+		break;
+	case 'R':
+		reset_streams(frame, len);
 		break;
 	case 'S':
 		usrsctp_shutdown(sock, SHUT_WR);

@@ -150,8 +150,7 @@ impl Bbr {
         if packet.sent_bytes >= self.round_end_bytes {
             self.end_round(sample.sent_bytes);
         }
-        let inflight = sample.sent_bytes.saturating_sub(self.model.delivered_bytes);
-        self.advance_state(now, inflight);
+        self.advance_state(now, sample.inflight_bytes);
     }
 
     /// Bytes were lost: all of them count for their round.

@@ -64,6 +64,7 @@ impl Pipe {
                 acked_bytes: SEGMENT,
                 delivered_bytes: packet.sent_bytes,
                 sent_bytes: self.sent_bytes,
+                inflight_bytes: self.sent_bytes - packet.sent_bytes,
                 rtt: Some(RttSample { rtt, packet }),
             };
             control.on_ack(now, &sample);
@@ -184,6 +185,7 @@ fn app_limited_samples_keep_max_bw() {
             acked_bytes: SEGMENT,
             delivered_bytes: sent_bytes,
             sent_bytes,
+            inflight_bytes: 0,
             rtt: Some(RttSample { rtt, packet }),
         };
         control.on_ack(at + rtt, &sample);

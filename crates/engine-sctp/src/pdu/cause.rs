@@ -34,6 +34,18 @@ impl CauseCode {
     pub const USER_ABORT: CauseCode = CauseCode(12);
     /// A rule of the protocol was broken.
     pub const PROTOCOL_VIOLATION: CauseCode = CauseCode(13);
+    /// A peer cannot do without its last address (RFC 5061 section 4.3.1).
+    pub const DELETE_LAST_ADDRESS: CauseCode = CauseCode(0xa0);
+    /// No room for one more address (RFC 5061 section 4.3.2).
+    pub const ADDRESS_RESOURCES: CauseCode = CauseCode(0xa1);
+    /// The address that a packet comes from cannot be deleted by it (RFC 5061 section 4.3.3).
+    pub const DELETE_SOURCE_ADDRESS: CauseCode = CauseCode(0xa2);
+    /// An ASCONF-ACK that answers nothing (RFC 5061 section 4.3.4).
+    pub const ILLEGAL_ASCONF_ACK: CauseCode = CauseCode(0xa3);
+    /// The request is not allowed (RFC 5061 section 4.3.5).
+    pub const NO_AUTHORIZATION: CauseCode = CauseCode(0xa4);
+    /// An HMAC that was not offered (RFC 4895 section 4.1).
+    pub const UNSUPPORTED_HMAC: CauseCode = CauseCode(0x105);
 }
 
 /// A cause and what belongs to it.

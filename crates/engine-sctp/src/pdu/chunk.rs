@@ -42,8 +42,22 @@ impl ChunkType {
     pub const CWR: ChunkType = ChunkType(13);
     /// Answers a SHUTDOWN-ACK.
     pub const SHUTDOWN_COMPLETE: ChunkType = ChunkType(14);
+    /// The chunks behind it are authenticated (RFC 4895).
+    pub const AUTH: ChunkType = ChunkType(15);
+    /// User data whose messages may take turns (RFC 8260).
+    pub const I_DATA: ChunkType = ChunkType(64);
+    /// Answers an ASCONF.
+    pub const ASCONF_ACK: ChunkType = ChunkType(128);
+    /// Streams begin anew, or become more (RFC 6525).
+    pub const RE_CONFIG: ChunkType = ChunkType(130);
     /// Padding, which a receiver skips (RFC 4820).
     pub const PAD: ChunkType = ChunkType(132);
+    /// Addresses of the sender come and go (RFC 5061).
+    pub const ASCONF: ChunkType = ChunkType(193);
+    /// Chunks that the peer is not to wait for (RFC 3758).
+    pub const FORWARD_TSN: ChunkType = ChunkType(192);
+    /// The same between ends that use I-DATA (RFC 8260).
+    pub const I_FORWARD_TSN: ChunkType = ChunkType(194);
 
     /// The rest of a packet is dropped when the type is unknown (RFC 9260 section 3.2).
     pub fn unknown_stops(self) -> bool {
@@ -93,6 +107,15 @@ impl<'a> Chunks<'a> {
         Chunks {
             packet,
             at: COMMON_HEADER_LEN,
+            is_broken: false,
+        }
+    }
+
+    /// Those of `octets`, which have no common header in front.
+    pub(crate) fn of(octets: &'a [u8]) -> Chunks<'a> {
+        Chunks {
+            packet: octets,
+            at: 0,
             is_broken: false,
         }
     }

@@ -1,6 +1,7 @@
 //! The state cookie: all that an endpoint must remember of an INIT, kept by the peer (RFC 9260
 //! section 5.1.3). Nobody but the endpoint that made it reads it.
 
+use super::auth::AuthOffer;
 use super::{u16_at, u32_at, u64_at};
 use crate::numbers::{Port, Tag, Tsn};
 use engine::keyed::siphash;
@@ -40,6 +41,16 @@ pub struct Cookie {
     pub zero_checksum: bool,
     /// Both ends support FORWARD-TSN.
     pub forward_tsn: bool,
+    /// Both ends support I-DATA.
+    pub interleave: bool,
+    /// Both ends support RE-CONFIG.
+    pub reconfigure: bool,
+    /// Both ends support ASCONF, authenticated.
+    pub dynamic_addresses: bool,
+    /// The number of the peer's user.
+    pub adaptation: Option<u32>,
+    /// What the peer offered of authentication.
+    pub auth: Option<AuthOffer>,
     /// Where the INIT came from.
     pub path: Path,
     /// Other addresses of the peer.
@@ -98,7 +109,18 @@ impl Cookie {
         out.extend(self.path.local.0.to_be_bytes());
         out.push(u8::from(self.zero_checksum));
         out.push(u8::from(self.forward_tsn));
-        out.extend([0; 12]);
+        out.push(u8::from(self.interleave));
+        out.push(u8::from(self.reconfigure));
+        out.push(u8::from(self.dynamic_addresses));
+        out.push(u8::from(self.adaptation.is_some()));
+        out.extend(self.adaptation.unwrap_or(0).to_be_bytes());
+        let mut auth = Vec::new();
+        if let Some(offer) = &self.auth {
+            offer.push(&mut auth);
+        }
+        out.extend((auth.len() as u16).to_be_bytes());
+        out.extend([0; 2]);
+        out.extend(auth);
         push_address(&mut out, self.path.remote);
         for ip in &self.addresses {
             push_address(&mut out, Address::Socket(SocketAddr::new(*ip, 0)));
@@ -133,7 +155,9 @@ impl Cookie {
 
     fn parse(body: &[u8], created_at: Instant) -> Option<Cookie> {
         let number = |index: usize| u32_at(body, 16 + 4 * index);
-        let mut rest = body.get(FIELDS_LEN..)?;
+        let (auth, mut rest) = body
+            .get(FIELDS_LEN..)?
+            .split_at_checked(u16_at(body, 60)?.into())?;
         let remote = take_address(&mut rest)?;
         let mut addresses = Vec::new();
         while !rest.is_empty() {
@@ -155,6 +179,11 @@ impl Cookie {
             streams: (u16_at(body, 44)?, u16_at(body, 46)?),
             zero_checksum: body[50] != 0,
             forward_tsn: body[51] != 0,
+            interleave: body[52] != 0,
+            reconfigure: body[53] != 0,
+            dynamic_addresses: body[54] != 0,
+            adaptation: u32_at(body, 56).filter(|_| body[55] != 0),
+            auth: AuthOffer::parse(auth),
             path: Path {
                 local: LocalAddress(u16_at(body, 48)?),
                 remote,

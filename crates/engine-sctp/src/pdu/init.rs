@@ -1,10 +1,13 @@
 //! INIT and INIT-ACK: what an end offers and asks for (RFC 9260 sections 3.3.2 and 3.3.3).
 
+use super::auth::AuthOffer;
 use super::chunk::{begin_chunk, end_chunk};
-use super::parameter::{Parameter, ParameterType, parameters, push_parameter};
+use super::parameter::{
+    Parameter, ParameterType, address_of, parameters, push_address, push_parameter,
+};
 use super::{ChunkType, u16_at, u32_at};
 use crate::numbers::{Tag, Tsn};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// Octets of the fields in front of the parameters.
 const FIELDS_LEN: usize = 16;
@@ -24,6 +27,16 @@ const UNRECOGNIZED_LEN_MAX: usize = 256;
 pub struct Extensions {
     /// FORWARD-TSN (RFC 3758).
     pub forward_tsn: bool,
+    /// I-DATA (RFC 8260).
+    pub interleave: bool,
+    /// I-FORWARD-TSN (RFC 8260).
+    pub i_forward_tsn: bool,
+    /// RE-CONFIG (RFC 6525).
+    pub reconfigure: bool,
+    /// AUTH (RFC 4895).
+    pub authentication: bool,
+    /// ASCONF and ASCONF-ACK (RFC 5061).
+    pub dynamic_addresses: bool,
     /// The error detection method with which packets of checksum zero are accepted (RFC 9653).
     pub zero_checksum: Option<u32>,
 }
@@ -56,6 +69,10 @@ pub struct InitParameters {
     pub extensions: Extensions,
     /// By how many milliseconds it wants the cookie to live longer.
     pub preservative_ms: u32,
+    /// What it says of authentication (RFC 4895).
+    pub auth: Option<AuthOffer>,
+    /// A number of its user's for that of the receiver (RFC 5061 section 4.2.6).
+    pub adaptation: Option<u32>,
     /// Parameters of the receiver's INIT that it does not know, or own ones to be reported.
     pub unrecognized: Vec<u8>,
     /// A host name was among the parameters.
@@ -115,6 +132,11 @@ impl Init {
     }
 }
 
+/// Whether an address can be a host's.
+pub(crate) fn is_usable(address: IpAddr) -> bool {
+    !address.is_multicast() && !address.is_unspecified()
+}
+
 impl InitParameters {
     fn parse(octets: &[u8]) -> InitParameters {
         let mut found = InitParameters::default();
@@ -123,6 +145,7 @@ impl InitParameters {
                 break;
             }
         }
+        found.auth = found.auth.and_then(AuthOffer::if_usable);
         found
     }
 
@@ -130,18 +153,7 @@ impl InitParameters {
     fn add(&mut self, parameter: &Parameter<'_>) -> bool {
         let value = parameter.value;
         match parameter.kind {
-            ParameterType::IPV4 => {
-                let address = value
-                    .first_chunk::<4>()
-                    .map(|octets| Ipv4Addr::from(*octets));
-                self.add_address(address.map(IpAddr::V4));
-            }
-            ParameterType::IPV6 => {
-                let address = value
-                    .first_chunk::<16>()
-                    .map(|octets| Ipv6Addr::from(*octets));
-                self.add_address(address.map(IpAddr::V6));
-            }
+            ParameterType::IPV4 | ParameterType::IPV6 => self.add_address(address_of(parameter)),
             ParameterType::STATE_COOKIE if value.len() <= COOKIE_LEN_MAX => {
                 self.cookie.get_or_insert_with(|| value.to_vec());
             }
@@ -154,13 +166,17 @@ impl InitParameters {
                 let method = u32_at(value, 0).filter(|method| *method != 0);
                 self.extensions.zero_checksum = method;
             }
+            ParameterType::RANDOM | ParameterType::CHUNKS | ParameterType::HMAC_ALGO => {
+                let offer = self.auth.get_or_insert_default();
+                offer.add(parameter.kind, value);
+            }
+            ParameterType::ADAPTATION => self.adaptation = u32_at(value, 0),
+            ParameterType::SUPPORTED_EXTENSIONS => self.extensions.add_chunks(value),
             // The peer's report, which changes nothing: what it does not know is not used.
             ParameterType::STATE_COOKIE
             | ParameterType::UNRECOGNIZED
             | ParameterType::SUPPORTED_ADDRESS_TYPES
-            | ParameterType::SUPPORTED_EXTENSIONS
             | ParameterType::ECN
-            | ParameterType::ADAPTATION
             | ParameterType::PAD => {}
             unknown => {
                 let len = self.unrecognized.len() + 4 + parameter.octets.len();
@@ -179,8 +195,10 @@ impl InitParameters {
         let Some(address) = address else {
             return;
         };
-        let usable = !address.is_multicast() && !address.is_unspecified();
-        if usable && self.addresses.len() < ADDRESSES_MAX && !self.addresses.contains(&address) {
+        if is_usable(address)
+            && self.addresses.len() < ADDRESSES_MAX
+            && !self.addresses.contains(&address)
+        {
             self.addresses.push(address);
         }
     }
@@ -190,10 +208,7 @@ impl InitParameters {
             push_parameter(out, ParameterType::STATE_COOKIE, cookie);
         }
         for address in &self.addresses {
-            match address {
-                IpAddr::V4(v4) => push_parameter(out, ParameterType::IPV4, &v4.octets()),
-                IpAddr::V6(v6) => push_parameter(out, ParameterType::IPV6, &v6.octets()),
-            }
+            push_address(out, *address);
         }
         if self.preservative_ms > 0 {
             let increment = self.preservative_ms.to_be_bytes();
@@ -202,13 +217,18 @@ impl InitParameters {
         if let Some(method) = self.extensions.zero_checksum {
             push_parameter(out, ParameterType::ZERO_CHECKSUM, &method.to_be_bytes());
         }
+        let chunks = self.extensions.chunks();
+        if !chunks.is_empty() {
+            push_parameter(out, ParameterType::SUPPORTED_EXTENSIONS, &chunks);
+        }
         if self.extensions.forward_tsn {
-            push_parameter(
-                out,
-                ParameterType::SUPPORTED_EXTENSIONS,
-                &[FORWARD_TSN_CHUNK],
-            );
             push_parameter(out, ParameterType::FORWARD_TSN, &[]);
+        }
+        if let Some(value) = self.adaptation {
+            push_parameter(out, ParameterType::ADAPTATION, &value.to_be_bytes());
+        }
+        if let Some(offer) = &self.auth {
+            offer.push(out);
         }
         for unknown in parameters(&self.unrecognized) {
             push_parameter(out, ParameterType::UNRECOGNIZED, unknown.octets);
@@ -216,5 +236,30 @@ impl InitParameters {
     }
 }
 
-/// The chunk type of FORWARD-TSN.
-const FORWARD_TSN_CHUNK: u8 = 192;
+impl Extensions {
+    /// The types of the chunks that it names as supported (RFC 5061 section 4.2.7).
+    fn chunks(&self) -> Vec<u8> {
+        let known = [
+            (self.forward_tsn, ChunkType::FORWARD_TSN),
+            (self.interleave, ChunkType::I_DATA),
+            (self.i_forward_tsn, ChunkType::I_FORWARD_TSN),
+            (self.reconfigure, ChunkType::RE_CONFIG),
+            (self.authentication, ChunkType::AUTH),
+            (self.dynamic_addresses, ChunkType::ASCONF),
+            (self.dynamic_addresses, ChunkType::ASCONF_ACK),
+        ];
+        let named = known.into_iter().filter(|(is_supported, _)| *is_supported);
+        named.map(|(_, kind)| kind.0).collect()
+    }
+
+    /// The peer names the types of chunks that it supports.
+    fn add_chunks(&mut self, types: &[u8]) {
+        let names = |kind: ChunkType| types.contains(&kind.0);
+        self.forward_tsn |= names(ChunkType::FORWARD_TSN);
+        self.interleave |= names(ChunkType::I_DATA);
+        self.i_forward_tsn |= names(ChunkType::I_FORWARD_TSN);
+        self.reconfigure |= names(ChunkType::RE_CONFIG);
+        self.authentication |= names(ChunkType::AUTH);
+        self.dynamic_addresses |= names(ChunkType::ASCONF) && names(ChunkType::ASCONF_ACK);
+    }
+}

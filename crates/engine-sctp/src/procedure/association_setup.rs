@@ -1,18 +1,23 @@
 //! Opening an association, the side that asks: INIT, COOKIE-ECHO, and their repeats (RFC 9260 section
 //! 5.1).
 
-use crate::association::{Association, State, Timer};
+use crate::association::{Association, Negotiated, State, Timer};
+use crate::auth::AuthState;
 use crate::discard::DiscardReason;
+use crate::dynamic_addresses::AddressState;
 use crate::endpoint::Sctp;
 use crate::endpoint_state::EndpointState;
+use crate::notice::Notice;
 use crate::numbers::{Tag, Tsn};
 use crate::path::PathState;
 use crate::pdu::chunk::CHUNK_HEADER_LEN;
 use crate::pdu::{
-    COMMON_HEADER_LEN, ChunkType, CommonHeader, Extensions, Init, InitParameters, u32_at,
+    AuthOffer, COMMON_HEADER_LEN, ChunkType, CommonHeader, DATA_HEADER_LEN, Extensions,
+    I_DATA_HEADER_LEN, Init, InitParameters, u32_at,
 };
-use crate::procedure::{heartbeat, shutdown};
-use crate::rx::ReceiveState;
+use crate::procedure::{heartbeat, reconfiguration, retransmission, shutdown};
+use crate::reconfig::ReconfigState;
+use crate::rx::{ReceiveState, Streams};
 use crate::tx::MessageRules;
 use engine::{
     Address, AssociationId, CloseReason, CommandError, Event, Framing, Instant, PathFault,
@@ -64,17 +69,70 @@ pub(crate) fn own_init(ep: &EndpointState, to: Address, tag: Tag, initial_tsn: T
         parameters: InitParameters {
             addresses: config.local_addresses.listed(to),
             extensions: Extensions {
-                forward_tsn: false,
+                forward_tsn: config.has_partial_reliability(),
+                interleave: config.has_interleave(),
+                i_forward_tsn: config.has_interleave() && config.has_partial_reliability(),
+                reconfigure: config.reconfigure,
+                authentication: config.authentication.is_some(),
+                dynamic_addresses: config.has_dynamic_addresses(),
                 zero_checksum: (!config.checksum).then_some(ZERO_CHECKSUM_METHOD),
             },
+            auth: own_auth_offer(ep, tag),
+            adaptation: config.adaptation,
             ..InitParameters::default()
         },
     }
 }
 
+/// What this end offers of authentication in an association with the tag `tag`.
+fn own_auth_offer(ep: &EndpointState, tag: Tag) -> Option<AuthOffer> {
+    let config = &ep.config;
+    let authentication = config.authentication.as_ref()?;
+    let secret = (&config.secret, config.seed);
+    Some(authentication.offer(secret, tag, config.has_dynamic_addresses()))
+}
+
+/// The authentication of an association with the own tag `tag`; None unless both ends offer it.
+pub(crate) fn auth_state(
+    ep: &EndpointState,
+    tag: Tag,
+    peer: Option<&AuthOffer>,
+) -> Option<AuthState> {
+    let config = ep.config.authentication.as_ref()?;
+    AuthState::new(config, own_auth_offer(ep, tag)?, peer?.clone())
+}
+
 /// Whether both ends leave the checksum out.
 pub(crate) fn agrees_on_zero(ep: &EndpointState, peer: &Extensions) -> bool {
     !ep.config.checksum && peer.zero_checksum == Some(ZERO_CHECKSUM_METHOD)
+}
+
+/// The extensions that both ends support. Messages in I-DATA are given up with I-FORWARD-TSN, and
+/// those in DATA with FORWARD-TSN: a peer that lacks the right one gets every message (RFC 8260 section
+/// 2.3.1).
+///
+/// Addresses come and go only authenticated: both ends list ASCONF and its answer among the chunks that
+/// they take behind an AUTH alone (RFC 5061 section 4.2.7).
+pub(crate) fn negotiated_extensions(ep: &EndpointState, parameters: &InitParameters) -> Negotiated {
+    let (config, peer) = (&ep.config, &parameters.extensions);
+    let offer = parameters.auth.as_ref();
+    let authenticates = offer.is_some_and(|offer| {
+        let lists = |kind| offer.chunks().any(|listed| listed == kind);
+        lists(ChunkType::ASCONF) && lists(ChunkType::ASCONF_ACK)
+    });
+    let interleave = config.has_interleave() && peer.interleave;
+    let forwards = match interleave {
+        true => peer.i_forward_tsn || peer.forward_tsn,
+        false => peer.forward_tsn,
+    };
+    Negotiated {
+        partial_reliability: config.has_partial_reliability() && forwards,
+        interleave,
+        reconfigure: config.reconfigure && peer.reconfigure,
+        dynamic_addresses: config.has_dynamic_addresses()
+            && peer.dynamic_addresses
+            && authenticates,
+    }
 }
 
 /// Sends an INIT; `stale_ms` is how late the last cookie came.
@@ -94,16 +152,23 @@ fn send_init(a: &mut Association, ep: &mut EndpointState, now: Instant, stale_ms
     ep.set_timer(a.id, Timer::Handshake, at);
 }
 
-/// Sends the COOKIE-ECHO that the state holds.
+/// Sends the COOKIE-ECHO that the state holds, and data behind it if some wait: no other packet leaves
+/// before the COOKIE-ACK (RFC 9260 section 5.1, C). Data that went with an earlier one go again.
 pub(super) fn send_cookie_echo(a: &mut Association, ep: &mut EndpointState, now: Instant) {
-    let header = a.header();
-    if let State::CookieEchoed {
+    let State::CookieEchoed {
         chunks, sent_at, ..
     } = &mut a.state
-    {
-        *sent_at = now;
-        ep.send_for(Some(a.id), a.paths[a.primary].path, header, chunks);
+    else {
+        return;
+    };
+    *sent_at = now;
+    let chunks = chunks.clone();
+    a.control.clear();
+    a.queue_control(a.primary, chunks);
+    for path in 0..a.paths.len() {
+        retransmission::mark_lost(a, path);
     }
+    ep.mark_ready(a.id);
     let at = now + a.rto(&ep.config, a.primary);
     ep.set_timer(a.id, Timer::Handshake, at);
 }
@@ -182,20 +247,37 @@ pub(crate) struct PeerInit {
     /// Streams to send on, and to accept.
     pub(crate) streams: (u16, u16),
     pub(crate) zero_checksum: bool,
+    pub(crate) extensions: Negotiated,
+    pub(crate) auth: Option<AuthOffer>,
+    pub(crate) adaptation: Option<u32>,
 }
 
 /// Takes over what the peer said of itself.
 pub(crate) fn take_peer(a: &mut Association, ep: &EndpointState, peer: &PeerInit) {
     let config = &ep.config;
     a.peer_tag = peer.tag;
-    a.rx = ReceiveState::new(peer.initial_tsn, peer.streams.1, config.receive_buffer);
-    a.tx.rwnd = u64::from(peer.rwnd);
-    a.tx.messages.rules = MessageRules {
+    a.extensions = peer.extensions;
+    a.auth = auth_state(ep, a.local_tag, peer.auth.as_ref()).map(Box::new);
+    a.extensions.dynamic_addresses &= a.auth.is_some();
+    a.adaptation = peer.adaptation;
+    let streams = Streams::new(peer.streams.1, peer.extensions.interleave);
+    a.rx = ReceiveState::new(peer.initial_tsn, streams, config.receive_buffer);
+    a.reconfig = ReconfigState::new(a.initial_tsn, peer.initial_tsn);
+    a.addresses = AddressState::new(a.initial_tsn, peer.initial_tsn);
+    let flight: u64 = a.paths.iter().map(|path| path.flight).sum();
+    a.tx.rwnd = u64::from(peer.rwnd).saturating_sub(flight);
+    a.tx.messages.set_rules(MessageRules {
         streams: peer.streams.0,
         spread: config.spread,
         unordered: config.unordered,
         endless: config.framing == Framing::Stream,
-    };
+        partial_reliability: peer.extensions.partial_reliability,
+        interleave: peer.extensions.interleave,
+        header_len: match peer.extensions.interleave {
+            true => I_DATA_HEADER_LEN,
+            false => DATA_HEADER_LEN,
+        },
+    });
     a.zero_checksum = peer.zero_checksum;
 }
 
@@ -242,7 +324,21 @@ pub(crate) fn establish(a: &mut Association, ep: &mut EndpointState, now: Instan
         false => Event::Accepted(a.id, a.paths[a.primary].path.remote),
     };
     ep.events.push_back(event);
+    if let Some(value) = a.adaptation {
+        let association = a.id;
+        ep.notify(Notice::Adaptation { association, value });
+    }
+    if ep.config.authentication.is_some() && a.auth.is_none() {
+        ep.notify(Notice::NoAuthentication { association: a.id });
+    }
+    for path in 0..a.paths.len() {
+        // Data that went with the COOKIE-ECHO.
+        if a.paths[path].flight > 0 {
+            retransmission::start_timer(a, ep, now, path);
+        }
+    }
     heartbeat::begin(a, ep, now);
+    reconfiguration::start_interval(a, ep, now);
     if a.wants_shutdown {
         shutdown::do_shutdown(a, ep, now);
     }

@@ -1,8 +1,9 @@
 //! COOKIE-ECHO: the peer returns what was remembered of its INIT (RFC 9260 sections 5.1.5 and 5.2.4).
 
-use crate::association::{Association, State};
+use crate::association::{Association, Negotiated, State};
 use crate::discard::DiscardReason;
 use crate::endpoint::Sctp;
+use crate::endpoint_state::EndpointState;
 use crate::notice::Notice;
 use crate::numbers::Tag;
 use crate::path::PathStatus;
@@ -10,9 +11,9 @@ use crate::pdu::cause::{Cause, CauseCode};
 use crate::pdu::chunk::push_chunk;
 use crate::pdu::{Chunk, ChunkType, CommonHeader, Cookie};
 use crate::procedure::association_setup::{self, PeerInit};
-use crate::procedure::{heartbeat, shutdown};
+use crate::procedure::{authentication, heartbeat, shutdown};
 use core::time::Duration;
-use engine::{AssociationId, CloseReason, Instant, Path};
+use engine::{AssociationId, CloseReason, Instant, Path, Received};
 
 /// What a cookie means for an association that exists: the table of RFC 9260 section 5.2.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,20 +44,21 @@ fn action(a: &Association, cookie: &Cookie) -> Action {
     }
 }
 
-/// The association that the cookie opens or belongs to.
+/// The association that the cookie opens or belongs to. `auth` is the AUTH in front of it.
 pub(crate) fn handle_cookie_echo(
     sctp: &mut Sctp,
     now: Instant,
-    header: &CommonHeader,
-    path: Path,
-    chunk: &Chunk<'_>,
+    (header, received): (&CommonHeader, Received<'_>),
+    (auth, chunk): (Option<&Chunk<'_>>, &Chunk<'_>),
 ) -> Result<AssociationId, DiscardReason> {
+    let path = received.path;
     let cookie = Cookie::open(chunk.value, &sctp.shared.cookie_keys, now);
     let cookie = cookie.ok_or(DiscardReason::Cookie)?;
     let ports = (header.destination, header.source);
     if header.tag != cookie.local_tag || ports != cookie.ports {
         return Err(DiscardReason::Tag);
     }
+    check_auth(&sctp.shared, &cookie, auth, received.octets)?;
     let key = (cookie.path.remote, header.source, header.destination);
     let known = sctp.shared.by_peer.get(&key).copied();
     let known = known.and_then(|id| sctp.associations.get(&id));
@@ -87,6 +89,23 @@ pub(crate) fn handle_cookie_echo(
     }
 }
 
+/// Checks the AUTH in front of a COOKIE-ECHO with what the cookie says of it. No association holds that
+/// yet (RFC 4895 section 6.3).
+fn check_auth(
+    ep: &EndpointState,
+    cookie: &Cookie,
+    auth: Option<&Chunk<'_>>,
+    packet: &[u8],
+) -> Result<(), DiscardReason> {
+    let state = association_setup::auth_state(ep, cookie.local_tag, cookie.auth.as_ref());
+    let is_right = match (state, auth) {
+        (Some(state), Some(chunk)) => authentication::check(&state, chunk, packet).is_ok(),
+        (Some(state), None) => !state.requires(ChunkType::COOKIE_ECHO),
+        (None, auth) => auth.is_none(),
+    };
+    is_right.then_some(()).ok_or(DiscardReason::Authentication)
+}
+
 /// Tells the peer how late its cookie came.
 fn report_stale(
     sctp: &mut Sctp,
@@ -114,6 +133,14 @@ fn peer_of(cookie: &Cookie) -> PeerInit {
         rwnd: cookie.peer_rwnd,
         streams: cookie.streams,
         zero_checksum: cookie.zero_checksum,
+        extensions: Negotiated {
+            partial_reliability: cookie.forward_tsn,
+            interleave: cookie.interleave,
+            reconfigure: cookie.reconfigure,
+            dynamic_addresses: cookie.dynamic_addresses,
+        },
+        auth: cookie.auth.clone(),
+        adaptation: cookie.adaptation,
     }
 }
 

@@ -5,10 +5,10 @@ use crate::discard::DiscardReason;
 use crate::endpoint_state::EndpointState;
 use crate::pdu::cause::{Cause, CauseCode};
 use crate::pdu::chunk::push_chunk;
-use crate::pdu::data::{DATA_FIELDS_LEN, FLAG_IMMEDIATE};
-use crate::pdu::{Chunk, ChunkType, DataHeader};
+use crate::pdu::data::FLAG_IMMEDIATE;
+use crate::pdu::{Chunk, ChunkType};
 use crate::procedure::{abort, shutdown};
-use crate::rx::{Arrived, Taken, Violation};
+use crate::rx::{Arrived, Fragment, Taken, Violation};
 use engine::{Bytes, Delivery, Framing, Instant, Note};
 
 /// What the data of one packet ask for.
@@ -22,6 +22,12 @@ pub(crate) struct PacketData {
 }
 
 impl PacketData {
+    /// The packet asks for an acknowledgement at once.
+    pub(super) fn request_sack(&mut self) {
+        self.has_data = true;
+        self.is_urgent = true;
+    }
+
     pub(crate) fn new(path: usize) -> PacketData {
         PacketData {
             path,
@@ -44,10 +50,15 @@ pub(crate) fn handle_data(
     ) {
         return Err(DiscardReason::State);
     }
-    let header = DataHeader::parse(chunk.flags, chunk.value).ok_or(DiscardReason::Malformed)?;
-    let len = chunk.value.len() - DATA_FIELDS_LEN;
+    if (chunk.kind == ChunkType::I_DATA) != a.extensions.interleave {
+        // Both ends agreed on the other one (RFC 8260 section 2.2.1).
+        abort::do_abort_violation(a, ep);
+        return Err(DiscardReason::Malformed);
+    }
+    let (fragment, fields_len) = Fragment::parse(chunk).ok_or(DiscardReason::Malformed)?;
+    let len = chunk.value.len() - fields_len;
     if len == 0 {
-        let tsn = header.tsn.0.to_be_bytes();
+        let tsn = fragment.tsn.0.to_be_bytes();
         let cause = Cause {
             code: CauseCode::NO_USER_DATA,
             value: &tsn,
@@ -57,41 +68,58 @@ pub(crate) fn handle_data(
     }
     data.is_urgent |= !data.has_data && a.rx.has_gap();
     data.has_data = true;
-    data.is_urgent |= header.flags & FLAG_IMMEDIATE != 0;
-    let is_valid = a.rx.streams.has_stream(header.stream.0);
-    let taken = a.rx.take(&Arrived { header, len }, is_valid);
-    let range = chunk.at.start + DATA_FIELDS_LEN..chunk.at.end;
+    data.is_urgent |= fragment.flags & FLAG_IMMEDIATE != 0;
+    let is_valid = a.rx.streams.has_stream(fragment.stream.0);
+    let mut arrived = Arrived { fragment, len };
+    let taken = a.rx.take(&mut arrived, is_valid);
+    let fragment = arrived.fragment;
+    let range = chunk.at.start + fields_len..chunk.at.end;
     match taken {
-        Taken::Refused => return refuse_stream(a, data.path, &header),
+        Taken::Refused => return refuse_stream(a, data.path, &fragment),
         Taken::Duplicate => data.is_urgent = true,
         Taken::NoRoom => {
             data.is_urgent = true;
             return Err(DiscardReason::Window);
         }
-        Taken::Deliver => deliver(a, ep, &header, Bytes::Packet(range), len, deliveries),
-        Taken::Held => {
-            let tsn = a.rx.long(header.tsn);
-            a.rx.streams.hold(tsn, header, &packet[range]);
-            ep.counters.bytes_copied += len as u64;
-            let before = crate::numbers::LongTsn(tsn.0 - 1);
-            let is_orphan =
-                !header.is_begin() && a.rx.is_cumulative(tsn) && !a.rx.streams.is_held(before);
-            if is_orphan {
-                abort::do_abort_violation(a, ep);
-                return Err(DiscardReason::Malformed);
-            }
-        }
+        Taken::Skipped => return Ok(()),
+        Taken::Deliver => deliver(a, ep, &fragment, Bytes::Packet(range), len, deliveries),
+        Taken::Held => hold(a, ep, fragment, &packet[range])?,
     }
-    deliver_held(a, ep, header.stream.0, deliveries)
+    deliver_held(a, ep, fragment.stream.0, deliveries)
+}
+
+/// Keeps a copy of a chunk until its turn. One whose message nothing can complete is a fault of the
+/// peer, unless it gave messages up and this comes late.
+fn hold(
+    a: &mut Association,
+    ep: &mut EndpointState,
+    fragment: Fragment,
+    bytes: &[u8],
+) -> Result<(), DiscardReason> {
+    let tsn = a.rx.long(fragment.tsn);
+    let held = a.rx.streams.hold(tsn, fragment, bytes);
+    ep.counters.bytes_copied += bytes.len() as u64;
+    let before = crate::numbers::LongTsn(tsn.0 - 1);
+    let is_orphan = !a.extensions.interleave
+        && !fragment.is_begin()
+        && a.rx.is_cumulative(tsn)
+        && !a.rx.streams.is_held(before);
+    if is_orphan && a.rx.has_skipped {
+        a.rx.streams.drop_held(tsn);
+    } else if is_orphan || held.is_err() {
+        abort::do_abort_violation(a, ep);
+        return Err(DiscardReason::Malformed);
+    }
+    Ok(())
 }
 
 /// A stream that the peer may not use: the chunk counts as received, and is reported.
 fn refuse_stream(
     a: &mut Association,
     path: usize,
-    header: &DataHeader,
+    fragment: &Fragment,
 ) -> Result<(), DiscardReason> {
-    let stream = header.stream.0.to_be_bytes();
+    let stream = fragment.stream.0.to_be_bytes();
     let value = [stream[0], stream[1], 0, 0];
     let (mut cause, mut chunk) = (Vec::new(), Vec::new());
     Cause {
@@ -105,7 +133,7 @@ fn refuse_stream(
 }
 
 /// Delivers chunks of `stream` that waited for what came now.
-fn deliver_held(
+pub(super) fn deliver_held(
     a: &mut Association,
     ep: &mut EndpointState,
     stream: u16,
@@ -113,10 +141,10 @@ fn deliver_held(
 ) -> Result<(), DiscardReason> {
     loop {
         match a.rx.streams.next_ready(stream) {
-            Ok(Some((header, bytes))) => {
+            Ok(Some((fragment, bytes))) => {
                 let len = bytes.len();
                 a.rx.count_delivered(len as u64);
-                deliver(a, ep, &header, Bytes::Reassembled(bytes), len, deliveries);
+                deliver(a, ep, &fragment, Bytes::Reassembled(bytes), len, deliveries);
             }
             Ok(None) => return Ok(()),
             Err(Violation) => {
@@ -130,7 +158,7 @@ fn deliver_held(
 fn deliver(
     a: &Association,
     ep: &mut EndpointState,
-    header: &DataHeader,
+    fragment: &Fragment,
     bytes: Bytes,
     len: usize,
     deliveries: &mut Vec<Delivery>,
@@ -139,9 +167,9 @@ fn deliver(
     let has_messages = ep.config.framing == Framing::Messages;
     let note = match has_messages {
         true => Note {
-            stream: header.stream.0,
-            tag: (header.ppid != 0).then_some(u64::from(header.ppid)),
-            unordered: header.is_unordered(),
+            stream: fragment.stream.0,
+            tag: (fragment.ppid != 0).then_some(u64::from(fragment.ppid)),
+            unordered: fragment.is_unordered(),
             ..Note::default()
         },
         false => Note::default(),
@@ -150,7 +178,7 @@ fn deliver(
         association: a.id,
         bytes,
         gap: false,
-        end_of_message: has_messages && header.is_end(),
+        end_of_message: has_messages && fragment.is_end(),
         note,
         begin_tag: false,
         end_tag: false,

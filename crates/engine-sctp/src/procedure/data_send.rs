@@ -6,38 +6,17 @@ use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::numbers::LongTsn;
 use crate::path::TimedChunk;
 use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_pad};
-use crate::pdu::data::{DATA_HEADER_LEN, FLAG_IMMEDIATE};
+use crate::pdu::data::FLAG_IMMEDIATE;
 use crate::pdu::sack::{SACK_LEN, push_sack};
 use crate::pdu::{COMMON_HEADER_LEN, ChunkType};
-use crate::procedure::{retransmission, shutdown, window_probe};
-use crate::tx::{ChunkStatus, OutChunk};
-use engine::{Batch, Event, Instant, Integrity, Note, SendFlags, Store};
+use crate::procedure::control_send::{lone_sack_path, take_control, usual_auth_len};
+use crate::procedure::{abandon, reconfiguration, retransmission, window_probe};
+use crate::tx::{ChunkHeader, ChunkStatus, OutChunk};
+use engine::{Batch, Instant, Integrity, Store};
 
 /// Packets that differ by no more octets are made equal with padding, so that one call of the wire
 /// carries them. A tenth of an Ethernet frame costs less than a call.
 const PAD_MAX: usize = 152;
-
-pub(crate) fn do_submit(
-    a: &mut Association,
-    ep: &mut EndpointState,
-    now: Instant,
-    (end, flags): (u64, SendFlags),
-    note: &Note,
-) {
-    let may_submit = matches!(
-        a.state,
-        State::CookieWait { .. } | State::CookieEchoed { .. } | State::Established
-    );
-    if !may_submit || a.wants_shutdown {
-        return;
-    }
-    let pushes = flags.push || flags.request_ack || flags.fin || ep.config.coalesce_delay.is_zero();
-    a.tx.messages
-        .submit(end, flags.end_of_message, pushes, note);
-    if flags.fin {
-        shutdown::do_shutdown(a, ep, now);
-    }
-}
 
 /// Fills `batch` with the next packets of one path.
 pub(crate) fn do_transmit(
@@ -46,18 +25,26 @@ pub(crate) fn do_transmit(
     now: Instant,
     batch: &mut Batch,
 ) {
-    skip_refused(a, ep, now);
+    abandon::before_transmit(a, ep, now);
+    if !a.reconfig.waiting.is_empty() {
+        reconfiguration::progress(a, ep, now);
+    }
     let mut prefix = core::mem::take(&mut ep.prefix);
     prefix.clear();
     let data_path = a.data_path();
-    let path = take_control(a, &mut prefix, ep.config.packet_len)
+    let control_room = a.control_room(&ep.config);
+    let path = take_control(a, &mut prefix, control_room)
         .or_else(|| lone_sack_path(a, data_path))
         .unwrap_or(data_path);
     batch.set_path(a.paths[path].path, Some(a.id));
+    if let Some(auth) = &a.auth {
+        batch.set_seal(auth.seal());
+    }
     let mut sender = Sender::new(a, ep, now, (path, data_path));
     sender.transmit(batch, &mut prefix);
     let has_more = sender.has_more;
     ep.prefix = prefix;
+    abandon::after_transmit(a, ep, now);
     if batch.is_empty() {
         batch.clear();
     }
@@ -66,41 +53,6 @@ pub(crate) fn do_transmit(
     if has_more || !a.control.is_empty() || has_other_path {
         ep.mark_ready(a.id);
     }
-}
-
-/// Messages for streams that the peer does not accept are given up.
-fn skip_refused(a: &mut Association, ep: &mut EndpointState, now: Instant) {
-    if !a.may_send_data() {
-        return;
-    }
-    let mut skipped = false;
-    while let Some((range, note)) = a.tx.messages.skip_refused() {
-        ep.events.push_back(Event::Abandoned(a.id, range, note));
-        skipped = true;
-    }
-    if skipped {
-        shutdown::progress(a, ep, now);
-    }
-}
-
-/// The path of an acknowledgement that is due and leaves by another path than data.
-fn lone_sack_path(a: &Association, data_path: usize) -> Option<usize> {
-    if a.paths.len() == 1 || !a.rx.sack_due || !a.may_send_sack() {
-        return None;
-    }
-    Some(a.sack_path()).filter(|path| *path != data_path)
-}
-
-/// Moves control chunks of one path to `out`, as many as fit a packet; that path.
-fn take_control(a: &mut Association, out: &mut Vec<u8>, packet_len: usize) -> Option<usize> {
-    let path = a.control.front()?.path;
-    let room = packet_len - COMMON_HEADER_LEN;
-    while let Some(chunk) = a.control.pop_front_if(|chunk| {
-        chunk.path == path && (out.is_empty() || out.len() + chunk.octets.len() <= room)
-    }) {
-        out.extend(chunk.octets);
-    }
-    Some(path)
 }
 
 /// Sends on one path of an association.
@@ -113,6 +65,10 @@ struct Sender<'a> {
     carries_data: bool,
     /// Octets that may be in flight there.
     window: u64,
+    /// Octets of each packet that are kept for an AUTH.
+    auth_len: usize,
+    /// The packet at hand begins with a COOKIE-ECHO.
+    with_cookie: bool,
     /// Packets remain for the next call.
     has_more: bool,
 }
@@ -137,9 +93,12 @@ impl<'a> Sender<'a> {
             0 => window,
             burst => window.min(a.paths[path].flight + burst),
         };
+        let auth_len = usual_auth_len(a);
         Sender {
             a,
             ep,
+            auth_len,
+            with_cookie: false,
             now,
             path,
             carries_data: path == data_path,
@@ -148,18 +107,49 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Octets of chunks in a full packet.
+    /// Octets of chunks in a full packet, besides an AUTH.
     fn room(&self) -> usize {
-        self.ep.config.pmdcs()
+        self.ep.config.pmdcs() - self.auth_len
+    }
+
+    /// Octets of the AUTH in front of these control chunks, and of user data if some follow.
+    fn auth_len_of(&self, prefix: &[u8], has_data: bool) -> usize {
+        let Some(auth) = &self.a.auth else {
+            return 0;
+        };
+        let data = match self.a.extensions.interleave {
+            true => ChunkType::I_DATA,
+            false => ChunkType::DATA,
+        };
+        match has_data && auth.peer_requires(data) || auth.covers(prefix) {
+            true => auth.len(),
+            false => 0,
+        }
+    }
+
+    /// Octets in front of the user bytes of a chunk.
+    fn header_len(&self) -> usize {
+        self.a.tx.messages.rules().header_len
+    }
+
+    /// User bytes of a packet with one chunk.
+    fn payload(&self) -> usize {
+        self.room() - self.header_len()
     }
 
     fn transmit(&mut self, batch: &mut Batch, prefix: &mut Vec<u8>) {
-        let packet_room = self.room();
         self.decay_if_idle();
+        self.with_cookie = prefix.first() == Some(&ChunkType::COOKIE_ECHO.0);
+        // Control chunks may need an AUTH where data need none.
+        let more_auth = self
+            .auth_len_of(prefix, false)
+            .saturating_sub(self.auth_len);
+        let packet_room = self.room() - more_auth;
         self.add_sack(prefix, packet_room);
         if !prefix.is_empty() {
             self.send_packet(batch, prefix, packet_room);
         }
+        self.with_cookie = false;
         while batch.room() > 0 {
             let Some(room) = self.packet_room(batch) else {
                 return;
@@ -185,6 +175,7 @@ impl<'a> Sender<'a> {
             return None;
         }
         let usual = batch.packet_len() - COMMON_HEADER_LEN;
+        let usual = usual.saturating_sub(self.auth_len);
         if usual > full {
             self.has_more = true;
             return None;
@@ -193,11 +184,7 @@ impl<'a> Sender<'a> {
             return Some(usual);
         }
         let single = !self.ep.config.bundle;
-        let plan = self
-            .a
-            .tx
-            .messages
-            .plan(full, self.ep.config.payload(), single);
+        let plan = self.a.tx.messages.plan(full, self.payload(), single);
         if plan.octets <= usual + PAD_MAX {
             return Some(usual);
         }
@@ -257,7 +244,8 @@ impl<'a> Sender<'a> {
     /// What may be sent next in a packet with `room`. What holds back short packets and paces them is
     /// asked before the first chunk; others travel with it.
     fn next(&mut self, room: usize, is_first: bool) -> Next {
-        if !self.carries_data || !self.a.may_send_data() || room <= DATA_HEADER_LEN {
+        let may_send = self.a.may_send_data() || self.with_cookie;
+        if !self.carries_data || !may_send || room <= self.header_len() {
             return Next::Nothing;
         }
         let flight = self.a.paths[self.path].flight;
@@ -269,7 +257,10 @@ impl<'a> Sender<'a> {
                 Next::Nothing
             };
         }
-        let payload = self.ep.config.payload();
+        if self.a.reconfig.holds(self.a.tx.messages.position()) {
+            return Next::Nothing;
+        }
+        let (payload, header_len) = (self.payload(), self.header_len());
         let tx = &mut self.a.tx;
         let Some(len) = tx.messages.next(room, payload) else {
             return Next::Nothing;
@@ -277,7 +268,7 @@ impl<'a> Sender<'a> {
         if flight >= self.window {
             return Next::Nothing;
         }
-        let octets = len + DATA_HEADER_LEN as u64;
+        let octets = len + header_len as u64;
         let nothing_outstanding = tx.outstanding.is_empty();
         if tx.rwnd < octets && !(nothing_outstanding && (tx.rwnd > 0 || tx.probes_window)) {
             if nothing_outstanding {
@@ -303,6 +294,7 @@ impl<'a> Sender<'a> {
     fn send_packet(&mut self, batch: &mut Batch, prefix: &[u8], room: usize) -> bool {
         let data_room = room.saturating_sub(prefix.len());
         let mut left = data_room;
+        self.a.tx.messages.begin_packet();
         let path = &self.a.paths[self.path];
         let from_idle = path.flight == 0;
         let mut next = match path.after_timeout && path.flight > 0 {
@@ -313,7 +305,13 @@ impl<'a> Sender<'a> {
             return false;
         }
         let usual = batch.packet_len();
+        let auth_len = self.auth_len_of(prefix, !matches!(next, Next::Nothing));
         let mut packet = batch.begin().own(&self.a.header().emit());
+        if let Some(auth) = self.a.auth.as_ref().filter(|_| auth_len > 0) {
+            self.ep.scratch.clear();
+            auth.push(&mut self.ep.scratch);
+            packet = packet.join_own(&self.ep.scratch);
+        }
         packet = packet.join_own(prefix);
         let store = Store::Association(self.a.id);
         let single = !self.ep.config.bundle;
@@ -330,7 +328,7 @@ impl<'a> Sender<'a> {
             let Some((header, range, octets)) = sent else {
                 break;
             };
-            let padding = octets - DATA_HEADER_LEN - user_len(&header);
+            let padding = octets - header.len() - user_len(&header);
             packet = packet.join_own(&header).user(store, range);
             packet = packet.own(&[0; 3][..padding]);
             left -= octets;
@@ -343,19 +341,20 @@ impl<'a> Sender<'a> {
         if is_fast {
             self.a.tx.fast_retransmit = false;
         }
-        let len = COMMON_HEADER_LEN + room - left;
+        let len = COMMON_HEADER_LEN + auth_len + room - left;
         if usual > len && self.wants_padding() {
             self.ep.scratch.clear();
             push_pad(&mut self.ep.scratch, usual - len);
             packet = packet.join_own(&self.ep.scratch);
         }
-        let integrity = match self.a.zero_checksum {
-            true => Integrity::None,
-            false => Integrity::Crc32c {
-                at: chunk_checksum(),
-            },
-        };
-        packet.end(integrity);
+        // A packet with a COOKIE-ECHO has a checksum always (RFC 9653 section 5.2).
+        let has_crc = !self.a.zero_checksum || self.with_cookie;
+        let crc_at = has_crc.then(chunk_checksum);
+        packet.end(match (auth_len > 0, crc_at) {
+            (true, crc_at) => Integrity::Sealed { crc_at },
+            (false, Some(at)) => Integrity::Crc32c { at },
+            (false, None) => Integrity::None,
+        });
         self.ep.counters.packets_built += 1;
         true
     }
@@ -367,20 +366,23 @@ impl<'a> Sender<'a> {
 
     /// Sends a lost chunk again: its header, bytes and octets; None if it does not fit.
     fn send_marked(&mut self, tsn: LongTsn, left: usize) -> Option<Sent> {
+        let next = self.a.tx.outstanding.next();
         let chunk = self.a.tx.outstanding.get_mut(tsn)?;
         let octets = chunk.octets();
         if octets > left {
             return None;
         }
         chunk.misses = 0;
+        chunk.sent_before = next;
+        chunk.retransmissions = chunk.retransmissions.saturating_add(1);
         chunk.was_moved |= chunk.path != self.path as u8;
         chunk.path = self.path as u8;
         let (header, range) = (chunk.header(tsn, 0), chunk.range());
         let len = chunk.len as usize;
         self.a.tx.outstanding.unmark(tsn, ChunkStatus::InFlight);
         for path in &mut self.a.paths {
-            // Karn: no sample from a flight with a retransmission.
-            path.timed.take_if(|timed| timed.tsn >= tsn);
+            // Karn: no sample from a chunk that was sent twice (RFC 9260 section 6.3.1, C5).
+            path.timed.take_if(|timed| timed.tsn == tsn);
         }
         self.ep.counters.retransmissions += 1;
         self.account(octets as u64, len as u64);
@@ -388,26 +390,35 @@ impl<'a> Sender<'a> {
         if tsn == self.a.tx.outstanding.first() {
             retransmission::restart_timer(self.a, self.ep, self.now, self.path);
         }
-        Some((header.emit(len), range, octets))
+        Some((header, range, octets))
     }
 
     /// Cuts and sends a new chunk.
     fn send_new(&mut self, left: usize) -> Option<Sent> {
-        let cut = self.a.tx.messages.cut(left, self.ep.config.payload())?;
+        let (payload, header_len) = (self.payload(), self.header_len());
+        let cut = self.a.tx.messages.cut(left, payload)?;
+        if let Some(tracked) = cut.tracked {
+            self.a.tx.tracked.insert(tracked.range.start, *tracked);
+        }
         let len = (cut.range.end - cut.range.start) as usize;
         let chunk = OutChunk {
             start: cut.range.start,
             len: len as u32,
             ppid: cut.ppid,
             stream: cut.stream,
-            ssn: cut.ssn,
+            number: cut.number,
+            retransmissions: 0,
             flags: cut.flags,
             status: ChunkStatus::InFlight,
             misses: 0,
-            was_fast_retransmitted: false,
+            sent_before: self.a.tx.outstanding.next().plus(1),
             was_moved: false,
             path: self.path as u8,
+            header_len: header_len as u8,
         };
+        if chunk.is_end() && !self.a.tx.tracked.is_empty() {
+            self.a.tx.end_tracked(cut.range.end);
+        }
         let octets = chunk.octets();
         let tsn = self.a.tx.outstanding.push(chunk.clone());
         self.a.tx.probes_window = false;
@@ -417,12 +428,13 @@ impl<'a> Sender<'a> {
             let app_limited = self.a.tx.messages.unsent() == 0;
             path.timed = Some(TimedChunk {
                 tsn,
+                is_acked: false,
                 sent_at: self.now,
                 packet: path.control.packet_state(self.now, path.sent, app_limited),
             });
         }
         let header = chunk.header(tsn, self.immediate());
-        Some((header.emit(len), cut.range, octets))
+        Some((header, cut.range, octets))
     }
 
     /// Flag I when the sender has to wait for the acknowledgement (RFC 9260 section 6.1, RFC 7053).
@@ -452,14 +464,18 @@ impl<'a> Sender<'a> {
         let path = &mut self.a.paths[self.path];
         path.control.on_sent(self.now, octets as u64, from_idle);
         path.last_sent_at = self.now;
+        if self.with_cookie {
+            // They come again with the COOKIE-ECHO, whose timer runs.
+            return;
+        }
         retransmission::start_timer(self.a, self.ep, self.now, self.path);
     }
 }
 
 /// The header of a chunk, its bytes in the store, and all of its octets with padding.
-type Sent = ([u8; DATA_HEADER_LEN], core::ops::Range<u64>, usize);
+type Sent = (ChunkHeader, core::ops::Range<u64>, usize);
 
 /// User bytes of a chunk with this header.
-fn user_len(header: &[u8; DATA_HEADER_LEN]) -> usize {
-    usize::from(u16::from_be_bytes([header[2], header[3]])) - DATA_HEADER_LEN
+fn user_len(header: &ChunkHeader) -> usize {
+    usize::from(u16::from_be_bytes([header[2], header[3]])) - header.len()
 }

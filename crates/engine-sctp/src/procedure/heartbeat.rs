@@ -18,7 +18,7 @@ pub(crate) fn handle_heartbeat(
     path: usize,
     chunk: &Chunk<'_>,
 ) -> Result<(), DiscardReason> {
-    if chunk.value.len() + CHUNK_HEADER_LEN > ep.config.pmdcs() {
+    if chunk.value.len() + CHUNK_HEADER_LEN > a.control_room(&ep.config) {
         return Err(DiscardReason::Full);
     }
     if let State::CookieWait { .. } | State::ShutdownAckSent { .. } = a.state {
@@ -72,7 +72,7 @@ pub(crate) fn handle_timeout(
 /// A HEARTBEAT was not answered. The association counts those of the path of its data, unless their own
 /// timer runs there (RFC 9260 section 8.1).
 fn count_unanswered(a: &mut Association, ep: &mut EndpointState, path: usize) {
-    let counts = a.paths.len() == 1 || path == a.data_path() && a.paths[path].flight == 0;
+    let counts = !a.has_several_paths() || path == a.data_path() && a.paths[path].flight == 0;
     path_management::count_path_error(a, ep, path);
     if counts {
         path_management::count_association_error(a, ep);
@@ -84,7 +84,7 @@ fn count_unanswered(a: &mut Association, ep: &mut EndpointState, path: usize) {
 /// it is back.
 fn rests(a: &Association, ep: &EndpointState, path: usize) -> bool {
     let has_interval = !ep.config.heartbeat_interval.is_zero();
-    has_interval && a.paths.len() > 1 && a.paths[path].errors > ep.config.path_retries
+    has_interval && a.has_several_paths() && a.paths[path].errors > ep.config.path_retries
 }
 
 /// Looks at a path now, unless it is being looked at.

@@ -11,7 +11,9 @@ use crate::pdu::cause::{Cause, CauseCode};
 use crate::pdu::chunk::push_chunk;
 use crate::pdu::parameter::ParameterType;
 use crate::pdu::{Chunk, ChunkType, CommonHeader, Cookie, Init, InitFault, u16_at};
-use crate::procedure::association_setup::{self, PeerInit, agrees_on_zero, own_init};
+use crate::procedure::association_setup::{
+    self, PeerInit, agrees_on_zero, negotiated_extensions, own_init,
+};
 use crate::procedure::shutdown;
 use engine::{CloseReason, Instant, Path};
 use std::net::IpAddr;
@@ -97,7 +99,7 @@ pub(crate) fn handle_init(
 /// Whether one of `addresses` is none that the peer had when the association began.
 fn has_new_address(a: &Association, addresses: &[IpAddr]) -> bool {
     let is_path = |address: &IpAddr| {
-        let mut paths = a.paths.iter();
+        let mut paths = a.live_paths();
         paths.any(|path| listed_address(path.path) == Some(*address))
     };
     let mut addresses = addresses.iter();
@@ -115,6 +117,7 @@ fn send_init_ack(
     let config = &ep.config;
     let life_ms = config.cookie_life.as_millis() as u32;
     let zero_checksum = agrees_on_zero(ep, &init.parameters.extensions);
+    let extensions = negotiated_extensions(ep, &init.parameters);
     let cookie = Cookie {
         created_at: now,
         life_ms: life_ms + init.parameters.preservative_ms.min(PRESERVATIVE_MAX_MS),
@@ -127,7 +130,13 @@ fn send_init_ack(
         peer_rwnd: init.rwnd,
         streams: negotiated(ep, init),
         zero_checksum,
-        forward_tsn: false,
+        forward_tsn: extensions.partial_reliability,
+        interleave: extensions.interleave,
+        reconfigure: extensions.reconfigure,
+        dynamic_addresses: extensions.dynamic_addresses,
+        adaptation: init.parameters.adaptation,
+        // Without an own offer it is of no use.
+        auth: (config.authentication.as_ref()).and_then(|_| init.parameters.auth.clone()),
         path,
         addresses: init.parameters.addresses.clone(),
     };
@@ -204,6 +213,9 @@ pub(crate) fn handle_init_ack(
         rwnd: init.rwnd,
         streams: negotiated(ep, &init),
         zero_checksum: agrees_on_zero(ep, &init.parameters.extensions),
+        extensions: negotiated_extensions(ep, &init.parameters),
+        auth: init.parameters.auth.clone(),
+        adaptation: init.parameters.adaptation,
     };
     association_setup::take_peer(a, ep, &peer);
     if attempts == 1 {

@@ -35,7 +35,9 @@ fn is_unicast(path: Path) -> bool {
 /// The chunk that answers the packet; None if it is to be dropped in silence.
 fn answer(packet: &[u8]) -> Option<ChunkType> {
     let mut kind = Some(ChunkType::ABORT);
-    for (index, chunk) in Chunks::new(packet).enumerate() {
+    // Nobody can check an AUTH here.
+    let chunks = Chunks::new(packet).filter(|chunk| chunk.kind != ChunkType::AUTH);
+    for (index, chunk) in chunks.enumerate() {
         match chunk.kind {
             ChunkType::ABORT => return None,
             ChunkType::SHUTDOWN_COMPLETE | ChunkType::COOKIE_ACK if index == 0 => return None,

@@ -26,7 +26,7 @@ impl Association {
                 PathStatus::Active => 0,
                 _ => path.errors,
             };
-            (path.status, errors, *index != self.primary)
+            (path.is_removed, path.status, errors, *index != self.primary)
         };
         (0..self.paths.len())
             .min_by_key(rank)
@@ -70,7 +70,7 @@ impl Association {
         let mut known = vec![handshake];
         let others = self.paths.iter().map(|known| known.path);
         known.extend(others.filter(|path| *path != handshake));
-        for path in config.local_addresses.all_paths(&known, listed) {
+        for path in config.local_addresses.all_paths(&known, listed, &[]) {
             if !known.contains(&path) {
                 let state = PathState::new(path, PathStatus::Unconfirmed, config, now);
                 self.paths.push(state);
@@ -102,7 +102,7 @@ pub(crate) fn set_status(
 /// A path did not answer in time once more. With another one it is potentially failed at once, and
 /// data leave by that (RFC 7829 section 5.1).
 pub(crate) fn count_path_error(a: &mut Association, ep: &mut EndpointState, path: usize) {
-    let several = a.paths.len() > 1;
+    let several = a.has_several_paths();
     let state = &mut a.paths[path];
     state.errors += 1;
     state.back_off();
@@ -128,9 +128,14 @@ pub(crate) fn count_association_error(a: &mut Association, ep: &EndpointState) {
 /// A path answered: it is confirmed, and carries data again. One that had failed begins with slow start
 /// (RFC 7829 section 5.1).
 pub(crate) fn activate(a: &mut Association, ep: &mut EndpointState, path: usize) {
-    let several = a.paths.len() > 1;
+    let several = a.has_several_paths();
+    let wanted = a.addresses.wanted_primary;
     let state = &mut a.paths[path];
     state.errors = 0;
+    if wanted.is_some() && listed_address(state.path) == wanted {
+        a.primary = path;
+        a.addresses.wanted_primary = None;
+    }
     let has_failed = matches!(
         state.status,
         PathStatus::PotentiallyFailed | PathStatus::Inactive

@@ -25,6 +25,17 @@ pub(crate) fn handle_timeout(
     if a.paths[path].status == PathStatus::PotentiallyFailed {
         heartbeat::probe(a, ep, now, path);
     }
+    mark_lost(a, path);
+    let state = &mut a.paths[path];
+    state.after_timeout = true;
+    state.control.on_rto();
+    state.last_sent_at = now;
+    a.tx.recovery = None;
+    a.tx.fast_retransmit = false;
+}
+
+/// What is in flight on path `path` is to be sent again.
+pub(crate) fn mark_lost(a: &mut Association, path: usize) {
     let lost: Vec<_> =
         a.tx.outstanding
             .iter_mut()
@@ -39,12 +50,7 @@ pub(crate) fn handle_timeout(
     }
     let state = &mut a.paths[path];
     state.flight = 0;
-    state.after_timeout = true;
     state.timed = None;
-    state.control.on_rto();
-    state.last_sent_at = now;
-    a.tx.recovery = None;
-    a.tx.fast_retransmit = false;
 }
 
 /// Starts the timer of a path unless it runs.

@@ -5,9 +5,10 @@ use crate::association::{Association, Timer};
 use crate::congestion::PathAck;
 use crate::discard::DiscardReason;
 use crate::endpoint_state::EndpointState;
+use crate::notice::Notice;
 use crate::numbers::{LongTsn, Tsn};
 use crate::pdu::{Chunk, Sack};
-use crate::procedure::{abort, path_management, retransmission, shutdown};
+use crate::procedure::{abandon, abort, path_management, retransmission, shutdown};
 use crate::tx::ChunkStatus;
 use congestion::{AckSample, RttSample};
 use engine::{Event, Instant};
@@ -19,6 +20,8 @@ const MISSES_MAX: u8 = 3;
 struct Progress {
     /// The cumulative TSN grew.
     advanced: bool,
+    /// Past chunks that were given up.
+    forwarded: bool,
     /// User bytes of the store that the peer never asks for again.
     released: Option<(u64, u64)>,
 }
@@ -105,6 +108,7 @@ fn begin(
     }
     let mut progress = Progress {
         advanced: cumulative >= first,
+        forwarded: false,
         released: None,
     };
     while a.tx.outstanding.first() <= cumulative {
@@ -126,6 +130,13 @@ fn begin(
                 path.is_answered |= !chunk.was_moved;
             }
             ChunkStatus::GapAcked => {}
+            ChunkStatus::Abandoned => {
+                progress.forwarded = true;
+                continue;
+            }
+        }
+        if chunk.is_end() && !a.tx.tracked.is_empty() {
+            a.tx.forget_tracked(chunk.start);
         }
         let range = chunk.range();
         // Positions skipped between two chunks were released when they were.
@@ -165,11 +176,15 @@ fn mark_gaps(a: &mut Association, cumulative: LongTsn, sack: &Sack<'_>) -> bool 
         let path = &mut paths[usize::from(chunk.path)];
         let octets = chunk.octets() as u64;
         match (is_reported, chunk.status) {
+            (_, ChunkStatus::Abandoned) => {}
             (true, ChunkStatus::GapAcked) => highest = tsn,
             (true, status) => {
                 path.newly_acked += octets;
                 path.is_answered |= !chunk.was_moved;
                 path.highest_new = path.highest_new.max(tsn);
+                if let Some(timed) = &mut path.timed {
+                    timed.is_acked |= timed.tsn == tsn;
+                }
                 highest = tsn;
                 if status == ChunkStatus::InFlight {
                     path.flight -= octets;
@@ -210,7 +225,9 @@ fn grow_windows(a: &mut Association, ep: &mut EndpointState, now: Instant) {
         path.is_in_use = true;
         path.after_timeout = false;
         path.delivered += path.newly_acked;
-        let timed = path.timed.take_if(|timed| timed.tsn < first);
+        let timed = path
+            .timed
+            .take_if(|timed| timed.is_acked || timed.tsn < first);
         let sample = timed.map(|timed| RttSample {
             rtt: now.since(timed.sent_at),
             packet: timed.packet,
@@ -228,6 +245,7 @@ fn grow_windows(a: &mut Association, ep: &mut EndpointState, now: Instant) {
             acked_bytes: path.newly_acked,
             delivered_bytes: path.delivered,
             sent_bytes: path.sent,
+            inflight_bytes: path.flight,
             rtt: sample,
         };
         path.control.on_ack(now, &ack, &sample);
@@ -252,13 +270,14 @@ fn count_misses(a: &mut Association, reported: LongTsn, progress: &Progress) {
         if tsn >= limit {
             break;
         }
-        let is_beyond = tsn >= limit_of(usize::from(chunk.path));
-        if is_beyond || chunk.status != ChunkStatus::InFlight || chunk.was_fast_retransmitted {
+        // Of a retransmission only the arrival of what left after it says something: one that is
+        // lost again is sent again, as RFC 8985 does it for TCP, without a timeout.
+        let is_beyond = chunk.sent_before > limit_of(usize::from(chunk.path));
+        if is_beyond || chunk.status != ChunkStatus::InFlight {
             continue;
         }
         chunk.misses += 1;
         if chunk.misses >= MISSES_MAX {
-            chunk.was_fast_retransmitted = true;
             lost.push((tsn, usize::from(chunk.path), chunk.octets() as u64));
         }
     }
@@ -270,7 +289,7 @@ fn count_misses(a: &mut Association, reported: LongTsn, progress: &Progress) {
         a.tx.outstanding.mark(tsn);
         let path = &mut a.paths[path];
         path.flight -= octets;
-        path.timed.take_if(|timed| timed.tsn >= tsn);
+        path.timed.take_if(|timed| timed.tsn == tsn);
         // One reduction an episode, whatever the number of its losses.
         path.control.on_loss(octets, starts_recovery && index == 0);
     }
@@ -295,6 +314,18 @@ fn finish(a: &mut Association, ep: &mut EndpointState, now: Instant, progress: &
     }
     if let Some((start, end)) = progress.released {
         ep.events.push_back(Event::Released(a.id, start..end));
+    }
+    if progress.forwarded {
+        // It answers, though none of what was in flight arrived.
+        a.errors = 0;
+        let path = a.data_path();
+        a.paths[path].errors = 0;
+    }
+    if progress.forwarded || a.extensions.partial_reliability {
+        abandon::after_sack(a, ep, now);
+    }
+    if progress.advanced && a.tx.reports_dry && a.tx.is_empty() {
+        ep.notify(Notice::SenderDry { association: a.id });
     }
     shutdown::progress(a, ep, now);
 }

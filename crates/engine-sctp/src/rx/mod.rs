@@ -1,13 +1,17 @@
 //! The receiving side of an association: which TSNs arrived, and which messages may go to the user.
 
+mod fragment;
+mod skip;
 mod streams;
 
+pub(crate) use fragment::Fragment;
+pub(crate) use skip::SkipStep;
 pub(crate) use streams::{Arrived, Violation};
 
 use crate::numbers::{LongTsn, Tsn};
 use core::ops::RangeInclusive;
 use engine::RangeSet;
-use streams::Streams;
+pub(crate) use streams::Streams;
 
 /// What became of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub(crate) enum Taken {
     NoRoom,
     /// It is new, counts as received, and goes nowhere.
     Refused,
+    /// The same: its message was given up.
+    Skipped,
 }
 
 /// Octets that a gap or a chunk that waits takes besides its bytes.
@@ -59,15 +65,17 @@ pub(crate) struct ReceiveState {
     pub(crate) has_data: bool,
     /// The host keeps more than it may: nothing new is taken.
     pub(crate) is_full: bool,
+    /// The peer gave messages up: of what comes late of them the beginning may be missing.
+    pub(crate) has_skipped: bool,
 }
 
 impl ReceiveState {
     /// Nothing arrived; the peer's first TSN is `initial`.
-    pub(crate) fn new(initial: Tsn, streams: u16, buffer: u64) -> ReceiveState {
+    pub(crate) fn new(initial: Tsn, streams: Streams, buffer: u64) -> ReceiveState {
         ReceiveState {
             cumulative: LongTsn(LongTsn::first(initial).0 - 1),
             beyond: RangeSet::new(),
-            streams: Streams::new(streams),
+            streams,
             duplicates: Vec::new(),
             unread: 0,
             buffer,
@@ -76,6 +84,7 @@ impl ReceiveState {
             sack_due: false,
             has_data: false,
             is_full: false,
+            has_skipped: false,
         }
     }
 
@@ -106,11 +115,11 @@ impl ReceiveState {
     /// with [`Taken::Held`] it gives a copy to [`Streams::hold`].
     ///
     /// A chunk of a stream that does not exist is not `is_valid`.
-    pub(crate) fn take(&mut self, chunk: &Arrived, is_valid: bool) -> Taken {
-        let tsn = self.cumulative.nearest(chunk.header.tsn);
+    pub(crate) fn take(&mut self, chunk: &mut Arrived, is_valid: bool) -> Taken {
+        let tsn = self.cumulative.nearest(chunk.fragment.tsn);
         if tsn <= self.cumulative || self.has_gap() && self.beyond.contains(tsn.0) {
             if self.duplicates.len() < DUPLICATES_MAX {
-                self.duplicates.push(chunk.header.tsn);
+                self.duplicates.push(chunk.fragment.tsn);
             }
             return Taken::Duplicate;
         }
@@ -126,7 +135,10 @@ impl ReceiveState {
         if !is_valid {
             return Taken::Refused;
         }
-        match self.streams.begins_or_continues(tsn, &chunk.header) {
+        if self.streams.is_skipped(&chunk.fragment) {
+            return Taken::Skipped;
+        }
+        match self.streams.begins_or_continues(tsn, &mut chunk.fragment) {
             true => {
                 self.unread += chunk.len as u64;
                 Taken::Deliver
@@ -143,6 +155,17 @@ impl ReceiveState {
     /// Whether all TSNs up to this one arrived.
     pub(crate) fn is_cumulative(&self, tsn: LongTsn) -> bool {
         tsn <= self.cumulative
+    }
+
+    /// The peer gave up what is missing up to `tsn`: it counts as received. None if it does already.
+    pub(crate) fn skip_to(&mut self, tsn: Tsn) -> Option<LongTsn> {
+        let tsn = self.cumulative.nearest(tsn);
+        if tsn <= self.cumulative {
+            return None;
+        }
+        self.has_skipped = true;
+        self.cumulative = LongTsn(self.beyond.advance(tsn.0 + 1) - 1);
+        Some(tsn)
     }
 
     /// Whether there is room for the chunk `tsn`. When the buffer is full, one beyond all others is

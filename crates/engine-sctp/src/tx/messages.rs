@@ -1,76 +1,19 @@
-//! Messages that wait to be cut into chunks, in the order of the store.
+//! Messages that wait to be cut into chunks: in the order of the store, or as a scheduler of streams
+//! chooses.
 
-use crate::numbers::{Ssn, StreamId};
-use crate::pdu::DATA_HEADER_LEN;
-use crate::pdu::data::{FLAG_BEGIN, FLAG_END, FLAG_UNORDERED};
+use super::in_order::InOrder;
+use super::numbering::{Cut, MessageRules};
+use super::scheduled::Scheduled;
+use crate::config::{Scheduler, SctpConfig};
+use crate::numbers::StreamId;
 use core::ops::Range;
-use engine::Note;
-use std::collections::VecDeque;
+use engine::{Framing, Instant, Note};
 
-/// Messages that wait.
-#[derive(Debug, Default)]
-pub(crate) struct Messages {
-    /// The store holds bytes below this.
-    submitted: u64,
-    /// Bytes below this may leave in part-filled packets.
-    pushed: u64,
-    /// Bytes below this were cut into chunks.
-    cut: u64,
-    /// Ends of messages beyond `cut`, ascending. 8 bytes a message, so that a store full of the
-    /// smallest costs eight times its octets.
-    ends: VecDeque<u64>,
-    /// Notes that are not plain, by the ends of their messages.
-    notes: VecDeque<(u64, Note)>,
-    /// The message of which a part was cut.
-    current: Option<CurrentMessage>,
-    /// The next SSN of each stream up to the highest used.
-    ssns: Vec<Ssn>,
-    /// The stream of the next plain message.
-    turn: u16,
-    pub(crate) rules: MessageRules,
-}
-
-/// How plain messages are sent, and what the peer accepts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MessageRules {
-    /// Streams that the peer accepts.
-    pub(crate) streams: u16,
-    /// Plain messages go to the streams in turn.
-    pub(crate) spread: bool,
-    /// Plain messages are unordered.
-    pub(crate) unordered: bool,
-    /// The bytes are one message without end.
-    pub(crate) endless: bool,
-}
-
-impl Default for MessageRules {
-    fn default() -> Self {
-        MessageRules {
-            streams: 1,
-            spread: false,
-            unordered: false,
-            endless: false,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct CurrentMessage {
-    stream: StreamId,
-    ssn: Ssn,
-    ppid: u32,
-    unordered: bool,
-}
-
-/// A chunk cut from the first waiting message.
+/// A message that was given up before anything of it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct Dropped {
     pub(crate) range: Range<u64>,
-    /// B, E and U.
-    pub(crate) flags: u8,
-    pub(crate) stream: StreamId,
-    pub(crate) ssn: Ssn,
-    pub(crate) ppid: u32,
+    pub(crate) note: Note,
 }
 
 /// Chunks that a packet would carry.
@@ -85,270 +28,207 @@ pub(crate) struct Plan {
 }
 
 /// Shorter fragments are not cut to fill a packet: their header would be a quarter of them.
-const FRAGMENT_MIN: u64 = 64;
+pub(super) const FRAGMENT_MIN: u64 = 64;
+
+/// Messages that wait.
+#[derive(Debug)]
+pub(crate) enum Messages {
+    InOrder(InOrder),
+    Scheduled(Scheduled),
+}
+
+/// A submission of the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Submission<'a> {
+    pub(crate) now: Instant,
+    /// The store holds bytes below this.
+    pub(crate) end: u64,
+    /// A message ends there.
+    pub(crate) is_end: bool,
+    /// It may leave in a part-filled packet.
+    pub(crate) push: bool,
+    pub(crate) note: &'a Note,
+}
 
 impl Messages {
-    /// The store holds bytes below `end`.
-    pub(crate) fn submit(&mut self, end: u64, is_end: bool, push: bool, note: &Note) {
-        self.submitted = self.submitted.max(end);
-        let last = self.ends.back().copied().unwrap_or(self.cut);
-        // A message has one byte at least: an end where the last one is ends nothing.
-        let ends_something = end > last || end == last && self.current.is_some();
-        if is_end && ends_something && self.ends.back() != Some(&end) {
-            self.ends.push_back(end);
-            if !note.is_plain() {
-                self.notes.push_back((end, *note));
-            }
+    /// A byte stream has one message, and nothing to choose.
+    pub(crate) fn new(config: &SctpConfig) -> Messages {
+        let in_order = config.scheduler == Scheduler::Fcfs || config.framing == Framing::Stream;
+        match in_order {
+            true => Messages::InOrder(InOrder::new(config.reliability)),
+            false => Messages::Scheduled(Scheduled::new(config.scheduler, config.reliability)),
         }
-        if push {
-            self.pushed = self.submitted;
+    }
+
+    pub(crate) fn rules(&self) -> &MessageRules {
+        match self {
+            Messages::InOrder(queue) => &queue.numbering.rules,
+            Messages::Scheduled(queue) => &queue.numbering.rules,
+        }
+    }
+
+    pub(crate) fn set_rules(&mut self, rules: MessageRules) {
+        match self {
+            Messages::InOrder(queue) => queue.numbering.rules = rules,
+            Messages::Scheduled(queue) => queue.numbering.rules = rules,
+        }
+    }
+
+    /// The priority or weight of a stream; false for a scheduler without one, or the value 0.
+    pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) -> bool {
+        match self {
+            Messages::InOrder(_) => false,
+            Messages::Scheduled(queue) => queue.set_value(stream, value),
+        }
+    }
+
+    pub(crate) fn submit(&mut self, submission: &Submission<'_>) {
+        match self {
+            Messages::InOrder(queue) => queue.submit(submission),
+            Messages::Scheduled(queue) => queue.submit(submission),
         }
     }
 
     /// No more will be submitted: bytes whose message has no end are one.
     pub(crate) fn end_tail(&mut self) {
-        self.pushed = self.submitted;
-        if self.ends.back().copied().unwrap_or(self.cut) < self.submitted {
-            self.ends.push_back(self.submitted);
+        match self {
+            Messages::InOrder(queue) => queue.end_tail(),
+            Messages::Scheduled(queue) => queue.end_tail(),
         }
     }
 
-    /// Bytes submitted and not cut.
+    /// Bytes submitted that were neither cut nor given up.
     pub(crate) fn unsent(&self) -> u64 {
-        self.submitted - self.cut
-    }
-
-    /// The next chunk in a packet with room for `room` octets of chunks, in which `full` user bytes
-    /// fit if nothing else is there; how many bytes, and whether the message ends with them.
-    fn next_len(&self, at: u64, end: Option<u64>, room: usize, full: usize) -> Option<(u64, bool)> {
-        let room = (room.checked_sub(DATA_HEADER_LEN)? & !3) as u64;
-        let left = end.unwrap_or(self.submitted) - at;
-        if left == 0 || room == 0 {
-            return None;
-        }
-        let full = full as u64;
-        match end {
-            Some(_) if left <= room => Some((left, true)),
-            // It fits into a packet of its own.
-            Some(_) if left <= full && !(at == self.cut && self.current.is_some()) => None,
-            Some(_) => (room >= FRAGMENT_MIN).then_some((room, false)),
-            None if self.rules.endless => Some((left.min(room), false)),
-            // Its end may lie right behind what is here, and needs a byte to travel with.
-            None if left > full && room >= FRAGMENT_MIN => Some(((left - 1).min(room), false)),
-            None => None,
+        match self {
+            Messages::InOrder(queue) => queue.unsent(),
+            Messages::Scheduled(queue) => queue.unsent(),
         }
     }
 
-    /// User bytes of the next chunk in a packet with `room`.
-    pub(crate) fn next(&self, room: usize, full: usize) -> Option<u64> {
-        let end = self.ends.front().copied();
-        self.next_len(self.cut, end, room, full).map(|(len, _)| len)
+    /// Where the next byte to be cut lies in the store. 0 with a scheduler, which takes messages from
+    /// anywhere.
+    pub(crate) fn position(&self) -> u64 {
+        match self {
+            Messages::InOrder(queue) => queue.position(),
+            Messages::Scheduled(_) => 0,
+        }
     }
 
-    /// What would be cut for a packet with `room`; with `single`, one chunk.
+    /// The [`Messages::position`] at which all messages submitted whole by now are cut; None while one of
+    /// which a part was cut has no end, and with a scheduler while anything waits.
+    pub(crate) fn whole_up_to(&self) -> Option<u64> {
+        match self {
+            Messages::InOrder(queue) => queue.whole_up_to(),
+            Messages::Scheduled(queue) => (queue.unsent() == 0).then_some(0),
+        }
+    }
+
+    /// The messages of `streams`, or of all for none, are counted anew (RFC 6525 section 5.1.2).
+    pub(crate) fn reset_numbers(&mut self, streams: &[StreamId]) {
+        match self {
+            Messages::InOrder(queue) => queue.numbering.reset(streams),
+            Messages::Scheduled(queue) => queue.numbering.reset(streams),
+        }
+    }
+
+    /// It is `now`: messages whose life is over are not sent.
+    pub(crate) fn set_time(&mut self, now: Instant) {
+        match self {
+            Messages::InOrder(queue) => queue.now = now,
+            Messages::Scheduled(queue) => queue.now = now,
+        }
+    }
+
+    /// A packet begins.
+    pub(crate) fn begin_packet(&mut self) {
+        if let Messages::Scheduled(queue) = self {
+            queue.begin_packet();
+        }
+    }
+
+    /// User bytes of the next chunk in a packet with `room` octets for chunks, in which `full` user
+    /// bytes fit if nothing else is there.
+    pub(crate) fn next(&mut self, room: usize, full: usize) -> Option<u64> {
+        match self {
+            Messages::InOrder(queue) => queue.next(room, full),
+            Messages::Scheduled(queue) => queue.next(room, full),
+        }
+    }
+
+    /// What would be cut for a packet with `room`; with `single`, one chunk. A scheduler's choice is
+    /// known for the first alone.
     pub(crate) fn plan(&self, room: usize, full: usize, single: bool) -> Plan {
-        let mut plan = Plan::default();
-        let mut at = self.cut;
-        let mut ends = self.ends.iter();
-        let mut end = ends.next().copied();
-        while let Some((len, is_end)) = self.next_len(at, end, room - plan.octets, full) {
-            if plan.first == 0 {
-                plan.first = len;
-            }
-            plan.octets += (DATA_HEADER_LEN + len as usize).next_multiple_of(4);
-            at += len;
-            if !is_end || single {
-                break;
-            }
-            end = ends.next().copied();
+        match self {
+            Messages::InOrder(queue) => queue.plan(room, full, single),
+            Messages::Scheduled(queue) => queue.plan(room, full),
         }
-        plan.bytes = at - self.cut;
-        plan
     }
 
     /// Whether what a packet with `room` would carry may leave now: it fills the packet, or its user
     /// pushed it.
     pub(crate) fn may_leave(&self, room: usize, full: usize) -> bool {
-        if self.pushed > self.cut {
-            return true;
+        match self {
+            Messages::InOrder(queue) => queue.may_leave(room, full),
+            Messages::Scheduled(queue) => queue.may_leave(room),
         }
-        let plan = self.plan(room, full, false);
-        plan.octets + DATA_HEADER_LEN >= room || plan.bytes < self.unsent()
     }
 
-    /// A message that names a stream that the peer does not accept: it is skipped.
-    pub(crate) fn skip_refused(&mut self) -> Option<(Range<u64>, Note)> {
-        let (end, note) = *self.notes.front()?;
-        let is_next = self.current.is_none() && self.ends.front() == Some(&end);
-        if !is_next || note.stream < self.rules.streams {
-            return None;
-        }
-        self.notes.pop_front();
-        self.ends.pop_front();
-        let range = self.cut..end;
-        self.cut = end;
-        Some((range, note))
-    }
-
-    /// Cuts the next chunk.
+    /// Cuts the next chunk: what [`Messages::next`] said.
     pub(crate) fn cut(&mut self, room: usize, full: usize) -> Option<Cut> {
-        let end = self.ends.front().copied();
-        let (len, is_end) = self.next_len(self.cut, end, room, full)?;
-        let (message, begin) = match self.current {
-            Some(current) => (current, 0),
-            None => (self.begin(end), FLAG_BEGIN),
-        };
-        let range = self.cut..self.cut + len;
-        self.cut = range.end;
-        self.current = (!is_end).then_some(message);
-        if is_end {
-            self.ends.pop_front();
-        }
-        let end_flag = if is_end { FLAG_END } else { 0 };
-        let unordered = if message.unordered { FLAG_UNORDERED } else { 0 };
-        Some(Cut {
-            range,
-            flags: begin | end_flag | unordered,
-            stream: message.stream,
-            ssn: message.ssn,
-            ppid: message.ppid,
-        })
-    }
-
-    /// Begins the message that ends at `end`, if it is known: it gets its stream and number.
-    fn begin(&mut self, end: Option<u64>) -> CurrentMessage {
-        let noted = self.notes.pop_front_if(|(at, _)| Some(*at) == end);
-        let (stream, unordered, ppid) = match noted {
-            Some((_, note)) => (note.stream, note.unordered, note.tag.unwrap_or(0) as u32),
-            None => (self.take_turn(), self.rules.unordered, 0),
-        };
-        let ssn = match unordered {
-            true => Ssn(0),
-            false => self.next_ssn(stream),
-        };
-        CurrentMessage {
-            stream: StreamId(stream),
-            ssn,
-            ppid,
-            unordered,
+        match self {
+            Messages::InOrder(queue) => queue.cut(room, full),
+            Messages::Scheduled(queue) => queue.cut(room, full),
         }
     }
 
-    fn take_turn(&mut self) -> u16 {
-        if !self.rules.spread {
-            return 0;
+    /// Where the message begins that would be gone on with, though its life is over.
+    pub(crate) fn overdue(&mut self) -> Option<u64> {
+        match self {
+            Messages::InOrder(queue) => queue.overdue(),
+            Messages::Scheduled(queue) => queue.overdue(),
         }
-        let stream = self.turn;
-        self.turn = (stream + 1) % self.rules.streams.max(1);
-        stream
     }
 
-    fn next_ssn(&mut self, stream: u16) -> Ssn {
-        let index = usize::from(stream);
-        if index >= self.ssns.len() {
-            self.ssns.resize(index + 1, Ssn(0));
+    /// The rest of the message at `start`, of which a part was cut, is not sent: as one fragment. None
+    /// if all of it was cut.
+    pub(crate) fn drop_rest(&mut self, start: u64) -> Option<Cut> {
+        match self {
+            Messages::InOrder(queue) => queue.drop_rest(start),
+            Messages::Scheduled(queue) => queue.drop_rest(start),
         }
-        let ssn = self.ssns[index];
-        self.ssns[index] = ssn.next();
-        ssn
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FULL: usize = 1444;
-    const ROOM: usize = FULL + DATA_HEADER_LEN;
-
-    fn messages(lengths: &[u64]) -> Messages {
-        let mut messages = Messages::default();
-        let mut end = 0;
-        for len in lengths {
-            end += len;
-            messages.submit(end, true, true, &Note::default());
+    /// Gives up the message of the highest value above `value` of those that wait (RFC 7496 section
+    /// 4.3); false if there is none.
+    pub(crate) fn drop_above(&mut self, value: u16) -> bool {
+        match self {
+            Messages::InOrder(queue) => queue.drop_above(value),
+            Messages::Scheduled(queue) => queue.drop_above(value),
         }
-        messages
     }
 
-    #[test]
-    fn small_message_is_not_cut_to_fill_a_packet() {
-        let mut messages = messages(&[1000, 1000]);
-        let plan = messages.plan(ROOM, FULL, false);
-        assert_eq!((plan.octets, plan.first), (1016, 1000));
-        let first = messages.cut(ROOM, FULL).expect("a chunk");
-        assert_eq!((first.range, first.flags), (0..1000, FLAG_BEGIN | FLAG_END));
-        assert_eq!(messages.cut(ROOM - 1016, FULL), None);
-        assert_eq!(messages.cut(ROOM, FULL).expect("a chunk").ssn, Ssn(1));
-        assert_eq!(messages.unsent(), 0);
-    }
-
-    #[test]
-    fn long_message_fills_packets_and_its_fragments_share_a_number() {
-        let mut messages = messages(&[100, 4000]);
-        let (mut flags, mut lens, mut room) = (Vec::new(), Vec::new(), ROOM);
-        while messages.unsent() > 0 {
-            let Some(cut) = messages.cut(room, FULL) else {
-                room = ROOM;
-                continue;
-            };
-            let len = (cut.range.end - cut.range.start) as usize;
-            room -= (len + DATA_HEADER_LEN).next_multiple_of(4);
-            flags.push(cut.flags);
-            lens.push(len);
+    /// The next message that was given up and not reported.
+    pub(crate) fn pop_dropped(&mut self) -> Option<Dropped> {
+        match self {
+            Messages::InOrder(queue) => queue.dropped.pop_front(),
+            Messages::Scheduled(queue) => queue.dropped.pop_front(),
         }
-        assert_eq!(lens, [100, 1328, 1444, 1228]);
-        assert_eq!(flags, [3, FLAG_BEGIN, 0, FLAG_END]);
     }
 
-    #[test]
-    fn message_without_end_keeps_a_byte_for_its_end() {
-        let mut messages = Messages::default();
-        messages.submit(1444, false, true, &Note::default());
-        assert_eq!(messages.cut(ROOM, FULL), None, "it may fit into one packet");
-        messages.submit(1445, false, true, &Note::default());
-        assert_eq!(messages.cut(ROOM, FULL).expect("a fragment").range, 0..1444);
-        assert_eq!(messages.cut(ROOM, FULL), None);
-        messages.submit(1445, true, true, &Note::default());
-        let last = messages.cut(ROOM, FULL).expect("the end");
-        assert_eq!((last.range, last.flags), (1444..1445, FLAG_END));
-    }
-
-    #[test]
-    fn plain_messages_go_to_streams_in_turn_and_noted_ones_where_they_say() {
-        let mut messages = Messages {
-            rules: MessageRules {
-                streams: 3,
-                spread: true,
-                ..MessageRules::default()
-            },
-            ..Messages::default()
-        };
-        let noted = Note {
-            stream: 2,
-            tag: Some(51),
-            unordered: true,
-            ..Note::default()
-        };
-        for (end, note) in [(1, Note::default()), (2, noted), (3, Note::default())] {
-            messages.submit(end, true, true, &note);
+    /// When the life of the next message to be sent is over.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        match self {
+            Messages::InOrder(queue) => queue.next_deadline(),
+            Messages::Scheduled(queue) => queue.next_deadline(),
         }
-        let cuts: Vec<Cut> = (0..3).filter_map(|_| messages.cut(ROOM, FULL)).collect();
-        let seen = cuts.iter().map(|cut| (cut.stream.0, cut.ppid, cut.flags));
-        assert!(seen.eq([(0, 0, 3), (2, 51, 7), (1, 0, 3)]));
     }
 
-    #[test]
-    fn message_for_a_stream_that_does_not_exist_is_skipped() {
-        let mut messages = Messages::default();
-        let note = Note {
-            stream: 1,
-            ..Note::default()
-        };
-        messages.submit(5, true, true, &note);
-        messages.submit(9, true, true, &Note::default());
-        assert_eq!(messages.skip_refused(), Some((0..5, note)));
-        assert_eq!(messages.skip_refused(), None);
-        assert_eq!(messages.cut(ROOM, FULL).expect("a chunk").range, 5..9);
+    /// The messages of which something was not sent, as the association ended: their bytes and
+    /// notes, and whether something else of them was.
+    pub(crate) fn take_unsent(&mut self) -> Vec<(Dropped, bool)> {
+        match self {
+            Messages::InOrder(queue) => queue.take_unsent(),
+            Messages::Scheduled(queue) => queue.take_unsent(),
+        }
     }
 }

@@ -1,12 +1,19 @@
 //! The sending side of an association: messages that wait, and chunks in flight.
 
+mod in_order;
 mod messages;
+mod numbering;
 mod outstanding;
+mod scheduled;
 
-pub(crate) use messages::{MessageRules, Messages};
-pub(crate) use outstanding::{ChunkStatus, OutChunk, Outstanding};
+pub(crate) use messages::{Messages, Submission};
+pub(crate) use numbering::{MessageRules, Tracked};
+pub(crate) use outstanding::{ChunkHeader, ChunkStatus, OutChunk, Outstanding};
 
+use crate::config::SctpConfig;
 use crate::numbers::{LongTsn, Tsn};
+use engine::Instant;
+use std::collections::BTreeMap;
 
 /// The sending side. Bytes are named by their positions in the host's store.
 #[derive(Debug)]
@@ -23,18 +30,58 @@ pub(crate) struct SendState {
     pub(crate) probes_window: bool,
     /// How many probes in a row found the window shut.
     pub(crate) window_probes: u32,
+    /// Messages that were begun and that may be given up, or that their user knows by a number; by
+    /// where they begin in the store.
+    pub(crate) tracked: BTreeMap<u64, Tracked>,
+    /// The last TSN that the peer was told not to wait for, and when.
+    pub(crate) forwarded: LongTsn,
+    pub(crate) forwarded_at: Instant,
+    /// The peer has not acknowledged that.
+    pub(crate) awaits_forward: bool,
+    /// The user wants to know when nothing is left to send.
+    pub(crate) reports_dry: bool,
 }
 
 impl SendState {
-    pub(crate) fn new(initial: Tsn) -> SendState {
+    pub(crate) fn new(initial: Tsn, config: &SctpConfig) -> SendState {
         SendState {
-            messages: Messages::default(),
+            messages: Messages::new(config),
             outstanding: Outstanding::new(LongTsn::first(initial)),
             rwnd: 0,
             recovery: None,
             fast_retransmit: false,
             probes_window: false,
             window_probes: 0,
+            tracked: BTreeMap::new(),
+            forwarded: LongTsn::default(),
+            forwarded_at: Instant::from_nanos(0),
+            awaits_forward: false,
+            reports_dry: false,
+        }
+    }
+
+    /// The message that the byte at `position` of the store belongs to, if it is tracked.
+    pub(crate) fn tracked_of(&self, position: u64) -> Option<&Tracked> {
+        let (_, message) = self.tracked.range(..=position).next_back()?;
+        let contains = !message.has_end || position < message.range.end;
+        contains.then_some(message)
+    }
+
+    /// The last fragment of a message was cut: it ends at `end`.
+    pub(crate) fn end_tracked(&mut self, end: u64) {
+        if let Some((_, message)) = self.tracked.range_mut(..end).next_back()
+            && !message.has_end
+        {
+            message.has_end = true;
+            message.range.end = end;
+        }
+    }
+
+    /// The peer has the message that ends with the byte at `position`.
+    pub(crate) fn forget_tracked(&mut self, position: u64) {
+        let start = self.tracked_of(position).map(|message| message.range.start);
+        if let Some(start) = start {
+            self.tracked.remove(&start);
         }
     }
 

@@ -1,8 +1,11 @@
 //! Chunks that were sent and that the peer may ask for again, in the order of their TSNs.
 
-use crate::numbers::{LongTsn, Ssn, StreamId};
-use crate::pdu::{DATA_HEADER_LEN, DataHeader};
-use core::ops::Range;
+use super::numbering::Cut;
+use crate::numbers::{Fsn, LongTsn, Mid, Ssn, StreamId};
+use crate::pdu::data::{FLAG_BEGIN, FLAG_END, FLAG_UNORDERED};
+use crate::pdu::{DATA_HEADER_LEN, DataHeader, I_DATA_HEADER_LEN, IDataHeader};
+use core::ops::{Deref, Range};
+use engine::Note;
 use std::collections::VecDeque;
 
 /// Where a chunk stands.
@@ -14,6 +17,8 @@ pub(crate) enum ChunkStatus {
     GapAcked,
     /// Lost, to be sent again.
     Marked,
+    /// Of a message that was given up: the peer is told not to wait for it.
+    Abandoned,
 }
 
 /// A chunk that was sent.
@@ -22,26 +27,49 @@ pub(crate) struct OutChunk {
     /// Its user bytes in the store.
     pub(crate) start: u64,
     pub(crate) len: u32,
+    /// The payload protocol identifier; with I-DATA behind the first fragment its number.
     pub(crate) ppid: u32,
+    /// The SSN or MID of its message.
+    pub(crate) number: u32,
     pub(crate) stream: StreamId,
-    pub(crate) ssn: Ssn,
+    /// How often it was sent again.
+    pub(crate) retransmissions: u16,
     /// B, E and U.
     pub(crate) flags: u8,
     pub(crate) status: ChunkStatus,
     /// How often a gap was reported in its place.
     pub(crate) misses: u8,
-    /// It was retransmitted because of that: from now on only a timeout does.
-    pub(crate) was_fast_retransmitted: bool,
+    /// The TSN of the next new chunk when it was last sent: those from there on left later, so that
+    /// their arrival says something of this transmission.
+    pub(crate) sent_before: LongTsn,
     /// The path it was last sent by, by its index.
     pub(crate) path: u8,
     /// It was sent by another one before: its acknowledgement says nothing of either.
     pub(crate) was_moved: bool,
+    /// Octets in front of its user bytes: those of DATA or of I-DATA.
+    pub(crate) header_len: u8,
+}
+
+/// The header of a chunk of user data on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkHeader {
+    octets: [u8; I_DATA_HEADER_LEN],
+    len: usize,
+}
+
+impl Deref for ChunkHeader {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.octets[..self.len]
+    }
 }
 
 impl OutChunk {
     /// Octets with header and padding.
     pub(crate) fn octets(&self) -> usize {
-        (DATA_HEADER_LEN + self.len as usize).next_multiple_of(4)
+        (usize::from(self.header_len) + self.len as usize).next_multiple_of(4)
     }
 
     /// Its user bytes in the store.
@@ -49,15 +77,56 @@ impl OutChunk {
         self.start..self.start + u64::from(self.len)
     }
 
-    /// Its header on the wire, with `more` flags.
-    pub(crate) fn header(&self, tsn: LongTsn, more: u8) -> DataHeader {
-        DataHeader {
-            flags: self.flags | more,
-            tsn: tsn.tsn(),
-            stream: self.stream,
-            ssn: self.ssn,
-            ppid: self.ppid,
+    /// Whether the first of its message.
+    pub(crate) fn is_begin(&self) -> bool {
+        self.flags & FLAG_BEGIN != 0
+    }
+
+    /// Whether the last of its message.
+    pub(crate) fn is_end(&self) -> bool {
+        self.flags & FLAG_END != 0
+    }
+
+    /// What is known of its message.
+    pub(crate) fn note(&self) -> Note {
+        let has_ppid = self.is_begin() || usize::from(self.header_len) == DATA_HEADER_LEN;
+        Note {
+            stream: self.stream.0,
+            unordered: self.flags & FLAG_UNORDERED != 0,
+            tag: (has_ppid && self.ppid != 0).then_some(u64::from(self.ppid)),
+            ..Note::default()
         }
+    }
+
+    /// Its header on the wire, with `more` flags.
+    pub(crate) fn header(&self, tsn: LongTsn, more: u8) -> ChunkHeader {
+        let (flags, tsn, stream) = (self.flags | more, tsn.tsn(), self.stream);
+        let mut header = ChunkHeader {
+            octets: [0; I_DATA_HEADER_LEN],
+            len: usize::from(self.header_len),
+        };
+        let user_len = self.len as usize;
+        if header.len == DATA_HEADER_LEN {
+            let data = DataHeader {
+                flags,
+                tsn,
+                stream,
+                ssn: Ssn(self.number as u16),
+                ppid: self.ppid,
+            };
+            header.octets[..DATA_HEADER_LEN].copy_from_slice(&data.emit(user_len));
+        } else {
+            let data = IDataHeader {
+                flags,
+                tsn,
+                stream,
+                mid: Mid(self.number),
+                ppid: self.ppid,
+                fsn: Fsn(self.ppid),
+            };
+            header.octets = data.emit(user_len);
+        }
+        header
     }
 }
 
@@ -71,7 +140,7 @@ pub(crate) struct Outstanding {
     /// How many are [`ChunkStatus::Marked`], and none of them lies before this one.
     marked: usize,
     marked_from: LongTsn,
-    /// User bytes of all.
+    /// User bytes of all that were not given up.
     bytes: u64,
     /// The highest TSN that is or was [`ChunkStatus::GapAcked`].
     pub(crate) highest_gap_acked: LongTsn,
@@ -93,7 +162,7 @@ impl Outstanding {
         self.chunks.is_empty()
     }
 
-    /// User bytes of all chunks.
+    /// User bytes of all chunks that were not given up.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -116,13 +185,40 @@ impl Outstanding {
         tsn
     }
 
+    /// Adds a chunk that is never sent: the rest of a message that was given up.
+    pub(crate) fn push_abandoned(&mut self, rest: &Cut) {
+        let sent_before = self.next().plus(1);
+        self.chunks.push_back(OutChunk {
+            start: rest.range.start,
+            len: 0,
+            ppid: rest.ppid,
+            number: rest.number,
+            stream: rest.stream,
+            retransmissions: 0,
+            flags: rest.flags,
+            status: ChunkStatus::Abandoned,
+            misses: 0,
+            sent_before,
+            path: 0,
+            was_moved: false,
+            header_len: DATA_HEADER_LEN as u8,
+        });
+    }
+
     /// Removes the first chunk: the peer has all up to it.
     pub(crate) fn pop(&mut self) -> Option<OutChunk> {
         let chunk = self.chunks.pop_front()?;
         self.first = self.first.plus(1);
-        self.bytes -= u64::from(chunk.len);
+        if chunk.status != ChunkStatus::Abandoned {
+            self.bytes -= u64::from(chunk.len);
+        }
         self.marked -= usize::from(chunk.status == ChunkStatus::Marked);
         Some(chunk)
+    }
+
+    /// The chunk of `tsn`.
+    pub(crate) fn get(&self, tsn: LongTsn) -> Option<&OutChunk> {
+        self.chunks.get(tsn.0.checked_sub(self.first.0)? as usize)
     }
 
     /// The chunk of `tsn`.
@@ -167,6 +263,65 @@ impl Outstanding {
         let found = rest.position(|chunk| chunk.status == ChunkStatus::Marked)?;
         self.marked_from = self.first.plus((from + found) as u64);
         Some(self.marked_from)
+    }
+
+    /// The lowest marked chunk behind `tsn`.
+    pub(crate) fn next_marked_after(&self, tsn: LongTsn) -> Option<LongTsn> {
+        if self.marked == 0 {
+            return None;
+        }
+        let from = tsn.plus(1).since(self.first) as usize;
+        let mut rest = self.chunks.iter().skip(from);
+        let found = rest.position(|chunk| chunk.status == ChunkStatus::Marked)?;
+        Some(self.first.plus((from + found) as u64))
+    }
+
+    /// Gives up the chunks of the message with the bytes `message`, one of which is `tsn`. They are
+    /// returned as they were, in the order of their TSNs.
+    pub(crate) fn abandon(
+        &mut self,
+        tsn: LongTsn,
+        message: &Range<u64>,
+    ) -> Vec<(LongTsn, OutChunk)> {
+        let is_of = |chunk: &OutChunk| message.contains(&chunk.start);
+        let near = tsn.since(self.first) as usize;
+        let begins = |at: &usize| {
+            let chunk = self.chunks.get(*at);
+            chunk.is_some_and(|chunk| is_of(chunk) && chunk.is_begin())
+        };
+        let from = (0..=near).rev().find(begins).unwrap_or(0);
+        let mut abandoned = Vec::new();
+        for (index, chunk) in self.chunks.iter_mut().enumerate().skip(from) {
+            if !is_of(chunk) || chunk.status == ChunkStatus::Abandoned {
+                continue;
+            }
+            abandoned.push((self.first.plus(index as u64), chunk.clone()));
+            self.bytes -= u64::from(chunk.len);
+            self.marked -= usize::from(chunk.status == ChunkStatus::Marked);
+            chunk.status = ChunkStatus::Abandoned;
+            if chunk.is_end() {
+                break;
+            }
+        }
+        abandoned
+    }
+
+    /// The chunks given up in front of all others, with their TSNs.
+    pub(crate) fn abandoned_in_front(&self) -> impl Iterator<Item = (LongTsn, &OutChunk)> {
+        let chunks = self.chunks.iter().enumerate();
+        let front = chunks.take_while(|(_, chunk)| chunk.status == ChunkStatus::Abandoned);
+        front.map(|(index, chunk)| (self.first.plus(index as u64), chunk))
+    }
+
+    /// The last of them (Advanced.Peer.Ack.Point).
+    pub(crate) fn abandoned_up_to(&self) -> Option<LongTsn> {
+        self.abandoned_in_front().last().map(|(tsn, _)| tsn)
+    }
+
+    /// Takes all chunks: the association ended.
+    pub(crate) fn take_chunks(&mut self) -> VecDeque<OutChunk> {
+        (self.marked, self.bytes) = (0, 0);
+        core::mem::take(&mut self.chunks)
     }
 
     /// All chunks with their TSNs.

@@ -133,7 +133,7 @@ fn exchange(seed: u64, rounds: usize) -> (u64, u64) {
 #[test]
 fn changed_packets_neither_panic_nor_open_more_than_allowed() {
     let (mut delivered, mut discarded) = (0, 0);
-    for seed in 0..40 {
+    for seed in 0..60 {
         let outcome = exchange(seed, 150);
         delivered += outcome.0;
         discarded += outcome.1;

@@ -1,10 +1,14 @@
 //! Tests of the engine: octets, pairs in virtual time, the table of states and chunks, hostile peers.
 
+mod addresses;
+mod auth;
+mod early_data;
 #[path = "../../../../fuzz/src/sctp.rs"]
 mod fuzz;
 mod hostile;
 mod octets;
 mod pair;
+mod partial;
 mod paths;
 mod states;
 mod support;

@@ -1,13 +1,18 @@
 //! Packets on the wire: known ones, round trips, random octets.
 
 use engine::{Address, Instant, LocalAddress, Path, Secret, SplitMix64};
-use engine_sctp::numbers::{Port, Ssn, StreamId, Tag, Tsn};
+use engine_sctp::numbers::{Fsn, Mid, Port, Ssn, StreamId, Tag, Tsn};
 use engine_sctp::pdu::chunk::{push_chunk, push_pad};
 use engine_sctp::pdu::cookie::CookieKeys;
+use engine_sctp::pdu::forward_tsn::{SkippedStream, push_forward_tsn};
 use engine_sctp::pdu::header::{PacketCheck, check_packet, complete_checksum, packet_crc};
+use engine_sctp::pdu::re_config::{
+    ReconfigResult, RequestNumber, push_add_streams, push_reset_outgoing, push_responses,
+};
 use engine_sctp::pdu::sack::push_sack;
 use engine_sctp::pdu::{
-    ChunkType, Chunks, CommonHeader, Cookie, DataHeader, Init, InitFault, Sack,
+    AuthOffer, ChunkType, Chunks, CommonHeader, Cookie, DataHeader, ForwardTsn, HmacId,
+    IDataHeader, Init, InitFault, ReconfigParameter, Sack,
 };
 use std::net::SocketAddr;
 
@@ -118,6 +123,79 @@ fn data_and_sack_are_written_as_known() {
     assert_eq!(kinds, [3, 0, 0]);
 }
 
+const I_DATA: &str = "13881389112233448c681611400300160000000100030000000000050000003368690000";
+
+#[test]
+fn i_data_is_written_and_read_as_known() {
+    let header = IDataHeader {
+        flags: 3,
+        tsn: Tsn(1),
+        stream: StreamId(3),
+        mid: Mid(5),
+        ppid: 51,
+        fsn: Fsn(0),
+    };
+    let chunk = [&header.emit(2)[..], b"hi\0\0"].concat();
+    assert_eq!(packet(0x1122_3344, &chunk), octets(I_DATA));
+    assert_eq!(IDataHeader::parse(3, &chunk[4..]), Some(header));
+    let later = IDataHeader {
+        flags: 5,
+        ppid: 0,
+        fsn: Fsn(51),
+        ..header
+    };
+    let octets = later.emit(2);
+    assert_eq!(octets[2..], header.emit(2)[2..], "one field, two meanings");
+    assert_eq!(IDataHeader::parse(5, &octets[4..]), Some(later));
+    assert_eq!(IDataHeader::parse(5, &octets[5..]), None);
+}
+
+#[test]
+fn forward_tsn_names_streams_and_the_last_number_of_each() {
+    let skipped = |stream, unordered, number| SkippedStream {
+        stream: StreamId(stream),
+        unordered,
+        number,
+    };
+    let written = |interleaved, streams: &[SkippedStream]| {
+        let mut chunk = Vec::new();
+        push_forward_tsn(&mut chunk, interleaved, Tsn(9), streams.iter().copied());
+        chunk
+    };
+    let plain = [skipped(1, false, 7), skipped(2, false, 0xffff)];
+    let chunk = written(false, &plain);
+    assert_eq!(chunk, octets("c000001000000009000100070002ffff"));
+    let parsed = ForwardTsn::parse(ChunkType::FORWARD_TSN, &chunk[4..]).expect("a FORWARD-TSN");
+    assert_eq!(parsed.cumulative, Tsn(9));
+    assert!(parsed.streams().eq(plain));
+    let both = [skipped(1, true, 7), skipped(2, false, 0x0001_0000)];
+    let chunk = written(true, &both);
+    let known = "c2000018000000090001000100000007".to_owned() + "0002000000010000";
+    assert_eq!(chunk, octets(&known));
+    let parse = |kind, value: &[u8]| ForwardTsn::parse(kind, value).map(|it| it.streams().count());
+    assert_eq!(parse(ChunkType::I_FORWARD_TSN, &chunk[4..]), Some(2));
+    assert_eq!(
+        parse(ChunkType::I_FORWARD_TSN, &chunk[4..20]),
+        None,
+        "half an entry"
+    );
+    assert_eq!(parse(ChunkType::FORWARD_TSN, &chunk[4..7]), None);
+}
+
+#[test]
+fn supported_extensions_are_listed_and_found() {
+    let mut init = Init::parse(&[0, 0, 0, 5, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 9]).expect("an INIT");
+    for (forward_tsn, interleave) in [(false, false), (true, false), (false, true), (true, true)] {
+        let extensions = &mut init.parameters.extensions;
+        extensions.forward_tsn = forward_tsn;
+        extensions.interleave = interleave;
+        extensions.i_forward_tsn = forward_tsn && interleave;
+        let mut chunk = Vec::new();
+        init.push(&mut chunk, ChunkType::INIT);
+        assert_eq!(Init::parse(&chunk[4..]), Ok(init.clone()));
+    }
+}
+
 #[test]
 fn shutdown_is_written_as_known() {
     let mut chunk = Vec::new();
@@ -190,6 +268,11 @@ fn cookie() -> Cookie {
         streams: (8, 9),
         zero_checksum: true,
         forward_tsn: false,
+        interleave: true,
+        reconfigure: true,
+        dynamic_addresses: true,
+        adaptation: Some(0),
+        auth: Some(AuthOffer::new([7; 32], &[ChunkType::DATA], &[HmacId::SHA1])),
         path: Path {
             local: LocalAddress(1),
             remote: Address::Socket(remote),
@@ -268,9 +351,54 @@ fn random_chunks_lie_within_their_packet() {
             let _ = Init::parse(chunk.value);
             let _ = Sack::parse(chunk.value).map(|sack| sack.gaps().count());
             let _ = DataHeader::parse(chunk.flags, chunk.value);
+            let _ = IDataHeader::parse(chunk.flags, chunk.value);
+            for kind in [ChunkType::FORWARD_TSN, ChunkType::I_FORWARD_TSN] {
+                let entries = ForwardTsn::parse(kind, chunk.value).map(|it| it.streams().count());
+                assert!(entries.unwrap_or(0) <= chunk.value.len() / 4);
+            }
             found += 1;
         }
         broken += u32::from(chunks.is_broken());
     }
     assert!(found > 10_000 && broken > 10_000, "{found} {broken}");
+}
+
+#[test]
+fn requests_to_reset_and_add_streams_have_the_layout_of_the_specification() {
+    let streams = [StreamId(3), StreamId(0x1234), StreamId(5)];
+    let mut reset = Vec::new();
+    let numbers = (RequestNumber(0x0102_0304), RequestNumber(0x0506_0708));
+    push_reset_outgoing(&mut reset, numbers, Tsn(0x090a_0b0c), &streams);
+    // RFC 6525 sections 3.1 and 4.1; the padding counts in neither length.
+    let expected = "8200001a000d00160102030405060708090a0b0c0003123400050000".replace(' ', "");
+    assert_eq!(reset, octets(&expected));
+    let parameters = ReconfigParameter::parse_all(&reset[4..26]).expect("one");
+    let [
+        ReconfigParameter::ResetOutgoing {
+            number,
+            response,
+            last_tsn,
+            streams: found,
+        },
+    ] = parameters[..]
+    else {
+        panic!("{parameters:?}");
+    };
+    assert_eq!(((number, response), last_tsn), (numbers, Tsn(0x090a_0b0c)));
+    assert!(found.iter().eq(streams));
+    let mut add = Vec::new();
+    push_add_streams(&mut add, RequestNumber(9), 7, true);
+    assert_eq!(add, octets("820000100012000c0000000900070000"));
+    let mut responses = Vec::new();
+    let performed = (RequestNumber(1), ReconfigResult::PERFORMED);
+    push_responses(
+        &mut responses,
+        &[performed, (RequestNumber(2), ReconfigResult::DENIED)],
+    );
+    let expected = "8200001c0010000c00000001000000010010000c0000000200000002";
+    assert_eq!(responses, octets(expected));
+    assert_eq!(
+        ReconfigParameter::parse_all(&responses[4..]).map(|all| all.len()),
+        Some(2)
+    );
 }

@@ -157,6 +157,52 @@ fn user_that_does_not_read_shuts_the_window_and_loses_nothing() {
 }
 
 #[test]
+fn window_shut_for_minutes_opens_again_without_a_loss() {
+    for seed in 0..seeds(4) {
+        let sent = messages(120, seed, 4);
+        let mut configs = configs(seed);
+        configs[1].receive_buffer = 16_000;
+        let link = match seed {
+            0 => clean_link(),
+            _ => faulty_link(),
+        };
+        let outcome = run(configs, &sent, link, seed, Reader { from_ms: 240_000 });
+        assert_delivered(&sent, &outcome, &format!("seed {seed}"));
+        assert!(
+            outcome.elapsed_ms >= 240_000,
+            "it was shut for four minutes"
+        );
+        assert_eq!(outcome.closed, [true, true], "seed {seed}");
+    }
+}
+
+#[test]
+fn buffer_full_of_halves_is_no_deadlock() {
+    // Messages longer than the receive buffer on many streams, with losses: what waits for the rest of
+    // its message fills the buffer, and the rest must come in all the same.
+    for seed in 0..seeds(6) {
+        let long = |index: u32| Message {
+            bytes: [&vec![index as u8; 24_000][..], &index.to_be_bytes()].concat(),
+            note: Note {
+                stream: (index % 8) as u16,
+                unordered: index.is_multiple_of(3),
+                ..Note::default()
+            },
+        };
+        let sent: Vec<Message> = (0..48).map(long).collect();
+        let mut configs = configs(seed);
+        configs[1].receive_buffer = 12_000;
+        let link = LinkConfig {
+            loss_ppm: 60_000,
+            ..faulty_link()
+        };
+        let outcome = run(configs, &sent, link, seed, AT_ONCE);
+        assert_delivered(&sent, &outcome, &format!("seed {seed}"));
+        assert_eq!(outcome.closed, [true, true], "seed {seed}");
+    }
+}
+
+#[test]
 fn small_messages_share_packets_unless_bundling_is_off() {
     let sent: Vec<Message> = messages(1000, 5, 1)
         .into_iter()

@@ -1,7 +1,7 @@
 //! Several paths between two endpoints in virtual time: verification, fail-over, the way back, and what
 //! spoofed packets change.
 
-mod network;
+pub mod network;
 
 use core::time::Duration;
 use engine::{Address, Associations, Path, PathError, PathFault, Protocol, SplitMix64};
@@ -202,10 +202,10 @@ fn association_survives_a_cut_of_all_paths_and_ends_when_it_lasts() {
         let mut network = Network::new(config());
         network.open();
         network.run_until(1000);
-        network.cut = [true; 2];
+        network.cut = [true; 8];
         network.send(CLIENT, 3000);
         network.run_until(1000 + cut_ms);
-        network.cut = [false; 2];
+        network.cut = [false; 8];
         network.run_until(1000 + cut_ms + 10_000);
         assert_eq!(network.received[SERVER] == 3000, survives, "{cut_ms} ms");
         assert_eq!(network.closed[CLIENT].is_none(), survives, "{cut_ms} ms");

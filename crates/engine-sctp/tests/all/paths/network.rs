@@ -2,13 +2,15 @@
 
 use core::time::Duration;
 use engine::{
-    Address, AssociationId, Associations, Batch, Bytes, CloseReason, CommandError, Deliveries,
-    Event, Instant, LocalAddress, Note, Path, Protocol, Received, Secret, SendFlags,
+    Address, AssociationId, Associations, Batch, Bytes, Close, CloseReason, CommandError,
+    Deliveries, Event, Instant, LocalAddress, Note, Path, Protocol, Received, Secret, SendFlags,
 };
 use engine_sctp::numbers::Tag;
+use engine_sctp::pdu::auth::{CODE_AT, push_auth};
 use engine_sctp::pdu::header::complete_checksum;
-use engine_sctp::pdu::{ChunkType, Chunks, CommonHeader, chunk::push_chunk};
+use engine_sctp::pdu::{ChunkType, Chunks, CommonHeader, HmacId, Init, KeyId, chunk::push_chunk};
 use engine_sctp::{LocalAddresses, Notice, PathSummary, Sctp, SctpConfig};
+use ring::hmac;
 use std::collections::BTreeMap;
 
 /// The end that opens the association.
@@ -69,7 +71,7 @@ impl Sent {
 pub struct Network {
     pub ends: [Sctp; 2],
     pub now: Instant,
-    pub cut: [bool; 2],
+    pub cut: [bool; 8],
     pub ids: [Option<AssociationId>; 2],
     /// User bytes given to each end, and those that its peer's user got from it.
     pub sent: [u64; 2],
@@ -79,21 +81,32 @@ pub struct Network {
     pub trace: Vec<Sent>,
     in_transit: BTreeMap<(Instant, u64), Sent>,
     departures: u64,
+    /// Bytes that the server's user sends as soon as it is told of the association.
+    pub answers_at_once: Option<u64>,
+    /// The number of the next ASCONF that a test makes.
+    pub serial: u32,
 }
 
 impl Network {
     pub fn new(config: SctpConfig) -> Network {
-        let ends = [1, 2].map(|seed| {
+        Network::of([config.clone(), config])
+    }
+
+    /// Each end has a configuration of its own.
+    pub fn of(configs: [SctpConfig; 2]) -> Network {
+        let mut seed = 0;
+        let ends = configs.map(|config| {
+            seed += 1;
             Sctp::new(SctpConfig {
                 seed,
                 secret: Secret::from_seed(seed),
-                ..config.clone()
+                ..config
             })
         });
         Network {
             ends,
             now: Instant::from_nanos(MS),
-            cut: [false; 2],
+            cut: [false; 8],
             ids: [None; 2],
             sent: [0; 2],
             received: [0; 2],
@@ -102,6 +115,8 @@ impl Network {
             trace: Vec::new(),
             in_transit: BTreeMap::new(),
             departures: 0,
+            answers_at_once: None,
+            serial: 0,
         }
     }
 
@@ -145,6 +160,16 @@ impl Network {
         self.ends[end].request_heartbeat(self.now, id, path_by(medium, 1 - end))
     }
 
+    pub fn close(&mut self, end: usize) {
+        let id = self.id(end);
+        self.ends[end].close(self.now, id, Close::Graceful);
+    }
+
+    pub fn abort(&mut self, end: usize) {
+        let id = self.id(end);
+        self.ends[end].close(self.now, id, Close::Abort);
+    }
+
     /// A packet as `from` would send it, with one chunk.
     pub fn forge(&self, from: usize, kind: ChunkType, value: &[u8]) -> Vec<u8> {
         let genuine = self.trace.iter().rfind(|sent| {
@@ -158,13 +183,45 @@ impl Network {
         packet
     }
 
+    /// A packet as `from` would send it, with chunks behind an AUTH by the empty key.
+    pub fn sealed(&self, from: usize, chunks: &[u8]) -> Vec<u8> {
+        let mut packet = self.forge(from, ChunkType::PAD, &[])[..12].to_vec();
+        let mut sealed = Vec::new();
+        push_auth(&mut sealed, KeyId(0), HmacId::SHA256);
+        sealed.extend_from_slice(chunks);
+        let code = hmac::sign(&self.association_key(), &sealed);
+        sealed[CODE_AT..CODE_AT + 32].copy_from_slice(code.as_ref());
+        packet.extend(sealed);
+        complete_checksum(&mut packet);
+        packet
+    }
+
+    /// The key of the association with the empty shared key, from the handshake (RFC 4895 section 6.1).
+    fn association_key(&self) -> hmac::Key {
+        let handshake = [ChunkType::INIT, ChunkType::INIT_ACK];
+        let first = |sent: &Sent| {
+            Chunks::new(&sent.packet)
+                .next()
+                .expect("a chunk")
+                .value
+                .to_vec()
+        };
+        let inits = handshake.map(|kind| {
+            let sent = self.trace.iter().find(|sent| sent.has(kind));
+            Init::parse(&first(sent.expect("a handshake"))).expect("well formed")
+        });
+        let mut vectors = inits.map(|init| init.parameters.auth.expect("both can").key_vector());
+        vectors.sort_by_key(|vector| (vector.len(), vector.clone()));
+        hmac::Key::new(hmac::HMAC_SHA256, &vectors.concat())
+    }
+
     /// A packet arrives at `to` by `path`. What it answers is dropped.
     pub fn inject(&mut self, to: usize, path: Path, packet: &[u8]) {
         self.arrive(to, path, packet);
         packets(&mut self.ends[to], self.now);
     }
 
-    fn arrive(&mut self, to: usize, path: Path, packet: &[u8]) {
+    pub fn arrive(&mut self, to: usize, path: Path, packet: &[u8]) {
         let mut deliveries = Deliveries::default();
         self.ends[to].handle_packet(self.now, Received::new(path, packet), &mut deliveries);
         for delivery in &deliveries.bytes {
@@ -205,6 +262,7 @@ impl Network {
     /// All that wants to leave does, by paths that are not cut.
     fn depart(&mut self) {
         for from in [CLIENT, SERVER] {
+            self.note_events(from);
             for (path, packet) in packets(&mut self.ends[from], self.now) {
                 let path = path.local.0;
                 let sent = Sent { from, path, packet };
@@ -222,7 +280,12 @@ impl Network {
     fn note_events(&mut self, end: usize) {
         while let Some(event) = self.ends[end].poll_event() {
             match event {
-                Event::Accepted(id, _) => self.ids[end] = Some(id),
+                Event::Accepted(id, _) => {
+                    self.ids[end] = Some(id);
+                    if let Some(len) = self.answers_at_once {
+                        self.send(end, len);
+                    }
+                }
                 Event::Closed(_, reason) => self.closed[end] = Some(reason),
                 _ => {}
             }

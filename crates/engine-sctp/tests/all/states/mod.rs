@@ -1,14 +1,17 @@
 //! The table of states and chunks (RFC 9260 sections 4 to 9): what an association answers to each chunk
 //! in each of its states.
 
+mod attacks;
 mod data;
 mod etsi;
+mod partial;
+mod reconfig;
 mod table;
 
 use crate::support::submit_message;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, Close, CloseReason, Deliveries,
-    Event, Instant, Note, Path, Protocol, Received, Secret, Store,
+    Delivery, Event, Instant, Note, Path, Protocol, Received, Secret, Store,
 };
 use engine_sctp::numbers::{Port, Ssn, StreamId, Tag, Tsn};
 use engine_sctp::pdu::cause::{CauseCode, causes};
@@ -26,6 +29,9 @@ pub struct End {
     pub id: AssociationId,
 }
 
+/// How a test changes the configuration of both ends.
+type Adjust = fn(SctpConfig) -> SctpConfig;
+
 /// A packet that an endpoint sent.
 pub type Packet = Vec<u8>;
 
@@ -34,13 +40,17 @@ const SERVER: Address = Address::Station(2);
 
 impl End {
     fn new(address: Address, seed: u64) -> End {
-        let config = SctpConfig {
+        End::with(address, seed, |config| config)
+    }
+
+    fn with(address: Address, seed: u64, adjust: Adjust) -> End {
+        let config = adjust(SctpConfig {
             seed,
             secret: Secret::from_seed(seed),
             receive_buffer: 10_000,
             heartbeat_interval: core::time::Duration::ZERO,
             ..SctpConfig::default()
-        };
+        });
         let mut engine = Sctp::new(config);
         engine.listen(address == SERVER);
         End {
@@ -53,6 +63,11 @@ impl End {
 
     /// Hands a packet over, and returns what is sent then.
     pub fn receive(&mut self, packet: &[u8]) -> Vec<Packet> {
+        self.receive_data(packet).0
+    }
+
+    /// Hands a packet over, and returns what is sent then and what goes to the user.
+    pub fn receive_data(&mut self, packet: &[u8]) -> (Vec<Packet>, Vec<Delivery>) {
         let from = if self.address == CLIENT {
             SERVER
         } else {
@@ -62,7 +77,7 @@ impl End {
         let received = Received::new(Path::to(from), packet);
         self.engine
             .handle_packet(self.now, received, &mut deliveries);
-        self.packets()
+        (self.packets(), deliveries.bytes)
     }
 
     /// Everything that is to be sent now. User bytes are all 7.
@@ -157,7 +172,12 @@ fn init_of(packet: &[u8]) -> Init {
 
 /// A pair whose client is in `state`.
 fn pair(state: Reach) -> Pair {
-    let (mut client, mut server) = (End::new(CLIENT, 1), End::new(SERVER, 2));
+    pair_with(state, |config| config)
+}
+
+/// The same with another configuration of both ends.
+fn pair_with(state: Reach, adjust: Adjust) -> Pair {
+    let (mut client, mut server) = (End::with(CLIENT, 1, adjust), End::with(SERVER, 2, adjust));
     let now = client.now;
     client.id = client.engine.connect(now, &[SERVER]).expect("room");
     let inits = client.packets();
@@ -171,7 +191,7 @@ fn pair(state: Reach) -> Pair {
         server_tsn: Tsn(0),
         waiting: inits.clone(),
         client,
-        server: End::new(SERVER, 2),
+        server: End::with(SERVER, 2, adjust),
     };
     if state == Reach::CookieWait {
         return pair;

@@ -26,8 +26,21 @@ impl Dcsctp {
                 ZeroChecksumAlternateErrorDetectionMethod(zero_checksum),
             ..Options::default()
         };
+        Dcsctp::with(&options)
+    }
+
+    /// An end that interleaves messages if its peer does (RFC 8260).
+    pub fn interleaving(mtu: usize) -> Dcsctp {
+        Dcsctp::with(&Options {
+            mtu,
+            enable_message_interleaving: true,
+            ..Options::default()
+        })
+    }
+
+    fn with(options: &Options) -> Dcsctp {
         Dcsctp {
-            socket: dcsctp::new_socket("peer", &options),
+            socket: dcsctp::new_socket("peer", options),
             packets: VecDeque::new(),
             is_up: false,
             is_down: false,
@@ -95,7 +108,8 @@ impl Stack for Dcsctp {
     fn send(&mut self, now: u64, label: Label, order: Order, bytes: &[u8]) -> bool {
         self.advance(now);
         let options = SendOptions {
-            unordered: order == Order::Unordered,
+            unordered: order.is_unordered(),
+            max_retransmissions: order.is_once().then_some(0),
             ..SendOptions::default()
         };
         let message = Message::new(StreamId(label.stream), PpId(label.ppid), bytes.to_vec());
@@ -109,6 +123,12 @@ impl Stack for Dcsctp {
             stream: message.stream_id.0,
             ppid: message.ppid.0,
         })
+    }
+
+    fn reset(&mut self, now: u64, streams: &[u16]) -> bool {
+        self.advance(now);
+        let streams: Vec<StreamId> = streams.iter().map(|stream| StreamId(*stream)).collect();
+        self.socket.reset_streams(&streams).is_ok()
     }
 
     fn is_up(&self) -> bool {

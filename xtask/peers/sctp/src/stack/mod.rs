@@ -8,7 +8,7 @@ mod usrsctp;
 pub use dcsctp::Dcsctp;
 pub use ours::Ours;
 pub use sctp_proto::SctpProto;
-pub use usrsctp::Usrsctp;
+pub use usrsctp::{SHARED_KEY, Usrsctp};
 
 /// What travels with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +26,22 @@ pub enum Order {
     Ordered,
     /// It may overtake others.
     Unordered,
+    /// In the order of its stream, and given up when something of it is lost (RFC 7496 section 4.2).
+    OrderedOnce,
+    /// It may overtake others, and is given up when something of it is lost.
+    UnorderedOnce,
+}
+
+impl Order {
+    /// Whether it may overtake others.
+    pub fn is_unordered(self) -> bool {
+        matches!(self, Order::Unordered | Order::UnorderedOnce)
+    }
+
+    /// Whether it may be given up.
+    pub fn is_once(self) -> bool {
+        matches!(self, Order::OrderedOnce | Order::UnorderedOnce)
+    }
 }
 
 /// Packets that leave together: all but the last have one length.
@@ -62,6 +78,10 @@ pub trait Stack {
 
     /// The next message: its bytes are appended to `bytes`.
     fn receive(&mut self, now: u64, bytes: &mut Vec<u8>) -> Option<Label>;
+
+    /// Lets the messages that it sends on these streams be counted anew (RFC 6525); false if it cannot now,
+    /// or at all. What it was given to send before is sent, and acknowledged.
+    fn reset(&mut self, now: u64, streams: &[u16]) -> bool;
 
     /// Whether the association is open.
     fn is_up(&self) -> bool;

@@ -6,8 +6,10 @@ use driver::receive_queue::MessageReader;
 use driver::sys::{Producer, ring};
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Ecn, Instant, Note, PacketLen, Path,
+    Reliability,
 };
-use engine_sctp::{Sctp, SctpConfig};
+use engine_sctp::numbers::StreamId;
+use engine_sctp::{Sctp, SctpConfig, StreamDirection};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -130,7 +132,11 @@ impl Stack for Ours {
         let note = Note {
             stream: label.stream,
             tag: (label.ppid != 0).then_some(u64::from(label.ppid)),
-            unordered: order == Order::Unordered,
+            unordered: order.is_unordered(),
+            reliability: match order.is_once() {
+                true => Reliability::Retransmissions(0),
+                false => Reliability::Full,
+            },
             ..Note::default()
         };
         let Some(producer) = &mut self.producer else {
@@ -161,6 +167,17 @@ impl Stack for Ours {
                 None => return None,
             }
         }
+    }
+
+    fn reset(&mut self, now: u64, streams: &[u16]) -> bool {
+        let Some(id) = self.id else {
+            return false;
+        };
+        let streams: Vec<StreamId> = streams.iter().map(|stream| StreamId(*stream)).collect();
+        let engine = self.pump.engine();
+        let asked = engine.reset_streams(at(now), id, StreamDirection::Outgoing, &streams);
+        self.flush(at(now));
+        asked.is_ok()
     }
 
     fn is_up(&self) -> bool {

@@ -166,9 +166,12 @@ impl Stack for SctpProto {
         {
             return false;
         }
-        let unordered = order == Order::Unordered;
+        let reliability = match order.is_once() {
+            true => ReliabilityType::Rexmit,
+            false => ReliabilityType::Reliable,
+        };
         stream
-            .set_reliability_params(unordered, ReliabilityType::Reliable, 0)
+            .set_reliability_params(order.is_unordered(), reliability, 0)
             .is_ok()
             && stream.write_with_ppi(bytes, ppid).is_ok()
     }
@@ -192,6 +195,11 @@ impl Stack for SctpProto {
             });
         }
         None
+    }
+
+    fn reset(&mut self, _: u64, _: &[u16]) -> bool {
+        // It closes streams one by one, and opens them anew with their next message.
+        false
     }
 
     fn is_up(&self) -> bool {

@@ -9,6 +9,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Its timers have ticks of 10 ms.
 const TICK_MS: u64 = 10;
 
+/// The key that it authenticates with, and its number.
+pub const SHARED_KEY: (u16, &[u8]) = (5, b"interoperation");
+
 /// One end.
 pub struct Usrsctp {
     child: Child,
@@ -24,12 +27,14 @@ pub struct Usrsctp {
 }
 
 impl Usrsctp {
-    /// Compiles the program into `folder` and starts it; it listens if `listens`.
+    /// Compiles the program into `folder` and starts it; it listens if `listens`. Each of `settings` is
+    /// a letter: `I` interleaves messages with a peer that does (RFC 8260), `A` authenticates chunks
+    /// (RFC 4895) with [`SHARED_KEY`].
     ///
     /// # Errors
     ///
     /// Why usrsctp is not there.
-    pub fn start(folder: &Path, listens: bool) -> Result<Usrsctp, String> {
+    pub fn start(folder: &Path, listens: bool, settings: &str) -> Result<Usrsctp, String> {
         let program = compile(folder)?;
         let mut child = Command::new(program)
             .stdin(Stdio::piped())
@@ -48,6 +53,9 @@ impl Usrsctp {
             is_up: false,
             is_down: false,
         };
+        for setting in settings.bytes() {
+            peer.tell(setting, &[]);
+        }
         if listens {
             peer.tell(b'L', &[]);
         }
@@ -156,7 +164,7 @@ impl Stack for Usrsctp {
         self.advance(now);
         let mut frame = label.stream.to_le_bytes().to_vec();
         frame.extend(label.ppid.to_be_bytes());
-        frame.push(u8::from(order == Order::Unordered));
+        frame.push(u8::from(order.is_unordered()) | u8::from(order.is_once()) << 1);
         frame.extend_from_slice(bytes);
         self.refused = false;
         self.tell(b'M', &frame);
@@ -167,6 +175,16 @@ impl Stack for Usrsctp {
         let (label, payload) = self.messages.pop_front()?;
         bytes.extend_from_slice(&payload);
         Some(label)
+    }
+
+    fn reset(&mut self, _: u64, streams: &[u16]) -> bool {
+        self.refused = false;
+        let octets: Vec<u8> = streams
+            .iter()
+            .flat_map(|stream| stream.to_le_bytes())
+            .collect();
+        self.tell(b'R', &octets);
+        !self.refused
     }
 
     fn is_up(&self) -> bool {

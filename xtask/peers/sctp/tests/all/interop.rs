@@ -1,6 +1,6 @@
 //! Messages of several streams, ordered and not, both ways.
 
-use crate::peers::{Peer, config, ours, theirs};
+use crate::peers::{Peer, config, interleaving, ours, theirs, theirs_with};
 use engine::SplitMix64;
 use engine_sctp::SctpConfig;
 use sctp_peers::capture;
@@ -11,14 +11,14 @@ use std::path::Path;
 /// Seeds of each test with faults.
 const SEEDS: u64 = 6;
 
-const LOSSY: Faults = Faults {
+pub const LOSSY: Faults = Faults {
     loss: 30,
     duplication: 30,
     reordering: 50,
 };
 
 /// Messages of the lengths that matter: one byte, what shares a packet, a packet, many packets.
-fn messages(seed: u64, count: usize) -> Vec<Message> {
+pub fn messages(seed: u64, count: usize) -> Vec<Message> {
     let mut random = SplitMix64::new(seed);
     let lens = [1, 3, 64, 700, 1150, 1172, 1173, 5000, 40_000];
     (0..count)
@@ -124,6 +124,87 @@ fn tshark_finds_no_fault_in_our_packets_to_other_stacks() {
     for peer in [Peer::Usrsctp, Peer::SctpProto, Peer::Dcsctp] {
         decoded_by_tshark(peer);
     }
+}
+
+/// Messages of which half may be given up when something of them is lost.
+fn partly_once(seed: u64, count: usize) -> Vec<Message> {
+    let mut all = messages(seed, count);
+    for (index, message) in all.iter_mut().enumerate() {
+        // Known by their lengths and first bytes, whatever is lost in front of them.
+        message.bytes.truncate(6000);
+        message.bytes.extend((index as u32).to_be_bytes());
+        message.order = match (message.order, index % 2) {
+            (Order::Ordered, 1) => Order::OrderedOnce,
+            (Order::Unordered, 1) => Order::UnorderedOnce,
+            (order, _) => order,
+        };
+    }
+    all
+}
+
+/// Both roles with messages that may be given up, or that take turns; how many did not come, or as many as
+/// can be if the other end is not there.
+fn extended(peer: Peer, interleaves: bool, once: bool) -> usize {
+    let mut missing = 0;
+    for seed in 0..SEEDS {
+        let of = |seed| match once {
+            true => partly_once(seed, 120),
+            false => messages(seed, 120),
+        };
+        let sent = [of(seed), of(seed + 1000)];
+        let sent = [&sent[0][..], &sent[1][..]];
+        for our_role in [0, 1] {
+            let Some(mut theirs) = theirs_with(peer, our_role == 0, interleaves) else {
+                return usize::MAX;
+            };
+            let config = match interleaves {
+                true => interleaving(seed),
+                false => config(seed),
+            };
+            let mut ours = Ours::new(config);
+            let ends: [&mut dyn Stack; 2] = match our_role {
+                0 => [&mut ours, &mut *theirs],
+                _ => [&mut *theirs, &mut ours],
+            };
+            let outcome = check(ends, sent, LOSSY, seed);
+            missing += 240 - outcome.received.iter().map(Vec::len).sum::<usize>();
+            let kinds: Vec<u8> = outcome
+                .captured
+                .iter()
+                .flatten()
+                .map(|(_, it)| it[12])
+                .collect();
+            assert_eq!(kinds.contains(&64), interleaves, "I-DATA");
+        }
+    }
+    missing
+}
+
+#[test]
+fn usrsctp_and_our_end_give_messages_up() {
+    assert!(extended(Peer::Usrsctp, false, true) > 20);
+}
+
+#[test]
+fn sctp_proto_and_our_end_give_messages_up() {
+    assert!(extended(Peer::SctpProto, false, true) > 20);
+}
+
+#[test]
+fn dcsctp_and_our_end_give_messages_up() {
+    assert!(extended(Peer::Dcsctp, false, true) > 20);
+}
+
+#[test]
+fn usrsctp_and_our_end_interleave_messages() {
+    extended(Peer::Usrsctp, true, false);
+    assert!(extended(Peer::Usrsctp, true, true) > 20);
+}
+
+#[test]
+fn dcsctp_and_our_end_interleave_messages() {
+    assert_eq!(extended(Peer::Dcsctp, true, false), 0);
+    assert!(extended(Peer::Dcsctp, true, true) > 20);
 }
 
 /// The error detection method of our own ends (0024), which dcsctp can be told to have too.

@@ -1,5 +1,7 @@
 //! Interoperation of our engine with other stacks: both roles, with loss, reordering and duplication.
 
 mod allocations;
+mod authentication;
 mod interop;
 mod peers;
+mod reset;

@@ -137,7 +137,15 @@ fn as_v_1_7_3_opener_uses_no_more_streams_than_the_peer_accepts() {
     let id = pair.client.id;
     submit_message(&mut pair.client.engine, id, 10, &note);
     assert!(pair.client.packets().is_empty());
-    let given_up = Event::Abandoned(id, 0..10, note);
+    let given_up = Event::Abandoned(
+        id,
+        engine::AbandonedMessage {
+            range: 0..10,
+            note,
+            was_sent: false,
+            is_whole: true,
+        },
+    );
     assert!(pair.client.events().contains(&given_up));
 }
 

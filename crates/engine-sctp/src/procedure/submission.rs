@@ -1,0 +1,37 @@
+//! What the user submits waits to be sent.
+
+use crate::association::{Association, State};
+use crate::endpoint_state::EndpointState;
+use crate::procedure::{abandon, shutdown};
+use crate::tx::Submission;
+use engine::{Instant, Note, Reliability, SendFlags};
+
+pub(crate) fn do_submit(
+    a: &mut Association,
+    ep: &mut EndpointState,
+    now: Instant,
+    (end, flags): (u64, SendFlags),
+    note: &Note,
+) {
+    let may_submit = matches!(
+        a.state,
+        State::CookieWait { .. } | State::CookieEchoed { .. } | State::Established
+    );
+    if !may_submit || a.wants_shutdown {
+        return;
+    }
+    let pushes = flags.push || flags.request_ack || flags.fin || ep.config.coalesce_delay.is_zero();
+    a.tx.messages.submit(&Submission {
+        now,
+        end,
+        is_end: flags.end_of_message,
+        push: pushes,
+        note,
+    });
+    if let Reliability::Priority(value) = note.reliability {
+        abandon::make_room(a, ep, now, value);
+    }
+    if flags.fin {
+        shutdown::do_shutdown(a, ep, now);
+    }
+}
