@@ -68,6 +68,7 @@ impl ServerCall {
                         message: request.message,
                         from: header.client,
                         to: header.server,
+                        answerer: header.server,
                         note: Note::default(),
                     };
                     self.state = State::Executing;

@@ -72,7 +72,12 @@ impl BlockMask {
 
     /// The numbers of its blocks, ascending.
     pub fn iter(self) -> impl Iterator<Item = u32> {
-        (0..BLOCKS_MAX).filter(move |bit| self.0 >> bit & 1 == 1)
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let block = rest.trailing_zeros();
+            rest &= rest.wrapping_sub(1);
+            (block < BLOCKS_MAX).then_some(block)
+        })
     }
 }
 
@@ -122,11 +127,15 @@ impl Segment {
 
     /// Octets of these blocks of a group.
     pub fn octets(self, group: u16, blocks: BlockMask) -> u64 {
-        let len = |block| {
-            let range = self.range(group, block);
-            range.end - range.start
-        };
-        blocks.iter().map(len).sum()
+        let all = self.blocks(group);
+        let whole = u64::from(blocks.and(all).count()) * BLOCK_LEN;
+        // The last block of the segment may be shorter.
+        let end = u64::from(group) * GROUP_LEN + u64::from(all.count()) * BLOCK_LEN;
+        let last = BlockMask(all.0 ^ all.0 >> 1);
+        match blocks.and(last).is_empty() {
+            true => whole,
+            false => whole - end.saturating_sub(self.len),
+        }
     }
 }
 
@@ -205,6 +214,28 @@ mod tests {
             assert_eq!(segment.blocks(groups), BlockMask::NONE, "{len}");
         }
         assert_eq!(Segment::new(17_000).range(1, 1), 16_896..17_000);
+    }
+
+    #[test]
+    fn octets_of_blocks_are_the_sum_of_their_ranges() {
+        let mut random = engine::SplitMix64::new(3);
+        for len in [0, 1, 511, 512, 513, 7424, 16_384, 16_385, 40_000] {
+            let segment = Segment::new(len);
+            for group in 0..segment.groups() + 1 {
+                for _ in 0..50 {
+                    let blocks = BlockMask(random.next_u64() as u32);
+                    let ranges = blocks.iter().map(|block| segment.range(group, block));
+                    let sum: u64 = ranges
+                        .map(|range| range.end.saturating_sub(range.start))
+                        .sum();
+                    assert_eq!(
+                        segment.octets(group, blocks),
+                        sum,
+                        "{len} {group} {blocks:?}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) struct Client {
     pub(crate) owner: EntityId,
     /// The number of its next transaction.
     pub(crate) next: u32,
+    /// When its timer expires: no later than the call's time-out.
+    pub(crate) armed: Instant,
     pub(crate) current: Current,
 }
 
@@ -32,6 +34,16 @@ pub(crate) enum Current {
     Call(Box<ClientCall>),
     /// Its last transaction is over; duplicates of the Response are known by this.
     Over(Answered),
+}
+
+impl Current {
+    /// When its transaction's timer is to expire.
+    pub(crate) fn timeout(&self) -> Instant {
+        match self {
+            Current::Call(call) => call.timeout,
+            _ => NEVER,
+        }
+    }
 }
 
 /// The Response of a transaction that is over.

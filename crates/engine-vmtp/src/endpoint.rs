@@ -51,8 +51,8 @@ pub struct Vmtp {
     pub(crate) introductions: VecDeque<EntityId>,
     /// Entities that were of this host, and where they are.
     pub(crate) moved: BTreeMap<EntityId, Address>,
-    /// Groups that an entity of this host is a member of; one a group.
-    pub(crate) members: BTreeMap<EntityId, EntityId>,
+    /// Groups that entities of this host are members of.
+    pub(crate) members: BTreeMap<EntityId, BTreeSet<EntityId>>,
     /// Calls within the host, by the server's number.
     pub(crate) locals: BTreeMap<TransactionId, LocalCall>,
     /// Streams by their clients, and these by the two entities and the stream's number.
@@ -66,8 +66,8 @@ pub struct Vmtp {
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     pub(crate) spare_calls: Vec<Box<ClientCall>>,
     pub(crate) records: BTreeMap<RecordId, Record>,
-    /// Records by where the client is, and its identifier.
-    pub(crate) keys: BTreeMap<(Path, EntityId), RecordId>,
+    /// Records by the client's identifier, and where it is.
+    pub(crate) keys: BTreeMap<(EntityId, Path), RecordId>,
     /// Records that may be forgotten, the oldest first.
     pub(crate) over: BTreeSet<(Instant, RecordId)>,
     /// Who has the transactions that the host knows.
@@ -130,6 +130,11 @@ impl Vmtp {
     /// Transactions that the host knows of.
     pub fn transactions(&self) -> usize {
         self.transactions.len()
+    }
+
+    /// Whether entities of this end are members of a group.
+    pub fn has_members(&self, group: EntityId) -> bool {
+        self.members.contains_key(&group)
     }
 
     /// Whether this end has an entity.
@@ -232,21 +237,50 @@ impl Vmtp {
         self.arm(key);
     }
 
-    /// Sets the timer of `key` as its record says.
+    /// Sets the timer of `key` for no later than its record says. One that expires earlier stays, and is
+    /// set again then: in each call the time-out moves on, and none expires.
     pub(crate) fn arm(&mut self, key: Key) {
-        let at = match key {
-            Key::Client(id) => match self.clients.get(&id).map(|client| &client.current) {
-                Some(Current::Call(call)) => call.timeout,
-                _ => NEVER,
+        let (at, armed) = match key {
+            Key::Client(id) => match self.clients.get_mut(&id) {
+                Some(client) => (client.current.timeout(), &mut client.armed),
+                None => return,
             },
-            Key::Server(id) => self.records.get(&id).map_or(NEVER, |record| record.timeout),
-            Key::Probe(slot) => self.probes.get(&slot).map_or(NEVER, |probe| probe.timeout),
-            Key::LocalServer(_) | Key::LocalClient(_) => NEVER,
+            Key::Server(id) => match self.records.get_mut(&id) {
+                Some(record) => (record.timeout, &mut record.armed),
+                None => return,
+            },
+            Key::Probe(slot) => return self.arm_probe(slot),
+            Key::LocalServer(_) | Key::LocalClient(_) => return,
         };
-        match at < NEVER {
-            true => self.timers.set(key, at),
-            false => self.timers.cancel(key),
+        if at < *armed {
+            *armed = at;
+            self.timers.set(key, at);
         }
+    }
+
+    fn arm_probe(&mut self, slot: u16) {
+        let at = self.probes.get(&slot).map_or(NEVER, |probe| probe.timeout);
+        match at < NEVER {
+            true => self.timers.set(Key::Probe(slot), at),
+            false => self.timers.cancel(Key::Probe(slot)),
+        }
+    }
+
+    /// The timer of `key` has expired; whether its record's time-out has come.
+    fn take_due(&mut self, now: Instant, key: Key) -> bool {
+        let (at, armed) = match key {
+            Key::Client(id) => match self.clients.get_mut(&id) {
+                Some(client) => (client.current.timeout(), &mut client.armed),
+                None => return false,
+            },
+            Key::Server(id) => match self.records.get_mut(&id) {
+                Some(record) => (record.timeout, &mut record.armed),
+                None => return false,
+            },
+            _ => return true,
+        };
+        *armed = NEVER;
+        at <= now
     }
 
     fn note_time(&mut self, now: Instant) {
@@ -260,6 +294,9 @@ impl Vmtp {
     }
 }
 
+/// Members of a group at one endpoint, at most: so many records a Request to it takes.
+pub(crate) const MEMBERS_MAX: usize = 64;
+
 /// Whether an identifier is that of a group (RFC 1045 section 2.1).
 pub fn is_group(entity: EntityId) -> bool {
     entity.0 >> 62 & 1 == 1
@@ -269,7 +306,7 @@ impl Protocol for Vmtp {
     fn properties(&self) -> Properties {
         Properties {
             packet_max: self.sh.config.packet_len,
-            packet_len: None,
+            packet_len: Some(packet::stated_len),
             framing: Framing::Messages,
             notes: NoteFields {
                 tag: true,
@@ -298,6 +335,10 @@ impl Protocol for Vmtp {
     fn handle_timeout(&mut self, now: Instant) {
         self.note_time(now);
         while let Some(key) = self.timers.pop_due(now) {
+            if !self.take_due(now, key) {
+                self.arm(key);
+                continue;
+            }
             self.sh.counters.timers_set += 1;
             match key {
                 Key::Client(id) => self.expire_client(now, id),
@@ -330,6 +371,11 @@ impl Protocol for Vmtp {
             if !batch.is_empty() {
                 return;
             }
+        }
+        if let Some((path, octets)) = self.sh.lists.pop_front() {
+            batch.set_path(path, None);
+            batch.push_own(&octets);
+            self.sh.counters.packets_built += 1;
         }
     }
 
@@ -368,7 +414,6 @@ impl Transactions for Vmtp {
         self.forget_entity(entity);
     }
 
-    /// A group has one member at this end, at most.
     fn set_member(
         &mut self,
         group: EntityId,
@@ -381,17 +426,18 @@ impl Transactions for Vmtp {
         if !self.entities.contains_key(&entity) {
             return Err(CommandError::UnknownAssociation);
         }
-        let member = self.members.get(&group).copied();
-        match is_member {
-            true if member.is_some_and(|member| member != entity)
-                || self.members.len() >= self.sh.config.entities_max =>
-            {
-                return Err(CommandError::TooManyAssociations);
-            }
-            true => drop(self.members.insert(group, entity)),
-            false if member == Some(entity) => drop(self.members.remove(&group)),
-            false => {}
+        if !is_member {
+            self.leave_group(group, entity);
+            return Ok(());
         }
+        let count: usize = self.members.values().map(BTreeSet::len).sum();
+        let members = self.members.get(&group);
+        let is_known = members.is_some_and(|members| members.contains(&entity));
+        let fits = members.map_or(0, BTreeSet::len) < MEMBERS_MAX;
+        if !is_known && (count >= self.sh.config.entities_max || !fits) {
+            return Err(CommandError::TooManyAssociations);
+        }
+        self.members.entry(group).or_default().insert(entity);
         Ok(())
     }
 

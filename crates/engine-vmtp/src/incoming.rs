@@ -1,7 +1,7 @@
 //! Messages on their way in.
 
 use crate::blocks::{BlockMask, GroupMasks, Segment};
-use crate::pdu::{Control, Flags, HEADER_LEN, VmtpHeader};
+use crate::pdu::{Control, Flags, HEADER_LEN, VmtpHeader, header::USER_DATA};
 use engine::{Block, CallFlags, CallNote, Deliveries, IncomingMessage, Instant, Note};
 
 /// A message of which blocks have come.
@@ -17,6 +17,8 @@ pub(crate) struct Incoming {
     pub(crate) group_count: u8,
     /// Blocks that have not come.
     missing: u32,
+    /// Octets before its segment, which lie in the header.
+    head: u64,
     /// Groups of which a packet has come lie below this one.
     pub(crate) begun: u16,
     /// Times that missing blocks were asked for in a row.
@@ -37,9 +39,21 @@ impl Incoming {
             segment,
             have: GroupMasks::none(groups),
             missing: (0..groups).map(|group| segment.blocks(group).count()).sum(),
+            head: 0,
             begun: 0,
             retries: 0,
             last_packet_at: None,
+        }
+    }
+
+    /// The answer of a manager: its results, in the header, come before its list.
+    pub(crate) fn of_manager(message: IncomingMessage, header: &VmtpHeader) -> Incoming {
+        Incoming {
+            head: match header.has_segment() {
+                true => USER_DATA.len() as u64,
+                false => 0,
+            },
+            ..Incoming::new(message, header)
         }
     }
 
@@ -74,6 +88,14 @@ impl Incoming {
         if !fits {
             return None;
         }
+        if self.head > 0 && self.begun == 0 {
+            deliveries.blocks.push(Block {
+                message: self.message,
+                message_len: self.head + self.segment.len(),
+                offset: 0,
+                range: USER_DATA,
+            });
+        }
         self.begun = self.begun.max(group + 1);
         let have = self.have.get(group);
         let fresh = header.delivery.without(have);
@@ -105,8 +127,8 @@ impl Incoming {
                 Some(last) if last_end == Some(octets.start) => last.range.end = range.end,
                 _ => deliveries.blocks.push(Block {
                     message: self.message,
-                    message_len: self.segment.len(),
-                    offset: octets.start,
+                    message_len: self.head + self.segment.len(),
+                    offset: self.head + octets.start,
                     range,
                 }),
             }

@@ -160,23 +160,49 @@ impl Peer {
 /// All addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    known: BTreeMap<Path, Peer>,
+    peers: Vec<Peer>,
+    /// Places among the peers.
+    known: BTreeMap<Path, usize>,
     /// In the order in which they became known.
     oldest: VecDeque<Path>,
+    /// The one asked for last: packets of one path come together.
+    last: Option<(Path, usize)>,
 }
 
 impl Peers {
     /// The peer at the far end of `path`.
     pub(crate) fn get(&mut self, path: Path) -> &mut Peer {
-        if !self.known.contains_key(&path) {
-            if self.known.len() >= PEERS_MAX
-                && let Some(forgotten) = self.oldest.pop_front()
-            {
-                self.known.remove(&forgotten);
-            }
-            self.oldest.push_back(path);
-        }
-        self.known.entry(path).or_default()
+        let at = match self.last {
+            Some((last, at)) if last == path => at,
+            _ => self.find(path),
+        };
+        &mut self.peers[at]
+    }
+
+    fn find(&mut self, path: Path) -> usize {
+        let known = self.known.get(&path).copied();
+        let at = known.unwrap_or_else(|| self.add(path));
+        self.last = Some((path, at));
+        at
+    }
+
+    /// A new one, in the place of the oldest where there is no room.
+    fn add(&mut self, path: Path) -> usize {
+        let is_full = self.peers.len() >= PEERS_MAX;
+        let oldest = if is_full {
+            self.oldest.pop_front()
+        } else {
+            None
+        };
+        let place = oldest.and_then(|oldest| self.known.remove(&oldest));
+        let at = place.unwrap_or_else(|| {
+            self.peers.push(Peer::default());
+            self.peers.len() - 1
+        });
+        self.peers[at] = Peer::default();
+        self.known.insert(path, at);
+        self.oldest.push_back(path);
+        at
     }
 }
 

@@ -49,8 +49,13 @@ pub(crate) struct Record {
     /// A Request of the client was served: later ones need no probe.
     pub(crate) is_known: bool,
     pub(crate) run: Run,
+    /// Records of other members of the group that is called: of this host, each with a Response of its
+    /// own.
+    pub(crate) siblings: Vec<RecordId>,
     pub(crate) state: State,
     pub(crate) timeout: Instant,
+    /// When its timer expires: no later than that.
+    pub(crate) armed: Instant,
     /// Since when it may be forgotten for another.
     pub(crate) over_since: Option<Instant>,
 }
@@ -118,8 +123,39 @@ impl Record {
             skips: false,
             is_known: false,
             run: Run::default(),
+            siblings: Vec::new(),
             state,
             timeout: NEVER,
+            armed: NEVER,
+            over_since: None,
+        }
+    }
+
+    /// The record of the same Request for another member of its group, which works on it.
+    pub(crate) fn of_member(&self, answerer: EntityId) -> Record {
+        Record {
+            path: self.path,
+            client: self.client,
+            server: self.server,
+            answerer,
+            forwarder: None,
+            forward_count: self.forward_count,
+            is_multicast: self.is_multicast,
+            delays: self.delays,
+            is_conditional: self.is_conditional,
+            first: self.first,
+            groups: self.groups,
+            transaction: TransactionId(0),
+            count: self.count,
+            code: self.code,
+            is_datagram: self.is_datagram,
+            skips: self.skips,
+            is_known: true,
+            run: Run::default(),
+            siblings: Vec::new(),
+            state: State::Processing,
+            timeout: NEVER,
+            armed: NEVER,
             over_since: None,
         }
     }

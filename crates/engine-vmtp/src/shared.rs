@@ -14,11 +14,16 @@ pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// Packets of managers that wait, at most: beyond it they are lost, as on a path.
 const CONTROL_MAX: usize = 4096;
 
+/// Of those that have a segment: of up to 64 KiB, so many take 4 MiB.
+const LISTS_MAX: usize = 64;
+
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: VmtpConfig,
     pub(crate) events: VecDeque<Event>,
     pub(crate) control: VecDeque<(Path, [u8; PACKET_MIN])>,
+    /// Answers of managers with a segment, whole packets.
+    pub(crate) lists: VecDeque<(Path, Vec<u8>)>,
     pub(crate) counters: Counters,
     pub(crate) peers: Peers,
     /// Numbers that peers see, and cannot guess.
@@ -37,6 +42,7 @@ impl Shared {
             config,
             events: VecDeque::new(),
             control: VecDeque::new(),
+            lists: VecDeque::new(),
             counters: Counters::default(),
             peers: Peers::default(),
             incoming: 0,
@@ -63,6 +69,20 @@ impl Shared {
             self.control.push_back((path, octets));
         }
         leaves
+    }
+
+    /// Sends a packet with all of its message's segment; without it where the address is not known to be
+    /// real and would get more than it sent, or where there is none. Whether it leaves.
+    pub(crate) fn send_list(&mut self, path: Path, header: &VmtpHeader, segment: &[u8]) -> bool {
+        let octets = packet::emit_with(header, segment, self.config.checksum);
+        let peer = self.peers.get(path);
+        let has_room = self.lists.len() < LISTS_MAX && peer.credit() >= octets.len() as u64;
+        if segment.is_empty() || !has_room {
+            return self.send(path, header);
+        }
+        peer.note_sent(octets.len() as u64);
+        self.lists.push_back((path, octets));
+        true
     }
 
     /// The number of the manager's next datagram.

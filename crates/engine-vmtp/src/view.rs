@@ -96,7 +96,7 @@ impl Vmtp {
     fn entity_views(&self, max: usize) -> Vec<EntityView> {
         let views = self.entities.iter().take(max).map(|(number, entity)| {
             let groups = self.members.iter();
-            let groups = groups.filter(|(_, member)| *member == number);
+            let groups = groups.filter(|(_, members)| members.contains(number));
             EntityView {
                 entity: self.sh.config.identifier(*number),
                 clients: entity.clients,

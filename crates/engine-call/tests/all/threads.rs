@@ -1,7 +1,7 @@
 //! Calls of many threads over a real wire.
 
 use driver::TransactionEndpoint;
-use engine::{Address, EntityId};
+use engine::{Address, EntityId, Note};
 use engine_call::{Call, CallConfig};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -45,8 +45,8 @@ fn with_server(test: impl FnOnce(&Endpoint, &Endpoint)) {
                 }
             });
         }
+        let _guard = StopOnDrop(&stop);
         test(&client, &server);
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -89,6 +89,62 @@ fn each_of_64_callers_gets_its_own_replies_and_they_share_calls_of_the_wire() {
             await_nothing_held(endpoint);
         }
     });
+}
+
+/// Ends the server also when the test fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn calls_of_one_thread_share_calls_of_the_wire_round_after_round() {
+    const CALLERS: u64 = 64;
+    const ROUNDS: u64 = 40;
+    let ((client, _), (server, at)) = (endpoint(5), endpoint(6));
+    server.create_entity(SERVER).expect("room");
+    client.locate(SERVER, Address::Socket(at));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                if let Ok(mut request) = server.receive(Duration::from_millis(20)) {
+                    let reply = std::mem::take(&mut request.octets);
+                    server.reply_noted(request, reply, &Note::default());
+                }
+            }
+        });
+        let _guard = StopOnDrop(&stop);
+        let begin = |caller: u64, number| {
+            let request = message(caller, number, 64);
+            client.begin(EntityId(100 + caller), SERVER, request, &Note::default())
+        };
+        for caller in 0..CALLERS {
+            client.create_entity(EntityId(100 + caller)).expect("room");
+        }
+        let mut calls = Vec::new();
+        for caller in 0..CALLERS {
+            calls.push(begin(caller, 0));
+            // The first ones come one by one.
+            client.flush();
+        }
+        for number in 1..=ROUNDS {
+            for (caller, call) in (0..).zip(&mut calls) {
+                let reply = client.take(call, LIMIT).expect("in time").expect("a reply");
+                assert_eq!(reply.octets, message(caller, number - 1, 64));
+                *call = begin(caller, number);
+            }
+        }
+    });
+    for endpoint in [&client, &server] {
+        let calls = endpoint.wire_calls();
+        let packets_a_call = calls.packets_sent as f64 / calls.sends as f64;
+        println!("{packets_a_call:.1} packets a call of the wire");
+        assert!(packets_a_call > 2.0, "{calls:?}");
+    }
 }
 
 /// Waits until an endpoint holds no message and no caller.

@@ -96,16 +96,10 @@ impl ManagerAnswer {
     }
 }
 
-/// What QueryVMTPNode is answered with: octets of the longest packet, what the host can do, and its
-/// domain of identifiers.
-pub fn node_results(packet_len: usize, domain: u16) -> [u32; 5] {
+/// What QueryVMTPNode is answered with: octets of the longest packet, what the host can do, no domain of
+/// authentication, and how many domains the list has: one of identifiers.
+pub fn node_results(packet_len: usize) -> [u32; 5] {
     let least = BLOCK_LEN as u32 + super::PACKET_MIN as u32;
     let mtu = (packet_len as u32).max(least);
-    [
-        mtu,
-        SERVES_STREAMS | ISSUES_STREAMS,
-        0,
-        u32::from(domain),
-        0,
-    ]
+    [mtu, SERVES_STREAMS | ISSUES_STREAMS, 0, 1, 0]
 }

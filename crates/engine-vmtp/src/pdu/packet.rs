@@ -1,6 +1,7 @@
 //! A whole packet: header, segment data padded to eight octets, and the check (RFC 1045 section 2.4).
 
-use super::{HEADER_LEN, VmtpHeader};
+use super::{Flags, HEADER_LEN, VmtpHeader};
+use crate::blocks::Segment;
 use engine::checksum;
 
 /// Octets of the check behind the data.
@@ -8,6 +9,9 @@ pub const CHECK_LEN: usize = 4;
 
 /// Octets of a packet without segment data.
 pub const PACKET_MIN: usize = HEADER_LEN + CHECK_LEN;
+
+/// Bits of the header's third half word, at offset 10, that count the words of segment data.
+const DATA_WORDS: u16 = 0x1fff;
 
 /// Why octets are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,36 @@ pub fn parse(packet: &[u8]) -> Result<VmtpHeader, PacketFault> {
         true => Ok(header),
         false => Err(PacketFault::Size(header)),
     }
+}
+
+/// Octets of the packet that begins with these, as its header says: for wires that give several packets
+/// in a row.
+pub fn stated_len(octets: &[u8]) -> Option<usize> {
+    let words = octets.get(10..12)?;
+    let words = usize::from(u16::from_be_bytes([words[0], words[1]]) & DATA_WORDS);
+    Some(PACKET_MIN + 4 * words)
+}
+
+/// The packet of `header` and the only segment data of its message, with its check or with zeros in its
+/// place.
+pub fn emit_with(header: &VmtpHeader, segment: &[u8], with_check: bool) -> Vec<u8> {
+    let padded = segment.len().next_multiple_of(8);
+    let header = VmtpHeader {
+        flags: Flags(header.flags.0 | Flags::SEGMENT),
+        data_words: (padded / 4) as u16,
+        delivery: Segment::new(segment.len() as u64).blocks(0),
+        segment_size: segment.len() as u32,
+        ..*header
+    };
+    let mut packet = header.emit().to_vec();
+    packet.extend_from_slice(segment);
+    packet.resize(HEADER_LEN + padded, 0);
+    let check = match with_check {
+        true => checksum::vmtp(&packet),
+        false => 0,
+    };
+    packet.extend_from_slice(&check.to_be_bytes());
+    packet
 }
 
 /// The packet of `header` without segment data, with its check or with zeros in its place.

@@ -44,10 +44,15 @@ impl Vmtp {
                 let record = record.filter(|record| matches!(record.state, State::Processing));
                 let record = record.ok_or(CommandError::UnknownAssociation)?;
                 let code = code(record);
-                // A run of groups has transactions of its own: it is called again instead.
-                let is_run = record.groups > 1 || request.1 > crate::blocks::GROUP_LEN;
-                let is_run = is_run || record.run != super::Run::default();
-                if is_run || record.is_multicast || record.forward_count >= FORWARD_COUNT_MAX {
+                // The Response is numbered behind the last group that the client has sent.
+                let renumbers = segment_groups(request.1) != record.groups;
+                // A run has transactions of its own: it is called again instead.
+                let is_run = record.run != super::Run::default();
+                if renumbers
+                    || is_run
+                    || record.is_multicast
+                    || record.forward_count >= FORWARD_COUNT_MAX
+                {
                     return Err(CommandError::Unsupported);
                 }
                 match self.entities.contains_key(&to) {
@@ -81,6 +86,7 @@ impl Vmtp {
             message: copy,
             from: self.sh.config.entity(record.client),
             to,
+            answerer: to,
             note: Note {
                 tag: Some(u64::from(code)),
                 ..Note::default()
@@ -205,7 +211,8 @@ impl Vmtp {
         path: Path,
         notification: &NotifyClient,
     ) -> Option<()> {
-        let id = self.forwarded_record(path, notification)?;
+        let (id, group) = self.forwarded_record(path, notification)?;
+        let window = self.sh.config.groups_in_flight;
         let record = self.records.get_mut(&id)?;
         let State::Forwarded(forwarded) = &mut record.state else {
             return None;
@@ -214,17 +221,21 @@ impl Vmtp {
         outgoing.retries = 0;
         match notification.code {
             ResponseCode::OK => {
+                outgoing.acknowledge(group, notification.delivery, window);
+                if !outgoing.is_acknowledged() {
+                    self.note_ready(Key::Server(id));
+                    return Some(());
+                }
                 forwarded.is_received = true;
-                outgoing.acknowledge(0, notification.delivery, 1);
                 record.timeout = now + self.sh.config.record_wait();
                 self.note_over(now, id);
                 self.arm(Key::Server(id));
             }
             ResponseCode::RETRY => {
                 let peer = self.sh.peers.get(path);
-                outgoing.acknowledge(0, notification.delivery, 1);
+                outgoing.acknowledge(group, notification.delivery, window);
                 if !outgoing.has_just_left(now, peer.rtt_min()) {
-                    let missing = outgoing.repeat_missing(0, notification.delivery);
+                    let missing = outgoing.repeat_missing(group, notification.delivery);
                     peer.note_missing(missing);
                 }
                 self.note_ready(Key::Server(id));
@@ -240,15 +251,17 @@ impl Vmtp {
         Some(())
     }
 
-    /// The record of the Request that a notification from the host at `path` is about.
-    fn forwarded_record(&self, path: Path, notification: &NotifyClient) -> Option<RecordId> {
+    /// The record of the Request that a notification from the host at `path` is about, and which of its
+    /// groups.
+    fn forwarded_record(&self, path: Path, notification: &NotifyClient) -> Option<(RecordId, u16)> {
         let id = self.forwards.get(&notification.client).copied()?;
         let record = self.records.get(&id)?;
         let is_ours = match &record.state {
             State::Forwarded(forwarded) => forwarded.to.path == path,
             _ => false,
         };
-        (is_ours && record.first == notification.transaction).then_some(id)
+        let group = record.group(notification.transaction)?;
+        is_ours.then_some((id, group))
     }
 
     /// The other server does not answer it: the client is told.
@@ -258,4 +271,9 @@ impl Vmtp {
         }
         self.close_record(now, id, TransactionEnd::Abandoned, code);
     }
+}
+
+/// Packet groups of a message.
+fn segment_groups(len: u64) -> u16 {
+    crate::blocks::Segment::of_message(len).groups()
 }

@@ -62,6 +62,7 @@ impl Vmtp {
             message: copy,
             from: call.from,
             to: call.to,
+            answerer: call.to,
             note,
         };
         self.sh.events.push_back(Event::Transaction(requested));

@@ -1,5 +1,6 @@
 //! Management requests that this host answers (RFC 1045 appendix III).
 
+use crate::blocks::BLOCK_LEN;
 use crate::endpoint::{Vmtp, is_group};
 use crate::pdu::manage::node_results;
 use crate::pdu::{ManagerAnswer, ManagerRequest, ResponseCode, VmtpHeader};
@@ -18,16 +19,10 @@ impl Vmtp {
             ManagerRequest::ProbeEntityBlock(block) => self.probe_block(block),
             ManagerRequest::QueryVmtpNode => ManagerAnswer {
                 code: ResponseCode::OK,
-                results: node_results(self.sh.config.packet_len, self.sh.config.domain),
+                results: node_results(self.sh.config.packet_len),
             },
             ManagerRequest::GetRequestForwarder(entity) => self.forwarder_of(entity),
-            ManagerRequest::QueryEntity(entity) => {
-                let is_here = self.own_entity(entity).is_some();
-                ManagerAnswer::code(match is_here {
-                    true => ResponseCode::OK,
-                    false => ResponseCode::NONEXISTENT_ENTITY,
-                })
-            }
+            ManagerRequest::QueryEntity(entity) => self.describe_entity(entity),
             ManagerRequest::QueryGroup(group) => self.count_members(group),
             // Users of other hosts have no rights here.
             ManagerRequest::Change => ManagerAnswer::code(ResponseCode::NO_PERMISSION),
@@ -38,8 +33,58 @@ impl Vmtp {
         if is_unanswered || (is_negative && is_others) {
             return;
         }
+        let list = match answer.code {
+            ResponseCode::OK => self.list_of(request),
+            _ => Vec::new(),
+        };
         let answer = answer.header(self.sh.config.manager(), header);
-        self.sh.send(path, &answer);
+        self.sh.send_list(path, &answer, &list);
+    }
+
+    /// The segment of an answer, as much of it as a packet holds: of a host the domain of its
+    /// identifiers, four octets; of an entity the groups that it is in, of a group its members of this
+    /// host, identifiers of eight octets each.
+    fn list_of(&self, request: ManagerRequest) -> Vec<u8> {
+        let domain = u32::from(self.sh.config.domain).to_be_bytes();
+        let identifiers = match request {
+            ManagerRequest::QueryVmtpNode => return domain.to_vec(),
+            ManagerRequest::QueryEntity(entity) => self.groups_of(entity),
+            ManagerRequest::QueryGroup(group) => self.members_of(self.sh.config.entity(group)),
+            _ => return Vec::new(),
+        };
+        let octets = self.sh.config.blocks_a_packet() as usize * BLOCK_LEN as usize;
+        let identifiers = identifiers.into_iter().take(octets / size_of::<EntityId>());
+        let own = |entity| self.sh.config.identifier(entity).0.to_be_bytes();
+        identifiers.flat_map(own).collect()
+    }
+
+    /// The groups that an entity of this host is a member of.
+    fn groups_of(&self, identifier: EntityId) -> Vec<EntityId> {
+        let own = self.sh.config.entity(identifier);
+        let groups = self.members.iter();
+        let groups = groups.filter(|(_, members)| members.contains(&own));
+        groups.map(|(group, _)| *group).collect()
+    }
+
+    /// The members of a group that are of this host.
+    pub(crate) fn members_of(&self, group: EntityId) -> Vec<EntityId> {
+        let members = self.members.get(&group).into_iter().flatten();
+        members.copied().collect()
+    }
+
+    /// What is known of an entity: its identifier, how many clients it has called with, and how many
+    /// groups it is in.
+    fn describe_entity(&self, identifier: EntityId) -> ManagerAnswer {
+        let Some(own) = self.own_entity(identifier) else {
+            return ManagerAnswer::code(ResponseCode::NONEXISTENT_ENTITY);
+        };
+        let clients = self.entities.get(&own).map_or(0, |entity| entity.clients);
+        let groups = self.groups_of(identifier).len() as u32;
+        let (high, low) = ((identifier.0 >> 32) as u32, identifier.0 as u32);
+        ManagerAnswer {
+            code: ResponseCode::OK,
+            results: [high, low, u32::from(clients), groups, 0],
+        }
     }
 
     /// The entity of this host with an identifier, as the host numbers it.
@@ -77,13 +122,16 @@ impl Vmtp {
 
     fn count_members(&self, group: EntityId) -> ManagerAnswer {
         let own = self.sh.config.entity(group);
-        let is_member = is_group(group) && self.members.contains_key(&own);
+        let members = match is_group(group) {
+            true => self.members_of(own).len() as u32,
+            false => 0,
+        };
         ManagerAnswer {
-            code: match is_member {
-                true => ResponseCode::OK,
-                false => ResponseCode::NONEXISTENT_ENTITY,
+            code: match members {
+                0 => ResponseCode::NONEXISTENT_ENTITY,
+                _ => ResponseCode::OK,
             },
-            results: [u32::from(is_member), 0, 0, 0, 0],
+            results: [members, 0, 0, 0, 0],
         }
     }
 }

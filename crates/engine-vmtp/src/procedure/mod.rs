@@ -4,6 +4,7 @@ mod forward;
 mod introduce;
 mod local;
 mod manage;
+mod members;
 mod notify_receive;
 pub(crate) mod probe;
 mod request_receive;

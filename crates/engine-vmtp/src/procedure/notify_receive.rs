@@ -140,7 +140,11 @@ impl Vmtp {
         path: Path,
         notification: &NotifyServer,
     ) -> Option<()> {
-        let id = self.response_record(path, notification.client, notification.transaction)?;
+        let (client, transaction) = (notification.client, notification.transaction);
+        let id = match self.member_record(path, client, notification.server) {
+            Some(member) => member,
+            None => self.response_record(path, client, transaction)?,
+        };
         let record = self.records.get_mut(&id)?;
         let group = notification.transaction.wrapping_sub(record.last());
         let State::Responding(response) = &mut record.state else {

@@ -35,7 +35,7 @@ impl Vmtp {
             .get(path)
             .note_asked_gap(header.control.gap_or_group_count());
         let known = self.request_record(path, header.client, header.transaction);
-        let id = match self.keys.get(&(path, header.client)).copied() {
+        let id = match self.keys.get(&(header.client, path)).copied() {
             Some(newest) => {
                 let (id, group) = known.map_or((newest, None), |(id, group)| (id, Some(group)));
                 let record = self.records.get(&id)?;
@@ -101,7 +101,7 @@ impl Vmtp {
         }
         let called = config.entity(header.server);
         if is_group(header.server) && config.identifier(called) == header.server {
-            let member = self.members.get(&called)?;
+            let member = self.members.get(&called)?.first()?;
             return Some(config.identifier(*member));
         }
         self.own_entity(header.server).map(|_| header.server)
@@ -174,7 +174,7 @@ impl Vmtp {
         let answerer = self.answerer(header)?;
         let state = State::Receiving(Incoming::new(self.sh.next_incoming(), header));
         let record = Record::new(path, header, answerer, state);
-        self.keys.insert((path, header.client), id);
+        self.keys.insert((header.client, path), id);
         self.records.insert(id, record);
         Some(id)
     }
@@ -194,6 +194,7 @@ impl Vmtp {
             State::Responding(_) => TransactionEnd::Complete,
             _ => TransactionEnd::Abandoned,
         };
+        self.forget_siblings(now, id);
         self.close_record(now, id, how, ResponseCode::OK);
         self.note_not_over(id);
         let run = self.records.get(&id)?.run;
@@ -208,6 +209,7 @@ impl Vmtp {
         let record = self.records.get_mut(&id)?;
         *record = Record {
             is_known: record.is_known,
+            armed: record.armed,
             ..Record::new(record.path, header, answerer, state)
         };
         Some(id)
@@ -268,6 +270,9 @@ impl Vmtp {
                 }
             }
         }
+        if wants_answer(header) {
+            self.repeat_siblings(now, id);
+        }
         Some(())
     }
 
@@ -280,7 +285,6 @@ impl Vmtp {
         };
         if matches!(record.state, State::Processing) {
             record.timeout = now + orphan_wait;
-            self.timers.set(Key::Server(id), now + orphan_wait);
         }
         let to = record.forwarder.unwrap_or(record.path);
         match self.sh.peers.get(to).is_valid || record.forwarder.is_some() {
@@ -290,6 +294,7 @@ impl Vmtp {
             }
             false => drop(self.start_probe(now, id)),
         }
+        self.arm(Key::Server(id));
     }
 
     /// Blocks of a Request that is not whole.
@@ -338,11 +343,12 @@ impl Vmtp {
             return;
         }
         let is_young = self.is_young(now) && !self.sh.config.packet_lifetime.is_zero();
+        let exceeds_credit = self.responses_exceed_credit(id);
         let Some(record) = self.records.get_mut(&id) else {
             return;
         };
         record.timeout = NEVER;
-        if record.is_known || !is_young {
+        if (record.is_known || !is_young) && !exceeds_credit {
             return self.tell_request(now, id);
         }
         let closed = State::Over(ResponseCode::OK, Idempotent(false));
@@ -382,9 +388,13 @@ impl Vmtp {
             message,
             from: self.sh.config.entity(record.client),
             to: self.sh.config.entity(record.server),
+            answerer: self.sh.config.entity(record.answerer),
             note,
         };
-        let is_datagram = record.is_datagram;
+        let (is_datagram, is_of_group) = (record.is_datagram, is_group(record.server));
+        if is_of_group {
+            self.tell_other_members(now, id, message, note);
+        }
         self.transactions.insert(transaction, Key::Server(id));
         self.sh.events.push_back(Event::Transaction(requested));
         self.arm(Key::Server(id));
@@ -444,11 +454,12 @@ impl Vmtp {
             // Those behind it must not be served without it.
             record.run.next = None;
         }
+        self.forget_siblings(now, id);
         self.close_record(now, id, TransactionEnd::Complete, ResponseCode::OK);
         self.note_not_over(id);
         if let Some(record) = self.records.remove(&id) {
-            if self.keys.get(&(record.path, record.client)) == Some(&id) {
-                self.keys.remove(&(record.path, record.client));
+            if self.keys.get(&(record.client, record.path)) == Some(&id) {
+                self.keys.remove(&(record.client, record.path));
             }
             self.unlink_run(now, run.unwrap_or_default(), was_answered);
             if self.forwards.get(&record.client) == Some(&id) {
@@ -460,7 +471,7 @@ impl Vmtp {
 }
 
 /// A client asks for a Response that has left: it comes again, or a packet that asks what is missing.
-fn repeat_response(outgoing: &mut Outgoing) {
+pub(super) fn repeat_response(outgoing: &mut Outgoing) {
     outgoing.retries = 0;
     if !outgoing.wants_to_send() {
         outgoing.ask();

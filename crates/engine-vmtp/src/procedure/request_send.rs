@@ -6,6 +6,7 @@ use crate::config::CLIENT_NUMBERS;
 use crate::endpoint::{Key, Vmtp, is_group};
 use crate::outgoing::{Left, Outgoing, Sending};
 use crate::pdu::MANAGER_GROUP;
+use crate::shared::NEVER;
 use engine::{
     Batch, CallFlags, CallNote, CommandError, EntityId, Instant, Note, OutgoingMessage, Path,
     TransactionEnd, TransactionId,
@@ -36,6 +37,10 @@ impl Vmtp {
             && (asked.once || to_manager || is_group(self.sh.config.identifier(to)))
         {
             // A run is of Requests that are answered, by one server.
+            return Err(CommandError::Unsupported);
+        }
+        if groups > 1 && !to_manager && is_group(self.sh.config.identifier(to)) {
+            // No member takes it: runs are not for groups, and members say nothing negative.
             return Err(CommandError::Unsupported);
         }
         if self.entities.contains_key(&to) && !to_manager {
@@ -126,6 +131,7 @@ impl Vmtp {
         let client = Client {
             owner,
             next: self.sh.random.next_u64() as u32,
+            armed: NEVER,
             current: Current::Fresh,
         };
         self.clients.insert(id, client);
@@ -153,8 +159,13 @@ impl Vmtp {
         }
         match self.entities.get_mut(&client.owner) {
             Some(entity) => entity.idle.push(id),
-            None => drop(self.clients.remove(&id)),
+            None => self.remove_client(id),
         }
+    }
+
+    /// Removes a client, and its timer.
+    fn remove_client(&mut self, id: EntityId) {
+        self.clients.remove(&id);
         self.timers.cancel(Key::Client(id));
     }
 
@@ -179,9 +190,12 @@ impl Vmtp {
             return;
         };
         for id in forgotten.idle {
-            self.clients.remove(&id);
+            self.remove_client(id);
         }
-        self.members.retain(|_, member| *member != entity);
+        self.members.retain(|_, members| {
+            members.remove(&entity);
+            !members.is_empty()
+        });
     }
 
     pub(crate) fn transmit_request(&mut self, now: Instant, id: EntityId, batch: &mut Batch) {

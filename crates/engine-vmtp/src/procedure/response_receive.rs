@@ -185,9 +185,11 @@ impl ClientCall {
             header.segment_size = crate::blocks::HEADER_DATA_MAX as u32;
         }
         let header = &header;
-        let reply = self
-            .reply
-            .get_or_insert_with(|| Incoming::new(sh.next_incoming(), header));
+        let is_manager = self.called.server == MANAGER_GROUP;
+        let reply = self.reply.get_or_insert_with(|| match is_manager {
+            true => Incoming::of_manager(sh.next_incoming(), header),
+            false => Incoming::new(sh.next_incoming(), header),
+        });
         let Some(is_fresh) = reply.take(header, group, deliveries) else {
             if is_first {
                 self.reply = None;

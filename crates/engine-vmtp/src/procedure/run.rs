@@ -58,7 +58,7 @@ impl Vmtp {
         path: Path,
         client: EntityId,
     ) -> impl Iterator<Item = (RecordId, &Record)> {
-        let newest = self.keys.get(&(path, client)).copied();
+        let newest = self.keys.get(&(client, path)).copied();
         let known = |id: RecordId| Some((id, self.records.get(&id)?));
         std::iter::successors(newest.and_then(known), move |(_, record)| {
             record.run.previous.and_then(known)

@@ -8,6 +8,7 @@ use super::Asked;
 use crate::client::{Client, ClientCall, Current, Responder, skips_transactions};
 use crate::endpoint::{Key, Vmtp};
 use crate::outgoing::Outgoing;
+use crate::shared::NEVER;
 use engine::{
     CallFlags, CommandError, EntityId, Event, OutgoingMessage, Path, TransactionEnd,
     TransactionEvent, TransactionId,
@@ -87,6 +88,7 @@ impl Vmtp {
         let client = Client {
             owner: from,
             next: 0,
+            armed: NEVER,
             current: Current::Call(Box::new(call)),
         };
         self.clients.insert(key, client);

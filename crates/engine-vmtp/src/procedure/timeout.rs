@@ -74,6 +74,7 @@ impl Vmtp {
     }
 
     pub(crate) fn expire_record(&mut self, now: Instant, id: RecordId) {
+        let has_open_sibling = self.has_open_sibling(id);
         let Some(record) = self.records.get_mut(&id) else {
             return;
         };
@@ -93,6 +94,14 @@ impl Vmtp {
                 self.note_ready(Key::Server(id));
             }
             State::Forwarded(_) => self.expire_forwarded(now, id),
+            State::Responding(_) | State::Over(..) if has_open_sibling => {
+                // Its duplicates must find what other members do.
+                let wait = self.sh.config.record_wait();
+                if let Some(record) = self.records.get_mut(&id) {
+                    record.timeout = now + wait;
+                }
+                self.arm(Key::Server(id));
+            }
             State::Responding(_) | State::Over(..) => self.forget_record(now, id),
             // Nothing was heard of the client: nobody waits for a Response (TS2).
             State::Processing => {

@@ -273,6 +273,10 @@ impl Cluster {
                 let copy = host.outgoing[&from].clone();
                 host.incoming.insert(to, copy);
             }
+            TransactionEvent::Duplicated { from, to } => {
+                let copy = host.incoming.get(&from).cloned();
+                host.incoming.insert(to, copy.unwrap_or_default());
+            }
             TransactionEvent::Released(message) => {
                 assert!(host.outgoing.remove(&message).is_some(), "released twice");
             }

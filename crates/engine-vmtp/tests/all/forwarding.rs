@@ -24,7 +24,7 @@ fn numbers(len: usize) -> Vec<u8> {
 
 #[test]
 fn forwarded_request_is_answered_by_the_other_server() {
-    for len in [0, 10, 600, 16_000] {
+    for len in [0, 10, 600, 16_000, 40_000, 200_000] {
         let mut cluster = chain();
         let octets = numbers(len);
         let call = cluster.call(0, entity(1), &octets);
@@ -52,6 +52,30 @@ fn any_packet_of_a_forwarded_call_may_be_lost_once() {
         let replies = cluster.replies_to(0, call);
         assert_eq!(replies.len(), 1, "packet {lost} was lost");
         assert_eq!(cluster.hosts[1].requests.len(), 1, "packet {lost}");
+        assert_eq!(cluster.hosts[2].requests.len(), 1, "packet {lost}");
+        cluster.assert_settled();
+    }
+}
+
+#[test]
+fn any_packet_of_a_forwarded_call_of_several_groups_may_be_lost_once() {
+    for lost in 0..120 {
+        let mut cluster = chain();
+        let mut number = 0;
+        cluster.loses = Some(Box::new(move |_, _, _| {
+            number += 1;
+            number == lost + 1
+        }));
+        let octets = numbers(40_000);
+        let call = cluster.call(0, entity(1), &octets);
+        cluster.run(LONG);
+        let text = String::from_utf8_lossy(&octets);
+        let wanted = format!("from 2: via 1: {text}");
+        assert_eq!(
+            cluster.replies_to(0, call),
+            [wanted],
+            "packet {lost} was lost"
+        );
         assert_eq!(cluster.hosts[2].requests.len(), 1, "packet {lost}");
         cluster.assert_settled();
     }

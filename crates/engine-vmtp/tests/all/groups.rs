@@ -1,9 +1,13 @@
 //! Calls to groups: one reply, several, none; and probes of all hosts.
 
 use crate::cluster::{ALL, Cluster, GROUP, User, entity, wishing};
-use engine::{CallFlags, CallNote, EntityId, Note, TransactionEnd, Transactions};
+use engine::{
+    CallFlags, CallNote, CommandError, EntityId, Note, OutgoingMessage, TransactionEnd,
+    Transactions,
+};
 use engine_vmtp::VmtpConfig;
 use engine_vmtp::pdu::{MANAGER_GROUP, NotifyClient};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(120);
@@ -49,6 +53,18 @@ fn call_to_a_group_ends_with_the_first_reply_and_executes_once_a_member() {
         .collect();
     assert_eq!(served, [0, 0, 2, 2, 2]);
     cluster.assert_settled();
+}
+
+#[test]
+fn request_of_several_packet_groups_to_a_group_is_refused_before_it_is_sent() {
+    let mut cluster = group(3, 2);
+    for (len, wanted) in [(16_385, Some(CommandError::Unsupported)), (16_384, None)] {
+        let now = cluster.now;
+        let request = (OutgoingMessage(u64::from(len == 16_385) + 900), len);
+        let engine = &mut cluster.hosts[0].engine;
+        let called = engine.call(now, entity(0), GROUP, request, &Note::default());
+        assert_eq!(called.err(), wanted, "{len} octets");
+    }
 }
 
 #[test]
@@ -194,4 +210,103 @@ fn probe_of_all_hosts_finds_the_one_that_has_the_entity_or_nobody() {
             .contains(&(call, TransactionEnd::TimedOut))
     );
     assert_eq!(cluster.sent.len(), 5, "three more questions");
+}
+
+/// Two stations; the second has three members of the group.
+fn three_at_one_endpoint() -> Cluster {
+    let mut cluster = group(2, 1);
+    for member in [EntityId(700), EntityId(701)] {
+        let engine = &mut cluster.hosts[1].engine;
+        engine.create_entity(member).expect("room");
+        engine.set_member(GROUP, member, true).expect("room");
+    }
+    cluster
+}
+
+#[test]
+fn each_member_at_an_endpoint_gets_a_copy_and_answers_once() {
+    for len in [2, 2000, 16_384] {
+        let mut cluster = three_at_one_endpoint();
+        let octets = vec![b'y'; len];
+        for calls in 1..=3 {
+            let call = cluster.call_noted(0, GROUP, &octets, &many(false));
+            cluster.run(Duration::from_secs(3));
+            let wanted = format!("1{}", "y".repeat(len));
+            assert_eq!(cluster.replies_to(0, call), vec![wanted; 3], "{len} octets");
+            let replies = cluster.hosts[0].replies.iter();
+            let replies = replies.filter(|reply| reply.0 == call);
+            let from: BTreeSet<EntityId> = replies.map(|reply| reply.1).collect();
+            let base = 0x0000_0001_f000_0000;
+            let members = [entity(1), EntityId(700), EntityId(701)];
+            let identifiers = members.map(|member| EntityId(member.0 + base));
+            assert!(
+                from == members.into() || from == identifiers.into(),
+                "{from:?}"
+            );
+            let (now, caller) = (cluster.now, &mut cluster.hosts[0].engine);
+            caller.abandon(now, call);
+            cluster.run(Duration::from_millis(1));
+            assert_eq!(cluster.hosts[1].requests.len(), 3 * calls);
+            assert!(
+                cluster.hosts[1]
+                    .requests
+                    .iter()
+                    .all(|request| request.1 == octets)
+            );
+        }
+        cluster.run(LONG);
+        cluster.assert_settled();
+        assert_eq!(cluster.hosts[1].engine.records(), 0);
+    }
+}
+
+#[test]
+fn replies_of_members_at_an_endpoint_are_repaired_one_by_one() {
+    for seed in 0..20u64 {
+        let mut cluster = three_at_one_endpoint();
+        let mut number = seed;
+        cluster.loses = Some(Box::new(move |_, _, _| {
+            number = number
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            number >> 60 < 3
+        }));
+        let octets = vec![b'z'; 5000];
+        let call = cluster.call_noted(0, GROUP, &octets, &many(false));
+        cluster.run(Duration::from_secs(8));
+        let served = cluster.hosts[1].requests.len();
+        assert_eq!(served, 3, "seed {seed}");
+        let replies = cluster.replies_to(0, call);
+        // Once it has one reply the caller asks for no other whose every packet was lost.
+        assert!((1..=3).contains(&replies.len()), "seed {seed}");
+        let wanted = format!("1{}", "z".repeat(5000));
+        assert!(replies.iter().all(|reply| *reply == wanted), "seed {seed}");
+        let (now, caller) = (cluster.now, &mut cluster.hosts[0].engine);
+        caller.abandon(now, call);
+        cluster.run(LONG);
+        cluster.assert_settled();
+    }
+}
+
+#[test]
+fn member_that_left_gets_no_copy_and_members_are_bounded() {
+    let mut cluster = three_at_one_endpoint();
+    let engine = &mut cluster.hosts[1].engine;
+    let left = engine.set_member(GROUP, EntityId(700), false);
+    left.expect("it was a member");
+    let now = cluster.now;
+    let engine = &mut cluster.hosts[1].engine;
+    engine.remove_entity(now, EntityId(701));
+    let call = cluster.call_noted(0, GROUP, b"x", &many(false));
+    cluster.run(Duration::from_secs(3));
+    assert_eq!(cluster.replies_to(0, call), ["1x"]);
+    let engine = &mut cluster.hosts[1].engine;
+    for member in 1000..1063 {
+        engine.create_entity(EntityId(member)).expect("room");
+        let joined = engine.set_member(GROUP, EntityId(member), true);
+        joined.expect("64 fit");
+    }
+    engine.create_entity(EntityId(1063)).expect("room");
+    let refused = engine.set_member(GROUP, EntityId(1063), true);
+    assert_eq!(refused, Err(CommandError::TooManyAssociations));
 }

@@ -1,10 +1,11 @@
 //! What a message may ask for: conditional and partial delivery, no repair, checks of headers alone,
 //! priorities, copies of datagrams, tries; and the timers and gaps that serve it.
 
-use crate::cluster::{Cluster, User, entity, wishing};
+use crate::cluster::{Cluster, GROUP, User, entity, wishing};
 use crate::network::{Answer, Pair};
 use engine::{
-    CallFlags, CallNote, Note, Reliability, TransactionEnd, TransactionEvent, Transactions,
+    CallFlags, CallNote, EntityId, Note, Reliability, TransactionEnd, TransactionEvent,
+    Transactions,
 };
 use engine_vmtp::VmtpConfig;
 use engine_vmtp::pdu::{Control, Flags, NotifyClient, NotifyServer, ResponseCode, VmtpHeader};
@@ -325,4 +326,68 @@ fn manager_answers_every_procedure_of_the_rfc() {
     );
     cluster.assert_settled();
     let _ = Control::default();
+}
+
+#[test]
+fn manager_lists_domains_groups_and_members_as_far_as_a_packet_holds_them() {
+    let mut cluster = acquainted();
+    let engine = &mut cluster.hosts[1].engine;
+    for member in [40, 41].map(EntityId) {
+        engine.create_entity(member).expect("room");
+        engine.set_member(GROUP, member, true).expect("room");
+    }
+    let ask = |cluster: &mut Cluster, code: u64, about: EntityId| {
+        let note = Note {
+            tag: Some(code),
+            call: CallNote {
+                co_resident: Some(about),
+                ..flags(CallFlags::TO_MANAGER.with(CallFlags::PUBLIC_CODE))
+            },
+            ..Note::default()
+        };
+        let call = cluster.call_noted(0, entity(1), &[], &note);
+        cluster.run(Duration::from_secs(2));
+        let mut replies = cluster.hosts[0].replies.iter();
+        let reply = replies.find(|reply| reply.0 == call);
+        reply.expect("an answer").2.clone()
+    };
+    let identifier = |entity: EntityId| (entity.0 + 0x0000_0001_f000_0000).to_be_bytes();
+    let word = |number: u32| number.to_be_bytes();
+    let members = ask(&mut cluster, 0x10d, GROUP);
+    assert_eq!(members[..4], word(2));
+    let listed = [40, 41].map(EntityId).map(identifier);
+    assert_eq!(members[20..], listed.concat());
+    let node = ask(&mut cluster, 0x104, entity(1));
+    assert_eq!(node[12..20], [word(1), word(0)].concat(), "one domain");
+    assert_eq!(node[20..], word(1), "which is 1");
+    let described = ask(&mut cluster, 0x108, EntityId(41));
+    assert_eq!(described[..8], identifier(EntityId(41)));
+    assert_eq!(described[8..16], [word(0), word(1)].concat());
+    assert_eq!(described[20..], identifier(GROUP));
+    let none = ask(&mut cluster, 0x108, entity(1));
+    assert_eq!(none.len(), 20, "it is in no group");
+    let engine = &mut cluster.hosts[1].engine;
+    for group in 100..200 {
+        let group = EntityId(GROUP.0 + group);
+        engine.set_member(group, entity(1), true).expect("room");
+    }
+    let many = ask(&mut cluster, 0x108, entity(1));
+    assert_eq!(many[12..16], word(100));
+    assert_eq!(many.len(), 20 + 512, "packets of 580 octets hold 64");
+    cluster.assert_settled();
+}
+
+#[test]
+fn manager_lists_nothing_to_an_address_that_may_be_forged() {
+    let mut cluster = two();
+    let note = Note {
+        tag: Some(0x104),
+        call: flags(CallFlags::TO_MANAGER.with(CallFlags::PUBLIC_CODE)),
+        ..Note::default()
+    };
+    let call = cluster.call_noted(0, entity(1), &[], &note);
+    cluster.run(Duration::from_secs(2));
+    let replies = cluster.replies_to(0, call);
+    assert_eq!(replies.len(), 1);
+    assert_eq!(cluster.hosts[0].replies[0].2.len(), 20, "as much as came");
 }
