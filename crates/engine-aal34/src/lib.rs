@@ -18,11 +18,11 @@
 //!   `reassemble5` of AAL5.
 //! * [`pdu`] - formats and their checks: `cell`, `hec` (the header's CRC-8), `sar` and `crc10`, `cpcs`,
 //!   `control`, `aal5` and `crc32`.
+//! * `sys/` - CRC-10 by an instruction that not every processor has; the crate's only unsafe code.
 //!
 //! Formats are those of ITU-T I.361, I.432, I.363.3 and I.363.5, and of a study of 1994 that moved one bit
 //! ([`pdu::sar::SarFormat::Study`]). What they leave open is decided in `docs/decisions/0027-cells.md`,
 //! cited as "0027".
-#![forbid(unsafe_code)]
 
 pub mod config;
 pub mod counters;
@@ -32,6 +32,7 @@ mod partial_table;
 pub mod pdu;
 pub mod procedure;
 mod repaired;
+mod sys;
 
 pub use config::{Aal34Config, Adaptation, CellsConfig, ConfigFault, Repair};
 pub use counters::CellCounters;

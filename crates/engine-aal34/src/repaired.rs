@@ -64,7 +64,13 @@ impl Repaired {
         counters: &mut CellCounters,
         packets: &mut Vec<(Path, Vec<u8>)>,
     ) {
-        let input = sar_input::read(payload, (self.format, self.correct_bits), counters);
+        let mut corrected = [0; PAYLOAD_LEN];
+        let input = sar_input::read(
+            payload,
+            &mut corrected,
+            (self.format, self.correct_bits),
+            counters,
+        );
         let SarInput::Segment(segment) = input else {
             return;
         };

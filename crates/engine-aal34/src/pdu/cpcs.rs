@@ -149,51 +149,38 @@ impl<'a> CpcsPdu<'a> {
         &pieces[..pieces.len().min(count)]
     }
 
-    /// Piece number `index`, and how many of its octets are valid; the others are zero.
-    pub fn piece(&self, index: usize) -> (Piece, usize) {
-        let start = index * PIECE_LEN;
+    /// Octets of piece number `index` that are valid.
+    pub fn valid(&self, index: usize) -> usize {
+        let rest = self.octets().saturating_sub(index * PIECE_LEN);
+        rest.min(PIECE_LEN)
+    }
+
+    /// Writes the valid octets of piece number `index` to `place`; the others stay as they are.
+    pub fn write_piece(&self, index: usize, place: &mut Piece) {
         match self.sdu.first_chunk::<FIRST_LEN>() {
             Some(sdu) if index == 0 && self.header_len == ENVELOPE_LEN => {
-                let mut piece = [0; PIECE_LEN];
-                let [a, b, c, d, rest @ ..] = &mut piece;
+                let [a, b, c, d, rest @ ..] = place;
                 [*a, *b, *c, *d] = self.header;
                 *rest = *sdu;
-                (piece, PIECE_LEN)
             }
-            _ => self
-                .end_piece(start)
-                .unwrap_or_else(|| self.joined_piece(start)),
+            _ => self.write_parts(index * PIECE_LEN, place),
         }
     }
 
-    /// The piece from octet `start` on, if it holds the end of the SDU and all of the tail.
-    fn end_piece(&self, start: usize) -> Option<(Piece, usize)> {
-        let rest = self.sdu.get(start.checked_sub(self.header_len)?..)?;
-        let tail = &self.tail[..self.tail_len];
-        let valid = rest.len() + tail.len();
-        let mut piece = [0; PIECE_LEN];
-        piece.get_mut(..rest.len())?.copy_from_slice(rest);
-        piece.get_mut(rest.len()..valid)?.copy_from_slice(tail);
-        Some((piece, valid))
-    }
-
-    /// The piece from octet `start` on, whatever it holds.
-    fn joined_piece(&self, start: usize) -> (Piece, usize) {
-        let mut piece = [0; PIECE_LEN];
+    /// The same for the piece from octet `start` on, whatever it holds.
+    fn write_parts(&self, start: usize, place: &mut Piece) {
         let header = &self.header[..self.header_len];
         let parts = [header, self.sdu, &self.tail[..self.tail_len]];
-        let (mut at, mut end) = (0, 0);
+        let mut at = 0;
         for part in parts {
             // Where `part` and the piece overlap, in octets of the PDU.
             let from = start.max(at);
             let to = (start + PIECE_LEN).min(at + part.len());
             if from < to {
-                piece[from - start..to - start].copy_from_slice(&part[from - at..to - at]);
-                end = to - start;
+                place[from - start..to - start].copy_from_slice(&part[from - at..to - at]);
             }
             at += part.len();
         }
-        (piece, end)
     }
 }
 
@@ -215,6 +202,11 @@ mod tests {
 
     #[test]
     fn pieces_of_any_length_are_the_pdu_cut_every_44_octets() {
+        let piece = |pdu: &CpcsPdu<'_>, index| {
+            let mut piece = [0; PIECE_LEN];
+            pdu.write_piece(index, &mut piece);
+            (piece, pdu.valid(index))
+        };
         for len in 0..300 {
             let sdu: Vec<u8> = (0..len).map(|at| (at % 255) as u8 + 1).collect();
             let header = CpcsHeader {
@@ -232,13 +224,13 @@ mod tests {
                 assert_eq!(pdu.octets(), whole.len());
                 let mut joined: Vec<u8> = Vec::new();
                 for index in 0..pdu.cells() {
-                    let (piece, valid) = pdu.piece(index);
+                    let (piece, valid) = piece(&pdu, index);
                     joined.extend(&piece[..valid]);
                     assert!(piece[valid..].iter().all(|octet| *octet == 0));
                 }
                 assert_eq!(&joined, whole, "{len}");
                 for (index, inner) in pdu.inner_pieces().iter().enumerate() {
-                    assert_eq!(pdu.piece(index + 1), (*inner, PIECE_LEN));
+                    assert_eq!(piece(&pdu, index + 1), (*inner, PIECE_LEN));
                     assert!(index + 2 < pdu.cells(), "the last is no inner one");
                 }
             }
@@ -254,8 +246,11 @@ mod tests {
         };
         let pdu = CpcsPdu::new(header, &sdu);
         assert_eq!((pdu.octets(), pdu.cells()), (108, 3));
-        assert_eq!(pdu.piece(0).0[..6], [0, 0x5a, 0, 0x64, 0, 1]);
-        assert_eq!(pdu.piece(2).0[16..20], [0, 0x5a, 0, 0x64]);
+        let mut piece = [0; PIECE_LEN];
+        pdu.write_piece(0, &mut piece);
+        assert_eq!(piece[..6], [0, 0x5a, 0, 0x64, 0, 1]);
+        pdu.write_piece(2, &mut piece);
+        assert_eq!(piece[16..20], [0, 0x5a, 0, 0x64]);
     }
 
     #[test]

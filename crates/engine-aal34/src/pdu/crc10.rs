@@ -10,8 +10,11 @@
 //!
 //! So there is no chain of lookups from octet to octet, and the tables take 4.5 KiB. Each word of eight
 //! octets that is added is loaded from where it begins; shifting it together from two costs more.
+//!
+//! Processors with AVX-512 need neither (`sys::crc10`).
 
-use super::sar::{PIECE_LEN, Piece};
+use super::cell::CELL_LEN;
+use crate::sys::crc10::ParityLanes;
 
 /// Octets that are checked: all of a cell's payload, the check among them.
 const LEN: usize = super::cell::PAYLOAD_LEN;
@@ -20,7 +23,7 @@ const LEN: usize = super::cell::PAYLOAD_LEN;
 const Q: u16 = 0x211;
 
 /// x^10 + x^9 + x^5 + x^4 + x + 1, without its highest term.
-const P_LOW: u16 = 0x233;
+pub(crate) const P_LOW: u16 = 0x233;
 
 /// Remainders modulo Q of each octet, for each of nine distances from the end.
 const REMAINDERS: [[u16; 256]; 9] = remainders();
@@ -66,70 +69,59 @@ const fn wrong_bits() -> [u16; 1024] {
     table
 }
 
-/// Remainders modulo P of the two octets of a SAR header, at their place in a payload.
-const OF_HEADER: [[u16; 256]; 2] = [of_place(0), of_place(1)];
-
-/// Remainders modulo P of a length indicator, at its place.
-const OF_LI: [u16; 64] = of_li();
-
-/// Remainders modulo P of each octet at place `at` of a payload.
-const fn of_place(at: usize) -> [u16; 256] {
-    let mut table = [0; 256];
-    let mut octet = 0;
-    while octet < 256 {
-        let mut remainder = octet as u16;
-        let mut bits = 8 * (LEN - 1 - at);
-        while bits > 0 {
-            let carry = remainder >> 9 & 1;
-            remainder = (remainder << 1 & 0x3ff) ^ (carry * P_LOW);
-            bits -= 1;
-        }
-        table[octet] = remainder;
-        octet += 1;
-    }
-    table
-}
-
-const fn of_li() -> [u16; 64] {
-    let octets = of_place(LEN - 2);
-    let mut table = [0; 64];
-    let mut li = 0;
-    while li < 64 {
-        table[li] = octets[li << 2];
-        li += 1;
-    }
-    table
-}
-
 /// The remainder of a payload: with zeros in the place of the check it is the check; with the check in
 /// its place it is zero, or the syndrome of the error.
 #[inline]
 pub fn remainder_of(payload: &[u8; LEN]) -> u16 {
+    match ParityLanes::of_this_processor() {
+        Some(lanes) => lanes.remainder_of(payload),
+        None => by_tables(payload),
+    }
+}
+
+/// Writes the check into each of `cells`, whose last ten bits are zero.
+pub fn seal(cells: &mut [[u8; CELL_LEN]]) {
+    match ParityLanes::of_this_processor() {
+        Some(lanes) => lanes.seal(cells),
+        None => cells.iter_mut().for_each(|cell| {
+            let check = by_tables(payload_of(cell));
+            add_check(cell, check);
+        }),
+    }
+}
+
+/// How many of the first of `cells` have the right check.
+pub fn count_right(cells: &[[u8; CELL_LEN]]) -> usize {
+    let wrong = match ParityLanes::of_this_processor() {
+        Some(lanes) => lanes.first_wrong(cells),
+        None => cells
+            .iter()
+            .position(|cell| by_tables(payload_of(cell)) != 0),
+    };
+    wrong.unwrap_or(cells.len())
+}
+
+/// What follows the header of a cell.
+#[inline(always)]
+pub(crate) fn payload_of(cell: &[u8; CELL_LEN]) -> &[u8; LEN] {
+    let [_, _, _, _, _, payload @ ..] = cell;
+    payload
+}
+
+/// Adds `check` to the last ten bits of a cell.
+#[inline(always)]
+pub(crate) fn add_check(cell: &mut [u8; CELL_LEN], check: u16) {
+    let [.., high, low] = cell;
+    let [first, second] = check.to_be_bytes();
+    *high |= first;
+    *low |= second;
+}
+
+fn by_tables(payload: &[u8; LEN]) -> u16 {
     let word = |at: usize| load(payload, at);
     let sum = word(0) ^ word(8) ^ word(16) ^ word(24) ^ word(32) ^ word(40);
     let (low, high) = fold(word, |at| payload[at]);
     join(reduce(low, high), sum.count_ones())
-}
-
-/// The check of a SAR-PDU with these parts.
-#[inline]
-pub fn check_of(header: u16, piece: &Piece, li: usize) -> u16 {
-    // A payload whose other octets are zero.
-    let word = |at: usize| match at {
-        0 | 1 => load(piece, 0) << (8 * (2 - at)),
-        39.. => load(piece, PIECE_LEN - 8) >> (8 * (at - 38)),
-        _ => load(piece, at - 2),
-    };
-    let octet = |at: usize| match at {
-        2..46 => piece[at - 2],
-        _ => 0,
-    };
-    let last = load(piece, PIECE_LEN - 8) >> 32;
-    let sum = word(2) ^ word(10) ^ word(18) ^ word(26) ^ word(34) ^ last;
-    let (low, high) = fold(word, octet);
-    let [first, second] = header.to_be_bytes();
-    let of_header = OF_HEADER[0][usize::from(first)] ^ OF_HEADER[1][usize::from(second)];
-    join(reduce(low, high), sum.count_ones()) ^ of_header ^ OF_LI[li % 64]
 }
 
 /// Eight octets, the first the lowest.
@@ -219,11 +211,32 @@ mod tests {
         for _ in 0..20_000 {
             let octets = payload(&mut random);
             assert_eq!(remainder_of(&octets), textbook(&octets));
+            assert_eq!(by_tables(&octets), textbook(&octets));
         }
         for bit in 0..8 * LEN {
             let mut octets = [0; LEN];
             octets[bit / 8] = 0x80 >> (bit % 8);
             assert_eq!(remainder_of(&octets), textbook(&octets), "bit {bit}");
+            assert_eq!(by_tables(&octets), textbook(&octets), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn sealed_cells_are_right_up_to_the_first_that_was_changed() {
+        let mut random = SplitMix64::new(2);
+        let mut cells: Vec<[u8; CELL_LEN]> = (0..40)
+            .map(|_| std::array::from_fn(|_| random.next_u64() as u8))
+            .collect();
+        for cell in &mut cells {
+            cell[CELL_LEN - 2] &= 0xfc;
+            cell[CELL_LEN - 1] = 0;
+        }
+        seal(&mut cells);
+        assert_eq!(count_right(&cells), 40);
+        assert!(cells.iter().all(|cell| textbook(payload_of(cell)) == 0));
+        for at in (0..40).rev() {
+            cells[at][5 + at] ^= 0x10;
+            assert_eq!(count_right(&cells), at);
         }
     }
 

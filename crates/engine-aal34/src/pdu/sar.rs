@@ -145,14 +145,53 @@ pub fn write_cell(
     piece: &Piece,
     li: usize,
 ) {
-    let check = crc10::check_of(bits, piece, li);
-    let last = (li as u16) << 10 | check;
-    let [a, b, c, d, e, payload @ ..] = cell;
-    [*a, *b, *c, *d, *e] = cell_header;
-    let [first, second, place @ .., high, low] = payload;
-    [*first, *second] = bits.to_be_bytes();
-    *place = *piece;
-    [*high, *low] = last.to_be_bytes();
+    write_unsealed(cell, cell_header, bits, piece, li);
+    crc10::seal(std::slice::from_mut(cell));
+}
+
+/// The same without the check: ten zeros are in its place, for [`crc10::seal`].
+#[inline(always)]
+pub(crate) fn write_unsealed(
+    cell: &mut [u8; CELL_LEN],
+    cell_header: [u8; HEADER_LEN],
+    bits: u16,
+    piece: &Piece,
+    li: usize,
+) {
+    write_headers(cell, headers(cell_header, bits), li);
+    *piece_of(cell) = *piece;
+}
+
+/// Writes all of a cell but its piece, of which the first octet is overwritten, and its check.
+#[inline(always)]
+pub(crate) fn write_headers(cell: &mut [u8; CELL_LEN], headers: u64, li: usize) {
+    if let Some(first) = cell.first_chunk_mut() {
+        // Eight octets at once.
+        *first = headers.to_be_bytes();
+    }
+    let [.., high, low] = cell;
+    [*high, *low] = ((li as u16) << 10).to_be_bytes();
+}
+
+/// The place of a cell's piece.
+#[inline(always)]
+pub(crate) fn piece_of(cell: &mut [u8; CELL_LEN]) -> &mut Piece {
+    let [_, _, _, _, _, _, _, piece @ .., _, _] = cell;
+    piece
+}
+
+/// The seven octets of both headers of a cell, the first the highest of eight.
+#[inline(always)]
+pub(crate) fn headers([a, b, c, d, e]: [u8; HEADER_LEN], bits: u16) -> u64 {
+    let [f, g] = bits.to_be_bytes();
+    u64::from_be_bytes([a, b, c, d, e, f, g, 0])
+}
+
+/// The same of `cell`.
+#[inline(always)]
+pub(crate) fn headers_of(cell: &[u8; CELL_LEN]) -> u64 {
+    cell.first_chunk()
+        .map_or(0, |first| u64::from_be_bytes(*first) & !0xff)
 }
 
 /// A SAR-PDU as it arrived, its check still to be looked at.

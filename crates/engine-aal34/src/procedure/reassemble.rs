@@ -6,7 +6,8 @@ use crate::counters::CellCounters;
 use crate::partial_table::PartialTable;
 use crate::pdu::cell::{CELL_LEN, HEADER_LEN, PAYLOAD_LEN};
 use crate::pdu::cpcs::{self, CpcsHeader, CpcsMode, ENVELOPE_LEN};
-use crate::pdu::sar::{PIECE_LEN, SarFormat, SarHeader, SarPdu, SegmentType};
+use crate::pdu::crc10;
+use crate::pdu::sar::{self, PIECE_LEN, SarFormat, SarHeader, SarPdu, SegmentType};
 use engine::{Instant, Path};
 use std::time::Duration;
 
@@ -63,7 +64,13 @@ impl Reassembler {
         counters: &mut CellCounters,
         packets: &mut Vec<(Path, Vec<u8>)>,
     ) -> Option<u16> {
-        match sar_input::read(payload, (self.format, self.correct_bits), counters) {
+        let mut corrected = [0; PAYLOAD_LEN];
+        match sar_input::read(
+            payload,
+            &mut corrected,
+            (self.format, self.correct_bits),
+            counters,
+        ) {
             SarInput::Segment(segment) => {
                 self.take_segment((now, path), &segment, counters, packets)
             }
@@ -79,7 +86,7 @@ impl Reassembler {
     pub(crate) fn take_segment(
         &mut self,
         (now, path): (Instant, Path),
-        segment: &Segment,
+        segment: &Segment<'_>,
         counters: &mut CellCounters,
         packets: &mut Vec<(Path, Vec<u8>)>,
     ) -> Option<u16> {
@@ -114,27 +121,27 @@ impl Reassembler {
         let Some(partial) = self.partial_mut((path, mid)) else {
             return 0;
         };
-        for (taken, cell) in cells.iter().enumerate() {
-            let [a, b, c, d, e, payload @ ..] = cell;
-            let pdu = SarPdu::new(payload);
+        let room = (partial.room - partial.octets.len()) / PIECE_LEN;
+        let mut sn = partial.next_sn;
+        let goes_on = |cell: &&[u8; CELL_LEN]| {
+            let segment_type = SegmentType::Com;
             let expected = SarHeader {
-                segment_type: SegmentType::Com,
-                sn: partial.next_sn,
+                segment_type,
+                sn,
                 mid,
             };
-            let goes_on = [*a, *b, *c, *d, *e] == *cell_header
-                && pdu.header_bits() == expected.bits(format)
-                && pdu.li() == PIECE_LEN
-                && partial.octets.len() + PIECE_LEN <= partial.room
-                && pdu.syndrome() == 0;
-            if !goes_on {
-                return taken;
-            }
-            let [_, _, piece @ .., _, _] = payload;
+            sn = format.next_sn(sn);
+            sar::headers_of(cell) == sar::headers(*cell_header, expected.bits(format))
+                && SarPdu::new(crc10::payload_of(cell)).li() == PIECE_LEN
+        };
+        let count = cells.iter().take(room).take_while(goes_on).count();
+        let right = crc10::count_right(&cells[..count]);
+        for cell in &cells[..right] {
+            let [_, _, _, _, _, _, _, piece @ .., _, _] = cell;
             partial.octets.extend_from_slice(piece);
             partial.next_sn = format.next_sn(partial.next_sn);
         }
-        cells.len()
+        right
     }
 
     /// Ends a frame: a packet that began in it and goes on waits for the next one.
@@ -179,7 +186,7 @@ impl Reassembler {
         &mut self,
         now: Instant,
         key: Key,
-        segment: &Segment,
+        segment: &Segment<'_>,
         counters: &mut CellCounters,
     ) -> Option<u16> {
         if self.remove(key).is_some() {
@@ -193,7 +200,7 @@ impl Reassembler {
     }
 
     /// A packet that begins with `segment`.
-    fn partial(&self, segment: &Segment, counters: &mut CellCounters) -> Option<Partial> {
+    fn partial(&self, segment: &Segment<'_>, counters: &mut CellCounters) -> Option<Partial> {
         let (header, room, octets) = match self.format {
             SarFormat::Standard => {
                 let first = segment.octets().split_first_chunk::<ENVELOPE_LEN>();
@@ -234,7 +241,7 @@ impl Reassembler {
     fn proceed(
         &mut self,
         key: Key,
-        segment: &Segment,
+        segment: &Segment<'_>,
         counters: &mut CellCounters,
     ) -> Option<bool> {
         let format = self.format;

@@ -2,7 +2,11 @@
 
 use crate::pdu::cell::{CELL_LEN, HEADER_LEN};
 use crate::pdu::cpcs::{CpcsHeader, CpcsMode, CpcsPdu};
-use crate::pdu::sar::{PIECE_LEN, Piece, SarFormat, SarHeader, SegmentType, write_cell};
+use crate::pdu::crc10;
+use crate::pdu::sar::{
+    PIECE_LEN, Piece, SarFormat, SarHeader, SegmentType, headers, piece_of, write_cell,
+    write_headers, write_unsealed,
+};
 
 /// Cuts packets into cells.
 #[derive(Clone, Debug)]
@@ -57,13 +61,15 @@ impl Segmenter {
         self.write_ends(before, (&pdu, 0), mid);
         for (place, piece) in middle.iter_mut().zip(inner) {
             let header = self.next_header(SegmentType::Com, mid);
-            write_cell(place, self.cell_header, header, piece, PIECE_LEN);
+            write_unsealed(place, self.cell_header, header, piece, PIECE_LEN);
         }
         self.write_ends(after, (&pdu, 1 + inner.len()), mid);
+        // All at once: a cell that was just written cannot be read yet without waiting.
+        crc10::seal(places);
     }
 
     /// Writes the cells of a PDU from number `first` on: those that do not lie in the packet as they
-    /// are.
+    /// are. Their checks are zeros. The places hold zeros.
     fn write_ends(
         &mut self,
         places: &mut [[u8; CELL_LEN]],
@@ -71,10 +77,10 @@ impl Segmenter {
         mid: u16,
     ) {
         for (place, index) in places.iter_mut().zip(first..) {
-            let (piece, valid) = pdu.piece(index);
             let segment_type = SegmentType::of(index, pdu.cells());
-            let header = self.next_header(segment_type, mid);
-            write_cell(place, self.cell_header, header, &piece, valid);
+            let bits = self.next_header(segment_type, mid);
+            write_headers(place, headers(self.cell_header, bits), pdu.valid(index));
+            pdu.write_piece(index, piece_of(place));
         }
     }
 
