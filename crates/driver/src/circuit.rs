@@ -7,7 +7,7 @@ mod receive;
 use crate::circuit_state::CircuitStatus;
 use crate::pump::Pump;
 use crate::receive_queue::MessageReader;
-use crate::shared::EndpointHandle;
+use crate::shared::{EndpointHandle, EndpointShared, PumpGuard, WaitOutcome};
 use crate::sys::Producer;
 use crate::timeout::deadline;
 use engine::{
@@ -315,23 +315,41 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     pub(crate) fn wait_connected(&mut self, limit: Duration) -> io::Result<()> {
         let end = deadline(limit);
+        let shared = Arc::clone(&self.shared);
         loop {
-            {
-                let mut pump = self.shared.lock()?;
-                self.shared.drive(&mut pump)?;
-                let status = pump.status(self.id);
-                if let Some(reason) = status.closed {
-                    return Err(close_error(reason));
-                }
-                if status.connected {
-                    return Ok(());
-                }
-                if let Some(error) = pump.take_send_error(self.peer) {
-                    return Err(error);
-                }
-                self.seen_arrivals = pump.arrivals();
+            let mut pump = shared.lock()?;
+            shared.drive(&mut pump)?;
+            let status = pump.status(self.id);
+            if let Some(reason) = status.closed {
+                return Err(close_error(reason));
             }
-            self.wait_until(end)?;
+            if status.connected {
+                return Ok(());
+            }
+            if let Some(error) = pump.take_send_error(self.peer) {
+                return Err(error);
+            }
+            self.seen_arrivals = pump.arrivals();
+            self.await_answer(&shared, pump, end)?;
+        }
+    }
+
+    /// Waits for the peer's answer to a control packet, which a peer on this host sends at once: it
+    /// blocks in the receive itself and busy-polls first, as far as the wire has that.
+    fn await_answer<'a>(
+        &mut self,
+        shared: &'a EndpointShared<E, W>,
+        pump: PumpGuard<'a, E, W>,
+        end: Instant,
+    ) -> io::Result<()> {
+        let left = time_until(end)?;
+        let mut now = shared.now();
+        shared.hint_busy_poll();
+        let (pump, outcome) = shared.wait_in_receive(pump, &mut now, left)?;
+        drop(pump);
+        match outcome {
+            WaitOutcome::Woken | WaitOutcome::TimedOut => Ok(()),
+            WaitOutcome::ShutDown | WaitOutcome::Unavailable => self.wait_until(end),
         }
     }
 
@@ -457,12 +475,12 @@ impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
         pump.submit_pending(now, self.id, true);
         pump.engine().finish(now, self.id);
         let deferred = self.delays_acks && !self.producer.is_in_flight();
+        pump.detach(now, self.id, deferred);
         if deferred {
             self.shared.defer_flush();
         } else {
             let _ = pump.flush(now);
         }
-        pump.detach(self.id, deferred);
     }
 }
 

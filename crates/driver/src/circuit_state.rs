@@ -1,5 +1,6 @@
 //! The pump's state of each circuit.
 
+use crate::failed::FailedMessages;
 use crate::receive_queue::Chunk;
 use crate::sys::Consumer;
 use engine::{AssociationId, CloseReason};
@@ -41,6 +42,8 @@ pub(crate) struct CircuitState {
     pub(crate) newly_ready: bool,
     /// It is in the list of ready circuits.
     pub(crate) in_ready_list: bool,
+    /// Messages that were given up, if its user wants them.
+    pub(crate) failed: Option<Box<FailedMessages>>,
 }
 
 impl CircuitState {

@@ -153,8 +153,15 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit<E, W>> {
         let mut now = self.shared.now();
         let end = now + limit;
+        let mut seen_arrivals = None;
         loop {
             let mut pump = self.shared.lock()?;
+            let arrivals = pump.arrivals();
+            if seen_arrivals.is_some_and(|seen| seen != arrivals) {
+                // A peer opens a circuit, and its next packet comes at once.
+                self.shared.hint_busy_poll();
+            }
+            seen_arrivals = Some(arrivals);
             if let Some((id, peer)) = pump.accept() {
                 return Ok(self.attach(&mut pump, id, peer));
             }

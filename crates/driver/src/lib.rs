@@ -26,10 +26,12 @@
 //!   a packet wakes the thread it is for.
 //! * `circuit_state`, `demultiplex`, `coalesce` - the pump's state of each circuit, the deliveries
 //!   of an arrival by circuit, and small packets sent in one call.
+//! * `failed` - messages that were given up, kept for the user who sent them.
 //! * `layer_port` - a layer between packets and frames, if there is one.
 //! * `broken` - a panic in an engine, told to everybody who calls its endpoint.
 //! * `checked_wire` - the wire, with errors of single paths counted and told to the engine.
 //! * [`timeout`] - limits that may be for ever.
+//! * `messages` - messages on their way out, and buffers that are used again.
 //! * `wire_descriptor` - the wire's descriptor, which changes when the wire joins its first group.
 //! * `permits` - limits how many circuits fill their send stores at a time.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
@@ -42,11 +44,13 @@ mod circuit_state;
 mod coalesce;
 mod demultiplex;
 pub mod endpoint;
+mod failed;
 mod helper;
 mod layer_port;
 #[cfg(test)]
 mod layer_port_tests;
 pub mod lend;
+mod messages;
 mod packet_pump;
 mod permits;
 pub mod pump;
@@ -64,6 +68,7 @@ pub use checked_wire::PathErrors;
 pub use circuit::Circuit;
 pub use circuit_state::CircuitStatus;
 pub use endpoint::{Endpoint, EndpointObserver};
+pub use failed::FailedMessage;
 pub use packet_pump::WireCalls;
 pub use pump::Pump;
 pub use receive_queue::{ArrivalPiece, LentArrival, Part};

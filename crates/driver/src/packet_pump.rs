@@ -3,14 +3,12 @@
 use crate::checked_wire::{CheckedWire, PathErrors};
 use crate::coalesce::CoalesceBuffer;
 use crate::layer_port::{self, LayerPort};
+use crate::messages::Messages;
 use engine::{
-    Batch, Block, Deliveries, Event, Instant, Layer, OutgoingMessage, Part, Path, Protocol,
-    Received, Store,
+    Batch, Block, Deliveries, Event, Instant, Layer, Part, Path, Protocol, Received, Store,
 };
-use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
-use std::sync::Arc;
-use wire::Wire;
+use wire::{Arrival, Wire};
 
 /// An engine and the wire it speaks over. It reads no clock.
 pub(crate) struct PacketPump<P, W> {
@@ -22,7 +20,9 @@ pub(crate) struct PacketPump<P, W> {
     /// Small packets on their way into one call of the wire.
     coalesced: CoalesceBuffer,
     deliveries: Deliveries,
+    /// Where arrivals go, and where packets are built that are sent in one piece.
     buffer: Vec<u8>,
+    built: Vec<u8>,
     /// Messages on their way out, until the engine releases them.
     pub(crate) messages: Messages,
     counts: WireCalls,
@@ -68,7 +68,8 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
             coalesced: CoalesceBuffer::new(&capabilities),
             deliveries: Deliveries::default(),
             buffer: vec![0; capabilities.receive_len],
-            messages: BTreeMap::new(),
+            built: Vec::new(),
+            messages: Messages::default(),
             counts: WireCalls::default(),
         }
     }
@@ -112,9 +113,39 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     pub(crate) fn receive(
         &mut self,
         now: Instant,
-        mut each: impl FnMut(&Block, &[u8]),
+        each: impl FnMut(&Block, &[u8]),
     ) -> io::Result<bool> {
         let received = self.wire.wire_mut().receive(&mut self.buffer);
+        self.handle_received(now, received, each)
+    }
+
+    /// The buffer for an arrival that is received without the pump, by a receiver of its wire.
+    pub(crate) fn take_receive_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// As [`receive`](PacketPump::receive), for what the wire's receiver put into the buffer.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](PacketPump::receive).
+    pub(crate) fn handle_arrival(
+        &mut self,
+        now: Instant,
+        buffer: Vec<u8>,
+        received: io::Result<Arrival>,
+        each: impl FnMut(&Block, &[u8]),
+    ) -> io::Result<bool> {
+        self.buffer = buffer;
+        self.handle_received(now, received, each)
+    }
+
+    fn handle_received(
+        &mut self,
+        now: Instant,
+        received: io::Result<Arrival>,
+        mut each: impl FnMut(&Block, &[u8]),
+    ) -> io::Result<bool> {
         let Some(arrival) = self.wire.check(received)? else {
             return Ok(false);
         };
@@ -231,17 +262,17 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         let Some(path) = self.batch.path() else {
             return Ok(());
         };
-        let messages = &self.messages;
-        let mut copied = Vec::new();
+        let (messages, built) = (&self.messages, &mut self.built);
         let mut slices = Vec::new();
-        if self.batch.needs_copy() {
+        let sent = if self.batch.needs_copy() {
+            built.clear();
             for packet in self.batch.packets() {
-                self.batch
-                    .write(packet, &mut copied, |store, range, octets| {
-                        octets.extend_from_slice(message_part(messages, store, range));
-                    });
+                self.batch.write(packet, built, |store, range, octets| {
+                    octets.extend_from_slice(message_part(messages, store, range));
+                });
             }
-            slices.push(IoSlice::new(&copied));
+            let slice = IoSlice::new(built);
+            self.wire.send(path, &[slice], self.batch.packet_len())?
         } else {
             self.batch.complete_checksums(|store, range| {
                 engine::checksum::sum(message_part(messages, store, range))
@@ -252,8 +283,9 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
                     Part::User(store, range) => IoSlice::new(message_part(messages, *store, range)),
                 }));
             }
-        }
-        if self.wire.send(path, &slices, self.batch.packet_len())? {
+            self.wire.send(path, &slices, self.batch.packet_len())?
+        };
+        if sent {
             self.counts.sends += 1;
             self.counts.packets_sent += self.batch.packets().len() as u64;
         }
@@ -274,8 +306,6 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         Ok(())
     }
 }
-
-type Messages = BTreeMap<OutgoingMessage, Arc<[u8]>>;
 
 /// Sends packets as frames of the layer. It is given more only when the wire has taken its frames, so
 /// that it holds little.
@@ -315,7 +345,7 @@ fn message_part<'a>(
     range: &std::ops::Range<u64>,
 ) -> &'a [u8] {
     let message = match store {
-        Store::Message(id) => messages.get(&id),
+        Store::Message(id) => messages.get(id),
         Store::Association(_) => None,
     };
     let message = message.expect("the engine names a message that the host keeps");

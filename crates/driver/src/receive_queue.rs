@@ -179,6 +179,11 @@ impl MessageReader {
             };
             self.span += 1;
             let bytes = &chunk.octets[span.range.start as usize..span.range.end as usize];
+            if self.reassembling && span.is_end_of_abandoned() {
+                self.messages_damaged += 1;
+                self.reassembling = false;
+                continue;
+            }
             if span.gap {
                 // The message being reassembled lost its end, and the next may have lost its
                 // beginning.

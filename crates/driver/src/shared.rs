@@ -416,7 +416,7 @@ fn increment(counter: &AtomicU64) {
 const HELPER_TIMED_WAIT_MIN: Duration = Duration::from_millis(10);
 
 /// Whether a wait in a receive can end after `limit`.
-fn can_end_wait(receiver: &dyn Receiver, limit: Duration) -> bool {
+pub(crate) fn can_end_wait(receiver: &dyn Receiver, limit: Duration) -> bool {
     let helped = receiver.is_interruptible() && limit >= HELPER_TIMED_WAIT_MIN;
     helped || limit >= receiver.max_wait()
 }

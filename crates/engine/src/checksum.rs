@@ -61,16 +61,29 @@ pub fn cxor(bytes: &[u8]) -> u32 {
 
 /// The check of VMTP (RFC 1045 section 2.4): two ones' complement sums, of the even and of the odd
 /// clusters of 16 words, a sum of zero standing as all ones. The sums are not complemented.
+///
+/// Two clusters a step, into sixteen totals, which compilers turn into vector code; words are added in
+/// the host's order of octets, and the totals' octets swapped (RFC 1071 section 2 B).
 pub fn vmtp(bytes: &[u8]) -> u32 {
-    let mut sums = [0_u64; 2];
-    for (index, cluster) in bytes.chunks(32).enumerate() {
-        sums[index % 2] += u64::from(sum(cluster));
+    let (pairs, rest) = bytes.as_chunks::<64>();
+    let mut totals = [[0_u64; 8]; 2];
+    for pair in pairs {
+        let (quads, _) = pair.as_chunks::<4>();
+        let [even, odd] = &mut totals;
+        for at in 0..8 {
+            even[at] += u64::from(u32::from_ne_bytes(quads[at]));
+            odd[at] += u64::from(u32::from_ne_bytes(quads[8 + at]));
+        }
     }
-    let [even, odd] = sums.map(|total| match fold(total) {
-        0 => u16::MAX,
-        sum => sum,
-    });
-    u32::from(even) << 16 | u32::from(odd)
+    let (even, odd) = rest.split_at(rest.len().min(32));
+    let check = |totals: [u64; 8], rest: &[u8]| {
+        let swapped = fold(totals.iter().sum());
+        match fold(u64::from(u16::from_be(swapped)) + u64::from(sum(rest))) {
+            0 => u32::from(u16::MAX),
+            sum => u32::from(sum),
+        }
+    };
+    check(totals[0], even) << 16 | check(totals[1], odd)
 }
 
 /// The polynomial of Castagnoli, bits reflected.
@@ -252,6 +265,24 @@ mod tests {
             by_tables.update_by_tables(part);
             assert_eq!(by_choice.finish(), by_tables.finish(), "{len} octets");
         }
+    }
+
+    #[test]
+    fn vmtp_check_equals_the_textbook_sums_of_its_clusters() {
+        let mut random = SplitMix64::new(5);
+        for len in (0..300).chain([1024, 1088, 65_000]) {
+            let bytes: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+            let mut sums = [0_u64; 2];
+            for (index, cluster) in bytes.chunks(32).enumerate() {
+                sums[index % 2] += u64::from(textbook(cluster));
+            }
+            let [even, odd] = sums.map(|sum| match fold(sum) {
+                0 => u32::from(u16::MAX),
+                sum => u32::from(sum),
+            });
+            assert_eq!(vmtp(&bytes), even << 16 | odd, "{len} octets");
+        }
+        assert_eq!(vmtp(&[0xff; 128]), 0xffff_ffff);
     }
 
     #[test]

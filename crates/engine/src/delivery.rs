@@ -10,7 +10,8 @@ pub struct Delivery {
     pub association: AssociationId,
     /// The bytes.
     pub bytes: Bytes,
-    /// Bytes were lost between the last delivery and this one.
+    /// Bytes were lost between the last delivery and this one. With the end of a message and no bytes:
+    /// the sender gave the unfinished message of this stream up, and the next one begins behind it.
     pub gap: bool,
     /// A message ends with the last of them ([`crate::Framing::Messages`] only).
     pub end_of_message: bool,
@@ -77,8 +78,9 @@ pub enum Event {
     Accepted(AssociationId, Address),
     /// The send store may forget these positions. Ranges come in any order and do not overlap.
     Released(AssociationId, Range<u64>),
-    /// The message at these positions was given up ([`crate::Reliability`]); its bytes are released.
-    Abandoned(AssociationId, Range<u64>, Note),
+    /// A message was given up ([`crate::Reliability`]), or its association ended; its bytes are
+    /// released.
+    Abandoned(AssociationId, AbandonedMessage),
     /// The layout changed from this position of the store on.
     LayoutChanged(AssociationId, u64),
     /// The peer will send no more. All that came was delivered before this event.
@@ -87,6 +89,19 @@ pub enum Event {
     Closed(AssociationId, CloseReason),
     /// A message of a transaction: see [`TransactionEvent`].
     Transaction(TransactionEvent),
+}
+
+/// A message that the peer's user does not get, or may not get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbandonedMessage {
+    /// Its positions in the store, without a front that the peer acknowledged.
+    pub range: Range<u64>,
+    /// What travelled with it, and its user's context.
+    pub note: Note,
+    /// Something of it was sent: the peer may have it.
+    pub was_sent: bool,
+    /// The positions begin with its first.
+    pub is_whole: bool,
 }
 
 /// Why an association ended.

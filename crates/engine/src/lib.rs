@@ -51,10 +51,10 @@ pub use address::{Address, Ecn, LocalAddress, Path, PathError, PathFault, Receiv
 pub use associations::{
     AssociationId, Associations, AssociationsExt, Close, CommandError, Layout, Status,
 };
-pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Store};
+pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Seal, Store};
 pub use call_note::{CallFlags, CallNote};
 pub use counters::Counters;
-pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
+pub use delivery::{AbandonedMessage, Block, Bytes, CloseReason, Deliveries, Delivery, Event};
 pub use keyed::{KeyedStream, Purpose, siphash};
 pub use layer::{Frames, Layer, LayerMisfit};
 pub use note::{Note, NoteFields, Reliability, SendFlags};

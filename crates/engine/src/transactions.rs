@@ -49,6 +49,8 @@ pub enum TransactionEvent {
         from: EntityId,
         /// The entity, or group, that is called.
         to: EntityId,
+        /// The entity that answers: the one that is called, or the member of the group.
+        answerer: EntityId,
         /// What travelled with it.
         note: Note,
     },
@@ -68,6 +70,14 @@ pub enum TransactionEvent {
     Copied {
         /// The message.
         from: OutgoingMessage,
+        /// The copy.
+        to: IncomingMessage,
+    },
+    /// A message that came in whole is for another user as well: the host copies it, before either is
+    /// named again.
+    Duplicated {
+        /// The message.
+        from: IncomingMessage,
         /// The copy.
         to: IncomingMessage,
     },

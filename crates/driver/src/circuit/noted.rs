@@ -1,6 +1,7 @@
 //! Messages with notes, and messages that are written where they are sent from.
 
 use super::Circuit;
+use crate::failed::FailedMessage;
 use crate::sys::Reserved;
 use engine::{Associations, Framing, Note};
 use std::io;
@@ -76,6 +77,17 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         self.submit_if_due()
+    }
+
+    /// From now on keeps the messages that are given up, and with an engine that reports them, those that
+    /// the peer does not have when the circuit ends: for [`next_failed`](Circuit::next_failed).
+    pub fn keep_failed(&mut self) {
+        self.with_pump(|pump| pump.keep_failed(self.id));
+    }
+
+    /// The oldest message that was given up and not taken, also after the circuit ended.
+    pub fn next_failed(&mut self) -> Option<FailedMessage> {
+        self.with_pump(|pump| pump.next_failed(self.id))
     }
 
     /// Refuses a note that says something that the protocol does not carry.

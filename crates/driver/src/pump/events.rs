@@ -1,7 +1,11 @@
 //! Events of the engine, applied to stores and circuits.
 
 use super::{Pump, mark_changed};
-use engine::{Address, AssociationId, Associations, AssociationsExt, Event, Instant};
+use crate::circuit_state::CircuitState;
+use crate::failed::FailedMessage;
+use engine::{
+    AbandonedMessage, Address, AssociationId, Associations, AssociationsExt, Event, Instant,
+};
 use wire::Wire;
 
 impl<E: Associations, W: Wire> Pump<E, W> {
@@ -46,11 +50,12 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         };
         match event {
             Event::Connected(_) | Event::Accepted(..) => state.connected = true,
-            Event::Released(_, range) | Event::Abandoned(_, range, _) => {
+            Event::Released(_, range) => {
                 if let Some(store) = &mut state.store {
                     store.release(range);
                 }
             }
+            Event::Abandoned(_, message) => give_up(state, message),
             Event::LayoutChanged(..) | Event::Transaction(_) => {}
             Event::Finished(_) => state.finished = true,
             Event::Closed(_, reason) => {
@@ -65,6 +70,17 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         if state.detached && state.closed.is_some() {
             self.remove_circuit(id);
         }
+    }
+
+    /// Keeps the messages that circuit `id` gives up from now on.
+    pub fn keep_failed(&mut self, id: AssociationId) {
+        let state = self.circuits.entry(id).or_default();
+        state.failed.get_or_insert_default();
+    }
+
+    /// The oldest message that circuit `id` gave up.
+    pub fn next_failed(&mut self, id: AssociationId) -> Option<FailedMessage> {
+        self.circuits.get_mut(&id)?.failed.as_mut()?.pop()
     }
 
     fn handle_accepted(&mut self, now: Instant, id: AssociationId, from: Address) {
@@ -144,4 +160,16 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             }
         }
     }
+}
+
+/// A message was given up: its bytes are kept if its user wants them, and released.
+#[cold]
+fn give_up(state: &mut CircuitState, message: AbandonedMessage) {
+    let Some(store) = &mut state.store else {
+        return;
+    };
+    if let Some(failed) = &mut state.failed {
+        failed.add(&message, |bytes| store.copy_kept(&message.range, bytes));
+    }
+    store.release(message.range);
 }

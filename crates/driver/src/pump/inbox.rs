@@ -72,17 +72,17 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// Puts the deliveries of a short arrival, `octets`, into the receive queues: all of them are
     /// copied.
     #[inline]
-    pub(super) fn queue_short(&mut self, octets: &[u8]) {
+    pub(super) fn queue_short(&mut self, now: Instant, octets: &[u8]) {
         let mut deliveries = std::mem::take(&mut self.deliveries.bytes);
         for delivery in deliveries.drain(..) {
             let list = self.spare_lists.pop().unwrap_or_default();
-            self.queue_copy(CircuitDeliveries::of_one(delivery, 0, list), octets);
+            self.queue_copy(now, CircuitDeliveries::of_one(delivery, 0, list), octets);
         }
         self.deliveries.bytes = deliveries;
     }
 
     /// Puts the deliveries of an arrival of `len` octets in `buffer` into the receive queues.
-    pub(super) fn queue_deliveries(&mut self, mut buffer: Vec<u8>, len: usize) {
+    pub(super) fn queue_deliveries(&mut self, now: Instant, mut buffer: Vec<u8>, len: usize) {
         let receive_len = self.wire().capabilities().receive_len;
         let mut by_circuit = std::mem::take(&mut self.by_circuit);
         let is_kept = |entry: &CircuitDeliveries| {
@@ -91,6 +91,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         if by_circuit.len() == 1 && by_circuit.iter().all(is_kept) {
             for entry in by_circuit.drain(..) {
                 self.queue_chunk(
+                    now,
                     entry.id,
                     entry.into_chunk(Octets::Own(std::mem::take(&mut buffer))),
                 );
@@ -100,14 +101,14 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             for entry in by_circuit.drain(..) {
                 if is_kept(&entry) {
                     let octets = Octets::Shared(Arc::clone(&arrival));
-                    self.queue_chunk(entry.id, entry.into_chunk(octets));
+                    self.queue_chunk(now, entry.id, entry.into_chunk(octets));
                 } else {
-                    self.queue_copy(entry, &arrival);
+                    self.queue_copy(now, entry, &arrival);
                 }
             }
         } else {
             for entry in by_circuit.drain(..) {
-                self.queue_copy(entry, &buffer[..len.min(buffer.len())]);
+                self.queue_copy(now, entry, &buffer[..len.min(buffer.len())]);
             }
             self.recycle_arrival(buffer, receive_len);
         }
@@ -122,7 +123,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Copies what `entry` has of `octets`, behind what waits for the same user if that is a copy too.
-    fn queue_copy(&mut self, entry: CircuitDeliveries, octets: &[u8]) {
+    fn queue_copy(&mut self, now: Instant, entry: CircuitDeliveries, octets: &[u8]) {
         let CircuitDeliveries {
             id,
             reassembled,
@@ -141,7 +142,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 recycle_list(&mut self.spare_lists, spans);
                 more
             }
-            None if state.detached => return recycle_list(&mut self.spare_lists, spans),
+            None if state.detached => {
+                let len = spans.iter().map(|span| span.range.len() as u64).sum();
+                recycle_list(&mut self.spare_lists, spans);
+                return self.engine.consume(now, id, len);
+            }
             None => {
                 let own = self.spare_copies.pop().unwrap_or_default();
                 let chunk = if spans.len() == 1 {
@@ -165,10 +170,10 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    fn queue_chunk(&mut self, id: AssociationId, chunk: Chunk) {
+    fn queue_chunk(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
         let state = self.circuits.entry(id).or_default();
         if state.detached {
-            return;
+            return self.engine.consume(now, id, chunk.len());
         }
         let more = (chunk.memory(), chunk.len());
         state.receive_queue.push_back(chunk);

@@ -336,3 +336,26 @@ fn circuits_that_nobody_accepts_take_64_mib_together() {
     }
     assert!(bytes > 16 << 20, "{bytes} bytes");
 }
+
+#[test]
+fn dropped_circuit_keeps_its_window_open() {
+    // Chunks that are kept where they lie, and copies.
+    for (len, segment, used) in [(ARRIVAL, ARRIVAL, ARRIVAL as u32 / 2), (1472, 1472, 400)] {
+        let mut pump = Pump::new(Funnel::new(Framing::Messages), NoWire);
+        arrive(&mut pump, &[1], len, segment, used);
+        let (id, _) = pump.accept().expect("it opened");
+        while pump.engine().dropped == 0 {
+            arrive(&mut pump, &[1], len, segment, used);
+        }
+        let reading = pump.pop_chunk(id).expect("it came");
+        pump.consume(Instant::ZERO, id, reading);
+        pump.detach(Instant::ZERO, id, false);
+        assert_eq!(pump.engine().unread[&id], 0, "nobody will read the rest");
+        let dropped = pump.engine().dropped;
+        for _ in 0..2 * WINDOW / u64::from(used) {
+            arrive(&mut pump, &[1], len, segment, used);
+        }
+        assert_eq!(pump.engine().dropped, dropped, "the window stayed open");
+        assert_eq!(pump.engine().unread[&id], 0);
+    }
+}

@@ -221,16 +221,21 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Detaches a circuit whose user dropped it: its state goes when the engine reports it closed.
+    /// What nobody reads any more counts as read, or a shut window would keep the peer from ending.
     /// With `may_defer` its final packets are sent by the next
     /// [`flush_deferred`](Pump::flush_deferred), or when enough of them fill a call of the wire.
-    pub fn detach(&mut self, id: AssociationId, may_defer: bool) {
+    pub fn detach(&mut self, now: Instant, id: AssociationId, may_defer: bool) {
         match self.circuits.get_mut(&id) {
             Some(state) if state.closed.is_none() => {
                 state.detached = true;
                 state.may_defer = may_defer;
+                let unread = state.queued_bytes;
                 state.clear_queue();
                 // What still comes is acknowledged and dropped.
                 self.check_full(id);
+                if unread > 0 {
+                    self.engine.consume(now, id, unread);
+                }
             }
             _ => self.remove_circuit(id),
         }
@@ -353,7 +358,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         for (path, packet) in packets.drain(..) {
             self.handle_packets(now, (path, arrival.ecn), &packet, packet.len());
             let len = packet.len();
-            self.queue_deliveries(packet, len);
+            self.queue_deliveries(now, packet, len);
         }
         if let Some(port) = &mut self.layer {
             port.recycle(packets);
@@ -368,7 +373,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         if octets.len() > arrival.segment_size || octets.len() >= receive_len / 2 {
             let from = (arrival.path, arrival.ecn);
             self.handle_packets(now, from, octets, arrival.segment_size);
-            return self.queue_deliveries(buffer, arrival.len);
+            return self.queue_deliveries(now, buffer, arrival.len);
         }
         // One short packet.
         let received = Received {
@@ -378,7 +383,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         };
         self.engine
             .handle_packet(now, received, &mut self.deliveries);
-        self.queue_short(octets);
+        self.queue_short(now, octets);
         self.recycle_arrival(buffer, receive_len);
     }
 

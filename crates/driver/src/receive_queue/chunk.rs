@@ -19,6 +19,14 @@ pub struct ChunkSpan {
     pub end_of_message: bool,
 }
 
+impl ChunkSpan {
+    /// Whether it says that the sender gave the rest of the message up: see [`engine::Delivery::gap`].
+    #[inline]
+    pub(super) fn is_end_of_abandoned(&self) -> bool {
+        self.gap && self.end_of_message && self.range.is_empty()
+    }
+}
+
 /// Memory that received bytes lie in.
 #[derive(Clone, Debug)]
 pub enum Octets {

@@ -296,3 +296,37 @@ fn fragments_of_several_streams_are_joined_by_stream() {
         assert_eq!(reader.messages_damaged(), 0);
     }
 }
+
+#[test]
+fn message_given_up_by_its_sender_is_dropped_and_the_next_one_is_whole() {
+    let of = |stream, bytes: &[u8], end, gap| {
+        let mut packet = packet(bytes.to_vec());
+        packet.note.stream = stream;
+        packet.span.end_of_message = end;
+        packet.span.gap = gap;
+        packet
+    };
+    for stream in [0, 3] {
+        for seed in 0..10 {
+            let packets = vec![
+                of(stream, b"be", false, false),
+                of(1, b"on", false, false),
+                of(stream, b"", true, true),
+                of(stream, b"two", true, false),
+                of(1, b"e", true, false),
+            ];
+            let mut random = SplitMix64::new(seed);
+            let mut reader = MessageReader::new(Framing::Messages);
+            let (mut buffer, mut seen) = ([0; 16], Vec::new());
+            for chunk in chunks(&mut random, packets) {
+                reader.put(chunk);
+                while let Some(part) = reader.next_part(&mut buffer) {
+                    seen.push((part.note.stream, buffer[..part.len].to_vec()));
+                }
+                reader.take_consumed().expect("it was put");
+            }
+            assert_eq!(seen, [(stream, b"two".to_vec()), (1, b"one".to_vec())]);
+            assert_eq!(reader.messages_damaged(), 1, "stream {stream}, seed {seed}");
+        }
+    }
+}

@@ -75,6 +75,21 @@ impl Consumer {
             .for_each(|slice| octets.extend_from_slice(slice));
     }
 
+    /// Appends the bytes of `payload`, but none of loans that were returned: those are their owner's.
+    pub fn copy_kept(&self, payload: &Range<u64>, octets: &mut Vec<u8>) {
+        let gone = self.withdrawn.clone();
+        let front = payload.start..payload.end.min(gone.start);
+        let back = payload.start.max(gone.end)..payload.end;
+        if gone.is_empty() {
+            return self.copy(payload, octets);
+        }
+        for part in [front, back] {
+            if !part.is_empty() {
+                self.copy(&part, octets);
+            }
+        }
+    }
+
     /// Memory of a loan that was returned is its owner's again: in its place would be sent what the
     /// store held before.
     #[inline]

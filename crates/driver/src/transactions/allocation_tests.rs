@@ -1,7 +1,7 @@
 //! Allocations of an engine of transactions: none for a call or a packet, once its tables have their
 //! size.
 
-use crate::sys::counting_allocator::allocations;
+use crate::sys::counting_allocator::{allocated, allocations};
 use engine::{
     Address, Batch, Deliveries, EntityId, Event, Instant, Note, OutgoingMessage, Path, Protocol,
     Received, TransactionEvent, TransactionId, Transactions,
@@ -59,10 +59,14 @@ impl Pair {
 
     /// Begins so many calls, and goes on until all are answered.
     fn call(&mut self, count: u64) {
+        self.call_from(CALLER, count);
+    }
+
+    fn call_from(&mut self, caller: EntityId, count: u64) {
         for _ in 0..count {
             let request = self.next_message();
             let note = Note::default();
-            let begun = self.ends[0].call(self.now, CALLER, SERVER, request, &note);
+            let begun = self.ends[0].call(self.now, caller, SERVER, request, &note);
             begun.expect("a call");
         }
         let wanted = self.replies + count;
@@ -145,4 +149,23 @@ fn eight_calls_at_a_time_allocate_for_less_than_a_quarter_of_them() {
     // Tables of more than eleven entries are trees, whose nodes come and go.
     let during = allocations() - before;
     assert!(during < 1600 / 4, "{during} for 1600 calls");
+}
+
+/// Octets that both engines may hold for a client that has called once: tables, a client, and a record of
+/// it with its Response. 10,000 of them are 25 MB.
+const CLIENT_OCTETS_MAX: isize = 2500;
+
+#[test]
+fn client_after_a_call_takes_less_than_2500_octets_at_both_ends() {
+    const CLIENTS: u64 = 10_000;
+    let mut pair = Pair::new(20);
+    pair.call(1);
+    let before = allocated();
+    for number in 0..CLIENTS {
+        let client = EntityId((100 + number) << 32 | 1);
+        pair.ends[0].create_entity(client).expect("room");
+        pair.call_from(client, 1);
+    }
+    let each = (allocated() - before) / CLIENTS as isize;
+    assert!(each < CLIENT_OCTETS_MAX, "{each} octets a client");
 }

@@ -1,109 +1,72 @@
-//! Who takes in arrivals and runs the timers: one thread at a time drives.
+//! Users that wait: one of them drives, the others sleep.
 //!
-//! A user that waits drives if nobody else waits: its reply then costs no switch to another thread.
-//! Where it finds the service thread driving, it sleeps, and the service thread lets go as soon as no
-//! user sleeps. A user that leaves while others sleep wakes the service thread. That one looks every
-//! [`TICK`] whether a user has driven since, and drives itself when none has.
+//! A user that waits drives unless another thread does: its reply then costs no switch to another
+//! thread. It blocks in the receive itself, without the lock and without a timer: the service thread ends
+//! the receive at the user's time. What other threads leave meanwhile they send themselves. A user that
+//! leaves while others sleep wakes one of them to drive, unless users come back soon.
 
+use super::driving::Driving;
 use super::request_queue::RequestQueue;
+use super::state::{Blocked, State};
+use super::work::By;
 use super::{Call, Reply, Request, Shared};
-use crate::shared::timespec;
+use crate::broken::Guard;
+use crate::shared::{can_end_wait, timespec};
 use crate::timeout::finite;
-use engine::{Instant, Transactions};
+use engine::{Address, Instant, Transactions};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
-use wire::Wire;
-
-/// The longest sleep of the service thread when it drives.
-const SLEEP_MAX: Duration = Duration::from_millis(100);
-
-/// How often it looks whether users drive. A user that stops waiting delays arrivals by as much.
-const TICK: Duration = Duration::from_millis(2);
+use wire::{Arrival, Receiver, Wire};
 
 /// Pause after an error of the wire, so that one that lasts does not take a processor.
-const ERROR_PAUSE: Duration = Duration::from_millis(1);
+pub(super) const ERROR_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often a user that sleeps looks whether the endpoint still works.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// Arrivals that the service thread takes in before what they caused is sent. A user takes in one: it
-/// may be what the user waits for.
-const RECEIVES_MAX: usize = 64;
-
-/// Who drives.
-#[derive(Debug, Default)]
-pub(super) struct Driving {
-    is_taken: AtomicBool,
-    /// Users that sleep and need another thread to drive.
-    waiting_users: AtomicUsize,
-    /// Users that wait for a request.
-    servers: AtomicUsize,
-    /// A user has slept since the service thread looked.
-    was_needed: AtomicBool,
-    /// Times that a user drove.
-    by_users: AtomicU64,
-    is_wanted: Mutex<bool>,
-    wanted: Condvar,
+/// What a sleep among others ended with.
+enum Slept<T> {
+    /// What was waited for.
+    Taken(T),
+    /// The time is over, or the endpoint broken.
+    Over,
+    /// Nobody drives.
+    Wanted,
 }
 
-impl Driving {
-    fn try_take(&self) -> bool {
-        !self.is_taken.swap(true, Ordering::Acquire)
-    }
-
-    /// Users that wait for a request.
-    pub(super) fn waiting_for_requests(&self) -> usize {
-        self.servers.load(Ordering::SeqCst)
-    }
-
-    fn let_go(&self) {
-        self.is_taken.store(false, Ordering::Release);
-    }
-
-    /// Wakes the service thread, if it does not drive.
-    pub(super) fn call_service(&self) {
-        let mut is_wanted = self
-            .is_wanted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *is_wanted = true;
-        self.wanted.notify_one();
-    }
-
-    /// Waits until the service thread is called, up to a tick.
-    fn await_call(&self) {
-        let is_wanted = self
-            .is_wanted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .wanted
-            .wait_timeout_while(is_wanted, TICK, |is_wanted| !*is_wanted);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
-    }
-}
+/// A lock, held.
+type Locked<'a, E, W> = Guard<'a, Shared<E, W>>;
 
 impl<E: Transactions, W: Wire> Shared<E, W> {
     /// The outcome of a call, an error if the endpoint is broken; None when it takes longer than
     /// `limit`.
     pub(super) fn take(&self, call: &Call, limit: Duration) -> Option<io::Result<Reply>> {
         let place = &call.place;
-        let outcome = self.await_with(limit, || place.take(), |rest| place.wait(rest));
-        outcome.or_else(|| self.broken.error().map(Err))
+        let outcome = self.await_with(limit, By::Caller, || place.take(), |rest| place.wait(rest));
+        match (outcome, self.broken.error()) {
+            (None | Some(Err(_)), Some(error)) => Some(Err(error)),
+            (outcome, _) => outcome,
+        }
     }
 
     /// The next request; None when it takes longer than `limit`.
     pub(super) fn next_request(&self, limit: Duration) -> Option<Request> {
-        let take = || self.lock_requests().pop_front();
-        self.driving.servers.fetch_add(1, Ordering::SeqCst);
-        let taken = self.await_with(limit, take, |rest| {
-            self.sleep_until_request(rest).pop_front()
+        let take = || self.pop_request(&mut self.lock_requests());
+        self.driving.note_server(true);
+        let taken = self.await_with(limit, By::Server, take, |rest| {
+            self.pop_request(&mut self.sleep_until_request(rest))
         });
-        self.driving.servers.fetch_sub(1, Ordering::SeqCst);
+        self.driving.note_server(false);
         taken
+    }
+
+    /// Takes a request; another server is woken for the next one.
+    pub(super) fn pop_request(&self, requests: &mut RequestQueue) -> Option<Request> {
+        let request = requests.pop_front()?;
+        if requests.wants_server() {
+            self.request_arrived.notify_one();
+        }
+        Some(request)
     }
 
     /// Waits for a request; whether there is one.
@@ -111,199 +74,297 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         let is_there = |is_empty: bool| (!is_empty).then_some(());
         let take = || is_there(self.lock_requests().is_empty());
         let sleep = |rest| is_there(self.sleep_until_request(rest).is_empty());
-        self.driving.servers.fetch_add(1, Ordering::SeqCst);
-        let is_one = self.await_with(limit, take, sleep).is_some();
-        self.driving.servers.fetch_sub(1, Ordering::SeqCst);
+        self.driving.note_server(true);
+        let is_one = self.await_with(limit, By::Server, take, sleep).is_some();
+        self.driving.note_server(false);
         is_one
     }
 
-    fn sleep_until_request(&self, limit: Duration) -> std::sync::MutexGuard<'_, RequestQueue> {
-        let requests = self.lock_requests();
+    /// Sleeps until there is a request, or this thread is to drive.
+    fn sleep_until_request(&self, limit: Duration) -> MutexGuard<'_, RequestQueue> {
+        let mut requests = self.lock_requests();
+        requests.sleeping += 1;
         let waited = self
             .request_arrived
-            .wait_timeout_while(requests, limit, |requests| requests.is_empty());
-        waited.unwrap_or_else(PoisonError::into_inner).0
+            .wait_timeout_while(requests, limit, |requests| !requests.ends_sleep());
+        let mut requests = waited.unwrap_or_else(PoisonError::into_inner).0;
+        requests.sleeping -= 1;
+        requests.wants_driver = false;
+        requests
     }
 
     /// What `take` gives within `limit`: driving, or where another thread drives, by `sleep`.
     fn await_with<T>(
         &self,
         limit: Duration,
+        who: By,
         take: impl Fn() -> Option<T>,
         sleep: impl Fn(Duration) -> Option<T>,
     ) -> Option<T> {
         if let Some(taken) = take() {
             return Some(taken);
         }
-        let until = self.now() + finite(limit);
-        if self.driving.try_take() {
-            self.driving.by_users.fetch_add(1, Ordering::Relaxed);
-            let taken = self.drive(until, &take);
-            self.driving.let_go();
-            if self.driving.waiting_users.load(Ordering::SeqCst) > 0 {
-                self.driving.call_service();
+        let mut now = self.now();
+        self.driving.note_return(now.as_nanos());
+        let until = now + finite(limit);
+        loop {
+            if self.driving.take_as_user() {
+                let taken = self.drive((now, until), who, &take);
+                self.stop_driving();
+                return taken;
             }
-            return taken;
+            self.work_off_submissions();
+            match self.sleep_among_others(until, &sleep) {
+                Slept::Taken(taken) => return Some(taken),
+                Slept::Over => return take(),
+                Slept::Wanted => now = self.now(),
+            }
         }
-        self.work_off_submissions();
-        self.driving.waiting_users.fetch_add(1, Ordering::SeqCst);
-        self.driving.was_needed.store(true, Ordering::SeqCst);
-        // The thread that drives lets go when it sees no user sleep; it may have looked before.
-        self.driving.call_service();
-        let slept = self.sleep_while_whole(until, sleep);
-        if self.driving.waiting_users.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // The service thread lets go, so that the next wait drives.
-            self.wakeup.signal();
-        }
-        slept.or_else(take)
     }
 
-    /// What `sleep` gives until the time, or until the endpoint is broken.
-    fn sleep_while_whole<T>(
+    /// What `sleep` gives while another thread drives.
+    fn sleep_among_others<T>(
         &self,
         until: Instant,
         sleep: impl Fn(Duration) -> Option<T>,
-    ) -> Option<T> {
-        loop {
-            let rest = until.since(self.now());
-            let slept = sleep(rest.min(LOOK_EVERY));
-            if slept.is_some() || rest.is_zero() || self.broken.is_broken() {
-                return slept;
-            }
+    ) -> Slept<T> {
+        self.driving.note_sleeping(true);
+        // The thread that drives looks for users that sleep after it has let go.
+        let may_drive = self.driving.is_free() || self.broken.is_broken();
+        let rest = until.since(self.now());
+        let slept = if may_drive { None } else { sleep(rest) };
+        self.driving.note_sleeping(false);
+        let is_over = self.broken.is_broken() || self.now() >= until;
+        if (slept.is_some() || is_over) && self.driving.is_nobody() {
+            // It may have been woken to drive.
+            self.watch();
+        }
+        match slept {
+            Some(taken) => Slept::Taken(taken),
+            None if is_over => Slept::Over,
+            None => Slept::Wanted,
         }
     }
 
     /// Takes in arrivals until `take` gives something, or until the time; None from a broken
     /// endpoint.
-    fn drive<T>(&self, until: Instant, take: &impl Fn() -> Option<T>) -> Option<T> {
-        // What was submitted leaves; what has come shows when the thread would sleep.
-        let mut is_idle = self.round(0).ok()?;
+    fn drive<T>(
+        &self,
+        (mut now, until): (Instant, Instant),
+        who: By,
+        take: &impl Fn() -> Option<T>,
+    ) -> Option<T> {
+        let mut state = self.lock().ok()?;
+        let is_due = state.pump.poll_timeout().is_some_and(|at| at <= now);
+        let has_left = !self.lock_submissions().is_empty();
+        if has_left && !is_due {
+            let taken = self.take_ahead(&mut state, now, who, take);
+            if taken.is_some() {
+                self.unlock_leaving(state);
+                return taken;
+            }
+        }
+        let mut has_work = is_due || has_left;
         loop {
-            if let Some(taken) = take() {
-                return Some(taken);
+            if has_work {
+                self.work_off(&mut state, now, who);
             }
-            if self.now() >= until {
-                return None;
+            let taken = take();
+            if taken.is_some() || now >= until {
+                self.unlock(state);
+                return taken;
             }
-            if is_idle {
-                self.sleep(until).ok()?;
-            }
-            is_idle = self.round(1).ok()?;
+            state = self.await_arrival(state, (now, until)).ok()?;
+            now = self.now();
+            has_work = true;
         }
     }
 
-    /// Takes in what has come, unless another thread drives, and sends what was submitted.
-    pub(super) fn look(&self) {
-        if self.driving.try_take() {
-            self.driving.by_users.fetch_add(1, Ordering::Relaxed);
-            // A broken endpoint says so when something is waited for.
-            let _ = self.round(RECEIVES_MAX);
-            self.driving.let_go();
-            if self.driving.waiting_users.load(Ordering::SeqCst) > 0 {
-                self.driving.call_service();
+    /// Takes in what arrives next; also returns when it was interrupted.
+    ///
+    /// # Errors
+    ///
+    /// A panic in the engine.
+    fn await_arrival<'a>(
+        &'a self,
+        mut state: Locked<'a, E, W>,
+        (now, until): (Instant, Instant),
+    ) -> io::Result<Locked<'a, E, W>> {
+        let rest = until.since(now);
+        let receiver = self.receiver.as_deref();
+        match receiver.filter(|receiver| can_end_wait(*receiver, rest)) {
+            Some(receiver) => {
+                state.blocked = Blocked::Receiving;
+                self.receive_until
+                    .store(until.as_nanos(), Ordering::Relaxed);
+                self.tell_service(until);
+                let buffer = state.pump.take_receive_buffer();
+                self.receive_with(receiver, state, buffer)
             }
+            None => {
+                state.blocked = Blocked::Polling;
+                self.poll_for(state, rest)
+            }
+        }
+    }
+
+    /// Blocks in the wire's receive, without the lock.
+    fn receive_with<'a>(
+        &'a self,
+        receiver: &dyn Receiver,
+        state: Locked<'a, E, W>,
+        mut buffer: Vec<u8>,
+    ) -> io::Result<Locked<'a, E, W>> {
+        self.release(state);
+        let has_submissions = !self.lock_submissions().is_empty();
+        let arrival = match has_submissions {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => receiver.receive(&mut buffer),
+        };
+        let is_from_nobody = matches!(&arrival, Ok(arrival) if is_from_nobody(arrival));
+        let mut state = self.lock()?;
+        state.blocked = Blocked::Not;
+        self.receive_until.store(u64::MAX, Ordering::Relaxed);
+        let taken = state.handle_arrival(self.now(), buffer, arrival);
+        self.take_buffered(state, taken.is_err() || is_from_nobody)
+    }
+
+    /// Polls the wire without the lock, then takes in an arrival.
+    fn poll_for<'a>(
+        &'a self,
+        state: Locked<'a, E, W>,
+        limit: Duration,
+    ) -> io::Result<Locked<'a, E, W>> {
+        self.release(state);
+        if self.lock_submissions().is_empty() {
+            let mut ready = [
+                PollFd::new(self.descriptor.get(), PollFlags::IN),
+                PollFd::new(self.driver_wakeup.descriptor(), PollFlags::IN),
+            ];
+            // An interrupted sleep is a short one.
+            let _ = poll(&mut ready, Some(&timespec(limit)));
+            if !ready[1].revents().is_empty() {
+                self.driver_wakeup.clear();
+            }
+        }
+        let mut state = self.lock()?;
+        state.blocked = Blocked::Not;
+        let taken = state.receive(self.now());
+        self.take_buffered(state, taken.is_err())
+    }
+
+    /// Takes in what the wire has read already; pauses after an error.
+    fn take_buffered<'a>(
+        &'a self,
+        mut state: Locked<'a, E, W>,
+        mut has_failed: bool,
+    ) -> io::Result<Locked<'a, E, W>> {
+        while !has_failed && state.pump.wire().has_buffered() {
+            has_failed = state.receive(self.now()).is_err();
+        }
+        if has_failed {
+            drop(state);
+            std::thread::sleep(ERROR_PAUSE);
+            state = self.lock()?;
+        }
+        Ok(state)
+    }
+
+    /// Takes in what has come, up to `receives_max` arrivals, unless another thread drives, and sends
+    /// what was submitted.
+    pub(super) fn look(&self, receives_max: usize) {
+        if self.driving.take_as_user() {
+            // A broken endpoint says so when something is waited for.
+            let _ = self.round(receives_max);
+            self.stop_driving();
         } else {
             self.work_off_submissions();
         }
     }
 
-    /// Runs due timers, takes in arrivals, and sends what all that and submissions caused. Whether
-    /// nothing has come that poll would not show.
+    /// Takes in up to `receives_max` arrivals, and sends what they and submissions caused.
     ///
     /// # Errors
     ///
     /// A panic in the engine.
-    fn round(&self, receives_max: usize) -> io::Result<bool> {
+    fn round(&self, receives_max: usize) -> io::Result<()> {
         let mut state = self.lock()?;
-        let now = self.now();
-        state.pump.handle_timeout(now);
-        let (mut failed, mut arrivals) = (false, 0);
-        while arrivals < receives_max {
-            match state.receive(now) {
-                Ok(true) => arrivals += 1,
-                Ok(false) if state.pump.wire().has_buffered() => {}
-                Ok(false) => break,
-                Err(_) => {
-                    failed = true;
-                    break;
-                }
-            }
-        }
-        self.work_off(&mut state);
-        let is_idle = arrivals == 0 && !state.pump.wire().has_buffered();
-        drop(state);
-        // A submission that found the lock taken while it was let go.
-        if !self.lock_submissions().is_empty() {
-            self.work_off(&mut *self.lock()?);
-        }
-        if failed {
+        let taken = self.take_in(&mut state, receives_max);
+        self.work_off(&mut state, self.now(), By::Caller);
+        self.unlock(state);
+        if taken.is_err() {
             std::thread::sleep(ERROR_PAUSE);
         }
-        Ok(is_idle)
+        Ok(())
     }
 
-    /// The service thread.
-    pub(super) fn serve(&self) {
-        let mut by_users = u64::MAX;
-        while !self.closed.load(Ordering::Acquire) && !self.broken.is_broken() {
-            let seen = self.driving.by_users.load(Ordering::Relaxed);
-            let users_drive = std::mem::replace(&mut by_users, seen) != seen;
-            let is_needed = self.driving.waiting_users.load(Ordering::SeqCst) > 0;
-            if (users_drive && !is_needed) || !self.driving.try_take() {
-                self.driving.await_call();
-                continue;
-            }
-            self.serve_while_needed();
-            self.driving.let_go();
-            self.driving.await_call();
-        }
-    }
-
-    /// Drives as long as users sleep, or none wants to wait.
-    fn serve_while_needed(&self) {
-        let mut was_needed = false;
-        while !self.closed.load(Ordering::Acquire) {
-            let done = self.round(RECEIVES_MAX).and_then(|is_idle| match is_idle {
-                true => self.sleep(self.now() + SLEEP_MAX),
-                false => Ok(()),
-            });
-            if done.is_err() {
-                return;
-            }
-            was_needed |= self.driving.was_needed.swap(false, Ordering::SeqCst);
-            if was_needed && self.driving.waiting_users.load(Ordering::SeqCst) == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Sleeps until an arrival, the engine's timeout, a wake-up, or `latest`.
+    /// Takes in up to so many arrivals; how many there were.
     ///
     /// # Errors
     ///
-    /// A panic in the engine.
-    fn sleep(&self, latest: Instant) -> io::Result<()> {
-        let (until, flags) = {
-            let state = self.lock()?;
-            let now = self.now();
-            let timeout = state.pump.poll_timeout();
-            let until = timeout.map_or(latest, |at| at.min(latest)).max(now);
-            let mut flags = PollFlags::IN;
-            flags.set(PollFlags::OUT, state.pump.is_blocked());
-            // Under the lock: a thread that moves the timeout forward after this sees it.
-            self.sleeps_until.store(until.as_nanos(), Ordering::Relaxed);
-            (until, flags)
-        };
-        let mut ready = [
-            PollFd::new(self.descriptor.get(), flags),
-            PollFd::new(self.wakeup.descriptor(), PollFlags::IN),
-        ];
-        // An interrupted sleep is a short one.
-        let _ = poll(&mut ready, Some(&timespec(until.since(self.now()))));
-        if !ready[1].revents().is_empty() {
-            self.wakeup.clear();
+    /// Those of the wire.
+    pub(super) fn take_in(
+        &self,
+        state: &mut State<E, W>,
+        receives_max: usize,
+    ) -> io::Result<usize> {
+        let now = self.now();
+        let mut arrivals = 0;
+        while arrivals < receives_max {
+            match state.receive(now)? {
+                true => arrivals += 1,
+                false if state.pump.wire().has_buffered() => {}
+                false => break,
+            }
         }
-        self.sleeps_until.store(0, Ordering::Relaxed);
-        Ok(())
+        Ok(arrivals)
+    }
+
+    /// A user drives no longer. Others who sleep need one who does.
+    fn stop_driving(&self) {
+        let driving: &Driving = &self.driving;
+        driving.let_go();
+        if !driving.has_sleeping_users() {
+            return self.watch();
+        }
+        driving.note_left(self.now().as_nanos());
+        if driving.users_return_soon() {
+            return self.watch();
+        }
+        let mut requests = self.lock_requests();
+        if requests.sleeping > 0 {
+            requests.wants_driver = true;
+            drop(requests);
+            self.request_arrived.notify_one();
+        } else {
+            drop(requests);
+            driving.call_service();
+            self.service_wakeup.signal();
+        }
+    }
+
+    /// The service thread drives if no user does in time.
+    fn watch(&self) {
+        if self.driving.watch() {
+            self.service_wakeup.signal();
+        }
+    }
+
+    /// Wakes the thread that drives: another one has handed something out.
+    pub(super) fn rouse(&self, state: &State<E, W>) {
+        match (state.blocked, &self.receiver) {
+            (Blocked::Not, _) => {}
+            // One that cannot be interrupted returns by itself after its longest wait.
+            (Blocked::Receiving, Some(receiver)) => drop(receiver.interrupt()),
+            (Blocked::Receiving, None) | (Blocked::Polling, _) => self.driver_wakeup.signal(),
+        }
+    }
+}
+
+/// Whether a receive brought nothing, from nobody: of a socket that was shut down.
+fn is_from_nobody(arrival: &Arrival) -> bool {
+    match arrival.path.remote {
+        Address::Socket(from) => arrival.len == 0 && from.port() == 0,
+        _ => false,
     }
 }

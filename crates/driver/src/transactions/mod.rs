@@ -3,48 +3,64 @@
 //! A call is one buffer that stays here until the engine releases it. The calling thread leaves it in
 //! a list; the thread that holds the pump's lock takes in the whole list before it sends, so that
 //! requests and replies of many threads leave in one call of the wire (flat combining). Each caller
-//! sleeps on a place of its own and is woken for its own reply only. The only thread that waits takes
-//! in arrivals and runs the engine's timers itself, and sleeps in the wire's poll; where several wait,
-//! or none, a service thread does.
+//! sleeps on a place of its own and is woken for its own reply only. One of the threads that wait takes
+//! in arrivals for all, and blocks in the wire's receive; a service thread runs the engine's timers, and
+//! takes in arrivals while nobody waits.
 //!
 //! | who | waits for | is woken by |
 //! | --- | --- | --- |
-//! | caller | its place to be filled | the thread that took in its reply, or its time-out |
-//! | server | the queue of requests | the thread that took in a request |
-//! | service thread | the wire, the engine's timeout | the wire; a submission that moved the timeout forward |
+//! | caller or server that drives | an arrival | the wire; the service thread when its time is over |
+//! | other caller | its place to be filled | the thread that took in its reply, or its time-out |
+//! | other server | the queue of requests | the thread that took in a request; one that drives no longer |
+//! | service thread | the engine's timeout | a submission that moved the timeout forward |
 //!
-//! * `state` - what the lock protects: the pump, messages on their way in, places, requests.
+//! * `state` - what the lock protects: the pump, callers, requests; `incoming` - messages on their way in.
 //! * `place` - where a caller waits.
 //! * `request_queue` - where a request waits for a server.
-//! * `work` - submissions carried out, and what the engine says handed over.
-//! * `drive` - who takes in arrivals: a waiting user, or the service thread.
+//! * `submissions`, `work` - what threads want carried out, and what the engine says handed over.
+//! * `take_ahead` - arrivals taken in before what was left is sent.
+//! * `driving` - who takes in arrivals; `drive` - users that wait; `service` - the service thread.
 
 #[cfg(test)]
 mod allocation_tests;
 mod drive;
+mod driving;
+#[cfg(test)]
+mod host_allocation_tests;
+mod incoming;
+mod observer;
 mod place;
 mod request_queue;
+mod service;
 mod state;
+mod submissions;
+mod take_ahead;
 mod work;
 
-use crate::broken::{self, Breakable, Broken};
+use crate::broken::{Breakable, Broken};
 use crate::checked_wire::PathErrors;
+use crate::messages::BufferPool;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::wait_list::EventFd;
 use crate::wire_descriptor::WireDescriptor;
-use drive::Driving;
+use driving::Driving;
 use engine::{Address, EntityId, Instant, Layer, Note, TransactionId, Transactions};
-use place::Place;
+use place::{Filler, Place, Places};
 use request_queue::RequestQueue;
+use service::Service;
 use state::{State, Submission};
+use submissions::Submissions;
+use work::By;
 
+pub use crate::messages::Message;
+pub use observer::TransactionObserver;
 pub use state::Held;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wire::Wire;
+use wire::{Receiver, Wire};
 
 /// A request that a server is to answer.
 #[derive(Debug)]
@@ -54,6 +70,8 @@ pub struct Request {
     pub from: EntityId,
     /// The entity that is called.
     pub to: EntityId,
+    /// The entity that answers: the one that is called, or the member of the group.
+    pub answerer: EntityId,
     /// What travelled with it.
     pub note: Note,
     /// The message.
@@ -80,21 +98,34 @@ pub struct Call {
 /// Submissions that wait for company, at most.
 const SUBMISSIONS_MAX: usize = 16;
 
+/// Arrivals that [`TransactionEndpoint::poll`] takes in.
+const POLL_MAX: usize = 64;
+
 struct Shared<E, W> {
     state: Mutex<State<E, W>>,
     broken: Broken,
     /// What threads want done, until a holder of the lock does it.
-    submissions: Mutex<Vec<Submission>>,
+    submissions: Mutex<Submissions>,
     /// Those beyond its room are abandoned, and their callers told.
     requests: Mutex<RequestQueue>,
     request_arrived: Condvar,
     started_at: std::time::Instant,
     descriptor: WireDescriptor,
-    wakeup: EventFd,
+    /// What a user that drives blocks in, if the wire has it.
+    receiver: Option<Box<dyn Receiver>>,
+    /// When that is to end, nanoseconds.
+    receive_until: AtomicU64,
     driving: Driving,
-    /// When the thread that takes in arrivals wakes by itself, nanoseconds.
+    /// Wakes a user that drives and polls.
+    driver_wakeup: EventFd,
+    service_wakeup: EventFd,
+    /// When the service thread wakes by itself, nanoseconds; 0: it is awake.
     sleeps_until: AtomicU64,
+    /// The service thread wakes when the wire has room.
+    watches_room: AtomicBool,
     closed: AtomicBool,
+    buffers: Arc<BufferPool>,
+    places: Arc<Places>,
 }
 
 /// An endpoint of transactions: threads call through it and serve with it.
@@ -125,22 +156,31 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
 
     fn start(pump: PacketPump<E, W>) -> io::Result<Self> {
         let descriptor = WireDescriptor::new(pump.wire())?.ok_or(io::ErrorKind::Unsupported)?;
+        let (buffers, places) = (Arc::default(), Arc::default());
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(pump)),
+            receiver: pump.wire().receiver(),
+            receive_until: AtomicU64::new(u64::MAX),
+            state: Mutex::new(State::new(pump, Arc::clone(&buffers), Arc::clone(&places))),
             broken: Broken::default(),
-            submissions: Mutex::new(Vec::new()),
+            submissions: Mutex::default(),
             requests: Mutex::new(RequestQueue::default()),
             request_arrived: Condvar::new(),
             started_at: std::time::Instant::now(),
             descriptor,
-            wakeup: EventFd::new()?,
             driving: Driving::default(),
+            driver_wakeup: EventFd::new()?,
+            service_wakeup: EventFd::new()?,
             sleeps_until: AtomicU64::new(0),
+            watches_room: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            buffers,
+            places,
         });
+        // Until a user waits.
+        shared.driving.call_service();
         let own = Arc::clone(&shared);
         let service = std::thread::Builder::new().name("transactions".to_owned());
-        let service = service.spawn(move || own.serve())?;
+        let service = service.spawn(move || Service(&*own).run())?;
         Ok(TransactionEndpoint {
             shared,
             service: Some(service),
@@ -177,7 +217,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         &self,
         from: EntityId,
         to: EntityId,
-        request: impl Into<Arc<[u8]>>,
+        request: impl Into<Message>,
         limit: Duration,
     ) -> io::Result<Vec<u8>> {
         let call = self.begin(from, to, request, &Note::default());
@@ -196,16 +236,16 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         &self,
         from: EntityId,
         to: EntityId,
-        request: impl Into<Arc<[u8]>>,
+        request: impl Into<Message>,
         note: &Note,
     ) -> Call {
-        let place = Arc::new(Place::default());
+        let place = self.shared.places.take();
         self.shared.leave(Submission::Call {
             from,
             to,
             request: request.into(),
             note: *note,
-            place: Arc::clone(&place),
+            filler: Filler::new(Arc::clone(&place)),
         });
         Call { place }
     }
@@ -229,6 +269,18 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         outcome.or_else(|| self.shared.broken.error().map(Err))
     }
 
+    /// A copy of `octets`, in memory that the endpoint uses again.
+    pub fn message(&self, octets: &[u8]) -> Message {
+        let mut buffer = self.shared.buffers.take(octets.len());
+        buffer.extend_from_slice(octets);
+        Message::Own(buffer)
+    }
+
+    /// Takes back the octets of a request or of a reply, to use their memory again.
+    pub fn recycle(&self, octets: Vec<u8>) {
+        self.shared.buffers.give(octets);
+    }
+
     /// Gives a call up.
     pub fn abandon(&self, call: Call) {
         self.shared.submit(Submission::Abandon(call.place));
@@ -241,7 +293,12 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
 
     /// Sends what was begun, and takes in what has come, without waiting.
     pub fn poll(&self) {
-        self.shared.look();
+        self.shared.look(POLL_MAX);
+    }
+
+    /// Sends what was begun, and takes in one arrival if there is one, without waiting.
+    pub fn poll_once(&self) {
+        self.shared.look(1);
     }
 
     /// The next request for an entity of this end, waiting for it up to `limit`.
@@ -259,7 +316,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
 
     /// The next request that has come.
     pub fn try_receive(&self) -> Option<Request> {
-        self.shared.lock_requests().pop_front()
+        self.shared.pop_request(&mut self.shared.lock_requests())
     }
 
     /// Waits until a request has come, up to `limit`; whether there is one.
@@ -268,9 +325,10 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     }
 
     /// Answers a request. A caller that gave up meanwhile does not get the reply.
-    pub fn reply(&self, request: Request, reply: impl Into<Arc<[u8]>>) {
+    pub fn reply(&self, request: Request, reply: impl Into<Message>) {
         let (transaction, reply) = (request.transaction, reply.into());
         let note = Note::default();
+        self.recycle(request.octets);
         self.shared.submit(Submission::Reply {
             transaction,
             reply,
@@ -280,7 +338,8 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
 
     /// Answers a request with a note. The reply leaves as a call does: see
     /// [`begin`](TransactionEndpoint::begin).
-    pub fn reply_noted(&self, request: Request, reply: impl Into<Arc<[u8]>>, note: &Note) {
+    pub fn reply_noted(&self, request: Request, reply: impl Into<Message>, note: &Note) {
+        self.recycle(request.octets);
         self.shared.leave(Submission::Reply {
             transaction: request.transaction,
             reply: reply.into(),
@@ -297,7 +356,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         &self,
         request: Request,
         to: EntityId,
-        octets: impl Into<Arc<[u8]>>,
+        octets: impl Into<Message>,
     ) -> io::Result<()> {
         let now = self.shared.now();
         let octets = octets.into();
@@ -311,10 +370,16 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.settle()
     }
 
-    /// Sends what commands have caused, and hands out what the engine says.
-    fn settle(&self) -> io::Result<()> {
+    /// Sends what was begun, also while another thread works: when this returns, the engine has it.
+    ///
+    /// # Errors
+    ///
+    /// That of a broken endpoint.
+    pub fn settle(&self) -> io::Result<()> {
         let mut state = self.shared.lock()?;
-        self.shared.work_off(&mut state);
+        self.shared
+            .work_off(&mut state, self.shared.now(), By::Another);
+        self.shared.unlock(state);
         Ok(())
     }
 
@@ -335,6 +400,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// Refuses a request.
     pub fn refuse(&self, request: Request) {
         let transaction = request.transaction;
+        self.recycle(request.octets);
         self.shared.submit(Submission::Refuse(transaction));
     }
 
@@ -344,11 +410,14 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// The wire's.
     pub fn join(&self, group: Address) -> io::Result<()> {
-        let mut state = self.shared.lock()?;
-        let pump = &mut state.pump;
-        pump.wire_mut().join(group)?;
-        if self.shared.descriptor.refresh(pump.wire())? {
-            self.shared.wakeup.signal();
+        let joined = self.shared.with_state(|state| {
+            state.pump.wire_mut().join(group)?;
+            self.shared.descriptor.refresh(state.pump.wire())
+        })?;
+        if joined? {
+            // Who polls, polls anew. A receiver of the wire hears of the group from the wire.
+            self.shared.driver_wakeup.signal();
+            self.shared.service_wakeup.signal();
         }
         Ok(())
     }
@@ -359,7 +428,8 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     ///
     /// The wire's.
     pub fn leave(&self, group: Address) -> io::Result<()> {
-        self.shared.lock()?.pump.wire_mut().leave(group)
+        let leave = |state: &mut State<E, W>| state.pump.wire_mut().leave(group);
+        self.shared.with_state(leave)?
     }
 
     /// An observer of the engine.
@@ -369,43 +439,30 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
 
     /// What paths said so far of packets that they did not carry.
     pub fn path_errors(&self) -> PathErrors {
-        broken::look(&*self.shared).pump.path_errors().clone()
+        self.shared
+            .look_at(|state| state.pump.path_errors().clone())
     }
 
     /// Calls of the wire so far, and the packets they carried.
     pub fn wire_calls(&self) -> WireCalls {
-        broken::look(&*self.shared).pump.wire_calls()
+        self.shared.look_at(|state| state.pump.wire_calls())
     }
 
     /// The engine's work so far.
     pub fn counters(&self) -> engine::Counters {
-        broken::look(&*self.shared).pump.engine.counters()
+        self.shared.look_at(|state| state.pump.engine.counters())
     }
 
     /// What the endpoint holds right now.
     pub fn held(&self) -> Held {
-        broken::look(&*self.shared).held()
-    }
-}
-
-/// Looks at the engine of an endpoint for as long as that lives.
-pub struct TransactionObserver<E: Transactions, W: Wire>(Weak<Shared<E, W>>);
-
-impl<E: Transactions, W: Wire> TransactionObserver<E, W> {
-    /// What `look` returns of the engine; None when the endpoint is gone, or broken.
-    pub fn look<T>(&self, look: impl FnOnce(&E, Instant) -> T) -> Option<T> {
-        let shared = self.0.upgrade()?;
-        let now = shared.now();
-        let state = shared.lock().ok()?;
-        Some(look(&state.pump.engine, now))
+        self.shared.look_at(State::held)
     }
 }
 
 impl<E: Transactions, W: Wire> Drop for TransactionEndpoint<E, W> {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
-        self.shared.wakeup.signal();
-        self.shared.driving.call_service();
+        self.shared.service_wakeup.signal();
         if let Some(service) = self.service.take() {
             // A panic in the engine was reported when it happened.
             let _ = service.join();
@@ -424,9 +481,13 @@ impl<E: Transactions, W: Wire> Breakable for Shared<E, W> {
         &self.broken
     }
 
-    /// Callers look by themselves.
+    /// Users that drive. Those that sleep are told by the service thread, as its last deed.
     fn wake_everybody(&self) {
-        self.request_arrived.notify_all();
-        self.wakeup.signal();
+        if let Some(receiver) = &self.receiver {
+            // One that cannot be interrupted returns by itself after its longest wait.
+            let _ = receiver.interrupt();
+        }
+        self.driver_wakeup.signal();
+        self.service_wakeup.signal();
     }
 }

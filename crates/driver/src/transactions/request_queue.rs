@@ -16,6 +16,12 @@ const OCTETS_MAX: usize = 64 << 20;
 pub(super) struct RequestQueue {
     requests: VecDeque<Request>,
     octets: usize,
+    /// Servers that sleep until there is one.
+    pub(super) sleeping: usize,
+    /// One of these is to wake up and drive.
+    pub(super) wants_driver: bool,
+    /// There will be none any more: the endpoint is broken.
+    pub(super) is_over: bool,
 }
 
 impl RequestQueue {
@@ -42,6 +48,16 @@ impl RequestQueue {
         Some(request)
     }
 
+    /// Whether a server sleeps although there is a request.
+    pub(super) fn wants_server(&self) -> bool {
+        self.sleeping > 0 && !self.is_empty()
+    }
+
+    /// Whether a server that sleeps is to wake up.
+    pub(super) fn ends_sleep(&self) -> bool {
+        !self.is_empty() || self.wants_driver || self.is_over
+    }
+
     pub(super) fn len(&self) -> usize {
         self.requests.len()
     }
@@ -61,6 +77,7 @@ mod tests {
             transaction: TransactionId(1),
             from: EntityId(1),
             to: EntityId(2),
+            answerer: EntityId(2),
             note: Note::default(),
             octets: vec![0; len],
         }

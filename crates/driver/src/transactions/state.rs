@@ -1,34 +1,34 @@
 //! What the lock of an endpoint of transactions protects.
 
-use super::place::Place;
+use super::incoming::IncomingMessages;
+use super::place::{Filler, Place, Places};
+use super::take_ahead::Backlog;
 use super::{Reply, Request};
+use crate::messages::{BufferPool, Message};
 use crate::packet_pump::PacketPump;
 use engine::{
-    Block, CallFlags, CommandError, EntityId, Event, IncomingMessage, Instant, Note,
-    OutgoingMessage, TransactionEnd, TransactionEvent, TransactionId, Transactions,
+    CallFlags, CommandError, EntityId, Event, Instant, Note, OutgoingMessage, TransactionEnd,
+    TransactionEvent, TransactionId, Transactions,
 };
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use wire::Wire;
-
-/// Octets that messages on their way in may take together: peers say how long they are.
-const INCOMING_MAX: u64 = 64 << 20;
+use wire::{Arrival, Wire};
 
 /// What a thread wants done.
 pub(super) enum Submission {
-    /// A call; its caller waits at the place.
+    /// A call, and who fills its caller's place.
     Call {
         from: EntityId,
         to: EntityId,
-        request: Arc<[u8]>,
+        request: Message,
         note: Note,
-        place: Arc<Place>,
+        filler: Filler,
     },
     /// The reply to a request.
     Reply {
         transaction: TransactionId,
-        reply: Arc<[u8]>,
+        reply: Message,
         note: Note,
     },
     /// A request gets no reply.
@@ -50,43 +50,69 @@ pub struct Held {
     pub callers: usize,
 }
 
-/// A message on its way in.
-enum Incoming {
-    /// Its octets, those that have not come as zeros.
-    Buffer(Vec<u8>),
-    /// There was no room for it.
-    NoRoom,
-}
-
 /// Who waits for the replies to a call.
 struct Caller {
-    place: Arc<Place>,
+    filler: Filler,
     /// More than one may come.
     wants_many: bool,
+}
+
+/// What the thread that drives does outside of the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// It does not wait.
+    #[default]
+    Not,
+    /// It is in a receive.
+    Receiving,
+    /// It polls.
+    Polling,
 }
 
 pub(super) struct State<E, W> {
     pub(super) pump: PacketPump<E, W>,
     /// Requests that are whole, for the queue of servers.
     pub(super) requests: Vec<Request>,
-    incoming: BTreeMap<IncomingMessage, Incoming>,
-    incoming_bytes: u64,
+    /// How the user that drives waits.
+    pub(super) blocked: Blocked,
+    /// Whether arrivals queue up at the wire.
+    pub(super) backlog: Backlog,
+    /// Something was handed to a caller since this was cleared.
+    pub(super) has_filled: bool,
+    /// Callers are to be woken when the lock is free.
+    pub(super) wakes_callers: bool,
+    /// So is a server.
+    pub(super) wakes_server: bool,
+    /// Memory of submissions.
+    pub(super) submissions: Vec<Submission>,
+    incoming: IncomingMessages,
     callers: BTreeMap<TransactionId, Caller>,
-    last_message: u64,
     /// Transactions to be given up because a message found no room.
     without_room: Vec<TransactionId>,
+    buffers: Arc<BufferPool>,
+    places: Arc<Places>,
 }
 
 impl<E: Transactions, W: Wire> State<E, W> {
-    pub(super) fn new(pump: PacketPump<E, W>) -> Self {
+    pub(super) fn new(
+        pump: PacketPump<E, W>,
+        buffers: Arc<BufferPool>,
+        places: Arc<Places>,
+    ) -> Self {
         State {
             pump,
             requests: Vec::new(),
-            incoming: BTreeMap::new(),
-            incoming_bytes: 0,
+            blocked: Blocked::Not,
+            backlog: Backlog::default(),
+            has_filled: false,
+            wakes_callers: false,
+            wakes_server: false,
+            submissions: Vec::new(),
+            incoming: IncomingMessages::new(Arc::clone(&buffers)),
             callers: BTreeMap::new(),
-            last_message: 0,
             without_room: Vec::new(),
+            buffers,
+            places,
         }
     }
 
@@ -94,15 +120,21 @@ impl<E: Transactions, W: Wire> State<E, W> {
         Held {
             outgoing: self.pump.messages.len(),
             incoming: self.incoming.len(),
-            incoming_bytes: self.incoming_bytes,
+            incoming_bytes: self.incoming.octets(),
             callers: self.callers.len(),
         }
+    }
+
+    /// Nobody will be answered: callers are told.
+    pub(super) fn fail_callers(&mut self) {
+        self.callers.clear();
+        self.submissions.clear();
     }
 
     /// Gives up transactions whose message found no room; whether there were any.
     pub(super) fn abandon_without_room(&mut self, now: Instant) -> bool {
         let any = !self.without_room.is_empty();
-        for transaction in std::mem::take(&mut self.without_room) {
+        for transaction in self.without_room.drain(..) {
             self.pump.engine.abandon(now, transaction);
         }
         any
@@ -110,9 +142,25 @@ impl<E: Transactions, W: Wire> State<E, W> {
 
     /// Takes in one arrival; false when nothing was there.
     pub(super) fn receive(&mut self, now: Instant) -> io::Result<bool> {
-        let (incoming, total) = (&mut self.incoming, &mut self.incoming_bytes);
+        let incoming = &mut self.incoming;
         let taken = self.pump.receive(now, |block, octets| {
-            keep_block(incoming, total, block, octets);
+            incoming.keep(block, octets);
+        });
+        self.drain_events();
+        taken
+    }
+
+    /// As [`receive`](State::receive), for what the wire's receiver put into the pump's buffer.
+    pub(super) fn handle_arrival(
+        &mut self,
+        now: Instant,
+        buffer: Vec<u8>,
+        arrival: io::Result<Arrival>,
+    ) -> io::Result<bool> {
+        let incoming = &mut self.incoming;
+        let pump = &mut self.pump;
+        let taken = pump.handle_arrival(now, buffer, arrival, |block, octets| {
+            incoming.keep(block, octets);
         });
         self.drain_events();
         taken
@@ -126,27 +174,24 @@ impl<E: Transactions, W: Wire> State<E, W> {
                 to,
                 request,
                 note,
-                place,
-            } => self.call(now, (from, to), request, &note, place),
+                filler,
+            } => self.call(now, (from, to), request, &note, filler),
             Submission::Reply {
                 transaction,
                 reply,
                 note,
             } => {
-                let message = self.keep(reply);
+                let message = self.pump.messages.insert(reply);
                 let taken = self.pump.engine.reply(now, transaction, message, &note);
                 if taken.is_err() {
                     // Its caller has given up.
-                    self.pump.messages.remove(&message.0);
+                    self.release(message.0);
                 }
             }
             Submission::Refuse(transaction) => self.pump.engine.abandon(now, transaction),
             Submission::Abandon(place) => {
-                let waits =
-                    |(_, other): &(&TransactionId, &Caller)| Arc::ptr_eq(&other.place, &place);
-                let known = self.callers.iter().find(waits).map(|(id, _)| *id);
-                if let Some(transaction) = known {
-                    self.callers.remove(&transaction);
+                let transaction = place.transaction();
+                if self.callers.remove(&transaction).is_some() {
                     self.pump.engine.abandon(now, transaction);
                 }
             }
@@ -157,31 +202,31 @@ impl<E: Transactions, W: Wire> State<E, W> {
         &mut self,
         now: Instant,
         (from, to): (EntityId, EntityId),
-        request: Arc<[u8]>,
+        request: Message,
         note: &Note,
-        place: Arc<Place>,
+        filler: Filler,
     ) {
-        let message = self.keep(request);
+        let message = self.pump.messages.insert(request);
         match self.pump.engine.call(now, from, to, message, note) {
             Ok(transaction) => {
                 let wants_many = note.call.flags.has(CallFlags::MANY_REPLIES);
-                self.callers
-                    .insert(transaction, Caller { place, wants_many });
+                filler.set_transaction(transaction);
+                let caller = Caller { filler, wants_many };
+                self.callers.insert(transaction, caller);
             }
             Err(error) => {
-                self.pump.messages.remove(&message.0);
-                place.fill(Err(io::Error::new(io::ErrorKind::InvalidInput, error)));
+                self.release(message.0);
+                let error = io::Error::new(io::ErrorKind::InvalidInput, error);
+                self.fill_last(filler, Err(error));
             }
         }
     }
 
-    /// Keeps a message until the engine releases it.
-    fn keep(&mut self, octets: Arc<[u8]>) -> (OutgoingMessage, u64) {
-        self.last_message += 1;
-        let id = OutgoingMessage(self.last_message);
-        let len = octets.len() as u64;
-        self.pump.messages.insert(id, octets);
-        (id, len)
+    /// The engine needs a message no longer.
+    fn release(&mut self, message: OutgoingMessage) {
+        if let Some(Message::Own(octets)) = self.pump.messages.remove(message) {
+            self.buffers.give(octets);
+        }
     }
 
     /// Takes what the engine says.
@@ -200,12 +245,14 @@ impl<E: Transactions, W: Wire> State<E, W> {
                 message,
                 from,
                 to,
+                answerer,
                 note,
-            } => match self.take_incoming(message) {
+            } => match self.incoming.take(message) {
                 Some(octets) => self.requests.push(Request {
                     transaction,
                     from,
                     to,
+                    answerer,
                     note,
                     octets,
                 }),
@@ -217,7 +264,7 @@ impl<E: Transactions, W: Wire> State<E, W> {
                 from,
                 note,
             } => {
-                let incoming = self.take_incoming(message);
+                let incoming = self.incoming.take(message);
                 let outcome = incoming.map(|octets| Reply { from, note, octets });
                 self.fill(
                     transaction,
@@ -225,14 +272,16 @@ impl<E: Transactions, W: Wire> State<E, W> {
                 );
             }
             TransactionEvent::Copied { from, to } => {
-                let octets = self.pump.messages.get(&from).map(Arc::clone);
-                self.keep_copy(to, &octets.unwrap_or_default());
+                let octets = self.pump.messages.get(from);
+                self.incoming
+                    .keep_copy(to, octets.map_or(&[], |octets| octets));
             }
-            TransactionEvent::Released(message) => drop(self.pump.messages.remove(&message)),
-            TransactionEvent::Discarded(message) => drop(self.take_incoming(message)),
+            TransactionEvent::Duplicated { from, to } => self.incoming.duplicate(from, to),
+            TransactionEvent::Released(message) => self.release(message),
+            TransactionEvent::Discarded(message) => drop(self.incoming.take(message)),
             TransactionEvent::Ended(transaction, how) => {
                 if let Some(caller) = self.callers.remove(&transaction) {
-                    caller.place.fill(Err(error_of(how)));
+                    self.fill_last(caller.filler, Err(error_of(how)));
                 }
             }
         }
@@ -240,15 +289,21 @@ impl<E: Transactions, W: Wire> State<E, W> {
 
     /// A caller gets what has come.
     fn fill(&mut self, transaction: TransactionId, outcome: io::Result<Reply>) {
-        let Some(caller) = self.callers.get(&transaction) else {
+        let Some(mut caller) = self.callers.remove(&transaction) else {
             return;
         };
         if caller.wants_many {
-            return caller.place.fill(outcome);
+            self.wakes_callers |= self.places.fill(&mut caller.filler, outcome);
+            self.has_filled = true;
+            self.callers.insert(transaction, caller);
+        } else {
+            self.fill_last(caller.filler, outcome);
         }
-        if let Some(caller) = self.callers.remove(&transaction) {
-            caller.place.fill(outcome);
-        }
+    }
+
+    fn fill_last(&mut self, filler: Filler, outcome: io::Result<Reply>) {
+        self.has_filled = true;
+        self.wakes_callers |= self.places.fill_last(filler, outcome);
     }
 
     /// Passes a request on to another entity.
@@ -257,58 +312,14 @@ impl<E: Transactions, W: Wire> State<E, W> {
         now: Instant,
         transaction: TransactionId,
         to: EntityId,
-        request: Arc<[u8]>,
+        request: Message,
     ) -> Result<(), CommandError> {
-        let message = self.keep(request);
+        let message = self.pump.messages.insert(request);
         let forwarded = self.pump.engine.forward(now, transaction, to, message);
         if forwarded.is_err() {
-            self.pump.messages.remove(&message.0);
+            self.release(message.0);
         }
         forwarded
-    }
-
-    /// A message that stays at this end becomes one that has come.
-    fn keep_copy(&mut self, message: IncomingMessage, octets: &[u8]) {
-        let block = Block {
-            message,
-            message_len: octets.len() as u64,
-            offset: 0,
-            range: 0..octets.len(),
-        };
-        keep_block(&mut self.incoming, &mut self.incoming_bytes, &block, octets);
-    }
-
-    /// A message that is whole; None if there was no room for it. An empty one has no blocks.
-    fn take_incoming(&mut self, message: IncomingMessage) -> Option<Vec<u8>> {
-        match self.incoming.remove(&message) {
-            Some(Incoming::Buffer(octets)) => {
-                self.incoming_bytes -= octets.len() as u64;
-                Some(octets)
-            }
-            Some(Incoming::NoRoom) => None,
-            None => Some(Vec::new()),
-        }
-    }
-}
-
-/// Copies a block to its place. The message gets its memory with its first block.
-fn keep_block(
-    incoming: &mut BTreeMap<IncomingMessage, Incoming>,
-    total: &mut u64,
-    block: &Block,
-    octets: &[u8],
-) {
-    let entry = incoming.entry(block.message).or_insert_with(|| {
-        let fits = block.message_len <= INCOMING_MAX - *total;
-        *total += if fits { block.message_len } else { 0 };
-        match fits {
-            true => Incoming::Buffer(vec![0; block.message_len as usize]),
-            false => Incoming::NoRoom,
-        }
-    });
-    if let Incoming::Buffer(buffer) = entry {
-        let at = block.offset as usize;
-        buffer[at..at + octets.len()].copy_from_slice(octets);
     }
 }
 

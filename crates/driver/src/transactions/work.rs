@@ -2,6 +2,7 @@
 
 use super::request_queue::RequestQueue;
 use super::state::{State, Submission};
+use super::submissions::Submissions;
 use super::{SUBMISSIONS_MAX, Shared};
 use crate::broken::{self, Guard};
 use engine::{CallFlags, Instant, Transactions};
@@ -10,12 +11,25 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use wire::Wire;
 
+/// Who holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// A caller that drives.
+    Caller,
+    /// A server that drives: it takes the next request itself.
+    Server,
+    /// The service thread, which may drive or not.
+    Service,
+    /// A thread that does not drive.
+    Another,
+}
+
 impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn lock(&self) -> io::Result<Guard<'_, Self>> {
         broken::lock(self)
     }
 
-    pub(super) fn lock_submissions(&self) -> MutexGuard<'_, Vec<Submission>> {
+    pub(super) fn lock_submissions(&self) -> MutexGuard<'_, Submissions> {
         let submissions = self.submissions.lock();
         submissions.unwrap_or_else(PoisonError::into_inner)
     }
@@ -30,35 +44,44 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Calls `act` under the lock, and works off what was left to its holder meanwhile.
     pub(super) fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> io::Result<T> {
-        let outcome = act(&mut *self.lock()?);
-        if !self.lock_submissions().is_empty() {
-            self.work_off(&mut *self.lock()?);
-        }
+        let mut state = self.lock()?;
+        let outcome = act(&mut state);
+        self.unlock(state);
         Ok(outcome)
+    }
+
+    /// What `look` returns of the state, also of a broken endpoint.
+    pub(super) fn look_at<T>(&self, look: impl FnOnce(&State<E, W>) -> T) -> T {
+        let looked = look(&broken::look(self));
+        if !self.lock_submissions().is_empty() {
+            self.work_off_submissions();
+        }
+        looked
     }
 
     /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
     pub(super) fn submit(&self, submission: Submission) {
-        self.lock_submissions().push(submission);
+        self.lock_submissions().list.push(submission);
         self.work_off_submissions();
     }
 
     /// Leaves a submission to wait for company.
     pub(super) fn leave(&self, submission: Submission) {
         let mut submissions = self.lock_submissions();
-        submissions.push(submission);
-        let is_full = submissions.len() >= SUBMISSIONS_MAX;
+        submissions.list.push(submission);
+        let is_full = submissions.list.len() >= SUBMISSIONS_MAX;
         drop(submissions);
         if is_full {
             self.work_off_submissions();
         }
     }
 
-    /// Takes the lock and works off the list, unless another thread has the lock.
+    /// Takes the lock and works off the list; if another thread has the lock, that one does.
     pub(super) fn work_off_submissions(&self) {
+        self.lock_submissions().is_wanted = true;
         while let Ok(Some(mut state)) = broken::try_lock(self) {
-            self.work_off(&mut state);
-            drop(state);
+            self.work_off(&mut state, self.now(), By::Another);
+            self.release(state);
             // What was left behind since has found the lock taken.
             if self.lock_submissions().is_empty() {
                 return;
@@ -66,35 +89,84 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
-    /// Carries out what threads want, sends, and hands over what the engine says.
-    pub(super) fn work_off(&self, state: &mut State<E, W>) {
-        let now = self.now();
+    /// Carries out what threads want, runs due timers, sends, and hands over what the engine says.
+    pub(super) fn work_off(&self, state: &mut State<E, W>, now: Instant, who: By) {
+        state.pump.handle_timeout(now);
         loop {
-            let submissions = std::mem::take(&mut *self.lock_submissions());
-            for submission in submissions {
+            let mut submissions = std::mem::take(&mut state.submissions);
+            self.lock_submissions().take(&mut submissions);
+            for submission in submissions.drain(..) {
                 state.submit(now, submission);
             }
+            state.submissions = submissions;
             // An error about one destination is a lost packet; the engine's timers send it again.
             let _ = state.pump.flush(now);
-            self.hand_over(state, now);
+            self.hand_over(state, now, who);
             let is_settled = !state.abandon_without_room(now);
             if is_settled && self.lock_submissions().is_empty() {
                 break;
             }
         }
-        let timeout = state.pump.poll_timeout();
-        let sleeps_until = self.sleeps_until.load(Ordering::Relaxed);
-        if state.pump.is_blocked() || timeout.is_some_and(|at| at.as_nanos() < sleeps_until) {
-            self.wakeup.signal();
+        if let Some(timeout) = state.pump.poll_timeout() {
+            self.tell_service(timeout);
+        }
+        if state.pump.is_blocked() && !self.watches_room.load(Ordering::Relaxed) {
+            self.service_wakeup.signal();
+        }
+    }
+
+    /// Lets go of the lock, and wakes those to whom something was handed meanwhile.
+    pub(super) fn release(&self, mut state: Guard<'_, Self>) {
+        let wakes_callers = std::mem::take(&mut state.wakes_callers);
+        let wakes_server = std::mem::take(&mut state.wakes_server);
+        drop(state);
+        if wakes_callers {
+            self.places.wake();
+        }
+        if wakes_server {
+            self.request_arrived.notify_one();
+        }
+    }
+
+    /// Lets go of the lock; works off what other threads have left because it was taken.
+    pub(super) fn unlock(&self, state: Guard<'_, Self>) {
+        self.release(state);
+        if !self.lock_submissions().is_empty() {
+            self.work_off_submissions();
+        }
+    }
+
+    /// Lets go of the lock as [`unlock`](Shared::unlock), but what was left to wait for company waits on.
+    pub(super) fn unlock_leaving(&self, state: Guard<'_, Self>) {
+        self.release(state);
+        if self.lock_submissions().is_wanted {
+            self.work_off_submissions();
+        }
+    }
+
+    /// Wakes the service thread if it sleeps for longer than until this time.
+    pub(super) fn tell_service(&self, time: Instant) {
+        if time.as_nanos() < self.sleeps_until.load(Ordering::Relaxed) {
+            // Once: it looks again before it sleeps.
+            self.sleeps_until.store(0, Ordering::Relaxed);
+            self.service_wakeup.signal();
         }
     }
 
     /// Gives whole requests to servers; replies go to their places.
-    fn hand_over(&self, state: &mut State<E, W>, now: Instant) {
+    pub(super) fn hand_over(&self, state: &mut State<E, W>, now: Instant, who: By) {
         state.drain_events();
-        if state.requests.is_empty() {
-            return;
+        let has_requests = !state.requests.is_empty();
+        if has_requests {
+            self.queue_requests(state, now, who);
         }
+        let has_filled = std::mem::take(&mut state.has_filled);
+        if (has_requests || has_filled) && matches!(who, By::Service | By::Another) {
+            self.rouse(state);
+        }
+    }
+
+    fn queue_requests(&self, state: &mut State<E, W>, now: Instant, who: By) {
         let mut requests = self.lock_requests();
         let waiting = self.driving.waiting_for_requests();
         for request in state.requests.drain(..) {
@@ -104,10 +176,11 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 true => Some(request),
                 false => requests.push(request),
             };
-            match refused {
-                None => self.request_arrived.notify_one(),
-                Some(request) => state.pump.engine.abandon(now, request.transaction),
+            if let Some(request) = refused {
+                state.pump.engine.abandon(now, request.transaction);
             }
         }
+        // Each server that takes one wakes another if there are more.
+        state.wakes_server |= who != By::Server && requests.wants_server();
     }
 }

@@ -1,12 +1,14 @@
 //! An engine that panics: every call of its endpoint is an error, and no thread waits for ever.
 
 use crate::postman::Postman;
-use driver::{Endpoint, RouterHost};
+use driver::{Endpoint, RouterHost, TransactionEndpoint};
 use engine::{
-    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
-    Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags, Status,
+    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
+    EntityId, Event, Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags,
+    Status,
 };
 use engine_bare::{Bare, BareConfig};
+use engine_vmtp::{Vmtp, VmtpConfig};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -173,6 +175,50 @@ fn panic_in_engine_is_the_error_of_every_call_and_wakes_waiting_threads() {
     // To look at what is left is allowed.
     assert!(client.with_pump(|pump| pump.engine().counters().packets_parsed) > 0);
     drop((circuit, watch, client));
+}
+
+#[test]
+fn panic_in_engine_of_transactions_ends_every_wait() {
+    let silent = UdpSocket::bind(loopback()).expect("a port");
+    let server = EntityId(9 << 32 | 9);
+    let wire = UdpWire::bind(loopback()).expect("a port");
+    let engine = Vmtp::new(VmtpConfig::default());
+    let host = TransactionEndpoint::new(engine, wire).expect("a thread");
+    host.locate(server, Address::Socket(silent.local_addr().expect("bound")));
+    let (say, reported) = channel();
+    std::thread::scope(|scope| {
+        // One of them drives, the others sleep, as callers and as a server.
+        for number in 1..=3 {
+            let caller = EntityId(number << 32 | 1);
+            host.create_entity(caller).expect("room");
+            let (host, say) = (&host, say.clone());
+            scope.spawn(move || {
+                let called = host.call(caller, server, &[7; 8], Duration::MAX);
+                say.send(called.map(drop)).expect("the test waits");
+            });
+        }
+        let (serving, saying) = (&host, say.clone());
+        scope.spawn(move || {
+            let received = serving.receive(Duration::MAX).map(drop);
+            saying.send(received).expect("the test waits");
+        });
+        // All calls have left.
+        let end = std::time::Instant::now() + LIMIT;
+        while host.held().callers < 3 {
+            assert!(std::time::Instant::now() < end, "{:?}", host.held());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let panics = || host.with_engine(|_, _| -> () { panic!("as the test wants it") });
+        let panicked = scope.spawn(move || panics().is_err()).join();
+        assert!(panicked.is_err());
+        for _ in 0..4 {
+            assert_broken(reported.recv_timeout(LIMIT).expect("it wakes"), "a wait");
+        }
+    });
+    let call = host.call(EntityId(1 << 32 | 1), server, &[7; 8], Duration::MAX);
+    assert_broken(call, "call");
+    assert_broken(host.receive(Duration::MAX), "receive");
+    assert!(host.counters().packets_built >= 3, "to look is allowed");
 }
 
 #[test]

@@ -59,6 +59,7 @@ pub(crate) fn handle_acknowledgment(
             acked_bytes: acked,
             delivered_bytes: delivered.min(sent),
             sent_bytes: sent,
+            inflight_bytes: sent.saturating_sub(delivered),
             rtt: rtt_sample,
         };
         congestion.on_ack(now, &sample);

@@ -69,6 +69,7 @@ impl CongestionControl {
                 acked_bytes: bytes,
                 delivered_bytes: 0,
                 sent_bytes: 0,
+                inflight_bytes: 0,
                 rtt: None,
             };
             self.controller.on_ack(now, &sample);
@@ -126,6 +127,7 @@ mod tests {
             acked_bytes: acked,
             delivered_bytes: delivered,
             sent_bytes: 10_000,
+            inflight_bytes: 10_000 - delivered,
             rtt: Some(RttSample {
                 rtt: Duration::from_millis(10),
                 packet: control.request_state(Instant::ZERO, 10_000, false),

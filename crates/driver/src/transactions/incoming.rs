@@ -1,0 +1,154 @@
+//! Messages on their way in.
+
+use crate::messages::BufferPool;
+use engine::{Block, IncomingMessage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Octets that messages on their way in may take together: peers say how long they are.
+const OCTETS_MAX: u64 = 64 << 20;
+
+/// A message on its way in.
+enum Incoming {
+    /// Its octets as far as they have come, and its length; those in between that have not come are
+    /// zeros.
+    Buffer(Vec<u8>, u64),
+    /// There was no room for it.
+    NoRoom,
+}
+
+/// Messages on their way in. One gets its memory with its first block.
+pub(super) struct IncomingMessages {
+    messages: BTreeMap<IncomingMessage, Incoming>,
+    octets: u64,
+    buffers: Arc<BufferPool>,
+}
+
+impl IncomingMessages {
+    pub(super) fn new(buffers: Arc<BufferPool>) -> IncomingMessages {
+        IncomingMessages {
+            messages: BTreeMap::new(),
+            octets: 0,
+            buffers,
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Octets that they take together.
+    pub(super) fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    /// Copies a block to its place.
+    pub(super) fn keep(&mut self, block: &Block, octets: &[u8]) {
+        let (total, buffers) = (&mut self.octets, &self.buffers);
+        let entry = self.messages.entry(block.message).or_insert_with(|| {
+            let fits = block.message_len <= OCTETS_MAX - *total;
+            *total += if fits { block.message_len } else { 0 };
+            match fits {
+                true => {
+                    let buffer = buffers.take(block.message_len as usize);
+                    Incoming::Buffer(buffer, block.message_len)
+                }
+                false => Incoming::NoRoom,
+            }
+        });
+        if let Incoming::Buffer(buffer, _) = entry {
+            put(buffer, block.offset as usize, octets);
+        }
+    }
+
+    /// A message that stays at this end becomes one that has come.
+    pub(super) fn keep_copy(&mut self, message: IncomingMessage, octets: &[u8]) {
+        let block = Block {
+            message,
+            message_len: octets.len() as u64,
+            offset: 0,
+            range: 0..octets.len(),
+        };
+        self.keep(&block, octets);
+    }
+
+    /// A message that is whole is another one as well; there is room for both, or for the first.
+    pub(super) fn duplicate(&mut self, from: IncomingMessage, to: IncomingMessage) {
+        match self.messages.remove(&from) {
+            Some(Incoming::Buffer(octets, len)) => {
+                self.keep_copy(to, &octets);
+                self.messages.insert(from, Incoming::Buffer(octets, len));
+            }
+            Some(Incoming::NoRoom) => {
+                self.messages.insert(from, Incoming::NoRoom);
+                self.messages.insert(to, Incoming::NoRoom);
+            }
+            None => {}
+        }
+    }
+
+    /// A message that is whole; None if there was no room for it. An empty one has no blocks.
+    pub(super) fn take(&mut self, message: IncomingMessage) -> Option<Vec<u8>> {
+        match self.messages.remove(&message) {
+            Some(Incoming::Buffer(mut octets, len)) => {
+                self.octets -= len;
+                octets.resize(len as usize, 0);
+                Some(octets)
+            }
+            Some(Incoming::NoRoom) => None,
+            None => Some(Vec::new()),
+        }
+    }
+}
+
+/// Copies octets to their place; what lies between them and those before is zeros.
+fn put(buffer: &mut Vec<u8>, at: usize, octets: &[u8]) {
+    let end = at + octets.len();
+    if at >= buffer.len() {
+        buffer.resize(at, 0);
+        return buffer.extend_from_slice(octets);
+    }
+    if end > buffer.len() {
+        buffer.resize(end, 0);
+    }
+    buffer[at..end].copy_from_slice(octets);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(offset: u64, len: usize, message_len: u64) -> Block {
+        Block {
+            message: IncomingMessage(1),
+            message_len,
+            offset,
+            range: 0..len,
+        }
+    }
+
+    #[test]
+    fn blocks_in_any_order_fill_the_message_and_holes_are_zeros() {
+        let buffers = Arc::new(BufferPool::default());
+        buffers.give(vec![9; 50]);
+        let mut incoming = IncomingMessages::new(buffers);
+        incoming.keep(&block(20, 5, 40), &[2; 5]);
+        incoming.keep(&block(5, 5, 40), &[1; 5]);
+        incoming.keep(&block(23, 4, 40), &[3; 4]);
+        assert_eq!((incoming.len(), incoming.octets()), (1, 40));
+        let mut wanted = vec![0; 40];
+        wanted[5..10].fill(1);
+        wanted[20..23].fill(2);
+        wanted[23..27].fill(3);
+        assert_eq!(incoming.take(IncomingMessage(1)), Some(wanted));
+        assert_eq!((incoming.len(), incoming.octets()), (0, 0));
+    }
+
+    #[test]
+    fn message_without_room_is_none() {
+        let mut incoming = IncomingMessages::new(Arc::default());
+        incoming.keep(&block(0, 1, OCTETS_MAX + 1), &[1]);
+        assert_eq!(incoming.take(IncomingMessage(1)), None);
+    }
+}
