@@ -1,0 +1,99 @@
+//! What can go wrong, each with its remedy.
+
+use crate::geometry::{RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
+use std::io;
+
+/// Why a channel could not be set up, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// A slot length that no ring has.
+    #[error("a slot of {0} octets: take a power of two from {SLOT_LEN_MIN} to {SLOT_LEN_MAX}")]
+    SlotLen(u32),
+    /// A number of slots that no ring has.
+    #[error(
+        "{slots} slots of {slot_len} octets: take a power of two, with at most {RING_OCTETS_MAX} octets in all"
+    )]
+    SlotCount {
+        /// Number of slots.
+        slots: u32,
+        /// Octets of each.
+        slot_len: u32,
+    },
+    /// What came is not the opening of a channel.
+    #[error(
+        "the peer sent no opening of a channel: both ends need the same version of this library"
+    )]
+    Opening,
+    /// The opening came with another number of descriptors than its channels have segments.
+    #[error(
+        "the opening came with {found} descriptors instead of {expected}: open a channel on both sides, or a pair on both"
+    )]
+    Descriptors {
+        /// Descriptors that came.
+        found: usize,
+        /// Segments of the channels that are accepted.
+        expected: usize,
+    },
+    /// A segment that its owner could shorten under the reader, which would end it by SIGBUS.
+    #[error(
+        "the peer's segment is not sealed: create it with memfd_create and seal it against shrinking and growing"
+    )]
+    Unsealed,
+    /// A segment of another length than the opening said.
+    #[error(
+        "the peer's segment has {found} octets instead of {expected}: both ends need the same version of this library"
+    )]
+    SegmentLen {
+        /// Octets it has.
+        found: u64,
+        /// Octets that the opening asks for.
+        expected: u64,
+    },
+    /// The socket's other end belongs to another user.
+    #[error("the peer is of user {peer}, this process of {own}: run both as one user")]
+    OtherUser {
+        /// User of the peer.
+        peer: u32,
+        /// User of this process.
+        own: u32,
+    },
+    /// A message longer than all slots of the ring, or than those that were lent for it.
+    #[error(
+        "a message of {len} octets has room for {max}: open the channel with more slots, or send it in parts"
+    )]
+    TooLong {
+        /// Octets of the message.
+        len: usize,
+        /// Octets of the ring, or of the slots that were lent.
+        max: u32,
+    },
+    /// A word of the peer's that no correct peer writes. The channel is of no use any more.
+    #[error(
+        "the peer wrote {what} {value}, which is impossible: close the channel and look at the peer"
+    )]
+    Corrupt {
+        /// Which word.
+        what: &'static str,
+        /// Its value.
+        value: u32,
+    },
+    /// The peer ended without closing its end, or, for a sender, closed it.
+    #[error("the peer of the channel is gone: open another channel")]
+    PeerGone,
+    /// The system refused.
+    #[error("{action}: {source}")]
+    System {
+        /// What was attempted.
+        action: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Adds what was attempted to an error of the system.
+pub(crate) fn system(action: &'static str) -> impl Fn(rustix::io::Errno) -> ChannelError {
+    move |errno| ChannelError::System {
+        action,
+        source: errno.into(),
+    }
+}

@@ -1,0 +1,223 @@
+//! The size of a ring: how many slots, how long each.
+
+use crate::ChannelError;
+
+/// Shortest slot, in octets: a cache line.
+pub const SLOT_LEN_MIN: u32 = 64;
+
+/// Longest slot, in octets.
+pub const SLOT_LEN_MAX: u32 = 1 << 20;
+
+/// Most octets in the slots of one ring: 256 slots of the longest. A ring takes memory as it is
+/// written, so this is also what a peer can make this process map, and make the kernel allocate.
+pub const RING_OCTETS_MAX: u64 = 256 << 20;
+
+/// Octets in front of the slots: a page, which holds the words of both ends in lines of their own.
+pub(crate) const CONTROL_LEN: usize = 4096;
+
+/// Octets that a slot's length takes.
+const LENGTH_LEN: usize = 4;
+
+/// Octets of the message that sets up a channel: mark, edition, length and number of slots.
+pub(crate) const OPENING_LEN: usize = 16;
+
+const MARK: [u8; 4] = *b"TWCH";
+const EDITION: u32 = 1;
+
+/// Length and number of a ring's slots, valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    slot_len: u32,
+    slots: u32,
+}
+
+impl Geometry {
+    /// `slots` slots of `slot_len` octets.
+    ///
+    /// # Errors
+    /// A length that is no power of two from 64 to 1 MiB, a number that is no power of two, and a
+    /// ring of more than [`RING_OCTETS_MAX`].
+    pub fn new(slot_len: u32, slots: u32) -> Result<Self, ChannelError> {
+        if !slot_len.is_power_of_two() || !(SLOT_LEN_MIN..=SLOT_LEN_MAX).contains(&slot_len) {
+            return Err(ChannelError::SlotLen(slot_len));
+        }
+        if !slots.is_power_of_two() || u64::from(slots) * u64::from(slot_len) > RING_OCTETS_MAX {
+            return Err(ChannelError::SlotCount { slots, slot_len });
+        }
+        Ok(Self { slot_len, slots })
+    }
+
+    /// Octets of a slot.
+    #[must_use]
+    pub fn slot_len(self) -> u32 {
+        self.slot_len
+    }
+
+    /// Number of slots, a power of two.
+    #[must_use]
+    pub fn slots(self) -> u32 {
+        self.slots
+    }
+
+    /// Octets of all slots: the longest message, which takes them all.
+    #[must_use]
+    pub fn capacity(self) -> u32 {
+        self.slots * self.slot_len
+    }
+
+    /// Number of slots that a message of `len` octets takes, at least one.
+    pub(crate) fn slots_of(self, len: u32) -> u32 {
+        let whole = len >> self.slot_len.trailing_zeros();
+        let part = u32::from(len & (self.slot_len - 1) != 0);
+        (whole + part).max(1)
+    }
+
+    /// Octets of the segment: the words of both ends, a length for each slot, the slots. At most
+    /// 4 KiB + 16 MiB + 256 MiB (4 Mi slots of 64 octets), so it fits a `usize` of 32 bits.
+    pub(crate) fn segment_len(self) -> usize {
+        self.slots_offset() + self.slots as usize * self.slot_len as usize
+    }
+
+    /// Where the length of the slot at `position` lies.
+    pub(crate) fn length_offset(self, position: u32) -> usize {
+        CONTROL_LEN + self.index(position) * LENGTH_LEN
+    }
+
+    /// Where octet `offset` of the message at `position` lies, below [`Geometry::capacity`], and how
+    /// many follow it before the ring's end, behind which a message goes on in the first slot.
+    pub(crate) fn place(self, position: u32, offset: usize) -> (usize, usize) {
+        let capacity = self.capacity() as usize;
+        let at = (self.index(position) * self.slot_len as usize + offset) & (capacity - 1);
+        (self.slots_offset() + at, capacity - at)
+    }
+
+    /// Where the first slot begins. The lengths are padded to a line, so that no slot shares one
+    /// with them.
+    pub(crate) fn slots_offset(self) -> usize {
+        CONTROL_LEN + (self.slots as usize * LENGTH_LEN).next_multiple_of(SLOT_LEN_MIN as usize)
+    }
+
+    fn index(self, position: u32) -> usize {
+        (position & (self.slots - 1)) as usize
+    }
+
+    pub(crate) fn encode(self) -> [u8; OPENING_LEN] {
+        let mut opening = [0; OPENING_LEN];
+        opening[..4].copy_from_slice(&MARK);
+        opening[4..8].copy_from_slice(&EDITION.to_le_bytes());
+        opening[8..12].copy_from_slice(&self.slot_len.to_le_bytes());
+        opening[12..].copy_from_slice(&self.slots.to_le_bytes());
+        opening
+    }
+
+    /// # Errors
+    /// Octets that are no opening of this edition, or of a ring that [`Geometry::new`] refuses.
+    pub(crate) fn decode(opening: &[u8]) -> Result<Self, ChannelError> {
+        let opening: &[u8; OPENING_LEN] = opening.try_into().map_err(|_| ChannelError::Opening)?;
+        let word = |at: usize| {
+            u32::from_le_bytes([
+                opening[at],
+                opening[at + 1],
+                opening[at + 2],
+                opening[at + 3],
+            ])
+        };
+        if opening[..4] != MARK || word(4) != EDITION {
+            return Err(ChannelError::Opening);
+        }
+        Self::new(word(8), word(12))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn geometry_with_a_count_that_is_no_power_of_two_is_refused() {
+        assert!(matches!(
+            Geometry::new(64, 3),
+            Err(ChannelError::SlotCount { slots: 3, .. })
+        ));
+        assert!(matches!(
+            Geometry::new(64, 0),
+            Err(ChannelError::SlotCount { slots: 0, .. })
+        ));
+    }
+
+    #[test]
+    fn geometry_with_slots_of_odd_length_is_refused() {
+        for len in [0, 32, 100, SLOT_LEN_MAX * 2] {
+            assert!(
+                matches!(Geometry::new(len, 4), Err(ChannelError::SlotLen(_))),
+                "{len}"
+            );
+        }
+    }
+
+    #[test]
+    fn geometry_beyond_the_limit_is_refused() {
+        assert!(Geometry::new(SLOT_LEN_MAX, 256).is_ok());
+        assert!(Geometry::new(SLOT_LEN_MAX, 512).is_err());
+        assert!(Geometry::new(64, 1 << 31).is_err());
+    }
+
+    #[test]
+    fn slots_of_a_ring_lie_apart_and_inside_the_segment() {
+        for (len, slots) in [(64, 1), (64, 1024), (SLOT_LEN_MAX, 256)] {
+            let ring = Geometry::new(len, slots).unwrap();
+            let (first, capacity) = ring.place(0, 0);
+            assert!(ring.length_offset(slots - 1) + LENGTH_LEN <= first);
+            assert_eq!(first + capacity, ring.segment_len());
+            let (last, left) = ring.place(slots - 1, 0);
+            assert_eq!((last + left, left), (ring.segment_len(), len as usize));
+            assert_eq!(ring.place(slots, 0), ring.place(0, 0));
+            assert_eq!(ring.place(slots - 1, len as usize), ring.place(0, 0));
+        }
+    }
+
+    #[test]
+    fn message_takes_as_many_slots_as_hold_it_and_at_least_one() {
+        let ring = Geometry::new(64, 8).unwrap();
+        let taken = [0, 1, 64, 65, 128, 512].map(|len| ring.slots_of(len));
+        assert_eq!(taken, [1, 1, 1, 2, 2, 8]);
+        assert_eq!(ring.capacity(), 512);
+    }
+
+    #[test]
+    fn opening_decoded_equals_what_was_encoded_and_any_changed_mark_is_refused() {
+        let ring = Geometry::new(4096, 8).unwrap();
+        let opening = ring.encode();
+        assert_eq!(Geometry::decode(&opening).unwrap(), ring);
+        for at in 0..8 {
+            let mut changed = opening;
+            changed[at] ^= 1;
+            assert!(
+                matches!(Geometry::decode(&changed), Err(ChannelError::Opening)),
+                "octet {at}"
+            );
+        }
+        assert!(Geometry::decode(&opening[..15]).is_err());
+    }
+
+    #[test]
+    fn opening_of_any_octets_is_refused_or_within_the_limit() {
+        let mut state = 1_u64;
+        for _ in 0..20_000 {
+            let mut opening = Geometry::new(64, 1).unwrap().encode();
+            for octet in &mut opening[8..] {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                *octet = if state >> 63 == 0 {
+                    0
+                } else {
+                    1 << (state >> 60 & 7)
+                };
+            }
+            if let Ok(ring) = Geometry::decode(&opening) {
+                assert!(ring.segment_len() as u64 <= RING_OCTETS_MAX + (17 << 20));
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Channels: messages between two processes of one host through memory that both map.
+//!
+//! A channel is a ring of slots in a sealed memfd. Its [`ChannelSender`] makes the memory and passes it over
+//! a Unix socket ([`ChannelSender::open`]); its [`ChannelReceiver`] checks it and maps it ([`ChannelReceiver::accept`]).
+//! The sender writes a message into slots lent to it and commits it, or copies one in by
+//! [`ChannelSender::send`]; the receiver reads it where it lies, or copies it out. A message takes as
+//! many slots in a row as hold it. A full ring holds the sender back, an empty one the receiver, each in
+//! the way it chose as its [`Signal`]. [`open_pair`] and [`accept_pair`] set up a channel each way.
+//!
+//! - [`Geometry`] is how many slots of which length; [`ChannelError`] says what was refused, and the remedy.
+//! - `ends` and `opening` set a channel up and pass its segment, `sys` maps it, `ring` is the sender and
+//!   the receiver, `wait` how they wait and how they notice that the other is gone.
+//!
+//! The socket stays open as a lifeline: when the peer dies, however it dies, the kernel hangs it up, and
+//! a waiting end notices within 100 ms. Nothing has a name, so a killed process leaves no file. A
+//! child that inherits a copy of the socket keeps the lifeline alive; sockets made by the standard library are
+//! closed on exec.
+//!
+//! The peer's memory is hostile. Each end keeps its own position in private memory, reads a word of the
+//! peer's once, and checks the copy; octets are copied out before anybody parses them.
+//!
+//! ```
+//! use channel::{Geometry, ChannelReceiver, ChannelSender, Signal};
+//! let (near, far) = std::os::unix::net::UnixStream::pair()?;
+//! let mut sender = ChannelSender::open(near, Geometry::new(4096, 16)?, Signal::Futex)?;
+//! let mut receiver = ChannelReceiver::accept(far, Signal::Futex)?;
+//! sender.send(b"towline")?;
+//! drop(sender);
+//! assert_eq!(receiver.receive()?.unwrap().to_vec(), b"towline");
+//! assert!(receiver.receive()?.is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod ends;
+mod error;
+mod geometry;
+mod opening;
+mod ring;
+mod sys;
+mod wait;
+
+pub use ends::{accept_pair, open_pair};
+pub use error::ChannelError;
+pub use geometry::{Geometry, RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
+pub use ring::{Arrival, ChannelReceiver, ChannelSender, LentSlots, ReceivedSlots};
+pub use wait::Signal;

@@ -1,0 +1,164 @@
+//! Setting up channels: one message with their segments' descriptors, over a Unix socket.
+
+use crate::error::{ChannelError, system};
+use crate::geometry::{Geometry, OPENING_LEN};
+use crate::sys::Segment;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// Segments of one opening, at most: a channel each way.
+const SEGMENTS_MAX: usize = 2;
+
+/// Makes `N` segments and passes them to the peer.
+pub(crate) fn offer<const N: usize>(
+    socket: &UnixStream,
+    geometry: Geometry,
+) -> Result<[Segment; N], ChannelError> {
+    const { assert!(N <= SEGMENTS_MAX) };
+    check_user(socket)?;
+    let mut segments = Vec::with_capacity(N);
+    let mut descriptors = Vec::with_capacity(N);
+    for _ in 0..N {
+        let (segment, descriptor) = Segment::create(geometry.segment_len())?;
+        segments.push(segment);
+        descriptors.push(descriptor);
+    }
+    send(socket, &geometry.encode(), &descriptors)?;
+    exactly(segments)
+}
+
+fn send(socket: &UnixStream, opening: &[u8], descriptors: &[OwnedFd]) -> Result<(), ChannelError> {
+    let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SEGMENTS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fits = control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    debug_assert!(fits, "room for {SEGMENTS_MAX}");
+    let parts = [IoSlice::new(opening)];
+    rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL)
+        .map_err(system("sendmsg of a channel's opening"))?;
+    Ok(())
+}
+
+/// Takes the `N` segments of the peer, and checks them.
+pub(crate) fn accept<const N: usize>(
+    socket: &UnixStream,
+) -> Result<([Segment; N], Geometry), ChannelError> {
+    check_user(socket)?;
+    let (opening, descriptors) = receive(socket)?;
+    let geometry = Geometry::decode(&opening)?;
+    if descriptors.len() != N {
+        return Err(ChannelError::Descriptors {
+            found: descriptors.len(),
+            expected: N,
+        });
+    }
+    let adopt = |descriptor: &OwnedFd| Segment::adopt(descriptor, geometry.segment_len());
+    let segments: Result<Vec<Segment>, ChannelError> = descriptors.iter().map(adopt).collect();
+    Ok((exactly(segments?)?, geometry))
+}
+
+/// The octets of an opening, and the descriptors that came with it. More of them than one opening
+/// has are closed by the kernel.
+fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), ChannelError> {
+    let mut opening = [0; OPENING_LEN];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SEGMENTS_MAX + 1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut opening)];
+    let received = rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+        .map_err(system("recvmsg of a channel's opening"))?;
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+        _ => None,
+    });
+    let descriptors: Vec<OwnedFd> = rights.flatten().collect();
+    match received.bytes {
+        0 => Err(ChannelError::PeerGone),
+        len => Ok((opening[..len].to_vec(), descriptors)),
+    }
+}
+
+fn exactly<const N: usize>(segments: Vec<Segment>) -> Result<[Segment; N], ChannelError> {
+    let found = segments.len();
+    segments
+        .try_into()
+        .map_err(|_| ChannelError::Descriptors { found, expected: N })
+}
+
+/// Only processes of one user share memory: the kernel names the peer's.
+fn check_user(socket: &UnixStream) -> Result<(), ChannelError> {
+    let peer = rustix::net::sockopt::socket_peercred(socket)
+        .map_err(system("SO_PEERCRED of a channel's socket"))?;
+    let (peer, own) = (peer.uid.as_raw(), rustix::process::geteuid().as_raw());
+    if peer == own {
+        Ok(())
+    } else {
+        Err(ChannelError::OtherUser { peer, own })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn opening_without_a_descriptor_is_refused() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(&Geometry::new(64, 8).unwrap().encode())
+            .unwrap();
+        assert!(matches!(
+            accept::<1>(&far),
+            Err(ChannelError::Descriptors {
+                found: 0,
+                expected: 1
+            })
+        ));
+    }
+
+    #[test]
+    fn opening_of_a_pair_is_refused_as_that_of_one_channel() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let [_there, _back] = offer(&near, Geometry::new(64, 8).unwrap()).unwrap();
+        assert!(matches!(
+            accept::<1>(&far),
+            Err(ChannelError::Descriptors {
+                found: 2,
+                expected: 1
+            })
+        ));
+    }
+
+    #[test]
+    fn opening_of_other_octets_is_refused() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(b"GET / HTTP/1.0\r\n").unwrap();
+        assert!(matches!(accept::<1>(&far), Err(ChannelError::Opening)));
+    }
+
+    #[test]
+    fn opening_of_a_peer_that_hung_up_is_an_error() {
+        let (near, far) = UnixStream::pair().unwrap();
+        drop(near);
+        assert!(matches!(accept::<1>(&far), Err(ChannelError::PeerGone)));
+    }
+
+    #[test]
+    fn opening_accepted_has_the_geometry_offered() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let geometry = Geometry::new(4096, 8).unwrap();
+        let [own] = offer(&near, geometry).unwrap();
+        let ([peer], accepted) = accept(&far).unwrap();
+        assert_eq!(accepted, geometry);
+        let (last, _) = geometry.place(7, 0);
+        own.write(last, b"x");
+        let mut octet = [0];
+        peer.read(last, &mut octet);
+        assert_eq!(&octet, b"x");
+    }
+}

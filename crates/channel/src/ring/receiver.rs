@@ -1,0 +1,246 @@
+//! The end that reads.
+
+use super::{HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL};
+use crate::ChannelError;
+use crate::geometry::Geometry;
+use crate::sys::Segment;
+use crate::wait::{Lifeline, SLEEP_MAX, Signal, Waited};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The end of a channel that reads.
+#[derive(Debug)]
+pub struct ChannelReceiver {
+    segment: Segment,
+    geometry: Geometry,
+    lifeline: Lifeline,
+    /// Slots released: the true value of [`TAIL`], which the peer cannot change.
+    tail: u32,
+    /// [`HEAD`] as it was read last, and checked.
+    head: u32,
+}
+
+/// What a receiver finds in its ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// A message, which the next receive returns at once.
+    Message,
+    /// No message yet.
+    Nothing,
+    /// The sender closed the channel, and all was received.
+    End,
+}
+
+impl ChannelReceiver {
+    pub(crate) fn new(
+        segment: Segment,
+        geometry: Geometry,
+        socket: Arc<UnixStream>,
+        signal: Signal,
+    ) -> Self {
+        Self {
+            segment,
+            geometry,
+            lifeline: Lifeline::new(socket, signal),
+            tail: 0,
+            head: 0,
+        }
+    }
+
+    /// The channel's geometry, which its opener chose.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// System calls of this end since it was opened: sleeps, wakes, looks at the socket.
+    #[must_use]
+    pub fn system_calls(&self) -> u64 {
+        self.lifeline.system_calls()
+    }
+
+    /// What is in the ring now.
+    ///
+    /// # Errors
+    /// [`ChannelError::PeerGone`] when the sender was found gone without closing, after all that it
+    /// committed; [`ChannelError::Corrupt`] for a position that it cannot have.
+    #[inline]
+    pub fn look(&mut self) -> Result<Arrival, ChannelError> {
+        if self.has_message()? {
+            return Ok(Arrival::Message);
+        }
+        let closed = self.segment.word(SENDER_CLOSED).load(Ordering::Acquire) != 0;
+        let gone = self.lifeline.has_hung_up();
+        // What was committed before the close is visible now, so an empty ring stays empty.
+        if (closed || gone) && self.has_message()? {
+            return Ok(Arrival::Message);
+        }
+        match (closed, gone) {
+            (true, _) => Ok(Arrival::End),
+            (false, true) => Err(ChannelError::PeerGone),
+            (false, false) => Ok(Arrival::Nothing),
+        }
+    }
+
+    /// Waits until there is a message or the end, for `limit` at most.
+    ///
+    /// # Errors
+    /// Those of [`Self::look`].
+    #[inline]
+    pub fn wait_for_message(&mut self, limit: Duration) -> Result<Arrival, ChannelError> {
+        let mut left = limit;
+        loop {
+            let found = self.look()?;
+            if found != Arrival::Nothing || left.is_zero() {
+                return Ok(found);
+            }
+            let waited = Waited {
+                position: self.segment.word(HEAD),
+                seen: self.head,
+                peer_closed: self.segment.word(SENDER_CLOSED),
+                sleeps: self.segment.word(RECEIVER_WAITS),
+            };
+            self.lifeline.wait(waited, &mut left)?;
+        }
+    }
+
+    /// The next message, in its slots until it is dropped. Waits while there is none; `None` when the
+    /// sender closed the channel and all was received.
+    ///
+    /// # Errors
+    /// Those of [`Self::look`], and [`ChannelError::Corrupt`] for a length that no message has.
+    #[inline]
+    pub fn receive(&mut self) -> Result<Option<ReceivedSlots<'_>>, ChannelError> {
+        loop {
+            match self.wait_for_message(SLEEP_MAX)? {
+                Arrival::Message => return self.take().map(Some),
+                Arrival::End => return Ok(None),
+                Arrival::Nothing => {}
+            }
+        }
+    }
+
+    /// The message at the tail, with its length read once and checked.
+    #[inline]
+    fn take(&mut self) -> Result<ReceivedSlots<'_>, ChannelError> {
+        let at = self.geometry.length_offset(self.tail);
+        let len = self.segment.word(at).load(Ordering::Relaxed);
+        let committed = self.head.wrapping_sub(self.tail);
+        if len > self.geometry.capacity() || self.geometry.slots_of(len) > committed {
+            return Err(ChannelError::Corrupt {
+                what: "a message's length of",
+                value: len,
+            });
+        }
+        Ok(ReceivedSlots {
+            receiver: self,
+            len,
+        })
+    }
+
+    /// Whether a message is there; the sender's word is read only if none is known to be.
+    #[inline]
+    fn has_message(&mut self) -> Result<bool, ChannelError> {
+        if self.head != self.tail {
+            return Ok(true);
+        }
+        let head = self.segment.word(HEAD).load(Ordering::Acquire);
+        if head.wrapping_sub(self.tail) > self.geometry.slots() {
+            return Err(ChannelError::Corrupt {
+                what: "a position of its writes of",
+                value: head,
+            });
+        }
+        self.head = head;
+        Ok(self.head != self.tail)
+    }
+
+    /// As if messages of `position` slots had gone through an empty ring.
+    #[cfg(test)]
+    pub(super) fn start_at(&mut self, position: u32) {
+        (self.head, self.tail) = (position, position);
+        self.segment.word(HEAD).store(position, Ordering::Release);
+        self.segment.word(TAIL).store(position, Ordering::Release);
+    }
+
+    #[cfg(test)]
+    pub(super) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+}
+
+impl Drop for ChannelReceiver {
+    fn drop(&mut self) {
+        self.segment
+            .word(RECEIVER_CLOSED)
+            .store(1, Ordering::Release);
+        let (word, waiting) = (self.segment.word(TAIL), self.segment.word(SENDER_WAITS));
+        // As at the sender's close, a wake that is missed costs one sleep.
+        let _ = self.lifeline.notify(word, self.tail, waiting);
+    }
+}
+
+/// A message in its slots. Dropping it releases them to the sender.
+#[derive(Debug)]
+pub struct ReceivedSlots<'a> {
+    receiver: &'a mut ChannelReceiver,
+    /// Octets of the message: the copy that was checked.
+    len: u32,
+}
+
+impl ReceivedSlots<'_> {
+    /// Octets of the message.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the message has no octets.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies the octets from `offset` on into `target`, as many as both have, and returns how many. A
+    /// hostile sender can change octets between two reads: parse the copy, not the slots.
+    #[inline]
+    pub fn read(&self, offset: usize, target: &mut [u8]) -> usize {
+        let offset = offset.min(self.len());
+        let count = target.len().min(self.len() - offset);
+        let receiver = &*self.receiver;
+        let (at, left) = receiver.geometry.place(receiver.tail, offset);
+        let (front, rest) = target[..count].split_at_mut(left.min(count));
+        receiver.segment.read(at, front);
+        if !rest.is_empty() {
+            receiver
+                .segment
+                .read(receiver.geometry.slots_offset(), rest);
+        }
+        count
+    }
+
+    /// A private copy of the message.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut octets = vec![0; self.len()];
+        self.read(0, &mut octets);
+        octets
+    }
+}
+
+impl Drop for ReceivedSlots<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let receiver = &mut *self.receiver;
+        let slots = receiver.geometry.slots_of(self.len);
+        receiver.tail = receiver.tail.wrapping_add(slots);
+        // A wake that fails delays the sender by one sleep, after which it looks itself.
+        let _ = receiver.lifeline.notify(
+            receiver.segment.word(TAIL),
+            receiver.tail,
+            receiver.segment.word(SENDER_WAITS),
+        );
+    }
+}

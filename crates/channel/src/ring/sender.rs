@@ -1,0 +1,221 @@
+//! The end that writes.
+
+use super::{HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL};
+use crate::ChannelError;
+use crate::geometry::Geometry;
+use crate::sys::Segment;
+use crate::wait::{Lifeline, SLEEP_MAX, Signal, Waited};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The end of a channel that writes. Dropping it closes the channel after what it committed.
+#[derive(Debug)]
+pub struct ChannelSender {
+    segment: Segment,
+    geometry: Geometry,
+    lifeline: Lifeline,
+    /// Slots committed: the true value of [`HEAD`], which the peer cannot change.
+    head: u32,
+    /// [`TAIL`] as it was read last, and checked.
+    tail: u32,
+}
+
+impl ChannelSender {
+    pub(crate) fn new(
+        segment: Segment,
+        geometry: Geometry,
+        socket: Arc<UnixStream>,
+        signal: Signal,
+    ) -> Self {
+        Self {
+            segment,
+            geometry,
+            lifeline: Lifeline::new(socket, signal),
+            head: 0,
+            tail: 0,
+        }
+    }
+
+    /// The channel's geometry.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// System calls of this end since it was opened: sleeps, wakes, looks at the socket.
+    #[must_use]
+    pub fn system_calls(&self) -> u64 {
+        self.lifeline.system_calls()
+    }
+
+    /// Whether a message of `len` octets has room now.
+    ///
+    /// # Errors
+    /// [`ChannelError::TooLong`] for a message that the ring never holds, [`ChannelError::PeerGone`] when
+    /// there is no room and the receiver has closed its end or was found gone, [`ChannelError::Corrupt`] when it released
+    /// messages that it cannot have.
+    pub fn has_room(&mut self, len: usize) -> Result<bool, ChannelError> {
+        let needed = self.slots_of(len)?;
+        let slots = self.geometry.slots();
+        if slots - self.head.wrapping_sub(self.tail) >= needed {
+            return Ok(true);
+        }
+        // The receiver's word is read only here: it lies in a line that the receiver writes.
+        let tail = self.segment.word(TAIL).load(Ordering::Acquire);
+        if self.head.wrapping_sub(tail) > slots {
+            return Err(ChannelError::Corrupt {
+                what: "a position of its reads of",
+                value: tail,
+            });
+        }
+        self.tail = tail;
+        let has_room = slots - self.head.wrapping_sub(tail) >= needed;
+        let closed = || self.segment.word(RECEIVER_CLOSED).load(Ordering::Acquire) != 0;
+        if !has_room && (self.lifeline.has_hung_up() || closed()) {
+            return Err(ChannelError::PeerGone);
+        }
+        Ok(has_room)
+    }
+
+    /// Waits until a message of `len` octets has room; whether it has within `limit`.
+    ///
+    /// # Errors
+    /// Those of [`Self::has_room`].
+    pub fn wait_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError> {
+        let mut left = limit;
+        while !self.has_room(len)? {
+            if left.is_zero() {
+                return Ok(false);
+            }
+            let waited = Waited {
+                position: self.segment.word(TAIL),
+                seen: self.tail,
+                peer_closed: self.segment.word(RECEIVER_CLOSED),
+                sleeps: self.segment.word(SENDER_WAITS),
+            };
+            self.lifeline.wait(waited, &mut left)?;
+        }
+        Ok(true)
+    }
+
+    /// Free slots for a message of `len` octets, to be written and committed. Waits until there are
+    /// as many.
+    ///
+    /// # Errors
+    /// Those of [`Self::has_room`].
+    pub fn lend(&mut self, len: usize) -> Result<LentSlots<'_>, ChannelError> {
+        while !self.wait_for_room(len, SLEEP_MAX)? {}
+        Ok(LentSlots {
+            sender: self,
+            len: len as u32,
+        })
+    }
+
+    /// Copies `message` into slots and commits it. Waits until there is room.
+    ///
+    /// # Errors
+    /// Those of [`Self::has_room`].
+    pub fn send(&mut self, message: &[u8]) -> Result<(), ChannelError> {
+        let mut lent = self.lend(message.len())?;
+        lent.write(0, message)?;
+        lent.commit(message.len())
+    }
+
+    /// Whether the receiver's process, or its end, is gone. Costs a system call.
+    ///
+    /// # Errors
+    /// A poll that the system refuses.
+    pub fn peer_gone(&mut self) -> Result<bool, ChannelError> {
+        self.lifeline.look()
+    }
+
+    fn slots_of(&self, len: usize) -> Result<u32, ChannelError> {
+        let max = self.geometry.capacity();
+        match u32::try_from(len) {
+            Ok(len) if len <= max => Ok(self.geometry.slots_of(len)),
+            _ => Err(ChannelError::TooLong { len, max }),
+        }
+    }
+
+    /// As if messages of `position` slots had gone through an empty ring.
+    #[cfg(test)]
+    pub(super) fn start_at(&mut self, position: u32) {
+        (self.head, self.tail) = (position, position);
+        self.segment.word(HEAD).store(position, Ordering::Release);
+        self.segment.word(TAIL).store(position, Ordering::Release);
+    }
+
+    #[cfg(test)]
+    pub(super) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+}
+
+impl Drop for ChannelSender {
+    fn drop(&mut self) {
+        self.segment.word(SENDER_CLOSED).store(1, Ordering::Release);
+        // The position is the same, so a receiver that is about to sleep on it may miss this wake;
+        // it looks again after its sleep.
+        let _ = self.lifeline.notify(
+            self.segment.word(HEAD),
+            self.head,
+            self.segment.word(RECEIVER_WAITS),
+        );
+    }
+}
+
+/// Slots lent to the user for one message. Dropped without a commit they stay free, and nothing is sent.
+#[derive(Debug)]
+pub struct LentSlots<'a> {
+    sender: &'a mut ChannelSender,
+    /// Octets that were asked for.
+    len: u32,
+}
+
+impl LentSlots<'_> {
+    /// Writes `octets` at `offset` of the message.
+    ///
+    /// # Errors
+    /// [`ChannelError::TooLong`] beyond what was asked for.
+    #[inline]
+    pub fn write(&mut self, offset: usize, octets: &[u8]) -> Result<(), ChannelError> {
+        self.check_len(offset.saturating_add(octets.len()))?;
+        let sender = &*self.sender;
+        let (at, left) = sender.geometry.place(sender.head, offset);
+        let (front, rest) = octets.split_at(left.min(octets.len()));
+        sender.segment.write(at, front);
+        if !rest.is_empty() {
+            sender.segment.write(sender.geometry.slots_offset(), rest);
+        }
+        Ok(())
+    }
+
+    /// Sends the first `len` octets of the slots and signals the receiver. Octets that were not written
+    /// are what an earlier message left there.
+    ///
+    /// # Errors
+    /// [`ChannelError::TooLong`], and a signal that the system refuses.
+    #[inline]
+    pub fn commit(self, len: usize) -> Result<(), ChannelError> {
+        self.check_len(len)?;
+        let len = len as u32;
+        let sender = self.sender;
+        let at = sender.geometry.length_offset(sender.head);
+        sender.segment.word(at).store(len, Ordering::Relaxed);
+        sender.head = sender.head.wrapping_add(sender.geometry.slots_of(len));
+        sender.lifeline.notify(
+            sender.segment.word(HEAD),
+            sender.head,
+            sender.segment.word(RECEIVER_WAITS),
+        )
+    }
+
+    fn check_len(&self, len: usize) -> Result<(), ChannelError> {
+        if len <= self.len as usize {
+            return Ok(());
+        }
+        Err(ChannelError::TooLong { len, max: self.len })
+    }
+}

@@ -1,0 +1,223 @@
+//! A ring between two ends of one process, and what a hostile end can write.
+
+use super::*;
+use crate::{ChannelError, Geometry, Signal};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+
+fn ends(slots: u32, signal: Signal) -> (ChannelSender, ChannelReceiver) {
+    let (near, far) = UnixStream::pair().unwrap();
+    let sender = ChannelSender::open(near, Geometry::new(64, slots).unwrap(), signal).unwrap();
+    (sender, ChannelReceiver::accept(far, signal).unwrap())
+}
+
+fn messages_through_a_small_ring_arrive_in_order(signal: Signal) {
+    let (mut sender, mut receiver) = ends(4, signal);
+    let sending = std::thread::spawn(move || {
+        for number in 0..2_000_u64 {
+            let len = 8 + number as usize % 150;
+            let mut message = vec![number as u8; len];
+            message[..8].copy_from_slice(&number.to_le_bytes());
+            sender.send(&message).unwrap();
+        }
+    });
+    for number in 0..2_000_u64 {
+        let message = receiver.receive().unwrap().unwrap().to_vec();
+        assert_eq!(message[..8], number.to_le_bytes());
+        assert_eq!(message.len(), 8 + number as usize % 150);
+        assert!(message[8..].iter().all(|&octet| octet == number as u8));
+    }
+    sending.join().unwrap();
+    assert!(receiver.receive().unwrap().is_none());
+}
+
+#[test]
+fn messages_with_futexes_arrive_in_order_through_a_small_ring() {
+    messages_through_a_small_ring_arrive_in_order(Signal::Futex);
+}
+
+#[test]
+fn messages_with_spinning_arrive_in_order_through_a_small_ring() {
+    messages_through_a_small_ring_arrive_in_order(Signal::Spin);
+}
+
+#[test]
+fn slot_not_committed_sends_nothing() {
+    let (mut sender, mut receiver) = ends(2, Signal::Futex);
+    sender.lend(8).unwrap().write(0, b"not sent").unwrap();
+    sender.send(b"sent").unwrap();
+    assert_eq!(receiver.receive().unwrap().unwrap().to_vec(), b"sent");
+}
+
+#[test]
+fn message_longer_than_the_ring_is_refused_and_the_channel_stays() {
+    let (mut sender, mut receiver) = ends(2, Signal::Futex);
+    let refused = sender.send(&[0; 129]);
+    assert!(matches!(
+        refused,
+        Err(ChannelError::TooLong { len: 129, max: 128 })
+    ));
+    assert!(sender.lend(9).unwrap().write(usize::MAX, b"x").is_err());
+    assert!(sender.lend(9).unwrap().write(9, b"x").is_err());
+    assert!(sender.lend(9).unwrap().commit(10).is_err());
+    sender.send(&[7; 128]).unwrap();
+    assert_eq!(receiver.receive().unwrap().unwrap().to_vec(), [7; 128]);
+}
+
+#[test]
+fn message_of_several_slots_arrives_whole_across_the_end_of_the_ring() {
+    let (mut sender, mut receiver) = ends(8, Signal::Futex);
+    for len in [130, 200, 64, 512, 1, 300] {
+        let message: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
+        let mut lent = sender.lend(len).unwrap();
+        // Pieces that meet at the ring's end, and across it.
+        for (index, piece) in message.chunks(97).enumerate() {
+            lent.write(index * 97, piece).unwrap();
+        }
+        lent.commit(len).unwrap();
+        let received = receiver.receive().unwrap().unwrap();
+        assert_eq!(received.to_vec(), message);
+        let mut tail = [0; 40];
+        let from = len.saturating_sub(40);
+        let count = received.read(from, &mut tail);
+        assert_eq!(tail[..count], message[from..]);
+    }
+}
+
+#[test]
+fn room_is_there_as_soon_as_enough_slots_are_released() {
+    let (mut sender, mut receiver) = ends(4, Signal::Futex);
+    sender.send(&[1; 64]).unwrap();
+    sender.send(&[2; 150]).unwrap();
+    assert!(!sender.has_room(1).unwrap());
+    drop(receiver.receive().unwrap());
+    assert!(sender.has_room(64).unwrap() && !sender.has_room(65).unwrap());
+    drop(receiver.receive().unwrap());
+    assert!(sender.has_room(256).unwrap());
+    let none = receiver.wait_for_message(std::time::Duration::from_millis(1));
+    assert_eq!(none.unwrap(), Arrival::Nothing);
+}
+
+#[test]
+fn message_read_in_part_gives_what_is_there_and_no_more() {
+    let (mut sender, mut receiver) = ends(2, Signal::Futex);
+    sender.send(b"barge").unwrap();
+    let message = receiver.receive().unwrap().unwrap();
+    let mut octets = [0; 8];
+    assert_eq!(message.read(3, &mut octets), 2);
+    assert_eq!(&octets[..2], b"ge");
+    assert_eq!(message.read(9, &mut octets), 0);
+}
+
+#[test]
+fn positions_that_wrap_keep_the_order() {
+    let (mut sender, mut receiver) = ends(4, Signal::Futex);
+    let start = u32::MAX - 2;
+    sender.start_at(start);
+    receiver.start_at(start);
+    for octet in 0..8 {
+        sender.send(&[octet; 3]).unwrap();
+        assert_eq!(receiver.receive().unwrap().unwrap().to_vec(), [octet; 3]);
+    }
+}
+
+#[test]
+fn ring_full_with_a_receiver_that_is_gone_is_an_error() {
+    for signal in [Signal::Futex, Signal::Spin] {
+        let (mut sender, receiver) = ends(2, signal);
+        drop(receiver);
+        sender.send(b"a").unwrap();
+        sender.send(b"b").unwrap();
+        assert!(matches!(sender.send(b"c"), Err(ChannelError::PeerGone)));
+        assert!(sender.peer_gone().unwrap());
+    }
+}
+
+#[test]
+fn receiver_that_releases_what_was_never_sent_is_found_out() {
+    let (mut sender, receiver) = ends(2, Signal::Futex);
+    sender.send(b"a").unwrap();
+    sender.send(b"b").unwrap();
+    receiver.segment().word(TAIL).store(3, Ordering::Release);
+    assert!(matches!(
+        sender.send(b"c"),
+        Err(ChannelError::Corrupt { value: 3, .. })
+    ));
+}
+
+#[test]
+fn sender_that_claims_more_than_the_ring_holds_is_found_out() {
+    let (sender, mut receiver) = ends(2, Signal::Futex);
+    sender.segment().word(HEAD).store(3, Ordering::Release);
+    assert!(matches!(
+        receiver.receive(),
+        Err(ChannelError::Corrupt { value: 3, .. })
+    ));
+}
+
+#[test]
+fn sender_that_writes_a_length_beyond_what_it_committed_is_found_out() {
+    let (mut sender, mut receiver) = ends(2, Signal::Futex);
+    let at = sender.geometry().length_offset(0);
+    sender.send(b"a").unwrap();
+    for value in [65, 129, u32::MAX] {
+        sender.segment().word(at).store(value, Ordering::Release);
+        let refused = receiver.receive().map(drop);
+        assert!(
+            matches!(refused, Err(ChannelError::Corrupt { value: found, .. }) if found == value)
+        );
+    }
+}
+
+/// Any octets in the words and lengths end in messages no longer than the ring, or in an error.
+#[test]
+fn receiver_of_any_words_reads_within_the_ring_or_fails() {
+    let mut state = 7_u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 32) as u32
+    };
+    let (mut refused, mut read) = (0, 0);
+    for _ in 0..500 {
+        let (sender, mut receiver) = ends(8, Signal::Futex);
+        sender
+            .segment()
+            .word(HEAD)
+            .store(random() % 12, Ordering::Release);
+        sender
+            .segment()
+            .word(SENDER_CLOSED)
+            .store(1, Ordering::Release);
+        for slot in 0..8 {
+            let len = if random() % 4 == 0 {
+                random()
+            } else {
+                random() % 300
+            };
+            sender
+                .segment()
+                .word(sender.geometry().length_offset(slot))
+                .store(len, Ordering::Release);
+        }
+        loop {
+            match receiver.receive() {
+                Ok(Some(message)) => {
+                    assert!(message.to_vec().len() <= 8 * 64);
+                    read += 1;
+                }
+                Ok(None) => break,
+                Err(ChannelError::Corrupt { .. }) => {
+                    refused += 1;
+                    break;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+    assert!(
+        refused > 100 && read > 100,
+        "{refused} refused, {read} read"
+    );
+}

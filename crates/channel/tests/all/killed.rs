@@ -1,0 +1,116 @@
+//! A peer that is killed at any time corrupts nothing, blocks nobody, and is noticed.
+
+use channel::{ChannelError, ChannelReceiver, ChannelSender, Geometry, Signal};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+/// Children killed in turn, each after another number of messages.
+const ROUNDS: u64 = 24;
+
+/// Set in the processes that a test starts and kills: they run the same test, as its peer.
+const PEER: &str = "TOWPATH_CHANNEL_PEER";
+
+/// Starts a test of this program as a process of its own, with one end of a socket as its input.
+fn child(test: &str) -> (Child, UnixStream) {
+    let (near, far) = UnixStream::pair().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(PEER, "1")
+        .stdin(Stdio::from(OwnedFd::from(far)))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    (child, near)
+}
+
+/// The socket that the child was started with.
+fn lifeline() -> UnixStream {
+    let inherited = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+    UnixStream::from(inherited)
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn send_until_killed() {
+    let mut sender =
+        ChannelSender::open(lifeline(), Geometry::new(1024, 8).unwrap(), Signal::Futex).unwrap();
+    for number in 0_u64.. {
+        let mut message = vec![number as u8; 8 + number as usize % 1000];
+        message[..8].copy_from_slice(&number.to_le_bytes());
+        if sender.send(&message).is_err() {
+            return;
+        }
+    }
+}
+
+fn receive_until_killed() {
+    let mut receiver = ChannelReceiver::accept(lifeline(), Signal::Futex).unwrap();
+    while let Ok(Some(message)) = receiver.receive() {
+        drop(message);
+    }
+}
+
+#[test]
+fn sender_killed_leaves_whole_messages_in_order_and_then_an_error() {
+    if std::env::var_os(PEER).is_some() {
+        return send_until_killed();
+    }
+    for round in 0..ROUNDS {
+        let signal = if round % 2 == 0 {
+            Signal::Futex
+        } else {
+            Signal::Spin
+        };
+        let (child, socket) =
+            child("killed::sender_killed_leaves_whole_messages_in_order_and_then_an_error");
+        let mut receiver = ChannelReceiver::accept(socket, signal).unwrap();
+        let mut child = Some(child);
+        let mut expected = 0_u64;
+        let error = loop {
+            match receiver.receive() {
+                Ok(Some(message)) => {
+                    let octets = message.to_vec();
+                    assert_eq!(octets[..8], expected.to_le_bytes());
+                    assert_eq!(octets.len(), 8 + expected as usize % 1000);
+                    assert!(octets[8..].iter().all(|&octet| octet == expected as u8));
+                    expected += 1;
+                }
+                Ok(None) => panic!("a killed sender closed its channel"),
+                Err(error) => break error,
+            }
+            if expected == round * 37 + 1 {
+                end(child.take().unwrap());
+            }
+        };
+        assert!(matches!(error, ChannelError::PeerGone), "{error}");
+    }
+}
+
+#[test]
+fn receiver_killed_ends_its_sender_by_an_error() {
+    if std::env::var_os(PEER).is_some() {
+        return receive_until_killed();
+    }
+    for round in 0..ROUNDS {
+        let signal = if round % 2 == 0 {
+            Signal::Futex
+        } else {
+            Signal::Spin
+        };
+        let (child, socket) = child("killed::receiver_killed_ends_its_sender_by_an_error");
+        let mut sender =
+            ChannelSender::open(socket, Geometry::new(1024, 8).unwrap(), signal).unwrap();
+        for _ in 0..round * 37 {
+            sender.send(&[1; 900]).unwrap();
+        }
+        end(child);
+        let error = (0..=8)
+            .find_map(|_| sender.send(&[2; 900]).err())
+            .expect("the ring takes eight at most");
+        assert!(matches!(error, ChannelError::PeerGone), "{error}");
+    }
+}
