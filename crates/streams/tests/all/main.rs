@@ -1,0 +1,8 @@
+//! Tests of the runtime, from outside.
+
+mod explore;
+mod head;
+mod kit;
+mod pipes;
+mod queue;
+mod random;

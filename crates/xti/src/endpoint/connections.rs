@@ -1,0 +1,227 @@
+//! bind, unbind, connect, listen, accept.
+
+use super::{Inner, Look, XtiEndpoint, XtiState};
+use crate::error::{Error, TliError};
+use crate::tpi::Primitive;
+use std::time::{Duration, Instant};
+
+/// What a bind gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The address.
+    pub address: Vec<u8>,
+    /// Connections that may wait.
+    pub queue_len: u32,
+}
+
+/// A connection that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XtiCall {
+    /// Address of the peer.
+    pub address: Vec<u8>,
+    /// Its number, for the answer.
+    pub sequence: u32,
+}
+
+impl XtiEndpoint {
+    /// Binds to an address, empty for any; up to `queue_len` connections may wait (t_bind).
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `BadAddress`, `AddressBusy`, `NoAddress`, `Access`, `System`.
+    pub fn bind(&self, address: &[u8], queue_len: u32) -> Result<Bound, Error> {
+        let mut inner = self.lock();
+        inner.require(&[XtiState::Unbound])?;
+        let request = Primitive::BindRequest {
+            address: address.to_vec(),
+            indications: queue_len,
+        };
+        match inner.ask(&request)? {
+            Primitive::BindAck {
+                address,
+                indications,
+            } => {
+                (inner.state, inner.queue_len) = (XtiState::Idle, indications);
+                Ok(Bound {
+                    address,
+                    queue_len: indications,
+                })
+            }
+            _ => Err(TliError::Protocol.into()),
+        }
+    }
+
+    /// Gives the address up (t_unbind).
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `Look` when a connection or data wait.
+    pub fn unbind(&self) -> Result<(), Error> {
+        let mut inner = self.lock();
+        inner.require(&[XtiState::Idle])?;
+        if inner.look().is_some() {
+            return Err(TliError::Look.into());
+        }
+        inner.ask_for_ok(&Primitive::UnbindRequest)?;
+        (inner.state, inner.queue_len) = (XtiState::Unbound, 0);
+        Ok(())
+    }
+
+    /// Starts a connection (t_connect with O_NONBLOCK); [`XtiEndpoint::receive_connect`] ends it.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `BadAddress`, `System`.
+    pub fn start_connect(&self, address: &[u8]) -> Result<(), Error> {
+        let mut inner = self.lock();
+        inner.require(&[XtiState::Idle])?;
+        inner.ask_for_ok(&Primitive::ConnectRequest {
+            destination: address.to_vec(),
+        })?;
+        inner.state = XtiState::Connecting;
+        Ok(())
+    }
+
+    /// Connects, at most until `deadline` (t_connect).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::start_connect`]; `Look` when the peer refused: see
+    /// [`XtiEndpoint::receive_disconnect`]; `NoData` at the deadline, and the connection is still on its
+    /// way.
+    pub fn connect(&self, address: &[u8], deadline: Instant) -> Result<(), Error> {
+        self.start_connect(address)?;
+        loop {
+            match self.receive_connect() {
+                Err(Error {
+                    tli: TliError::NoData,
+                    ..
+                }) => {}
+                other => return other,
+            }
+            let left = time_left(deadline).ok_or(TliError::NoData)?;
+            self.wait_below(true, Some(left))?;
+        }
+    }
+
+    /// Ends a connect when the peer has answered (t_rcvconnect with O_NONBLOCK).
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `NoData` while it has not, `Look` when it refused.
+    pub fn receive_connect(&self) -> Result<(), Error> {
+        let mut inner = self.lock();
+        inner.require(&[XtiState::Connecting])?;
+        inner.look_below();
+        match inner.look() {
+            Some(Look::Connect) => {
+                inner.take_primitive();
+                inner.state = XtiState::DataTransfer;
+                Ok(())
+            }
+            Some(_) => Err(TliError::Look.into()),
+            None => Err(TliError::NoData.into()),
+        }
+    }
+
+    /// The next connection that came, at most until `deadline` (t_listen).
+    ///
+    /// # Errors
+    ///
+    /// `BadQueueLength` for an end that accepts none, `QueueFull` when as many as allowed wait for
+    /// an answer, `NoData` at the deadline, `Look` when a connection was withdrawn.
+    pub fn listen(&self, deadline: Instant) -> Result<XtiCall, Error> {
+        loop {
+            if let Some(call) = self.lock().listen_once()? {
+                return Ok(call);
+            }
+            let left = time_left(deadline).ok_or(TliError::NoData)?;
+            self.wait_below(false, Some(left))?;
+        }
+    }
+
+    /// Accepts a connection on another endpoint, which is bound if it was not (t_accept).
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `BadSequence`, `BadEndpoint`, `AcceptorListens` when the other end listens
+    /// itself, `Look` when an event waits.
+    pub fn accept(&self, on: &XtiEndpoint, sequence: u32) -> Result<(), Error> {
+        let mut listener = self.lock();
+        listener.require(&[XtiState::Incoming])?;
+        let mut acceptor = on.lock();
+        acceptor.require(&[XtiState::Unbound, XtiState::Idle])?;
+        if acceptor.queue_len > 0 {
+            return Err(TliError::AcceptorListens.into());
+        }
+        listener.ask_for_ok(&Primitive::ConnectResponse {
+            acceptor: on.shared.token,
+            sequence,
+        })?;
+        listener.answered();
+        acceptor.look_below();
+        acceptor.state = XtiState::DataTransfer;
+        Ok(())
+    }
+
+    /// Accepts the only connection that waits on this endpoint, which no longer listens (t_accept of
+    /// an endpoint on itself).
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `BadSequence`, `IndicationsOut` when others wait.
+    pub fn accept_here(&self, sequence: u32) -> Result<(), Error> {
+        let mut inner = self.lock();
+        inner.require(&[XtiState::Incoming])?;
+        if inner.outstanding > 1 {
+            return Err(TliError::IndicationsOut.into());
+        }
+        inner.ask_for_ok(&Primitive::ConnectResponse {
+            acceptor: self.shared.token,
+            sequence,
+        })?;
+        (inner.outstanding, inner.state) = (0, XtiState::DataTransfer);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn listen_once(&mut self) -> Result<Option<XtiCall>, Error> {
+        self.require(&[XtiState::Idle, XtiState::Incoming])?;
+        if self.queue_len == 0 {
+            return Err(TliError::BadQueueLength.into());
+        }
+        if self.outstanding >= self.queue_len {
+            return Err(TliError::QueueFull.into());
+        }
+        if self.look().is_none() {
+            self.look_below();
+        }
+        match self.primitive_in_front() {
+            Some(Primitive::ConnectIndication { source, sequence }) => {
+                self.take_primitive();
+                self.outstanding += 1;
+                self.state = XtiState::Incoming;
+                Ok(Some(XtiCall {
+                    address: source,
+                    sequence,
+                }))
+            }
+            Some(_) => Err(TliError::Look.into()),
+            None => Ok(None),
+        }
+    }
+
+    /// One of the connections that waited was accepted or refused.
+    pub(super) fn answered(&mut self) {
+        self.outstanding -= 1;
+        if self.outstanding == 0 {
+            self.state = XtiState::Idle;
+        }
+    }
+}
+
+fn time_left(deadline: Instant) -> Option<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    (!left.is_zero()).then_some(left)
+}

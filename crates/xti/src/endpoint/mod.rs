@@ -1,0 +1,350 @@
+//! The functions of XTI on one transport endpoint. Their names are those of C without `t_`.
+//!
+//! * `connections` - bind, connect, listen, accept.
+//! * `transfer` - snd and rcv, and the waiting of both.
+//! * `release` - orderly release and disconnection.
+//! * `state` - the states of the library.
+
+mod connections;
+mod release;
+mod state;
+mod transfer;
+
+pub use connections::{Bound, XtiCall};
+pub use release::Disconnection;
+pub use state::{Look, XtiState};
+pub use transfer::{Flags, XtiReceived};
+
+use crate::error::{Error, TliError};
+use crate::helper;
+use crate::inet::{Setup, Shared as SocketShared, TcpProvider};
+use crate::tpi::{self, Information, Primitive};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use streams::{Block, Hysteresis, Marks, Message, MessageKind, Priority, Runtime, StreamId, Want};
+
+/// ServiceType procedures that one call runs at most.
+const BUDGET: usize = 1024;
+
+/// How a stream is made: the factors of the study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// When a full queue takes messages again.
+    pub hysteresis: Hysteresis,
+    /// Water marks of the provider's write queue.
+    pub marks: Marks,
+    /// ServiceType procedures run when the caller waits, receives or finds the queue full, and within a
+    /// millisecond; else at the end of each call.
+    pub deferred: bool,
+    /// Each call of the head makes one system call that does nothing, as a runtime in the kernel
+    /// would.
+    pub crossing: bool,
+}
+
+impl Default for StreamOptions {
+    /// As the study's driver: full hysteresis, 32 KiB, deferred.
+    fn default() -> StreamOptions {
+        const MARKS: Marks = match Marks::constant(32_768, 0) {
+            Some(marks) => marks,
+            None => panic!("32,768 is above 0"),
+        };
+        StreamOptions {
+            hysteresis: Hysteresis::Full,
+            marks: MARKS,
+            deferred: true,
+            crossing: false,
+        }
+    }
+}
+
+/// A transport endpoint.
+pub struct XtiEndpoint {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What threads that use an endpoint share.
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    socket: Arc<SocketShared>,
+    /// One thread receives from the socket at a time.
+    receiving: Mutex<()>,
+    /// The helper knows that something is queued.
+    pub(crate) listed: AtomicBool,
+    /// Calls that waited for the kernel.
+    waits: AtomicU64,
+    options: StreamOptions,
+    token: u32,
+}
+
+/// The stream of an endpoint and the library's state.
+struct Inner {
+    runtime: Runtime,
+    stream: StreamId,
+    state: XtiState,
+    /// Connections that were listened to and not answered.
+    outstanding: u32,
+    /// Connections that may wait: the queue length of the bind.
+    queue_len: u32,
+    information: Information,
+    /// A message that was taken to look at it.
+    ahead: Option<Message>,
+    /// A block to receive into.
+    spare: Option<Block>,
+}
+
+impl XtiEndpoint {
+    /// Opens an endpoint of the provider `/dev/tcp` (t_open); its sockets get `setup`.
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::System`] when the stream cannot be opened.
+    pub fn open_tcp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
+        let provider = TcpProvider::new(setup, options.marks);
+        let (socket, token) = (provider.shared(), provider.token());
+        let mut runtime = Runtime::new(options.hysteresis);
+        let stream = runtime.open(Box::new(provider))?;
+        let mut inner = Inner {
+            runtime,
+            stream,
+            state: XtiState::Unbound,
+            outstanding: 0,
+            queue_len: 0,
+            information: Information::UNKNOWN,
+            ahead: None,
+            spare: None,
+        };
+        match inner.ask(&Primitive::InfoRequest)? {
+            Primitive::InfoAck(information) => inner.information = information,
+            _ => return Err(TliError::Protocol.into()),
+        }
+        Ok(XtiEndpoint {
+            shared: Arc::new(Shared {
+                inner: Mutex::new(inner),
+                socket,
+                receiving: Mutex::new(()),
+                listed: AtomicBool::new(false),
+                waits: AtomicU64::new(0),
+                options,
+                token,
+            }),
+        })
+    }
+
+    /// What the provider can (t_getinfo).
+    pub fn information(&self) -> Information {
+        self.lock().information
+    }
+
+    /// The state of the endpoint (t_getstate).
+    pub fn state(&self) -> XtiState {
+        self.lock().state
+    }
+
+    /// Local and remote address (t_getprotaddr); empty where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::Protocol`] when the provider answers something else.
+    pub fn addresses(&self) -> Result<(Vec<u8>, Vec<u8>), Error> {
+        match self.lock().ask(&Primitive::AddressRequest)? {
+            Primitive::AddressAck { local, remote } => Ok((local, remote)),
+            _ => Err(TliError::Protocol.into()),
+        }
+    }
+
+    /// The socket behind the endpoint, where it has one: to wait on, and to read options back.
+    pub fn socket(&self) -> Option<Arc<socket2::Socket>> {
+        self.shared.socket.socket()
+    }
+
+    /// How its stream was made.
+    pub fn options(&self) -> StreamOptions {
+        self.shared.options
+    }
+
+    /// System calls that sent, failed ones included.
+    pub fn kernel_sends(&self) -> u64 {
+        self.shared.socket.sends.load(Ordering::Relaxed)
+    }
+
+    /// System calls that received, failed ones included.
+    pub fn kernel_receives(&self) -> u64 {
+        self.shared.socket.receives.load(Ordering::Relaxed)
+    }
+
+    /// How often a call waited for the kernel.
+    pub fn waits(&self) -> u64 {
+        self.shared.waits.load(Ordering::Relaxed)
+    }
+
+    /// Runs what is scheduled: queued data leave now.
+    pub fn run(&self) {
+        self.lock().run();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        if self.shared.options.crossing {
+            let _ = rustix::process::getppid();
+        }
+        self.shared.lock()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the helper: runs what is scheduled, unless a user is at it, and tries again what the
+    /// socket refused. Whether all has left.
+    pub(crate) fn run_if_free(&self) -> bool {
+        let Ok(mut inner) = self.inner.try_lock() else {
+            return false;
+        };
+        if self.socket.send_blocked.load(Ordering::Relaxed) {
+            inner.look_below();
+        } else {
+            inner.run();
+        }
+        !self.socket.send_blocked.load(Ordering::Relaxed)
+    }
+
+    /// Something was queued and will not leave by itself: the helper looks after it.
+    fn note_deferred(self: &Arc<Self>) {
+        if !self.listed.swap(true, Ordering::Relaxed) {
+            helper::watch(self);
+        }
+    }
+}
+
+impl Drop for XtiEndpoint {
+    /// t_close: what is queued leaves if the socket takes it; a connection that is open ends.
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        inner.run();
+        let stream = inner.stream;
+        let _ = inner.runtime.close(stream);
+    }
+}
+
+impl Inner {
+    fn run(&mut self) {
+        while self.runtime.run(BUDGET) == BUDGET {}
+    }
+
+    /// Tells the provider to look at its socket, and runs what that schedules.
+    fn look_below(&mut self) {
+        let _ = self.runtime.ready(self.stream);
+        self.run();
+    }
+
+    /// Sends a primitive that is answered, and returns the answer.
+    fn ask(&mut self, primitive: &Primitive) -> Result<Primitive, Error> {
+        self.put(primitive)?;
+        self.run();
+        let message = match self.runtime.take_blocks(self.stream, Want::High) {
+            Ok(message) => message,
+            Err(streams::Error::WouldBlock) => return Err(TliError::Protocol.into()),
+            Err(error) => return Err(error.into()),
+        };
+        let answer = parse(&message);
+        message.release(self.runtime.pool_mut());
+        match answer? {
+            Primitive::ErrorAck { tli, errno, .. } => Err(Error {
+                tli: TliError::from_number(tli),
+                errno: errno as i32,
+            }),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Sends a primitive with T_OK_ACK for an answer.
+    fn ask_for_ok(&mut self, primitive: &Primitive) -> Result<(), Error> {
+        match self.ask(primitive)? {
+            Primitive::OkAck { of } if of == primitive.number() => Ok(()),
+            _ => Err(TliError::Protocol.into()),
+        }
+    }
+
+    fn put(&mut self, primitive: &Primitive) -> Result<(), Error> {
+        let priority = match primitive.is_high_priority() {
+            true => Priority::High,
+            false => Priority::Band(0),
+        };
+        let octets = primitive.octets();
+        self.runtime
+            .put_message(self.stream, Some(&octets), None, priority)?;
+        Ok(())
+    }
+
+    /// The primitive in front of the stream, if its first message is one; it stays there.
+    fn primitive_in_front(&mut self) -> Option<Primitive> {
+        if self.ahead.is_none() {
+            if self.runtime.first_kind(self.stream) != Ok(Some(MessageKind::Proto)) {
+                return None;
+            }
+            self.ahead = self.runtime.take_blocks(self.stream, Want::Any).ok();
+        }
+        self.ahead.as_ref().and_then(|message| parse(message).ok())
+    }
+
+    /// Takes the primitive in front away.
+    fn take_primitive(&mut self) {
+        if let Some(message) = self.ahead.take() {
+            message.release(self.runtime.pool_mut());
+        }
+    }
+
+    /// The event that waits (t_look).
+    fn look(&mut self) -> Option<Look> {
+        if self.ahead.is_none()
+            && self.runtime.first_kind(self.stream) == Ok(Some(MessageKind::Data))
+        {
+            return Some(Look::Data);
+        }
+        Look::of(self.primitive_in_front()?.number())
+    }
+
+    fn require(&self, allowed: &[XtiState]) -> Result<(), Error> {
+        match allowed.contains(&self.state) {
+            true => Ok(()),
+            false => Err(TliError::OutOfState.into()),
+        }
+    }
+}
+
+fn parse(message: &Message) -> Result<Primitive, Error> {
+    let control = message.control.as_ref().ok_or(TliError::Protocol)?;
+    Ok(tpi::parse(control.octets()).map_err(|_| TliError::Protocol)?)
+}
+
+impl XtiEndpoint {
+    /// The event that waits to be handled (t_look).
+    pub fn look(&self) -> Option<Look> {
+        let mut inner = self.lock();
+        if inner.look().is_none() {
+            inner.look_below();
+        }
+        inner.look()
+    }
+
+    /// Waits until the socket has something to say, at most as long as told. For an endpoint that
+    /// listens or connects.
+    fn wait_below(&self, write: bool, limit: Option<Duration>) -> Result<(), Error> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let Some(socket) = self.socket() else {
+            return Ok(());
+        };
+        self.shared.waits.fetch_add(1, Ordering::Relaxed);
+        let flags = if write { PollFlags::OUT } else { PollFlags::IN };
+        let limit = limit.map(|limit| Timespec {
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: i64::from(limit.subsec_nanos()),
+        });
+        match poll(&mut [PollFd::new(&*socket, flags)], limit.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(std::io::Error::from(error).into()),
+        }
+    }
+}

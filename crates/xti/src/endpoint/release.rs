@@ -1,0 +1,116 @@
+//! Orderly release, and disconnection.
+
+use super::{Look, XtiEndpoint, XtiState};
+use crate::error::{Error, TliError};
+use crate::tpi::Primitive;
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disconnection {
+    /// The system's number.
+    pub reason: i32,
+    /// Number of the connection that was withdrawn before it was accepted.
+    pub sequence: u32,
+}
+
+impl XtiEndpoint {
+    /// Sends no more; what was sent arrives (t_sndrel).
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `Flow` while the queue is full, `Look` when the connection was lost.
+    pub fn send_release(&self) -> Result<(), Error> {
+        let mut inner = self.lock();
+        inner.require(&[XtiState::DataTransfer, XtiState::PeerReleased])?;
+        if inner.look() == Some(Look::Disconnect) {
+            return Err(TliError::Look.into());
+        }
+        // It goes behind the data, and waits for room like them.
+        let control = inner
+            .runtime
+            .pool_mut()
+            .copy(0, &Primitive::ReleaseRequest.octets());
+        let stream = inner.stream;
+        let message = streams::Message::proto(control, None);
+        if let Err((error, message)) = inner.runtime.put_blocks(stream, message) {
+            message.release(inner.runtime.pool_mut());
+            return Err(match error {
+                streams::Error::WouldBlock => TliError::Flow.into(),
+                error => error.into(),
+            });
+        }
+        inner.run();
+        inner.state = match inner.state {
+            XtiState::DataTransfer => XtiState::Released,
+            _ => XtiState::Idle,
+        };
+        Ok(())
+    }
+
+    /// Takes the peer's release (t_rcvrel).
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `NoRelease` when it has not come, `Look` when the connection was lost.
+    pub fn receive_release(&self) -> Result<(), Error> {
+        let mut inner = self.lock();
+        inner.require(&[XtiState::DataTransfer, XtiState::Released])?;
+        match inner.look() {
+            Some(Look::Release) => inner.take_primitive(),
+            Some(Look::Disconnect) => return Err(TliError::Look.into()),
+            _ => return Err(TliError::NoRelease.into()),
+        }
+        inner.state = match inner.state {
+            XtiState::DataTransfer => XtiState::PeerReleased,
+            _ => XtiState::Idle,
+        };
+        Ok(())
+    }
+
+    /// Ends the connection at once, or refuses one that came (t_snddis).
+    ///
+    /// # Errors
+    ///
+    /// `OutOfState`, `BadSequence`.
+    pub fn send_disconnect(&self, sequence: Option<u32>) -> Result<(), Error> {
+        let mut inner = self.lock();
+        match (inner.state, sequence) {
+            (XtiState::Unbound | XtiState::Idle, _) => Err(TliError::OutOfState.into()),
+            (XtiState::Incoming, Some(sequence)) => {
+                inner.ask_for_ok(&Primitive::DisconnectRequest { sequence })?;
+                inner.answered();
+                Ok(())
+            }
+            (XtiState::Incoming, None) => Err(TliError::BadSequence.into()),
+            _ => {
+                inner.take_primitive();
+                inner.ask_for_ok(&Primitive::disconnect_request())?;
+                inner.state = XtiState::Idle;
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the end of the connection (t_rcvdis).
+    ///
+    /// # Errors
+    ///
+    /// `NoDisconnect` when there is none.
+    pub fn receive_disconnect(&self) -> Result<Disconnection, Error> {
+        let mut inner = self.lock();
+        let Some(Primitive::DisconnectIndication { reason, sequence }) = inner.primitive_in_front()
+        else {
+            return Err(TliError::NoDisconnect.into());
+        };
+        inner.take_primitive();
+        if inner.state == XtiState::Incoming {
+            inner.answered();
+        } else {
+            inner.state = XtiState::Idle;
+        }
+        Ok(Disconnection {
+            reason: reason as i32,
+            sequence,
+        })
+    }
+}

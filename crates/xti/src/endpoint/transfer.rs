@@ -1,0 +1,265 @@
+//! snd and rcv.
+
+use super::{Inner, Look, XtiEndpoint, XtiState};
+use crate::error::{Error, TliError};
+use crate::inet::{TIDU, arrival, receive};
+use crate::tpi::write_data_request;
+use rustix::net::RecvFlags;
+use std::io;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use streams::{Extra, Message, MessageKind, Priority};
+
+/// Flags of a send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// The message goes on with the next send (T_MORE). On a stream it is told to the provider and
+    /// means nothing.
+    pub more: bool,
+}
+
+/// What a receive got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XtiReceived {
+    /// Octets.
+    pub len: usize,
+    /// The message goes on with the next receive (T_MORE).
+    pub more: bool,
+}
+
+impl XtiEndpoint {
+    /// Sends without waiting (t_snd with O_NONBLOCK); returns how many octets were taken.
+    ///
+    /// # Errors
+    ///
+    /// `Flow` when none, `OutOfState`, `Look` when the connection was lost, `BadData` for none.
+    #[inline]
+    pub fn try_send(&self, octets: &[u8], flags: Flags) -> Result<usize, Error> {
+        let mut inner = self.lock();
+        if !matches!(inner.state, XtiState::DataTransfer | XtiState::PeerReleased) {
+            return Err(TliError::OutOfState.into());
+        }
+        if octets.is_empty() {
+            return Err(TliError::BadData.into());
+        }
+        let mut done = inner.put_data(octets, flags)?;
+        if done < octets.len() {
+            // The queue is full: what it holds leaves now.
+            if self.shared.socket.send_blocked.load(Ordering::Relaxed) {
+                inner.look_below();
+            }
+            inner.run();
+            done += inner.put_data(&octets[done..], flags)?;
+        }
+        if !self.shared.options.deferred {
+            inner.run();
+        }
+        if inner.runtime.has_work() || self.shared.socket.send_blocked.load(Ordering::Relaxed) {
+            self.shared.note_deferred();
+        }
+        match done {
+            0 => Err(TliError::Flow.into()),
+            done => Ok(done),
+        }
+    }
+
+    /// Sends all, waiting for room until `deadline` (t_snd); returns how many octets were taken.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_send`]; `Flow` when none was taken until the deadline.
+    pub fn send(&self, octets: &[u8], flags: Flags, limit: Duration) -> Result<usize, Error> {
+        let (mut done, mut deadline) = (0, None);
+        loop {
+            match self.try_send(&octets[done..], flags) {
+                Ok(len) => done += len,
+                Err(Error {
+                    tli: TliError::Flow,
+                    ..
+                }) => {}
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => return Ok(done),
+            }
+            if done == octets.len() {
+                return Ok(done);
+            }
+            let now = Instant::now();
+            let deadline = *deadline.get_or_insert(now + limit);
+            if now >= deadline {
+                return if done > 0 {
+                    Ok(done)
+                } else {
+                    Err(TliError::Flow.into())
+                };
+            }
+            self.wait_below(true, Some(deadline - now))?;
+            self.lock().look_below();
+        }
+    }
+
+    /// Sends what is queued, waiting for room at most this long.
+    ///
+    /// # Errors
+    ///
+    /// `Flow` when some is left.
+    pub fn flush(&self, limit: Duration) -> Result<(), Error> {
+        let mut deadline = None;
+        loop {
+            self.lock().run();
+            if !self.shared.socket.send_blocked.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let now = Instant::now();
+            let deadline = *deadline.get_or_insert(now + limit);
+            if now >= deadline {
+                return Err(TliError::Flow.into());
+            }
+            self.wait_below(true, Some(deadline - now))?;
+            self.lock().look_below();
+        }
+    }
+
+    /// Receives without waiting (t_rcv with O_NONBLOCK).
+    ///
+    /// # Errors
+    ///
+    /// `NoData` when nothing is there, `OutOfState`, `Look` when the peer released or the connection
+    /// was lost and all data before that were received.
+    pub fn try_receive(&self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
+        let mut inner = self.lock();
+        if let Some(received) = inner.receive(buffer)? {
+            return Ok(received);
+        }
+        inner.look_below();
+        inner.receive(buffer)?.ok_or(TliError::NoData.into())
+    }
+
+    /// Receives, waiting as long as the socket's own time-out says, for ever without one (t_rcv).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_receive`]; `NoData` after the time-out.
+    #[inline]
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
+        if let Some(received) = self.lock().receive(buffer)? {
+            return Ok(received);
+        }
+        self.receive_outside(buffer)
+    }
+
+    /// Receives from the socket without the lock, so that others can send meanwhile, and hands the
+    /// provider what came.
+    fn receive_outside(&self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
+        let turn = self.shared.receiving.lock();
+        let _turn = turn.unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
+        inner.run();
+        if let Some(received) = inner.receive(buffer)? {
+            return Ok(received);
+        }
+        let socket = self.socket().ok_or(TliError::Protocol)?;
+        let spare = inner.spare.take();
+        let mut block = spare.unwrap_or_else(|| inner.runtime.pool_mut().allocate(0, TIDU));
+        let outside = &self.shared.socket.received_outside;
+        outside.store(true, Ordering::Relaxed);
+        drop(inner);
+        self.shared.waits.fetch_add(1, Ordering::Relaxed);
+        self.shared.socket.receives.fetch_add(1, Ordering::Relaxed);
+        let result = block.fill(|room| receive(&socket, room, RecvFlags::empty()));
+        let mut inner = self.lock();
+        outside.store(false, Ordering::Relaxed);
+        match result {
+            Ok(_) => {
+                let (message, spare) = arrival(inner.runtime.pool_mut(), block);
+                inner.spare = spare;
+                let stream = inner.stream;
+                inner.runtime.deliver(stream, message)?;
+            }
+            Err(error) => {
+                inner.spare = Some(block);
+                if error.kind() == io::ErrorKind::WouldBlock {
+                    inner.look_below();
+                } else {
+                    inner.lost(&error);
+                }
+            }
+        }
+        inner.receive(buffer)?.ok_or(TliError::NoData.into())
+    }
+}
+
+impl Inner {
+    /// Puts data into the stream; returns how many octets it took.
+    #[inline]
+    fn put_data(&mut self, octets: &[u8], flags: Flags) -> Result<usize, Error> {
+        if self.ahead.is_some()
+            || self.runtime.first_kind(self.stream) == Ok(Some(MessageKind::Proto))
+        {
+            self.refuse_after_disconnect()?;
+        }
+        let put = if flags.more {
+            self.put_pieces(octets)
+        } else {
+            self.runtime.write(self.stream, octets)
+        };
+        match put {
+            Ok(len) => Ok(len),
+            Err(streams::Error::WouldBlock) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Each piece with its T_DATA_REQ.
+    fn put_pieces(&mut self, octets: &[u8]) -> Result<usize, streams::Error> {
+        let mut done = 0;
+        let control = write_data_request(true);
+        for piece in octets.chunks(TIDU) {
+            let band = Priority::Band(0);
+            match self
+                .runtime
+                .put_message(self.stream, Some(&control), Some(piece), band)
+            {
+                Ok(()) => done += piece.len(),
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    #[cold]
+    fn refuse_after_disconnect(&mut self) -> Result<(), Error> {
+        match self.look() {
+            Some(Look::Disconnect) => Err(TliError::Look.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What waits at the head; None when nothing does.
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<XtiReceived>, Error> {
+        if !matches!(self.state, XtiState::DataTransfer | XtiState::Released) {
+            return Err(TliError::OutOfState.into());
+        }
+        if self.ahead.is_some() {
+            return Err(TliError::Look.into());
+        }
+        match self.runtime.read(self.stream, buffer) {
+            Ok(len) => Ok(Some(XtiReceived { len, more: false })),
+            Err(streams::Error::WouldBlock) => Ok(None),
+            Err(streams::Error::BadMessage) => Err(TliError::Look.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The socket failed while it was read outside of the provider, which is told.
+    fn lost(&mut self, error: &io::Error) {
+        let errors = Extra::Errors {
+            read: error.raw_os_error(),
+            write: None,
+        };
+        let message = Message::with_extra(MessageKind::Error, errors);
+        let _ = self.runtime.deliver(self.stream, message);
+    }
+}

@@ -1,0 +1,316 @@
+//! `inet`: a provider of TPI whose connections are the kernel's TCP sockets.
+//!
+//! Two copies a byte, user to block and block to socket, as in the study's driver. What the kernel has
+//! to say - readable, writable, connected - only schedules service procedures.
+//!
+//! * `requests` - primitives of the user, by state.
+//! * `events` - connections that come, are made, or end.
+//! * `transfer` - data both ways.
+//! * `address` - addresses as octets.
+
+mod address;
+mod events;
+mod requests;
+mod transfer;
+
+pub use address::{decode, encode};
+
+use crate::error::TliError;
+use crate::tpi::{self, Event, Information, Malformed, Primitive, ServiceType, State};
+use socket2::Socket;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use streams::{
+    Block, Context, Error, Extra, FlushRequest, Marks, Message, MessageKind, Module, ModuleInfo,
+    QueueInfo, Side,
+};
+use transfer::Outgoing;
+pub(crate) use transfer::{arrival, receive};
+
+/// Octets of one primitive's data, and of one receive: the study's longest packet.
+pub(crate) const TIDU: usize = 65_536;
+
+/// Connections that may wait for the user whatever he asks for.
+const INDICATIONS_MAX: u32 = 1024;
+
+/// What every socket of a provider gets when it is made.
+pub type Setup = Arc<dyn Fn(&Socket) -> io::Result<()> + Send + Sync>;
+
+/// What a provider shares with those who wait for its socket.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// The socket to wait on.
+    socket: Mutex<Option<Arc<Socket>>>,
+    /// A user thread receives from the socket directly and will deliver; the provider must not.
+    pub(crate) received_outside: AtomicBool,
+    /// The socket took less than it was given: data wait for it.
+    pub(crate) send_blocked: AtomicBool,
+    /// System calls that sent, and that received.
+    pub(crate) sends: AtomicU64,
+    pub(crate) receives: AtomicU64,
+    /// A connection that another stream accepted for this one.
+    passed: Mutex<Option<Socket>>,
+}
+
+impl Shared {
+    pub(crate) fn socket(&self) -> Option<Arc<Socket>> {
+        self.socket
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Streams that connections can be passed to, by token.
+static ACCEPTORS: LazyLock<Mutex<BTreeMap<u32, Arc<Shared>>>> = LazyLock::new(Mutex::default);
+static NEXT_TOKEN: AtomicU32 = AtomicU32::new(1);
+
+/// The connection, or what comes before it.
+enum Link {
+    /// No socket.
+    None,
+    /// An address to connect from.
+    Bound(Arc<Socket>),
+    /// Accepts connections.
+    Listening {
+        socket: Arc<Socket>,
+        limit: u32,
+        waiting: VecDeque<Indication>,
+    },
+    /// Waits for the peer.
+    Connecting(Arc<Socket>),
+    /// Carries data.
+    Connected(Arc<Socket>),
+}
+
+impl Link {
+    fn socket(&self) -> Option<&Arc<Socket>> {
+        match self {
+            Link::None => None,
+            Link::Bound(socket)
+            | Link::Listening { socket, .. }
+            | Link::Connecting(socket)
+            | Link::Connected(socket) => Some(socket),
+        }
+    }
+}
+
+/// A connection that waits for the user's answer.
+struct Indication {
+    sequence: u32,
+    socket: Socket,
+}
+
+/// The provider: the driver of a stream.
+pub struct TcpProvider {
+    setup: Setup,
+    marks: Marks,
+    state: State,
+    link: Link,
+    token: u32,
+    shared: Arc<Shared>,
+    next_sequence: u32,
+    outgoing: Outgoing,
+    /// A block to receive into.
+    spare: Option<Block>,
+}
+
+impl TcpProvider {
+    /// A provider whose write queue has `marks`; each socket it makes gets `setup`.
+    pub fn new(setup: Setup, marks: Marks) -> TcpProvider {
+        let token = NEXT_TOKEN.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(Shared::default());
+        let mut acceptors = ACCEPTORS.lock().unwrap_or_else(PoisonError::into_inner);
+        acceptors.insert(token, Arc::clone(&shared));
+        TcpProvider {
+            setup,
+            marks,
+            state: State::Unbound,
+            link: Link::None,
+            token,
+            shared,
+            next_sequence: 1,
+            outgoing: Outgoing::default(),
+            spare: None,
+        }
+    }
+
+    /// The token by which connections are passed to this stream (ACCEPTOR_id).
+    pub fn token(&self) -> u32 {
+        self.token
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    fn set_link(&mut self, link: Link) {
+        let mut socket = self
+            .shared
+            .socket
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *socket = link.socket().cloned();
+        drop(socket);
+        self.link = link;
+    }
+
+    /// Changes the state; false, and nothing changes, when the event is not allowed.
+    fn on(&mut self, event: Event) -> bool {
+        let next = self.state.after(event);
+        self.state = next.unwrap_or(self.state);
+        next.is_some()
+    }
+
+    fn information(&self) -> Information {
+        Information {
+            tsdu: 0,
+            etsdu: -2,
+            connect: -2,
+            disconnect: -2,
+            address: 28,
+            options: -2,
+            tidu: TIDU as i32,
+            service: ServiceType::ConnectionsWithRelease,
+            state: self.state as u32,
+        }
+    }
+
+    /// Sends a primitive up.
+    fn indicate(&self, context: &mut Context<'_>, primitive: &Primitive) {
+        let control = context.copy(&primitive.octets());
+        let message = match primitive.is_high_priority() {
+            true => Message::high_proto(control),
+            false => Message::proto(control, None),
+        };
+        context.put_next(Side::Read, message);
+    }
+
+    fn refuse(&self, context: &mut Context<'_>, of: u32, tli: TliError, errno: i32) {
+        let primitive = Primitive::ErrorAck {
+            of,
+            tli: tli as u32,
+            errno: errno as u32,
+        };
+        self.indicate(context, &primitive);
+    }
+
+    /// The stream fails: the user broke the protocol where there is no answer to say so.
+    fn fail(&mut self, context: &mut Context<'_>) {
+        const EPROTO: i32 = 71;
+        self.set_link(Link::None);
+        self.state = State::Unbound;
+        let errors = Extra::Errors {
+            read: Some(EPROTO),
+            write: Some(EPROTO),
+        };
+        context.put_next(Side::Read, Message::with_extra(MessageKind::Error, errors));
+    }
+
+    /// Both queues of the stream are emptied, as before the end of a connection is told.
+    fn flush_stream(&mut self, context: &mut Context<'_>) {
+        self.outgoing.clear(context.pool());
+        let both = FlushRequest {
+            read: true,
+            write: true,
+            band: None,
+        };
+        context.flush(Side::Write, None, streams::FlushScope::Data);
+        context.flush(Side::Read, None, streams::FlushScope::Data);
+        let up = FlushRequest {
+            write: false,
+            ..both
+        };
+        context.put_next(Side::Read, Message::flush(up));
+    }
+}
+
+impl Drop for TcpProvider {
+    fn drop(&mut self) {
+        let mut acceptors = ACCEPTORS.lock().unwrap_or_else(PoisonError::into_inner);
+        acceptors.remove(&self.token);
+    }
+}
+
+impl Module for TcpProvider {
+    fn info(&self) -> ModuleInfo {
+        let queue = QueueInfo {
+            marks: self.marks,
+            packet: (0, TIDU),
+            service: true,
+        };
+        ModuleInfo {
+            name: "inet",
+            read: queue,
+            write: queue,
+        }
+    }
+
+    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) {
+        self.outgoing.clear(context.pool());
+        self.set_link(Link::None);
+    }
+
+    fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
+        match (side, message.kind()) {
+            (Side::Read, MessageKind::Error) => self.failed_outside(context, &message),
+            (Side::Read, _) => self.arrived(context, message),
+            (Side::Write, MessageKind::Data) => self.data_request(context, message),
+            (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
+                self.primitive(context, message)
+            }
+            (Side::Write, MessageKind::Flush) => {
+                if let Some(&Extra::Flush(request)) = message.extra.as_deref() {
+                    context.flush_and_turn(request);
+                }
+            }
+            (Side::Write, MessageKind::Ioctl) => {
+                context.reply(side, message.into_kind(MessageKind::IoctlNak))
+            }
+            _ => message.release(context.pool()),
+        }
+    }
+
+    fn service(&mut self, context: &mut Context<'_>, side: Side) {
+        match side {
+            Side::Write => self.send_queued(context),
+            Side::Read => self.receive_queued(context),
+        }
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) {
+        self.look_at_socket(context);
+        if !context.is_empty(Side::Write) || self.outgoing.is_pending() {
+            context.enable(Side::Write);
+        }
+    }
+}
+
+/// Address of a socket that was bound or connected.
+fn local_address(socket: &Socket) -> Vec<u8> {
+    let address = socket
+        .local_addr()
+        .ok()
+        .and_then(|address| address.as_socket());
+    address.map(encode).unwrap_or_default()
+}
+
+fn remote_address(socket: &Socket) -> Vec<u8> {
+    let address: Option<SocketAddr> = socket
+        .peer_addr()
+        .ok()
+        .and_then(|address| address.as_socket());
+    address.map(encode).unwrap_or_default()
+}
+
+fn parsed(message: &Message) -> tpi::Parsed {
+    let control = message.control.as_ref().ok_or(Malformed::Fatal)?;
+    tpi::parse(control.octets())
+}

@@ -1,0 +1,292 @@
+//! Primitives of the user.
+
+use super::{INDICATIONS_MAX, Link, TcpProvider, decode, local_address, parsed, remote_address};
+use crate::error::TliError;
+use crate::tpi::{Event, Malformed, Primitive, State, number};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+use streams::{Context, Message, Side};
+
+/// Connections that the kernel keeps before they are indicated.
+const BACKLOG: i32 = 1024;
+
+impl TcpProvider {
+    /// A message with a control part from above.
+    pub(super) fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
+        match parsed(&message) {
+            Ok(Primitive::DataRequest { .. }) => return self.data_request(context, message),
+            Ok(Primitive::ReleaseRequest) => return self.release_request(context, message),
+            Ok(primitive) => self.request(context, primitive),
+            Err(Malformed::Address(of)) => self.refuse(context, of, TliError::BadAddress, 0),
+            Err(Malformed::Fatal) => self.fail(context),
+        }
+        message.release(context.pool());
+    }
+
+    fn request(&mut self, context: &mut Context<'_>, primitive: Primitive) {
+        match primitive {
+            Primitive::InfoRequest => {
+                self.indicate(context, &Primitive::InfoAck(self.information()));
+            }
+            Primitive::AddressRequest => self.addresses(context),
+            Primitive::BindRequest {
+                address,
+                indications,
+            } => self.bind_request(context, &address, indications),
+            Primitive::UnbindRequest => self.unbind_request(context),
+            Primitive::ConnectRequest { destination } => {
+                self.connect_request(context, &destination)
+            }
+            Primitive::ConnectResponse { acceptor, sequence } => {
+                self.connect_response(context, acceptor, sequence);
+            }
+            Primitive::DisconnectRequest { sequence } => self.disconnect_request(context, sequence),
+            // What only a provider sends.
+            _ => self.fail(context),
+        }
+    }
+
+    fn addresses(&mut self, context: &mut Context<'_>) {
+        let socket = self.link.socket();
+        let connected = matches!(self.link, Link::Connected(_));
+        let primitive = Primitive::AddressAck {
+            local: socket
+                .map(|socket| local_address(socket))
+                .unwrap_or_default(),
+            remote: match (socket, connected) {
+                (Some(socket), true) => remote_address(socket),
+                _ => Vec::new(),
+            },
+        };
+        self.indicate(context, &primitive);
+    }
+
+    fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8], indications: u32) {
+        if !self.on(Event::BindRequest) {
+            return self.refuse(context, number::BIND_REQ, TliError::OutOfState, 0);
+        }
+        let wanted = decode(address);
+        if wanted.is_none() && !address.is_empty() {
+            self.on(Event::ErrorAck);
+            return self.refuse(context, number::BIND_REQ, TliError::BadAddress, 0);
+        }
+        match self.bind(wanted, indications.min(INDICATIONS_MAX)) {
+            Ok(address) => {
+                self.on(Event::BindAck);
+                let ack = Primitive::BindAck {
+                    address,
+                    indications: indications.min(INDICATIONS_MAX),
+                };
+                self.indicate(context, &ack);
+            }
+            Err(error) => {
+                self.on(Event::ErrorAck);
+                let (tli, errno) = bind_error(&error);
+                self.refuse(context, number::BIND_REQ, tli, errno);
+            }
+        }
+    }
+
+    /// Binds a socket. One that only connects, to an address that it does not care for, gets its
+    /// socket when the family is known.
+    fn bind(&mut self, wanted: Option<SocketAddr>, limit: u32) -> io::Result<Vec<u8>> {
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        if wanted.is_none() && limit == 0 {
+            return Ok(super::encode(any));
+        }
+        let address = wanted.unwrap_or(any);
+        let socket = Arc::new(self.new_socket(address)?);
+        socket.bind(&SockAddr::from(address))?;
+        let bound = local_address(&socket);
+        let link = if limit == 0 {
+            Link::Bound(socket)
+        } else {
+            socket.listen(BACKLOG)?;
+            Link::Listening {
+                socket,
+                limit,
+                waiting: VecDeque::new(),
+            }
+        };
+        self.set_link(link);
+        Ok(bound)
+    }
+
+    /// A socket that blocks only where a call says so.
+    fn new_socket(&self, address: SocketAddr) -> io::Result<Socket> {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        (self.setup)(&socket)?;
+        Ok(socket)
+    }
+
+    fn unbind_request(&mut self, context: &mut Context<'_>) {
+        if !self.on(Event::UnbindRequest) {
+            return self.refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
+        }
+        self.set_link(Link::None);
+        self.flush_stream(context);
+        self.on(Event::OkAck);
+        self.acknowledge(context, number::UNBIND_REQ);
+    }
+
+    fn acknowledge(&self, context: &mut Context<'_>, of: u32) {
+        self.indicate(context, &Primitive::OkAck { of });
+    }
+
+    fn connect_request(&mut self, context: &mut Context<'_>, destination: &[u8]) {
+        if !self.on(Event::ConnectRequest) {
+            return self.refuse(context, number::CONN_REQ, TliError::OutOfState, 0);
+        }
+        let started = match decode(destination) {
+            Some(address) => self.start_connect(address),
+            None => Err(io::ErrorKind::InvalidInput.into()),
+        };
+        match started {
+            Ok(()) => {
+                self.on(Event::OkAck);
+                self.acknowledge(context, number::CONN_REQ);
+            }
+            Err(error) => {
+                self.on(Event::ErrorAck);
+                let (tli, errno) = bind_error(&error);
+                self.refuse(context, number::CONN_REQ, tli, errno);
+            }
+        }
+    }
+
+    fn start_connect(&mut self, address: SocketAddr) -> io::Result<()> {
+        const EINPROGRESS: i32 = 115;
+        let socket = match &self.link {
+            Link::Bound(socket) => Arc::clone(socket),
+            Link::Listening { .. } => return Err(io::ErrorKind::InvalidInput.into()),
+            _ => Arc::new(self.new_socket(address)?),
+        };
+        socket.set_nonblocking(true)?;
+        let started = socket.connect(&SockAddr::from(address));
+        socket.set_nonblocking(false)?;
+        match started {
+            Err(error) if error.raw_os_error() != Some(EINPROGRESS) => Err(error),
+            _ => {
+                self.set_link(Link::Connecting(socket));
+                Ok(())
+            }
+        }
+    }
+
+    fn connect_response(&mut self, context: &mut Context<'_>, acceptor: u32, sequence: u32) {
+        const OF: u32 = number::CONN_RES;
+        if !self.on(Event::ConnectResponse) {
+            return self.refuse(context, OF, TliError::OutOfState, 0);
+        }
+        let here = acceptor == self.token;
+        let target = acceptors_shared(acceptor);
+        let (error, waiting) = match (&self.link, &target) {
+            (Link::Listening { waiting, .. }, Some(_)) => {
+                let known = waiting
+                    .iter()
+                    .any(|indication| indication.sequence == sequence);
+                let error = match (known, here && waiting.len() > 1) {
+                    (false, _) => Some(TliError::BadSequence),
+                    (true, true) => Some(TliError::IndicationsOut),
+                    (true, false) => None,
+                };
+                (error, waiting.len())
+            }
+            _ => (Some(TliError::BadEndpoint), 0),
+        };
+        if let Some(error) = error {
+            self.on(Event::ErrorAck);
+            return self.refuse(context, OF, error, 0);
+        }
+        let Some(socket) = self.take_indication(sequence) else {
+            return;
+        };
+        self.on(match (here, waiting) {
+            (true, _) => Event::OkAckAcceptedHere,
+            (false, 1) => Event::OkAckLast,
+            (false, _) => Event::OkAckOne,
+        });
+        if here {
+            self.set_link(Link::Connected(Arc::new(socket)));
+        } else if let Some(target) = target {
+            *target.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
+        }
+        self.acknowledge(context, OF);
+    }
+
+    pub(super) fn take_indication(&mut self, sequence: u32) -> Option<Socket> {
+        let Link::Listening { waiting, .. } = &mut self.link else {
+            return None;
+        };
+        let at = waiting
+            .iter()
+            .position(|indication| indication.sequence == sequence)?;
+        waiting.remove(at).map(|indication| indication.socket)
+    }
+
+    fn disconnect_request(&mut self, context: &mut Context<'_>, sequence: u32) {
+        const OF: u32 = number::DISCON_REQ;
+        let before = self.state;
+        if !self.on(Event::DisconnectRequest) {
+            return self.refuse(context, OF, TliError::OutOfState, 0);
+        }
+        if before == State::WaitResponse {
+            let event = match self.waiting() {
+                1 => Event::OkAckLast,
+                _ => Event::OkAckOne,
+            };
+            if self.take_indication(sequence).is_none() {
+                self.on(Event::ErrorAck);
+                return self.refuse(context, OF, TliError::BadSequence, 0);
+            }
+            self.on(event);
+            return self.acknowledge(context, OF);
+        }
+        if let Some(socket) = self.link.socket() {
+            // An abort, not a release: the peer sees a reset.
+            let _ = socket.set_linger(Some(std::time::Duration::ZERO));
+        }
+        self.set_link(Link::None);
+        self.flush_stream(context);
+        self.on(Event::OkAck);
+        self.acknowledge(context, OF);
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        match &self.link {
+            Link::Listening { waiting, .. } => waiting.len(),
+            _ => 0,
+        }
+    }
+
+    fn release_request(&mut self, context: &mut Context<'_>, message: Message) {
+        if matches!(self.state, State::DataTransfer | State::WaitReleaseRequest) {
+            // In order, behind the data.
+            context.put_queue(Side::Write, message);
+        } else {
+            message.release(context.pool());
+            self.fail(context);
+        }
+    }
+}
+
+fn acceptors_shared(token: u32) -> Option<Arc<super::Shared>> {
+    let acceptors = super::ACCEPTORS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    acceptors.get(&token).cloned()
+}
+
+fn bind_error(error: &io::Error) -> (TliError, i32) {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => (TliError::AddressBusy, 0),
+        io::ErrorKind::AddrNotAvailable => (TliError::NoAddress, 0),
+        io::ErrorKind::PermissionDenied => (TliError::Access, 0),
+        io::ErrorKind::InvalidInput => (TliError::BadAddress, 0),
+        _ => (TliError::System, error.raw_os_error().unwrap_or(5)),
+    }
+}

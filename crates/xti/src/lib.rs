@@ -1,0 +1,22 @@
+//! XTI in user space, over TPI and the STREAMS runtime of crate `streams`.
+//!
+//! * [`tpi`] - primitives between user and provider, and the table of states.
+//! * [`inet`] - a provider on the kernel's TCP sockets, as the study of 2007 raced it.
+//! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release.
+//! * [`error`] - errors with the numbers of XTI.
+//! * `helper` - the thread that carries deferred messages on within a millisecond.
+//!
+//! A message of `snd` is queued at the provider and leaves with others in one system call: when the
+//! queue is full, when the user waits or receives, and after a millisecond at the latest. That is the
+//! study's point: a switch into the kernel is paid a batch, not a message.
+#![forbid(unsafe_code)]
+
+pub mod endpoint;
+pub mod error;
+mod helper;
+pub mod inet;
+pub mod tpi;
+
+pub use endpoint::{Flags, Look, StreamOptions, XtiCall, XtiEndpoint, XtiReceived, XtiState};
+pub use error::{Error, TliError};
+pub use streams::{Hysteresis, Marks};

@@ -1,0 +1,8 @@
+//! Tests of TPI and XTI, over real sockets of the loopback.
+
+mod endpoint;
+mod hostile;
+mod kit;
+mod primitives;
+mod states;
+mod transfer;
