@@ -87,6 +87,7 @@ pub fn build_with(
         network.add_path(medium, *faults);
     }
     set_layers(&mut network, scenario, seed)?;
+    set_notes(&mut network, scenario);
     for spec in &scenario.traffic {
         let traffic = traffic(spec, count as usize)?;
         check_traffic(scenario, spec, &traffic)?;
@@ -95,6 +96,17 @@ pub fn build_with(
     }
     schedule_disturbances(&mut network, scenario, (&base, seed), wrap)?;
     Ok(network)
+}
+
+/// Tells the stations what travels with their messages.
+fn set_notes(network: &mut Network, scenario: &Scenario) {
+    let specs = scenario.station.iter();
+    let stations = specs.flat_map(|spec| (0..spec.count).map(move |_| spec));
+    for (station, spec) in stations.enumerate() {
+        if let Some(notes) = engines::message_notes(&spec.engine) {
+            network.set_message_notes(station, notes);
+        }
+    }
 }
 
 /// A medium, and the faults at the receivers of an ether.

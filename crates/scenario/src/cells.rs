@@ -10,7 +10,7 @@ use engine_aal34::{Aal34Config, Adaptation, Cells, CellsConfig, Repair};
 use link::LinkConfig;
 use serde::Deserialize;
 use sim::adapter::STUDY;
-use sim::{AdapterConfig, CellAccess, Interrupts, LastCell, MediumConfig};
+use sim::{AdapterConfig, CellAccess, Interrupts, LastCell, MediumConfig, PacketCost};
 use std::time::Duration;
 
 /// The rate of an STM-1 line, all of it cells: bits a second.
@@ -106,6 +106,14 @@ pub struct AdapterSpec {
     pub access: AccessWord,
     /// A word on the bus; of `words` and `burst`.
     pub word: Option<SimTime>,
+    /// What a word of a packet takes from memory besides; of `words`.
+    pub memory: SimTime,
+    /// A packet that is sent, besides its cells.
+    pub packet: SimTime,
+    /// Cells of a short packet at most; none is short if not given.
+    pub short_cells: u64,
+    /// A short packet that is sent, besides its cells.
+    pub short_packet: SimTime,
     /// A flush of the write buffer; of `words`.
     pub flush: SimTime,
     /// The start of a transfer; of `burst` and `scatter-gather`.
@@ -286,7 +294,11 @@ pub(crate) fn adapter(spec: &StationSpec) -> Result<Option<AdapterConfig>, SpecE
         transmit_cells: own.transmit.unwrap_or(STUDY.transmit_cells).max(1),
         receive_cells: own.receive.unwrap_or(STUDY.receive_cells).max(1),
         access: match own.access {
-            AccessWord::Words => CellAccess::Words { word_ps, flush_ps },
+            AccessWord::Words => CellAccess::Words {
+                word_ps,
+                memory_ps: own.memory.0,
+                flush_ps,
+            },
             AccessWord::Burst => CellAccess::Burst { setup_ps, word_ps },
             AccessWord::ScatterGather => CellAccess::ScatterGather { setup_ps },
         },
@@ -294,6 +306,11 @@ pub(crate) fn adapter(spec: &StationSpec) -> Result<Option<AdapterConfig>, SpecE
         last_cell: match spec.cells.as_ref().map(|cells| cells.get_ref().aal) {
             Some(AalWord::Aal5) => LastCell::PayloadType,
             _ => LastCell::SegmentType,
+        },
+        packet: PacketCost {
+            usual_ps: own.packet.0,
+            short_cells: own.short_cells,
+            short_ps: own.short_packet.0,
         },
         stall_max_ps: own.stall_max.map_or(STUDY.stall_max_ps, |time| time.0),
     }))

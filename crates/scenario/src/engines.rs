@@ -4,6 +4,7 @@ mod group;
 mod sctp;
 mod spec;
 
+pub(crate) use sctp::message_notes;
 pub use spec::EngineSpec;
 
 use crate::units::{BitRate, ByteCount, SimTime};
@@ -16,6 +17,9 @@ use study::protocol::{Multicast, Revision, StudyConfig, StudyXtp};
 
 /// Octets of a full packet. An Ethernet frame carries 1500; 128 is the least the engines accept.
 const PACKET_OCTETS: std::ops::RangeInclusive<u64> = 128..=65_535;
+
+/// The same for `bare`, whose header has 24.
+const BARE_PACKET_OCTETS: std::ops::RangeInclusive<u64> = 64..=65_535;
 
 /// The least packet of VMTP: a header, a block and the check.
 const VMTP_PACKET_MIN: u64 = 580;
@@ -61,8 +65,9 @@ pub fn make_engine(spec: &EngineSpec, seed: u64, paths: usize) -> Result<Node, S
 
 fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::BareConfig, String> {
     let default = engine_bare::BareConfig::default();
+    let packet = spec.packet.map_or(1500, |octets| octets.0);
     Ok(engine_bare::BareConfig {
-        packet_len: packet_len(spec.packet.map_or(1500, |octets| octets.0))?,
+        packet_len: packet_len_in(BARE_PACKET_OCTETS, packet)?,
         window: spec.window.map_or(default.window, |bytes| bytes.0.max(1)),
         associations_max: ASSOCIATIONS_MAX,
         seed,
@@ -259,13 +264,17 @@ fn duration(time: SimTime) -> Duration {
 }
 
 fn packet_len(octets: u64) -> Result<usize, String> {
-    if PACKET_OCTETS.contains(&octets) {
+    packet_len_in(PACKET_OCTETS, octets)
+}
+
+fn packet_len_in(range: std::ops::RangeInclusive<u64>, octets: u64) -> Result<usize, String> {
+    if range.contains(&octets) {
         return Ok(octets as usize);
     }
     Err(format!(
         "a packet of {octets} octets is out of range; use {} to {}",
-        PACKET_OCTETS.start(),
-        PACKET_OCTETS.end()
+        range.start(),
+        range.end()
     ))
 }
 

@@ -119,8 +119,14 @@ pub struct AdapterRow {
     pub stalled: f64,
     /// Stalls longer than the bus allows.
     pub bus_errors: u64,
-    /// Share of the time for which the processor moved words of packets into the transmit queue.
+    /// Share of the time for which the processor moved octets of packets into the transmit queue.
     pub copying: f64,
+    /// That time, s.
+    pub copy_s: f64,
+    /// All time of the processor for sending cells, s.
+    pub send_s: f64,
+    /// Cells sent.
+    pub cells_sent: u64,
 }
 
 /// A circuit. One that replaces another has a row of its own.
@@ -134,10 +140,19 @@ pub struct CircuitRow {
     pub settled: u64,
     /// Messages not settled when the circuit was closed early, and those produced afterwards.
     pub given_up: u64,
+    /// Messages that the protocol gave up, as their lives allow.
+    pub abandoned: u64,
     /// Bytes the sender's protocol released before a receiver had them.
     pub lost_bytes: u64,
     /// Most bytes in the send buffer at once.
     pub held_max_bytes: u64,
+    /// User bytes a second up to the last settled message, at the receiver that has the fewest.
+    pub user_bps: f64,
+    /// Octets of the packets they came in, a second.
+    pub packet_bps: f64,
+    /// Octets of packets a second that the produced messages would make at the rate at which they
+    /// were produced.
+    pub generated_bps: f64,
     /// From the controller starting a message's last frame to the packet that settled the message.
     pub exchange: Option<DelayStats>,
     /// Each receiver.
@@ -153,6 +168,8 @@ pub struct ReceiverRow {
     pub messages: u64,
     /// User bytes received.
     pub bytes: u64,
+    /// Octets of the packets they came in.
+    pub packet_bytes: u64,
     /// User bytes a second up to the last message.
     pub throughput_bps: f64,
     /// The same in steady state, if the run reached it.
@@ -242,6 +259,9 @@ fn adapter_row(adapter: &AdapterReport, elapsed_ps: f64) -> Option<AdapterRow> {
         stalled: adapter.stall_ps as f64 / elapsed_ps,
         bus_errors: adapter.bus_errors,
         copying: adapter.copy_ps as f64 / elapsed_ps,
+        copy_s: adapter.copy_ps as f64 / 1e12,
+        send_s: adapter.send_ps as f64 / 1e12,
+        cells_sent: adapter.cells_sent,
     })
 }
 
@@ -258,6 +278,7 @@ fn circuit_row(flow: &FlowReport) -> CircuitRow {
             station: receiver.station,
             messages: receiver.messages,
             bytes: receiver.bytes,
+            packet_bytes: receiver.packet_bytes,
             throughput_bps: receiver.bytes as f64 / (receiver.last_ps.max(1) as f64 / 1e12),
             steady_bps: steady.map(|mean| mean.mean),
             steady_error_bps: steady.map(|mean| mean.standard_error),
@@ -267,16 +288,37 @@ fn circuit_row(flow: &FlowReport) -> CircuitRow {
             delay: delay_stats(&receiver.delay),
         }
     });
+    let rates = rates(flow);
     CircuitRow {
         from: flow.from,
         offered: flow.offered,
         settled: flow.settled,
         given_up: flow.given_up,
+        abandoned: flow.abandoned,
         lost_bytes: flow.lost_bytes,
         held_max_bytes: flow.buffered_max,
+        user_bps: rates[0],
+        packet_bps: rates[1],
+        generated_bps: rates[2],
         exchange: delay_stats(&flow.exchange),
         receivers: receivers.collect(),
     }
+}
+
+/// User bytes and packet octets a second at the receiver with the fewest, and packet octets a second
+/// as they were produced.
+fn rates(flow: &FlowReport) -> [f64; 3] {
+    let Some(receiver) = flow.receivers.iter().min_by_key(|receiver| receiver.bytes) else {
+        return [0.0; 3];
+    };
+    let seconds = |ps: u64| ps.max(1) as f64 / 1e12;
+    let settled_s = seconds(flow.last_settled_ps);
+    let a_message = receiver.packet_bytes as f64 / receiver.messages.max(1) as f64;
+    [
+        receiver.bytes as f64 / settled_s,
+        receiver.packet_bytes as f64 / settled_s,
+        a_message * flow.offered as f64 / seconds(flow.last_offered_ps),
+    ]
 }
 
 fn delay_stats(histogram: &Histogram) -> Option<DelayStats> {

@@ -27,7 +27,7 @@ pub struct SweepJob {
     pub scenario: Scenario,
     /// The seed.
     pub seed: u64,
-    /// A hash of the scenario's text, the changes, the seed and this version of the program.
+    /// A hash of the scenario's text, the changes, the seed and [`BUILD`].
     pub key: String,
 }
 
@@ -36,10 +36,16 @@ pub struct SweepJob {
 pub struct Row {
     /// As in [`SweepJob`].
     pub key: String,
+    /// As in [`BUILD`].
+    pub build: &'static str,
     /// The result of the run.
     #[serde(flatten)]
     pub outcome: RunOutcome,
 }
+
+/// The build of the simulator: its version, and a hash of the sources of every crate of this workspace that a
+/// run goes through. After a change to an engine, rows of before are of another build.
+pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("SIMULATOR_SOURCES"));
 
 /// Runs of a sweep at most.
 const JOBS_MAX: usize = 1_000_000;
@@ -85,7 +91,7 @@ pub fn jobs(text: &str, axes: &[Axis], seeds: &[u64]) -> Result<Vec<SweepJob>, S
 }
 
 fn job_key(text: &str, changes: &[String], seed: u64) -> String {
-    let parts = [text, &changes.join("\n"), env!("CARGO_PKG_VERSION")];
+    let parts = [text, &changes.join("\n"), BUILD];
     let whole = parts.iter().fold(HASH_START, |sum, part| {
         hash(hash(sum, part.as_bytes()), &[0])
     });
@@ -177,6 +183,7 @@ pub fn run_all(
                     let row = run(&job.scenario, &job.changes, job.seed, |_| {});
                     let row = row.map(|outcome| Row {
                         key: job.key.clone(),
+                        build: BUILD,
                         outcome,
                     });
                     let Ok(mut state) = state.lock() else {

@@ -22,8 +22,31 @@ pub struct AdapterConfig {
     pub interrupts: Interrupts,
     /// How the last cell of a packet is known.
     pub last_cell: LastCell,
+    /// What a packet that is sent costs besides its cells.
+    pub packet: PacketCost,
     /// The longest time that the bus may be blocked; what is beyond it is counted as a bus error.
     pub stall_max_ps: u64,
+}
+
+/// What a packet that is sent costs besides its cells. The study's driver had a path of its own for
+/// packets of up to two cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketCost {
+    /// Of a packet, ps.
+    pub usual_ps: u64,
+    /// Cells that a short packet has at most; 0 where none is short.
+    pub short_cells: u64,
+    /// Of a short packet, ps.
+    pub short_ps: u64,
+}
+
+impl PacketCost {
+    fn of_ps(&self, cells: u64) -> u64 {
+        match cells <= self.short_cells {
+            true => self.short_ps,
+            false => self.usual_ps,
+        }
+    }
 }
 
 /// How cells cross the bus.
@@ -31,8 +54,10 @@ pub struct AdapterConfig {
 pub enum CellAccess {
     /// The processor moves each word; its write buffer is flushed around header and trailer.
     Words {
-        /// A word, ps.
+        /// A word written to the adapter or read from it, ps.
         word_ps: u64,
+        /// A word of a packet that is sent crosses the bus twice: its way from memory, ps.
+        memory_ps: u64,
         /// A flush, ps; of cells that are sent.
         flush_ps: u64,
     },
@@ -76,6 +101,7 @@ pub const STUDY: AdapterConfig = AdapterConfig {
     receive_cells: 292,
     access: CellAccess::Words {
         word_ps: 40_000,
+        memory_ps: 0,
         flush_ps: 0,
     },
     interrupts: Interrupts {
@@ -84,6 +110,11 @@ pub const STUDY: AdapterConfig = AdapterConfig {
         end_of_message: false,
     },
     last_cell: LastCell::SegmentType,
+    packet: PacketCost {
+        usual_ps: 0,
+        short_cells: 0,
+        short_ps: 0,
+    },
     stall_max_ps: 256 * 40_000,
 };
 
@@ -102,9 +133,13 @@ pub struct AdapterReport {
     pub stall_ps: u64,
     /// Stalls longer than the bus allows.
     pub bus_errors: u64,
-    /// Time of the processor for moving words of packets into the transmit queue, ps. Headers, trailers
+    /// Time of the processor for moving octets of packets into the transmit queue, ps. Headers, trailers
     /// and the filler of last cells are not among them.
     pub copy_ps: u64,
+    /// All its time for sending, ps.
+    pub send_ps: u64,
+    /// Cells sent.
+    pub cells_sent: u64,
 }
 
 /// An adapter at work.
@@ -114,6 +149,8 @@ pub(crate) struct Adapter {
     pub(crate) report: AdapterReport,
     /// An interrupt that the processor has not begun to serve.
     is_pending: bool,
+    /// Cells sent of the packet at hand.
+    packet_cells: u64,
     /// Counts the times at which the receive queue became non-empty: a timer of before is void.
     pub(crate) fills: u64,
 }
@@ -124,6 +161,7 @@ impl Adapter {
             config,
             report: AdapterReport::default(),
             is_pending: false,
+            packet_cells: 0,
             fills: 0,
         }
     }
@@ -131,17 +169,33 @@ impl Adapter {
     /// Time of the processor for `cell`, which is sent while `backlog_ps` of cells wait for the line, each
     /// of which takes `cell_ps`.
     pub(crate) fn send_ps(&mut self, backlog_ps: u64, cell_ps: u64, cell: &[u8]) -> u64 {
-        let copy_ps = self.copy_ps(cell) + self.flush_ps();
-        self.report.copy_ps += self.data_words(cell) * self.word_ps();
+        let data_ps = self.data_ps(cell);
+        let work_ps =
+            self.bus_ps(cell) + data_ps.from_memory + self.flush_ps() + self.packet_ps(cell);
+        self.report.copy_ps += data_ps.from_memory + data_ps.to_adapter;
         // Room for the cell when it has been copied.
         let room_ps = self.config.transmit_cells.saturating_sub(1) * cell_ps;
-        let stall_ps = backlog_ps.saturating_sub(copy_ps).saturating_sub(room_ps);
+        let stall_ps = backlog_ps.saturating_sub(work_ps).saturating_sub(room_ps);
         if stall_ps > 0 {
             self.report.bus_stalls += 1;
             self.report.stall_ps += stall_ps;
             self.report.bus_errors += u64::from(stall_ps > self.config.stall_max_ps);
         }
-        copy_ps + stall_ps
+        self.report.send_ps += work_ps + stall_ps;
+        self.report.cells_sent += 1;
+        work_ps + stall_ps
+    }
+
+    /// What the packet costs whose last cell `cell` is.
+    fn packet_ps(&mut self, cell: &[u8]) -> u64 {
+        self.packet_cells += 1;
+        match self.config.last_cell.is_last(cell) {
+            true => self
+                .config
+                .packet
+                .of_ps(std::mem::take(&mut self.packet_cells)),
+            false => 0,
+        }
     }
 
     /// Time of the processor for `cell`, which it takes from the receive queue.
@@ -150,7 +204,7 @@ impl Adapter {
             true => cost.interrupt_ps,
             false => 0,
         };
-        interrupt_ps + self.copy_ps(cell)
+        interrupt_ps + self.bus_ps(cell)
     }
 
     /// A cell arrives while `waiting` are in the receive queue.
@@ -192,7 +246,8 @@ impl Adapter {
         Notice::Now
     }
 
-    fn copy_ps(&self, cell: &[u8]) -> u64 {
+    /// The time that `cell` takes on the bus, in either direction.
+    fn bus_ps(&self, cell: &[u8]) -> u64 {
         match self.config.access {
             CellAccess::Words { word_ps, .. } => CELL_WORDS * word_ps,
             CellAccess::Burst { setup_ps, word_ps } => setup_ps + CELL_WORDS * word_ps,
@@ -203,21 +258,24 @@ impl Adapter {
         }
     }
 
-    /// Words of `cell` that hold octets of a packet.
-    fn data_words(&self, cell: &[u8]) -> u64 {
+    /// The time for the octets of a packet in `cell`.
+    fn data_ps(&self, cell: &[u8]) -> DataTime {
         let octets = match (self.config.last_cell, cell.get(51)) {
             // The length indicator of a SAR-PDU; 63 aborts.
             (LastCell::SegmentType, Some(octet)) => u64::from(octet >> 2) % 63,
             (LastCell::PayloadType, Some(_)) => 48,
             (_, None) => 0,
         };
-        octets.div_ceil(4)
-    }
-
-    fn word_ps(&self) -> u64 {
-        match self.config.access {
-            CellAccess::Words { word_ps, .. } | CellAccess::Burst { word_ps, .. } => word_ps,
-            CellAccess::ScatterGather { .. } => 0,
+        let (word_ps, memory_ps) = match self.config.access {
+            CellAccess::Words {
+                word_ps, memory_ps, ..
+            } => (word_ps, memory_ps),
+            CellAccess::Burst { word_ps, .. } => (word_ps, 0),
+            CellAccess::ScatterGather { .. } => (0, 0),
+        };
+        DataTime {
+            from_memory: octets * memory_ps / WORD_OCTETS,
+            to_adapter: octets * word_ps / WORD_OCTETS,
         }
     }
 
@@ -227,6 +285,15 @@ impl Adapter {
             _ => 0,
         }
     }
+}
+
+/// Octets of a word.
+const WORD_OCTETS: u64 = 4;
+
+/// Time for octets of a packet, ps.
+struct DataTime {
+    from_memory: u64,
+    to_adapter: u64,
 }
 
 /// What a cell in the receive queue does.
@@ -273,15 +340,46 @@ mod tests {
     }
 
     #[test]
-    fn words_of_packets_are_counted_without_header_trailer_and_filler() {
-        let mut adapter = Adapter::new(STUDY);
-        for (li, words) in [(44, 11), (1, 1), (0, 0), (63, 0)] {
+    fn octets_of_packets_are_counted_without_header_trailer_and_filler() {
+        let access = CellAccess::Words {
+            word_ps: 40_000,
+            memory_ps: 20_000,
+            flush_ps: 0,
+        };
+        let mut adapter = Adapter::new(AdapterConfig { access, ..STUDY });
+        for (li, octets) in [(44, 44), (1, 1), (0, 0), (63, 0)] {
             let mut cell = [0; 53];
             cell[51] = li << 2;
-            let before = adapter.report.copy_ps;
+            let before = adapter.report;
             adapter.send_ps(0, 1, &cell);
-            assert_eq!(adapter.report.copy_ps - before, words * 40_000, "{li}");
+            let (copy, all) = (octets * 15_000, 14 * 40_000 + octets * 5_000);
+            assert_eq!(adapter.report.copy_ps - before.copy_ps, copy, "{li}");
+            assert_eq!(adapter.report.send_ps - before.send_ps, all, "{li}");
         }
+        assert_eq!(adapter.report.cells_sent, 4);
+    }
+
+    #[test]
+    fn packet_of_up_to_two_cells_costs_what_short_ones_cost() {
+        let packet = PacketCost {
+            usual_ps: 700,
+            short_cells: 2,
+            short_ps: 50,
+        };
+        let access = CellAccess::ScatterGather { setup_ps: 0 };
+        let config = AdapterConfig {
+            packet,
+            access,
+            ..STUDY
+        };
+        let mut adapter = Adapter::new(config);
+        let (com, eom) = ([0, 0, 0, 0, 0, 0x00], [0, 0, 0, 0, 0, 0x40]);
+        let mut send = |cells: &[[u8; 6]]| -> u64 {
+            let each = cells.iter().map(|cell| adapter.send_ps(0, 1, cell));
+            each.sum()
+        };
+        assert_eq!((send(&[eom]), send(&[com, eom])), (50, 50));
+        assert_eq!((send(&[com, com, eom]), send(&[com, eom])), (700, 50));
     }
 
     #[test]
@@ -330,6 +428,7 @@ mod tests {
         let with = |access| Adapter::new(AdapterConfig { access, ..STUDY });
         let words = CellAccess::Words {
             word_ps: 10,
+            memory_ps: 0,
             flush_ps: 100,
         };
         assert_eq!(with(words).send_ps(0, 1, &[]), 14 * 10 + 3 * 100);

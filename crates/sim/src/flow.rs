@@ -3,6 +3,7 @@
 //! A message is settled when the protocol releases it: its sender need not keep it any longer.
 
 mod calls;
+mod labelled;
 
 use crate::histogram::Histogram;
 use crate::series::Series;
@@ -12,6 +13,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 pub(crate) use calls::Calls;
+pub use labelled::MessageNotes;
 
 /// Destination of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct FlowReport {
     pub offered: u64,
     /// Messages not settled when the circuit was closed early, and those produced afterwards.
     pub given_up: u64,
+    /// Messages that the protocol gave up, as their notes allow.
+    pub abandoned: u64,
     /// Bytes that the protocol released before a receiver that should have them had them.
     pub lost_bytes: u64,
     /// User bytes produced.
@@ -115,6 +119,9 @@ pub(crate) struct Flow {
     ends: Vec<u64>,
     /// Messages that are calls, if they are.
     pub(crate) calls: Option<Calls>,
+    /// What travels with messages that may overtake each other or be given up, if they may.
+    pub(crate) notes: Option<MessageNotes>,
+    labelled: Vec<labelled::LabelledProgress>,
 }
 
 /// A receiver's progress in the stream.
@@ -158,12 +165,15 @@ impl Flow {
             progress: Vec::new(),
             ends: Vec::new(),
             calls: None,
+            notes: None,
+            labelled: Vec::new(),
         }
     }
 
     /// Adds a receiver and returns its index.
     pub(crate) fn add_receiver(&mut self, station: usize) -> usize {
         self.progress.push(ReceiverProgress::default());
+        self.labelled.push(labelled::LabelledProgress::default());
         self.report.receivers.push(ReceiverReport {
             station,
             ..ReceiverReport::default()
@@ -252,10 +262,15 @@ impl Flow {
 
     /// The protocol released the bytes below `position`, by a packet that came at `now_ps`.
     pub(crate) fn note_released(&mut self, now_ps: u64, range: Range<u64>) {
+        self.check_released(&range);
+        self.settle(now_ps, range);
+    }
+
+    fn settle(&mut self, now_ps: u64, range: Range<u64>) {
         self.released.insert(range);
         let position = self.released.advance(self.store.released());
         self.store.release(position);
-        if self.framing != Framing::Records {
+        if self.framing != Framing::Records && self.notes.is_none() {
             for progress in self.progress.iter().filter(|progress| !progress.after_gap) {
                 let missing = position.saturating_sub(progress.position);
                 self.report.lost_bytes = self.report.lost_bytes.max(missing);
@@ -268,7 +283,9 @@ impl Flow {
             self.outstanding.pop_front();
             self.report.settled += 1;
             self.report.last_settled_ps = now_ps;
-            self.report.settling.record(now_ps - message.offered_ps);
+            self.report
+                .settling
+                .record(now_ps.saturating_sub(message.offered_ps));
             if let Some(dequeued_ps) = message.dequeued_ps {
                 self.report
                     .exchange

@@ -7,7 +7,7 @@
 
 use crate::adapter::{Adapter, AdapterReport};
 use crate::cost::HostCost;
-use crate::flow::Target;
+use crate::flow::{MessageNotes, Target};
 use crate::frames::{Contents, MessageTag};
 use crate::node::Node;
 use crate::station_layer::StationLayer;
@@ -90,6 +90,8 @@ pub(crate) struct ReadJob {
     pub(crate) user: u64,
     /// Message ends among them.
     pub(crate) ends: u64,
+    /// The number of the message that ends, where messages have one.
+    pub(crate) number: Option<u64>,
     /// They are the request of this transaction, which is to be answered.
     pub(crate) request: Option<TransactionId>,
 }
@@ -153,6 +155,8 @@ pub(crate) struct Host {
     pub(crate) adapter: Option<Box<Adapter>>,
     /// Only for engines of transactions.
     pub(crate) messages: Option<Box<Messages>>,
+    /// What travels with the messages of its circuits, if more than their bytes.
+    pub(crate) notes: Option<MessageNotes>,
     /// Shared by stations with equal costs: a thousand idle ones take little memory.
     pub(crate) cost: Rc<HostCost>,
     charges_work: bool,
@@ -189,6 +193,7 @@ impl Host {
     pub(crate) fn new(engine: Node, cost: Rc<HostCost>) -> Host {
         Host {
             messages: messages_of(&engine),
+            notes: None,
             engine,
             layer: None,
             adapter: cost.adapter.map(|config| Box::new(Adapter::new(config))),

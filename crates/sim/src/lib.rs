@@ -39,11 +39,11 @@ mod store;
 pub mod traffic;
 pub mod world;
 
-pub use adapter::{AdapterConfig, AdapterReport, CellAccess, Interrupts, LastCell};
+pub use adapter::{AdapterConfig, AdapterReport, CellAccess, Interrupts, LastCell, PacketCost};
 pub use cost::{HostCost, PerByte};
 pub use distribution::Distribution;
 pub use disturbance::{Disturbance, PARTITIONS_MAX, Partition};
-pub use flow::{FlowReport, ReceiverReport, Target};
+pub use flow::{FlowReport, MessageNotes, ReceiverReport, Target};
 pub use histogram::Histogram;
 pub use host::{GROUP, StationReport};
 pub use medium::MediumConfig;

@@ -6,6 +6,7 @@
 //!     swarm COUNT 4294967296   scenarios with transactions and layers: seeds from 2^32 on
 //!     swarm COUNT 8589934592   scenarios with SCTP: seeds from 2^33 on
 //!     swarm COUNT 21474836480  scenarios with SCTP over several paths: seeds from 5 * 2^32 on
+//!     swarm COUNT 34359738368  scenarios with SCTP, streams, schedulers and lives: seeds from 8 * 2^32 on
 //!     swarm COUNT 17179869184  scenarios with VMTP: seeds from 2^34 on
 //!     swarm --seed SEED        one, with its scenario
 //!     swarm --canary           plants a fault for each invariant; all must be found

@@ -3,7 +3,9 @@
 use super::{ASSOCIATIONS_MAX, EngineSpec, SpecError, duration, packet_len};
 use congestion::RtoBounds;
 use core::time::Duration;
-use engine_sctp::{CongestionChoice, LocalAddresses, SctpConfig};
+use engine::Reliability;
+use engine_sctp::{Authentication, CongestionChoice, LocalAddresses, Scheduler, SctpConfig};
+use sim::MessageNotes;
 
 /// The longest delay of an acknowledgement that RFC 9260 section 6.2 allows.
 const SACK_DELAY_MAX: Duration = Duration::from_millis(500);
@@ -48,7 +50,28 @@ pub(super) fn config(spec: &EngineSpec, seed: u64, paths: usize) -> Result<SctpC
             (word.span(), refusal)
         })?,
     };
+    let scheduler = match &spec.scheduler {
+        None => default.scheduler,
+        Some(word) => Scheduler::from_name(word.get_ref()).ok_or_else(|| {
+            let names = Scheduler::names();
+            let refusal = format!("no scheduler {:?}; use {names}", word.get_ref());
+            (word.span(), refusal)
+        })?,
+    };
+    let streams = spec.streams.unwrap_or(1);
+    if streams == 0 {
+        return Err(at("messages need a stream; use 1 to 65535".to_owned()));
+    }
     Ok(SctpConfig {
+        outbound_streams: default.outbound_streams.max(streams),
+        inbound_streams: u16::MAX,
+        authentication: spec
+            .auth
+            .unwrap_or(false)
+            .then(Authentication::of_everything),
+        reset_interval: spec.reset.map_or(Duration::ZERO, duration),
+        interleave: spec.interleave.unwrap_or(false),
+        scheduler,
         local_addresses: LocalAddresses::Stations(paths as u16),
         packet_len,
         receive_buffer: window,
@@ -70,6 +93,22 @@ pub(super) fn config(spec: &EngineSpec, seed: u64, paths: usize) -> Result<SctpC
         secret: engine::Secret::from_seed(seed),
         ..default
     })
+}
+
+/// What travels with the messages of a station with the options of `spec`; None where all of them arrive
+/// in the order in which they were sent.
+pub(crate) fn message_notes(spec: &EngineSpec) -> Option<MessageNotes> {
+    let is_sctp = spec.protocol.get_ref() == "sctp";
+    let notes = MessageNotes {
+        streams: spec.streams.unwrap_or(1),
+        unordered: spec.unordered.unwrap_or(false),
+        reliability: match spec.life {
+            Some(life) => Reliability::Lifetime(duration(life)),
+            None => Reliability::Full,
+        },
+    };
+    let differs = notes.streams > 1 || notes.unordered || notes.reliability != Reliability::Full;
+    (is_sctp && differs).then_some(notes)
 }
 
 /// A timer of nothing would send everything at once.

@@ -54,6 +54,20 @@ pub struct EngineSpec {
     pub sack_delay: Option<SimTime>,
     /// `sctp`: messages share packets.
     pub bundle: Option<bool>,
+    /// `sctp`: streams that messages take in turn; 1 if not given.
+    pub streams: Option<u16>,
+    /// `sctp`: messages may overtake each other.
+    pub unordered: Option<bool>,
+    /// `sctp`: long messages of several streams take turns (I-DATA), if both ends say so.
+    pub interleave: Option<bool>,
+    /// `sctp`: `fcfs`, `rr`, `rr-packet`, `priority`, `fair` or `wfq`.
+    pub scheduler: Option<Spanned<String>>,
+    /// `sctp`: messages that were not received for so long are given up.
+    pub life: Option<SimTime>,
+    /// `sctp`: all chunks that may be are authenticated, if both ends say so.
+    pub auth: Option<bool>,
+    /// `sctp`: own streams begin anew so often, at most 16 times an association.
+    pub reset: Option<SimTime>,
     /// `xtp`: version: `4.0`, `3.6`, `3.5` or `3.3`.
     pub dialect: Option<Spanned<String>>,
     /// `xtp`: `stream`, `isochronous` or `bulk`.
@@ -148,6 +162,13 @@ impl EngineSpec {
             ("keep_alive", self.keep_alive.is_some(), SUMMED),
             ("sack_delay", self.sack_delay.is_some(), SCTP),
             ("bundle", self.bundle.is_some(), SCTP),
+            ("streams", self.streams.is_some(), SCTP),
+            ("unordered", self.unordered.is_some(), SCTP),
+            ("interleave", self.interleave.is_some(), SCTP),
+            ("scheduler", self.scheduler.is_some(), SCTP),
+            ("life", self.life.is_some(), SCTP),
+            ("auth", self.auth.is_some(), SCTP),
+            ("reset", self.reset.is_some(), SCTP),
             ("reliability", self.reliability.is_some(), GROUP),
             ("members", self.members.is_some(), GROUP),
             ("members_keep", self.members_keep.is_some(), GROUP),

@@ -2,6 +2,7 @@
 
 mod calls;
 mod cells;
+mod sctp;
 
 use super::{GRACE_S, HEALED_S};
 use engine::SplitMix64;
@@ -35,6 +36,10 @@ enum Protocol {
     Xtp3,
     Call,
     Sctp,
+    /// With streams, schedulers and lives.
+    SctpStreams,
+    /// The same, with streams that begin anew and chunks that are authenticated.
+    SctpResets,
     Vmtp,
 }
 
@@ -47,6 +52,13 @@ pub const SCTP: Range<u64> = 1 << 33..1 << 34;
 
 /// Seeds whose scenarios have transactions of VMTP.
 pub const VMTP: Range<u64> = 1 << 34..5 << 32;
+
+/// Seeds whose scenarios have SCTP with streams, schedulers, interleaving and messages that are given up,
+/// over one path or several.
+pub const SCTP_STREAMS: Range<u64> = 8 << 32..9 << 32;
+
+/// Seeds whose scenarios have SCTP with streams that begin anew, and with authentication.
+pub const SCTP_RESETS: Range<u64> = 9 << 32..10 << 32;
 
 /// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
 pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
@@ -107,6 +119,18 @@ pub fn draw(seed: u64) -> String {
             },
             Some(Protocol::Sctp),
         );
+    }
+    if SCTP_STREAMS.contains(&seed) || SCTP_RESETS.contains(&seed) {
+        let paths = 1 + seed % 2;
+        let below = Below {
+            paths,
+            ..Below::NOTHING
+        };
+        let protocol = match SCTP_RESETS.contains(&seed) {
+            true => Protocol::SctpResets,
+            false => Protocol::SctpStreams,
+        };
+        return circuits(seed, below, Some(protocol));
     }
     if CELLS.contains(&seed) {
         return cells::draw(seed);
@@ -335,7 +359,9 @@ fn station(
         Protocol::Xtp3 => "\"xtp3\", wtimer = \"200 ms\", ctimer = \"8 s\"",
         Protocol::Call => "\"call\"",
         // Pauses grow no longer than the time left after the faults.
-        Protocol::Sctp => "\"sctp\", wait_max = \"2 s\"",
+        Protocol::Sctp | Protocol::SctpStreams | Protocol::SctpResets => {
+            "\"sctp\", wait_max = \"2 s\""
+        }
         Protocol::Vmtp => "\"vmtp\"",
     });
     match protocol {
@@ -353,7 +379,16 @@ fn station(
             }
         }
         Protocol::Call | Protocol::Vmtp => calls::options(dice, text, protocol, many_retries),
-        Protocol::Sctp => sctp_options(dice, text, (corrupt, many_retries)),
+        Protocol::Sctp => sctp::options(dice, text, (corrupt, many_retries)),
+        Protocol::SctpStreams => {
+            sctp::options(dice, text, (corrupt, many_retries));
+            sctp::stream_options(dice, text);
+        }
+        Protocol::SctpResets => {
+            sctp::options(dice, text, (corrupt, many_retries));
+            sctp::stream_options(dice, text);
+            sctp::reset_options(dice, text);
+        }
         Protocol::Bare => {}
     }
     text.push_str(" }\n");
@@ -411,42 +446,6 @@ fn xtp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (boo
     }
     if dice.once_in(4) {
         text.push_str(", status_every = \"4 KiB\"");
-    }
-}
-
-fn sctp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (bool, bool)) {
-    if many_retries {
-        let _ = write!(text, ", retries = {RETRIES}");
-    }
-    if dice.once_in(4) {
-        let packet = dice.one_of(&[512, 576, 1400]);
-        let _ = write!(text, ", packet = {packet}");
-    }
-    if dice.once_in(3) {
-        let window = dice.one_of(&["1500 B", "4 KiB", "16 KiB", "1 MiB"]);
-        let _ = write!(text, ", window = \"{window}\"");
-    }
-    if dice.once_in(3) {
-        let kind = dice.one_of(&["newreno", "ledbat", "bbr", "off"]);
-        let _ = write!(text, ", congestion = \"{kind}\"");
-    }
-    if !corrupt && dice.once_in(4) {
-        text.push_str(", checksum = false");
-    }
-    if dice.once_in(4) {
-        text.push_str(", bundle = false");
-    }
-    if dice.once_in(3) {
-        let delay = dice.one_of(&["0 us", "1 ms", "200 ms"]);
-        let _ = write!(text, ", sack_delay = \"{delay}\"");
-    }
-    if dice.once_in(3) {
-        let least = dice.one_of(&["1 ms", "50 ms", "1 s"]);
-        let _ = write!(text, ", wait_min = \"{least}\"");
-    }
-    if dice.once_in(3) {
-        let silence = dice.one_of(&["0 us", "100 ms", "2 s"]);
-        let _ = write!(text, ", keep_alive = \"{silence}\"");
     }
 }
 

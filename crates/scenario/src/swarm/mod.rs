@@ -17,7 +17,9 @@ pub mod draw;
 pub mod many;
 
 pub use check::{Invariant, InvariantFailure, Tally, Violation, check, check_scenario, check_with};
-pub use draw::{CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, VMTP, draw};
+pub use draw::{
+    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, VMTP, draw,
+};
 pub use many::{Seeds, check_many};
 
 /// Simulated time at which all faults and disturbances have ended, s.

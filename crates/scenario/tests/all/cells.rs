@@ -191,49 +191,6 @@ fn transfers_by_the_adapter_take_less_time_than_words() {
     assert!(gather < burst && burst < words, "{gather} {burst} {words}");
 }
 
-/// Octets a second, cells a second and the share of copying of packets with `octets`.
-fn send_cost(octets: u64) -> (f64, f64, f64) {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../studies/scenarios/send-cost.toml"
-    );
-    let text = std::fs::read_to_string(path).expect("the scenario");
-    let text = text.replace("fixed = 61 ", &format!("fixed = {} ", octets - 28));
-    let outcome = outcome(&text);
-    assert_eq!(outcome.total.received, 2000);
-    let packets = 2000.0 / outcome.elapsed_s;
-    let cells = packets * octets.div_ceil(44) as f64;
-    (packets * octets as f64, cells, adapter(&outcome, 0).copying)
-}
-
-#[test]
-fn send_cost_by_length_has_teeth_of_44_octets_and_is_worst_at_89() {
-    // The study's packets of up to two cells took a path of their own.
-    let cost: Vec<_> = (88..=140).map(send_cost).collect();
-    let at = |octets: usize| cost[octets - 88];
-    // From another word of data on.
-    for octets in 93..=140 {
-        let (worst, other) = (at(89), at(octets));
-        assert!(
-            worst.0 < other.0 && worst.2 < other.2,
-            "{octets}: {worst:?} {other:?}"
-        );
-    }
-    for tooth in [89, 133] {
-        let (before, after) = (at(tooth - 1), at(tooth));
-        assert!(
-            after.0 < before.0 && after.2 < before.2,
-            "{before:?} {after:?}"
-        );
-        assert!(after.1 > before.1, "cells a second rise with another cell");
-    }
-    // Within a tooth more octets cost no more time.
-    assert!(at(132).0 > at(110).0 && at(110).0 > at(89).0);
-    let long = send_cost(1092);
-    let mbps = long.0 * 8.0 / 1e6;
-    assert!((70.0..80.0).contains(&mbps), "{mbps} Mbit/s, towards 80");
-}
-
 #[test]
 fn same_seed_gives_the_same_outcome() {
     let faults = "[faults]\nloss = \"1%\"";

@@ -8,6 +8,7 @@ mod disturbances;
 mod forwarding;
 mod golden;
 mod hostile_text;
+mod influence;
 mod laws;
 mod lockstep;
 mod options;

@@ -2,8 +2,8 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, Seeds, Tally, VMTP, check, check_many,
-    check_with, draw,
+    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, Seeds, Tally,
+    VMTP, check, check_many, check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -55,6 +55,43 @@ fn invariants_hold_in_drawn_scenarios_of_sctp() {
 #[test]
 fn invariants_hold_in_drawn_scenarios_of_sctp_over_several_paths() {
     check_seeds(SCTP_PATHS.start, SCENARIOS / 2);
+}
+
+#[test]
+fn invariants_hold_in_drawn_scenarios_of_sctp_with_streams_and_lives() {
+    check_seeds(SCTP_STREAMS.start, SCENARIOS / 2);
+}
+
+#[test]
+fn invariants_hold_in_drawn_scenarios_of_sctp_with_resets_and_authentication() {
+    check_seeds(SCTP_RESETS.start, SCENARIOS / 2);
+    let texts: Vec<String> = (SCTP_RESETS.start..SCTP_RESETS.start + 50)
+        .map(draw)
+        .collect();
+    for word in ["reset = ", "auth = true", "streams = 17"] {
+        assert!(texts.iter().any(|text| text.contains(word)), "{word}");
+    }
+}
+
+#[test]
+fn streams_of_sctp_are_drawn_in_their_range_alone() {
+    let seeds = SCTP_STREAMS.start..SCTP_STREAMS.start + 100;
+    let texts: Vec<String> = seeds.map(draw).collect();
+    for words in [
+        "streams = 17",
+        "interleave = true",
+        "unordered = true",
+        "life = ",
+        "paths = 2",
+    ] {
+        assert!(texts.iter().any(|text| text.contains(words)), "{words}");
+    }
+    let others = (0..200).chain([SCTP.start, SCTP_PATHS.start, SCTP_STREAMS.start - 1]);
+    assert!(
+        others
+            .into_iter()
+            .all(|seed| !draw(seed).contains("scheduler"))
+    );
 }
 
 #[test]

@@ -227,6 +227,13 @@ impl Network {
                 ..
             } => self.handle_reply(station, at_ps, transaction, message),
             TransactionEvent::Copied { from, to } => self.copy_message(station, from, to),
+            TransactionEvent::Duplicated { from, to } => {
+                if let Some(messages) = &mut self.hosts[station].messages
+                    && let Some(copy) = messages.incoming.get(&from).cloned()
+                {
+                    messages.incoming.insert(to, copy);
+                }
+            }
             TransactionEvent::Released(message) => {
                 let messages = self.hosts[station].messages.as_mut();
                 let tag = messages.and_then(|messages| messages.outgoing.remove(&message));
@@ -379,6 +386,7 @@ impl Network {
 /// The user's copy of a message that came.
 fn read_job(len: u64, request: Option<TransactionId>) -> ReadJob {
     ReadJob {
+        number: None,
         circuit: AssociationId(0),
         target: None,
         stream: 0,

@@ -4,7 +4,7 @@ use super::{Network, ScheduledEvent};
 use crate::flow::{Flow, Target};
 use crate::host::{Role, address};
 use crate::node::Node;
-use engine::{AssociationId, CommandError, Event};
+use engine::{AbandonedMessage, AssociationId, CommandError, Event, Framing};
 
 impl Network {
     pub(super) fn open_flow(
@@ -25,6 +25,7 @@ impl Network {
         let mut flow = Flow::new((from, to, source), framing, layout.payload);
         let circuit = users.connect(now, &[address(to)])?;
         flow.circuit = Some(circuit);
+        flow.notes = host.notes.filter(|_| framing == Framing::Messages);
         host.circuits.insert(circuit, Role::Sends(index));
         match to {
             Target::Station(station) => {
@@ -46,17 +47,13 @@ impl Network {
             match event {
                 Event::Connected(circuit) => self.handle_connected(station, circuit),
                 Event::Accepted(circuit, _) => self.handle_accepted(station, circuit),
-                Event::Released(circuit, range) | Event::Abandoned(circuit, range, _) => {
-                    let role = self.hosts[station].circuits.get(&circuit);
-                    if let Some(&Role::Sends(flow)) = role {
-                        let flow = &mut self.flows[flow];
-                        let before = flow.report.settled;
-                        flow.note_released(at_ps, range);
-                        let (settled, source) = (flow.report.settled - before, flow.source);
-                        self.unsettled -= settled;
-                        self.settled += settled;
-                        self.release_outstanding(source, settled);
-                    }
+                Event::Released(circuit, range) => {
+                    self.settle_messages(station, circuit, |flow| flow.note_released(at_ps, range));
+                }
+                Event::Abandoned(circuit, AbandonedMessage { range, .. }) => {
+                    self.settle_messages(station, circuit, |flow| {
+                        flow.note_abandoned(at_ps, range)
+                    });
                 }
                 Event::Closed(circuit, _) => match self.hosts[station].circuits.remove(&circuit) {
                     Some(Role::Sends(flow)) => self.handle_closed(flow),
@@ -66,6 +63,26 @@ impl Network {
                 Event::Finished(_) | Event::LayoutChanged(..) => {}
             }
         }
+    }
+
+    /// Messages of the flow of a circuit are settled by `note`.
+    fn settle_messages(
+        &mut self,
+        station: usize,
+        circuit: AssociationId,
+        note: impl FnOnce(&mut Flow),
+    ) {
+        let role = self.hosts[station].circuits.get(&circuit);
+        let Some(&Role::Sends(flow)) = role else {
+            return;
+        };
+        let flow = &mut self.flows[flow];
+        let before = flow.report.settled;
+        note(flow);
+        let (settled, source) = (flow.report.settled - before, flow.source);
+        self.unsettled -= settled;
+        self.settled += settled;
+        self.release_outstanding(source, settled);
     }
 
     pub(super) fn handle_connected(&mut self, station: usize, circuit: AssociationId) {

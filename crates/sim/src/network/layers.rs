@@ -1,6 +1,7 @@
-//! Layers of stations.
+//! Layers of stations, and what travels with their messages.
 
 use super::Network;
+use crate::flow::MessageNotes;
 use crate::station_layer::StationLayer;
 use engine::{Layer, LayerMisfit, layer};
 use std::rc::Rc;
@@ -26,5 +27,15 @@ impl Network {
         layer::check_fit(&*make(0), packet_max, usize::MAX)?;
         host.layer = Some(Box::new(StationLayer::new(make, 0)));
         Ok(())
+    }
+
+    /// What travels with the messages that `station` sends on circuits opened from now on: for engines
+    /// whose notes carry streams and tags, as messages that overtake each other are known by their tags.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such station.
+    pub fn set_message_notes(&mut self, station: usize, notes: MessageNotes) {
+        self.hosts[station].notes = Some(notes);
     }
 }

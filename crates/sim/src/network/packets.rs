@@ -285,6 +285,10 @@ fn read_job(
     let stream = bytes.len() as u64;
     let (mut user, mut ends) = (stream, u64::from(delivery.end_of_message));
     if let Some((flow, receiver)) = target {
+        if flow.notes.is_some() {
+            let number = flow.check_labelled(receiver, (delivery, bytes), pattern);
+            return read_job_of(delivery, (stream, stream, 0), number);
+        }
         flow.check(receiver, bytes, delivery.gap, pattern);
         match flow.framing {
             Framing::Records => (user, ends) = records_in(bytes),
@@ -293,12 +297,21 @@ fn read_job(
             Framing::Messages => {}
         }
     }
+    read_job_of(delivery, (stream, user, ends), None)
+}
+
+fn read_job_of(
+    delivery: &Delivery,
+    (stream, user, ends): (u64, u64, u64),
+    number: Option<u64>,
+) -> ReadJob {
     ReadJob {
         circuit: delivery.association,
         target: None,
         stream,
         user,
         ends,
+        number,
         request: None,
     }
 }

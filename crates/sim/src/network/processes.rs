@@ -102,12 +102,15 @@ impl Network {
         // The protocol gets a message when all of it is copied.
         if let Some(circuit) = flow.circuit.filter(|_| job.last) {
             let end = flow.note_written(job.index);
+            let note = flow
+                .notes
+                .map_or_else(Note::default, |notes| notes.note(job.index));
             let flags = SendFlags {
                 end_of_message: flow.framing == Framing::Messages,
                 ..SendFlags::PUSH
             };
             if let Some(users) = host.engine.users_mut() {
-                users.submit(now, circuit, end, flags, &Note::default());
+                users.submit(now, circuit, end, flags, &note);
             }
             host.signal(Process::Sender);
         }
@@ -129,6 +132,9 @@ impl Network {
         }
         if let Some((flow, receiver)) = job.target {
             self.flows[flow].note_read(self.now_ps, receiver, job.user, job.ends);
+            if let Some(number) = job.number {
+                self.flows[flow].note_labelled_read(self.now_ps, receiver, number);
+            }
         }
         if let Some(transaction) = job.request {
             self.finish_request(station, transaction);

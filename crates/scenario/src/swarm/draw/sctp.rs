@@ -1,0 +1,68 @@
+//! Options of SCTP.
+
+use super::{Dice, RETRIES};
+use std::fmt::Write;
+
+pub(super) fn options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (bool, bool)) {
+    if many_retries {
+        let _ = write!(text, ", retries = {RETRIES}");
+    }
+    if dice.once_in(4) {
+        let packet = dice.one_of(&[512, 576, 1400]);
+        let _ = write!(text, ", packet = {packet}");
+    }
+    if dice.once_in(3) {
+        let window = dice.one_of(&["1500 B", "4 KiB", "16 KiB", "1 MiB"]);
+        let _ = write!(text, ", window = \"{window}\"");
+    }
+    if dice.once_in(3) {
+        let kind = dice.one_of(&["newreno", "ledbat", "bbr", "off"]);
+        let _ = write!(text, ", congestion = \"{kind}\"");
+    }
+    if !corrupt && dice.once_in(4) {
+        text.push_str(", checksum = false");
+    }
+    if dice.once_in(4) {
+        text.push_str(", bundle = false");
+    }
+    if dice.once_in(3) {
+        let delay = dice.one_of(&["0 us", "1 ms", "200 ms"]);
+        let _ = write!(text, ", sack_delay = \"{delay}\"");
+    }
+    if dice.once_in(3) {
+        let least = dice.one_of(&["1 ms", "50 ms", "1 s"]);
+        let _ = write!(text, ", wait_min = \"{least}\"");
+    }
+    if dice.once_in(3) {
+        let silence = dice.one_of(&["0 us", "100 ms", "2 s"]);
+        let _ = write!(text, ", keep_alive = \"{silence}\"");
+    }
+}
+
+/// Streams, schedulers and lives.
+pub(super) fn stream_options(dice: &mut Dice, text: &mut String) {
+    let _ = write!(text, ", streams = {}", dice.one_of(&[1, 2, 3, 17]));
+    let scheduler = dice.one_of(&["fcfs", "rr", "rr-packet", "priority", "fair", "wfq"]);
+    let _ = write!(text, ", scheduler = \"{scheduler}\"");
+    if dice.once_in(2) {
+        text.push_str(", interleave = true");
+    }
+    if dice.once_in(3) {
+        text.push_str(", unordered = true");
+    }
+    if dice.once_in(2) {
+        let life = dice.one_of(&["5 ms", "100 ms", "2 s"]);
+        let _ = write!(text, ", life = \"{life}\"");
+    }
+}
+
+/// Streams that begin anew, and authentication.
+pub(super) fn reset_options(dice: &mut Dice, text: &mut String) {
+    if !dice.once_in(3) {
+        let interval = dice.one_of(&["2 ms", "30 ms", "500 ms"]);
+        let _ = write!(text, ", reset = \"{interval}\"");
+    }
+    if dice.once_in(2) {
+        text.push_str(", auth = true");
+    }
+}
