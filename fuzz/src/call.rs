@@ -320,6 +320,7 @@ impl Run {
                 assert!(self.outgoing.remove(&message).is_some(), "released twice");
             }
             TransactionEvent::Copied { .. } => panic!("nothing stays at this end"),
+            TransactionEvent::Duplicated { .. } => panic!("there are no groups"),
             TransactionEvent::Discarded(message) => drop(self.incoming.remove(&message)),
             TransactionEvent::Ended(transaction, _) => {
                 assert!(self.ended.insert(transaction), "it ended twice");

@@ -1,17 +1,32 @@
 //! What the targets of SCTP check; the tests of `engine-sctp` run the same on random octets.
 #![allow(dead_code, reason = "each target uses its own part")]
 
+use core::time::Duration;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, Close, Deliveries, Event,
-    Instant, Note, Protocol, Received, Secret, SendFlags,
+    Instant, Note, Protocol, Received, Reliability, Secret, SendFlags,
 };
-use engine_sctp::numbers::LongTsn;
+use engine_sctp::numbers::{LongTsn, StreamId};
 use engine_sctp::pdu::cause::causes;
 use engine_sctp::pdu::cookie::CookieKeys;
+use engine_sctp::pdu::forward_tsn::push_forward_tsn;
 use engine_sctp::pdu::header::complete_checksum;
+use engine_sctp::pdu::i_data::I_DATA_FIELDS_LEN;
 use engine_sctp::pdu::parameter::parameters;
-use engine_sctp::pdu::{ChunkType, Chunks, CommonHeader, Cookie, DataHeader, Init, Sack};
-use engine_sctp::{Sctp, SctpConfig};
+use engine_sctp::pdu::{
+    AuthChunk, ChunkType, Chunks, CommonHeader, Cookie, DataHeader, ForwardTsn, IDataHeader, Init,
+    InitParameters, ReconfigParameter, Sack,
+};
+use engine_sctp::{Authentication, Scheduler, Sctp, SctpConfig, StreamDirection};
+
+const SCHEDULERS: [Scheduler; 6] = [
+    Scheduler::Fcfs,
+    Scheduler::RoundRobin,
+    Scheduler::RoundRobinPacket,
+    Scheduler::Priority,
+    Scheduler::FairBandwidth,
+    Scheduler::Weighted,
+];
 
 /// Decodes a packet in every way; an INIT that is valid is written as it is read.
 pub fn packet(octets: &[u8]) {
@@ -24,9 +39,17 @@ pub fn packet(octets: &[u8]) {
             let reread = Chunks::new(&[&[0; 12][..], &again].concat())
                 .next()
                 .map(|chunk| {
-                    Init::parse(chunk.value).map(|again| (again.tag, again.parameters.addresses))
+                    Init::parse(chunk.value).map(|again| {
+                        let InitParameters {
+                            addresses, auth, ..
+                        } = again.parameters;
+                        (again.tag, addresses, auth)
+                    })
                 });
-            assert_eq!(reread, Some(Ok((init.tag, init.parameters.addresses))));
+            let InitParameters {
+                addresses, auth, ..
+            } = init.parameters;
+            assert_eq!(reread, Some(Ok((init.tag, addresses, auth))));
         }
         if let Some(sack) = Sack::parse(chunk.value) {
             assert!(sack.gaps().all(|block| !block.is_empty()));
@@ -34,9 +57,39 @@ pub fn packet(octets: &[u8]) {
             assert_eq!(first.nearest(sack.cumulative), first);
         }
         let _ = DataHeader::parse(chunk.flags, chunk.value);
+        if let Some(header) = IDataHeader::parse(chunk.flags, chunk.value) {
+            let again = header.emit(chunk.value.len() - I_DATA_FIELDS_LEN);
+            assert_eq!(IDataHeader::parse(again[1], &again[4..]), Some(header));
+        }
+        if let Some(auth) = AuthChunk::parse(chunk.value) {
+            assert_eq!(auth.code.len() + 4, chunk.value.len());
+        }
+        for kind in [ChunkType::FORWARD_TSN, ChunkType::I_FORWARD_TSN] {
+            forward_tsn(kind, chunk.value);
+        }
+        if let Some(found) = ReconfigParameter::parse_all(chunk.value) {
+            assert!((1..=2).contains(&found.len()));
+        }
         assert!(causes(chunk.value).count() <= chunk.value.len() / 4);
         assert!(parameters(chunk.value).count() <= chunk.value.len() / 4);
     }
+}
+
+/// What is read of a FORWARD-TSN or I-FORWARD-TSN is written so.
+fn forward_tsn(kind: ChunkType, value: &[u8]) {
+    let Some(forward) = ForwardTsn::parse(kind, value) else {
+        return;
+    };
+    let mut again = Vec::new();
+    let interleaved = kind == ChunkType::I_FORWARD_TSN;
+    push_forward_tsn(
+        &mut again,
+        interleaved,
+        forward.cumulative,
+        forward.streams(),
+    );
+    let reread = ForwardTsn::parse(kind, &again[4..]).expect("it was just written");
+    assert!(reread.streams().eq(forward.streams()));
 }
 
 /// Octets that nobody made are no cookie.
@@ -82,6 +135,7 @@ pub fn script(octets: &[u8]) -> Option<usize> {
                 let len = pair.waiting.len().max(1);
                 pair.waiting.rotate_left(usize::from(argument) % len);
             }
+            12 => pair.reconfigure(from, argument),
             10 | 11 => pair.change(script.number().unwrap_or(0), argument),
             _ => pair.deliver(usize::from(argument)),
         }
@@ -109,6 +163,15 @@ impl Pair {
                 receive_buffer: 1500 + 5000 * (seed % 4),
                 associations_max: 4,
                 checksum: !seed.is_multiple_of(8),
+                interleave: seed.is_multiple_of(3),
+                scheduler: SCHEDULERS[(seed % 6) as usize],
+                send_buffer: 3000,
+                report_unacknowledged: seed.is_multiple_of(2),
+                authentication: match seed % 5 {
+                    1 => Some(Authentication::of_everything()),
+                    2 => Some(Authentication::default()),
+                    _ => None,
+                },
                 ..SctpConfig::default()
             });
             engine.listen(true);
@@ -141,6 +204,12 @@ impl Pair {
             Note {
                 stream: (bytes % 3) as u16,
                 unordered,
+                reliability: match bytes / 40 % 5 {
+                    0 => Reliability::Lifetime(Duration::from_millis(bytes % 9)),
+                    1 => Reliability::Retransmissions(0),
+                    2 => Reliability::Priority((bytes % 7) as u16),
+                    _ => Reliability::Full,
+                },
                 ..Note::default()
             },
         );
@@ -163,6 +232,23 @@ impl Pair {
         };
         if let Some(id) = self.ids[end].first() {
             self.ends[end].close(now, *id, how);
+        }
+    }
+
+    fn reconfigure(&mut self, end: usize, argument: u8) {
+        let now = self.instant();
+        let direction = match argument & 1 {
+            0 => StreamDirection::Outgoing,
+            _ => StreamDirection::Incoming,
+        };
+        let streams = [StreamId(u16::from(argument >> 4 & 3))];
+        for id in &self.ids[end] {
+            // Refused before an association is open, and while others wait.
+            let _ = match argument & 6 {
+                0 => self.ends[end].reset_streams(now, *id, direction, &[]),
+                6 => self.ends[end].add_streams(now, *id, direction, u16::from(argument) << 4),
+                _ => self.ends[end].reset_streams(now, *id, direction, &streams),
+            };
         }
     }
 

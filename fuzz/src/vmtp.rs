@@ -363,6 +363,11 @@ impl Run {
                     self.incoming.insert(to, (len, have));
                 }
             }
+            TransactionEvent::Duplicated { from, to } => {
+                if let Some(copy) = self.incoming.get(&from).cloned() {
+                    self.incoming.insert(to, copy);
+                }
+            }
             TransactionEvent::Released(message) => {
                 assert!(self.outgoing.remove(&message).is_some(), "released twice");
             }
