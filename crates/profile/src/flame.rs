@@ -8,20 +8,20 @@ use crate::layer::Layer;
 use std::fmt::Write as _;
 
 /// Width of the picture, and height of a row.
-const WIDTH: f64 = 1200.0;
-const ROW: f64 = 17.0;
+pub(crate) const WIDTH: f64 = 1200.0;
+pub(crate) const ROW: f64 = 17.0;
 
 /// Space above the rows for the title and the legend.
-const TOP: f64 = 62.0;
+pub(crate) const TOP: f64 = 62.0;
 
 /// Narrower bars are omitted.
-const BAR_WIDTH_MIN: f64 = 0.25;
+pub(crate) const BAR_WIDTH_MIN: f64 = 0.25;
 
 /// Width of a character.
 const CHAR_WIDTH: f64 = 6.6;
 
 /// Most rows; deeper frames are omitted.
-const DEPTH_MAX: usize = 90;
+pub(crate) const DEPTH_MAX: usize = 90;
 
 /// A label and its folded stacks, in seconds.
 pub type StackTree = (String, FoldedStacks);
@@ -85,12 +85,7 @@ impl FlameGraph {
         let part = weight * 100.0 / self.whole.max(f64::MIN_POSITIVE);
         let layer_name = layer.map_or("", Layer::name);
         let full = escape(name);
-        let letters = ((width - 6.0) / CHAR_WIDTH).max(0.0) as usize;
-        let label = if letters < 3 {
-            String::new()
-        } else {
-            escape(&truncate(name, letters))
-        };
+        let label = escape(&truncate_to(name, width));
         // Writing to a string cannot fail.
         let _ = writeln!(
             self.text,
@@ -160,6 +155,14 @@ fn colour(layer: Option<Layer>) -> &'static str {
     }
 }
 
+/// As much of a name as fits into a bar; nothing in one that is too narrow.
+pub(crate) fn truncate_to(name: &str, width: f64) -> String {
+    match ((width - 6.0) / CHAR_WIDTH).max(0.0) as usize {
+        0..3 => String::new(),
+        letters => truncate(name, letters),
+    }
+}
+
 /// The first characters of a name, with an ellipsis when truncated.
 fn truncate(name: &str, letters: usize) -> String {
     if name.chars().count() <= letters {
@@ -170,7 +173,7 @@ fn truncate(name: &str, letters: usize) -> String {
     text
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -186,7 +189,7 @@ fn escape(text: &str) -> String {
 }
 
 /// A click on a bar zooms into it, a click on a bottom bar shows everything again.
-const SCRIPT: &str = r#"<script><![CDATA[
+pub(crate) const SCRIPT: &str = r#"<script><![CDATA[
 const bars = [...document.querySelectorAll('.f')].map(g => {
   const r = g.querySelector('rect'), t = g.querySelector('text');
   return { g, r, t, x: +r.getAttribute('x'), w: +r.getAttribute('width'), y: +r.getAttribute('y'), n: t.dataset.n };

@@ -14,6 +14,7 @@
 //! * [`layer`] - which layer a stack belongs to.
 //! * [`table`] - layers and functions, message sizes side by side.
 //! * [`folded_stacks`] and [`flame`] - the stacks as a flame graph.
+//! * [`stack_text`] - the stacks as text; [`flame_difference`] - two profiles against each other.
 //! * [`error`] - why there is no profile.
 //! * `sys` - system calls without a safe wrapper in a library.
 //!
@@ -22,6 +23,7 @@
 
 pub mod error;
 pub mod flame;
+pub mod flame_difference;
 pub mod folded_stacks;
 pub mod image;
 pub mod kernel;
@@ -29,6 +31,7 @@ pub mod layer;
 pub mod maps;
 pub mod perf_record;
 pub mod sampler;
+pub mod stack_text;
 pub mod symbolize;
 mod sys;
 pub mod table;

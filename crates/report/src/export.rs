@@ -104,7 +104,7 @@ fn number(value: f64) -> String {
     }
 }
 
-fn text(value: &str) -> String {
+pub(crate) fn text(value: &str) -> String {
     let formula = value.starts_with(['=', '+', '-', '@', '\t', '\r']);
     // Negative numbers start with a minus and are no formulas.
     if formula && value.parse::<f64>().is_err() {

@@ -2,10 +2,16 @@
 //! never runs anything.
 //!
 //! * [`html`] - one self-contained page: verdict, tables, charts, the host, how to reproduce it.
-//! * [`table`] - tables and verdicts for a terminal.
+//! * [`table`] - tables and verdicts for a terminal; [`medians`] and [`verdicts`] - each alone.
+//! * [`notes()`] - what stands in no table.
 //! * [`csv()`] - every trial as a row.
-//! * [`compare_text`], [`compare_html`] - verdicts on two runs.
-//! * [`curves_html`] - curves of a simulation or a study.
+//! * [`hgrm()`] - histograms for HDR plotters.
+//! * [`charts()`] - every chart of the page as SVG and CSV.
+//! * [`compare_text`], [`compare_html`], [`compare_markdown`] - verdicts on two runs.
+//! * [`history_text`], [`history_html`] - each cell over many runs.
+//! * [`runs_html`] - a list of all results below a folder.
+//! * [`curves_html`] - curves of a simulation.
+//! * [`study_html`], [`studies_html`] - a paper's tables and charts with ours; the index of several.
 //!
 //! Inside: `view` sorts a run into contestants and settings; `chart` has one file per kind of
 //! chart; `page` fills `templates/report.html`; `terminal` and `export` are the text forms;
@@ -16,6 +22,8 @@
 
 mod chart;
 mod export;
+mod hgrm;
+mod notes;
 mod page;
 mod phrasing;
 mod quantity;
@@ -24,8 +32,17 @@ mod verdict_summary;
 mod view;
 
 pub use export::csv;
-pub use page::comparison::{OneSided, compare_html, compare_text};
+pub use hgrm::{HgrmFile, hgrm};
+pub use notes::notes;
+pub use page::charts::ChartFile;
+pub use page::comparison::{OneSided, compare_html, compare_markdown, compare_text, plain};
 pub use page::curves::{Curve, CurveFigure, CurveRow, Curves, curves_html};
-pub use page::html;
+pub use page::history::{HistoryRun, history_html, history_text};
+pub use page::runs::{ListedRun, RunsPage, runs_html};
+pub use page::study::{
+    IndexPage, IndexStudy, StudyChart, StudyCurve, StudyExhibit, StudyFinding, StudyPage,
+    studies_html, study_html,
+};
+pub use page::{charts, html};
 pub use terminal::extra::Extra;
-pub use terminal::table;
+pub use terminal::{medians, table, verdicts};

@@ -22,6 +22,39 @@
     });
   }
 
+  const save = (name, type, text) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const picture = (svg) => {
+    const copy = svg.cloneNode(true);
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+    style.textContent = [...document.querySelectorAll("style")].map((one) => one.textContent).join("\n") + "svg { background: var(--paper); }";
+    copy.prepend(style);
+    return new XMLSerializer().serializeToString(copy);
+  };
+  for (const details of document.querySelectorAll(".figures-numbers")) {
+    const figure = details.closest("figure");
+    const caption = figure.querySelector("figcaption");
+    const name = (caption ? caption.textContent : "chart").toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    const rows = () => [...details.querySelectorAll("tr")].map((row) => [...row.cells].map((cell) => quoted(cell.textContent)).join(",")).join("\n") + "\n";
+    for (const [label, act] of [
+      ["Save as CSV", () => save(name + ".csv", "text/csv", rows())],
+      ["Save as SVG", () => save(name + ".svg", "image/svg+xml", picture(figure.querySelector("svg")))],
+    ]) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = label;
+      button.addEventListener("click", act);
+      details.append(button);
+    }
+  }
+
   const { trials } = JSON.parse(document.getElementById("data").textContent);
   const select = document.getElementById("trial");
   if (!select || trials.length === 0 || typeof uPlot !== "function") return;

@@ -49,8 +49,21 @@ fn pages_have_no_script_errors_and_fit_window() {
         ("clients", report::html(&synthetic::clients())),
         (
             "compare",
-            report::compare_html(&verdicts, "monday", "tuesday"),
+            report::compare_html(&verdicts, &[], "monday", "tuesday"),
         ),
+        ("history", {
+            let (runs, cells) = synthetic::history();
+            report::history_html(&runs, &cells)
+        }),
+        ("runs", {
+            let listed = ["a", "b"].map(|name| report::ListedRun::of(&run, name, Some(name)));
+            report::runs_html(&report::RunsPage {
+                folder: "results".into(),
+                runs: listed.into(),
+                unread: vec!["c/plan.toml is damaged".into()],
+                left_out: Vec::new(),
+            })
+        }),
     ];
     for (name, page) in pages {
         for width in [1280, 400] {

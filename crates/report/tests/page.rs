@@ -146,6 +146,30 @@ fn offered_load_section_has_three_curves() {
 }
 
 #[test]
+fn page_has_notes_once_fitted_times_and_trials_in_order() {
+    let page = report::html(&run());
+    let note = "packets of throughput tcp at 64 B: ";
+    assert_eq!(page.matches(note).count(), 1);
+    assert!(page.contains("aria-label=\"time per message over message size"));
+    assert!(page.contains("aria-label=\"Trials in the order they ran\""));
+    assert!(page.contains("<summary>Numbers</summary>"));
+}
+
+#[test]
+fn every_varied_number_is_an_axis() {
+    let mut varied = run();
+    for trial in &mut varied.trials {
+        let messages = 100 * u64::from(1 + trial.block % 3);
+        trial.cell = trial.cell.clone().with("messages", messages);
+    }
+    varied.summary = None;
+    let page = report::html(&varied);
+    assert!(page.contains(": messages</h3>"), "no matrix of the factor");
+    assert!(page.contains("Against messages"));
+    assert!(page.contains("standard deviation, % of the mean"));
+}
+
+#[test]
 fn empty_run_renders_page() {
     let mut empty = run();
     empty.trials.clear();
@@ -270,4 +294,37 @@ fn rates_against_clients_have_a_chart_and_a_table() {
     assert!(page.contains("Transactions at 1 KiB: clients"));
     assert!(page.contains("tcp with 16 clients: "));
     assert!(page.contains("each client "));
+}
+
+#[test]
+fn costs_divide_cpu_time_by_ticks_of_all_trials() {
+    let mut run = run();
+    for trial in &mut run.trials {
+        let half = results::Cpu {
+            task_s: 0.1,
+            user_s: 0.075,
+            system_s: 0.025,
+            ..results::Cpu::default()
+        };
+        trial.cpu = ["sender", "receiver"]
+            .map(|side| (side.to_owned(), half))
+            .into();
+        trial.metrics.insert("cpu_ns_per_message".into(), 1000.0);
+        trial.metrics.insert("cpu_ns_per_byte".into(), 2.0);
+        trial.evidence.insert("host_softirq_s".into(), 0.02);
+    }
+    run.summary = None;
+    // 5 trials of 0.2 s; 200,000 messages each.
+    let page = report::html(&run).replace("&#x2f;", "/");
+    let row = "<td>750 ns</td><td>250 ns</td><td>100 ns</td><td>2.00 ns/B</td>";
+    assert!(page.contains(row), "{page}");
+    for trial in &mut run.trials {
+        for cpu in trial.cpu.values_mut() {
+            (cpu.user_s, cpu.system_s) = (0.004, 0.004);
+        }
+    }
+    let few = report::html(&run).replace("&#x2f;", "/");
+    let dash = "\u{2013}";
+    let row = format!("<td>{dash}</td><td>{dash}</td><td>{dash}</td><td>2.00 ns/B</td>");
+    assert!(few.contains(&row), "too few ticks are no share");
 }

@@ -422,37 +422,6 @@ fn csv_formulas_are_quoted() {
     assert!(report::csv(&run).contains("\"'=HYPERLINK"));
 }
 
-#[test]
-fn comparison_lists_regressions_first() {
-    let run = run();
-    let verdicts = run.summary.expect("a summary").verdicts;
-    let alone: Vec<results::Cell> = run.trials[..7].iter().map(|t| t.cell.clone()).collect();
-    let one_sided = report::OneSided {
-        run: "before",
-        cells: &alone[1..2],
-    };
-    let text = report::compare_text(&verdicts, &[one_sided]);
-    assert!(text.starts_with('\u{25bc}'), "{text}");
-    assert!(
-        text.lines()
-            .last()
-            .expect("a sum")
-            .contains("of 36 cells compared")
-    );
-    // Throughput and delay of one size are two lines.
-    assert!(
-        text.contains(" throughput at 64 B udp ") && text.contains(" delay at 64 B udp "),
-        "{text}"
-    );
-    assert!(
-        text.contains("- only in before: tcp-batched, throughput at 64 B\n"),
-        "{text}"
-    );
-    let page = report::compare_html(&verdicts, "before", "<b>after</b>");
-    assert!(page.contains("&lt;b&gt;after") && !page.contains("<b>after"));
-    assert!(!page.contains("<script"));
-}
-
 fn without_codes(line: &str) -> String {
     let mut plain = String::new();
     let mut inside = false;

@@ -4,7 +4,7 @@ use crate::bounded_file::{BoundedLines, open_regular, read_text};
 use crate::{Machine, Plan, Summary, Trial};
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// A run's folder being written.
@@ -170,6 +170,19 @@ impl RunData {
     /// When a file but `summary.json` is missing, or any is damaged. The last line of the trials
     /// may be truncated when a run was killed; it is ignored.
     pub fn read(folder: &Path) -> Result<RunData, ReadError> {
+        RunData::read_trials_up_to(folder, usize::MAX)
+    }
+
+    /// Reads a folder with its first trial alone, for lists of many folders.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RunData::read`], as far as it reads.
+    pub fn read_head(folder: &Path) -> Result<RunData, ReadError> {
+        RunData::read_trials_up_to(folder, 1)
+    }
+
+    fn read_trials_up_to(folder: &Path, count: usize) -> Result<RunData, ReadError> {
         let plan_text = read_file(folder, "plan.toml", PLAN_OCTETS_MAX)?;
         let plan: Plan = toml::from_str(&plan_text).map_err(|error| {
             damaged(
@@ -195,7 +208,7 @@ impl RunData {
             path: folder.to_owned(),
             plan,
             machine,
-            trials: read_trials(folder)?,
+            trials: read_trials(folder, count)?,
             summary,
         })
     }
@@ -218,14 +231,74 @@ impl RunData {
     }
 }
 
-fn read_trials(folder: &Path) -> Result<Vec<Trial>, ReadError> {
+/// The trials of a folder that is still written, read as they come.
+#[derive(Debug)]
+pub struct TrialTail {
+    path: PathBuf,
+    folder: PathBuf,
+    /// Octets read so far, whole lines.
+    offset: u64,
+    count: usize,
+    held_octets: usize,
+}
+
+impl TrialTail {
+    /// Before the first trial of `folder`.
+    pub fn new(folder: &Path) -> TrialTail {
+        TrialTail {
+            path: folder.join("trials.jsonl"),
+            folder: folder.to_owned(),
+            offset: 0,
+            count: 0,
+            held_octets: 0,
+        }
+    }
+
+    /// The trials written since the last call; a line that is not whole yet waits for the next. Time
+    /// series are dropped, so that a long race takes little memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunData::read`].
+    pub fn read_more(&mut self) -> Result<Vec<Trial>, ReadError> {
+        let refused = |error| unreadable(&self.folder, "trials.jsonl", error);
+        let mut file = open_regular(&self.path).map_err(refused)?;
+        file.seek(SeekFrom::Start(self.offset)).map_err(refused)?;
+        let mut lines = BoundedLines::new(file, LINE_OCTETS_MAX);
+        let (mut trials, octets_max) = (Vec::new(), trials_octets_max());
+        while let Some(line) = lines.next_line().map_err(refused)? {
+            if !line.ends_with(b"\n") {
+                break;
+            }
+            let place = || format!("{}:{}", self.path.display(), self.count + 1);
+            let mut trial: Trial =
+                serde_json::from_slice(line).map_err(|error| damaged(place(), error))?;
+            trial.series.clear();
+            self.offset += line.len() as u64;
+            self.count += 1;
+            self.held_octets += trial.held_octets();
+            if self.count > TRIALS_MAX || self.held_octets > octets_max {
+                return Err(ReadError::TooLarge {
+                    path: self.path.clone(),
+                    octets_max_mib: octets_max >> 20,
+                });
+            }
+            trials.push(trial);
+        }
+        Ok(trials)
+    }
+}
+
+fn read_trials(folder: &Path, count: usize) -> Result<Vec<Trial>, ReadError> {
     let path = folder.join("trials.jsonl");
     let refused = |error| unreadable(folder, "trials.jsonl", error);
     let file = open_regular(&path).map_err(refused)?;
     let mut lines = BoundedLines::new(file, LINE_OCTETS_MAX);
     let mut trials = Vec::new();
     let (mut held_octets, octets_max) = (0, trials_octets_max());
-    while let Some(line) = lines.next_line().map_err(refused)? {
+    while trials.len() < count
+        && let Some(line) = lines.next_line().map_err(refused)?
+    {
         if !line.ends_with(b"\n") {
             break;
         }

@@ -23,10 +23,10 @@ mod summary;
 mod trial;
 
 pub use cell::{Cell, Factor};
-pub use folder::{ReadError, RunData, RunFolder, WriteError};
+pub use folder::{ReadError, RunData, RunFolder, TrialTail, WriteError};
 pub use histogram::{Histogram, HistogramError, new_histogram};
-pub use machine::{Fact, Finding, Machine, Severity};
-pub use plan::{BlockPlan, Plan};
+pub use machine::{Fact, FactChange, Finding, Machine, Severity};
+pub use plan::{BlockPlan, LABEL_PREFIX, OTHER_RACE, Plan};
 pub use summary::{
     CellSummary, Crossover, Estimate, Fit, FitPiece, RunStatus, Summary, Verdict, VerdictKind,
 };

@@ -51,7 +51,21 @@ pub struct BlockPlan {
     pub looks: Vec<u32>,
 }
 
+/// How the name of an option starts that is a label of the run: `label.commit`.
+pub const LABEL_PREFIX: &str = "label.";
+
+/// The name of the option that names another race on the machine, beside which this one ran.
+pub const OTHER_RACE: &str = "other_race";
+
 impl Plan {
+    /// The labels of the run, `race --label`: key and text, sorted by key.
+    pub fn labels(&self) -> Vec<(&str, &str)> {
+        let options = self.options.iter();
+        let labels = options
+            .filter_map(|(name, text)| Some((name.strip_prefix(LABEL_PREFIX)?, text.as_str())));
+        labels.collect()
+    }
+
     /// Checks values that may be wrong in a file.
     ///
     /// # Errors

@@ -57,7 +57,7 @@ pub fn worse_than(verdicts: &[Verdict], threshold: f64) -> Vec<&Verdict> {
 
 /// The metric by which two runs compare a cell. Loads in per cent are one cell, compared by its
 /// peak; every other cell of an open loop has its rate.
-fn metric_of(cell: &Cell) -> &'static str {
+pub(crate) fn metric_of(cell: &Cell) -> &'static str {
     match metric::primary(&cell.workload()) {
         metric::DELIVERED_PER_S if !cell.0.contains_key(Cell::RATE) => metric::PEAK_PER_S,
         primary => primary,
@@ -101,7 +101,7 @@ fn logarithms(trials: &[Trial]) -> Logarithms {
 }
 
 /// The cells in the order of the plan.
-fn in_order(plan: &Plan, trials: &[Trial]) -> Vec<(String, (Cell, Vec<f64>))> {
+pub(crate) fn in_order(plan: &Plan, trials: &[Trial]) -> Vec<(String, (Cell, Vec<f64>))> {
     let order = CellOrder::of(plan, trials);
     let mut cells: Vec<_> = logarithms(trials).into_iter().collect();
     cells.sort_by(|(_, (a, _)), (_, (b, _))| order.compare(a, b));
@@ -117,7 +117,7 @@ pub fn only_in(plan: &Plan, run: &[Trial], other: &[Trial]) -> Vec<Cell> {
 }
 
 /// The difference of two means with Welch's degrees of freedom.
-fn difference(values: &[f64], others: &[f64]) -> Option<Mean> {
+pub(crate) fn difference(values: &[f64], others: &[f64]) -> Option<Mean> {
     let (ours, theirs) = (Mean::of(values)?, Mean::of(others)?);
     let (our_square, their_square) = (ours.standard_error.powi(2), theirs.standard_error.powi(2));
     let sum = our_square + their_square;

@@ -14,7 +14,8 @@
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
 //! * [`knee`] and [`peak`] - the largest offered load a transport still carries, and the largest
 //!   rate it delivers.
-//! * [`mod@compare`] - comparison of two runs.
+//! * [`mod@compare`] - comparison of two runs; [`mod@history`] - of many.
+//! * [`mod@resolution`] - how small a difference a race could see.
 //! * [`missing`] and [`order`] - cells without a result, and the order of cells.
 //! * [`distribution`], [`estimate`], [`bootstrap`] - building blocks.
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod distribution;
 pub mod estimate;
 pub mod explanation;
 pub mod fit;
+pub mod history;
 pub mod holm;
 pub mod knee;
 pub mod mean;
@@ -36,6 +38,7 @@ pub mod peak;
 pub mod phrasing;
 pub mod pilot;
 pub mod race;
+pub mod resolution;
 pub mod series;
 pub mod steady;
 pub mod summary;
@@ -43,11 +46,13 @@ pub mod verdict;
 pub mod warnings;
 
 pub use compare::{compare, only_in, worse_than};
+pub use history::{CellHistory, RunCells, Step, history};
 pub use knee::{Knee, knees};
 pub use missing::{MissingResult, missing_results};
 pub use order::CellOrder;
 pub use phrasing::sentence;
 pub use pilot::{Bound, Pilot, PrecisionTarget, pilot};
 pub use race::{Judgement, is_look, judge_race};
+pub use resolution::{Resolution, resolution};
 pub use steady::{Steady, steady_state};
 pub use summary::summarise;

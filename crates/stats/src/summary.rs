@@ -36,6 +36,7 @@ pub fn summarise(
     let cells: Vec<CellSummary> = contests.iter().flat_map(of_contest).collect();
     let curves = curves(&cells);
     let mut warnings = missing_baseline(plan, &contests, trials);
+    warnings.extend(other_race(plan));
     warnings.extend(warnings_of(&contests, &judgement));
     Summary {
         version: SCHEMA_VERSION,
@@ -51,6 +52,15 @@ pub fn summarise(
         fits: curves.iter().map(fit_of).collect(),
         crossovers: crossovers(&curves),
     }
+}
+
+/// That another race ran on the machine, whose load no block cancels.
+fn other_race(plan: &Plan) -> Option<String> {
+    let other = plan.options.get(results::OTHER_RACE)?;
+    Some(format!(
+        "another race ran on this machine when this one began ({other}), so that both were \
+         disturbed; race again without --regardless"
+    ))
 }
 
 /// Complete blocks: all of a complete run; else the last one counts only when it has as many trials

@@ -60,6 +60,20 @@ impl Axis {
         Axis::new(title, false, (0.0, high), named)
     }
 
+    /// A linear axis of ratios, with one in it.
+    pub fn around_one(title: &str, ratios: &[f64]) -> Axis {
+        let usable = ratios.iter().copied().filter(|ratio| ratio.is_finite());
+        let (low, high) = ends(usable.chain([1.0])).unwrap_or((1.0, 1.0));
+        let margin = ((high - low) * 0.06).max(0.005);
+        let (low, high) = ((low - margin).max(0.0), high + margin);
+        let step = nice_step((high - low) / 5.0);
+        let first = (low / step).ceil() as u32;
+        let count = ((high - low) / step).floor() as u32;
+        let ticks = (first..=first + count).map(|i| f64::from(i) * step);
+        let named = ticks.map(|tick| (tick, format!("{}x", quantity::short(tick))));
+        Axis::new(title, false, (low, high), named.collect())
+    }
+
     /// Linear from zero if that resolves every value, else logarithmic.
     pub fn fitting(title: &str, values: &[f64], label: impl Fn(f64) -> String) -> Axis {
         let usable = values.iter().copied().filter(|v| v.is_finite() && *v > 0.0);

@@ -63,6 +63,7 @@ fn draw_into(body: &mut String, above: &mut String, plot: &Plot, height: i32) ->
         .build_cartesian_2d(plot.x.clone(), plot.y.clone())?;
     bands(&mut chart, plot)?;
     mesh(&mut chart, plot)?;
+    diagonal(&mut chart, plot)?;
     lines(&mut chart, plot)?;
     whiskers(&mut chart, plot)?;
     overlay(&chart, plot, above);
@@ -104,6 +105,20 @@ fn mesh(chart: &mut Chart, plot: &Plot) -> Drawn {
         .y_labels(64)
         .set_all_tick_mark_size(3 * SCALE)
         .draw()
+}
+
+/// The line y = x, in steps fine enough for a logarithmic axis.
+fn diagonal(chart: &mut Chart, plot: &Plot) -> Drawn {
+    let (x, y) = (plot.x.range(), plot.y.range());
+    let (from, to) = (x.start.max(y.start), x.end.min(y.end));
+    if !plot.diagonal || from >= to {
+        return Ok(());
+    }
+    let points = (0..=64).map(|step| from + (to - from) * f64::from(step) / 64.0);
+    let points = points.filter(|at| plot.x.can_show(*at) && plot.y.can_show(*at));
+    let points = points.map(|at| (at, at));
+    chart.draw_series(LineSeries::new(points, Role::AxisLine.colour()))?;
+    Ok(())
 }
 
 fn lines(chart: &mut Chart, plot: &Plot) -> Drawn {

@@ -8,7 +8,7 @@ use results::{Cell, metric};
 
 /// The curve of a sweep; None for offered loads, which have charts of their own, and without values.
 pub(crate) fn chart(view: &View, sweep: &LoadSweep) -> Option<Plot> {
-    if [Cell::LOAD_PERCENT, Cell::RATE].contains(&sweep.factor) {
+    if [Cell::LOAD_PERCENT, Cell::RATE].contains(&sweep.factor.as_str()) {
         return None;
     }
     let name = match sweep.workload.as_str() {
@@ -31,10 +31,9 @@ pub(crate) fn chart(view: &View, sweep: &LoadSweep) -> Option<Plot> {
     if values.is_empty() {
         return None;
     }
-    let loads: Vec<f64> = sweep.steps.iter().map(|step| step.load).collect();
-    let title = metric::find(name).map_or(name, |metric| metric.label);
-    let x = Axis::from_zero(sweep.load, &loads, quantity::short);
-    let y = Axis::fitting(title, &values, |value| sizes::tick(name, value));
+    let title = sizes::axis_title(name);
+    let x = x_axis(sweep);
+    let y = Axis::fitting(&title, &values, |value| sizes::tick(name, value));
     let mut plot = Plot::new(
         format!("{title} against {}, {}", sweep.load, sweep.title),
         x,
@@ -47,6 +46,72 @@ pub(crate) fn chart(view: &View, sweep: &LoadSweep) -> Option<Plot> {
         plot.names.clear();
     }
     Some(plot)
+}
+
+/// Linear from zero, as loads are; other numbers may span decades.
+fn x_axis(sweep: &LoadSweep) -> Axis {
+    let values: Vec<f64> = sweep.steps.iter().map(|step| step.load).collect();
+    match values.iter().all(|value| *value > 0.0) {
+        true => Axis::fitting(&sweep.load, &values, |value| sizes::tick("", value)),
+        false => Axis::from_zero(&sweep.load, &values, quantity::short),
+    }
+}
+
+/// The standard deviation of single trials in per cent of their mean, over the number of messages of
+/// a trial; None for other factors.
+pub(crate) fn deviation(view: &View, sweep: &LoadSweep) -> Option<Plot> {
+    if sweep.factor != MESSAGES {
+        return None;
+    }
+    let name = metric::primary(&sweep.workload);
+    let at_step = |step: usize, contestant: usize| {
+        let (_, entry) = sweep.entry(step, contestant)?;
+        let values: Vec<f64> = entry.points(name).iter().map(|point| point.1).collect();
+        Some((sweep.steps[step].load, deviation_percent(&values)?))
+    };
+    let steps = 0..sweep.steps.len();
+    let curves = sweep.contestants().into_iter().map(|contestant| {
+        let points = steps.clone().filter_map(|step| at_step(step, contestant));
+        (contestant, points.collect::<Vec<_>>())
+    });
+    let mut curves: Vec<_> = curves.collect();
+    curves.retain(|(_, points)| !points.is_empty());
+    let values = curves.iter().flat_map(|(_, points)| points);
+    let values: Vec<f64> = values.map(|point| point.1).collect();
+    if values.is_empty() {
+        return None;
+    }
+    let title = "standard deviation, % of the mean";
+    let y = Axis::fitting(title, &values, quantity::short);
+    let mut plot = Plot::new(format!("{title}, {}", sweep.title), x_axis(sweep), y);
+    for (contestant, points) in curves {
+        plot.marks.extend(points.iter().map(|&at| Mark {
+            contestant,
+            at,
+            raw: false,
+            hint: format!("{}: {} %", view.label(contestant), quantity::short(at.1)),
+        }));
+        plot.lines.push(Line {
+            contestant,
+            model: false,
+            points,
+        });
+    }
+    Some(plot)
+}
+
+/// The factor of the number of messages of a trial.
+const MESSAGES: &str = "messages";
+
+/// None of fewer than two values, or of a mean that is not positive.
+fn deviation_percent(values: &[f64]) -> Option<f64> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    if values.len() < 2 || mean.is_nan() || mean <= 0.0 {
+        return None;
+    }
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (count - 1.0)).sqrt() / mean * 100.0)
 }
 
 fn add(

@@ -6,14 +6,18 @@
 
 mod axis;
 mod backend;
+pub(crate) mod cost;
 pub(crate) mod cpu_time;
 pub(crate) mod distribution;
 mod draw;
+pub(crate) mod history;
 pub(crate) mod improvement;
 mod labels;
 pub(crate) mod loads;
 mod marks;
+mod numbers;
 pub(crate) mod offered;
+pub(crate) mod order;
 pub(crate) mod percentiles;
 pub(crate) mod sizes;
 pub(crate) mod timeline;
@@ -21,6 +25,7 @@ pub(crate) mod timeline;
 pub(crate) use axis::Axis;
 pub(crate) use draw::draw;
 pub(crate) use marks::{glyph, style_of};
+pub(crate) use numbers::{Number, numbers, plain as number_text};
 
 /// A point in the units of the axes.
 pub(crate) type Point = (f64, f64);
@@ -35,6 +40,8 @@ pub(crate) struct Plot {
     pub y: Axis,
     /// Ranges of y that are shaded.
     pub bands: Vec<(f64, f64)>,
+    /// Whether the line y = x is drawn, as far as both axes show it.
+    pub diagonal: bool,
     /// Lines, drawn first.
     pub lines: Vec<Line>,
     /// Intervals, drawn above the lines.
@@ -45,6 +52,8 @@ pub(crate) struct Plot {
     pub marks: Vec<Mark>,
     /// Names at the right edge: contestant, name, height.
     pub names: Vec<(usize, String, f64)>,
+    /// The numbers shown, where marks and lines do not say them exactly.
+    pub numbers: Vec<Number>,
     /// Width of the room for tick labels on the left.
     pub left: u32,
 }
@@ -109,11 +118,13 @@ impl Plot {
             x,
             y,
             bands: Vec::new(),
+            diagonal: false,
             lines: Vec::new(),
             whiskers: Vec::new(),
             bars: Vec::new(),
             marks: Vec::new(),
             names: Vec::new(),
+            numbers: Vec::new(),
             left: 52,
         }
     }

@@ -55,6 +55,8 @@ fn chart(view: &View, setting: &Setting, column: &Column, name: &str, title: &st
     };
     let at = format!("{title} against the offered rate, {}", column.label);
     let mut plot = Plot::new(at, x, y);
+    // On the diagonal everything offered was delivered.
+    plot.diagonal = name == metric::DELIVERED_PER_S;
     raw(&mut plot, view, setting, column, name);
     for (contestant, points) in curves {
         add(&mut plot, view, contestant, points, name);

@@ -1,7 +1,7 @@
 //! A metric against the message size: medians on lines, a dot per trial, intervals, and the cost
 //! model if there is one.
 
-use super::{Axis, Line, Mark, Plot, Whisker};
+use super::{Axis, Line, Mark, Number, Plot, Whisker};
 use crate::quantity;
 use crate::view::{Entry, Setting, View};
 use results::{Cell, Fit, metric};
@@ -71,6 +71,19 @@ fn y_axis(shape: &Shape, shown: &[&Entry]) -> Axis {
     }
 }
 
+/// The title of an axis of a metric: its label, and the unit that ticks do not carry.
+pub(crate) fn axis_title(name: &str) -> String {
+    let Some(metric) = metric::find(name) else {
+        return quantity::spaced(name);
+    };
+    match metric.unit {
+        "Mbit/s" => format!("{}, bit/s", metric.label),
+        // Ticks of times carry their unit.
+        "" | "us" | "ns/message" => metric.label.to_owned(),
+        unit => format!("{}, {unit}", metric.label),
+    }
+}
+
 /// A tick's label: the value, its prefix, and for times the unit.
 pub(crate) fn tick(metric: &str, value: f64) -> String {
     let trim = |text: String| match text.split_once(' ') {
@@ -116,6 +129,12 @@ fn marks(plot: &mut Plot, view: &View, entry: &Entry, shape: &Shape) {
             ),
         });
     }
+    plot.numbers.push(Number {
+        contestant,
+        x: size as f64,
+        y: estimate.median,
+        interval: Some((estimate.low, estimate.high)),
+    });
     plot.whiskers.push(Whisker {
         contestant,
         x,

@@ -12,6 +12,7 @@ struct Page {
     sum: String,
     lines: Vec<VerdictLine>,
     rows: Vec<ComparisonRow>,
+    one_sided: Vec<String>,
     style: &'static str,
 }
 
@@ -53,8 +54,73 @@ pub fn compare_text(verdicts: &[Verdict], one_sided: &[OneSided]) -> String {
     text
 }
 
-/// Verdicts of a comparison as a complete HTML document; `old` and `new` name the two runs.
-pub fn compare_html(verdicts: &[Verdict], old: &str, new: &str) -> String {
+/// Verdicts of a comparison as Markdown: the totals, a table of what differs or is undecided, and
+/// the number of what is equal.
+pub fn compare_markdown(
+    verdicts: &[Verdict],
+    one_sided: &[OneSided],
+    old: &str,
+    new: &str,
+) -> String {
+    let named = |name: &str| markdown(&quantity::clean(name, 120));
+    let mut text = format!("### {} against {}\n\n", named(new), named(old));
+    text.push_str(&format!("{}.\n", totals_line(verdicts)));
+    let shown = sorted_by_severity(verdicts).into_iter();
+    let shown: Vec<&Verdict> = shown.filter(|one| one.kind != VerdictKind::Equal).collect();
+    if !shown.is_empty() {
+        text.push_str("\n| contest | metric | contestant | ratio | change | interval |\n");
+        text.push_str("| --- | --- | --- | --- | --- | --- |\n");
+    }
+    for verdict in shown {
+        let row = row(verdict);
+        let cells = [&row.place, &row.measure, &row.contestant].map(|text| markdown(text));
+        text.push_str(&format!(
+            "| {} | {} {} | {} | {} |\n",
+            cells.join(" | "),
+            row.sign,
+            row.ratio,
+            row.change,
+            row.range
+        ));
+    }
+    let lines: Vec<String> = one_sided.iter().flat_map(one_sided_lines).collect();
+    if !lines.is_empty() {
+        text.push('\n');
+    }
+    for line in lines {
+        text.push_str(&format!("- {}\n", markdown(&line)));
+    }
+    text
+}
+
+/// A text of a result on one line, cleaned; as Markdown without any of its signs, where asked.
+pub fn plain(text: &str, is_markdown: bool) -> String {
+    let clean = quantity::clean(text, 500);
+    match is_markdown {
+        true => markdown(&clean),
+        false => clean,
+    }
+}
+
+/// A text in which no character is Markdown or HTML.
+pub(super) fn markdown(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => escaped.push_str("&lt;"),
+            '&' => escaped.push_str("&amp;"),
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '~' => {
+                escaped.extend(['\\', character]);
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// Verdicts of a comparison as a complete HTML document, and what could not be compared; `old` and
+/// `new` name the two runs.
+pub fn compare_html(verdicts: &[Verdict], one_sided: &[OneSided], old: &str, new: &str) -> String {
     let lines: Vec<VerdictLine> = sorted_by_severity(verdicts)
         .into_iter()
         .map(|verdict| {
@@ -73,6 +139,7 @@ pub fn compare_html(verdicts: &[Verdict], old: &str, new: &str) -> String {
         sum: totals_line(verdicts),
         lines,
         rows,
+        one_sided: one_sided.iter().flat_map(one_sided_lines).collect(),
         style: super::STYLE,
     };
     super::render("compare.html", &page)
@@ -117,7 +184,8 @@ fn sorted_by_severity(verdicts: &[Verdict]) -> Vec<&Verdict> {
     sorted
 }
 
-fn totals_line(verdicts: &[Verdict]) -> String {
+/// `1 slower, 0 faster, 3 equal, 2 undecided, of 6 cells compared`.
+pub(super) fn totals_line(verdicts: &[Verdict]) -> String {
     let count = |kind| {
         verdicts
             .iter()

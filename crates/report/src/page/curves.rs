@@ -1,7 +1,7 @@
 //! Curves of a simulator's sweep or a study, as a page.
 
 use super::charts::Figure;
-use crate::chart::{Axis, Line, Mark, Plot, glyph};
+use crate::chart::{Axis, Line, Mark, Number, Plot, Whisker, glyph};
 use crate::quantity;
 use serde::Serialize;
 
@@ -57,6 +57,8 @@ pub struct Curve {
     pub marks: bool,
     /// The points, ascending in x.
     pub points: Vec<(f64, f64)>,
+    /// Intervals of y at an x, such as the lowest and highest of several seeds: x, low, high.
+    pub spread: Vec<(f64, f64, f64)>,
 }
 
 #[derive(Serialize)]
@@ -102,7 +104,10 @@ pub fn curves_html(curves: &Curves) -> String {
         figures: row
             .figures
             .iter()
-            .map(|figure| Figure::new(&clean(&figure.caption), &plot(figure, &curves.names)))
+            .map(|figure| {
+                let label = |name: usize| curves.names.get(name).map(clean).unwrap_or_default();
+                Figure::with_numbers(&clean(&figure.caption), &plot(figure, &curves.names), label)
+            })
             .collect(),
     });
     let page = Page {
@@ -119,7 +124,9 @@ pub fn curves_html(curves: &Curves) -> String {
 fn plot(figure: &CurveFigure, names: &[String]) -> Plot {
     let all = || figure.curves.iter().flat_map(|curve| &curve.points);
     let across: Vec<f64> = all().map(|point| point.0).collect();
-    let up: Vec<f64> = all().map(|point| point.1).collect();
+    let spread = figure.curves.iter().flat_map(|curve| &curve.spread);
+    let ends = spread.flat_map(|&(_, low, high)| [low, high]);
+    let up: Vec<f64> = all().map(|point| point.1).chain(ends).collect();
     let tick = |value: f64| quantity::si(value, "").trim().to_owned();
     let axis = |title: &str, values: &[f64]| match figure.linear {
         true => Axis::from_zero(title, values, tick),
@@ -134,6 +141,24 @@ fn plot(figure: &CurveFigure, names: &[String]) -> Plot {
 }
 
 fn add(plot: &mut Plot, figure: &CurveFigure, curve: &Curve, names: &[String]) {
+    let whiskers = curve.spread.iter().map(|&(x, low, high)| Whisker {
+        contestant: curve.name,
+        x,
+        low,
+        high,
+    });
+    plot.whiskers.extend(whiskers);
+    let interval = |x: f64| {
+        let found = curve.spread.iter().find(|spread| spread.0 == x)?;
+        Some((found.1, found.2))
+    };
+    plot.numbers
+        .extend(curve.points.iter().map(|&(x, y)| Number {
+            contestant: curve.name,
+            x,
+            y,
+            interval: interval(x),
+        }));
     if curve.line {
         plot.lines.push(Line {
             contestant: curve.name,

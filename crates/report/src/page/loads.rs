@@ -14,10 +14,10 @@ const MATRICES_MAX: usize = 60;
 /// One matrix.
 #[derive(Serialize)]
 pub(super) struct Matrix {
-    title: String,
+    pub(super) title: String,
     columns: Vec<String>,
     rows: Vec<LoadRow>,
-    figures: Vec<Figure>,
+    pub(super) figures: Vec<Figure>,
 }
 
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ struct CellText {
 
 /// The matrices of a run; none unless a load was varied.
 pub(super) fn matrices(view: &View) -> Vec<Matrix> {
-    let sweeps = view.load_sweeps();
+    let sweeps = view.number_sweeps();
     let shown = sweeps.iter().take(MATRICES_MAX);
     shown.map(|sweep| matrix(view, sweep)).collect()
 }
@@ -58,13 +58,21 @@ fn matrix(view: &View, sweep: &LoadSweep) -> Matrix {
             .collect(),
     };
     let curve = crate::chart::loads::chart(view, sweep);
+    let deviation = crate::chart::loads::deviation(view, sweep);
     Matrix {
         title: format!("{}: {}", super::workload::capital(&sweep.title), sweep.load),
         columns: sweep.steps.iter().map(Step::label).collect(),
         rows: sweep.contestants().into_iter().map(row).collect(),
         figures: curve
-            .map(|plot| Figure::new(&format!("Against {}", sweep.noun()), &plot))
+            .map(|plot| {
+                let caption = format!("Against {}", sweep.noun());
+                super::workload::figure(view, &caption, &plot)
+            })
             .into_iter()
+            .chain(
+                deviation
+                    .map(|plot| super::workload::figure(view, "Deviation of single trials", &plot)),
+            )
             .collect(),
     }
 }

@@ -1,13 +1,17 @@
 //! The HTML page: the text of every section, and the template that it fills.
 
-mod charts;
+pub(crate) mod charts;
 pub(crate) mod comparison;
+mod cpu_cost;
 pub(crate) mod curves;
 mod data;
+pub(crate) mod history;
 mod loads;
 mod machine;
 mod model;
 mod reproduction;
+pub(crate) mod runs;
+pub(crate) mod study;
 mod table;
 mod timeline;
 mod trials;
@@ -33,6 +37,8 @@ struct Page {
     verdict: verdict_summary::VerdictSummary,
     legend: Vec<LegendItem>,
     workloads: Vec<workload::Section>,
+    /// What stands in no table.
+    notes: Vec<String>,
     loads: Vec<loads::Matrix>,
     model: model::Section,
     timeline: Option<timeline::Section>,
@@ -44,6 +50,21 @@ struct Page {
     chart_style: &'static str,
     script: &'static str,
     chart_script: &'static str,
+}
+
+/// Maximum sentences beside the tables; a sweep has one a contestant and size.
+const NOTES_MAX: usize = 200;
+
+/// The sentences of [`crate::notes()`], each once, cleaned.
+fn notes(run: &RunData) -> Vec<String> {
+    let mut lines = crate::notes::notes(run);
+    let mut seen = std::collections::BTreeSet::new();
+    lines.retain(|line| seen.insert(line.clone()));
+    lines.truncate(NOTES_MAX);
+    lines
+        .iter()
+        .map(|line| quantity::clean(line, 600))
+        .collect()
 }
 
 /// A contestant in the legend.
@@ -67,6 +88,7 @@ pub fn html(run: &RunData) -> String {
         verdict: verdict_summary::summarise(&view),
         legend: legend(&view),
         workloads: workload::sections(&view),
+        notes: notes(run),
         loads: loads::matrices(&view),
         model: model::section(&view),
         timeline: timeline::section(&view),
@@ -80,6 +102,32 @@ pub fn html(run: &RunData) -> String {
         chart_script: CHART_SCRIPT,
     };
     render("report.html", &page)
+}
+
+/// Every chart of the page as files, in the order of the page.
+pub fn charts(run: &RunData) -> Vec<charts::ChartFile> {
+    let view = View::new(run);
+    let mut files = Vec::new();
+    for matrix in loads::matrices(&view) {
+        files.extend(
+            matrix
+                .figures
+                .iter()
+                .map(|figure| figure.file(&matrix.title)),
+        );
+    }
+    let model = model::section(&view);
+    files.extend(model.figures.iter().map(|figure| figure.file("cost model")));
+    for section in workload::sections(&view) {
+        files.extend(
+            section
+                .all_figures()
+                .map(|figure| figure.file(&section.title)),
+        );
+    }
+    let trials = trials::section(&view);
+    files.extend(trials.order.iter().map(|figure| figure.file("trials")));
+    files
 }
 
 /// Renders a template. Templates are compiled in, so an error is a bug; it is shown instead of the
@@ -101,9 +149,14 @@ pub(crate) fn render(name: &str, page: &impl Serialize) -> String {
             include_str!("../../templates/workload.html"),
         ),
         ("loads.html", include_str!("../../templates/loads.html")),
+        ("figure.html", include_str!("../../templates/figure.html")),
         ("back.html", include_str!("../../templates/back.html")),
         ("compare.html", include_str!("../../templates/compare.html")),
         ("curves.html", include_str!("../../templates/curves.html")),
+        ("history.html", include_str!("../../templates/history.html")),
+        ("runs.html", include_str!("../../templates/runs.html")),
+        ("study.html", include_str!("../../templates/study.html")),
+        ("studies.html", include_str!("../../templates/studies.html")),
     ]
     .into_iter()
     .try_for_each(|(name, text)| templates.add_template(name, text));

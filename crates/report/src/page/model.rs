@@ -1,5 +1,6 @@
 //! The cost model: fixed cost per message and cost per byte, and the crossovers of two transports.
 
+use super::charts::Figure;
 use crate::view::View;
 use crate::{phrasing, quantity};
 use results::{Crossover, Fit, FitPiece};
@@ -9,6 +10,8 @@ use serde::Serialize;
 pub(super) struct Section {
     fits: Vec<FitRow>,
     crossovers: Vec<String>,
+    /// Time over size on linear axes, a figure a setting.
+    pub(super) figures: Vec<Figure>,
 }
 
 #[derive(Serialize)]
@@ -33,7 +36,13 @@ pub(super) fn section(view: &View) -> Section {
     let summary = view.run.summary.as_ref();
     let fits = summary.iter().flat_map(|summary| &summary.fits);
     let crossovers = summary.iter().flat_map(|summary| &summary.crossovers);
+    let charts = view.settings.iter().filter_map(|setting| {
+        let plot = crate::chart::cost::chart(view, setting)?;
+        let caption = super::workload::capital(&view.title(setting));
+        Some(super::workload::figure(view, &caption, &plot))
+    });
     Section {
+        figures: charts.collect(),
         fits: fits.take(ROWS_MAX).map(row).collect(),
         crossovers: crossovers.take(ROWS_MAX).map(crossover).collect(),
     }

@@ -18,7 +18,11 @@ pub(super) fn section(view: &View) -> Option<Section> {
     let figures = trial.series.iter().filter_map(|(name, series)| {
         let caption = super::workload::capital(&title(name, series));
         let series = thinned(series, 400);
-        Some(Figure::new(&caption, &chart(name, &series, contestant)?))
+        Some(super::workload::figure(
+            view,
+            &caption,
+            &chart(name, &series, contestant)?,
+        ))
     });
     Some(Section {
         label: label(trial),

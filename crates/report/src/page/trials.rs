@@ -1,5 +1,6 @@
 //! Invalid and disturbed trials, and the ledger of trials that lost messages.
 
+use super::charts::Figure;
 use super::timeline::label;
 use crate::quantity;
 use crate::view::View;
@@ -14,6 +15,8 @@ pub(super) struct Section {
     marked: Vec<MarkedTrialRow>,
     more: usize,
     ledger: Vec<LedgerRow>,
+    /// The trials in the order they ran.
+    pub(super) order: Vec<Figure>,
 }
 
 #[derive(Serialize)]
@@ -40,7 +43,13 @@ pub(super) fn section(view: &View) -> Section {
         .counted_trials()
         .filter_map(|trial| Some((trial, trial.ledger.as_ref()?)));
     let lossy = lossy.filter(|(_, ledger)| ledger.delivered != ledger.sent || !balances(ledger));
+    let order = crate::chart::order::chart(view);
+    let caption = "In the order they ran";
     Section {
+        order: order
+            .map(|plot| super::workload::figure(view, caption, &plot))
+            .into_iter()
+            .collect(),
         total: view.counted_trials().count(),
         good: view
             .counted_trials()

@@ -3,7 +3,7 @@
 use super::charts::Figure;
 use super::table::{Table, table};
 use crate::chart::sizes::{self, Shape};
-use crate::chart::{cpu_time, distribution, draw, improvement, offered, percentiles};
+use crate::chart::{Plot, cpu_time, distribution, draw, improvement, offered, percentiles};
 use crate::phrasing;
 use crate::quantity;
 use crate::view::{Setting, View};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 #[derive(Serialize)]
 pub(super) struct Section {
     id: String,
-    title: String,
+    pub(super) title: String,
     explained: &'static str,
     measure: String,
     table: Table,
@@ -24,6 +24,7 @@ pub(super) struct Section {
     improvements: Vec<Improvement>,
     percentiles: Vec<Figure>,
     cpu: Vec<Figure>,
+    costs: Vec<super::cpu_cost::CostTable>,
     packets: Vec<Figure>,
     evidence: Vec<EvidenceTable>,
 }
@@ -42,6 +43,14 @@ struct EvidenceTable {
     place: String,
     columns: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
+}
+
+impl Section {
+    /// Its figures but for ratios, of which there is one a baseline.
+    pub(super) fn all_figures(&self) -> impl Iterator<Item = &Figure> {
+        let groups = [&self.figures, &self.percentiles, &self.cpu, &self.packets];
+        groups.into_iter().flatten()
+    }
 }
 
 pub(super) fn sections(view: &View) -> Vec<Section> {
@@ -63,6 +72,7 @@ fn section(view: &View, setting: &Setting, place: usize) -> Section {
         improvements: improvements(view, setting),
         percentiles: distributions(view, setting, "ns"),
         cpu: cpu(view, setting),
+        costs: super::cpu_cost::tables(view, setting),
         packets: distributions(view, setting, "B"),
         evidence: evidence(view, setting),
     }
@@ -105,7 +115,7 @@ fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
             .iter()
             .flat_map(|column| offered::charts(view, setting, column));
         return plots
-            .map(|plot| Figure::new(&capital(&plot.description), &plot))
+            .map(|plot| figure(view, &capital(&plot.description), &plot))
             .collect();
     }
     let shapes = [
@@ -156,9 +166,16 @@ fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
             log,
             fits,
         };
-        Some(Figure::new(caption, &sizes::chart(view, setting, &shape)?))
+        Some(figure(view, caption, &sizes::chart(view, setting, &shape)?))
     });
     figures.collect()
+}
+
+/// A figure with its numbers by contestant.
+pub(super) fn figure(view: &View, caption: &str, plot: &Plot) -> Figure {
+    Figure::with_numbers(caption, plot, |contestant| {
+        view.label(contestant).to_owned()
+    })
 }
 
 /// One chart per possible baseline; the plan's is shown first.
@@ -200,7 +217,7 @@ fn distributions(view: &View, setting: &Setting, unit: &str) -> Vec<Figure> {
                 _ => distribution::chart(view, setting, &column, name),
             };
             let caption = format!("{} at {}", capital(&quantity::spaced(name)), column.label);
-            figures.extend(plot.map(|plot| Figure::new(&caption, &plot)));
+            figures.extend(plot.map(|plot| figure(view, &caption, &plot)));
         }
     }
     figures
@@ -213,7 +230,8 @@ fn cpu(view: &View, setting: &Setting) -> Vec<Figure> {
     let columns = setting.columns();
     let drawn = columns.iter().filter_map(|column| {
         let caption = format!("At {}", column.label);
-        Some(Figure::new(
+        Some(figure(
+            view,
             &caption,
             &cpu_time::chart(view, setting, column)?,
         ))

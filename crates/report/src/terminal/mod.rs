@@ -32,6 +32,19 @@ const LABEL_WIDTH: usize = 24;
 /// the ratio to the baseline, then the verdicts. `colour` adds ANSI colours, `extras` further
 /// metrics below each median.
 pub fn table(run: &RunData, colour: bool, width: usize, extras: &[Extra]) -> String {
+    let mut text = medians(run, colour, width, extras);
+    text.push_str(&verdicts(run, colour, width));
+    text
+}
+
+/// The verdicts of a run as lines, what they rest on, and its warnings.
+pub fn verdicts(run: &RunData, colour: bool, width: usize) -> String {
+    let text = verdicts::text(&View::new(run), width.max(WIDTH_MIN));
+    paint(&text, colour)
+}
+
+/// The tables alone, as in [`table`].
+pub fn medians(run: &RunData, colour: bool, width: usize, extras: &[Extra]) -> String {
     let view = View::new(run);
     let width = width.max(WIDTH_MIN);
     let sweeps = view.load_sweeps();
@@ -51,7 +64,6 @@ pub fn table(run: &RunData, colour: bool, width: usize, extras: &[Extra]) -> Str
         }
         text.push('\n');
     }
-    text.push_str(&verdicts::text(&view, width));
     paint(&text, colour)
 }
 

@@ -3,6 +3,7 @@
 use super::{Entry, Setting, View};
 use crate::{phrasing, quantity};
 use results::{Cell, Factor};
+use std::collections::BTreeSet;
 
 /// Factors that are loads, with their description. Where one is varied the others are zero.
 pub(crate) const LOADS: [(&str, &str); 5] = [
@@ -21,9 +22,9 @@ pub(crate) struct LoadSweep<'v> {
     /// Workload, size and other factors.
     pub title: String,
     /// What the load is.
-    pub load: &'static str,
+    pub load: String,
     /// The factor.
-    pub factor: &'static str,
+    pub factor: String,
     /// The workload.
     pub workload: String,
     /// Values of the load, ascending, each with the cells there and their settings.
@@ -50,18 +51,20 @@ impl Step<'_> {
 
 impl<'v> LoadSweep<'v> {
     /// What is swept, as a noun.
-    pub fn noun(&self) -> &'static str {
-        match self.factor {
+    pub fn noun(&self) -> &str {
+        match self.factor.as_str() {
             Cell::CLIENTS => "the number of clients",
-            _ => "the load",
+            factor if is_load(factor) => "the load",
+            _ => &self.load,
         }
     }
 
     /// A step, or several, within a sentence: `at load 2, 3`, `with 16 clients`.
     pub fn place(&self, steps: &str) -> String {
-        match self.factor {
+        match self.factor.as_str() {
             Cell::CLIENTS => format!("with {steps} clients"),
-            _ => format!("at load {steps}"),
+            factor if is_load(factor) => format!("at load {steps}"),
+            _ => format!("with {} {steps}", self.load),
         }
     }
 
@@ -88,6 +91,18 @@ impl<'v> LoadSweep<'v> {
 }
 
 impl View<'_> {
+    /// The sweeps of loads, and those of every other number that was varied but the message size.
+    pub fn number_sweeps(&self) -> Vec<LoadSweep<'_>> {
+        let cells = self.entries().map(|(_, entry)| &entry.cell);
+        let names = cells.flat_map(|cell| cell.0.keys());
+        let known = |name: &str| is_load(name) || [Cell::CLIENTS, Cell::SIZE].contains(&name);
+        let others: BTreeSet<&String> = names.filter(|name| !known(name)).collect();
+        let swept = others
+            .into_iter()
+            .flat_map(|name| self.sweeps_of(name, &quantity::spaced(name)));
+        self.load_sweeps().into_iter().chain(swept).collect()
+    }
+
     /// The sweeps of each load with every other load zero, in the order of the plan; those of clients
     /// last.
     pub fn load_sweeps(&self) -> Vec<LoadSweep<'_>> {
@@ -97,7 +112,7 @@ impl View<'_> {
             .collect()
     }
 
-    fn sweeps_of(&self, factor: &'static str, load: &'static str) -> Vec<LoadSweep<'_>> {
+    fn sweeps_of(&self, factor: &str, load: &str) -> Vec<LoadSweep<'_>> {
         let mut sweeps: Vec<LoadSweep> = Vec::new();
         for (setting, entry) in self.entries() {
             let Some(value) = load_of(&entry.cell, factor) else {
@@ -116,8 +131,8 @@ impl View<'_> {
                     workload: entry.cell.workload(),
                     steps: Vec::new(),
                     title,
-                    load,
-                    factor,
+                    load: load.to_owned(),
+                    factor: factor.to_owned(),
                 });
                 sweeps.len() - 1
             });
@@ -165,6 +180,10 @@ impl View<'_> {
         };
         setting.entries.iter().all(covered)
     }
+}
+
+fn is_load(factor: &str) -> bool {
+    LOADS.iter().any(|(name, _)| *name == factor)
 }
 
 fn load_of(cell: &Cell, factor: &str) -> Option<f64> {

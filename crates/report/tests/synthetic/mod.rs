@@ -91,6 +91,32 @@ pub fn offered() -> RunData {
     run
 }
 
+/// Three runs, the second with another kernel and label, and the last slower.
+#[allow(dead_code, reason = "some test binaries use it")]
+pub fn history() -> (Vec<report::HistoryRun>, Vec<stats::CellHistory>) {
+    let mut slower = run();
+    for trial in &mut slower.trials {
+        for value in trial.metrics.values_mut() {
+            *value *= 0.7;
+        }
+    }
+    let cells = [&run(), &run(), &slower].map(|run| stats::RunCells::of(&run.plan, &run.trials));
+    let named = |number: usize| report::HistoryRun {
+        name: format!("results/{number}"),
+        started_s: 1.7e9 + 3600.0 * number as f64,
+        ..report::HistoryRun::default()
+    };
+    let mut runs: Vec<report::HistoryRun> = (0..3).map(named).collect();
+    runs[1].labels = vec!["commit=1f3a".into()];
+    runs[1].changes = vec![results::FactChange {
+        group: "kernel".into(),
+        name: "release".into(),
+        before: Some("6.1.0".into()),
+        after: Some("6.8.0".into()),
+    }];
+    (runs, stats::history(&cells, 0.05, 0.03))
+}
+
 /// Transactions of 1, 4 and 16 clients, of which the first contestants gain most.
 pub fn clients() -> RunData {
     let mut run = run();

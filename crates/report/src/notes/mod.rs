@@ -1,0 +1,42 @@
+//! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, what links
+//! and loads did, and knees of load sweeps.
+
+mod fairness;
+mod links;
+
+use results::{Cell, RunData, Trial};
+
+/// The sentences, as they were measured; names of the run are not cleaned.
+pub fn notes(run: &RunData) -> Vec<String> {
+    let mut lines: Vec<String> = run.trials.iter().filter_map(packet_line).collect();
+    lines.extend(run.summary.iter().flat_map(fairness::lines));
+    lines.extend(links::lines(run));
+    let knees = stats::knees(&run.plan, &run.trials);
+    lines.extend(knees.iter().map(stats::knee::sentence));
+    lines
+}
+
+/// Number of most frequent packet sizes shown.
+const SIZES_SHOWN: usize = 5;
+
+/// Packet sizes of a pilot: `packets of throughput tcp at 64 B: 61 % of 116 B, ...`.
+fn packet_line(trial: &Trial) -> Option<String> {
+    let sizes = trial.histograms.get("packet_size")?.decode().ok()?;
+    let counts = sizes.iter_recorded();
+    let mut counts: Vec<(u64, u64)> = counts
+        .map(|step| (step.count_at_value(), step.value_iterated_to()))
+        .collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    let percent = |count: u64| count as f64 * 100.0 / sizes.len() as f64;
+    counts.retain(|&(count, _)| percent(count) >= 0.5);
+    let shown = counts.iter().take(SIZES_SHOWN);
+    let shown = shown.map(|&(count, size)| format!("{:.0} % of {size} B", percent(count)));
+    let place = stats::phrasing::contest_text(&trial.cell.without(Cell::TRANSPORT));
+    Some(format!(
+        "packets of {} {} {place}: {}; mean {:.0} B",
+        trial.cell.workload(),
+        trial.cell.transport(),
+        shown.collect::<Vec<_>>().join(", "),
+        sizes.mean()
+    ))
+}
