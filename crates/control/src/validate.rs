@@ -75,7 +75,12 @@ pub fn message(mut message: FromWorker, job: Option<&Job>) -> Result<FromWorker,
     Ok(message)
 }
 
-fn report(report: &mut WorkerReport, job: &Job) -> Result<(), String> {
+/// Validates the report of a worker that another program runs, on `job`.
+///
+/// # Errors
+///
+/// A sentence that says which value is invalid.
+pub fn report(report: &mut WorkerReport, job: &Job) -> Result<(), String> {
     let circuits: u64 = job
         .components
         .iter()

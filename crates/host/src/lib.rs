@@ -23,10 +23,12 @@
 //! * `facts` - the survey as facts for a reader.
 //! * `doctor/` - judges the survey: what matters for the planned measurement, and what to do.
 //! * `snapshot`, `difference`, `disturbance` - counters around a trial, and what disturbed it.
+//! * `race_lock` - one measurement at a time on a machine.
 //! * `task` - CPU use of a process.
 //!
 //! Everything is read from /proc, /sys and a few system calls, without privilege. What a kernel or
-//! a container does not show is omitted, never an error. No setting is changed.
+//! a container does not show is omitted, never an error. No setting is changed; the lock's file is the
+//! only one that is created.
 #![forbid(unsafe_code)]
 
 mod difference;
@@ -34,6 +36,7 @@ mod disturbance;
 mod doctor;
 mod facts;
 mod kernel_files;
+mod race_lock;
 mod snapshot;
 mod softirq_threads;
 mod survey;
@@ -43,6 +46,7 @@ pub use difference::{CpuTime, SnapshotDifference};
 pub use disturbance::{BACKGROUND_CORES_MAX, Expected, STEAL_MAX, disturbances};
 pub use doctor::{TestSpec, doctor};
 pub use facts::facts;
+pub use race_lock::{LockAttempt, RACE_LOCK, RACE_LOCK_VARIABLE, RaceLock, race_lock_file};
 pub use snapshot::{CpuTicks, InterfaceCounters, NetworkCounters, Snapshot};
 pub use task::TaskCpu;
 

@@ -7,12 +7,16 @@
 //! The same contestant may race against itself: the second is written `tcp#2`, the third `tcp#3`.
 //! The number distinguishes labels and nothing else.
 //!
+//! `program=PATH` lets another program run the workers of a contestant, so that two builds can race;
+//! see [`crate::worker_program`].
+//!
 //! Besides the transport's own options ([`Transport::options`]), a component may override options
 //! of the race that apply to it.
 
 use crate::quantity;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use towpath::{Class, OptionHelp, Options, Reach, Transport};
 
 /// Largest socket buffer a component may request; the kernel counts them in 31 bits.
@@ -36,6 +40,9 @@ const BUFFERS: OptionHelp = OptionHelp {
     meaning: "socket buffers in both directions, overrides --buffers",
 };
 
+/// The option of the program that runs a contestant's workers. Every transport has it.
+const PROGRAM: &str = "program";
+
 /// A transport with its options.
 #[derive(Clone)]
 pub struct Component {
@@ -50,7 +57,25 @@ pub struct Component {
 /// A sentence that names what is wrong, and the transport's options.
 pub fn parse(text: &str) -> Result<Vec<Component>, String> {
     let text = without_number(text);
-    text.split('+').map(Component::parse).collect()
+    let components: Vec<Component> = text
+        .split('+')
+        .map(Component::parse)
+        .collect::<Result<_, _>>()?;
+    match components
+        .windows(2)
+        .all(|two| two[0].program() == two[1].program())
+    {
+        true => Ok(components),
+        false => Err(format!(
+            "'{text}': one program runs all that share a contestant; give each part the same \
+             program=PATH"
+        )),
+    }
+}
+
+/// The program that runs the workers of the contestant of this label; None for this program.
+pub fn program(label: &str) -> Option<PathBuf> {
+    components(label).first().and_then(Component::program)
 }
 
 /// A label without the number that distinguishes it from an equal one.
@@ -90,7 +115,7 @@ pub fn options_of(transport: &dyn Transport) -> Vec<OptionHelp> {
     let class = transport.class();
     let tcp = class.kernel && class.stream && class.reach == Reach::Network;
     // The null transport moves nothing and so has no buffers.
-    let buffered = transport.name() != "null" && (class.kernel || class.reach == Reach::Network);
+    let buffered = transport.name() != "null";
     let shared = [
         (CONGESTION, !class.congestion.is_empty()),
         (NODELAY, tcp),
@@ -126,9 +151,26 @@ impl Component {
         self.transport
     }
 
+    /// The program that runs its workers; None for this program.
+    pub fn program(&self) -> Option<PathBuf> {
+        self.options.get(PROGRAM).map(PathBuf::from)
+    }
+
+    /// Its text for the worker: without the program.
+    pub fn without_program(&self) -> Component {
+        let mut own = self.clone();
+        own.options.remove(PROGRAM);
+        own
+    }
+
     /// The service class of the transport with these options.
     pub fn class(&self) -> Class {
         self.transport.class_with(&self.transport_options())
+    }
+
+    /// Whether only the connecting side sends, with these options.
+    pub fn is_one_way(&self) -> bool {
+        self.transport.is_one_way(&self.transport_options())
     }
 
     /// Applies this component's options to `options`.
@@ -142,6 +184,7 @@ impl Component {
             match key.as_str() {
                 "congestion" => options.congestion.clone_from(value),
                 "nodelay" => options.nodelay = Some(value == "on"),
+                PROGRAM => {}
                 // Invalid sizes were refused when the component was parsed.
                 _ => options.buffers = parse_buffers(value).ok(),
             }
@@ -162,6 +205,9 @@ impl Component {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let known = options_of(self.transport);
         let name = self.transport.name();
+        if key == PROGRAM {
+            return self.set_program(value);
+        }
         let Some(option) = known.iter().find(|option| option.name == key) else {
             if key == "cells" {
                 return Err(towpath::cells::no_cells_below(name));
@@ -184,6 +230,21 @@ impl Component {
             }
             _ => {}
         }
+        self.insert(key, value)
+    }
+
+    fn set_program(&mut self, path: &str) -> Result<(), String> {
+        if path.is_empty() {
+            let name = self.transport.name();
+            return Err(format!(
+                "option 'program' of {name} needs a value: program=PATH"
+            ));
+        }
+        self.insert(PROGRAM, path)
+    }
+
+    fn insert(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let name = self.transport.name();
         match self.options.insert(key.to_owned(), value.to_owned()) {
             None => Ok(()),
             Some(_) => Err(format!("{name} is given option '{key}' twice")),
@@ -261,6 +322,15 @@ mod tests {
     }
 
     #[test]
+    fn component_that_sends_datagrams_is_one_way_and_may_lose() {
+        for (text, is_one_way) in [("vmtp,repeat=2", true), ("vmtp", false), ("tcp", false)] {
+            let component = Component::parse(text).expect("a component");
+            assert_eq!(component.is_one_way(), is_one_way, "{text}");
+            assert_eq!(component.class().reliable, !is_one_way, "{text}");
+        }
+    }
+
+    #[test]
     fn component_options_override_race_options() {
         let component =
             Component::parse("tcp,congestion=reno,nodelay=off,buffers=64k").expect("a component");
@@ -280,8 +350,51 @@ mod tests {
         assert_eq!(untouched, Options::default());
     }
 
+    #[test]
+    fn program_belongs_to_the_label_and_not_to_the_job() {
+        let components = parse("tcp,program=./old/towpath,nodelay=on").expect("a contestant");
+        let named = label(&components);
+        assert_eq!(named, "tcp,nodelay=on,program=./old/towpath");
+        assert_eq!(program(&named), Some(PathBuf::from("./old/towpath")));
+        assert_eq!(program("tcp#2"), None);
+        assert_eq!(
+            components[0].without_program().to_string(),
+            "tcp,nodelay=on"
+        );
+        let mut options = Options::default();
+        components[0].apply(&mut options);
+        assert_eq!(options.buffers, None);
+        assert!(options.transport_specific.is_empty());
+    }
+
+    #[test]
+    fn program_of_one_part_alone_is_refused() {
+        let why = parse("tcp,program=./old+udp").expect_err("two programs");
+        assert!(
+            why.contains("give each part the same program=PATH"),
+            "{why}"
+        );
+        let why = parse("tcp,program=").expect_err("no path");
+        assert!(why.contains("program=PATH"), "{why}");
+        parse("tcp,program=./old+udp,program=./old").expect("one program");
+    }
+
     fn has_option(transport: &dyn Transport, name: &str) -> bool {
         transport.options().iter().any(|option| option.name == name)
+    }
+
+    #[test]
+    fn interleave_is_of_cells_as_a_number_and_of_sctp_as_a_word() {
+        for text in [
+            "sctp,interleave=on",
+            "sctp,streams=4,interleave=on,cells=aal34",
+            "sctp,cells=aal34,interleave=4",
+        ] {
+            Component::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+        }
+        let refused = Component::parse("sctp,interleave=4").map(|_| ());
+        let why = refused.expect_err("there are no cells");
+        assert!(why.to_string().contains("add cells=aal34"), "{why}");
     }
 
     #[test]
@@ -296,13 +409,15 @@ mod tests {
                     "RATE" => "10mbit",
                     "COUNT" => "7",
                     "PATH/ASSOC/INIT" => "5/10/8",
+                    "HIGH/LOW" => "4096/1024",
                     "ADDR:PORT" => "10.0.0.1:9000",
                     other => other,
                 };
-                // `burst` requires `rate`, and `gateway` requires XTP 3.6.
+                // `burst` requires `rate`, `gateway` XTP 3.6, and `key` authentication.
                 let more = match option.name {
                     "burst" => ",rate=1gbit",
                     "gateway" => ",dialect=3.6",
+                    "key" if has_option(*transport, "auth") => ",auth=on",
                     "correct" | "cpcs" | "interleave" | "mids" | "repair" | "sar" | "frame"
                     | "mri"
                         if has_option(*transport, "cells") =>

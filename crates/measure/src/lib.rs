@@ -13,6 +13,7 @@
 //! * [`trial`] - one trial: spawns fresh workers, sets them up, starts them, collects reports.
 //! * [`assemble`] - the trial record from the reports of its workers.
 //! * [`worker_host`] - hosts that run workers: this one here, others through the same trait.
+//! * [`worker_program`] - workers that another program runs: two builds in one race.
 //! * [`environment`] - the hosts of trials, the link between them, background loads.
 //! * [`profiled`] - trials with sampled workers: CPU time of a message by layer and function.
 //! * [`packet_sizes`] - packet sizes, sampled in pilots.
@@ -35,6 +36,7 @@ pub mod spec;
 pub mod trial;
 pub mod worker;
 pub mod worker_host;
+pub mod worker_program;
 mod workload;
 
 pub use environment::Environment;

@@ -6,7 +6,8 @@ mod jobs;
 use crate::environment::{Environment, EnvironmentReport};
 use crate::spec::{Contest, Direction, RaceSpec};
 use crate::worker_host::{WorkerHandle, WorkerHost};
-use control::{FromWorker, Limits, Role, ToWorker, WorkerReport};
+use crate::{contestant, worker_program};
+use control::{FromWorker, Job, Limits, Role, ToWorker, WorkerReport, validate};
 pub(crate) use jobs::circuits_of;
 use jobs::{ClockOffsets, Jobs, PairPath, check_supported, has_direction};
 use std::ops::Range;
@@ -143,7 +144,15 @@ pub fn run(
         pair.connector.end();
         pair.listener.end();
     }
-    result
+    result.map_err(|error| of_program(error, trial))
+}
+
+/// The error, with the program that ran the workers where it is another one.
+fn of_program(error: TrialError, trial: &TrialSpec) -> TrialError {
+    match (error, contestant::program(&trial.contestant)) {
+        (TrialError::Failed(why), Some(program)) => failed(format!("{}: {why}", program.display())),
+        (error, _) => error,
+    }
 }
 
 /// Spawns the workers of every host pair. When one cannot be spawned, `pairs` has those that run.
@@ -154,10 +163,13 @@ fn spawn_all<'a>(
     environment: &dyn Environment,
     stop: &'a AtomicBool,
 ) -> Result<(), TrialError> {
+    let program = contestant::program(&trial.contestant);
     let spawn = |worker_host: &dyn WorkerHost| {
-        worker_host
-            .spawn()
-            .map_err(|error| failed(error.to_string()))
+        let worker = match &program {
+            Some(program) => worker_host.spawn_program(&worker_program::located(program)),
+            None => worker_host.spawn(),
+        };
+        worker.map_err(|error| failed(error.to_string()))
     };
     let all = environment.host_pairs();
     for host_pair in &all {
@@ -351,9 +363,9 @@ impl WorkerPair<'_> {
         let sent = await_done(leader, limit, stop)?;
         // A follower that saw the end of the circuit has finished and reads nothing more.
         let _ = send_peer_done(follower, sent);
-        let leading = await_report(leader, limit, stop)?;
+        let leading = await_report(leader, &jobs.connector, limit, stop)?;
         await_done(follower, limit, stop)?;
-        let following = await_report(follower, limit, stop)?;
+        let following = await_report(follower, &jobs.listener, limit, stop)?;
         Ok(jobs.clocks.to_local_clock(if listener_leads {
             (leading, following)
         } else {
@@ -405,13 +417,22 @@ fn await_done(
     }
 }
 
+/// The report of a worker. That of another program is checked against `job`, whose components are
+/// the same on both sides.
 fn await_report(
     worker: &mut WorkerHandle,
+    job: &Job,
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<WorkerReport, TrialError> {
     match receive(worker, limit, stop)?.0 {
-        FromWorker::Finished(report) => Ok(*report),
+        FromWorker::Finished(mut report) => {
+            if worker.is_other_program() {
+                validate::report(&mut report, job)
+                    .map_err(|why| failed(format!("a worker's report is invalid: {why}")))?;
+            }
+            Ok(*report)
+        }
         other => Err(unexpected(other)),
     }
 }

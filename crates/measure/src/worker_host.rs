@@ -1,11 +1,13 @@
 //! Hosts that run workers.
 
+use crate::worker_program::{has_exited, kill_group};
 use control::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -23,6 +25,14 @@ pub trait WorkerHost {
     ///
     /// When none can be started.
     fn spawn(&self) -> io::Result<WorkerHandle>;
+
+    /// Starts a fresh worker of another program, which speaks the same protocol; see
+    /// [`crate::worker_program`].
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or this host runs no programs but its own.
+    fn spawn_program(&self, program: &Path) -> io::Result<WorkerHandle>;
 
     /// Its addresses, one a link between the hosts; empty for the loopback. Listeners of
     /// transports with one path bind to the first.
@@ -85,6 +95,8 @@ pub struct WorkerHandle {
 enum WorkerProcess {
     /// A child of this one.
     Child(Child),
+    /// A child that another program runs, the leader of a process group.
+    Program(Child),
     /// On another host. The function is called once the channel is closed, and waits for the
     /// worker's exit.
     Remote(Box<dyn FnOnce() + Send>),
@@ -93,7 +105,9 @@ enum WorkerProcess {
 impl std::fmt::Debug for WorkerProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            WorkerProcess::Child(child) => write!(f, "process {}", child.id()),
+            WorkerProcess::Child(child) | WorkerProcess::Program(child) => {
+                write!(f, "process {}", child.id())
+            }
             WorkerProcess::Remote(_) => f.write_str("a remote process"),
         }
     }
@@ -118,6 +132,13 @@ impl WorkerHost for LocalHost {
         spawn_worker(&self.program, &self.arguments, |mut command| {
             command.spawn()
         })
+    }
+
+    fn spawn_program(&self, program: &Path) -> io::Result<WorkerHandle> {
+        let worker = spawn_worker(program, &self.arguments, |mut command| {
+            command.process_group(0).spawn()
+        });
+        worker.map(WorkerHandle::of_program)
     }
 }
 
@@ -162,6 +183,14 @@ impl WorkerHost for TestbedHost {
         })
     }
 
+    fn spawn_program(&self, program: &Path) -> io::Result<WorkerHandle> {
+        let worker = spawn_worker(program, &self.arguments, |mut command| {
+            command.process_group(0);
+            self.host().spawn(command)
+        });
+        worker.map(WorkerHandle::of_program)
+    }
+
     fn addresses(&self, ipv6: bool) -> Vec<IpAddr> {
         let host = self.host();
         let on = |link: usize| match ipv6 {
@@ -203,10 +232,24 @@ impl WorkerHandle {
         }
     }
 
+    /// The same worker, as the leader of a process group that is to end with it.
+    fn of_program(self) -> WorkerHandle {
+        let process = match self.process {
+            WorkerProcess::Child(child) => WorkerProcess::Program(child),
+            other => other,
+        };
+        WorkerHandle { process, ..self }
+    }
+
+    /// Whether another program runs it, whose reports are to be checked.
+    pub fn is_other_program(&self) -> bool {
+        matches!(self.process, WorkerProcess::Program(_))
+    }
+
     /// Its process ID; 0 on another host.
     pub fn pid(&self) -> u32 {
         match &self.process {
-            WorkerProcess::Child(child) => child.id(),
+            WorkerProcess::Child(child) | WorkerProcess::Program(child) => child.id(),
             WorkerProcess::Remote(_) => 0,
         }
     }
@@ -228,7 +271,7 @@ impl WorkerHandle {
 
     /// Kills a worker whose messages are no longer needed.
     pub fn kill(mut self) {
-        if let WorkerProcess::Child(child) = &mut self.process {
+        if let WorkerProcess::Child(child) | WorkerProcess::Program(child) = &mut self.process {
             // It may have exited already; `end` reaps it in any case.
             let _ = child.kill();
         }
@@ -239,16 +282,18 @@ impl WorkerHandle {
     pub fn end(self) {
         let WorkerHandle { channel, process } = self;
         drop(channel);
-        let mut child = match process {
-            WorkerProcess::Child(child) => child,
+        let (mut child, has_group) = match process {
+            WorkerProcess::Child(child) => (child, false),
+            WorkerProcess::Program(child) => (child, true),
             WorkerProcess::Remote(end) => return end(),
         };
         let end = Instant::now() + EXIT_TIMEOUT;
-        while Instant::now() < end {
-            match child.try_wait() {
-                Ok(None) => std::thread::sleep(Duration::from_micros(200)),
-                _ => return,
-            }
+        while Instant::now() < end && !has_exited(&child) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        if has_group {
+            // Its children too. The number is its own until it is reaped.
+            kill_group(&child);
         }
         // It may have exited by now; `wait` reaps it in any case.
         let _ = child.kill();

@@ -4,6 +4,7 @@ use super::Session;
 use measure::{ClockOffset, LocalHost, WorkerHandle, WorkerHost};
 use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Workers on an agent's host.
@@ -49,6 +50,14 @@ impl WorkerHost for AgentHost {
         let session = Arc::clone(&self.session);
         let end = move || session.await_end(number);
         Ok(WorkerHandle::remote(channel, Box::new(end)))
+    }
+
+    fn spawn_program(&self, program: &Path) -> io::Result<WorkerHandle> {
+        let why = format!(
+            "{} runs on this host only, not on an agent's",
+            program.display()
+        );
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
     fn addresses(&self, _ipv6: bool) -> Vec<IpAddr> {
@@ -99,6 +108,10 @@ impl WorkerHost for LocalPeer {
 
     fn spawn(&self) -> io::Result<WorkerHandle> {
         self.host.spawn()
+    }
+
+    fn spawn_program(&self, program: &Path) -> io::Result<WorkerHandle> {
+        self.host.spawn_program(program)
     }
 
     fn addresses(&self, _ipv6: bool) -> Vec<IpAddr> {

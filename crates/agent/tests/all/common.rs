@@ -10,6 +10,7 @@ use measure::spec::Loads;
 use measure::{LocalHost, RaceSpec, WorkerHandle, WorkerHost};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -135,6 +136,10 @@ impl WorkerHost for CountingHost {
         let worker = self.place.spawn()?;
         self.started.lock().expect("no panic").push(worker.pid());
         Ok(worker)
+    }
+
+    fn spawn_program(&self, _program: &Path) -> std::io::Result<WorkerHandle> {
+        Err(std::io::ErrorKind::Unsupported.into())
     }
 }
 

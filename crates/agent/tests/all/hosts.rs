@@ -17,10 +17,11 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 19] = [
+pub const TRANSPORTS: [&str; 20] = [
     "tcp",
     "tcp-batched",
     "mptcp",
+    "xti-tcp",
     "udp",
     "udp-connected",
     "udp-nochecksum",

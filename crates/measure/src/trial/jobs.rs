@@ -95,7 +95,7 @@ pub(crate) fn circuits_of(spec: &RaceSpec, trial: &TrialSpec) -> u32 {
 
 fn components(spec: &RaceSpec, trial: &TrialSpec) -> Vec<ComponentSpec> {
     let component = |component: &contestant::Component| ComponentSpec {
-        transport: component.to_string(),
+        transport: component.without_program().to_string(),
         circuits: circuits_of(spec, trial),
     };
     contestant::components(&trial.contestant)
@@ -195,6 +195,12 @@ pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), 
                  measure it in the forward direction"
             )));
         }
+        if component.is_one_way() && !(one_way && forward) {
+            return Err(failed(format!(
+                "{component} sends datagrams that nothing answers; measure its throughput or \
+                 offered load in the forward direction, or leave that option out"
+            )));
+        }
         if component.transport().is_one_to_many() && !(one_way && forward) {
             return Err(failed(format!(
                 "{component} is one-to-many without a return channel; \
@@ -210,6 +216,7 @@ mod tests {
     use super::*;
     use crate::worker_host::WorkerHandle;
     use std::io;
+    use std::path::Path;
 
     /// A remote host with this clock error since the first reading.
     struct RemoteClockHost(Result<u64, String>);
@@ -220,6 +227,10 @@ mod tests {
         }
 
         fn spawn(&self) -> io::Result<WorkerHandle> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn spawn_program(&self, _program: &Path) -> io::Result<WorkerHandle> {
             Err(io::ErrorKind::Unsupported.into())
         }
 
@@ -241,6 +252,10 @@ mod tests {
         }
 
         fn spawn(&self) -> io::Result<WorkerHandle> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn spawn_program(&self, _program: &Path) -> io::Result<WorkerHandle> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }
