@@ -120,6 +120,13 @@ pub(crate) fn take(
     };
     let mut taken = BTreeMap::new();
     for option in OF_BOTH.iter().chain(&OF_AAL34) {
+        // With `on` or `off` it is the option of SCTP that has the same name.
+        let is_of_protocol = |value: &String| {
+            option.name == "interleave" && OFF_ON.iter().any(|(word, _)| word == value)
+        };
+        if own.get(option.name).is_some_and(is_of_protocol) {
+            continue;
+        }
         if let Some(value) = own.remove(option.name) {
             taken.insert(option.name, value);
         }

@@ -41,6 +41,12 @@ pub trait Transport: Send + Sync {
         false
     }
 
+    /// Whether only the connecting side sends, with options `own` of this transport: nothing answers,
+    /// and no workload that needs an answer runs.
+    fn is_one_way(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
+    }
+
     /// Bytes of the longest message that the protocol carries, whatever the path; None where a path or
     /// a buffer decides, or nothing.
     fn message_max(&self) -> Option<u64> {

@@ -71,6 +71,7 @@ struct EngineEndpoint<M: Medium, E> {
     effective: BTreeMap<String, String>,
     empty_message_error: Option<&'static str>,
     zero_copy: bool,
+    ends_by_handshake: bool,
     recv_timeout: Duration,
     buffer_posting: Option<ReceiveBufferPosting<E>>,
 }
@@ -85,6 +86,7 @@ impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
             effective: self.effective.clone(),
             empty_message_error: self.empty_message_error,
             zero_copy: self.zero_copy,
+            ends_by_handshake: self.ends_by_handshake,
             recv_timeout: self.recv_timeout,
             buffer_posting: self.buffer_posting.clone(),
         };
@@ -161,6 +163,7 @@ fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
         effective,
         empty_message_error: setup.empty_message_error,
         zero_copy: setup.zero_copy,
+        ends_by_handshake: setup.ends_by_handshake,
         // A wait without timeout needs a wire without timeout.
         recv_timeout: options
             .blocking_timeout
@@ -204,6 +207,7 @@ struct EngineCircuit<E: Associations, W: Wire> {
     effective: BTreeMap<String, String>,
     empty_message_error: Option<&'static str>,
     zero_copy: bool,
+    ends_by_handshake: bool,
     recv_timeout: Duration,
     buffer_posting: Option<ReceiveBufferPosting<E>>,
 }
@@ -398,6 +402,10 @@ fn would_block(error: io::Error) -> io::Error {
 
 impl<E: Associations, W: Wire> Drop for EngineCircuit<E, W> {
     fn drop(&mut self) {
+        if self.ends_by_handshake {
+            // Else the peer would wait for the rest of it. A circuit that broke has no end to announce.
+            let _ = self.circuit.finish();
+        }
         // The helper thread ends with the circuit, so unacknowledged data would be lost.
         let _ = self.circuit.drain(CLOSE_TIMEOUT);
     }

@@ -30,6 +30,8 @@ pub(crate) struct EngineSetup<E> {
     pub(crate) empty_message_error: Option<&'static str>,
     /// Shared messages are lent to the engine instead of copied.
     pub(crate) zero_copy: bool,
+    /// The end of a circuit is a handshake of its own, which a circuit that is dropped waits for.
+    pub(crate) ends_by_handshake: bool,
     /// Packet trace and context reports.
     pub(crate) introspection: Introspection<E>,
     /// Receive buffers that the user posts, if the service needs them.

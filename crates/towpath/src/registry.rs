@@ -7,15 +7,16 @@
 
 use crate::contract::Transport;
 use crate::transport::{
-    mptcp, null, over_cells, pipe, quic, raw_ether, tcp, tcp_batched, udp, udp_batched,
+    mptcp, null, over_cells, pipe, quic, raw_ether, shm, tcp, tcp_batched, udp, udp_batched,
     udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
-    unix_stream, xtp_multicast,
+    unix_stream, xti_tcp, xtp_multicast,
 };
 
-static ALL: [&dyn Transport; 31] = [
+static ALL: [&dyn Transport; 34] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &mptcp::Mptcp,
+    &xti_tcp::XtiTcp,
     &udp::Udp,
     &udp_connected::UdpConnected,
     &udp_nochecksum::UdpNochecksum,
@@ -26,6 +27,8 @@ static ALL: [&dyn Transport; 31] = [
     &unix_seqpacket::UnixSeqpacket,
     &unix_dgram::UnixDgram,
     &pipe::Pipe,
+    &shm::SHM,
+    &shm::SHM_SPIN,
     &raw_ether::RawEther,
     &quic::Quic,
     &over_cells::XTP,

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Instant;
 
 /// Makes a transport's circuit from a connected socket.
-pub(crate) type UnixCircuitFactory = fn(Socket, &Options) -> Box<dyn Circuit>;
+pub(crate) type UnixCircuitFactory = fn(Socket, &Options) -> io::Result<Box<dyn Circuit>>;
 
 /// A listening Unix socket.
 pub(crate) struct UnixSocketListener {
@@ -74,6 +74,6 @@ impl Listener for UnixSocketListener {
         // Accepted Unix sockets inherit neither option; each end's options apply to what it sends.
         socket::set_buffers(&socket, self.options.buffers);
         socket::set_blocking_timeout(&socket, self.options.blocking_timeout)?;
-        Ok((self.make_circuit)(socket, &self.options))
+        (self.make_circuit)(socket, &self.options)
     }
 }

@@ -1,14 +1,14 @@
 //! An association: messages on streams, its paths, and what its user is told of them.
 
 use super::endpoint::EndpointWire;
+use super::notice::{Inboxes, Notice};
 use driver::Circuit;
 use driver::timeout::finite;
-use engine::{Address, AssociationId, Associations, Note};
+use engine::{Address, AssociationId, Associations, Note, Reliability};
 use engine_sctp::{PathStatus, PathSummary, Sctp};
-use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What travels with a message (RFC 6458 sections 5.3.4 and 5.3.5).
@@ -20,6 +20,11 @@ pub struct MessageInfo {
     pub ppid: u32,
     /// It may overtake others of its stream.
     pub unordered: bool,
+    /// How hard the sender tries, if the peer knows that messages may be given up (RFC 7496). Not of
+    /// messages received.
+    pub reliability: Reliability,
+    /// A number of the user's own, which comes back with a message that failed and is not sent.
+    pub context: u64,
 }
 
 /// What was received.
@@ -33,20 +38,18 @@ pub struct Received {
     pub info: MessageInfo,
 }
 
-/// What the user of an association is told of it (RFC 9260 section 11.2.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A path changed.
-    Path {
-        /// This end's address.
-        local: SocketAddr,
-        /// The peer's.
-        remote: SocketAddr,
-        /// How it stands now.
-        status: PathStatus,
-    },
-    /// The peer forgot this association and opened another one, which the endpoint accepts.
-    Restarted,
+/// A message that was given up, or that the peer does not have for certain after the association ended
+/// (RFC 6458 section 6.1.11).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedMessage {
+    /// Its bytes; without a front that the peer has, unless it is whole.
+    pub bytes: Vec<u8>,
+    /// They begin with its first.
+    pub is_whole: bool,
+    /// Something of it was sent: the peer may have it.
+    pub was_sent: bool,
+    /// What was sent with it.
+    pub info: MessageInfo,
 }
 
 /// A path of an association (RFC 6458 section 8.2.2).
@@ -95,7 +98,7 @@ pub struct AssociationStatus {
 
 /// An association. Dropped, it ends after what was sent has arrived.
 pub struct Association {
-    circuit: Circuit<Sctp, EndpointWire>,
+    pub(super) circuit: Circuit<Sctp, EndpointWire>,
     addresses: Arc<[SocketAddr]>,
     inboxes: Arc<Inboxes>,
 }
@@ -136,6 +139,8 @@ impl Association {
             stream: info.stream,
             tag: (info.ppid != 0).then_some(u64::from(info.ppid)),
             unordered: info.unordered,
+            reliability: info.reliability,
+            context: info.context,
             ..Note::default()
         };
         self.circuit.send_noted(message, &note, finite(limit))
@@ -185,11 +190,7 @@ impl Association {
         Ok(part.map(|part| Received {
             len: part.len,
             end: part.end,
-            info: MessageInfo {
-                stream: part.note.stream,
-                ppid: part.note.tag.unwrap_or(0) as u32,
-                unordered: part.note.unordered,
-            },
+            info: info_of(&part.note),
         }))
     }
 
@@ -197,13 +198,45 @@ impl Association {
     pub fn next_notice(&self) -> Option<Notice> {
         let inboxes = &self.inboxes;
         let notice = self.engine(|engine, id| inboxes.take(engine, id))?;
-        Some(match notice {
-            engine_sctp::Notice::PathStatus { path, status, .. } => Notice::Path {
-                local: self.local(path.local),
-                remote: socket_of(path.remote),
-                status,
-            },
-            engine_sctp::Notice::Restarted { .. } => Notice::Restarted,
+        Some(self.notice_of(notice))
+    }
+
+    /// From now on keeps messages that are given up, and those that the peer does not have for certain when
+    /// the association ends, for [`Association::next_failed`]: 64 MiB of them.
+    pub fn keep_failed(&mut self) {
+        self.circuit.keep_failed();
+    }
+
+    /// The oldest message that failed, also after the association has ended.
+    pub fn next_failed(&mut self) -> Option<FailedMessage> {
+        let message = self.circuit.next_failed()?;
+        Some(FailedMessage {
+            info: info_of(&message.note),
+            bytes: message.bytes,
+            is_whole: message.is_whole,
+            was_sent: message.was_sent,
+        })
+    }
+
+    /// Whether [`Notice::SenderDry`] tells when nothing is left to send: at once, if that is so now.
+    pub fn report_dry(&mut self, reports: bool) {
+        self.engine(|engine, id| engine.set_reports_dry(id, reports));
+    }
+
+    /// Sets the priority of a stream, the lowest first, or its weight: with `scheduler=priority` and
+    /// `scheduler=wfq` (RFC 8260 section 4.3.3).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` with another scheduler, for a stream that does not exist, or for a weight of 0.
+    pub fn set_stream_value(&mut self, stream: u16, value: u16) -> io::Result<()> {
+        let set = self.engine(|engine, id| engine.set_stream_value(id, stream, value));
+        set.map_err(|_| {
+            let text = format!(
+                "stream {stream} cannot have the value {value}; use scheduler=priority, or \
+                 scheduler=wfq and a weight from 1 on, and a stream that the status counts"
+            );
+            io::Error::new(io::ErrorKind::InvalidInput, text)
         })
     }
 
@@ -302,12 +335,19 @@ impl Association {
         self.circuit.abort()
     }
 
-    fn engine<R>(&self, run: impl FnOnce(&mut Sctp, AssociationId) -> R) -> R {
+    pub(super) fn engine<R>(&self, run: impl FnOnce(&mut Sctp, AssociationId) -> R) -> R {
         let id = self.circuit.id();
         self.circuit.with_pump(|pump| run(pump.engine(), id))
     }
 
-    fn local(&self, index: engine::LocalAddress) -> SocketAddr {
+    /// Which of the endpoint's addresses this is.
+    pub(super) fn local_index(&self, address: IpAddr) -> Option<engine::LocalAddress> {
+        let mut known = self.addresses.iter();
+        let index = known.position(|known| known.ip() == address)?;
+        Some(engine::LocalAddress(index as u16))
+    }
+
+    pub(super) fn local(&self, index: engine::LocalAddress) -> SocketAddr {
         let known = self.addresses.get(usize::from(index.0));
         known.copied().unwrap_or(self.addresses[0])
     }
@@ -334,47 +374,21 @@ impl Drop for Association {
     }
 }
 
-/// The Internet address of an address; wires of UDP have no others.
-fn socket_of(address: Address) -> SocketAddr {
-    match address {
-        Address::Socket(socket) => socket,
-        Address::Station(_) | Address::Ether(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+/// What a note says of a message.
+fn info_of(note: &Note) -> MessageInfo {
+    MessageInfo {
+        stream: note.stream,
+        ppid: note.tag.unwrap_or(0) as u32,
+        unordered: note.unordered,
+        reliability: note.reliability,
+        context: note.context,
     }
 }
 
-/// Notices of an association that wait for its user; further ones take the place of the oldest.
-const NOTICES_MAX: usize = 64;
-
-/// Notices of all associations of an endpoint that have a user, each in its own list.
-#[derive(Default)]
-pub(super) struct Inboxes(Mutex<BTreeMap<AssociationId, VecDeque<engine_sctp::Notice>>>);
-
-impl Inboxes {
-    fn open(&self, id: AssociationId) {
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lists.entry(id).or_default();
-    }
-
-    fn close(&self, id: AssociationId) {
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lists.remove(&id);
-    }
-
-    /// The next notice of `id`. What the engine has for others goes into their lists.
-    fn take(&self, engine: &mut Sctp, id: AssociationId) -> Option<engine_sctp::Notice> {
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(notice) = engine.poll_notice() {
-            let of = match notice {
-                engine_sctp::Notice::PathStatus { association, .. } => association,
-                engine_sctp::Notice::Restarted { old, .. } => old,
-            };
-            if let Some(list) = lists.get_mut(&of) {
-                if list.len() >= NOTICES_MAX {
-                    list.pop_front();
-                }
-                list.push_back(notice);
-            }
-        }
-        lists.get_mut(&id)?.pop_front()
+/// The Internet address of an address; wires of UDP have no others.
+pub(super) fn socket_of(address: Address) -> SocketAddr {
+    match address {
+        Address::Socket(socket) => socket,
+        Address::Station(_) | Address::Ether(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
     }
 }

@@ -3,8 +3,9 @@
 use crate::contract::OptionHelp;
 use crate::engine_setup;
 use crate::xtp::option_values::{OFF_ON, parse_bytes, parse_choice, parse_count, parse_time};
-use engine::Framing;
-use engine_sctp::{CongestionChoice, SctpConfig};
+use engine::{Framing, Reliability};
+use engine_sctp::pdu::KeyId;
+use engine_sctp::{Authentication, CongestionChoice, Scheduler, SctpConfig, SharedKey};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -47,8 +48,38 @@ const fn option(name: &'static str, values: &'static str, meaning: &'static str)
     }
 }
 
+/// Makes what a word of `auth` stands for.
+type MakeAuthentication = fn() -> Option<Authentication>;
+
+/// The words of `auth`.
+const AUTHENTICATIONS: [(&str, MakeAuthentication); 3] = [
+    ("off", || None),
+    ("on", || Some(Authentication::default())),
+    ("all", || Some(Authentication::of_everything())),
+];
+
+const ADDRESSES: [(&str, bool); 2] = [("fixed", false), ("dynamic", true)];
+
+/// The number of the key of option `key`.
+const KEY: KeyId = KeyId(1);
+
 /// All options.
 const HELP: &[OptionHelp] = &[
+    option(
+        "adaptation",
+        "COUNT",
+        "a number that the peer's user is told; none if not given",
+    ),
+    option(
+        "addresses",
+        "fixed|dynamic",
+        "addresses of either end may come and go (RFC 5061); authenticated: auth=on",
+    ),
+    option(
+        "auth",
+        "off|on|all",
+        "chunks are authenticated (RFC 4895): none, those about addresses, all that may be",
+    ),
     option("bundle", "on|off", "whether messages share packets"),
     option(
         "checksum",
@@ -69,6 +100,21 @@ const HELP: &[OptionHelp] = &[
         "heartbeat",
         "TIME",
         "silence before a path is probed; 0s for never, 30s if not given",
+    ),
+    option(
+        "interleave",
+        "off|on",
+        "long messages of several streams take turns (I-DATA), if both ends say so",
+    ),
+    option(
+        "key",
+        "TEXT",
+        "the key that both ends authenticate with; the empty one if not given",
+    ),
+    option(
+        "life",
+        "TIME",
+        "messages that were not received for so long are given up; never if not given",
     ),
     option(
         "packet",
@@ -104,6 +150,11 @@ const HELP: &[OptionHelp] = &[
         "sack_delay",
         "TIME",
         "longest delay of an acknowledgement, up to 500ms; 20ms if not given",
+    ),
+    option(
+        "scheduler",
+        "fcfs|rr|rr-packet|priority|fair|wfq",
+        "whose message is next: as sent, streams in turn, lowest stream, equal shares, by weight",
     ),
     option(
         "segmentation",
@@ -157,23 +208,56 @@ impl EndpointConfig {
         if rto.min > rto.max {
             return Err("rto_min is above rto_max; lower one or raise the other".to_owned());
         }
-        let has_choice = self.config.spread || self.config.unordered;
-        if self.config.framing == Framing::Stream && has_choice {
+        if own.contains_key("key") && self.config.authentication.is_none() {
+            return Err("key needs authentication; give auth=on or auth=all too".to_owned());
+        }
+        if self.config.dynamic_addresses && self.config.authentication.is_none() {
+            let text =
+                "addresses=dynamic needs authentication (RFC 5061); give auth=on or auth=all too";
+            return Err(text.to_owned());
+        }
+        let config = &mut self.config;
+        let has_choice = config.spread
+            || config.unordered
+            || config.interleave
+            || config.scheduler != Scheduler::Fcfs
+            || config.reliability != Reliability::Full;
+        if config.framing == Framing::Stream && has_choice {
             return Err(
-                "framing=stream is one message of one stream; leave streams and unordered out"
+                "framing=stream is one message of one stream; leave streams, unordered, \
+                 interleave, scheduler and life out"
                     .to_owned(),
             );
         }
+        config.send_buffer = self.send_buffer_len as u64 / 4 * 3;
         Ok(self)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let config = &mut self.config;
         match name {
+            "adaptation" => config.adaptation = Some(parse_count(name, value, 0..=u32::MAX)?),
+            "addresses" => config.dynamic_addresses = parse_choice(name, value, &ADDRESSES)?,
+            "auth" => config.authentication = parse_choice(name, value, &AUTHENTICATIONS)?(),
+            // Behind auth, in the order of names.
+            "key" => {
+                if let Some(authentication) = &mut config.authentication {
+                    let key = SharedKey::new(value.as_bytes());
+                    authentication.keys.insert(KEY, key);
+                    authentication.active_key = KEY;
+                }
+            }
             "bundle" => config.bundle = parse_choice(name, value, &OFF_ON)?,
             "checksum" => config.checksum = parse_choice(name, value, &OFF_ON)?,
             "segmentation" => self.segmentation = parse_choice(name, value, &OFF_ON)?,
             "unordered" => config.unordered = parse_choice(name, value, &OFF_ON)?,
+            "interleave" => config.interleave = parse_choice(name, value, &OFF_ON)?,
+            "scheduler" => {
+                config.scheduler = Scheduler::from_name(value).ok_or_else(|| {
+                    let names = Scheduler::names();
+                    format!("scheduler={value} is not possible; choose {names}")
+                })?;
+            }
             "framing" => config.framing = parse_choice(name, value, &FRAMINGS)?,
             "packet" => config.packet_len = parse_bytes(name, value, PACKET_LENS)?,
             "queue" => {
@@ -213,6 +297,10 @@ impl EndpointConfig {
             "rto" => config.rto.initial = at_least(parse_time(name, value)?)?,
             "rto_min" => config.rto.min = at_least(parse_time(name, value)?)?,
             "rto_max" => config.rto.max = at_least(parse_time(name, value)?)?,
+            "life" => {
+                let life = at_least(parse_time(name, value)?)?;
+                config.reliability = Reliability::Lifetime(life);
+            }
             "heartbeat" => {
                 let time = parse_time(name, value)?;
                 let is_off = time.is_zero();
@@ -249,6 +337,11 @@ impl EndpointConfig {
         !self.config.spread && !self.config.unordered
     }
 
+    /// Whether every message arrives while the association lives.
+    pub(crate) fn is_reliable(&self) -> bool {
+        self.config.reliability == Reliability::Full
+    }
+
     /// The congestion control, as `towpath transports` shows it; empty for none.
     pub(crate) fn congestion_class(&self) -> &'static str {
         match self.config.congestion.name() {
@@ -257,6 +350,15 @@ impl EndpointConfig {
             "ledbat" => "LEDBAT-like",
             "bbr" => "BBR",
             _ => "",
+        }
+    }
+
+    /// What `auth` was set to.
+    fn authentication_word(&self) -> &'static str {
+        match &self.config.authentication {
+            None => "off",
+            Some(authentication) if authentication.chunks.is_empty() => "on",
+            Some(_) => "all",
         }
     }
 
@@ -272,7 +374,12 @@ impl EndpointConfig {
             1
         };
         let ms = |time: Duration| format!("{} ms", time.as_millis());
+        let life = match config.reliability {
+            Reliability::Lifetime(life) => ms(life),
+            _ => "for ever".to_owned(),
+        };
         BTreeMap::from([
+            ("auth".into(), self.authentication_word().to_owned()),
             ("bundle".into(), word(config.bundle)),
             ("checksum".into(), word(config.checksum)),
             ("congestion".into(), config.congestion.name().into()),
@@ -280,8 +387,11 @@ impl EndpointConfig {
                 "framing".into(),
                 framing.map_or("?", |(name, _)| name).into(),
             ),
+            ("interleave".into(), word(config.interleave)),
+            ("life".into(), life),
             ("rto_min".into(), ms(config.rto.min)),
             ("sack_delay".into(), ms(config.sack_delay)),
+            ("scheduler".into(), config.scheduler.name().into()),
             ("send_store".into(), self.send_buffer_len.to_string()),
             ("streams".into(), streams.to_string()),
             ("unordered".into(), word(config.unordered)),
@@ -322,6 +432,11 @@ mod tests {
         assert_eq!(settings.config.outbound_streams, 8);
         assert_eq!(settings.config.receive_buffer, 64 << 10);
         assert_eq!(settings.effective()["streams"], "8");
+        let words = [("scheduler", "wfq"), ("interleave", "on"), ("life", "30ms")];
+        let settings = parse(&words).expect("all of them are known");
+        assert!(settings.config.interleave && !settings.is_reliable());
+        assert_eq!(settings.effective()["scheduler"], "wfq");
+        assert_eq!(settings.effective()["life"], "30 ms");
         let settings = parse(&[("retries", "1/2/3"), ("checksum", "off")]);
         let settings = settings.expect("all of them are known");
         assert_eq!(settings.config.association_retries, 2);
@@ -336,17 +451,25 @@ mod tests {
                     "BYTES" => "8k",
                     "TIME" => "200ms",
                     "COUNT" => "7",
+                    "TEXT" => "secret",
                     "PATH/ASSOC/INIT" => "5/10/8",
                     word => word,
                 };
-                parse(&[(help.name, value)]).unwrap_or_else(|text| panic!("{text}"));
+                let mut words = vec![(help.name, value)];
+                if ["addresses", "key"].contains(&help.name) {
+                    words.push(("auth", "on"));
+                }
+                parse(&words).unwrap_or_else(|text| panic!("{text}"));
             }
         }
     }
 
     #[test]
     fn invalid_option_error_names_option_and_remedy() {
-        let wrong: [(&[(&str, &str)], &str); 9] = [
+        let wrong: [(&[(&str, &str)], &str); 15] = [
+            (&[("addresses", "dynamic")], "give auth=on"),
+            (&[("auth", "some")], "off, on, all"),
+            (&[("key", "secret")], "give auth=on"),
             (&[("congestion", "cubic")], "choose rfc9260, off"),
             (&[("packet", "100")], "from 512 to"),
             (&[("queue", "12")], "from 4096 to"),
@@ -355,7 +478,10 @@ mod tests {
             (&[("rto_min", "10us")], "at least 1ms"),
             (&[("rto_min", "90s")], "rto_min is above rto_max"),
             (&[("streams", "2"), ("framing", "stream")], "leave streams"),
-            (&[("colour", "red")], "it has bundle, checksum"),
+            (&[("scheduler", "lottery")], "choose fcfs, rr"),
+            (&[("life", "10us")], "at least 1ms"),
+            (&[("interleave", "on"), ("framing", "stream")], "interleave"),
+            (&[("colour", "red")], "it has adaptation, addresses"),
         ];
         for (words, part) in wrong {
             let text = parse(words).expect_err("it is wrong");

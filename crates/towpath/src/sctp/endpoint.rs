@@ -1,8 +1,9 @@
 //! The endpoint: UDP sockets with any number of associations.
 
-use super::association::{Association, Inboxes};
+use super::association::Association;
 use super::config::EndpointConfig;
-use crate::xtp::tracing;
+use super::notice::Inboxes;
+use crate::xtp::{contexts, tracing};
 use driver::timeout::finite;
 use engine::{Address, Associations};
 use engine_sctp::{LocalAddresses, Sctp, SctpConfig};
@@ -15,13 +16,13 @@ use wire::trace::Traced;
 use wire_udp::UdpWire;
 
 /// The wire of an endpoint: a socket an address.
-pub(super) type EndpointWire = Traced<Many<UdpWire>>;
+pub type EndpointWire = Traced<Many<UdpWire>>;
 
 /// An SCTP endpoint. Clones share it.
 #[derive(Clone)]
 pub struct Endpoint {
-    inner: driver::Endpoint<Sctp, EndpointWire>,
-    addresses: Arc<[SocketAddr]>,
+    pub(super) inner: driver::Endpoint<Sctp, EndpointWire>,
+    pub(super) addresses: Arc<[SocketAddr]>,
     inboxes: Arc<Inboxes>,
 }
 
@@ -52,13 +53,19 @@ impl Endpoint {
             local_addresses: LocalAddresses::Internet(
                 addresses.iter().map(SocketAddr::ip).collect(),
             ),
+            report_unacknowledged: true,
             ..config.config()
         });
-        Ok(Endpoint {
+        let endpoint = Endpoint {
             inner: driver::Endpoint::new(engine, wire, config.send_buffer_len)?,
             addresses,
             inboxes: Arc::default(),
-        })
+        };
+        if contexts::enabled_by_environment() {
+            // An endpoint works without reports too.
+            let _ = endpoint.serve_contexts();
+        }
+        Ok(endpoint)
     }
 
     /// The addresses it is bound to.
@@ -96,7 +103,7 @@ impl Endpoint {
         Ok(self.association(circuit))
     }
 
-    fn association(&self, circuit: driver::Circuit<Sctp, EndpointWire>) -> Association {
+    pub(super) fn association(&self, circuit: driver::Circuit<Sctp, EndpointWire>) -> Association {
         Association::new(
             circuit,
             Arc::clone(&self.addresses),

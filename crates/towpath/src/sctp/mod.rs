@@ -20,11 +20,26 @@
 //! # }
 //! ```
 
+mod addresses;
 mod association;
 pub mod config;
+pub mod contexts;
 mod endpoint;
+mod event_loop;
+mod keys;
+mod notice;
+mod reconfigure;
 
-pub use association::{Association, AssociationStatus, MessageInfo, Notice, PathInfo, Received};
+pub use association::{
+    Association, AssociationStatus, FailedMessage, MessageInfo, PathInfo, Received,
+};
 pub use config::EndpointConfig;
 pub use endpoint::Endpoint;
-pub use engine_sctp::PathStatus;
+pub use engine::Reliability;
+pub use engine_sctp::pdu::{ChunkType, HmacId, KeyId};
+pub use engine_sctp::{
+    AddressChange, AuthSummary, Authentication, PathStatus, ReconfigOutcome, SharedKey,
+    StreamDirection,
+};
+pub use event_loop::{AssociationStage, EndpointWatch};
+pub use notice::Notice;

@@ -80,6 +80,7 @@ fn setup(options: &Options) -> EngineSetup<Engine> {
         ..usual
     };
     EngineSetup {
+        ends_by_handshake: false,
         effective: BTreeMap::from([("window".into(), config.window.to_string())]),
         engine: Engine::new(config),
         send_buffer_len: SEND_BUFFER_LEN,

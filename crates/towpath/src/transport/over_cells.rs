@@ -215,6 +215,11 @@ impl Transport for OverCells {
         self.inner.only_answers()
     }
 
+    fn is_one_way(&self, own: &BTreeMap<String, String>) -> bool {
+        let split = self.split(own);
+        split.is_ok_and(|(_, rest)| self.inner.is_one_way(&rest))
+    }
+
     fn message_max(&self) -> Option<u64> {
         self.inner.message_max()
     }

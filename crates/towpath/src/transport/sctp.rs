@@ -50,6 +50,7 @@ const CLASS: Class = Class {
 /// `class`, as changed by options.
 fn class_with(class: Class, settings: &EndpointConfig) -> Class {
     Class {
+        reliable: settings.is_reliable(),
         ordered: settings.is_ordered(),
         stream: settings.config.framing == Framing::Stream,
         congestion: settings.congestion_class(),
@@ -276,6 +277,7 @@ fn setup(settings: &EndpointConfig, config: SctpConfig) -> EngineSetup<Engine> {
     let empty = "sctp carries no empty messages; send at least one byte";
     let has_messages = config.framing == Framing::Messages;
     EngineSetup {
+        ends_by_handshake: true,
         effective: settings.effective(),
         engine: Engine::new(config),
         send_buffer_len: settings.send_buffer_len,

@@ -86,13 +86,19 @@ pub(crate) fn congestion_available(options: &Options) -> Result<(), Unavailable>
 
 fn new_socket(address: SocketAddr, options: &Options, protocol: Protocol) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
+    set_up(&socket, options)?;
+    Ok(socket)
+}
+
+/// What a socket gets before it is bound or connected.
+pub(crate) fn set_up(socket: &Socket, options: &Options) -> io::Result<()> {
     socket.set_tcp_congestion(options.congestion.as_bytes())?;
-    socket::set_buffers(&socket, options.buffers);
+    socket::set_buffers(socket, options.buffers);
     source_filter::attach_if_permitted(socket.as_fd(), options.only_from)?;
     if let Some(nodelay) = options.nodelay {
         socket.set_tcp_nodelay(nodelay)?;
     }
-    Ok(socket)
+    Ok(())
 }
 
 fn has_several_paths(options: &Options) -> bool {

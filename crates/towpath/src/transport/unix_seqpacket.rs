@@ -53,17 +53,17 @@ impl Transport for UnixSeqpacket {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let socket = unix_socket::connect(Type::SEQPACKET, rendezvous, options)?;
-        Ok(seqpacket_circuit(socket, options))
+        seqpacket_circuit(socket, options)
     }
 }
 
-fn seqpacket_circuit(socket: Socket, _options: &Options) -> Box<dyn Circuit> {
-    Box::new(SeqpacketCircuit {
+fn seqpacket_circuit(socket: Socket, _options: &Options) -> io::Result<Box<dyn Circuit>> {
+    Ok(Box::new(SeqpacketCircuit {
         socket,
         send_calls: 0,
         receive_calls: 0,
         rest: MessageRest::default(),
-    })
+    }))
 }
 
 #[derive(Debug)]

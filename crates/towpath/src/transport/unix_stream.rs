@@ -57,14 +57,15 @@ impl Transport for UnixStream {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
-        Ok(stream_circuit(socket, options))
+        stream_circuit(socket, options)
     }
 }
 
-fn stream_circuit(socket: Socket, options: &Options) -> Box<dyn Circuit> {
+fn stream_circuit(socket: Socket, options: &Options) -> io::Result<Box<dyn Circuit>> {
     let nothing_more = SocketReadback {
         effective: |_, _| {},
         counts: |_, _| {},
     };
-    Box::new(StreamCircuit::new(socket, options, nothing_more))
+    let circuit = StreamCircuit::new(socket, options, nothing_more);
+    Ok(Box::new(circuit))
 }

@@ -178,6 +178,7 @@ impl Xtp {
             config.packet_len = long.unwrap_or(config.packet_len);
         }
         EngineSetup {
+            ends_by_handshake: false,
             effective: settings.effective(),
             engine: Engine::new(config),
             send_buffer_len: settings.send_buffer_len,

@@ -272,6 +272,7 @@ fn setup(settings: &EndpointConfig, port: u16) -> EngineSetup<Engine> {
     };
     effective.insert("checksum".into(), checksum.into());
     EngineSetup {
+        ends_by_handshake: false,
         effective,
         engine: Engine::new(config),
         send_buffer_len: settings.send_buffer_len,

@@ -4,11 +4,10 @@
 //! group. A call to a group ends with its first reply ([`Client::call`]), or goes on for as long as
 //! the caller waits for replies ([`Client::call_group`]).
 
-use super::{CallFlags, CallNote, Client, Endpoint, EntityId, Note, Reply};
+use super::{CallFlags, CallNote, Client, Endpoint, EntityId, Message, Note, Reply};
 use engine::{Address, Transactions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The flag of groups in an identifier (RFC 1045 section IV.1).
@@ -37,12 +36,13 @@ pub fn group_address(discriminator: u32, is_v6: bool) -> IpAddr {
 
 impl Endpoint {
     /// Makes `entity`, of this endpoint, a member of `group`, whose requests come to `address`. At any
-    /// time, and as often as wanted.
+    /// time, and as often as wanted. Each member gets a copy of each request, which `Request::answerer`
+    /// names.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an entity of another endpoint or what is no group, `Other` when another
-    /// entity of this endpoint is a member, or those of the socket.
+    /// `InvalidInput` for an entity of another endpoint, what is no group, or a 65th member, or those of
+    /// the socket.
     pub fn join(&self, group: EntityId, entity: EntityId, address: SocketAddr) -> io::Result<()> {
         let set = |is_member| {
             let set = self
@@ -50,7 +50,13 @@ impl Endpoint {
                 .with_engine(|engine, _| engine.set_member(group, entity, is_member))?;
             set.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
         };
+        let is_joined = self
+            .inner
+            .with_engine(|engine, _| engine.has_members(group))?;
         set(true)?;
+        if is_joined {
+            return Ok(());
+        }
         self.inner
             .join(Address::Socket(address))
             .inspect_err(|_| drop(set(false)))
@@ -66,6 +72,12 @@ impl Endpoint {
             .inner
             .with_engine(|engine, _| engine.set_member(group, entity, false))?;
         left.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let others = self
+            .inner
+            .with_engine(|engine, _| engine.has_members(group))?;
+        if others {
+            return Ok(());
+        }
         self.inner.leave(Address::Socket(address))
     }
 }
@@ -81,7 +93,7 @@ impl Client<'_> {
     pub fn call_group(
         &self,
         group: EntityId,
-        request: impl Into<Arc<[u8]>>,
+        request: impl Into<Message>,
         window: Duration,
         delayed: bool,
     ) -> io::Result<Vec<Reply>> {

@@ -1,9 +1,8 @@
 //! Streams: calls of one client that are in flight together, served and answered in order.
 
-use super::{Call, CallFlags, CallNote, Client, EntityId, Note, Reply};
+use super::{Call, CallFlags, CallNote, Client, EntityId, Message, Note, Reply};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ impl Stream<'_> {
     /// # Errors
     ///
     /// `WouldBlock` when 64 are in flight: take the oldest reply first.
-    pub fn begin(&mut self, request: impl Into<Arc<[u8]>>) -> io::Result<()> {
+    pub fn begin(&mut self, request: impl Into<Message>) -> io::Result<()> {
         self.submit(request.into(), CallFlags::NONE)
     }
 
@@ -48,13 +47,13 @@ impl Stream<'_> {
     /// # Errors
     ///
     /// As [`begin`](Stream::begin).
-    pub fn finish(&mut self, request: impl Into<Arc<[u8]>>) -> io::Result<()> {
+    pub fn finish(&mut self, request: impl Into<Message>) -> io::Result<()> {
         self.submit(request.into(), CallFlags::END_OF_STREAM)?;
         self.client.flush();
         Ok(())
     }
 
-    fn submit(&mut self, request: Arc<[u8]>, flags: CallFlags) -> io::Result<()> {
+    fn submit(&mut self, request: Message, flags: CallFlags) -> io::Result<()> {
         if self.calls.len() >= IN_FLIGHT_MAX {
             let text = "64 calls of the stream are in flight; take a reply first";
             return Err(io::Error::new(io::ErrorKind::WouldBlock, text));

@@ -1,5 +1,6 @@
 //! Conformance tests of the contract, for all transports. Unavailable ones print SKIPPED.
 
+mod bursts;
 mod cells;
 mod endings;
 mod parts;
@@ -58,28 +59,6 @@ fn messages_arrive_over_ipv6() {
         if subject.transport.class().reach == Reach::Network && !subject.is_link_layer() {
             subject.introduced_pair();
         }
-    });
-}
-
-#[test]
-fn burst_arrives_in_order() {
-    for_each(&Options::default(), |subject| {
-        let mut pair = subject.introduced_pair();
-        let messages: Vec<Vec<u8>> = (0..20).map(|salt| pattern(64, salt)).collect();
-        for message in &messages {
-            pair.client.send(message).expect("space for a few");
-        }
-        flush(&mut *pair.client);
-        let got = if subject.transport.class().stream {
-            recv_bytes(&mut *pair.server, 20 * 64)
-        } else {
-            (0..20).flat_map(|_| recv_one(&mut *pair.server)).collect()
-        };
-        assert!(
-            got == messages.concat(),
-            "{}: the order changed",
-            subject.name()
-        );
     });
 }
 

@@ -147,9 +147,8 @@ fn notes_beyond_the_transport_are_refused() {
         let mut pair = subject.introduced_pair();
         for note in fields {
             let is_sctp = subject.name().starts_with("sctp");
-            let of_sctp = note.end_tag.is_none() && note.reliability == Reliability::Full;
-            let carried =
-                note.tag.is_some() && subject.name() == "xtp-message" || is_sctp && of_sctp;
+            let carried = note.tag.is_some() && subject.name() == "xtp-message"
+                || is_sctp && note.end_tag.is_none();
             if carried {
                 continue;
             }

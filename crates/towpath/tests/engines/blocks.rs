@@ -46,6 +46,11 @@ fn serving<T>(scratch: &Scratch, at: &str, act: impl FnOnce(&BlockClient, Socket
             blocks::serve(&endpoint, &scratch.served(), 2, is_over)
         });
         let client = BlockClient::new(local, LIMIT).expect("a client");
+        // The endpoint refuses calls until its server holds the name.
+        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        while client.stat("absent").is_err_and(is_refused) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(&client, local)));
         over.store(true, Ordering::Relaxed);
         served.join().expect("no panic").expect("it serves");

@@ -3,7 +3,10 @@
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
-use towpath::sctp::{Association, Endpoint, EndpointConfig, MessageInfo, Notice, PathStatus};
+use towpath::sctp::{
+    AddressChange, Association, ChunkType, Endpoint, EndpointConfig, MessageInfo, Notice,
+    PathStatus, ReconfigOutcome, Reliability, SharedKey,
+};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -14,10 +17,13 @@ fn two() -> [SocketAddr; 2] {
 
 /// An association of two endpoints with two addresses each: the client's end and the server's.
 fn pair() -> (Endpoint, Association, Association) {
-    let config = EndpointConfig::default();
-    let server = Endpoint::bind(&two(), &config).expect("two sockets");
+    pair_with(&EndpointConfig::default())
+}
+
+fn pair_with(config: &EndpointConfig) -> (Endpoint, Association, Association) {
+    let server = Endpoint::bind(&two(), config).expect("two sockets");
     server.listen(true);
-    let client = Endpoint::bind(&two(), &config).expect("two sockets");
+    let client = Endpoint::bind(&two(), config).expect("two sockets");
     let to = server.local_addrs().to_vec();
     assert_eq!(to[0].port(), to[1].port());
     let opening = std::thread::spawn(move || client.connect(&to, LIMIT));
@@ -51,6 +57,7 @@ fn messages_keep_stream_identifier_and_bounds() {
             stream,
             ppid,
             unordered,
+            ..MessageInfo::default()
         };
         let message = vec![stream as u8; 3000 * (usize::from(stream) + 1)];
         client.send(&message, &info, LIMIT).expect("room");
@@ -75,6 +82,112 @@ fn messages_keep_stream_identifier_and_bounds() {
     assert_eq!(server.receive(&mut [0; 10], LIMIT).expect("an end"), None);
     drop(server);
     ended.join().expect("no panic").expect("everything arrived");
+}
+
+/// Waits for `found` to find something.
+fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "it did not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn unacknowledged_messages_of_a_broken_association_come_back() {
+    let (_server, mut client, server) = pair();
+    client.keep_failed();
+    // The window takes a part of them; the server's user reads nothing.
+    let message = |number: u64| vec![number as u8; 20_000];
+    let mut sent = 0;
+    for number in 1..=60 {
+        let info = MessageInfo {
+            stream: (number % 3) as u16,
+            ppid: 51,
+            context: number,
+            ..MessageInfo::default()
+        };
+        match client.send(&message(number), &info, Duration::from_millis(100)) {
+            Ok(()) => sent = number,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::TimedOut);
+                break;
+            }
+        }
+    }
+    client.flush().expect("the wire works");
+    server.abort().expect("the wire works");
+    let first = wait_for(|| client.next_failed());
+    let mut failed = vec![first];
+    failed.extend(std::iter::from_fn(|| client.next_failed()));
+    for one in &failed {
+        assert!(one.is_whole || one.was_sent, "{:?}", one.info);
+        let whole = message(one.info.context);
+        let fits = whole.ends_with(&one.bytes) && (!one.is_whole || whole == one.bytes);
+        assert!(
+            fits,
+            "{:?} {} {} {:?}",
+            one.info,
+            one.is_whole,
+            one.bytes.len(),
+            one.bytes.first()
+        );
+        assert_eq!(
+            (one.info.ppid, u64::from(one.info.stream)),
+            (51, one.info.context % 3)
+        );
+    }
+    let last = failed.last().expect("one at least");
+    assert!(
+        last.info.context == sent && !last.was_sent && last.is_whole,
+        "{:?}",
+        last.info
+    );
+    let contexts = failed.iter().map(|one| one.info.context);
+    assert!(contexts.is_sorted(), "in the order in which they were sent");
+}
+
+#[test]
+fn messages_whose_life_is_over_before_they_leave_come_back() {
+    let (_server, mut client, _server_end) = pair();
+    client.keep_failed();
+    // The server's user reads nothing, so its window shuts.
+    let sent = 45;
+    for context in 1..=sent {
+        let info = MessageInfo {
+            context,
+            reliability: Reliability::Lifetime(Duration::from_millis(30)),
+            ..MessageInfo::default()
+        };
+        let all = client.send(&vec![context as u8; 20_000], &info, LIMIT);
+        all.expect("room, as the old ones are given up");
+    }
+    client.flush().expect("the wire works");
+    let mut failed = Vec::new();
+    while failed.last() != Some(&sent) {
+        let one = wait_for(|| client.next_failed());
+        let whole = one.bytes == vec![one.info.context as u8; 20_000];
+        assert!(whole || one.was_sent, "{:?}", one.info);
+        failed.push(one.info.context);
+    }
+    assert!(failed.is_sorted() && failed.len() < 30, "{failed:?}");
+}
+
+#[test]
+fn sender_gets_a_notice_when_nothing_is_left_to_send() {
+    let (_server, mut client, mut server) = pair();
+    let is_dry = |notice: Notice| (notice == Notice::SenderDry).then_some(());
+    client.report_dry(true);
+    wait_for(|| client.next_notice().and_then(is_dry));
+    client
+        .send(b"more", &MessageInfo::default(), LIMIT)
+        .expect("room");
+    client.flush().expect("the wire works");
+    server.receive(&mut [0; 10], LIMIT).expect("a message");
+    wait_for(|| client.next_notice().and_then(is_dry));
 }
 
 #[test]
@@ -111,6 +224,99 @@ fn both_addresses_are_paths_and_either_can_be_primary() {
 }
 
 #[test]
+fn chunks_are_authenticated_with_the_key_of_both_ends() {
+    let words = [("auth", "all"), ("key", "one"), ("adaptation", "77")];
+    let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let config = EndpointConfig::parse(&words.into()).expect("options");
+    let (_server, mut client, mut server) = pair_with(&config);
+    let message = vec![7; 40_000];
+    let mut buffer = vec![0; 64 << 10];
+    let info = MessageInfo::default();
+    client.send(&message, &info, LIMIT).expect("room");
+    client.flush().expect("the wire works");
+    let got = server.receive(&mut buffer, LIMIT).expect("a message");
+    assert_eq!(got.expect("no end").len, message.len());
+    let summary = client.authentication().expect("both ends can");
+    assert!(summary.peer_chunks.contains(&ChunkType::DATA));
+    assert_eq!(wait_for(|| server.next_notice()), Notice::Adaptation(77));
+    for end in [&mut client, &mut server] {
+        let unset = end.set_active_key(5).expect_err("it was not set");
+        assert!(unset.to_string().contains("no such key"), "{unset}");
+        end.set_key(5, &SharedKey::new(b"two")).expect("room");
+    }
+    client.set_active_key(5).expect("it was set");
+    client.send(&message, &info, LIMIT).expect("room");
+    client.flush().expect("the wire works");
+    let got = server.receive(&mut buffer, LIMIT).expect("a message");
+    assert_eq!(got.expect("no end").len, message.len());
+}
+
+#[test]
+fn address_goes_and_comes_back_while_messages_flow() {
+    let words = [
+        ("auth", "on"),
+        ("addresses", "dynamic"),
+        ("heartbeat", "1s"),
+    ];
+    let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let config = EndpointConfig::parse(&words.into()).expect("options");
+    let (_server, mut client, mut server) = pair_with(&config);
+    wait_for_paths(&client);
+    wait_for_paths(&server);
+    let first = two()[0].ip();
+    let info = MessageInfo::default();
+    let mut buffer = vec![0; 64 << 10];
+    for change in [AddressChange::Deleted, AddressChange::Added] {
+        match change {
+            AddressChange::Deleted => client.delete_address(first).expect("there is another"),
+            _ => client.add_address(first).expect("it was deleted"),
+        }
+        let notice = wait_for(|| {
+            client
+                .next_notice()
+                .filter(|notice| !matches!(notice, Notice::Path { .. }))
+        });
+        let outcome = ReconfigOutcome::Done;
+        assert_eq!(
+            notice,
+            Notice::OwnAddress {
+                address: first,
+                change,
+                outcome
+            }
+        );
+        let notice = wait_for(|| {
+            server
+                .next_notice()
+                .filter(|notice| !matches!(notice, Notice::Path { .. }))
+        });
+        assert_eq!(
+            notice,
+            Notice::PeerAddress {
+                address: first,
+                change
+            }
+        );
+        client.send(b"still here", &info, LIMIT).expect("room");
+        client.flush().expect("the wire works");
+        let got = server.receive(&mut buffer, LIMIT).expect("a message");
+        assert_eq!(got.expect("no end").len, 10);
+        let has_it = client
+            .status()
+            .paths
+            .iter()
+            .any(|path| path.local.ip() == first);
+        assert_eq!(has_it, change == AddressChange::Added);
+    }
+    let last = client.delete_address("127.0.0.9".parse().expect("an address"));
+    assert!(
+        last.expect_err("not bound")
+            .to_string()
+            .contains("not bound")
+    );
+}
+
+#[test]
 fn silent_or_absent_peer_and_wrong_addresses_are_named() {
     let config = EndpointConfig::default();
     let endpoint = Endpoint::bind(&two()[..1], &config).expect("a socket");
@@ -137,4 +343,43 @@ fn silent_or_absent_peer_and_wrong_addresses_are_named() {
         let error = Endpoint::bind(wrong, &config).err().expect("refused");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
+}
+
+#[test]
+fn end_that_is_dropped_unread_lets_its_peer_end() {
+    let (_server, mut client, server) = pair();
+    let (message, info) = (vec![7; 60_000], MessageInfo::default());
+    let mut sent = 0;
+    // Until the peer's window is shut and the send buffer full.
+    while client
+        .send(&message, &info, Duration::from_millis(200))
+        .is_ok()
+    {
+        sent += 1;
+        assert!(sent < 1000, "nobody reads, and there is still room");
+    }
+    assert!(client.status().unacknowledged > 0 && sent > 8);
+    drop(server);
+    client.shutdown(LIMIT).expect("the window opened again");
+}
+
+#[test]
+fn live_endpoints_report_their_associations_and_paths() {
+    let (server, client, accepted) = pair();
+    wait_for_paths(&client);
+    wait_for_paths(&accepted);
+    let socket = server.serve_contexts().expect("a private folder");
+    let report = towpath::sctp::contexts::query(&socket).expect("it answers");
+    assert_eq!(report.process, std::process::id());
+    assert_eq!((report.associations_total, report.addresses.len()), (1, 2));
+    let association = &report.associations[0];
+    assert_eq!(association.state, "established");
+    assert!(!association.opened_here && association.receive_window > 0);
+    assert_eq!(association.paths.len(), 2);
+    let path = &association.paths[0];
+    assert!(path.is_primary && path.carries_data && path.state == "active");
+    assert!(path.rto_ns >= 200_000_000 && path.congestion_window > 0);
+    let of_process = towpath::sctp::contexts::query_all(Some(std::process::id()));
+    let sockets = of_process.expect("a private folder");
+    assert!(sockets.iter().any(|found| found.path == socket));
 }

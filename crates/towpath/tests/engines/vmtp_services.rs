@@ -230,6 +230,46 @@ fn members_of_a_group_all_answer_over_multicast() {
 }
 
 #[test]
+fn members_at_one_endpoint_each_answer_until_they_leave() {
+    let at = SocketAddr::new(group_address(0x124, false), free_port());
+    let members = group(0x124, Ipv4Addr::new(239, 0, 1, 36));
+    let (client, server) = (endpoint(), endpoint());
+    client.locate(members, at);
+    let caller = client.create_client().expect("room");
+    let entities = [1, 2].map(|number| server.create_entity(number).expect("room"));
+    for entity in entities {
+        server.join(members, entity, at).expect("it joins");
+    }
+    let answer = |request: &towpath::vmtp::Request| {
+        let name = if request.answerer == entities[0] {
+            "a"
+        } else {
+            "b"
+        };
+        [name.as_bytes(), &request.octets].concat()
+    };
+    let ask = || {
+        let wait = Duration::from_secs(3);
+        let replies = caller.call_group(members, &b"!"[..], wait, true);
+        let replies = replies.expect("it is sent").into_iter();
+        let mut texts: Vec<Vec<u8>> = replies.map(|reply| reply.octets).collect();
+        texts.sort();
+        texts
+    };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.serve(1, answer, || stop.load(Ordering::Relaxed)));
+        let both = ask();
+        let left = server.leave(members, entities[0], at);
+        let one = ask();
+        stop.store(true, Ordering::Relaxed);
+        left.expect("it was a member");
+        assert_eq!(both, [b"a!", b"b!"]);
+        assert_eq!(one, [b"b!"]);
+    });
+}
+
+#[test]
 fn name_is_held_by_nobody_and_then_by_one() {
     let managers = SocketAddr::from((Ipv4Addr::new(224, 0, 1, 0), free_port()));
     let (client, server) = (endpoint(), endpoint());

@@ -1,15 +1,20 @@
 //! The end of a circuit that calls.
 
-use super::end::{End, NOT_ANSWERED, OUTSTANDING_MAX, first_part, hand_out, would_block};
+use super::end::{
+    End, NOT_ANSWERED, OUTSTANDING_MAX, first_part, hand_out, no_way_back, would_block,
+};
 use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Note, Part, Reserved};
 use crate::parts::{self, MessageRest};
-use driver::transactions::{Call, Reply};
-use engine::EntityId;
+use driver::transactions::{Call, Message, Reply};
+use engine::{EntityId, Reliability};
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::Wire;
+
+/// How long the last copies of datagrams may take: eight, 10 ms apart, take 70 ms.
+const LAST_COPIES_WAIT: Duration = Duration::from_secs(2);
 
 /// An entity that calls: a send begins a transaction, a receive takes a reply.
 pub(super) struct ClientCircuit<W: Wire> {
@@ -45,27 +50,49 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
         Ok(())
     }
 
-    /// Keeps a reply, unless it says only that its request was received.
+    /// Keeps a reply, unless it says only that its request was received. A datagram ends without one
+    /// when its last copy has left.
     fn keep(&mut self, outcome: io::Result<Reply>) -> io::Result<()> {
-        let reply = outcome?;
+        let reply = match outcome {
+            Err(error) if self.end.is_one_way && error.kind() == ErrorKind::UnexpectedEof => {
+                return Ok(());
+            }
+            other => other?,
+        };
         if reply.note.tag != Some(u64::from(NOT_ANSWERED)) {
             self.replies.push_back(reply.octets);
         }
         Ok(())
     }
 
+    /// Copies a reply into the user's buffer.
+    fn hand_out(&self, reply: Vec<u8>, buffer: &mut [u8]) -> usize {
+        let len = hand_out(&reply, buffer);
+        self.end.endpoint.recycle(reply);
+        len
+    }
+
     fn is_full(&self) -> bool {
         self.calls.len() + self.replies.len() >= OUTSTANDING_MAX
     }
 
-    fn begin(&mut self, message: impl Into<Arc<[u8]>>) {
+    fn begin(&mut self, message: Message) {
         let endpoint = &self.end.endpoint;
-        let call = endpoint.begin(self.end.entity, self.server, message, &Note::default());
+        // The only stream of its entity to that server, which goes on to the end.
+        let note = Note {
+            stream: u16::from(self.end.is_stream),
+            reliability: match self.end.is_one_way {
+                true => Reliability::Retransmissions(0),
+                false => Reliability::default(),
+            },
+            ..Note::default()
+        };
+        let call = endpoint.begin(self.end.entity, self.server, message, &note);
         self.calls.push_back(call);
     }
 
-    fn send_message(&mut self, message: impl Into<Arc<[u8]>> + AsRef<[u8]>) -> io::Result<()> {
-        self.end.check_len(message.as_ref().len())?;
+    fn send_message(&mut self, message: Message) -> io::Result<()> {
+        self.end.check_len(message.len())?;
         if self.is_full() {
             self.await_oldest(BLOCKING_TIMEOUT)?;
         }
@@ -73,6 +100,19 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
             return Err(would_block());
         }
         self.begin(message);
+        Ok(())
+    }
+
+    /// Waits until the copies of all datagrams have left.
+    fn send_last_copies(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + LAST_COPIES_WAIT;
+        while !self.calls.is_empty() {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.await_oldest(rest)?;
+        }
         Ok(())
     }
 
@@ -90,6 +130,9 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
 
     /// The next reply, waiting for it.
     fn await_reply(&mut self) -> io::Result<Vec<u8>> {
+        if self.end.is_one_way {
+            return Err(no_way_back());
+        }
         let deadline = Instant::now() + self.end.recv_timeout;
         loop {
             if let Some(reply) = self.replies.pop_front() {
@@ -111,13 +154,13 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.end.check_len(message.len())?;
         if self.is_full() {
-            self.end.endpoint.poll();
+            self.end.endpoint.poll_once();
             self.reap()?;
         }
         if self.is_full() {
             return Err(would_block());
         }
-        self.begin(message);
+        self.begin(self.end.endpoint.message(message));
         Ok(())
     }
 
@@ -125,21 +168,24 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.take(buffer)));
         }
+        if self.end.is_one_way {
+            return Err(no_way_back());
+        }
         if self.replies.is_empty() {
-            self.end.endpoint.poll();
+            self.end.endpoint.poll_once();
             self.reap()?;
         }
         let reply = self.replies.pop_front().ok_or_else(would_block)?;
-        Ok(Some(hand_out(&reply, buffer)))
+        Ok(Some(self.hand_out(reply, buffer)))
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.send_message(message)
+        self.send_message(self.end.endpoint.message(message))
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
         for done in 0..count {
-            match self.send_message(Arc::clone(message)) {
+            match self.send_message(Arc::clone(message).into()) {
                 Ok(()) => {}
                 Err(_) if done > 0 => return Ok(done),
                 Err(error) => return Err(error),
@@ -153,7 +199,7 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
             return Ok(Some(self.rest.take(buffer)));
         }
         let reply = self.await_reply()?;
-        Ok(Some(hand_out(&reply, buffer)))
+        Ok(Some(self.hand_out(reply, buffer)))
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
@@ -187,7 +233,11 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.flush()
+        self.flush()?;
+        if self.end.is_one_way {
+            return self.send_last_copies();
+        }
+        Ok(())
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {

@@ -47,7 +47,13 @@ pub(crate) fn host_of(address: Address) -> u32 {
 pub(super) struct Settings {
     packet_len: Option<usize>,
     checksum: bool,
+    stream: bool,
+    /// How often each message is sent, as a datagram; None: messages are calls.
+    repeat: Option<u32>,
 }
+
+/// Copies of a datagram, at most: RetransmitCount tells as many apart (RFC 1045 section 2.4).
+const REPEAT_MAX: u32 = 8;
 
 impl Settings {
     /// Those of packets of up to `packet_max` octets.
@@ -64,15 +70,43 @@ impl Settings {
                 Some(parsed.ok_or_else(refusal)?)
             }
         };
-        let checksum = match own.get("checksum").map(String::as_str) {
-            None | Some("on") => true,
-            Some("off") => false,
-            Some(other) => return Err(format!("checksum={other} is neither; use on or off")),
-        };
-        Ok(Settings {
+        let settings = Settings {
             packet_len,
-            checksum,
-        })
+            checksum: switch(own, "checksum", true)?,
+            stream: switch(own, "stream", false)?,
+            repeat: repeat(own)?,
+        };
+        if settings.stream && settings.repeat.is_some() {
+            let text = "stream=on orders calls, and repeat makes datagrams of them; leave one out";
+            return Err(text.into());
+        }
+        Ok(settings)
+    }
+
+    /// Whether messages are datagrams, which nothing answers.
+    pub(super) fn is_one_way(&self) -> bool {
+        self.repeat.is_some()
+    }
+}
+
+/// The value of option `repeat`.
+fn repeat(own: &BTreeMap<String, String>) -> Result<Option<u32>, String> {
+    let Some(text) = own.get("repeat") else {
+        return Ok(None);
+    };
+    let parsed = text.parse().ok();
+    let parsed = parsed.filter(|number| (1..=REPEAT_MAX).contains(number));
+    let refusal = || format!("repeat={text} is no number of copies; use 1 to {REPEAT_MAX}");
+    parsed.map(Some).ok_or_else(refusal)
+}
+
+/// The value of an option that is on or off.
+fn switch(own: &BTreeMap<String, String>, name: &str, usual: bool) -> Result<bool, String> {
+    match own.get(name).map(String::as_str) {
+        None => Ok(usual),
+        Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(other) => Err(format!("{name}={other} is neither; use on or off")),
     }
 }
 
@@ -83,6 +117,10 @@ pub(super) struct End<W: Wire> {
     pub(super) entity: EntityId,
     pub(super) effective: BTreeMap<String, String>,
     pub(super) recv_timeout: Duration,
+    /// The calls of its entity are a stream.
+    pub(super) is_stream: bool,
+    /// Its messages are datagrams.
+    pub(super) is_one_way: bool,
     message_max: usize,
     /// It reports what the endpoint counts: of several circuits that share one, the first.
     is_first: bool,
@@ -109,14 +147,21 @@ impl<W: Wire + Send + 'static> End<W> {
         let settings = Settings::parse(&options.transport_specific, place.packet_max)
             .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
         let host = host_of(opened.local_address());
+        let usual = VmtpConfig::default();
         let config = VmtpConfig {
+            datagram_copies: settings.repeat.unwrap_or(1),
+            // Where nothing comes back, no probe is answered.
+            packet_lifetime: match settings.is_one_way() {
+                true => Duration::ZERO,
+                false => usual.packet_lifetime,
+            },
             packet_len: settings.packet_len.unwrap_or(place.packet_len),
             checksum: settings.checksum,
             host,
             shared_address: place.shared_address,
             seed: engine_setup::random_seed(),
             secret: engine_setup::random_secret(),
-            ..VmtpConfig::default()
+            ..usual
         };
         let message_max = config.message_max as usize;
         let layer = match &options.cells {
@@ -135,6 +180,12 @@ impl<W: Wire + Send + 'static> End<W> {
             ("segmentation".into(), segmentation),
             ("send_buffer".into(), send_buffer.to_string()),
         ]);
+        if settings.stream {
+            effective.insert("stream".into(), "on".into());
+        }
+        if let Some(copies) = settings.repeat {
+            effective.insert("repeat".into(), copies.to_string());
+        }
         if let Some(config) = &options.cells {
             effective.insert("cells".into(), cells::name(config).into());
         }
@@ -150,6 +201,8 @@ impl<W: Wire + Send + 'static> End<W> {
             entity,
             effective,
             recv_timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
+            is_stream: settings.stream,
+            is_one_way: settings.is_one_way(),
             message_max,
             is_first: true,
         })
@@ -162,6 +215,8 @@ impl<W: Wire + Send + 'static> End<W> {
             entity: self.entity,
             effective: self.effective.clone(),
             recv_timeout: self.recv_timeout,
+            is_stream: self.is_stream,
+            is_one_way: self.is_one_way,
             message_max: self.message_max,
             is_first: false,
         }
@@ -223,4 +278,10 @@ pub(super) fn first_part(octets: &[u8], buffer: &mut [u8], rest: &mut MessageRes
 
 pub(super) fn would_block() -> io::Error {
     io::ErrorKind::WouldBlock.into()
+}
+
+/// Neither end of a one-way circuit is answered.
+pub(super) fn no_way_back() -> io::Error {
+    let text = "repeat sends datagrams, and nothing comes back; leave it out, or send one way";
+    io::Error::new(io::ErrorKind::Unsupported, text)
 }

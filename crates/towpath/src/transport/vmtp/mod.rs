@@ -5,7 +5,8 @@
 //! receive takes a reply, in the order of the calls. The server's end is an entity that is called: a
 //! receive takes a request, and a send answers it. A request that is still open at the next receive is
 //! answered with nothing, by a code of this transport, which the client's end drops: so messages that
-//! want no reply flow one way. The engine is crate `engine-vmtp`; the thread that waits runs it.
+//! want no reply flow one way. With `repeat` messages are datagrams, copied for paths that carry
+//! nothing back. The engine is crate `engine-vmtp`; the thread that waits runs it.
 //!
 //! * `end` - what both ends have: options, an endpoint, an entity.
 //! * `client`, `server` - the circuits.
@@ -69,7 +70,7 @@ const ETHER_MEDIUM: EtherMedium = EtherMedium { ethertype: 0x805b };
 /// Over UDP, where ports tell endpoints apart, one of each does.
 const DISCRIMINATORS: u64 = 0x7000;
 
-const HELP: [OptionHelp; 3] = [
+const HELP: [OptionHelp; 5] = [
     OptionHelp {
         name: "packet",
         values: "BYTES",
@@ -80,6 +81,18 @@ const HELP: [OptionHelp; 3] = [
         name: "checksum",
         values: "on|off",
         meaning: "VMTP's check of packets, besides the one of the layer below",
+    },
+    OptionHelp {
+        name: "stream",
+        values: "off|on",
+        meaning: "whether the calls of a client are a stream: served one after another, in order",
+    },
+    OptionHelp {
+        name: "repeat",
+        values: "COUNT",
+        meaning: "messages are datagrams that nothing answers, each sent so often (1 to 8), 10 ms \
+                  apart and delivered once: for paths that carry nothing back; such a circuit may \
+                  lose messages, and carries them one way",
     },
     OptionHelp {
         name: "bypass",
@@ -136,8 +149,22 @@ impl Transport for Vmtp {
         }
     }
 
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let is_one_way = self.is_one_way(own);
+        let class = self.class();
+        Class {
+            reliable: class.reliable && !is_one_way,
+            flow_control: class.flow_control && !is_one_way,
+            ..class
+        }
+    }
+
     fn only_answers(&self) -> bool {
         true
+    }
+
+    fn is_one_way(&self, own: &BTreeMap<String, String>) -> bool {
+        Settings::parse(own, self.packet_max()).is_ok_and(|settings| settings.is_one_way())
     }
 
     fn message_max(&self) -> Option<u64> {
@@ -147,7 +174,7 @@ impl Transport for Vmtp {
     fn options(&self) -> &'static [OptionHelp] {
         match self.medium {
             MediumKind::Ethernet => &HELP,
-            _ => &HELP[..2],
+            _ => &HELP[..4],
         }
     }
 
@@ -223,7 +250,11 @@ impl Vmtp {
         let circuits = options.circuits.max(1);
         let endpoints = if options.share_endpoint { 1 } else { circuits };
         for _ in 0..endpoints {
-            let opened = medium.listen(options)?;
+            let mut opened = medium.listen(options)?;
+            // A filter of sources drops the datagrams by which a wire ends its own receive.
+            if options.only_from.is_none() {
+                M::disable_receive_timeout(&mut opened.wire)?;
+            }
             lines.push(opened.rendezvous_entry.clone());
             let place = self.place(server_discriminator(opened.port), options);
             ends.push_back(End::open::<M>(opened, options, &place)?);

@@ -1,9 +1,9 @@
 //! The end of a circuit that is called.
 
-use super::end::{End, NOT_ANSWERED, first_part, hand_out, would_block};
+use super::end::{End, NOT_ANSWERED, first_part, hand_out, no_way_back, would_block};
 use crate::contract::{Circuit, Interest, LentArrival, Note, Part, Reserved};
 use crate::parts::{self, MessageRest};
-use driver::transactions::Request;
+use driver::transactions::{Message, Request};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,9 @@ impl<W: Wire + Send + 'static> ServerCircuit<W> {
 
     /// Answers the open request with nothing.
     fn release_open(&mut self) {
-        if let Some(request) = self.open.take() {
+        // Nobody awaits a reply to a datagram.
+        let open = self.open.take();
+        if let Some(request) = open.filter(|_| !self.end.is_one_way) {
             let note = Note {
                 tag: Some(u64::from(NOT_ANSWERED)),
                 ..Note::default()
@@ -45,11 +47,18 @@ impl<W: Wire + Send + 'static> ServerCircuit<W> {
         Ok(octets)
     }
 
+    /// Copies a request into the user's buffer.
+    fn hand_out(&self, request: Vec<u8>, buffer: &mut [u8]) -> usize {
+        let len = hand_out(&request, buffer);
+        self.end.endpoint.recycle(request);
+        len
+    }
+
     fn try_take(&mut self) -> io::Result<Vec<u8>> {
         self.release_open();
         let mut request = self.end.endpoint.try_receive();
         if request.is_none() {
-            self.end.endpoint.poll();
+            self.end.endpoint.poll_once();
             request = self.end.endpoint.try_receive();
         }
         self.take(request)
@@ -61,8 +70,11 @@ impl<W: Wire + Send + 'static> ServerCircuit<W> {
         self.take(request)
     }
 
-    fn answer(&mut self, message: impl Into<Arc<[u8]>> + AsRef<[u8]>) -> io::Result<()> {
-        self.end.check_len(message.as_ref().len())?;
+    fn answer(&mut self, message: Message) -> io::Result<()> {
+        self.end.check_len(message.len())?;
+        if self.end.is_one_way {
+            return Err(no_way_back());
+        }
         let request = self.open.take().ok_or_else(|| {
             let text = "no request is open; a server of vmtp sends only in answer to one";
             io::Error::new(io::ErrorKind::NotConnected, text)
@@ -75,7 +87,7 @@ impl<W: Wire + Send + 'static> ServerCircuit<W> {
 
 impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.answer(message)
+        self.answer(self.end.endpoint.message(message))
     }
 
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
@@ -83,15 +95,15 @@ impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
             return Ok(Some(self.rest.take(buffer)));
         }
         let request = self.try_take()?;
-        Ok(Some(hand_out(&request, buffer)))
+        Ok(Some(self.hand_out(request, buffer)))
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.answer(message)
+        self.answer(self.end.endpoint.message(message))
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, _count: usize) -> io::Result<usize> {
-        self.answer(Arc::clone(message)).map(|()| 1)
+        self.answer(Arc::clone(message).into()).map(|()| 1)
     }
 
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
@@ -99,7 +111,7 @@ impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
             return Ok(Some(self.rest.take(buffer)));
         }
         let request = self.await_request()?;
-        Ok(Some(hand_out(&request, buffer)))
+        Ok(Some(self.hand_out(request, buffer)))
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

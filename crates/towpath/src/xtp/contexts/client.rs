@@ -120,8 +120,8 @@ fn has_ended(process: u32) -> bool {
     process.is_some_and(|process| test_kill_process(process) == Err(rustix::io::Errno::SRCH))
 }
 
-/// What names of sockets end with: those of XTP's endpoints, and of VMTP's.
-const SUFFIXES: [&str; 2] = ["sock", "vmtp"];
+/// What names of sockets end with: those of XTP's endpoints, of VMTP's, and of SCTP's.
+const SUFFIXES: [&str; 3] = ["sock", "vmtp", "sctp"];
 
 /// The PID and the number in a name such as `4711-1.sock`.
 fn parse_socket_name(path: &Path, suffix: &str) -> Option<(u32, u32)> {

@@ -1,0 +1,279 @@
+//! shm, shm-spin: messages through rings of shared memory, a channel each way.
+//!
+//! The connecting side makes both rings and passes them over a Unix socket, which stays open as the lifeline
+//! of both. What is sent is copied into the ring and out of it: the memory is not lent, because the other
+//! process can write it at any time, and a reference to it would be no safe Rust.
+
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, Part, Rendezvous,
+    Reserved, Transport, Unavailable,
+};
+use crate::options::Options;
+use crate::parts::{self, MessageRest};
+use crate::transport::unix_stream;
+use crate::unix_socket::{self, UnixCircuitFactory, UnixSocketListener};
+use channel::{
+    Arrival, ChannelError, ChannelReceiver, ChannelSender, Geometry, RING_OCTETS_MAX, SLOT_LEN_MIN,
+    Signal,
+};
+use socket2::{Socket, Type};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// `shm`: an end that waits sleeps, and its peer wakes it.
+pub static SHM: Shm = Shm {
+    name: "shm",
+    summary: "rings of shared memory, an end that waits sleeps (futex)",
+    accept: |socket, options| accepted(socket, options, Signal::Futex),
+    signal: Signal::Futex,
+};
+
+/// `shm-spin`: an end that waits looks at the ring until it changes.
+pub static SHM_SPIN: Shm = Shm {
+    name: "shm-spin",
+    summary: "rings of shared memory, an end that waits keeps looking, and yields",
+    accept: |socket, options| accepted(socket, options, Signal::Spin),
+    signal: Signal::Spin,
+};
+
+/// Octets of a ring unless the user says otherwise.
+const RING_LEN: usize = 1 << 20;
+
+/// How long an end waits for the opening of its peer, which sends it as soon as it has connected.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The transport.
+#[derive(Debug)]
+pub struct Shm {
+    name: &'static str,
+    summary: &'static str,
+    accept: UnixCircuitFactory,
+    signal: Signal,
+}
+
+impl Transport for Shm {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            stream: false,
+            kernel: false,
+            ..unix_stream::CLASS
+        }
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        UnixSocketListener::bind(Type::STREAM, options, self.accept)
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        _index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
+        let socket = UnixStream::from(OwnedFd::from(socket));
+        let pair = channel::open_pair(socket, geometry(options)?, self.signal);
+        Ok(ShmCircuit::boxed(pair.map_err(to_io_error)?, options))
+    }
+}
+
+fn accepted(socket: Socket, options: &Options, signal: Signal) -> io::Result<Box<dyn Circuit>> {
+    socket.set_read_timeout(Some(OPENING_TIMEOUT))?;
+    let socket = UnixStream::from(OwnedFd::from(socket));
+    let pair = channel::accept_pair(socket, signal).map_err(to_io_error)?;
+    Ok(ShmCircuit::boxed(pair, options))
+}
+
+/// A ring that holds four messages of the job, or as much as the user's `buffers`. The shortest slots
+/// waste the least, and a long message takes many of them in a row.
+fn geometry(options: &Options) -> io::Result<Geometry> {
+    let four = options.message_len.saturating_mul(4);
+    let len = options.buffers.unwrap_or(RING_LEN.max(four));
+    let len = len.clamp(SLOT_LEN_MIN as usize, RING_OCTETS_MAX as usize);
+    let slots = len.next_power_of_two() as u32 / SLOT_LEN_MIN;
+    Geometry::new(SLOT_LEN_MIN, slots).map_err(to_io_error)
+}
+
+#[cold]
+fn to_io_error(error: ChannelError) -> io::Error {
+    if let ChannelError::TooLong { len, max } = error {
+        let text = format!(
+            "a message of {len} bytes does not fit into a ring of {max}; raise it with --buffers, or \
+             send smaller messages"
+        );
+        return io::Error::new(io::ErrorKind::InvalidInput, text);
+    }
+    let kind = match error {
+        ChannelError::PeerGone => io::ErrorKind::BrokenPipe,
+        ChannelError::OtherUser { .. } => io::ErrorKind::PermissionDenied,
+        ChannelError::System { ref source, .. } => source.kind(),
+        _ => io::ErrorKind::InvalidData,
+    };
+    io::Error::new(kind, error)
+}
+
+#[derive(Debug)]
+struct ShmCircuit {
+    /// None once this direction is finished.
+    sender: Option<ChannelSender>,
+    receiver: ChannelReceiver,
+    /// Longest wait of a blocking call.
+    timeout: Duration,
+    /// What is left of a message received in parts.
+    rest: MessageRest,
+    /// System calls of a sender that is finished.
+    finished_calls: u64,
+}
+
+impl ShmCircuit {
+    fn boxed(
+        (sender, receiver): (ChannelSender, ChannelReceiver),
+        options: &Options,
+    ) -> Box<dyn Circuit> {
+        Box::new(ShmCircuit {
+            sender: Some(sender),
+            receiver,
+            timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
+            rest: MessageRest::default(),
+            finished_calls: 0,
+        })
+    }
+
+    /// Sends a message once it has room, which it is given `limit` to have.
+    #[inline]
+    fn write(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        let Some(sender) = &mut self.sender else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let has_room = sender.wait_for_room(message.len(), limit);
+        if !has_room.map_err(to_io_error)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        sender.send(message).map_err(to_io_error)
+    }
+
+    /// Receives a message once there is one, for which it waits until `limit` is over.
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
+        if self.arrival(limit)? == Arrival::End {
+            return Ok(None);
+        }
+        let message = self.receiver.receive().map_err(to_io_error)?;
+        Ok(message.map(|message| message.read(0, buffer)))
+    }
+
+    /// What has arrived within `limit`: a message or the end.
+    #[inline]
+    fn arrival(&mut self, limit: Duration) -> io::Result<Arrival> {
+        match self.receiver.wait_for_message(limit) {
+            Ok(Arrival::Nothing) => Err(io::ErrorKind::WouldBlock.into()),
+            other => other.map_err(to_io_error),
+        }
+    }
+}
+
+impl Circuit for ShmCircuit {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, Duration::ZERO)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, Duration::ZERO)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, self.timeout)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, self.timeout)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.next(buffer)));
+        }
+        if self.arrival(self.timeout)? == Arrival::End {
+            return Ok(None);
+        }
+        let Some(message) = self.receiver.receive().map_err(to_io_error)? else {
+            return Ok(None);
+        };
+        let len = message.len();
+        let front = message.read(0, buffer);
+        message.read(front, self.rest.room(len - front));
+        Ok(Some(self.rest.keep(len, buffer.len())))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.finished_calls += self.sender.take().map_or(0, |sender| sender.system_calls());
+        Ok(())
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        let limit = deadline.saturating_duration_since(Instant::now());
+        let waited = match (interest, &mut self.sender) {
+            (Interest::Read, _) if !self.rest.is_empty() => Ok(()),
+            (Interest::Read, _) => self.receiver.wait_for_message(limit).map(drop),
+            (Interest::Write, Some(sender)) => sender.wait_for_room(1, limit).map(drop),
+            (Interest::Write, None) => Ok(()),
+        };
+        waited.map_err(to_io_error)
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let ring = self.receiver.geometry().capacity().to_string();
+        BTreeMap::from([
+            ("send_buffer".into(), ring.clone()),
+            ("receive_buffer".into(), ring),
+        ])
+    }
+
+    /// The opening is a system call of each end.
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let sender = self.sender.as_ref().map_or(0, ChannelSender::system_calls);
+        BTreeMap::from([
+            ("send_calls".into(), 1 + sender + self.finished_calls),
+            ("receive_calls".into(), 1 + self.receiver.system_calls()),
+        ])
+    }
+}

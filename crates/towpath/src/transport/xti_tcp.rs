@@ -1,0 +1,415 @@
+//! xti-tcp: the kernel's TCP under XTI over STREAMS in the user's process, as the study of 2007 raced
+//! it against sockets.
+
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part,
+    Reach, Rendezvous, Reserved, Transport, Unavailable,
+};
+use crate::options::Options;
+use crate::transport::tcp;
+use crate::{parts, socket, source_filter};
+use socket2::Socket;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use xti::{Flags, Look, StreamOptions, TliError, XtiEndpoint, XtiState, inet};
+
+/// The transport.
+#[derive(Debug)]
+pub struct XtiTcp;
+
+/// Connections that may wait to be accepted.
+const QUEUE_LEN: u32 = 1024;
+
+/// The longest that a connect takes: three lost SYNs, which TCP sends again after 1, 3 and 7 s.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+const OPTIONS: &[OptionHelp] = &[
+    OptionHelp {
+        name: "hysteresis",
+        values: "full|wake|off",
+        meaning: "a full queue takes messages again below its low mark; below its high mark, its \
+                  writers woken below the low one; both below the high mark",
+    },
+    OptionHelp {
+        name: "deferred",
+        values: "on|off",
+        meaning: "messages leave when the queue is full, when the user waits or receives, and after \
+                  1 ms; off: at the end of each call",
+    },
+    OptionHelp {
+        name: "marks",
+        values: "HIGH/LOW",
+        meaning: "water marks of the provider's write queue, octets; 32768/0 unless set",
+    },
+    OptionHelp {
+        name: "more",
+        values: "off|on",
+        meaning: "each send says T_MORE, and so is a T_DATA_REQ of its own, as in the study",
+    },
+    OptionHelp {
+        name: "crossing",
+        values: "off|on",
+        meaning: "each call makes a system call that does nothing, as a runtime in the kernel would",
+    },
+];
+
+impl Transport for XtiTcp {
+    fn name(&self) -> &'static str {
+        "xti-tcp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "kernel TCP under XTI over STREAMS, with queues and deferred service procedures"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            offload: "32 KiB of queued messages a send; segmentation and coalescing by the kernel",
+            ..tcp::CLASS
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        tcp::congestion_available(options)
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        OPTIONS
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        StreamWords::parse(own).map(|_| ())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let words = words(options)?;
+        let end = XtiEndpoint::open_tcp(setup(options), words.stream)?;
+        let address = SocketAddr::new(options.bind_address(), 0);
+        let bound = end.bind(&inet::encode(address), QUEUE_LEN)?;
+        Ok(Box::new(XtiListener {
+            end,
+            address: inet::decode(&bound.address).ok_or(io::ErrorKind::AddrNotAvailable)?,
+            options: options.clone(),
+            words,
+        }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        _index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let words = words(options)?;
+        let end = XtiEndpoint::open_tcp(setup(options), words.stream)?;
+        end.bind(&[], 0)?;
+        let address = socket::decode_address(&rendezvous.bytes)?;
+        let connected = end.connect(&inet::encode(address), Instant::now() + CONNECT_MAX);
+        connected.map_err(|error| connect_error(&end, error))?;
+        Ok(Box::new(XtiCircuit::new(end, options, words)?))
+    }
+}
+
+/// The reason of a connection that was refused stands with the disconnection.
+fn connect_error(end: &XtiEndpoint, error: xti::Error) -> io::Error {
+    match (error.tli, end.receive_disconnect()) {
+        (TliError::Look, Ok(disconnection)) => io::Error::from_raw_os_error(disconnection.reason),
+        (TliError::NoData, _) => {
+            let text = "the listener did not answer in 10 seconds";
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        }
+        _ => error.into(),
+    }
+}
+
+fn words(options: &Options) -> io::Result<StreamWords> {
+    let parsed = StreamWords::parse(&options.transport_specific);
+    parsed.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+/// The transport's own options.
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamWords {
+    stream: StreamOptions,
+    flags: Flags,
+}
+
+impl StreamWords {
+    fn parse(own: &BTreeMap<String, String>) -> Result<StreamWords, String> {
+        let mut words = StreamWords::default();
+        for (name, value) in own {
+            words.set(name, value)?;
+        }
+        Ok(words)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        use xti::Hysteresis;
+        match (name, value) {
+            ("hysteresis", "full") => self.stream.hysteresis = Hysteresis::Full,
+            ("hysteresis", "wake") => self.stream.hysteresis = Hysteresis::Wake,
+            ("hysteresis", "off") => self.stream.hysteresis = Hysteresis::Off,
+            ("deferred", "on" | "off") => self.stream.deferred = value == "on",
+            ("crossing", "on" | "off") => self.stream.crossing = value == "on",
+            ("more", "on" | "off") => self.flags.more = value == "on",
+            ("marks", _) => self.stream.marks = parse_marks(value)?,
+            _ => return Err(unknown(name, value)),
+        }
+        Ok(())
+    }
+}
+
+fn unknown(name: &str, value: &str) -> String {
+    if name == "cells" {
+        return crate::cells::no_cells_below("xti-tcp");
+    }
+    match OPTIONS.iter().find(|option| option.name == name) {
+        Some(option) => format!("{name}={value}: {name} is {}", option.values),
+        None => {
+            let names: Vec<&str> = OPTIONS.iter().map(|option| option.name).collect();
+            format!(
+                "xti-tcp has no option '{name}'; it has {}",
+                names.join(", ")
+            )
+        }
+    }
+}
+
+fn parse_marks(value: &str) -> Result<xti::Marks, String> {
+    let parts = value.split_once('/');
+    let number = |text: &str| text.parse::<usize>().ok();
+    let marks = parts.and_then(|(high, low)| Some((number(high)?, number(low)?)));
+    let (high, low) = marks.ok_or_else(|| unknown("marks", value))?;
+    xti::Marks::new(high, low).map_err(|error| format!("marks={value}: {error}"))
+}
+
+/// What each socket of an endpoint gets.
+fn setup(options: &Options) -> inet::Setup {
+    let options = options.clone();
+    Arc::new(move |socket: &Socket| tcp::set_up(socket, &options))
+}
+
+struct XtiListener {
+    end: XtiEndpoint,
+    address: SocketAddr,
+    options: Options,
+    words: StreamWords,
+}
+
+impl Listener for XtiListener {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        Ok(Rendezvous {
+            reach: Reach::Network,
+            bytes: socket::encode_address(self.address),
+            descriptors: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        loop {
+            let call = match self.end.listen(deadline) {
+                Err(error) if error.tli == TliError::NoData => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
+                }
+                other => other?,
+            };
+            let end = XtiEndpoint::open_tcp(setup(&self.options), self.words.stream)?;
+            self.end.accept(&end, call.sequence)?;
+            let socket = end.socket().ok_or(io::ErrorKind::NotConnected)?;
+            if source_filter::accepts_source(&socket, self.options.only_from) {
+                return Ok(Box::new(XtiCircuit::new(end, &self.options, self.words)?));
+            }
+        }
+    }
+}
+
+struct XtiCircuit {
+    end: XtiEndpoint,
+    flags: Flags,
+    read_len: usize,
+    /// The rest of a message of which part was taken: it goes first.
+    unsent: Vec<u8>,
+}
+
+impl XtiCircuit {
+    fn new(end: XtiEndpoint, options: &Options, words: StreamWords) -> io::Result<XtiCircuit> {
+        if let Some(socket) = end.socket() {
+            socket::set_blocking_timeout(&socket, options.blocking_timeout)?;
+        }
+        Ok(XtiCircuit {
+            end,
+            flags: words.flags,
+            read_len: options.read_len,
+            unsent: Vec::new(),
+        })
+    }
+
+    /// Sends the rest of the last message, then this one.
+    #[inline]
+    fn transmit(&mut self, message: &[u8], limit: Option<Duration>) -> io::Result<()> {
+        if !self.unsent.is_empty() {
+            self.send_rest(limit)?;
+        }
+        if message.is_empty() {
+            return Ok(());
+        }
+        let sent = self.send_once(message, limit)?;
+        if sent < message.len() {
+            self.unsent.extend_from_slice(&message[sent..]);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn send_once(&self, octets: &[u8], limit: Option<Duration>) -> io::Result<usize> {
+        Ok(match limit {
+            Some(limit) => self.end.send(octets, self.flags, limit)?,
+            None => self.end.try_send(octets, self.flags)?,
+        })
+    }
+
+    #[cold]
+    fn send_rest(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        while !self.unsent.is_empty() {
+            let sent = self.send_once(&self.unsent, limit)?;
+            self.unsent.drain(..sent);
+        }
+        Ok(())
+    }
+
+    /// What a receive that ended with an event means: the peer's release is the end of the stream.
+    fn ended(&mut self, error: xti::Error) -> io::Result<Option<usize>> {
+        match error.tli {
+            TliError::Look => match self.end.look() {
+                Some(Look::Release) => {
+                    self.end.receive_release()?;
+                    Ok(None)
+                }
+                Some(Look::Disconnect) => {
+                    let reason = self.end.receive_disconnect()?.reason;
+                    Err(io::Error::from_raw_os_error(reason))
+                }
+                _ => Err(error.into()),
+            },
+            TliError::OutOfState if self.has_ended() => Ok(None),
+            _ => Err(error.into()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.end.state(), XtiState::PeerReleased | XtiState::Idle)
+    }
+
+    fn received(
+        &mut self,
+        result: Result<xti::XtiReceived, xti::Error>,
+    ) -> io::Result<Option<usize>> {
+        match result {
+            Ok(received) => Ok(Some(received.len)),
+            Err(error) => self.ended(error),
+        }
+    }
+}
+
+impl Circuit for XtiCircuit {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.transmit(message, None)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let len = buffer.len().min(self.read_len);
+        let result = self.end.try_receive(&mut buffer[..len]);
+        self.received(result)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.transmit(message, Some(BLOCKING_TIMEOUT))
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let len = buffer.len().min(self.read_len);
+        let result = self.end.receive(&mut buffer[..len]);
+        self.received(result)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        Ok(parts::part_of_stream(self.recv(buffer)?))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send_rest(Some(BLOCKING_TIMEOUT))?;
+        Ok(self.end.flush(BLOCKING_TIMEOUT)?)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()?;
+        Ok(self.end.send_release()?)
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        self.end.run();
+        match self.end.socket() {
+            Some(socket) => socket::wait(socket.as_fd(), interest, deadline),
+            None => Ok(()),
+        }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = BTreeMap::new();
+        if let Some(socket) = self.end.socket() {
+            socket::read_buffer_sizes(socket.as_fd(), &mut effective);
+            tcp::effective(&socket, &mut effective);
+        }
+        effective.insert("read_len".into(), self.read_len.to_string());
+        let options = self.end.options();
+        let marks = format!("{}/{}", options.marks.high(), options.marks.low());
+        effective.insert("marks".into(), marks);
+        effective.insert("deferred".into(), on_off(options.deferred));
+        effective.insert("more".into(), on_off(self.flags.more));
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        counts.insert("send_calls".into(), self.end.kernel_sends());
+        counts.insert("receive_calls".into(), self.end.kernel_receives());
+        counts.insert("waits".into(), self.end.waits());
+        if let Some(socket) = self.end.socket() {
+            tcp::counts(&socket, &mut counts);
+        }
+        counts
+    }
+}
+
+fn on_off(value: bool) -> String {
+    if value { "on" } else { "off" }.into()
+}
