@@ -30,13 +30,16 @@ const EXAMPLES: &str = "Examples:
   towpath doctor --to lab2                        and on lab2, and on the path to it
   towpath compare results/a results/b --fail-on 3%
 
-Exit codes: 0 success, 1 failure, 2 wrong usage, 3 regression (compare --fail-on).";
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 regression (gate, compare --fail-on).";
 
 /// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Race transports against one another.
     Race(Box<RaceArgs>),
+    /// Race two builds, or two contestants, until it is decided whether the newer one is slower.
+    #[command(after_help = crate::gate_command::GATE_HELP)]
+    Gate(Box<crate::gate_command::GateArgs>),
     /// List the transports: which are available here, why others are not, and their properties.
     #[command(after_help = "Examples:
   towpath transports
@@ -53,11 +56,12 @@ pub enum Command {
     Fit(ResultArgs),
     /// Compare two results cell by cell.
     Compare(CompareArgs),
-    /// Print the trials of a result as CSV.
-    #[command(after_help = "Examples:
-  towpath export results/a > a.csv
-  towpath export results/a --json > a.json")]
-    Export(ResultArgs),
+    /// Watch a running race, study or sweep from its own files.
+    Watch(crate::watch::WatchArgs),
+    /// Follow each cell over many results: verdicts between neighbours, and what changed in between.
+    History(crate::history_command::HistoryArgs),
+    /// Print the trials of a result as CSV, or write them in the forms of other tools.
+    Export(crate::export_command::ExportArgs),
     /// Print the table and verdicts of a result.
     #[command(after_help = "Examples:
   towpath show results/a
@@ -101,6 +105,9 @@ pub enum Command {
         /// File to which the endpoints of engines write their packet trace.
         #[arg(long)]
         trace: Option<PathBuf>,
+        /// Print the version of the worker protocol, and exit.
+        #[arg(long)]
+        protocol: bool,
     },
     /// A unit of host load; started by towpath itself.
     #[command(hide = true)]
@@ -110,6 +117,16 @@ pub enum Command {
         cpu: Option<u32>,
         /// Load parts to run in turn.
         parts: Vec<String>,
+    },
+    /// A run of a study; started by towpath itself.
+    #[command(hide = true)]
+    StudyRun {
+        /// Process of the study, with which the run ends.
+        #[arg(long)]
+        parent: u32,
+        /// The run's words.
+        #[arg(last = true)]
+        words: Vec<String>,
     },
     /// Print the man page.
     #[command(
@@ -165,13 +182,22 @@ pub struct ShowArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   towpath report results/a
-  towpath report results/a --out a.html")]
+  towpath report results/a --out a.html
+  towpath report results/a --svg charts             each chart as SVG and CSV
+  towpath report --index results                    one page that lists all results below")]
 pub struct ReportArgs {
     /// The folder of a run.
-    pub folder: PathBuf,
-    /// File to write; default: report.html in the folder.
+    #[arg(required_unless_present = "index")]
+    pub folder: Option<PathBuf>,
+    /// List all results below FOLDER on one page, with their verdicts and links to their reports.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["folder", "svg"])]
+    pub index: Option<PathBuf>,
+    /// File to write; default: report.html in the folder, index.html for --index.
     #[arg(long, short)]
     pub out: Option<PathBuf>,
+    /// Also write each chart into DIR: the picture as SVG, its numbers as CSV.
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
 }
 
 /// Two results.
@@ -181,7 +207,8 @@ pub struct ReportArgs {
 
 Examples:
   towpath compare before after
-  towpath compare before after --fail-on 3% --json"
+  towpath compare before after --fail-on 3% --json
+  towpath compare before after --html compare.html --markdown >> \"$GITHUB_STEP_SUMMARY\""
 )]
 pub struct CompareArgs {
     /// The older result.
@@ -191,6 +218,12 @@ pub struct CompareArgs {
     /// Exit with 3 when a cell is slower by more than this, with confidence.
     #[arg(long, value_name = "SHARE", value_parser = parse::percent)]
     pub fail_on: Option<f64>,
+    /// Write the comparison as an HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print Markdown, for a pull request or a summary of CI.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -226,7 +259,8 @@ pub enum ArrivalsArg {
 #[command(after_help = RACE_EXAMPLES)]
 pub struct RaceArgs {
     /// Transports to race, baseline first, each optionally with its own options
-    /// (tcp,congestion=bbr); several joined by + run concurrently (tcp+udp). Default: tcp
+    /// (tcp,congestion=bbr); several joined by + run concurrently (tcp+udp). program=PATH has another
+    /// build of towpath run that contestant. Default: tcp
     /// tcp-batched udp udp-segmented unix-stream quic bare. `towpath transports` lists all
     /// transports and their options.
     #[arg(value_name = "TRANSPORT[,KEY=VALUE...]")]
@@ -263,6 +297,10 @@ pub struct RaceArgs {
     /// Folder of the result; default: a new one in results/.
     #[arg(long, short)]
     pub out: Option<PathBuf>,
+    /// A label of the run, kept in its plan: commit=1f3a, rack=7. May be repeated; `towpath history
+    /// --by KEY` sorts runs by it.
+    #[arg(long, value_name = "KEY=TEXT", value_parser = parse::label)]
+    pub label: Vec<(String, String)>,
     /// Print the summary as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -350,6 +388,9 @@ pub struct RaceArgs {
     /// bytes.
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = report::Extra::parse)]
     pub show: Vec<report::Extra>,
+    /// Other races on this machine.
+    #[command(flatten)]
+    pub alone: crate::alone::AloneArgs,
     /// Other hosts.
     #[command(flatten)]
     pub remote: crate::remote_race::RemoteArgs,
@@ -362,12 +403,14 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race
   towpath race tcp udp quic --sizes 64,1KiB --workload delay --busy-poll
   towpath race tcp tcp,congestion=bbr udp,buffers=4M   options per contestant
+  towpath race xtp xtp,program=./old/towpath     two builds in one race
   towpath race tcp tcp-batched --sizes 1..64KiB --blocks 5..20 --time 5m
   towpath race tcp+udp tcp --circuits 2          concurrent circuits: shares and fairness
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed
   towpath race tcp --workload connect
   towpath race vmtp tcp -w transactions --clients 1,4,16 --reply 512 --service 100us
   towpath race xtp --blocks 1 --trace xtp.trace
+  towpath race tcp udp --label commit=1f3a        for `towpath history --by commit`
   towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%
   towpath race tcp mptcp --link rate=20mbit+rate=10mbit,delay=9ms     two links side by side
   towpath race tcp udp --link ether10 --link-load 0..3

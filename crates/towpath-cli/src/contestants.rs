@@ -87,6 +87,26 @@ pub(crate) fn classes(contestants: &[String]) -> BTreeMap<String, String> {
     contestants.iter().flat_map(class).collect()
 }
 
+/// The programs that run contestants, under the key `program.CONTESTANT`, and this one; none where
+/// this program runs all.
+///
+/// # Errors
+///
+/// When a program speaks no worker protocol, or another version of it.
+pub(crate) fn programs(contestants: &[String]) -> Result<BTreeMap<String, String>, CliError> {
+    let mut notes = BTreeMap::new();
+    for label in contestants {
+        if let Some(program) = contestant::program(label) {
+            let name = measure::worker_program::identify(&program).map_err(CliError::failed)?;
+            notes.insert(format!("program.{label}"), name);
+        }
+    }
+    if !notes.is_empty() {
+        notes.insert("program".into(), crate::own_build());
+    }
+    Ok(notes)
+}
+
 /// All components of all contestants.
 pub(crate) fn components_of(contestants: &[String]) -> Vec<Component> {
     let components = contestants

@@ -8,6 +8,7 @@ pub(crate) fn remove_before(command: &Command) {
     let leaves_something = matches!(
         command,
         Command::Race(_)
+            | Command::Gate(_)
             | Command::Profile(_)
             | Command::Testbed(_)
             | Command::Agent(_)

@@ -2,11 +2,11 @@
 //!
 //! * [`args`] - commands and options.
 //! * [`parse`] - option values: sizes, times, ranges.
+//! * `alone` - one measurement at a time on this machine.
 //! * [`contestants`] - the contestants of a race.
-//! * [`fairness`] - shares and delays of concurrent circuits.
 //! * [`environment`] - sets up the hosts, link and loads of a race.
-//! * [`environment_report`] - counters of links and loads after a race.
 //! * [`testbed_command`] - hosts that stay up, for the user's own programs.
+//! * [`gate_command`] - two builds or contestants against each other, for CI.
 //! * [`remote_race`] - races against agents on other hosts; [`agent_command`], [`key_command`] -
 //!   the agent's side.
 //! * [`profile_command`] - CPU time of a message by layer and procedure.
@@ -15,6 +15,9 @@
 //! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay.
 //! * [`vmtp_command`] - state of live VMTP endpoints; [`blocks_command`] - the storage server and its
 //!   client.
+//! * [`mod@watch`] - a running race, study or sweep, from its files.
+//! * [`export_command`] - results for other programs.
+//! * [`history_command`] - each cell over many runs; [`index_command`] - a list of results.
 //! * [`race`], [`transports`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   other commands.
 //! * `leftovers` - what killed programs have left.
@@ -25,17 +28,21 @@
 #![forbid(unsafe_code)]
 
 pub mod agent_command;
+mod alone;
 pub mod args;
 pub mod blocks_command;
 pub mod contestants;
 pub mod cp_command;
 pub mod doctor;
 pub mod environment;
-pub mod environment_report;
-pub mod fairness;
+pub mod export_command;
 pub mod forward_command;
+pub mod gate_command;
+pub mod history_command;
+pub mod index_command;
 pub mod key_command;
 mod leftovers;
+mod live_endpoints;
 pub mod parse;
 pub mod print;
 pub mod profile_command;
@@ -45,11 +52,13 @@ mod race_checks;
 pub mod remote_race;
 pub mod results_commands;
 pub mod sctp_command;
+pub mod sctp_contexts;
 pub mod sim;
 pub mod study;
 pub mod testbed_command;
 pub mod transports;
 pub mod vmtp_command;
+pub mod watch;
 pub mod xtp_command;
 pub mod xtp_common;
 mod xtp_group_text;
@@ -67,7 +76,7 @@ pub const EXIT_OK: u8 = 0;
 pub const EXIT_FAILED: u8 = 1;
 /// Exit code: wrong usage.
 pub const EXIT_USAGE: u8 = 2;
-/// Exit code: `compare --fail-on` found a regression.
+/// Exit code: `compare --fail-on` or `gate` found a regression.
 pub const EXIT_REGRESSION: u8 = 3;
 
 /// Why a command failed.
@@ -121,12 +130,15 @@ fn run(command: Command) -> Result<u8, CliError> {
     leftovers::remove_before(&command);
     match command {
         Command::Race(args) => race::run(&args),
+        Command::Gate(args) => gate_command::run(&args),
         Command::Transports(args) => transports::run(args.json),
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => results_commands::report(&args),
         Command::Fit(args) => results_commands::fit(&args),
         Command::Compare(args) => results_commands::compare(&args),
-        Command::Export(args) => results_commands::export(&args),
+        Command::Watch(args) => watch::run(&args),
+        Command::History(args) => history_command::run(&args),
+        Command::Export(args) => export_command::run(&args),
         Command::Show(args) => results_commands::show(&args),
         Command::Sim(command) => sim::run(&command),
         Command::Study(command) => study::run(&command),
@@ -140,8 +152,10 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Blocks(command) => blocks_command::run(&command),
         Command::Agent(args) => agent_command::run(&args),
         Command::Key(command) => key_command::run(&command),
-        Command::Worker { trace } => run_worker(trace.as_deref()),
+        Command::Worker { protocol: true, .. } => print_protocol(),
+        Command::Worker { trace, .. } => run_worker(trace.as_deref()),
         Command::LoadUnit { cpu, parts } => environment::load_unit(cpu, &parts),
+        Command::StudyRun { parent, words } => run_of_study(parent, words),
         Command::Man => print_man_page(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -149,6 +163,43 @@ fn run(command: Command) -> Result<u8, CliError> {
             print::bytes(&script).map(|()| EXIT_OK)
         }
     }
+}
+
+/// Runs the words of a study's run, and ends with the study's process, however that ends.
+fn run_of_study(parent: u32, words: Vec<String>) -> Result<u8, CliError> {
+    let kill = Some(rustix::process::Signal::KILL);
+    let asked = rustix::process::set_parent_process_death_signal(kill);
+    asked.map_err(|error| {
+        CliError::failed(format!(
+            "the kernel does not end a run with its study: {error}; start the run by its own words"
+        ))
+    })?;
+    // A study that ended before the request gave this process another parent already.
+    if std::os::unix::process::parent_id() != parent {
+        return Err(CliError::failed(
+            "its study has ended; resume it with --resume",
+        ));
+    }
+    let words = std::iter::once("towpath".to_owned()).chain(words);
+    let cli = Cli::try_parse_from(words)
+        .map_err(|error| CliError::usage(one_line(&error.to_string())))?;
+    match cli.command {
+        Command::StudyRun { .. } => Err(CliError::usage(
+            "a run of a study is no study; give race, sim or profile",
+        )),
+        command => run(command),
+    }
+}
+
+/// The words of this process as a user would give them: those of a study's run, without the hidden
+/// command that runs them.
+pub(crate) fn own_words(mut words: Vec<String>) -> Vec<String> {
+    if words.get(1).is_some_and(|word| word == "study-run")
+        && let Some(end) = words.iter().position(|word| word == "--")
+    {
+        words.drain(1..=end);
+    }
+    words
 }
 
 /// Prints help and version, which clap reports as errors; a wrong argument becomes one line.
@@ -182,6 +233,17 @@ fn print_man_page() -> Result<u8, CliError> {
     let man = clap_mangen::Man::new(command());
     man.render(&mut page).map_err(CliError::failed)?;
     print::bytes(&page).map(|()| EXIT_OK)
+}
+
+/// Says which worker protocol this program speaks, and which build it is.
+fn print_protocol() -> Result<u8, CliError> {
+    let answer = measure::worker_program::answer(&own_build());
+    print::line(answer).map(|()| EXIT_OK)
+}
+
+/// This program and its build: its version, and a hash of the sources of its engines.
+pub(crate) fn own_build() -> String {
+    format!("towpath {}", scenario::sweep::BUILD)
 }
 
 /// Runs as a worker; its standard input is the control channel.

@@ -276,6 +276,48 @@ pub fn ethertype(text: &str) -> Result<u16, String> {
     value.ok_or_else(|| format!("'{text}' is no Ethernet type; write it in hexadecimal from 0x0600 on, for example 0x88b5"))
 }
 
+/// A label of a run: `commit=1f3a`.
+///
+/// # Errors
+///
+/// When the key is no name, or the text is empty, too long or has control characters.
+pub fn label(text: &str) -> Result<(String, String), String> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(format!("'{text}' is no KEY=TEXT, as in commit=1f3a"));
+    };
+    let key = label_key(key)?;
+    if value.is_empty()
+        || value.chars().count() > LABEL_TEXT_MAX
+        || value.contains(char::is_control)
+    {
+        return Err(format!(
+            "the text of label {key} must have 1 to {LABEL_TEXT_MAX} printable characters"
+        ));
+    }
+    Ok((key, value.to_owned()))
+}
+
+/// The key of a label.
+///
+/// # Errors
+///
+/// When it is no name of letters, digits, hyphens and underscores.
+pub fn label_key(key: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if key.is_empty() || key.len() > LABEL_KEY_MAX || !key.chars().all(is_name) {
+        return Err(format!(
+            "'{key}' is no key of a label: 1 to {LABEL_KEY_MAX} letters, digits, - and _"
+        ));
+    }
+    Ok(key.to_owned())
+}
+
+/// Characters of a label's key, at most; it is a column in a report.
+const LABEL_KEY_MAX: usize = 32;
+
+/// Characters of a label's text, at most.
+const LABEL_TEXT_MAX: usize = 200;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,8 @@ use anstyle::Style;
 use clap::{Args, Parser};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use measure::profiled::{self, Profile, ProfilingError};
+use profile::flame::StackTree;
+use profile::flame_difference;
 use profile::table::{PER_MESSAGES, ProfileRow, SideProfile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,12 +19,13 @@ use std::time::Duration;
 #[command(
     after_help = "Times are CPU time of a message in ns, with their share of all of it; a row that grows significantly \
 with size is marked with +. The result folder has the same data as JSON (profile.json, in seconds per \
-10,000 messages) and a flame graph (flame.svg).
+10,000 messages), a flame graph (flame.svg) and the stacks as text (stacks.folded).
 
 Examples:
   towpath profile tcp --size 64,1KiB,16KiB
   towpath profile xtp --size 1KiB --workload delay
-  towpath profile udp --size 64,1400 --link rate=1gbit"
+  towpath profile udp --size 64,1400 --link rate=1gbit
+  towpath profile tcp --size 64 --against results/before      what took more time, what less"
 )]
 pub struct ProfileArgs {
     /// The transport, optionally with options (tcp,congestion=bbr).
@@ -47,10 +50,23 @@ pub struct ProfileArgs {
     /// Folder of the result; default: a new one in results/.
     #[arg(long, short)]
     pub out: Option<PathBuf>,
+    /// Also write the difference from the profile in FOLDER: flame-difference.svg, and both times of each
+    /// stack as text.
+    #[arg(long, value_name = "FOLDER")]
+    pub against: Option<PathBuf>,
     /// Print JSON instead of the tables.
     #[arg(long)]
     pub json: bool,
+    /// Other races on this machine.
+    #[command(flatten)]
+    pub alone: crate::alone::AloneArgs,
 }
+
+/// The stacks of a profile, in its folder.
+const STACKS_FILE: &str = "stacks.folded";
+
+/// Most octets of [`STACKS_FILE`]: 32 trees of 20,000 stacks, of which few are as long as 1 KiB.
+const STACKS_OCTETS_MAX: u64 = 64 << 20;
 
 /// Maximum number of sizes: each is a column of the table.
 const SIZES_MAX: usize = 16;
@@ -63,11 +79,13 @@ const TIME_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::
 pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
     check_arguments(args)?;
     // Before workers are started and hosts created.
+    let before = args.against.as_deref().map(read_stacks).transpose()?;
     profile::available().map_err(CliError::failed)?;
     let race = race_args(args)?;
+    let stop = crate::race::stop_flag()?;
+    let _alone = crate::alone::claim(args.alone, &stop)?;
     let mut environment = crate::environment::set_up(&race)?;
     let spec = crate::race::spec_in_environment(&race, &environment)?;
-    let stop = crate::race::stop_flag()?;
     if !args.json {
         note(format_args!(
             "Profiling {}: {}, {} each",
@@ -87,6 +105,9 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
         .clone()
         .unwrap_or_else(|| crate::race::default_folder("profile"));
     let flame = write(&folder, args, &found)?;
+    if let (Some(before), Some(against)) = (&before, &args.against) {
+        write_difference(&folder, against, before, &found)?;
+    }
     if args.json {
         print::json(&found)?;
         return Ok(EXIT_OK);
@@ -97,7 +118,61 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
     }
     print::line(format_args!("result  {}", folder.display()))?;
     print::line(format_args!("flames  {}", flame.display()))?;
+    if before.is_some() {
+        print::line(format_args!(
+            "changed {}",
+            folder.join(DIFFERENCE_FILE).display()
+        ))?;
+    }
     Ok(EXIT_OK)
+}
+
+/// The stacks of the profile in a folder, which may be a stranger's.
+fn read_stacks(folder: &Path) -> Result<Vec<StackTree>, CliError> {
+    let path = folder.join(STACKS_FILE);
+    let refuse = |error: String| {
+        CliError::failed(format!(
+            "cannot read {}: {error}; is {} the folder of a profile?",
+            path.display(),
+            folder.display()
+        ))
+    };
+    let text = results::bounded_file::read_text(&path, STACKS_OCTETS_MAX)
+        .map_err(|error| refuse(error.to_string()))?;
+    profile::stack_text::read(&text).map_err(refuse)
+}
+
+/// The difference of two profiles, in the folder of the later.
+const DIFFERENCE_FILE: &str = "flame-difference.svg";
+
+fn write_difference(
+    folder: &Path,
+    against: &Path,
+    before: &[StackTree],
+    found: &Profile,
+) -> Result<(), CliError> {
+    let trees = flame_difference::differences(before, &found.stack_trees);
+    let title = format!(
+        "{}, {}: against {}",
+        found.transport,
+        found.workload,
+        against.display()
+    );
+    for (name, text) in [
+        (DIFFERENCE_FILE, flame_difference::svg(&title, &trees)),
+        ("stacks-difference.folded", flame_difference::folded(&trees)),
+    ] {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| fault(&path, &error))?;
+    }
+    Ok(())
+}
+
+fn fault(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!(
+        "cannot write {}: {error}; give another --out",
+        path.display()
+    ))
 }
 
 fn check_arguments(args: &ProfileArgs) -> Result<(), CliError> {
@@ -152,29 +227,26 @@ fn race_args(args: &ProfileArgs) -> Result<Box<RaceArgs>, CliError> {
 
 /// Writes the result; gives the path of the flame graph.
 fn write(folder: &Path, args: &ProfileArgs, found: &Profile) -> Result<PathBuf, CliError> {
-    let fault = |path: &Path, error: std::io::Error| {
-        CliError::failed(format!(
-            "cannot write {}: {error}; give another --out",
-            path.display()
-        ))
-    };
     if folder.join("plan.json").exists() {
         return Err(CliError::failed(format!(
             "{} contains the result of a race; give another --out",
             folder.display()
         )));
     }
-    std::fs::create_dir_all(folder).map_err(|error| fault(folder, error))?;
+    std::fs::create_dir_all(folder).map_err(|error| fault(folder, &error))?;
     let json = serde_json::to_string_pretty(found).map_err(CliError::failed)?;
     let table = folder.join("profile.json");
-    std::fs::write(&table, json).map_err(|error| fault(&table, error))?;
+    std::fs::write(&table, json).map_err(|error| fault(&table, &error))?;
     let title = format!(
         "{}, {}: seconds per 10,000 messages ({})",
         args.transport, found.workload, found.clock
     );
     let flame = folder.join("flame.svg");
     let svg = profile::flame::svg(&title, &found.stack_trees);
-    std::fs::write(&flame, svg).map_err(|error| fault(&flame, error))?;
+    std::fs::write(&flame, svg).map_err(|error| fault(&flame, &error))?;
+    let stacks = folder.join(STACKS_FILE);
+    std::fs::write(&stacks, profile::stack_text::write(&found.stack_trees))
+        .map_err(|error| fault(&stacks, &error))?;
     Ok(flame)
 }
 

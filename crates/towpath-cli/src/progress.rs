@@ -196,7 +196,7 @@ fn shortened_text(
 }
 
 /// Seconds, or minutes and seconds; never none.
-fn duration_text(time_s: f64) -> String {
+pub(crate) fn duration_text(time_s: f64) -> String {
     let seconds = (time_s.max(0.0).ceil() as u64).max(1);
     if seconds < 100 {
         format!("{seconds} s")

@@ -1,7 +1,8 @@
 //! `towpath race`.
 
+use crate::alone::{self, Alone};
 use crate::args::{ArrivalsArg, RaceArgs, WorkloadArg};
-use crate::contestants::{baseline, check_buffers, classes, contestants};
+use crate::contestants::{baseline, check_buffers, classes, contestants, programs};
 use crate::environment::RunningCapture;
 use crate::print::{self, note};
 use crate::progress::{ProgressDisplay, counted};
@@ -12,7 +13,8 @@ use control::{Arrivals, CircuitOptions};
 use measure::RaceSpec;
 use measure::environment::LocalEnvironment;
 use measure::spec::{Direction, Loads, SWEEP_PERCENT, TransactionPlan};
-use results::{BlockPlan, RunData, RunStatus};
+use results::{BlockPlan, RunData, RunStatus, Summary};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,11 +32,25 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     if args.remote.is_given() {
         return crate::remote_race::run(args);
     }
+    let (path, summary, capture_line) = measure_here(args)?;
+    print_result(args, &path)?;
+    if let (Some(line), false) = (capture_line, args.json) {
+        print::line(line)?;
+    }
+    exit_code(&path, &summary)
+}
+
+/// Races on this machine; gives the folder of the result, the summary, and a line on the capture.
+pub(crate) fn measure_here(
+    args: &RaceArgs,
+) -> Result<(PathBuf, Summary, Option<String>), CliError> {
+    let stop = stop_flag()?;
+    let alone = alone::claim(args.alone, &stop)?;
     let mut environment = crate::environment::set_up(args)?;
-    let spec = spec_in_environment(args, &environment)?;
+    let mut spec = spec_in_environment(args, &environment)?;
+    note_other_race(&mut spec, &alone);
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::transports::doctor_test(&spec));
-    let stop = stop_flag()?;
     if !args.json {
         note(headline(&spec));
     }
@@ -53,15 +69,18 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     drop(environment);
     let recorded = recording.map(RunningCapture::finish).transpose();
     let (path, summary) = result.map_err(CliError::failed)?;
-    print_result(args, &path)?;
-    if let (Some(line), false) = (recorded?, args.json) {
-        print::line(line)?;
-    }
-    exit_code(&path, &summary)
+    Ok((path, summary, recorded?))
+}
+
+/// Marks a race that goes on beside another one.
+pub(crate) fn note_other_race(spec: &mut RaceSpec, alone: &Alone) {
+    let beside = alone.beside.iter();
+    let notes = beside.map(|other| (results::OTHER_RACE.to_owned(), other.clone()));
+    spec.notes.extend(notes);
 }
 
 /// The exit code of a finished race.
-pub(crate) fn exit_code(path: &Path, summary: &results::Summary) -> Result<u8, CliError> {
+pub(crate) fn exit_code(path: &Path, summary: &Summary) -> Result<u8, CliError> {
     match summary.status {
         RunStatus::Complete => race_checks::check_baseline(path).map(|()| EXIT_OK),
         RunStatus::Interrupted => Err(CliError::failed(format!(
@@ -204,14 +223,16 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     check_buffers(&buffers, &contestants)?;
     crate::environment::check_reach(args, &contestants)?;
     let mut notes = classes(&contestants);
+    notes.extend(programs(&contestants)?);
     notes.extend(
         crate::environment::cpu_allocation(args).map(|text| ("processors".to_owned(), text)),
     );
     let unavailable = unavailable.into_iter();
     notes.extend(unavailable.map(|(name, why)| (format!("unavailable.{name}"), why)));
+    notes.extend(labels(args)?);
     notes.extend(path_note(args).map(|text| ("path".to_owned(), text)));
     Ok(RaceSpec {
-        command: std::env::args().collect(),
+        command: crate::own_words(std::env::args().collect()),
         contestants,
         baseline,
         workloads: without_duplicates(&args.workload)
@@ -263,6 +284,20 @@ fn transaction_plan(args: &RaceArgs) -> TransactionPlan {
         reply: args.reply.unwrap_or(usual.reply),
         service: args.service.unwrap_or(usual.service),
     }
+}
+
+/// The labels of the run, for the plan.
+fn labels(args: &RaceArgs) -> Result<BTreeMap<String, String>, CliError> {
+    let mut labels = BTreeMap::new();
+    for (key, text) in &args.label {
+        let name = format!("{}{key}", results::LABEL_PREFIX);
+        if labels.insert(name, text.clone()).is_some() {
+            return Err(CliError::usage(format!(
+                "label {key} is given twice; give each key once"
+            )));
+        }
+    }
+    Ok(labels)
 }
 
 /// The path of messages that leave this host, for the plan.

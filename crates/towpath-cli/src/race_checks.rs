@@ -3,7 +3,7 @@
 
 use crate::CliError;
 use crate::args::{RaceArgs, WorkloadArg};
-use crate::contestants::transport_names;
+use crate::contestants::{components_of, transport_names};
 use measure::spec::ReplyLen;
 use results::{Cell, RunData};
 use std::path::Path;
@@ -20,7 +20,20 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     check_out(args)?;
     check_capture(args)?;
     check_transaction_options(args)?;
+    check_programs(args)?;
     check_unused(args)
+}
+
+/// Refuses another program where workers run on other hosts.
+fn check_programs(args: &RaceArgs) -> Result<(), CliError> {
+    let components = components_of(&args.transports);
+    let with_program = components.iter().find(|one| one.program().is_some());
+    match with_program {
+        Some(component) if args.remote.is_given() => Err(CliError::usage(format!(
+            "{component}: another program runs on this host only; omit --to and --from, or program="
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses options of transactions without such, and `--circuits` where clients are counted.
@@ -85,10 +98,12 @@ pub(crate) fn check_transactions(args: &RaceArgs, sizes: &[u64]) -> Result<(), C
 fn check_unused(args: &RaceArgs) -> Result<(), CliError> {
     let names = transport_names(args);
     let bare = ["bare", "aal34", "aal5"];
-    let has_engine = |name: &&str| bare.contains(name) || name.starts_with("xtp");
+    let sctp = ["sctp", "sctp-rawip"];
+    let has_engine =
+        |name: &&str| bare.contains(name) || sctp.contains(name) || name.starts_with("xtp");
     if args.trace.is_some() && !names.iter().any(has_engine) {
         return Err(CliError::usage(
-            "--trace records packets of bare and of XTP, and no contestant is one; add xtp, or \
+            "--trace records packets of bare, XTP and SCTP, and no contestant is one; add xtp, or \
              omit it",
         ));
     }

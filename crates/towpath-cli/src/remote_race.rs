@@ -5,8 +5,8 @@ use crate::args::RaceArgs;
 use crate::print::note;
 use crate::progress::{ProgressDisplay, counted};
 use crate::race::{
-    allowed_cpus, default_congestion, default_folder, exit_code, headline, print_result, spec,
-    stop_flag, swap_if,
+    allowed_cpus, default_congestion, default_folder, exit_code, headline, note_other_race,
+    print_result, spec, stop_flag, swap_if,
 };
 use agent::client::PathEnd;
 use agent::{AgentAddress, AgentEnvironment, KeyFolder, Session};
@@ -70,6 +70,7 @@ impl RemoteArgs {
 /// Runs the race.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let stop = stop_flag()?;
+    let alone = crate::alone::claim(args.alone, &stop)?;
     let mut sessions = AgentSessions::default();
     let pairs = sessions.pairs(args, &stop)?;
     let mut args = args.clone();
@@ -77,7 +78,8 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     if args.congestion.is_none() {
         args.congestion = Some(sessions.congestion(&args));
     }
-    let spec = spec_for_hosts(&args, &pairs[0])?;
+    let mut spec = spec_for_hosts(&args, &pairs[0])?;
+    note_other_race(&mut spec, &alone);
     if args.remote.together && pairs.len() > PAIRS_MAX {
         return Err(CliError::usage(format!(
             "{} concurrent host pairs exceed the limit of {PAIRS_MAX}; give fewer hosts, or omit --together",

@@ -1,4 +1,4 @@
-//! Commands that only read results: report, show, fit, compare, export.
+//! Commands that only read results: report, show, fit, compare.
 
 use crate::args::{CompareArgs, ReportArgs, ResultArgs, ShowArgs};
 use crate::print;
@@ -15,26 +15,57 @@ use std::path::Path;
 ///
 /// When the result cannot be read or the report not written.
 pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
+    let folder = match (&args.folder, &args.index) {
+        (Some(folder), _) => folder,
+        (None, Some(folder)) => return crate::index_command::write(folder, args.out.as_deref()),
+        (None, None) => return Err(CliError::usage("give the folder of a run")),
+    };
     let out = args
         .out
         .clone()
-        .unwrap_or_else(|| args.folder.join("report.html"));
-    write_report(&args.folder, &out)?;
+        .unwrap_or_else(|| folder.join("report.html"));
+    write_report(folder, &out)?;
     print::line(format_args!("report  {}", out.display()))?;
+    if let Some(charts) = &args.svg {
+        let count = write_charts(folder, charts)?;
+        print::line(format_args!("charts  {count} in {}", charts.display()))?;
+    }
     Ok(EXIT_OK)
 }
 
 /// Writes the report of the result in `folder` to `out` atomically.
 pub fn write_report(folder: &Path, out: &Path) -> Result<(), CliError> {
     let run = read_whole(folder)?;
-    let text = report::html(&run);
+    write_page(out, &report::html(&run))
+}
+
+/// Writes each chart of the result in `folder` as SVG and CSV; returns their number.
+fn write_charts(folder: &Path, out: &Path) -> Result<usize, CliError> {
+    let charts = report::charts(&read(folder)?);
+    let failed = |error: std::io::Error| {
+        CliError::failed(format!(
+            "cannot write charts to {}: {error}; give another --svg",
+            out.display()
+        ))
+    };
+    fs::create_dir_all(out).map_err(failed)?;
+    for (number, chart) in charts.iter().enumerate() {
+        let name = format!("{:02}-{}", number + 1, chart.name);
+        fs::write(out.join(format!("{name}.svg")), &chart.svg).map_err(failed)?;
+        fs::write(out.join(format!("{name}.csv")), &chart.csv).map_err(failed)?;
+    }
+    Ok(charts.len())
+}
+
+/// Writes a page to `out` atomically.
+pub(crate) fn write_page(out: &Path, text: &str) -> Result<(), CliError> {
     let partial = out.with_extension("partial");
     let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, out));
     written.map_err(|error| {
         // A partial file that cannot be removed has another name and does no harm.
         let _ = fs::remove_file(&partial);
         CliError::failed(format!(
-            "cannot write {}: {error}; give another --out",
+            "cannot write {}: {error}; give another file",
             out.display()
         ))
     })
@@ -54,7 +85,7 @@ pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-/// The table and verdicts of a run, and the knees of its load sweeps.
+/// The table and verdicts of a run, and what stands in no table.
 pub fn overview(run: &RunData, colour: bool, width: usize, extras: &[Extra]) -> String {
     let mut text = report::table(run, colour, width, extras)
         .trim_end()
@@ -64,61 +95,10 @@ pub fn overview(run: &RunData, colour: bool, width: usize, extras: &[Extra]) -> 
         let line = format!("The race is incomplete: {}.", summary.reason);
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 0)));
     }
-    for line in run.trials.iter().filter_map(packet_line) {
+    for line in report::notes(run) {
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
-    }
-    for line in run.summary.iter().flat_map(crate::fairness::lines) {
-        text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
-    }
-    for line in crate::environment_report::lines(run) {
-        text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
-    }
-    for knee in stats::knees(&run.plan, &run.trials) {
-        text.push_str(&format!(
-            "\n{}",
-            print::wrap(&stats::knee::sentence(&knee), width, 0, 2)
-        ));
     }
     text
-}
-
-/// Number of most frequent packet sizes shown.
-const SIZES_SHOWN: usize = 5;
-
-/// Packet sizes of a pilot: `packets of throughput tcp at 64 B: 61 % of 116 B, ...`.
-fn packet_line(trial: &results::Trial) -> Option<String> {
-    let sizes = trial.histograms.get("packet_size")?.decode().ok()?;
-    let counts = sizes.iter_recorded();
-    let mut counts: Vec<(u64, u64)> = counts
-        .map(|step| (step.count_at_value(), step.value_iterated_to()))
-        .collect();
-    counts.sort_unstable_by(|a, b| b.cmp(a));
-    let percent = |count: u64| count as f64 * 100.0 / sizes.len() as f64;
-    counts.retain(|&(count, _)| percent(count) >= 0.5);
-    let shown = counts.iter().take(SIZES_SHOWN);
-    let shown = shown.map(|&(count, size)| format!("{:.0} % of {size} B", percent(count)));
-    let place = stats::phrasing::contest_text(&trial.cell.without(results::Cell::TRANSPORT));
-    Some(format!(
-        "packets of {} {} {place}: {}; mean {:.0} B",
-        trial.cell.workload(),
-        trial.cell.transport(),
-        shown.collect::<Vec<_>>().join(", "),
-        sizes.mean()
-    ))
-}
-
-/// Prints the trials as CSV.
-///
-/// # Errors
-///
-/// When the result cannot be read.
-pub fn export(args: &ResultArgs) -> Result<u8, CliError> {
-    let run = read_whole(&args.folder)?;
-    if args.json {
-        return print_json(&run.trials);
-    }
-    print::bytes(report::csv(&run).as_bytes())?;
-    Ok(EXIT_OK)
 }
 
 /// Prints the cost models.
@@ -203,20 +183,35 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
         return Err(CliError::failed("the two results have no cell in common"));
     }
     [&a, &b].into_iter().for_each(warn_of_missing_trials);
-    if args.json {
-        print_json(&verdicts)?;
-    } else {
-        let only_a = stats::only_in(&a.plan, &a.trials, &b.trials);
-        let only_b = stats::only_in(&b.plan, &b.trials, &a.trials);
-        let names = [&args.a, &args.b].map(|path| path.display().to_string());
-        let one_sided = [(&names[0], &only_a), (&names[1], &only_b)]
-            .map(|(run, cells)| report::OneSided { run, cells });
-        print::line(report::compare_text(&verdicts, &one_sided))?;
-    }
+    print_comparison(args, (&a, &b), &verdicts)?;
     let worse = args
         .fail_on
         .is_some_and(|margin| !stats::worse_than(&verdicts, margin).is_empty());
     Ok(if worse { EXIT_REGRESSION } else { EXIT_OK })
+}
+
+/// Prints a comparison as asked, and writes its page.
+fn print_comparison(
+    args: &CompareArgs,
+    (a, b): (&RunData, &RunData),
+    verdicts: &[results::Verdict],
+) -> Result<(), CliError> {
+    let only_a = stats::only_in(&a.plan, &a.trials, &b.trials);
+    let only_b = stats::only_in(&b.plan, &b.trials, &a.trials);
+    let names = [&args.a, &args.b].map(|path| path.display().to_string());
+    let one_sided = [(&names[0], &only_a), (&names[1], &only_b)]
+        .map(|(run, cells)| report::OneSided { run, cells });
+    if let Some(out) = &args.html {
+        let page = report::compare_html(verdicts, &one_sided, &names[0], &names[1]);
+        write_page(out, &page)?;
+    }
+    match (args.json, args.markdown) {
+        (true, _) => print_json(&verdicts).map(|_| ()),
+        (_, true) => print::line(report::compare_markdown(
+            verdicts, &one_sided, &names[0], &names[1],
+        )),
+        _ => print::line(report::compare_text(verdicts, &one_sided)),
+    }
 }
 
 /// Reads a result; computes the summary of a race that was killed.
@@ -230,7 +225,7 @@ fn read(folder: &Path) -> Result<RunData, CliError> {
 
 /// Reads a result for a command that shows nothing of the summary, where a cut-off file would go
 /// unnoticed.
-fn read_whole(folder: &Path) -> Result<RunData, CliError> {
+pub(crate) fn read_whole(folder: &Path) -> Result<RunData, CliError> {
     let run = read(folder)?;
     warn_of_missing_trials(&run);
     Ok(run)

@@ -1,4 +1,4 @@
-//! `towpath sctp`: endpoints of SCTP that echo, discard or send messages.
+//! `towpath sctp`: endpoints of SCTP that echo, discard or send messages; `contexts` is in `sctp_contexts`.
 
 use crate::print::{line, note};
 use crate::xtp_common::StopSignal;
@@ -10,7 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use towpath::sctp::{Association, Endpoint, EndpointConfig, MessageInfo, Notice, PathStatus};
+use towpath::sctp::contexts::path_state;
+use towpath::sctp::{AddressChange, Association, Endpoint, EndpointConfig, MessageInfo, Notice};
 
 /// The UDP port of SCTP (RFC 6951 section 5.1).
 const PORT: u16 = 9899;
@@ -55,6 +56,8 @@ Examples:
   towpath sctp send 10.77.0.2 --options rto_min=50ms,congestion=bbr --trace packets.txt"
     )]
     Send(SendArgs),
+    /// Show the associations and paths of live endpoints.
+    Contexts(crate::sctp_contexts::ContextsArgs),
 }
 
 /// Options of all.
@@ -114,6 +117,7 @@ pub fn run(command: &SctpCommand) -> Result<u8, CliError> {
         SctpCommand::Echo(args) => serve(args, true),
         SctpCommand::Discard(args) => serve(args, false),
         SctpCommand::Send(args) => send(args),
+        SctpCommand::Contexts(args) => crate::sctp_contexts::run(args),
     }
 }
 
@@ -148,13 +152,19 @@ fn open(args: &EndpointArgs, local: &[SocketAddr], streams: u16) -> Result<Endpo
     if let Some(path) = &args.trace {
         enable_trace(path)?;
     }
-    Endpoint::bind(local, &config).map_err(|error| {
+    let endpoint = Endpoint::bind(local, &config).map_err(|error| {
         let text = format!("cannot bind {}: {error}; choose another", list(local));
         match error.kind() {
             io::ErrorKind::InvalidInput => CliError::usage(text),
             _ => CliError::failed(text),
         }
-    })
+    })?;
+    if let Err(error) = endpoint.serve_contexts() {
+        note(format_args!(
+            "towpath: contexts are not shown to `towpath sctp contexts`: {error}"
+        ));
+    }
+    Ok(endpoint)
 }
 
 fn enable_trace(path: &Path) -> Result<(), CliError> {
@@ -279,6 +289,14 @@ fn echo(
     }
 }
 
+fn change_word(change: AddressChange) -> &'static str {
+    match change {
+        AddressChange::Added => "added",
+        AddressChange::Deleted => "deleted",
+        AddressChange::Preferred => "preferred",
+    }
+}
+
 fn tell_notices(association: &Association) {
     while let Some(notice) = association.next_notice() {
         match notice {
@@ -286,18 +304,31 @@ fn tell_notices(association: &Association) {
                 local,
                 remote,
                 status,
-            } => note(format_args!("path {local} to {remote}: {}", word(status))),
+            } => note(format_args!(
+                "path {local} to {remote}: {}",
+                path_state(status)
+            )),
+            Notice::SenderDry => {}
             Notice::Restarted => note(format_args!("{} restarted", association.peer())),
+            Notice::StreamsReset { .. } => note(format_args!("streams were reset")),
+            Notice::StreamsAdded { streams, .. } => note(format_args!("{streams} streams now")),
+            Notice::Adaptation(value) => note(format_args!("adaptation {value}")),
+            Notice::NoAuthentication => note(format_args!("the peer cannot authenticate")),
+            Notice::PeerAddress { address, change } => {
+                note(format_args!(
+                    "{address} of the peer {}",
+                    change_word(change)
+                ));
+            }
+            Notice::OwnAddress {
+                address,
+                change,
+                outcome,
+            } => note(format_args!(
+                "{address} {}: {outcome:?}",
+                change_word(change)
+            )),
         }
-    }
-}
-
-fn word(status: PathStatus) -> &'static str {
-    match status {
-        PathStatus::Active => "active",
-        PathStatus::PotentiallyFailed => "potentially failed",
-        PathStatus::Inactive => "inactive",
-        PathStatus::Unconfirmed => "unconfirmed",
     }
 }
 
@@ -353,7 +384,7 @@ fn send(args: &SendArgs) -> Result<u8, CliError> {
             "path {} to {}: {}{role}, RTT {} us, RTO {} ms, congestion window {} octets",
             path.local,
             path.remote,
-            word(path.status),
+            path_state(path.status),
             path.srtt.as_micros(),
             path.rto.as_millis(),
             path.congestion_window
@@ -376,8 +407,8 @@ fn send_all(
     while count < args.count && !stop.load(Ordering::Relaxed) {
         let info = MessageInfo {
             stream: (count % u64::from(args.streams)) as u16,
-            ppid: 0,
             unordered: args.unordered,
+            ..MessageInfo::default()
         };
         match association.send(&message, &info, ECHO_TICK) {
             Ok(()) => count += 1,

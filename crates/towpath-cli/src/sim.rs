@@ -2,9 +2,12 @@
 
 mod curves;
 pub mod eta;
+mod join;
 mod outcome_text;
 mod packet_logs;
 mod sweeps;
+
+pub(crate) use sweeps::{check_sweep, other_build};
 
 use crate::print;
 use crate::{CliError, EXIT_OK};
@@ -30,8 +33,8 @@ pub enum SimCommand {
     Run(RunArgs),
     /// Run a scenario at many points and seeds; one row of JSON per run.
     #[command(
-        after_help = "Each row has a key made from the scenario, its changes and the seed: with --out, runs that are in the
-file are not repeated, and files of several shards can be concatenated.
+        after_help = "Each row has a key made from the scenario, its changes, the seed and the build: with --out, runs that are in the
+file are not repeated. `sim join` makes one file of those of several shards.
 
 Examples:
   towpath sim sweep two-hosts.toml --points traffic.0.length.fixed=6,128,1024 --seeds 1..3
@@ -40,6 +43,8 @@ Examples:
   towpath sim sweep two-hosts.toml --seeds 1..100 --out part.jsonl --shard 2/4"
     )]
     Sweep(SweepArgs),
+    /// Join parts of a sweep: each run once; says what is missing.
+    Join(join::JoinArgs),
     /// Plot the rows of a sweep as one HTML file.
     #[command(after_help = "Examples:
   towpath sim report rows.jsonl --html curves.html
@@ -132,6 +137,7 @@ pub fn run(command: &SimCommand) -> Result<u8, CliError> {
     match command {
         SimCommand::Run(args) => run_once(args),
         SimCommand::Sweep(args) => sweeps::run_sweep(args),
+        SimCommand::Join(args) => join::run(args),
         SimCommand::Report { rows, html } => report(rows, html),
         SimCommand::Diff {
             outline,

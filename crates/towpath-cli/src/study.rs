@@ -1,267 +1,284 @@
-//! `towpath study`: published experiments reproduced, beside the figures of the paper.
+//! `towpath study`: published experiments run again, beside the figures of the paper.
+//!
+//! * `selection` - which study, which of its exhibits and runs.
+//! * `plan` - the words of every run, checked by the commands' own parsers.
+//! * `execute` - the runs, one after the other.
+//! * `text` - tables and findings for a terminal; `page` - for a browser; `index` - all studies.
 
-mod charts;
+mod execute;
+mod index;
+mod page;
+mod plan;
+mod selection;
+mod text;
 
-use crate::print;
-use crate::sim::eta::EtaReporter;
-use crate::{CliError, EXIT_OK};
+use crate::print::{self, note};
+use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use clap::{Args, Subcommand};
-use std::fmt::Write;
-use std::path::PathBuf;
-use study::dcruz::{self, Cell, PointRow, Report, Standing};
+use selection::Selection;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use study::Study;
+use study::folder::{self, RunState, StudyResult};
+use study::judge::exhibit::Judged;
+use study::judge::finding::Finding;
+use study::judge::{Outcomes, exhibit, finding};
+use study::outcome::Outcome;
+use study::shipped;
 
 /// Subcommands of `towpath study`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum StudyCommand {
     /// List the studies.
     List,
-    /// Run a study.
+    /// Show what a study asked, its exhibits, its findings and the words of its runs.
+    #[command(after_help = "Examples:
+  towpath study show dcruz-1992
+  towpath study show ./my-study")]
+    Show {
+        /// The study: a name of the list, or a folder (./my-study).
+        study: String,
+    },
+    /// Run a study again, and judge its exhibits and findings.
     #[command(after_help = "Examples:
   towpath study run dcruz-1992 --compare
-  towpath study run dcruz-1992 --compare --html dcruz.html
-  towpath study run dcruz-1992 --json > dcruz.json
-  towpath study run dcruz-1992 --messages 1000 --seeds 7,8")]
-    Run(StudyArgs),
+  towpath study run dcruz-1992/table-1,table-2 --quick
+  towpath study run cabrera-1984 --quick --html cabrera.html
+  towpath study run ./my-study --out mine
+  towpath study run --resume mine
+  towpath study run all --quick
+
+Exit codes: 0 also when runs are left out, which is said; 1 a run was stopped; 2 an unknown study or ID,
+or a fault in a study's files, before anything starts.")]
+    Run(Box<StudyRunArgs>),
+    /// Write the page of a study that ran.
+    #[command(after_help = "Examples:
+  towpath study report results/20260101-120000-study-dcruz-1992
+  towpath study report mine --html mine.html --compare")]
+    Report {
+        /// The folder of a study's result.
+        folder: PathBuf,
+        /// The file to write; default: report.html in the folder.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+        /// Print the paper's values beside ours.
+        #[arg(long)]
+        compare: bool,
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-/// Options of a study.
+/// Options of a study's runs.
 #[derive(Clone, Debug, Args)]
-pub struct StudyArgs {
-    /// The key of the study, see `towpath study list`.
-    pub name: String,
-    /// Show the paper's values beside ours.
+pub struct StudyRunArgs {
+    /// The study and, after a slash, the exhibits or runs wanted (table-1,figure-8); a folder
+    /// (./my-study); or all.
+    #[arg(value_name = "NAME[/ID,...]", required_unless_present = "resume")]
+    pub study: Option<String>,
+    /// The short form of each run: the shapes of curves, not figures to cite.
+    #[arg(long)]
+    pub quick: bool,
+    /// Print the paper's values beside ours.
     #[arg(long)]
     pub compare: bool,
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Plot the figures of the study, ours and the printed values, as an HTML file.
+    /// Write the page here too; it is in the folder in any case.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Messages per run; default: 10,000 as in the study.
-    #[arg(long, value_parser = crate::parse::whole::<10, 1_000_000, u64>)]
-    pub messages: Option<u64>,
-    /// Seeds of each point; default: 1, 2 and 3.
-    #[arg(long, value_delimiter = ',')]
-    pub seeds: Option<Vec<u64>>,
-    /// Concurrent runs; default: the number of CPUs.
-    #[arg(long, value_parser = crate::parse::whole::<1, 1024, u16>)]
-    pub jobs: Option<u16>,
+    /// Race against `towpath agent` on this host instead of over an emulated link.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub to: Option<String>,
+    /// Folder of the result; default: a new one in results/.
+    #[arg(long, short)]
+    pub out: Option<PathBuf>,
+    /// Do what is missing in this folder.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "out", "to", "quick"])]
+    pub resume: Option<PathBuf>,
 }
-
-/// Key and title of each study.
-const STUDIES: [(&str, &str); 1] = [(
-    "dcruz-1992",
-    "D'Cruz, multicasting in an XTP simulator: XTP 3.3 and 3.5 over a simulated Ethernet",
-)];
 
 /// Runs the command.
 ///
 /// # Errors
 ///
-/// When there is no such study, or standard output cannot be written.
+/// When there is no such study, a file of it is wrong, or the system refuses.
 pub fn run(command: &StudyCommand) -> Result<u8, CliError> {
     match command {
-        StudyCommand::List => {
-            for (key, title) in STUDIES {
-                print::line(format_args!("{key:<12} {title}"))?;
-            }
+        StudyCommand::List => list(),
+        StudyCommand::Show { study } => {
+            let selection = Selection::parse(study)?;
+            let plan = plan::runs(&selection, false, None)?;
+            print::line(text::shown(&selection, &plan))?;
             Ok(EXIT_OK)
         }
-        StudyCommand::Run(args) => run_study(args),
+        StudyCommand::Run(args) if args.study.as_deref() == Some("all") => run_all(args),
+        StudyCommand::Run(args) => run_one(args),
+        StudyCommand::Report {
+            folder,
+            html,
+            compare,
+            json,
+        } => {
+            let ran = Ran::read(folder)?;
+            let path = html.clone().unwrap_or_else(|| folder.join("report.html"));
+            write_page(&ran, &path)?;
+            ran.print(*compare, *json)
+        }
     }
 }
 
-fn run_study(args: &StudyArgs) -> Result<u8, CliError> {
-    if !STUDIES.iter().any(|(key, _)| *key == args.name) {
-        return Err(CliError::usage(format!(
-            "no study {:?}; see towpath study list",
-            args.name
-        )));
-    }
-    let seeds = args.seeds.clone();
-    let seeds = seeds.unwrap_or_else(|| dcruz::plan::SEEDS.to_vec());
-    if seeds.is_empty() || seeds.len() > 1000 {
-        return Err(CliError::usage("--seeds takes 1 to 1000 numbers"));
-    }
-    let messages = args.messages.unwrap_or(dcruz::plan::MESSAGES);
-    let jobs = args.jobs.map_or_else(processors, usize::from);
-    let eta = EtaReporter::begin();
-    let report = dcruz::study(messages, &seeds, jobs, |done, total| {
-        let share = done as f64 / total.max(1) as f64;
-        eta.update(share, || format!("{done} of {total} runs"));
-    });
-    if let Some(path) = &args.html {
-        let page = report::curves_html(&charts::page(&report));
-        std::fs::write(path, page).map_err(|error| {
-            CliError::failed(format!("cannot write {}: {error}", path.display()))
-        })?;
-    }
-    if args.json {
-        print::json(&report)?;
-    } else {
-        print::line(text(&report, args.compare))?;
-        print::note(format_args!(
-            "{} runs, {} million events, {:.1} s",
-            report.rows.len() * report.seeds.len(),
-            report.events / 1_000_000,
-            eta.elapsed().as_secs_f64()
-        ));
+fn list() -> Result<u8, CliError> {
+    for key in shipped::keys() {
+        let study = selection::shipped(key)?;
+        print::line(format_args!("{key:<16} {}", study.spec.title))?;
     }
     Ok(EXIT_OK)
 }
 
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+fn run_one(args: &StudyRunArgs) -> Result<u8, CliError> {
+    let (selection, result, out) = match &args.resume {
+        Some(out) => {
+            let (selection, result) = plan::resumed(out)?;
+            (selection, result, out.clone())
+        }
+        None => {
+            let selection = Selection::parse(args.study.as_deref().unwrap_or_default())?;
+            let result = plan::result(&selection, args.quick, args.to.as_deref())?;
+            let name = format!("study-{}", selection.study.key);
+            let out = args.out.clone();
+            let out = out.unwrap_or_else(|| crate::race::default_folder(&name));
+            (selection, result, out)
+        }
+    };
+    let stop = crate::race::stop_flag()?;
+    execute::run(&selection, result, &out, &stop)?;
+    let ran = Ran::read(&out)?;
+    let report = out.join("report.html");
+    write_page(&ran, &report)?;
+    if let Some(html) = &args.html {
+        write_page(&ran, html)?;
+    }
+    let code = ran.print(args.compare, args.json)?;
+    if !args.json {
+        print::line(format_args!("\nresult  {}", out.display()))?;
+        print::line(format_args!("report  {}", report.display()))?;
+    }
+    Ok(code)
 }
 
-fn text(report: &Report, compare: bool) -> String {
-    let mut out = format!(
-        "D'Cruz 1992: {} messages per run, seeds {:?}. 1 TU = 100 ns. Throughput counts packet \
-         octets, as the study does.\n",
-        report.messages, report.seeds
-    );
-    if compare {
-        compared(&mut out, &report.cells);
-    } else {
-        expected(&mut out, report);
+fn run_all(args: &StudyRunArgs) -> Result<u8, CliError> {
+    // All are checked before one starts.
+    let keys = shipped::keys();
+    let selections = keys.iter().map(|key| Selection::parse(key));
+    let selections = selections.collect::<Result<Vec<Selection>, CliError>>()?;
+    let planned = selections
+        .iter()
+        .map(|selection| plan::result(selection, args.quick, args.to.as_deref()));
+    let planned = planned.collect::<Result<Vec<StudyResult>, CliError>>()?;
+    let out = args.out.clone();
+    let out = out.unwrap_or_else(|| crate::race::default_folder("studies"));
+    let stop = crate::race::stop_flag()?;
+    let mut all = Vec::new();
+    for (selection, result) in selections.iter().zip(planned) {
+        let own = out.join(&selection.study.key);
+        note(format_args!(
+            "{}: {}",
+            selection.study.key, selection.study.spec.title
+        ));
+        execute::run(selection, result, &own, &stop)?;
+        let ran = Ran::read(&own)?;
+        write_page(&ran, &own.join("report.html"))?;
+        all.push(ran);
     }
-    let predicted = |row: &&PointRow| !compare || row.mode == "multicast" || row.revision == "3.3";
-    if compare {
-        out.push_str("\nNot compared here with printed tables: results of the model alone\n");
+    let page = args.html.clone().unwrap_or_else(|| out.join("index.html"));
+    write(&page, &index::html(&all))?;
+    let mut code = EXIT_OK;
+    for ran in &all {
+        code = code.max(ran.print(args.compare, args.json)?);
     }
-    simulated(&mut out, report.rows.iter().filter(predicted));
-    out.trim_end().to_owned()
+    if !args.json {
+        print::line(format_args!("\nindex   {}", page.display()))?;
+    }
+    Ok(code)
 }
 
-fn expected(out: &mut String, report: &Report) {
-    out.push_str("\nExpected maximum throughput (tables 17 to 21)\n");
-    out.push_str("revision mode       resend pairs     size  frames  octets         B/s\n");
-    for row in &report.expected {
-        let mode = if row.multicast {
-            "multicast"
+/// A study that ran, judged.
+struct Ran {
+    folder: PathBuf,
+    selection: Selection,
+    result: StudyResult,
+    outcomes: Outcomes,
+    judged: Vec<Judged>,
+    findings: Vec<Finding>,
+}
+
+impl Ran {
+    /// Reads and judges the result in a folder.
+    fn read(folder: &Path) -> Result<Ran, CliError> {
+        let result = StudyResult::read(folder).map_err(CliError::usage)?;
+        let study = folder::read_study(folder, &result);
+        let study = study.map_err(|error| CliError::usage(error.to_string()))?;
+        let selection = Selection::of(study, &result.only)?;
+        let outcomes = outcomes(&selection.study, &result, folder);
+        let study = &selection.study;
+        let exhibits = study.spec.exhibit.iter();
+        let judged = exhibits
+            .map(|wanted| exhibit::judge(study, wanted, &outcomes))
+            .collect();
+        let findings = finding::judge(study, &outcomes);
+        Ok(Ran {
+            folder: folder.to_owned(),
+            judged,
+            findings,
+            outcomes,
+            selection,
+            result,
+        })
+    }
+
+    /// Prints it, and says how the runs ended.
+    fn print(&self, compare: bool, json: bool) -> Result<u8, CliError> {
+        let study = &self.selection.study;
+        if json {
+            let whole = study::json::whole(study, &self.outcomes, &self.judged, &self.findings);
+            print::json(&whole)?;
         } else {
-            "unicast"
+            print::line(text::result(self, compare))?;
+        }
+        let mut stopped = self.result.runs.iter();
+        let stopped = stopped.any(|run| run.state == RunState::Interrupted);
+        if stopped {
+            note(format_args!(
+                "towpath: the study was stopped; what is done is kept: towpath study run --resume {}",
+                self.folder.display()
+            ));
+        }
+        Ok(if stopped { EXIT_FAILED } else { EXIT_OK })
+    }
+}
+
+/// What each run gave, or why it gave nothing.
+fn outcomes(study: &Study, result: &StudyResult, out: &Path) -> Outcomes {
+    let runs = result.runs.iter().filter_map(|record| {
+        let run = study.run(&record.id)?;
+        let outcome = match record.state {
+            RunState::Done => Outcome::read(run, &folder::run_folder(out, &record.id)),
+            RunState::LeftOut => Err(record.reason.clone()),
+            RunState::Waiting | RunState::Interrupted => Err("its run was stopped".to_owned()),
         };
-        let pairs = if row.resend_pairs { "128 B" } else { "none" };
-        let _ = writeln!(
-            out,
-            "{:<8} {mode:<10} {pairs:<12} {:>8} {:>7} {:>7} {:>11.0}",
-            row.revision, row.size_bytes, row.frames, row.frame_octets, row.throughput_bps
-        );
-    }
+        Some((record.id.clone(), outcome))
+    });
+    runs.collect::<BTreeMap<_, _>>()
 }
 
-fn simulated<'a>(out: &mut String, rows: impl Iterator<Item = &'a PointRow>) {
-    let mut part = None;
-    for row in rows {
-        let this = (row.revision, row.mode, row.size_bytes, row.host_delays);
-        if part != Some((row.revision, row.mode, row.size_bytes)) {
-            let _ = writeln!(
-                out,
-                "\n{} {}, {} B, {}\n{:>9} {:>11} {:>6} {:>12} {:>10} {:>12} {:>12} {:>6}",
-                row.revision,
-                row.mode,
-                row.size_bytes,
-                if row.resend_pairs {
-                    "with resend pairs"
-                } else {
-                    "no resend pairs"
-                },
-                "every TU",
-                "offered B/s",
-                "host",
-                "B/s",
-                "min TU",
-                "message TU",
-                "to user TU",
-                "ether"
-            );
-        }
-        part = Some((this.0, this.1, this.2));
-        let _ = writeln!(
-            out,
-            "{:>9} {:>11.0} {:>6} {:>12.0} {:>10.0} {:>12.0} {:>12.0} {:>5.0}%{}",
-            row.interarrival_tu,
-            row.offered_bps,
-            host_column(row.host_delays),
-            row.throughput_bps,
-            row.min_delay_tu,
-            row.message_delay_tu,
-            row.user_delay_tu,
-            row.utilisation * 100.0,
-            if row.complete < row.runs {
-                "  incomplete"
-            } else {
-                ""
-            }
-        );
-    }
+fn write_page(ran: &Ran, path: &Path) -> Result<(), CliError> {
+    write(path, &page::html(ran))
 }
 
-fn host_column(delays: bool) -> &'static str {
-    if delays { "delay" } else { "free" }
-}
-
-fn compared(out: &mut String, cells: &[Cell]) {
-    let mut table = 0;
-    for cell in cells {
-        if cell.table != table {
-            table = cell.table;
-            let _ = writeln!(
-                out,
-                "\nTable {table}, {}\n{:>9} {:>6} {:<22} {:>12} {:>12} {:>8}",
-                if table < 17 {
-                    format!("{} B, 3.5 unicast, no resend pairs", cell.size_bytes)
-                } else {
-                    "expected maximum throughput".to_owned()
-                },
-                if table < 17 { "every TU" } else { "size B" },
-                "host",
-                "figure",
-                "ours",
-                "paper",
-                "differs"
-            );
-        }
-        let _ = writeln!(out, "{}", cell_line(cell));
-    }
-    let count = |standing| cells.iter().filter(|c| c.standing == standing).count();
-    let _ = writeln!(
-        out,
-        "\n{} values: {} within their limit, {} beyond it, {} not judged because the printed \
-         value contradicts its own row.",
-        cells.len(),
-        count(Standing::Within),
-        count(Standing::Beyond),
-        count(Standing::Misprint)
-    );
-}
-
-fn cell_line(cell: &Cell) -> String {
-    let first = if cell.table < 17 {
-        cell.interarrival_tu
-    } else {
-        cell.size_bytes
-    };
-    let digits = if cell.figure.contains("percent") {
-        2
-    } else {
-        0
-    };
-    let mut line = format!(
-        "{first:>9} {:>6} {:<22} {:>12.digits$} {:>12.digits$} {:>+7.2}%",
-        host_column(cell.host_delays),
-        cell.figure,
-        cell.ours,
-        cell.paper,
-        cell.difference * 100.0
-    );
-    if cell.standing == Standing::Beyond {
-        let _ = write!(line, "  beyond {:.1} %", cell.limit * 100.0);
-    }
-    if let Some(note) = cell.note {
-        let _ = write!(line, "  misprint: {note}");
-    }
-    line
+fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    std::fs::write(path, text)
+        .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
 }

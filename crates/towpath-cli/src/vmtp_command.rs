@@ -1,10 +1,10 @@
 //! `towpath vmtp`: entities, calls and clients of live VMTP endpoints.
 
-use crate::print::{json, line, note};
+use crate::CliError;
+use crate::live_endpoints::Asking;
+use crate::print::{json, line};
 use crate::xtp_command::{duration_text, push_line, strip_control_characters};
-use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use clap::{Args, Subcommand};
-use std::path::Path;
 use towpath::vmtp::entities::{EntitiesReport, TransactionReport, query, query_all};
 
 /// Subcommands of `towpath vmtp`.
@@ -38,7 +38,7 @@ pub struct EntitiesArgs {
 /// Runs the command.
 pub fn run(command: &VmtpCommand) -> Result<u8, CliError> {
     let VmtpCommand::Entities(args) = command;
-    let (reports, code) = find(args.which.as_deref())?;
+    let (reports, code) = ENDPOINTS.find(args.which.as_deref())?;
     if args.json {
         json(&reports)?;
     } else {
@@ -48,42 +48,12 @@ pub fn run(command: &VmtpCommand) -> Result<u8, CliError> {
     Ok(code)
 }
 
-/// The reports of the endpoints that are meant, and the exit code: some may not answer.
-fn find(which: Option<&str>) -> Result<(Vec<EntitiesReport>, u8), CliError> {
-    let process: Option<u32> = which.and_then(|which| which.parse().ok());
-    if let (Some(path), None) = (which, process) {
-        let report = query(Path::new(path)).map_err(|error| {
-            CliError::failed(format!(
-                "no endpoint answers at {path}: {error}; give a process ID or the path of a socket"
-            ))
-        })?;
-        return Ok((vec![report], EXIT_OK));
-    }
-    let found = query_all(process).map_err(CliError::failed)?;
-    if found.is_empty() {
-        let whose = process.map_or("this user".to_owned(), |process| {
-            format!("process {process}")
-        });
-        return Err(CliError::failed(format!(
-            "no endpoint of VMTP of {whose} answers; start `towpath blocks serve`, or a program with \
-             TOWPATH_CONTEXTS=on"
-        )));
-    }
-    let (mut reports, mut code) = (Vec::new(), EXIT_OK);
-    for endpoint in found {
-        match endpoint.report {
-            Ok(report) => reports.push(report),
-            Err(error) => {
-                code = EXIT_FAILED;
-                note(format_args!(
-                    "towpath: {} does not answer: {error}",
-                    endpoint.path.display()
-                ));
-            }
-        }
-    }
-    Ok((reports, code))
-}
+const ENDPOINTS: Asking<EntitiesReport> = Asking {
+    protocol: "VMTP",
+    command: "towpath blocks serve",
+    query,
+    query_all,
+};
 
 /// An endpoint, its entities and transactions.
 fn endpoint_text(report: &EntitiesReport) -> String {

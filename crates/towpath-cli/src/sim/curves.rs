@@ -179,7 +179,7 @@ fn unit(text: &str) -> Option<&'static str> {
 fn lead(rows: &[RunRow], left_out: usize) -> String {
     let complete = |row: &&RunRow| row.value.get("ending").and_then(Value::as_str) != Some("stuck");
     let mut text = format!(
-        "{} runs, a mark each; lines join the means over seeds.",
+        "{} runs, a mark each; lines join the means over seeds, and bars span from the lowest seed to the highest.",
         rows.len()
     );
     let stuck = rows.len() - rows.iter().filter(complete).count();
@@ -208,12 +208,14 @@ fn figure(
         });
         let mut runs: Vec<(f64, f64)> = values.collect();
         runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (line, points) in [(true, means(&runs)), (false, runs)] {
+        let (means, spread) = (means(&runs), spread(&runs));
+        for (line, points, spread) in [(true, means, spread), (false, runs, Vec::new())] {
             curves.push(Curve {
                 name,
                 line,
                 marks: !line,
                 points,
+                spread,
             });
         }
     }
@@ -235,6 +237,20 @@ fn means(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         (group[0].0, sum / group.len() as f64)
     };
     groups.map(mean).collect()
+}
+
+/// The lowest and the highest of the seeds at each x of points in ascending order; a single seed has
+/// no spread.
+fn spread(points: &[(f64, f64)]) -> Vec<(f64, f64, f64)> {
+    let groups = points.chunk_by(|a, b| a.0 == b.0);
+    let ends = |group: &[(f64, f64)]| {
+        let values = || group.iter().map(|point| point.1);
+        let low = values().fold(f64::INFINITY, f64::min);
+        let high = values().fold(f64::NEG_INFINITY, f64::max);
+        (group[0].0, low, high)
+    };
+    let several = groups.filter(|group| group.len() > 1);
+    several.map(ends).collect()
 }
 
 #[cfg(test)]
@@ -271,6 +287,8 @@ mod tests {
         };
         assert!(mean.line && !mean.marks && !runs.line && runs.marks);
         assert_eq!(mean.points, [(6.0, 15.0), (128.0, 40.0)]);
+        assert_eq!(mean.spread, [(6.0, 10.0, 20.0)], "one seed has no spread");
+        assert_eq!(runs.spread, []);
         assert_eq!(runs.points, [(6.0, 10.0), (6.0, 20.0), (128.0, 40.0)]);
         assert_eq!(other_mean.points, [(6.0, 5.0), (1024.0, 7.0)]);
     }

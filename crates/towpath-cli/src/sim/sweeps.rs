@@ -45,6 +45,17 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
         )));
     }
     let known = finished_keys(args.out.as_deref())?;
+    if let Some((path, build)) = args
+        .out
+        .as_deref()
+        .and_then(|path| Some((path, other_build(path)?)))
+    {
+        return Err(CliError::usage(format!(
+            "{} has rows of build {build}, and this is {}; give another --out",
+            path.display(),
+            sweep::BUILD
+        )));
+    }
     let left = jobs.iter().filter(|job| !known.contains(&job.key)).count();
     let out = args.out.as_deref();
     let file = out
@@ -74,6 +85,20 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
         write_page(&all, html)?;
     }
     Ok(EXIT_OK)
+}
+
+/// Checks the options of a sweep of the scenario `text` without running it.
+///
+/// # Errors
+///
+/// As [`run_sweep`] before its first run.
+pub(crate) fn check_sweep(text: &str, args: &SweepArgs) -> Result<(), CliError> {
+    let axes = args.points.iter().map(|text| axis(text));
+    let axes = axes.collect::<Result<Vec<Axis>, CliError>>()?;
+    let seeds = args.seeds.as_deref().map_or(Ok(vec![1]), seeds)?;
+    args.shard.as_deref().map(shard).transpose()?;
+    sweep::jobs(text, &axes, &seeds[..1]).map_err(CliError::usage)?;
+    Ok(())
 }
 
 /// Writes rows to a file or standard output.
@@ -140,10 +165,32 @@ fn axis(text: &str) -> Result<Axis, CliError> {
             "{text:?} has no values; use key=value,value"
         )));
     };
+    let values = values.split(',').map(|value| axis_values(value.trim()));
+    let values: Result<Vec<Vec<String>>, CliError> = values.collect();
     Ok(Axis {
         key: key.trim().to_owned(),
-        values: values.split(',').map(|v| v.trim().to_owned()).collect(),
+        values: values?.concat(),
     })
+}
+
+/// Most numbers of a range.
+const RANGE_MAX: u64 = 100_000;
+
+/// A value, or the numbers of a range `first..last`.
+fn axis_values(text: &str) -> Result<Vec<String>, CliError> {
+    let numbers = text.split_once("..").and_then(|(first, last)| {
+        let last = last.trim_start_matches('=');
+        Some((first.parse::<u64>().ok()?, last.parse::<u64>().ok()?))
+    });
+    let Some((first, last)) = numbers else {
+        return Ok(vec![text.to_owned()]);
+    };
+    if last < first || last - first >= RANGE_MAX {
+        return Err(CliError::usage(format!(
+            "{text:?} is no range; use first..last, of up to {RANGE_MAX} numbers"
+        )));
+    }
+    Ok((first..=last).map(|number| number.to_string()).collect())
 }
 
 fn seeds(text: &str) -> Result<Vec<u64>, CliError> {
@@ -183,6 +230,24 @@ fn finished_keys(path: Option<&Path>) -> Result<BTreeSet<String>, CliError> {
         keys.extend(key.map(str::to_owned));
     }
     Ok(keys)
+}
+
+/// The build of the first row in a file that is of another build than this one.
+pub(crate) fn other_build(path: &Path) -> Option<String> {
+    let file = open_regular(path).ok()?;
+    let mut lines = BoundedLines::new(file, LINE_OCTETS_MAX);
+    // A file that cannot be read further is refused where its keys are read.
+    while let Ok(Some(line)) = lines.next_line() {
+        let row: Option<serde_json::Value> = serde_json::from_slice(line).ok();
+        let Some(row) = row.filter(|row| row.get("key").is_some()) else {
+            continue;
+        };
+        let build = row.get("build").and_then(serde_json::Value::as_str);
+        if build != Some(sweep::BUILD) {
+            return Some(build.unwrap_or("unknown").to_owned());
+        }
+    }
+    None
 }
 
 /// Opens a file for appending rows; a truncated last line is terminated first.

@@ -24,7 +24,10 @@ fn link_falls_back_to_packet_sockets_without_tap() {
             // Frames cross one by one: none is larger than the MTU allows.
             let mean = evidence(trial, "mean_packet_bytes");
             assert!(mean > 200.0 && mean <= 1514.0, "{name}: {mean}");
-            assert!(metric(trial, "mbit_per_s") < 100.0, "{name}");
+            // The rate of the link bounds it. What waited in a receiver that was kept off its
+            // processor arrives at once, which a short trial sees as up to twice that rate; without
+            // the link's rate these transports carry several times as much.
+            assert!(metric(trial, "mbit_per_s") < 200.0, "{name}");
         }
     }
 }

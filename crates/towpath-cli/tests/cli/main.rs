@@ -10,12 +10,16 @@
 //! * `paths` - links side by side, and what the result says of each.
 //! * `profiles` - CPU time by layer and procedure.
 //! * `testbeds` - hosts, links and loads, and their removal.
-//! * `simulations` - scenarios, sweeps, traces and studies.
+//! * `simulations` - scenarios, sweeps and traces.
+//! * `studies` - studies as data.
 //! * `xtp_tools` - tunnel, file copy, contexts, router and relay.
 //! * `vmtp_tools` - the storage server, and reports of VMTP's endpoints.
 //! * `agents` - keys, agents and races against them.
 //! * `unprivileged` - the program for a user without privileges.
 //! * `doctor_paths` - the path between two hosts.
+//! * `watching` - running races from their files.
+//! * `two_builds` - two builds in one race, and the gate.
+//! * `one_race` - one race at a time on a machine.
 //! * `transactions` - clients, replies and services.
 //! * `exhaustion` - no descriptors left.
 //! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
@@ -29,7 +33,9 @@ mod hostile_files;
 mod interruptions;
 mod leftovers;
 mod links;
+mod one_race;
 mod options;
+mod own_studies;
 mod paths;
 mod profiles;
 mod refusals;
@@ -37,10 +43,13 @@ mod result_commands;
 mod schema;
 mod sctp_tools;
 mod simulations;
+mod studies;
 mod support;
 mod testbeds;
 mod transactions;
+mod two_builds;
 mod unprivileged;
 mod vmtp_tools;
+mod watching;
 mod workloads;
 mod xtp_tools;

@@ -142,6 +142,7 @@ fn unprivileged_profile_gives_one_line_error() {
     fs::copy(env!("CARGO_BIN_EXE_towpath"), &there).expect("a copy");
     let mut command = std::process::Command::new(&there);
     command
+        .env("TOWPATH_RACE_LOCK", "none")
         .current_dir(&folder)
         .args(["profile", "tcp", "--size", "64"]);
     let output = command
@@ -179,4 +180,42 @@ fn invalid_profile_options_are_refused_in_one_line() {
     refused(&["tcp", "--time", "1h"], "200ms to 10s");
     refused(&["tcp", "--size", "x"], "x");
     refused(&["tcp", "--size", "1..1MiB"], "16 at most");
+}
+
+#[test]
+fn profile_against_another_writes_the_difference() {
+    let scratch = Scratch::new();
+    let before = scratch.path("before");
+    fs::create_dir_all(&before).expect("a folder");
+    let against = scratch.text("before");
+    let words = [
+        "tcp",
+        "--size",
+        "64",
+        "--time",
+        "300ms",
+        "--against",
+        &against,
+    ];
+    let refused = towpath(&[&["profile"], &words[..]].concat());
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.err.contains("is") && refused.err.contains("the folder of a profile?"),
+        "{}",
+        refused.err
+    );
+    let gone = "sender, 64 B;main;gone_with_the_old_build 123456\n";
+    fs::write(before.join("stacks.folded"), gone).expect("stacks");
+    if profile(&scratch, &words).is_none() {
+        return;
+    }
+    let file = |name: &str| fs::read_to_string(scratch.path("profile").join(name)).expect("a file");
+    assert!(file("flame-difference.svg").contains("gone_with_the_old_build"));
+    let both = file("stacks-difference.folded");
+    assert!(
+        both.contains("gone_with_the_old_build 123456 0\n"),
+        "{both}"
+    );
+    let own = file("stacks.folded");
+    assert!(own.lines().any(|line| line.contains("_[k] ")), "{own}");
 }

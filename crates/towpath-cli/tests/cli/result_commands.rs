@@ -74,6 +74,13 @@ fn compare_fail_on_exits_3_only_when_slower() {
     assert_eq!(json.code, 3);
     let verdicts: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(verdicts[0]["kind"], "slower");
+    let page = scratch.text("compare.html");
+    let markdown = towpath(&["compare", &a, &slow, "--markdown", "--html", &page]);
+    assert_eq!(markdown.code, 0, "{}", markdown.err);
+    assert!(markdown.out.starts_with("### "), "{}", markdown.out);
+    assert!(markdown.out.contains("0.800x"), "{}", markdown.out);
+    let page = fs::read_to_string(page).expect("the page");
+    assert!(page.contains("0.800x") && page.trim_end().ends_with("</html>"));
 }
 
 #[test]
@@ -116,6 +123,23 @@ fn all_result_commands_read_complete_result() {
     assert_eq!(report.code, 0, "{}", report.err);
     let page = fs::read_to_string(elsewhere).expect("the report");
     assert!(page.trim_end().ends_with("</html>"));
+    let charts = scratch.text("charts");
+    let drawn = towpath(&["report", &folder, "--svg", &charts]);
+    assert_eq!(drawn.code, 0, "{}", drawn.err);
+    let files = fs::read_dir(&charts).expect("the charts");
+    let names: Vec<String> = files
+        .map(|file| {
+            file.expect("a file")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    let count = |end: &str| names.iter().filter(|name| name.ends_with(end)).count();
+    assert!(
+        count(".svg") > 2 && count(".svg") == count(".csv"),
+        "{names:?}"
+    );
 }
 
 #[test]
@@ -266,4 +290,174 @@ fn readers_refuse(scratch: &Scratch, folder: &Path, name: &str, fault: &str) {
     }
     // A killed run gets a report; remove it before the next fault.
     let _ = fs::remove_file(report);
+}
+
+#[test]
+fn history_judges_adjacent_runs_and_names_what_changed() {
+    let scratch = Scratch::new();
+    let a = steady(&scratch);
+    for (name, label, factor, started) in [("b", "v10", 0.8, 50.0), ("c", "v9", 1.0, 20.0)] {
+        copy(&scratch.path("a"), &scratch.path(name));
+        edit(&scratch.path(name), |_, trial| {
+            let rate = trial["metrics"]["messages_per_s"].as_f64().expect("a rate");
+            trial["metrics"]["messages_per_s"] = (rate * factor).into();
+            let before = trial["started_s"].as_f64().expect("a time");
+            trial["started_s"] = (before + started).into();
+        });
+        let plan = fs::read_to_string(scratch.path("a").join("plan.toml")).expect("the plan");
+        let plan = plan.replacen(
+            "[options]\n",
+            &format!("[options]\n\"label.version\" = \"{label}\"\n"),
+            1,
+        );
+        fs::write(scratch.path(name).join("plan.toml"), plan).expect("the plan is written");
+    }
+    let machine = scratch.path("b").join("machine.json");
+    let text = fs::read_to_string(&machine).expect("the machine");
+    let text = text.replace(env!("CARGO_PKG_VERSION"), "99.0.0");
+    fs::write(&machine, text).expect("the machine is written");
+    let (b, c, page) = (
+        scratch.text("b"),
+        scratch.text("c"),
+        scratch.text("history.html"),
+    );
+    let said = towpath(&["history", &b, &a, &c, "--json", "--html", &page]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let history: Value = serde_json::from_str(&said.out).expect("JSON");
+    let names: Vec<&str> = (0..3)
+        .map(|n| history["runs"][n]["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(names, [&a, &c, &b], "in the order they started");
+    assert_eq!(history["runs"][2]["changes"][0]["name"], "towpath");
+    assert_eq!(history["runs"][1]["changes"], serde_json::json!([]));
+    let steps = &history["cells"][0]["steps"];
+    assert_eq!(steps[0]["verdict"]["kind"], "equal");
+    assert_eq!(steps[1]["verdict"]["kind"], "slower");
+    assert!(
+        fs::read_to_string(page)
+            .expect("the page")
+            .contains("99.0.0")
+    );
+    let by = towpath(&["history", &b, &c, "--by", "version"]);
+    assert_eq!(by.code, 0, "{}", by.err);
+    let (first, second) = (by.out.find("v9"), by.out.find("v10"));
+    assert!(first < second && first.is_some(), "{}", by.out);
+    let missing = towpath(&["history", &a, &b, "--by", "version"]);
+    assert_eq!(missing.code, 1);
+    assert!(
+        missing.err.contains("has no label version"),
+        "{}",
+        missing.err
+    );
+}
+
+#[test]
+fn index_of_results_lists_runs_and_damaged_folders() {
+    let scratch = Scratch::new();
+    let arguments = [
+        "tcp",
+        "--sizes",
+        "64",
+        "-w",
+        "throughput",
+        "--label",
+        "rack=7",
+    ];
+    race(&scratch, "all/deep/a", &arguments);
+    assert_eq!(towpath(&["report", &scratch.text("all/deep/a")]).code, 0);
+    fs::create_dir_all(scratch.path("all/bad")).expect("a folder");
+    fs::write(scratch.path("all/bad/plan.toml"), "version =").expect("a damaged plan");
+    let said = towpath(&["report", "--index", &scratch.text("all")]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.err.contains("bad/plan.toml is damaged"),
+        "{}",
+        said.err
+    );
+    let page = fs::read_to_string(scratch.path("all/index.html")).expect("the page");
+    let page = page.replace("&#x2f;", "/");
+    assert!(page.contains("href=\"./deep/a/report.html\""), "{page}");
+    assert!(page.contains("rack=7") && page.contains("bad/plan.toml is damaged"));
+    let empty = towpath(&["report", "--index", &scratch.text("all/deep/a")]);
+    assert_eq!(empty.code, 0, "a run is below itself: {}", empty.err);
+    fs::create_dir_all(scratch.path("none")).expect("a folder");
+    let none = towpath(&["report", "--index", &scratch.text("none")]);
+    assert_eq!(none.code, 1);
+    assert!(none.err.contains("no result below"), "{}", none.err);
+}
+
+#[test]
+fn labels_that_are_no_names_are_refused() {
+    for (label, words) in [
+        ("commit", "is no KEY=TEXT"),
+        ("a b=1", "is no key of a label"),
+        ("commit=", "printable characters"),
+    ] {
+        let said = towpath(&["race", "tcp", "--label", label]);
+        assert_eq!(said.code, 2, "{label}");
+        assert!(said.err.contains(words), "{}", said.err);
+    }
+    let twice = towpath(&["race", "tcp", "--label", "a=1", "--label", "a=2"]);
+    assert_eq!(twice.code, 2);
+    assert!(twice.err.contains("given twice"), "{}", twice.err);
+}
+
+#[test]
+fn export_hgrm_writes_delays_of_each_cell() {
+    let scratch = Scratch::new();
+    race(
+        &scratch,
+        "a",
+        &[
+            "tcp",
+            "unix-stream",
+            "--sizes",
+            "64",
+            "-w",
+            "delay",
+            "--blocks",
+            "2",
+        ],
+    );
+    let said = towpath(&[
+        "export",
+        &scratch.text("a"),
+        "--hgrm",
+        &scratch.text("hgrm"),
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let mut names: Vec<String> = fs::read_dir(scratch.path("hgrm"))
+        .expect("the folder")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        })
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "delay-at-64-b-tcp-delay.hgrm",
+            "delay-at-64-b-unix-stream-delay.hgrm"
+        ]
+    );
+    let text = fs::read_to_string(scratch.path("hgrm").join(&names[0])).expect("a file");
+    assert!(
+        text.contains("1.000000000000") && text.contains("#[Mean"),
+        "{text}"
+    );
+    let several = towpath(&["export", &scratch.text("a"), &scratch.text("a")]);
+    assert_eq!(several.code, 2, "{}", several.err);
+    race(&scratch, "b", &["tcp", "--sizes", "64", "-w", "throughput"]);
+    let none = towpath(&[
+        "export",
+        &scratch.text("b"),
+        "--hgrm",
+        &scratch.text("none"),
+    ]);
+    assert_eq!(none.code, 1);
+    assert!(none.err.contains("no histograms"), "{}", none.err);
 }

@@ -115,52 +115,12 @@ fn scenario_errors_are_one_line() {
             "short.toml:17",
         ),
         (vec!["sim", "sweep", "nowhere.toml", "--resume"], "--out"),
-        (vec!["study", "run", "unknown"], "see towpath study list"),
     ] {
         let said = towpath(&words);
         assert_eq!(said.code, 2, "{words:?}: {}", said.err);
         assert!(said.err.contains(expected), "{words:?}: {}", said.err);
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     }
-}
-
-#[test]
-fn study_compare_prints_paper_beside_ours() {
-    assert!(towpath(&["study", "list"]).out.contains("dcruz-1992"));
-    let words = [
-        "study",
-        "run",
-        "dcruz-1992",
-        "--messages",
-        "20",
-        "--seeds",
-        "1",
-    ];
-    let said = towpath(&[&words, ["--json"].as_slice()].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
-    let report: Value = serde_json::from_str(&said.out).expect("JSON");
-    assert_eq!(report["rows"].as_array().map(Vec::len), Some(336));
-    assert_eq!(report["cells"].as_array().map(Vec::len), Some(396));
-    let said = towpath(&[&words, ["--compare"].as_slice()].concat());
-    assert!(said.out.contains("Table 21,"), "{}", said.out);
-}
-
-#[test]
-fn study_html_has_sixteen_figures() {
-    let scratch = Scratch::new();
-    let html = scratch.text("study.html");
-    let words = ["study", "run", "dcruz-1992", "--messages", "20"];
-    let said = towpath(&[&words, ["--seeds", "1", "--html", &html].as_slice()].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
-    let page = fs::read_to_string(&html).expect("a page");
-    assert_eq!(page.matches("<svg class=\"chart\"").count(), 16);
-    for number in 1..=16 {
-        assert!(page.contains(&format!("Figure {number}: ")), "{number}");
-    }
-    // Each printed point is a mark: 56 loads with and without host delays, in two figures, in both
-    // halves; and the marks of the legend.
-    let marks = page.matches("<path class=\"mark").count();
-    assert_eq!(marks, 56 * 2 * 2 * 2 + 6);
 }
 
 #[test]
@@ -192,4 +152,145 @@ fn sweep_html_equals_report_from_rows() {
     let said = towpath(&["sim", "report", &rows, "--html", &later]);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("sweep --out"), "{}", said.err);
+}
+
+/// The file with a shard of a sweep of the short scenario over two lengths and three seeds.
+fn sweep_part(scratch: &Scratch, file: &str, name: &str, shard: &str) -> String {
+    let out = scratch.text(name);
+    let points = "traffic.0.length.fixed=64,2048";
+    let words = ["sim", "sweep", file, "--points", points, "--seeds", "1..3"];
+    let said = towpath(&[&words[..], &["--out", &out, "--shard", shard]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    out
+}
+
+#[test]
+fn sim_join_takes_each_run_once_and_names_what_is_missing() {
+    let scratch = Scratch::new();
+    let file = scenario(&scratch);
+    let whole = sweep_part(&scratch, &file, "whole.jsonl", "1/1");
+    let (a, b) = (
+        sweep_part(&scratch, &file, "a.jsonl", "1/2"),
+        sweep_part(&scratch, &file, "b.jsonl", "2/2"),
+    );
+    let lines = |path: &str| -> Vec<String> {
+        let text = fs::read_to_string(path).expect("rows");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let joined = scratch.text("joined.jsonl");
+    let said = towpath(&["sim", "join", &a, &b, &a, "--out", &joined, "--runs", "6"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.out.contains("6 rows") && said.out.contains("3 came twice"),
+        "{}",
+        said.out
+    );
+    assert_eq!(lines(&joined), lines(&whole));
+    assert!(lines(&whole)[0].contains("\"build\":\""));
+    // A part that was cut within its last line.
+    let text = fs::read_to_string(&b).expect("rows");
+    let cut = scratch.text("cut.jsonl");
+    fs::write(&cut, &text[..text.len() - 10]).expect("a file");
+    let less = scratch.text("less.jsonl");
+    let said = towpath(&["sim", "join", &a, &cut, "--out", &less]);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(
+        said.err.contains("1 runs are missing") && said.err.contains("seed"),
+        "{}",
+        said.err
+    );
+    let again = towpath(&["sim", "join", &a, "--out", &less]);
+    assert_eq!(again.code, 2, "a file is not written over");
+    let said = towpath(&[
+        "sim",
+        "join",
+        &a,
+        "--out",
+        &scratch.text("few.jsonl"),
+        "--runs",
+        "600",
+    ]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("597 runs are missing"), "{}", said.err);
+}
+
+#[test]
+fn rows_of_several_builds_are_refused() {
+    let scratch = Scratch::new();
+    let file = scenario(&scratch);
+    let a = sweep_part(&scratch, &file, "a.jsonl", "1/2");
+    let text = fs::read_to_string(&a).expect("rows");
+    let row: Value = serde_json::from_str(text.lines().next().expect("a row")).expect("JSON");
+    let build = row["build"].as_str().expect("a build");
+    let other = scratch.text("other.jsonl");
+    let changed = text
+        .replace(build, "0.0.1-0000000000000000")
+        .replace("\"key\":\"", "\"key\":\"f");
+    fs::write(&other, changed).expect("rows");
+    let said = towpath(&[
+        "sim",
+        "join",
+        &a,
+        &other,
+        "--out",
+        &scratch.text("joined.jsonl"),
+    ]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.contains("rows of build 0.0.1-0000000000000000"),
+        "{}",
+        said.err
+    );
+    let said = towpath(&["sim", "sweep", &file, "--seeds", "1..2", "--out", &other]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("give another --out"), "{}", said.err);
+}
+
+#[test]
+fn slurm_array_runs_every_shard_once() {
+    let scratch = Scratch::new();
+    let file = scenario(&scratch);
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../packaging/slurm/sweep.sbatch"
+    );
+    let parts = scratch.text("parts");
+    for task in ["1", "2", "3"] {
+        let mut command = std::process::Command::new("bash");
+        command.args([script, &file, &parts, "--seeds", "1..4"]);
+        command.env("TOWPATH", env!("CARGO_BIN_EXE_towpath"));
+        command
+            .env("SLURM_ARRAY_TASK_ID", task)
+            .env("SLURM_ARRAY_TASK_COUNT", "3");
+        command
+            .env("SLURM_ARRAY_TASK_MIN", "1")
+            .env("SLURM_CPUS_PER_TASK", "1");
+        let said = command.output().expect("bash");
+        assert!(
+            said.status.success(),
+            "{}",
+            String::from_utf8_lossy(&said.stderr)
+        );
+    }
+    let part = |n: u32| format!("{parts}/part-{n}-of-3.jsonl");
+    let joined = scratch.text("joined.jsonl");
+    let said = towpath(&[
+        "sim",
+        "join",
+        &part(1),
+        &part(2),
+        &part(3),
+        "--out",
+        &joined,
+        "--runs",
+        "4",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.out.contains("4 rows") && said.out.contains("0 came twice"),
+        "{}",
+        said.out
+    );
 }

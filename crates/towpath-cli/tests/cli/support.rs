@@ -42,6 +42,8 @@ impl Drop for Scratch {
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
     command.env_remove("NO_COLOR").env_remove("COLUMNS");
+    // Tests race side by side: none of them is about how fast anything is.
+    command.env("TOWPATH_RACE_LOCK", "none");
     command
 }
 
