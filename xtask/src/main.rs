@@ -3,6 +3,7 @@
 //! * `ci` - all checks that must pass before a merge, cheapest first.
 //! * `tidy` - project rules that no compiler checks.
 //! * `man`, `completions` - generated from the argument definitions of the program.
+//! * `package` - a Debian package, an archive, an OCI image.
 //! * `bench` - benchmarks against other programs.
 //! * `swarm` - simulated scenarios drawn from seeds, each checked against invariants.
 //! * `fuzz` - decoders and engines under libFuzzer, for a given time.
@@ -11,6 +12,7 @@
 mod bench;
 mod ci;
 mod fuzz;
+mod package;
 mod pages;
 mod swarm;
 mod tidy;
@@ -26,6 +28,9 @@ chores:
   tidy --figures            sizes of the code; --map writes ARCHITECTURE.md's dependencies
   man           the man page to target/man
   completions   shell completions to target/completions
+  package deb | tar | image [--program FILE] [--out FOLDER]
+                            the program with man page and completions; without FILE it is built
+                            as a static one; to target/package
   bench NAME    a benchmark; without a name, lists them
   bench compare OLD NEW     two builds, folders such as target/release
   swarm [N | Ns | --unbounded] [FIRST | head]
@@ -47,6 +52,7 @@ fn main() -> ExitCode {
         ["tidy", "--map"] => tidy::write_map(&root()),
         ["man"] => pages::man(&root()),
         ["completions"] => pages::completions(&root()),
+        ["package", rest @ ..] => package::run(&root(), rest),
         ["bench", rest @ ..] => bench::run(&root(), rest),
         ["swarm", rest @ ..] => swarm::run(&root(), rest),
         ["fuzz", rest @ ..] => fuzz::run(&root(), rest),

@@ -6,8 +6,9 @@
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, metric_of};
-use super::peers::{self, Utp2};
+use super::peers;
 use super::trial_runner::{TrialRequest, TrialRunner};
+use super::yardstick::Yardstick;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::ExitCode;
@@ -74,7 +75,7 @@ fn comparisons() -> Vec<Comparison> {
         all.push(Comparison {
             name,
             ours: metric_of(throughput("bare", size, &[]), "messages_per_s"),
-            peers: vec![("", Box::new(move |_| Utp2::build()?.run(size, SPAN_S)))],
+            peers: vec![("", Box::new(move |_| utp2(size)))],
             rounds: PAIRS,
             target: BenchTarget::GoalAtLeast {
                 floor: 0.5,
@@ -83,6 +84,13 @@ fn comparisons() -> Vec<Comparison> {
         });
     }
     all
+}
+
+/// Messages a second of `utp2`, a windowed, batched sender that shows the capacity of segmented UDP.
+fn utp2(size: u64) -> Result<f64, String> {
+    let (size, span) = (size.to_string(), SPAN_S.to_string());
+    let words = ["-s", &size, "-t", &span, "-a", "0", "-b", "1"];
+    Yardstick::build("utp2")?.run(&words, "msgs_s")
 }
 
 fn throughput(transport: &'static str, size: u64, more: &[String]) -> TrialRequest {

@@ -98,6 +98,25 @@ impl SctpFloodBench {
     }
 }
 
+/// The example `sctp_endpoint_bench`.
+pub struct SctpEndpointBench(PathBuf);
+
+impl SctpEndpointBench {
+    /// Builds it in release mode.
+    pub fn build(root: &Path) -> Result<SctpEndpointBench, String> {
+        let words = ["--package", "towpath", "--example", "sctp_endpoint_bench"];
+        let target = build(root, &words)?;
+        Ok(SctpEndpointBench(
+            target.join("release/examples/sctp_endpoint_bench"),
+        ))
+    }
+
+    /// Runs it; gives the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
 /// The program in `xtask/peers/quinn`.
 pub struct Quinn(PathBuf);
 

@@ -14,11 +14,14 @@ mod lossy;
 mod peers;
 mod sctp;
 mod sctp_peers;
+mod shm;
 mod sim;
+mod study;
 mod suite;
 mod trial_runner;
 mod vmtp;
 mod xtp;
+mod yardstick;
 
 use crate::fail;
 use std::path::Path;
@@ -60,9 +63,19 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         sctp::run,
     ),
     (
+        "shm",
+        "rings of shared memory against C programs that check nothing",
+        shm::run,
+    ),
+    (
         "sim",
         "the simulator: events, packets, scaling, and against ns-3",
         sim::run,
+    ),
+    (
+        "study",
+        "the simulated study: printed figures met, and seconds",
+        study::run,
     ),
     (
         "vmtp",

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use std::net::{TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -100,59 +99,6 @@ pub fn sockperf(tcp: bool, size: u64, span_s: f64, cpus: (u32, u32)) -> Result<f
     });
     half.map(|us| us * 2.0)
         .ok_or_else(|| "sockperf reported no median".into())
-}
-
-/// `utp2`, a windowed, batched sender that shows the capacity of segmented UDP.
-pub struct Utp2 {
-    program: PathBuf,
-}
-
-impl Utp2 {
-    /// Builds `utp2.c` of the folder named by TOWPATH_YARDSTICKS.
-    pub fn build() -> Result<Utp2, String> {
-        let folder = std::env::var_os("TOWPATH_YARDSTICKS")
-            .ok_or("utp2 is absent: set TOWPATH_YARDSTICKS to the folder that holds utp2.c")?;
-        let program = std::env::temp_dir().join(format!("towpath-utp2-{}", std::process::id()));
-        let built = Command::new("cc")
-            .args(["-O2", "-march=native", "-w", "-o"])
-            .arg(&program)
-            .arg(Path::new(&folder).join("utp2.c"))
-            .status()
-            .map_err(|error| format!("cc: {error}; apt-get install gcc"))?;
-        if built.success() {
-            Ok(Utp2 { program })
-        } else {
-            Err("utp2.c does not build".into())
-        }
-    }
-
-    /// Messages per second that it moved.
-    pub fn run(&self, size: u64, span_s: f64) -> Result<f64, String> {
-        let output = Command::new(&self.program)
-            .args([
-                "-s",
-                &size.to_string(),
-                "-t",
-                &span_s.to_string(),
-                "-a",
-                "0",
-                "-b",
-                "1",
-            ])
-            .output()
-            .map_err(|error| format!("utp2: {error}"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let rate = text
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix("msgs_s=")?.parse().ok());
-        rate.ok_or_else(|| "utp2 reported no rate".into())
-    }
-}
-
-impl Drop for Utp2 {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.program);
-    }
 }
 
 /// A server process that is killed on drop.

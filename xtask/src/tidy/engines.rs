@@ -36,6 +36,8 @@ fn allowed_dependencies(name: &str) -> Option<&'static [&'static str]> {
     match name {
         "engine" => Some(&[]),
         "congestion" => Some(&["engine"]),
+        // HMACs, which are functions of their inputs.
+        "engine-sctp" => Some(&["engine", "congestion", "ring"]),
         _ if name.starts_with("layer-") => Some(&["engine"]),
         _ if name.starts_with("engine-") => Some(&["engine", "congestion"]),
         _ => None,

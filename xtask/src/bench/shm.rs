@@ -1,0 +1,104 @@
+//! shm: rings of shared memory against C programs that do no more than a ring needs.
+//!
+//! The yardsticks know their peer and trust it: they check nothing, notice no death, and their rings are made
+//! before the processes part.
+
+use super::bar::BenchTarget;
+use super::compare::{Comparison, Measure, metric_of};
+use super::suite::Suite;
+use super::trial_runner::TrialRequest;
+use super::yardstick::Yardstick;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Rounds of each comparison.
+const ROUNDS: usize = 9;
+
+/// Seconds of each trial.
+const TRIAL: &str = "0.7";
+const TRIAL_S: f64 = 0.7;
+
+/// Runs the benchmark; `arguments` may select bars by prefix.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let mut suite = match Suite::start(root, arguments) {
+        Ok(suite) => suite,
+        Err(error) => return crate::fail(&error),
+    };
+    suite.comparisons(comparisons());
+    for transport in ["shm", "shm-spin", "unix-seqpacket"] {
+        let calls = ask(transport, "transactions", 64, "0,1");
+        let measure = metric_of(calls, "transactions_per_s");
+        suite.row(&format!("{transport}-transactions"), "calls/s", &measure);
+    }
+    suite.finish()
+}
+
+fn comparisons() -> Vec<Comparison> {
+    vec![
+        delay("shm-spin", "shm-spin", "spin", ("0", "1")),
+        delay("shm-futex-1core", "shm", "futex", ("0", "0")),
+        throughput("shm-64", 64, "64"),
+        throughput("shm-16k", 16 << 10, "16384"),
+    ]
+}
+
+/// Median round trips of 64 bytes against those of `pingpong`.
+fn delay(
+    name: &'static str,
+    transport: &'static str,
+    kind: &'static str,
+    cpus: (&'static str, &'static str),
+) -> Comparison {
+    let pin = format!("{},{}", cpus.0, cpus.1);
+    let words = [
+        "-k", kind, "-s", "64", "-t", TRIAL, "-a", cpus.0, "-b", cpus.1,
+    ];
+    Comparison {
+        name,
+        ours: metric_of(ask(transport, "delay", 64, &pin), "delay_p50_us"),
+        peers: vec![("pingpong", yardstick("pingpong", &words, "p50_ns", 1e-3))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtMost {
+            floor: 1.5,
+            goal: 1.2,
+        },
+    }
+}
+
+/// Messages a second against those of `shmring`, with a ring of 1 MiB as ours.
+fn throughput(name: &'static str, size: u64, size_word: &'static str) -> Comparison {
+    let words = [
+        "-s", size_word, "-q", "20", "-t", TRIAL, "-a", "0", "-b", "1",
+    ];
+    Comparison {
+        name,
+        ours: metric_of(ask("shm-spin", "throughput", size, "0,1"), "messages_per_s"),
+        peers: vec![("shmring", yardstick("shmring", &words, "msgs_s", 1.0))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtLeast {
+            floor: 0.5,
+            goal: 0.9,
+        },
+    }
+}
+
+fn ask(transport: &'static str, workload: &'static str, size: u64, pin: &str) -> TrialRequest {
+    TrialRequest {
+        transport,
+        workload,
+        size,
+        span_s: TRIAL_S,
+        more: vec!["--pin".into(), pin.into()],
+    }
+}
+
+/// What a yardstick prints as `key`, times `factor`.
+fn yardstick(
+    name: &'static str,
+    words: &[&'static str],
+    key: &'static str,
+    factor: f64,
+) -> Measure {
+    let words = words.to_vec();
+    Box::new(move |_| Ok(Yardstick::build(name)?.run(&words, key)? * factor))
+}
