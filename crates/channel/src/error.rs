@@ -1,5 +1,6 @@
 //! What can go wrong, each with its remedy.
 
+use crate::arena::MEMBERS_MAX;
 use crate::geometry::{RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
 use std::io;
 
@@ -77,6 +78,18 @@ pub enum ChannelError {
         /// Its value.
         value: u32,
     },
+    /// All numbers of an arena's members are in use.
+    #[error("the arena has {MEMBERS_MAX} members: end one, or make another arena")]
+    ArenaFull,
+    /// The process at the other end, or the message, belongs to another arena, or to none.
+    #[error("the other end is no member of this arena: let the arena's owner admit it first")]
+    OtherArena,
+    /// A message that other members read now.
+    #[error("the message is held by others, who read it: write into a slot that was not passed on")]
+    Shared,
+    /// A message that the receiver has not let go yet.
+    #[error("the receiver holds this message already: pass it again after the receiver dropped it")]
+    AlreadyHeld,
     /// The peer ended without closing its end, or, for a sender, closed it.
     #[error("the peer of the channel is gone: open another channel")]
     PeerGone,

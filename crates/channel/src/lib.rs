@@ -8,6 +8,9 @@
 //! the way it chose as its [`Signal`]. [`open_pair`] and [`accept_pair`] set up a channel each way.
 //!
 //! - [`Geometry`] is how many slots of which length; [`ChannelError`] says what was refused, and the remedy.
+//! - [`Arena`] is memory that several channels share: a message is written once, and passed on, to one member or
+//!   to many, by its number ([`ArenaSender::pass`]).
+//! - [`ManyReceivers`] waits for the first of many channels: one receiver of many senders.
 //! - `ends` and `opening` set a channel up and pass its segment, `sys` maps it, `ring` is the sender and
 //!   the receiver, `wait` how they wait and how they notice that the other is gone.
 //!
@@ -31,16 +34,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arena;
 mod ends;
 mod error;
 mod geometry;
+mod many;
 mod opening;
 mod ring;
 mod sys;
 mod wait;
 
+pub use arena::{Arena, ArenaOwner, ArenaReceiver, ArenaSender, ArenaSlot, MEMBERS_MAX};
 pub use ends::{accept_pair, open_pair};
 pub use error::ChannelError;
 pub use geometry::{Geometry, RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
+pub use many::ManyReceivers;
 pub use ring::{Arrival, ChannelReceiver, ChannelSender, LentSlots, ReceivedSlots};
 pub use wait::Signal;

@@ -37,7 +37,8 @@ fn send(socket: &UnixStream, opening: &[u8], descriptors: &[OwnedFd]) -> Result<
     let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SEGMENTS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let fits = control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let fits =
+        descriptors.is_empty() || control.push(SendAncillaryMessage::ScmRights(&descriptors));
     debug_assert!(fits, "room for {SEGMENTS_MAX}");
     let parts = [IoSlice::new(opening)];
     rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL)
@@ -50,23 +51,91 @@ pub(crate) fn accept<const N: usize>(
     socket: &UnixStream,
 ) -> Result<([Segment; N], Geometry), ChannelError> {
     check_user(socket)?;
-    let (opening, descriptors) = receive(socket)?;
+    let (opening, descriptors) = receive::<OPENING_LEN>(socket)?;
     let geometry = Geometry::decode(&opening)?;
-    if descriptors.len() != N {
-        return Err(ChannelError::Descriptors {
-            found: descriptors.len(),
-            expected: N,
-        });
-    }
+    let descriptors: [OwnedFd; N] = exactly(descriptors)?;
     let adopt = |descriptor: &OwnedFd| Segment::adopt(descriptor, geometry.segment_len());
     let segments: Result<Vec<Segment>, ChannelError> = descriptors.iter().map(adopt).collect();
     Ok((exactly(segments?)?, geometry))
 }
 
-/// The octets of an opening, and the descriptors that came with it. More of them than one opening
-/// has are closed by the kernel.
-fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), ChannelError> {
-    let mut opening = [0; OPENING_LEN];
+/// Octets of the message by which an arena's owner admits a member: an opening, then its number.
+const ADMISSION_LEN: usize = OPENING_LEN + 4;
+
+/// Octets of the message by which a member says to another who it is: the arena's identity, its number.
+const HELLO_LEN: usize = 12;
+
+/// Passes the memory of an arena to a process that becomes the member of `number`.
+pub(crate) fn offer_member(
+    socket: &UnixStream,
+    memory: &OwnedFd,
+    geometry: Geometry,
+    number: u32,
+) -> Result<(), ChannelError> {
+    check_user(socket)?;
+    let mut admission = geometry.encode().to_vec();
+    admission.extend(number.to_le_bytes());
+    let copy = memory.try_clone().map_err(|source| ChannelError::System {
+        action: "dup of an arena's descriptor",
+        source,
+    })?;
+    send(socket, &admission, &[copy])
+}
+
+/// Takes the memory of an arena: its segment and identity, its geometry, and the member's number.
+pub(crate) fn accept_member(
+    socket: &UnixStream,
+) -> Result<(Segment, u64, Geometry, u32), ChannelError> {
+    check_user(socket)?;
+    let (admission, descriptors) = receive::<ADMISSION_LEN>(socket)?;
+    let Some((opening, number)) = admission.split_first_chunk::<OPENING_LEN>() else {
+        return Err(ChannelError::Opening);
+    };
+    let geometry = Geometry::decode(opening)?;
+    let number = number.try_into().map_err(|_| ChannelError::Opening)?;
+    let [memory] = exactly(descriptors)?;
+    let segment = Segment::adopt(&memory, geometry.segment_len())?;
+    Ok((
+        segment,
+        identity(&memory)?,
+        geometry,
+        u32::from_le_bytes(number),
+    ))
+}
+
+/// The inode of a memory, which the kernel gives to no other while it lives.
+pub(crate) fn identity(memory: &OwnedFd) -> Result<u64, ChannelError> {
+    let status = rustix::fs::fstat(memory).map_err(system("fstat of an arena's memory"))?;
+    Ok(status.st_ino)
+}
+
+/// Says to another member of an arena which one this is.
+pub(crate) fn send_hello(
+    socket: &UnixStream,
+    identity: u64,
+    number: u32,
+) -> Result<(), ChannelError> {
+    check_user(socket)?;
+    let mut hello = identity.to_le_bytes().to_vec();
+    hello.extend(number.to_le_bytes());
+    send(socket, &hello, &[])
+}
+
+/// Which arena, and which of its members, is at the other end.
+pub(crate) fn receive_hello(socket: &UnixStream) -> Result<(u64, u32), ChannelError> {
+    check_user(socket)?;
+    let (hello, _) = receive::<HELLO_LEN>(socket)?;
+    let (identity, number) = hello
+        .split_first_chunk::<8>()
+        .ok_or(ChannelError::Opening)?;
+    let number = number.try_into().map_err(|_| ChannelError::Opening)?;
+    Ok((u64::from_le_bytes(*identity), u32::from_le_bytes(number)))
+}
+
+/// At most `LEN` octets of an opening, and the descriptors that came with it. More of them than one
+/// opening has are closed by the kernel.
+fn receive<const LEN: usize>(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), ChannelError> {
+    let mut opening = [0; LEN];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SEGMENTS_MAX + 1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(&mut opening)];
@@ -83,9 +152,10 @@ fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), ChannelError>
     }
 }
 
-fn exactly<const N: usize>(segments: Vec<Segment>) -> Result<[Segment; N], ChannelError> {
-    let found = segments.len();
-    segments
+/// The descriptors, or segments, of an opening that must have `N` of them.
+fn exactly<T, const N: usize>(items: Vec<T>) -> Result<[T; N], ChannelError> {
+    let found = items.len();
+    items
         .try_into()
         .map_err(|_| ChannelError::Descriptors { found, expected: N })
 }

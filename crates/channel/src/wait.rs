@@ -5,7 +5,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::thread::futex;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Longest wait before the lifeline is looked at: a dead peer is noticed within two of them, 100 ms.
@@ -13,10 +13,19 @@ pub(crate) const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 /// What a wake that brought nothing takes off the time of a wait, so that a peer that wakes all the
 /// time cannot make the wait last: 200 of them are 20 ms.
-const USELESS_WAKE: Duration = Duration::from_micros(100);
+pub(crate) const USELESS_WAKE: Duration = Duration::from_micros(100);
 
 /// Looks at a word before a spinning end yields: about as long as a peer on another processor takes.
 const LOOKS_BEFORE_YIELD: u32 = 128;
+
+/// What an end writes where it says how it waits: it is awake.
+const AWAKE: u32 = 0;
+
+/// The end sleeps until its peer's position changes, and needs a wake then.
+const SLEEPS: u32 = 1;
+
+/// The end never sleeps, so its peer needs no look at this word in step with its position.
+const SPINS: u32 = 2;
 
 /// How an end waits for its peer. Each end chooses for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +46,8 @@ pub(crate) struct Waited<'a> {
     pub seen: u32,
     /// Set when the peer has closed its end.
     pub peer_closed: &'a AtomicU32,
-    /// Tells the peer that a wake is needed.
-    pub sleeps: &'a AtomicU32,
+    /// Tells the peer whether a wake is needed.
+    pub waits: &'a AtomicU32,
 }
 
 impl Waited<'_> {
@@ -59,7 +68,10 @@ pub(crate) struct Lifeline {
 }
 
 impl Lifeline {
-    pub(crate) fn new(socket: Arc<UnixStream>, signal: Signal) -> Self {
+    /// `waits` is the word in which this end says how it waits.
+    pub(crate) fn new(socket: Arc<UnixStream>, signal: Signal, waits: &AtomicU32) -> Self {
+        let spins = signal == Signal::Spin;
+        waits.store(if spins { SPINS } else { AWAKE }, Ordering::Release);
         Self {
             socket,
             signal,
@@ -71,6 +83,11 @@ impl Lifeline {
     /// Whether the peer was found gone. What it wrote before is still there.
     pub(crate) fn has_hung_up(&self) -> bool {
         self.hung_up
+    }
+
+    /// Whether this end looks instead of sleeping.
+    pub(crate) fn spins(&self) -> bool {
+        self.signal == Signal::Spin
     }
 
     /// System calls made so far.
@@ -109,17 +126,18 @@ impl Lifeline {
             tv_sec: 0,
             tv_nsec: limit.subsec_nanos().into(),
         };
-        // Sequentially consistent, as the peer's store and load in `notify`: one of both sees the
-        // other's, so no change goes by unnoticed.
-        waited.sleeps.store(1, Ordering::SeqCst);
-        let slept = if waited.has_changed(Ordering::SeqCst) {
+        // The fence stands between store and load here as in `notify`: one of both ends sees what
+        // the other stored, so no change goes by unnoticed.
+        waited.waits.store(SLEEPS, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let slept = if waited.has_changed(Ordering::Acquire) {
             Ok(())
         } else {
             self.system_calls += 1;
             let flags = futex::Flags::empty();
             futex::wait(waited.position, flags, waited.seen, Some(&limit))
         };
-        waited.sleeps.store(0, Ordering::Relaxed);
+        waited.waits.store(AWAKE, Ordering::Relaxed);
         match slept {
             Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(true),
             Err(rustix::io::Errno::TIMEDOUT) => Ok(false),
@@ -127,15 +145,21 @@ impl Lifeline {
         }
     }
 
-    /// Publishes `value` in `position` and wakes a peer that sleeps.
+    /// Publishes `value` in `position` and wakes a peer that sleeps. A peer that spins costs no fence;
+    /// one that lies about it waits for the end of its own sleep.
+    #[inline]
     pub(crate) fn notify(
         &mut self,
         position: &AtomicU32,
         value: u32,
-        peer_sleeps: &AtomicU32,
+        peer_waits: &AtomicU32,
     ) -> Result<(), ChannelError> {
-        position.store(value, Ordering::SeqCst);
-        if peer_sleeps.load(Ordering::SeqCst) != 0 {
+        position.store(value, Ordering::Release);
+        if peer_waits.load(Ordering::Relaxed) == SPINS {
+            return Ok(());
+        }
+        fence(Ordering::SeqCst);
+        if peer_waits.load(Ordering::Relaxed) != AWAKE {
             self.wake(position)?;
         }
         Ok(())
@@ -151,28 +175,39 @@ impl Lifeline {
 
     /// Looks whether the peer's end of the socket is closed, as the kernel does however the peer ends.
     pub(crate) fn look(&mut self) -> Result<bool, ChannelError> {
-        let mut polled = [PollFd::new(&*self.socket, PollFlags::empty())];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         self.system_calls += 1;
-        match rustix::event::poll(&mut polled, Some(&now)) {
-            Ok(_) => {
-                let ends = PollFlags::HUP | PollFlags::ERR;
-                self.hung_up |= polled[0].revents().intersects(ends);
-                Ok(self.hung_up)
-            }
-            Err(rustix::io::Errno::INTR) => Ok(self.hung_up),
-            Err(errno) => Err(system("poll of a channel's socket")(errno)),
-        }
+        self.hung_up |= has_hung_up(&self.socket)?;
+        Ok(self.hung_up)
     }
 }
 
-/// Looks at the position until it has changed, or `limit` is over. The limit is a time and not a number of
-/// looks, because a yield lasts as long as others want the processor.
+/// Whether the other end of `socket` is closed.
+///
+/// # Errors
+/// A poll that the system refuses.
+pub(crate) fn has_hung_up(socket: &UnixStream) -> Result<bool, ChannelError> {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match rustix::event::poll(&mut polled, Some(&now)) {
+        Ok(_) => Ok(polled[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::ERR)),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(system("poll of a channel's socket")(errno)),
+    }
+}
+
 fn looked_for_change(waited: Waited<'_>, limit: Duration) -> bool {
-    let changed = || waited.has_changed(Ordering::Acquire);
+    looked_for_any(&[waited], limit)
+}
+
+/// Looks at the positions until one has changed, or `limit` is over. The limit is a time and not a number of
+/// looks, because a yield lasts as long as others want the processor.
+pub(crate) fn looked_for_any(waited: &[Waited<'_>], limit: Duration) -> bool {
+    let changed = || has_any_changed(waited);
     for _ in 0..LOOKS_BEFORE_YIELD {
         if changed() {
             return true;
@@ -189,6 +224,84 @@ fn looked_for_change(waited: Waited<'_>, limit: Duration) -> bool {
     false
 }
 
+/// Sleeps until one of the positions may have changed, for `limit` at most; whether one may. No end of
+/// them may spin.
+///
+/// # Errors
+/// What futex_waitv refuses.
+pub(crate) fn slept_for_any(waited: &[Waited<'_>], limit: Duration) -> Result<bool, ChannelError> {
+    for words in waited {
+        words.waits.store(SLEEPS, Ordering::Relaxed);
+    }
+    fence(Ordering::SeqCst);
+    let slept = if has_any_changed(waited) {
+        Ok(true)
+    } else {
+        sleep_on_all(waited, limit)
+    };
+    for words in waited {
+        words.waits.store(AWAKE, Ordering::Relaxed);
+    }
+    slept
+}
+
+/// Most words that futex_waitv takes (futex.h, FUTEX_WAITV_MAX).
+const WAITV_MAX: usize = 128;
+
+/// Time between looks where the kernel cannot wake for all of the words: before Linux 5.16, and for more
+/// than [`WAITV_MAX`].
+const BLIND_SLEEP: Duration = Duration::from_millis(1);
+
+fn sleep_on_all(waited: &[Waited<'_>], limit: Duration) -> Result<bool, ChannelError> {
+    if waited.len() > WAITV_MAX {
+        return Ok(blind_sleep(waited, limit));
+    }
+    let entries: Vec<futex::Wait> = waited.iter().map(entry).collect();
+    let flags = futex::WaitvFlags::empty();
+    let clock = rustix::thread::ClockId::Monotonic;
+    match futex::waitv(&entries, flags, Some(&from_now(limit)), clock) {
+        Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(true),
+        Err(rustix::io::Errno::TIMEDOUT) => Ok(false),
+        Err(rustix::io::Errno::NOSYS) => Ok(blind_sleep(waited, limit)),
+        Err(errno) => Err(system("futex_waitv of channels")(errno)),
+    }
+}
+
+/// When `limit`, which is less than a second, is over, as futex_waitv wants it.
+fn from_now(limit: Duration) -> Timespec {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let nanos = now.tv_nsec + i64::from(limit.subsec_nanos());
+    Timespec {
+        tv_sec: now.tv_sec + nanos / 1_000_000_000,
+        tv_nsec: nanos % 1_000_000_000,
+    }
+}
+
+fn blind_sleep(waited: &[Waited<'_>], limit: Duration) -> bool {
+    let started = Instant::now();
+    while started.elapsed() < limit {
+        std::thread::sleep(limit.min(BLIND_SLEEP));
+        if has_any_changed(waited) {
+            return true;
+        }
+    }
+    false
+}
+
+fn entry(words: &Waited<'_>) -> futex::Wait {
+    let mut entry = futex::Wait::new();
+    entry.val = u64::from(words.seen);
+    entry.uaddr = futex::WaitPtr::new(words.position.as_ptr().cast());
+    entry.flags = futex::WaitFlags::SIZE_U32;
+    entry
+}
+
+fn has_any_changed(waited: &[Waited<'_>]) -> bool {
+    waited
+        .iter()
+        .any(|words| words.has_changed(Ordering::Acquire))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +313,7 @@ mod tests {
                 position: &AtomicU32::new(position),
                 seen: 7,
                 peer_closed: &AtomicU32::new(closed),
-                sleeps: &AtomicU32::new(0),
+                waits: &AtomicU32::new(AWAKE),
             };
             let seen = looked_for_change(waited, Duration::ZERO);
             assert_eq!(seen, changed, "position {position}, closed {closed}");

@@ -2,7 +2,7 @@
 
 use super::bar::BenchTarget;
 use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::MulticastUdpBench;
+use super::helper_programs::ExampleProgram;
 use super::trial_runner::TrialRequest;
 use std::path::{Path, PathBuf};
 
@@ -54,7 +54,7 @@ fn rate(transport: &'static str, more: &[&str]) -> Measure {
 fn bare(root: &Path) -> Measure {
     let root: PathBuf = root.to_owned();
     Box::new(move |_| {
-        let groups = MulticastUdpBench::build(&root)?;
+        let groups = ExampleProgram::build(&root, "towpath", "multicast_udp_bench")?;
         let mb_per_s = groups.run(&["bare", "8", &SPAN_S.to_string(), "0", "1"])?;
         Ok(mb_per_s * 8.0)
     })

@@ -3,112 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The example `xtp_endpoint_bench`.
-pub struct XtpEndpointBench(PathBuf);
+/// An example of a crate of this workspace, which prints one number.
+pub struct ExampleProgram(PathBuf);
 
-impl XtpEndpointBench {
-    /// Builds it in release mode.
-    pub fn build(root: &Path) -> Result<XtpEndpointBench, String> {
-        let words = ["--package", "towpath", "--example", "xtp_endpoint_bench"];
-        let target = build(root, &words)?;
-        Ok(XtpEndpointBench(
-            target.join("release/examples/xtp_endpoint_bench"),
-        ))
-    }
-
-    /// Runs it; gives the number it prints.
-    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
-        number(Command::new(&self.0).args(words))
-    }
-}
-
-/// The example `vmtp_endpoint_bench`.
-pub struct VmtpEndpointBench(PathBuf);
-
-impl VmtpEndpointBench {
-    /// Builds it in release mode.
-    pub fn build(root: &Path) -> Result<VmtpEndpointBench, String> {
-        let words = ["--package", "towpath", "--example", "vmtp_endpoint_bench"];
-        let target = build(root, &words)?;
-        Ok(VmtpEndpointBench(
-            target.join("release/examples/vmtp_endpoint_bench"),
-        ))
-    }
-
-    /// Runs it; gives the number it prints.
-    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
-        number(Command::new(&self.0).args(words))
-    }
-}
-
-/// The example `multicast_udp_bench`.
-pub struct MulticastUdpBench(PathBuf);
-
-impl MulticastUdpBench {
-    /// Builds it in release mode.
-    pub fn build(root: &Path) -> Result<MulticastUdpBench, String> {
-        let words = ["--package", "towpath", "--example", "multicast_udp_bench"];
-        let target = build(root, &words)?;
-        Ok(MulticastUdpBench(
-            target.join("release/examples/multicast_udp_bench"),
-        ))
-    }
-
-    /// Runs it; gives the number it prints.
-    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
-        number(Command::new(&self.0).args(words))
-    }
-}
-
-/// The example `tunnel_ether_bench`.
-pub struct TunnelEtherBench(PathBuf);
-
-impl TunnelEtherBench {
-    /// Builds it in release mode.
-    pub fn build(root: &Path) -> Result<TunnelEtherBench, String> {
-        let words = ["--package", "towpath", "--example", "tunnel_ether_bench"];
-        let target = build(root, &words)?;
-        Ok(TunnelEtherBench(
-            target.join("release/examples/tunnel_ether_bench"),
-        ))
-    }
-
-    /// Runs it; gives the number it prints.
-    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
-        number(Command::new(&self.0).args(words))
-    }
-}
-
-/// The example `sctp_flood_bench`.
-pub struct SctpFloodBench(PathBuf);
-
-impl SctpFloodBench {
-    /// Builds it in release mode.
-    pub fn build(root: &Path) -> Result<SctpFloodBench, String> {
-        let words = ["--package", "towpath", "--example", "sctp_flood_bench"];
-        let target = build(root, &words)?;
-        Ok(SctpFloodBench(
-            target.join("release/examples/sctp_flood_bench"),
-        ))
-    }
-
-    /// Runs it; gives the number it prints.
-    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
-        number(Command::new(&self.0).args(words))
-    }
-}
-
-/// The example `sctp_endpoint_bench`.
-pub struct SctpEndpointBench(PathBuf);
-
-impl SctpEndpointBench {
-    /// Builds it in release mode.
-    pub fn build(root: &Path) -> Result<SctpEndpointBench, String> {
-        let words = ["--package", "towpath", "--example", "sctp_endpoint_bench"];
-        let target = build(root, &words)?;
-        Ok(SctpEndpointBench(
-            target.join("release/examples/sctp_endpoint_bench"),
-        ))
+impl ExampleProgram {
+    /// Builds the example `name` of `package` in release mode.
+    pub fn build(root: &Path, package: &str, name: &str) -> Result<ExampleProgram, String> {
+        let target = build(root, &["--package", package, "--example", name])?;
+        Ok(ExampleProgram(target.join("release/examples").join(name)))
     }
 
     /// Runs it; gives the number it prints.

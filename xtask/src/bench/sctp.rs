@@ -6,7 +6,7 @@
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::{SctpEndpointBench, SctpFloodBench};
+use super::helper_programs::ExampleProgram;
 use super::sctp_peers::{MemoryPeers, Usrsctp};
 use super::suite::Suite;
 use super::trial_runner::{TrialRequest, TrialRunner};
@@ -79,7 +79,10 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
     ));
     let flood = |kind: &'static str| -> Measure {
         let root = root.to_owned();
-        Box::new(move |_| SctpFloodBench::build(&root)?.run(&[kind, "0.7", "0", "1"]))
+        Box::new(move |_| {
+            ExampleProgram::build(&root, "towpath", "sctp_flood_bench")?
+                .run(&[kind, "0.7", "0", "1"])
+        })
     };
     all.push(pair("sctp-flood", flood("sctp"), flood("udp"), 0.25, 0.5));
     all.push(Comparison {
@@ -229,7 +232,8 @@ fn lossy(ours: &mut TrialRunner) -> Bar {
 
 /// From the cut of the path of data to the first delivery of what was sent after it; RTO.Min is 50 ms.
 fn failover(root: &Path) -> Bar {
-    let found = SctpEndpointBench::build(root).and_then(|bench| bench.run(&["failover", CUTS]));
+    let found = ExampleProgram::build(root, "towpath", "sctp_endpoint_bench")
+        .and_then(|bench| bench.run(&["failover", CUTS]));
     let (value, note) = match found {
         Ok(ms) => (Some(ms), format!("median of {CUTS} cuts")),
         Err(error) => (None, error),
@@ -266,7 +270,9 @@ fn rows(root: &Path) -> Vec<(String, &'static str, Measure)> {
     for count in ASSOCIATIONS {
         let root = root.to_owned();
         let words = ["associations", count, "0.7", "0", "1"];
-        let measure: Measure = Box::new(move |_| SctpEndpointBench::build(&root)?.run(&words));
+        let measure: Measure = Box::new(move |_| {
+            ExampleProgram::build(&root, "towpath", "sctp_endpoint_bench")?.run(&words)
+        });
         all.push((format!("sctp-associations-{count}"), "Mbit/s", measure));
     }
     let losses = [

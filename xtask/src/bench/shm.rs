@@ -5,6 +5,7 @@
 
 use super::bar::BenchTarget;
 use super::compare::{Comparison, Measure, metric_of};
+use super::helper_programs::ExampleProgram;
 use super::suite::Suite;
 use super::trial_runner::TrialRequest;
 use super::yardstick::Yardstick;
@@ -25,6 +26,17 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         Err(error) => return crate::fail(&error),
     };
     suite.comparisons(comparisons());
+    suite.comparisons([forward(root)]);
+    suite.row(
+        "shm-forward-whole",
+        "messages/s",
+        &passed_on(root, "arena", "whole"),
+    );
+    suite.row(
+        "shm-copy-whole",
+        "messages/s",
+        &passed_on(root, "copy", "whole"),
+    );
     for transport in ["shm", "shm-spin", "unix-seqpacket"] {
         let calls = ask(transport, "transactions", 64, "0,1");
         let measure = metric_of(calls, "transactions_per_s");
@@ -80,6 +92,30 @@ fn throughput(name: &'static str, size: u64, size_word: &'static str) -> Compari
             goal: 0.9,
         },
     }
+}
+
+/// Messages of 16 KiB a second through a process in the middle: by their slots' numbers against by
+/// copying them out of one ring into the next. The ends touch the first octets only; the rows have them
+/// touch all.
+fn forward(root: &Path) -> Comparison {
+    Comparison {
+        name: "shm-forward",
+        ours: passed_on(root, "arena", "ends"),
+        peers: vec![("copying", passed_on(root, "copy", "ends"))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtLeast {
+            floor: 2.0,
+            goal: 4.0,
+        },
+    }
+}
+
+fn passed_on(root: &Path, kind: &'static str, part: &'static str) -> Measure {
+    let root = root.to_path_buf();
+    Box::new(move |_| {
+        let program = ExampleProgram::build(&root, "channel", "forward_bench")?;
+        program.run(&[kind, part, "16384", TRIAL])
+    })
 }
 
 fn ask(transport: &'static str, workload: &'static str, size: u64, pin: &str) -> TrialRequest {

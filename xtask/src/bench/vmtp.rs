@@ -5,7 +5,7 @@
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::{Tonic, VmtpEndpointBench, XtpEndpointBench};
+use super::helper_programs::{ExampleProgram, Tonic};
 use super::suite::Suite;
 use super::trial_runner::TrialRequest;
 use std::path::Path;
@@ -160,12 +160,12 @@ fn bare() -> Measure {
 
 fn vmtp(root: &Path, words: &[&'static str]) -> Measure {
     let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| VmtpEndpointBench::build(&root)?.run(&words))
+    Box::new(move |_| ExampleProgram::build(&root, "towpath", "vmtp_endpoint_bench")?.run(&words))
 }
 
 fn xtp(root: &Path, words: &[&'static str]) -> Measure {
     let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| XtpEndpointBench::build(&root)?.run(&words))
+    Box::new(move |_| ExampleProgram::build(&root, "towpath", "xtp_endpoint_bench")?.run(&words))
 }
 
 fn tonic(root: &Path, words: &[&'static str]) -> Measure {
@@ -174,7 +174,8 @@ fn tonic(root: &Path, words: &[&'static str]) -> Measure {
 }
 
 fn entities(root: &Path) -> Bar {
-    let mb = VmtpEndpointBench::build(root).and_then(|bench| bench.run(&["entities", "10000"]));
+    let mb = ExampleProgram::build(root, "towpath", "vmtp_endpoint_bench")
+        .and_then(|bench| bench.run(&["entities", "10000"]));
     let (value, note) = match mb {
         Ok(mb) => (Some(mb), "resident, the larger of two processes".to_owned()),
         Err(error) => (None, error),

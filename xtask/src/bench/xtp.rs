@@ -6,7 +6,7 @@
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::{Quinn, TunnelEtherBench, XtpEndpointBench};
+use super::helper_programs::{ExampleProgram, Quinn};
 use super::lossy;
 use super::suite::Suite;
 use super::trial_runner::TrialRequest;
@@ -238,12 +238,12 @@ fn carriers(root: &Path) -> [Comparison; 2] {
 
 fn carrier(root: &Path, words: &[&'static str]) -> Measure {
     let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| TunnelEtherBench::build(&root)?.run(&words))
+    Box::new(move |_| ExampleProgram::build(&root, "towpath", "tunnel_ether_bench")?.run(&words))
 }
 
 fn role(root: &Path, words: &[&'static str]) -> Measure {
     let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| XtpEndpointBench::build(&root)?.run(&words))
+    Box::new(move |_| ExampleProgram::build(&root, "towpath", "xtp_endpoint_bench")?.run(&words))
 }
 
 /// Messages of 16 KiB per second of crate quinn; a slow build is noted.
@@ -260,7 +260,8 @@ fn quinn(root: &Path, kind: &'static str) -> Measure {
 }
 
 fn idle(root: &Path) -> Bar {
-    let mb = XtpEndpointBench::build(root).and_then(|roles| roles.run(&["idle", "10000"]));
+    let mb = ExampleProgram::build(root, "towpath", "xtp_endpoint_bench")
+        .and_then(|roles| roles.run(&["idle", "10000"]));
     let (value, note) = match mb {
         Ok(mb) => (Some(mb), "resident, the larger of two processes".to_owned()),
         Err(error) => (None, error),

@@ -18,7 +18,7 @@ const HEAD: usize = 0;
 /// Whether the sender has closed the channel. Written by the sender.
 const SENDER_CLOSED: usize = 128;
 
-/// Whether the sender sleeps until [`TAIL`] changes. Written by the sender.
+/// How the sender waits: awake, asleep until [`TAIL`] changes, or never asleep. Written by the sender.
 const SENDER_WAITS: usize = 256;
 
 /// Slots released. Written by the receiver; the sender waits on it.
@@ -27,5 +27,5 @@ const TAIL: usize = 512;
 /// Whether the receiver has closed its end. Written by the receiver.
 const RECEIVER_CLOSED: usize = 768;
 
-/// Whether the receiver sleeps until [`HEAD`] changes. Written by the receiver.
+/// How the receiver waits: awake, asleep until [`HEAD`] changes, or never asleep. Written by the receiver.
 const RECEIVER_WAITS: usize = 640;

@@ -7,7 +7,7 @@ use crate::sys::Segment;
 use crate::wait::{Lifeline, SLEEP_MAX, Signal, Waited};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// The end of a channel that reads.
@@ -40,10 +40,11 @@ impl ChannelReceiver {
         socket: Arc<UnixStream>,
         signal: Signal,
     ) -> Self {
+        let lifeline = Lifeline::new(socket, signal, segment.word(RECEIVER_WAITS));
         Self {
             segment,
             geometry,
-            lifeline: Lifeline::new(socket, signal),
+            lifeline,
             tail: 0,
             head: 0,
         }
@@ -96,12 +97,7 @@ impl ChannelReceiver {
             if found != Arrival::Nothing || left.is_zero() {
                 return Ok(found);
             }
-            let waited = Waited {
-                position: self.segment.word(HEAD),
-                seen: self.head,
-                peer_closed: self.segment.word(SENDER_CLOSED),
-                sleeps: self.segment.word(RECEIVER_WAITS),
-            };
+            let waited = waited(&self.segment, self.head);
             self.lifeline.wait(waited, &mut left)?;
         }
     }
@@ -120,6 +116,28 @@ impl ChannelReceiver {
                 Arrival::Nothing => {}
             }
         }
+    }
+
+    /// The words that this end waits for.
+    pub(crate) fn waited(&self) -> Waited<'_> {
+        waited(&self.segment, self.head)
+    }
+
+    /// Whether this end looks at the ring instead of sleeping.
+    pub(crate) fn spins(&self) -> bool {
+        self.lifeline.spins()
+    }
+
+    /// Looks whether the sender's process is gone; the next look at the ring says so.
+    pub(crate) fn look_at_lifeline(&mut self) -> Result<(), ChannelError> {
+        self.lifeline.look().map(drop)
+    }
+
+    /// Says to the sender that nobody receives any more; what is in the ring can still be taken.
+    pub(crate) fn close(&mut self) {
+        let closed = self.segment.word(RECEIVER_CLOSED);
+        closed.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 
     /// The message at the tail, with its length read once and checked.
@@ -171,11 +189,19 @@ impl ChannelReceiver {
     }
 }
 
+/// The words of `segment` that a receiver waits for which has seen `head`.
+fn waited(segment: &Segment, head: u32) -> Waited<'_> {
+    Waited {
+        position: segment.word(HEAD),
+        seen: head,
+        peer_closed: segment.word(SENDER_CLOSED),
+        waits: segment.word(RECEIVER_WAITS),
+    }
+}
+
 impl Drop for ChannelReceiver {
     fn drop(&mut self) {
-        self.segment
-            .word(RECEIVER_CLOSED)
-            .store(1, Ordering::Release);
+        self.close();
         let (word, waiting) = (self.segment.word(TAIL), self.segment.word(SENDER_WAITS));
         // As at the sender's close, a wake that is missed costs one sleep.
         let _ = self.lifeline.notify(word, self.tail, waiting);

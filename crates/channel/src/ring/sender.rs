@@ -7,7 +7,7 @@ use crate::sys::Segment;
 use crate::wait::{Lifeline, SLEEP_MAX, Signal, Waited};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// The end of a channel that writes. Dropping it closes the channel after what it committed.
@@ -29,10 +29,11 @@ impl ChannelSender {
         socket: Arc<UnixStream>,
         signal: Signal,
     ) -> Self {
+        let lifeline = Lifeline::new(socket, signal, segment.word(SENDER_WAITS));
         Self {
             segment,
             geometry,
-            lifeline: Lifeline::new(socket, signal),
+            lifeline,
             head: 0,
             tail: 0,
         }
@@ -93,7 +94,7 @@ impl ChannelSender {
                 position: self.segment.word(TAIL),
                 seen: self.tail,
                 peer_closed: self.segment.word(RECEIVER_CLOSED),
-                sleeps: self.segment.word(SENDER_WAITS),
+                waits: self.segment.word(SENDER_WAITS),
             };
             self.lifeline.wait(waited, &mut left)?;
         }
@@ -129,6 +130,12 @@ impl ChannelSender {
     /// A poll that the system refuses.
     pub fn peer_gone(&mut self) -> Result<bool, ChannelError> {
         self.lifeline.look()
+    }
+
+    /// Whether the receiver closed its end before it could see what was committed last.
+    pub(crate) fn peer_has_closed(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.segment.word(RECEIVER_CLOSED).load(Ordering::Acquire) != 0
     }
 
     fn slots_of(&self, len: usize) -> Result<u32, ChannelError> {

@@ -1,6 +1,8 @@
 //! A peer that is killed at any time corrupts nothing, blocks nobody, and is noticed.
 
-use channel::{ChannelError, ChannelReceiver, ChannelSender, Geometry, Signal};
+use channel::{
+    Arena, ArenaOwner, ArenaSlot, ChannelError, ChannelReceiver, ChannelSender, Geometry, Signal,
+};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -112,5 +114,57 @@ fn receiver_killed_ends_its_sender_by_an_error() {
             .find_map(|_| sender.send(&[2; 900]).err())
             .expect("the ring takes eight at most");
         assert!(matches!(error, ChannelError::PeerGone), "{error}");
+    }
+}
+
+/// The second socket that the child was started with, in the place of its error output.
+fn second_socket() -> UnixStream {
+    let inherited = std::io::stderr().as_fd().try_clone_to_owned().unwrap();
+    UnixStream::from(inherited)
+}
+
+fn hold_until_killed() {
+    let arena = Arena::join(lifeline()).unwrap();
+    let mut receiver = arena.accept(second_socket(), Signal::Futex).unwrap();
+    let mut held = Vec::new();
+    while let Ok(Some(message)) = receiver.receive() {
+        held.extend(arena.take());
+        held.push(message);
+    }
+}
+
+#[test]
+fn member_killed_gives_back_the_slots_it_held_and_took() {
+    const SLOTS: u32 = 16;
+    if std::env::var_os(PEER).is_some() {
+        return hold_until_killed();
+    }
+    for round in 0..ROUNDS {
+        let mut owner = ArenaOwner::create(Geometry::new(256, SLOTS).unwrap()).unwrap();
+        let (member, member_far) = UnixStream::pair().unwrap();
+        let (channel, channel_far) = UnixStream::pair().unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "killed::member_killed_gives_back_the_slots_it_held_and_took",
+                "--nocapture",
+            ])
+            .env(PEER, "1")
+            .stdin(Stdio::from(OwnedFd::from(member_far)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::from(OwnedFd::from(channel_far)))
+            .spawn()
+            .unwrap();
+        owner.admit(member).unwrap();
+        let mut sender = owner.arena().open(channel, Signal::Futex).unwrap();
+        for _ in 0..round % 7 + 1 {
+            let mut slot = owner.arena().take().expect("a free slot");
+            slot.write(0, b"held").unwrap();
+            sender.pass(&slot).unwrap();
+        }
+        end(child);
+        owner.sweep().unwrap();
+        let free: Vec<ArenaSlot> = (0..=SLOTS).filter_map(|_| owner.arena().take()).collect();
+        assert_eq!(free.len(), SLOTS as usize, "round {round}");
     }
 }
