@@ -85,6 +85,12 @@ impl Lifeline {
         self.hung_up
     }
 
+    /// Hangs up, as the kernel does for a process that is gone.
+    pub(crate) fn cut(&self) {
+        // A socket that the peer closed already cannot be cut.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Whether this end looks instead of sleeping.
     pub(crate) fn spins(&self) -> bool {
         self.signal == Signal::Spin

@@ -39,6 +39,8 @@
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
 //! * [`sctp`] - SCTP in a program: endpoints with several addresses, messages of streams, paths.
+//! * [`channel`] - messages between processes of one host through shared memory, and [`channel_proxy`] to
+//!   another host.
 //! * [`vmtp`] - VMTP as a library: calls from many threads, servers.
 //! * [`files`] - file transfer to one host, or to many at once by multicast.
 //! * [`tunnel`] - TCP connections carried through XTP circuits.
@@ -47,6 +49,7 @@
 
 pub mod blocks;
 pub mod cells;
+pub mod channel_proxy;
 pub mod contract;
 mod datagram;
 mod engine_circuit;
@@ -69,6 +72,8 @@ mod udp_links;
 mod unix_socket;
 pub mod vmtp;
 pub mod xtp;
+
+pub use channel;
 
 pub use contract::{
     ArrivalPiece, Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part, Reach,

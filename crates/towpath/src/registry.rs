@@ -7,12 +7,12 @@
 
 use crate::contract::Transport;
 use crate::transport::{
-    mptcp, null, over_cells, pipe, quic, raw_ether, shm, tcp, tcp_batched, udp, udp_batched,
-    udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
-    unix_stream, xti_tcp, xtp_multicast,
+    mptcp, null, over_cells, pipe, quic, raw_ether, shm, shm_remote, tcp, tcp_batched, udp,
+    udp_batched, udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram,
+    unix_seqpacket, unix_stream, xti_tcp, xtp_multicast,
 };
 
-static ALL: [&dyn Transport; 34] = [
+static ALL: [&dyn Transport; 35] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &mptcp::Mptcp,
@@ -29,6 +29,7 @@ static ALL: [&dyn Transport; 34] = [
     &pipe::Pipe,
     &shm::SHM,
     &shm::SHM_SPIN,
+    &shm_remote::ShmRemote,
     &raw_ether::RawEther,
     &quic::Quic,
     &over_cells::XTP,

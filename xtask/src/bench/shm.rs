@@ -26,7 +26,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         Err(error) => return crate::fail(&error),
     };
     suite.comparisons(comparisons());
-    suite.comparisons([forward(root)]);
+    suite.comparisons([forward(root), remote()]);
     suite.row(
         "shm-forward-whole",
         "messages/s",
@@ -106,6 +106,26 @@ fn forward(root: &Path) -> Comparison {
         target: BenchTarget::GoalAtLeast {
             floor: 2.0,
             goal: 4.0,
+        },
+    }
+}
+
+/// Messages of 16 KiB a second through a proxy on each side against those of the transport between them.
+fn remote() -> Comparison {
+    let of = |transport| {
+        metric_of(
+            ask(transport, "throughput", 16 << 10, "0,1"),
+            "messages_per_s",
+        )
+    };
+    Comparison {
+        name: "shm-remote-16k",
+        ours: of("shm-remote"),
+        peers: vec![("xtp-message", of("xtp-message")), ("xtp", of("xtp"))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtLeast {
+            floor: 0.3,
+            goal: 0.6,
         },
     }
 }

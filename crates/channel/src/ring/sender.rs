@@ -20,6 +20,8 @@ pub struct ChannelSender {
     head: u32,
     /// [`TAIL`] as it was read last, and checked.
     tail: u32,
+    /// Whether the end of this one is no close.
+    aborted: bool,
 }
 
 impl ChannelSender {
@@ -36,6 +38,7 @@ impl ChannelSender {
             lifeline,
             head: 0,
             tail: 0,
+            aborted: false,
         }
     }
 
@@ -132,6 +135,13 @@ impl ChannelSender {
         self.lifeline.look()
     }
 
+    /// Ends the channel as if this process were gone: the receiver gets what was committed, then an error.
+    /// A channel the other way over the same socket ends with it.
+    pub fn abort(mut self) {
+        self.aborted = true;
+        self.lifeline.cut();
+    }
+
     /// Whether the receiver closed its end before it could see what was committed last.
     pub(crate) fn peer_has_closed(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -162,6 +172,9 @@ impl ChannelSender {
 
 impl Drop for ChannelSender {
     fn drop(&mut self) {
+        if self.aborted {
+            return;
+        }
         self.segment.word(SENDER_CLOSED).store(1, Ordering::Release);
         // The position is the same, so a receiver that is about to sleep on it may miss this wake;
         // it looks again after its sleep.

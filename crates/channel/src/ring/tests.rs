@@ -134,6 +134,17 @@ fn ring_full_with_a_receiver_that_is_gone_is_an_error() {
 }
 
 #[test]
+fn sender_that_aborts_gives_what_it_committed_and_then_an_error() {
+    for signal in [Signal::Futex, Signal::Spin] {
+        let (mut sender, mut receiver) = ends(2, signal);
+        sender.send(b"before").unwrap();
+        sender.abort();
+        assert_eq!(receiver.receive().unwrap().unwrap().to_vec(), b"before");
+        assert!(matches!(receiver.receive(), Err(ChannelError::PeerGone)));
+    }
+}
+
+#[test]
 fn receiver_that_releases_what_was_never_sent_is_found_out() {
     let (mut sender, receiver) = ends(2, Signal::Futex);
     sender.send(b"a").unwrap();

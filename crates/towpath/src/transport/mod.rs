@@ -9,6 +9,7 @@ pub mod quic;
 pub mod raw_ether;
 pub mod sctp;
 pub mod shm;
+pub mod shm_remote;
 pub mod tcp;
 pub mod tcp_batched;
 pub mod udp;

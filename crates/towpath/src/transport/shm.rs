@@ -4,6 +4,7 @@
 //! of both. What is sent is copied into the ring and out of it: the memory is not lent, because the other
 //! process can write it at any time, and a reference to it would be no safe Rust.
 
+use crate::channel_proxy;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, Part, Rendezvous,
     Reserved, Transport, Unavailable,
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// `shm`: an end that waits sleeps, and its peer wakes it.
@@ -88,7 +90,8 @@ impl Transport for Shm {
         let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
         let socket = UnixStream::from(OwnedFd::from(socket));
         let pair = channel::open_pair(socket, geometry(options)?, self.signal);
-        Ok(ShmCircuit::boxed(pair.map_err(to_io_error)?, options))
+        let pair = pair.map_err(to_io_error)?;
+        Ok(Box::new(ShmCircuit::new(pair, options, None)))
     }
 }
 
@@ -96,12 +99,12 @@ fn accepted(socket: Socket, options: &Options, signal: Signal) -> io::Result<Box
     socket.set_read_timeout(Some(OPENING_TIMEOUT))?;
     let socket = UnixStream::from(OwnedFd::from(socket));
     let pair = channel::accept_pair(socket, signal).map_err(to_io_error)?;
-    Ok(ShmCircuit::boxed(pair, options))
+    Ok(Box::new(ShmCircuit::new(pair, options, None)))
 }
 
 /// A ring that holds four messages of the job, or as much as the user's `buffers`. The shortest slots
 /// waste the least, and a long message takes many of them in a row.
-fn geometry(options: &Options) -> io::Result<Geometry> {
+pub(super) fn geometry(options: &Options) -> io::Result<Geometry> {
     let four = options.message_len.saturating_mul(4);
     let len = options.buffers.unwrap_or(RING_LEN.max(four));
     let len = len.clamp(SLOT_LEN_MIN as usize, RING_OCTETS_MAX as usize);
@@ -118,17 +121,28 @@ fn to_io_error(error: ChannelError) -> io::Error {
         );
         return io::Error::new(io::ErrorKind::InvalidInput, text);
     }
-    let kind = match error {
-        ChannelError::PeerGone => io::ErrorKind::BrokenPipe,
-        ChannelError::OtherUser { .. } => io::ErrorKind::PermissionDenied,
-        ChannelError::System { ref source, .. } => source.kind(),
-        _ => io::ErrorKind::InvalidData,
-    };
-    io::Error::new(kind, error)
+    channel_proxy::to_io_error(error)
 }
 
+/// What carries the messages of a circuit to another host.
 #[derive(Debug)]
-struct ShmCircuit {
+pub(super) struct Carrier {
+    /// The proxy of this end's messages. The circuit waits for it when it is dropped.
+    pub outgoing: Option<JoinHandle<()>>,
+    /// Options in effect on the way.
+    pub effective: BTreeMap<String, String>,
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        // A proxy that panicked has nothing more to send.
+        self.outgoing.take().map(JoinHandle::join);
+    }
+}
+
+/// One end of a circuit.
+#[derive(Debug)]
+pub(super) struct ShmCircuit {
     /// None once this direction is finished.
     sender: Option<ChannelSender>,
     receiver: ChannelReceiver,
@@ -138,20 +152,24 @@ struct ShmCircuit {
     rest: MessageRest,
     /// System calls of a sender that is finished.
     finished_calls: u64,
+    /// Dropped last, for its proxy ends when the sender does.
+    carrier: Option<Carrier>,
 }
 
 impl ShmCircuit {
-    fn boxed(
+    pub(super) fn new(
         (sender, receiver): (ChannelSender, ChannelReceiver),
         options: &Options,
-    ) -> Box<dyn Circuit> {
-        Box::new(ShmCircuit {
+        carrier: Option<Carrier>,
+    ) -> Self {
+        ShmCircuit {
             sender: Some(sender),
             receiver,
             timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
             rest: MessageRest::default(),
             finished_calls: 0,
-        })
+            carrier,
+        }
     }
 
     /// Sends a message once it has room, which it is given `limit` to have.
@@ -262,10 +280,11 @@ impl Circuit for ShmCircuit {
 
     fn effective(&self) -> BTreeMap<String, String> {
         let ring = self.receiver.geometry().capacity().to_string();
-        BTreeMap::from([
-            ("send_buffer".into(), ring.clone()),
-            ("receive_buffer".into(), ring),
-        ])
+        let carrier = self.carrier.as_ref();
+        let mut effective = carrier.map_or_else(BTreeMap::new, |own| own.effective.clone());
+        effective.insert("send_buffer".into(), ring.clone());
+        effective.insert("receive_buffer".into(), ring);
+        effective
     }
 
     /// The opening is a system call of each end.

@@ -1,0 +1,251 @@
+//! shm-remote: rings of shared memory whose other end is on another host.
+//!
+//! Each end is a channel each way to a proxy, a thread for each direction, which carries messages on by
+//! `xtp-message`: one association a direction. The first message of an association says to which
+//! circuit it belongs and which direction it is.
+
+use super::shm::{self, Carrier, ShmCircuit};
+use super::xtp;
+use crate::channel_proxy::{carry_in, carry_out, to_io_error};
+use crate::contract::{
+    Circuit, Class, Interest, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
+};
+use crate::engine_setup;
+use crate::options::Options;
+use channel::{ChannelReceiver, ChannelSender, Signal};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Instant;
+
+/// The transport.
+#[derive(Debug)]
+pub struct ShmRemote;
+
+/// What carries the messages between the proxies.
+const CARRIER: xtp::Xtp = xtp::MESSAGES;
+
+/// Octets of the first message: a random number of the circuit, then the direction.
+const HELLO_LEN: usize = 9;
+
+/// Circuits of which one direction has come, at most: a peer that opens more loses the oldest.
+const HALVES_MAX: usize = 1024;
+
+impl Transport for ShmRemote {
+    fn name(&self) -> &'static str {
+        "shm-remote"
+    }
+
+    fn summary(&self) -> &'static str {
+        "rings of shared memory to a proxy, which carries messages on by xtp-message"
+    }
+
+    fn class(&self) -> Class {
+        CARRIER.class()
+    }
+
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        CARRIER.class_with(own)
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        CARRIER.options()
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        let checked = CARRIER.check_options(own);
+        checked.map_err(|text| format!("{}, which carries it: {text}", self.name()))
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        CARRIER.available(options)
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        Ok(Box::new(RemoteListener {
+            inner: CARRIER.listen(&doubled(options))?,
+            options: options.clone(),
+            halves: Vec::new(),
+        }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let inner = doubled(options);
+        let mut there = CARRIER.connect(rendezvous, 2 * index, &inner)?;
+        let mut back = CARRIER.connect(rendezvous, 2 * index + 1, &inner)?;
+        let number = engine_setup::random_seed();
+        for (circuit, direction) in [(&mut there, Direction::There), (&mut back, Direction::Back)] {
+            circuit.send(&Hello { number, direction }.encode())?;
+            circuit.flush()?;
+        }
+        circuit_of(
+            Directions {
+                outgoing: there,
+                incoming: back,
+            },
+            options,
+        )
+    }
+}
+
+/// The options of the carrier, which has an association a direction.
+fn doubled(options: &Options) -> Options {
+    Options {
+        circuits: options.circuits.max(1) * 2,
+        ..options.clone()
+    }
+}
+
+/// Which way an association carries messages, seen from the connecting side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    There,
+    Back,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Hello {
+    number: u64,
+    direction: Direction,
+}
+
+impl Hello {
+    fn encode(&self) -> [u8; HELLO_LEN] {
+        let mut octets = [0; HELLO_LEN];
+        octets[..8].copy_from_slice(&self.number.to_be_bytes());
+        octets[8] = u8::from(self.direction == Direction::Back);
+        octets
+    }
+
+    /// None for octets that are no hello.
+    fn decode(octets: &[u8]) -> Option<Self> {
+        let octets: &[u8; HELLO_LEN] = octets.try_into().ok()?;
+        let (number, direction) = octets.split_first_chunk::<8>()?;
+        let direction = match direction {
+            [0] => Direction::There,
+            [1] => Direction::Back,
+            _ => return None,
+        };
+        let number = u64::from_be_bytes(*number);
+        Some(Self { number, direction })
+    }
+}
+
+struct RemoteListener {
+    inner: Box<dyn Listener>,
+    options: Options,
+    /// Associations whose other direction has not come yet, the oldest first.
+    halves: Vec<(Hello, Box<dyn Circuit>)>,
+}
+
+impl Listener for RemoteListener {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        self.inner.rendezvous()
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        loop {
+            let mut circuit = self.inner.accept(deadline)?;
+            let Some(hello) = hello_of(&mut *circuit, deadline)? else {
+                continue;
+            };
+            let same = |half: &(Hello, Box<dyn Circuit>)| {
+                half.0.number == hello.number && half.0.direction != hello.direction
+            };
+            let Some(at) = self.halves.iter().position(same) else {
+                if self.halves.len() == HALVES_MAX {
+                    self.halves.remove(0);
+                }
+                self.halves.push((hello, circuit));
+                continue;
+            };
+            let (_, other) = self.halves.remove(at);
+            let (incoming, outgoing) = match hello.direction {
+                Direction::There => (circuit, other),
+                Direction::Back => (other, circuit),
+            };
+            return circuit_of(Directions { outgoing, incoming }, &self.options);
+        }
+    }
+}
+
+/// The first message of an association; None if it is no hello, or the association ends before.
+fn hello_of(circuit: &mut dyn Circuit, deadline: Instant) -> io::Result<Option<Hello>> {
+    let mut octets = [0; HELLO_LEN + 1];
+    loop {
+        match circuit.try_recv(&mut octets) {
+            Ok(Some(len)) => return Ok(Hello::decode(&octets[..len])),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if Instant::now() >= deadline {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                circuit.wait(Interest::Read, deadline)?;
+            }
+            Ok(None) | Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// The associations of one circuit.
+struct Directions {
+    outgoing: Box<dyn Circuit>,
+    incoming: Box<dyn Circuit>,
+}
+
+/// Starts the proxies of a circuit, and joins them to the user by a channel each way.
+fn circuit_of(directions: Directions, options: &Options) -> io::Result<Box<dyn Circuit>> {
+    let geometry = shm::geometry(options)?;
+    let (near, far) = UnixStream::pair()?;
+    let own = channel::open_pair(near, geometry, Signal::Futex).map_err(to_io_error)?;
+    let (to_user, from_user) = channel::accept_pair(far, Signal::Futex).map_err(to_io_error)?;
+    let effective = directions.outgoing.effective();
+    let outgoing = proxy_out(directions.outgoing, from_user)?;
+    proxy_in(directions.incoming, to_user)?;
+    let carrier = Carrier {
+        outgoing: Some(outgoing),
+        effective,
+    };
+    Ok(Box::new(ShmCircuit::new(own, options, Some(carrier))))
+}
+
+/// A broken association drops its channel's end, which the user's next call says.
+fn proxy_out(
+    mut circuit: Box<dyn Circuit>,
+    mut from_user: ChannelReceiver,
+) -> io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new()
+        .name("shm-remote-out".into())
+        .spawn(move || drop(carry_out(&mut from_user, &mut *circuit)))
+}
+
+/// It ends with its association, or within 50 ms of the user's end.
+fn proxy_in(mut circuit: Box<dyn Circuit>, to_user: ChannelSender) -> io::Result<()> {
+    let proxy = thread::Builder::new().name("shm-remote-in".into());
+    proxy.spawn(move || drop(carry_in(&mut *circuit, to_user)))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hello_decoded_equals_what_was_encoded_and_other_octets_are_none() {
+        for direction in [Direction::There, Direction::Back] {
+            let hello = Hello {
+                number: 0x0102_0304_0506_0708,
+                direction,
+            };
+            assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        }
+        assert_eq!(Hello::decode(&[0; 8]), None);
+        assert_eq!(Hello::decode(&[2; 9]), None);
+        assert_eq!(Hello::decode(&[0; 10]), None);
+    }
+}
