@@ -11,6 +11,11 @@ pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
     let component = Component::parse(text)?;
     let transport = component.transport();
     let name = transport.name();
+    if name == "shm-remote" {
+        return Err(format!(
+            "{name} needs files in memory, which an agent forbids its workers; race it over --link"
+        ));
+    }
     if component.class().reach != Reach::Network || !crosses_network(name) {
         return Err(format!("{name} stays within one host"));
     }
@@ -47,12 +52,14 @@ fn option_bytes(value: &str) -> Option<u64> {
 }
 
 /// Whether a transport can be used with an agent: `null` moves nothing, raw frames and packets need
-/// privileges that an agent drops, and multicast has more than one peer address.
+/// privileges that an agent drops, multicast has more than one peer address, and `shm-remote` needs files
+/// in memory, which a worker's limit on files forbids.
 pub fn crosses_network(name: &str) -> bool {
     !matches!(
         name,
         "null"
             | "raw-ether"
+            | "shm-remote"
             | "sctp-rawip"
             | "xtp-ether"
             | "xtp-rawip"

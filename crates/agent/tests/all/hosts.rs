@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 21] = [
+pub const TRANSPORTS: [&str; 20] = [
     "tcp",
     "tcp-batched",
     "mptcp",
@@ -28,7 +28,6 @@ pub const TRANSPORTS: [&str; 21] = [
     "udp-batched",
     "udp-segmented",
     "udp-lite",
-    "shm-remote",
     "quic",
     "xtp",
     "xtp-message",
