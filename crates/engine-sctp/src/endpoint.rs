@@ -10,8 +10,8 @@ use crate::pdu::header::{PacketCheck, check_packet};
 use crate::pdu::{Chunk, ChunkType, Chunks, CommonHeader};
 use crate::procedure::{
     abandon, abort, asconf, association_setup, authentication, cookie_echo, data_receive,
-    data_send, forward_tsn, heartbeat, init, out_of_the_blue, path_management, path_mtu, reconfiguration,
-    retransmission, sack_receive, shutdown, submission, window_probe,
+    data_send, forward_tsn, heartbeat, init, out_of_the_blue, path_management, path_mtu,
+    reconfiguration, retransmission, sack_receive, shutdown, submission, window_probe,
 };
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,

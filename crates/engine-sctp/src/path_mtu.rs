@@ -1,6 +1,8 @@
 //! The longest packet that a path carries, found by probes (RFC 8899): the numbers, without chunks and
 //! timers.
 
+use engine::Instant;
+
 /// Octets of a packet that most paths carry, before anything was asked (BASE_PLPMTU, RFC 8899 section
 /// 5.1.2).
 const BASE_LEN: u32 = 1200;
@@ -41,13 +43,15 @@ pub(crate) struct Probe {
     pub(crate) len: u32,
     /// What the answer must carry; that of the short HEARTBEAT beside it is one higher.
     pub(crate) nonce: u64,
+    pub(crate) sent_at: Instant,
     /// How often its loss counted.
     losses: u8,
     /// A short HEARTBEAT accompanies it, and was answered if `is_answered`.
     pub(crate) is_accompanied: bool,
     is_answered: bool,
-    /// It waits for a packet.
+    /// It waits for a packet, or the short one does, which follows it.
     pub(crate) is_due: bool,
+    pub(crate) is_short_due: bool,
 }
 
 /// What follows from the time that an answer takes.
@@ -142,10 +146,11 @@ impl PathMtu {
     pub(crate) fn suggest(&mut self, octets: usize) {
         self.hint = aligned(octets);
         let is_new = self.hint > self.len && self.hint < self.failed.min(self.max);
-        if self.hint < self.len {
-            self.doubt();
-        } else if self.phase == Phase::Complete && is_new {
-            self.search();
+        // A search that runs is not disturbed: who reports on and on would hold it up for ever.
+        match self.phase {
+            Phase::Complete if self.hint < self.len => self.doubt(),
+            Phase::Complete if is_new => self.search(),
+            _ => {}
         }
     }
 
@@ -159,16 +164,28 @@ impl PathMtu {
     }
 
     /// The probe left, with `nonce`.
-    pub(crate) fn note_sent(&mut self, nonce: u64) {
+    pub(crate) fn note_sent(&mut self, now: Instant, nonce: u64) {
         if let Some(probe) = &mut self.probe {
+            probe.sent_at = now;
             probe.nonce = nonce;
             probe.is_due = false;
+            probe.is_short_due = probe.is_accompanied;
+        }
+    }
+
+    /// The short HEARTBEAT beside the probe left.
+    pub(crate) fn note_short_sent(&mut self) {
+        if let Some(probe) = &mut self.probe {
+            probe.is_short_due = false;
         }
     }
 
     /// An answer with `nonce` came: whether it is the probe's, which ends it.
     pub(crate) fn handle_answer(&mut self, nonce: u64) -> bool {
-        let Some(probe) = self.probe.take_if(|probe| !probe.is_due && probe.nonce == nonce) else {
+        let Some(probe) = self
+            .probe
+            .take_if(|probe| !probe.is_due && probe.nonce == nonce)
+        else {
             return false;
         };
         self.is_known = true;
@@ -257,10 +274,12 @@ impl PathMtu {
         self.probe = Some(Probe {
             len,
             nonce: 0,
+            sent_at: Instant::from_nanos(0),
             losses: 0,
             is_accompanied,
             is_answered: false,
             is_due: true,
+            is_short_due: false,
         });
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 fn search(mtu: &mut PathMtu, path: usize) -> usize {
     let mut losses = 0;
     while let Some(probe) = mtu.probe().copied() {
-        mtu.note_sent(10);
+        mtu.note_sent(Instant::from_nanos(0), 10);
         if probe.len as usize <= path {
             assert!(mtu.handle_answer(10));
             continue;
@@ -49,7 +49,7 @@ fn path_that_is_down_is_not_taken_for_a_narrow_one() {
     let mut mtu = PathMtu::probed(1472);
     mtu.begin();
     for _ in 0..100 {
-        mtu.note_sent(10);
+        mtu.note_sent(Instant::from_nanos(0), 10);
         assert_eq!(mtu.handle_loss(), ProbeLoss::Repeat);
     }
     assert_eq!(search(&mut mtu, 1472), 0);

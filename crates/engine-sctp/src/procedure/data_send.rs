@@ -178,6 +178,13 @@ impl<'a> Sender<'a> {
         Some(outstanding.get(tsn)?.octets())
     }
 
+    /// Whether a COOKIE-ECHO goes without data: a path that is narrower than the base length would never
+    /// carry both, and nothing of it can be asked yet.
+    fn cookie_leaves_alone(&self) -> bool {
+        let was_lost = matches!(self.a.state, State::CookieEchoed { attempts: 3.., .. });
+        was_lost && self.ep.config.probes_path_mtu
+    }
+
     /// Room for chunks in the next packet of the batch; None if it has to wait for another batch.
     fn packet_room(&mut self, batch: &mut Batch) -> Option<usize> {
         let full = self.room();
@@ -262,7 +269,7 @@ impl<'a> Sender<'a> {
     /// What may be sent next in a packet with `room`. What holds back short packets and paces them is
     /// asked before the first chunk; others travel with it.
     fn next(&mut self, room: usize, is_first: bool) -> Next {
-        let may_send = self.a.may_send_data() || self.with_cookie;
+        let may_send = self.a.may_send_data() || self.with_cookie && !self.cookie_leaves_alone();
         if !self.carries_data || !may_send || room <= self.header_len() {
             return Next::Nothing;
         }

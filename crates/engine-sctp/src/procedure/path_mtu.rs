@@ -3,12 +3,12 @@
 //! congestion.
 
 use crate::association::{Association, Timer};
+use crate::endpoint::Sctp;
 use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::path::{PathState, PathStatus};
 use crate::path_mtu::ProbeLoss;
-use crate::endpoint::Sctp;
-use crate::pdu::{COMMON_HEADER_LEN, CommonHeader};
 use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_pad};
+use crate::pdu::{COMMON_HEADER_LEN, CommonHeader};
 use crate::procedure::{heartbeat, path_management, retransmission};
 use core::time::Duration;
 use engine::{Batch, Fragmentation, Instant, Integrity, PathFault};
@@ -54,7 +54,10 @@ pub(crate) fn transmit(
     now: Instant,
     batch: &mut Batch,
 ) -> bool {
-    let is_due = |path: &PathState| path.mtu.probe().is_some_and(|probe| probe.is_due);
+    let is_due = |path: &PathState| {
+        let probe = path.mtu.probe();
+        probe.is_some_and(|probe| probe.is_due || probe.is_short_due)
+    };
     let carries = |path: &PathState| !path.is_removed && path.status != PathStatus::Unconfirmed;
     let due = (a.paths.iter()).position(|path| is_due(path) && carries(path));
     let Some(index) = due.filter(|_| a.may_send_data()) else {
@@ -64,11 +67,27 @@ pub(crate) fn transmit(
     let Some(probe) = path.mtu.probe().copied() else {
         return false;
     };
+    batch.set_path(path.path, Some(a.id));
+    if !probe.is_due {
+        // Alone: with data it would be as long as the others.
+        let chunks = a.authenticated(heartbeat::chunk(probe.nonce | 1, index));
+        push_packet(a, ep, &chunks, batch);
+        a.paths[index].mtu.note_short_sent();
+        return true;
+    }
     let nonce = ep.nonce() & !1;
     let chunks = padded(a, heartbeat::chunk(nonce, index), probe.len as usize);
-    batch.set_path(path.path, Some(a.id));
     batch.set_fragmentation(Fragmentation::Refused);
-    let packet = batch.begin().own(&a.header().emit()).join_own(&chunks);
+    push_packet(a, ep, &chunks, batch);
+    a.paths[index].mtu.note_sent(now, nonce);
+    let at = now + a.rto(&ep.config, index);
+    ep.set_timer(a.id, Timer::PathMtu(index as u8), at);
+    true
+}
+
+/// Adds a packet of `chunks` to `batch`.
+fn push_packet(a: &Association, ep: &mut EndpointState, chunks: &[u8], batch: &mut Batch) {
+    let packet = batch.begin().own(&a.header().emit()).join_own(chunks);
     packet.end(match a.zero_checksum {
         true => Integrity::None,
         false => Integrity::Crc32c {
@@ -76,13 +95,6 @@ pub(crate) fn transmit(
         },
     });
     ep.counters.packets_built += 1;
-    if probe.is_accompanied {
-        a.queue_control(index, heartbeat::chunk(nonce | 1, index));
-    }
-    a.paths[index].mtu.note_sent(nonce);
-    let at = now + a.rto(&ep.config, index);
-    ep.set_timer(a.id, Timer::PathMtu(index as u8), at);
-    true
 }
 
 /// `chunks` with PAD behind them and an AUTH in front if the peer wants one: a packet of `len` octets with
@@ -107,11 +119,15 @@ pub(crate) fn handle_answer(
 ) -> bool {
     for index in 0..a.paths.len() {
         let state = &mut a.paths[index];
+        let sent_at = state.mtu.probe().map(|probe| probe.sent_at);
+        let rtt = sent_at.map_or(Duration::ZERO, |at| now.since(at));
         if state.mtu.handle_answer(nonce) {
+            state.sample(rtt);
             apply(a, ep, now, index);
             return true;
         }
         if state.mtu.handle_short_answer(nonce) {
+            state.sample(rtt);
             // It answers: only its long packets are in doubt.
             path_management::activate(a, ep, index);
             a.errors = 0;

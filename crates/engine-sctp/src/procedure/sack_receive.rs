@@ -289,7 +289,9 @@ fn count_misses(a: &mut Association, reported: LongTsn, progress: &Progress) {
     if lost.is_empty() {
         return;
     }
-    doubted.into_iter().for_each(|path| path_mtu::doubt(a, path));
+    doubted
+        .into_iter()
+        .for_each(|path| path_mtu::doubt(a, path));
     let starts_recovery = a.tx.recovery.is_none();
     for (index, (tsn, path, octets)) in lost.into_iter().enumerate() {
         a.tx.outstanding.mark(tsn);

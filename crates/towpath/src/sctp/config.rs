@@ -40,6 +40,8 @@ const TIMER_MIN: Duration = Duration::from_millis(1);
 const FRAMINGS: [(&str, Framing); 2] =
     [("messages", Framing::Messages), ("stream", Framing::Stream)];
 
+const PATH_MTUS: [(&str, bool); 2] = [("fixed", false), ("probe", true)];
+
 const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
     OptionHelp {
         name,
@@ -122,6 +124,12 @@ const HELP: &[OptionHelp] = &[
         "octets of a full packet, 512 to 65507; 1472 if not given",
     ),
     option(
+        "path_mtu",
+        "probe|fixed",
+        "packets grow from 1200 octets to what probes find that the path carries (RFC 8899); or all may \
+         have the length of packet=",
+    ),
+    option(
         "queue",
         "BYTES",
         "send buffer and receive window of a circuit, such as 64k; 512k if not given",
@@ -172,7 +180,10 @@ const HELP: &[OptionHelp] = &[
 impl Default for EndpointConfig {
     fn default() -> EndpointConfig {
         EndpointConfig {
-            config: SctpConfig::default(),
+            config: SctpConfig {
+                probes_path_mtu: true,
+                ..SctpConfig::default()
+            },
             send_buffer_len: SEND_BUFFER_LEN,
             segmentation: true,
         }
@@ -260,6 +271,7 @@ impl EndpointConfig {
             }
             "framing" => config.framing = parse_choice(name, value, &FRAMINGS)?,
             "packet" => config.packet_len = parse_bytes(name, value, PACKET_LENS)?,
+            "path_mtu" => config.probes_path_mtu = parse_choice(name, value, &PATH_MTUS)?,
             "queue" => {
                 let len = parse_bytes(name, value, QUEUE_LENS)?;
                 self.send_buffer_len = len;
@@ -389,6 +401,15 @@ impl EndpointConfig {
             ),
             ("interleave".into(), word(config.interleave)),
             ("life".into(), life),
+            (
+                "path_mtu".into(),
+                if config.probes_path_mtu {
+                    "probe"
+                } else {
+                    "fixed"
+                }
+                .into(),
+            ),
             ("rto_min".into(), ms(config.rto.min)),
             ("sack_delay".into(), ms(config.sack_delay)),
             ("scheduler".into(), config.scheduler.name().into()),
