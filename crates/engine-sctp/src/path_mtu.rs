@@ -85,7 +85,7 @@ pub(crate) struct PathMtu {
 }
 
 impl PathMtu {
-    /// The length `max` for good, without probes.
+    /// The length `max` permanently, without probes.
     pub(crate) fn fixed(max: usize) -> PathMtu {
         let max = aligned(max);
         PathMtu {

@@ -1,3 +1,5 @@
+//! The search for a path's MTU, against paths that answer what they carry.
+
 use super::*;
 
 /// Answers probes as a path that carries packets of `path` octets; how many were lost.

@@ -170,26 +170,11 @@ impl<'a> Sender<'a> {
         self.has_more = true;
     }
 
-    /// Octets of the chunk that is to be sent again next. One that was cut when packets could be longer
-    /// leaves alone, as its TSN stands for all of it (RFC 9260 section 7.3).
-    fn next_marked_len(&mut self) -> Option<usize> {
-        let outstanding = &mut self.a.tx.outstanding;
-        let tsn = outstanding.next_marked()?;
-        Some(outstanding.get(tsn)?.octets())
-    }
-
-    /// Whether a COOKIE-ECHO goes without data: a path that is narrower than the base length would never
-    /// carry both, and nothing of it can be asked yet.
-    fn cookie_leaves_alone(&self) -> bool {
-        let was_lost = matches!(self.a.state, State::CookieEchoed { attempts: 3.., .. });
-        was_lost && self.ep.config.probes_path_mtu
-    }
-
     /// Room for chunks in the next packet of the batch; None if it has to wait for another batch.
     fn packet_room(&mut self, batch: &mut Batch) -> Option<usize> {
         let full = self.room();
         if batch.is_empty() {
-            let longest = self.next_marked_len().filter(|octets| *octets > full);
+            let longest = self.a.next_marked_len().filter(|octets| *octets > full);
             if longest.is_some() {
                 batch.set_fragmentation(Fragmentation::Allowed);
             }
@@ -269,7 +254,8 @@ impl<'a> Sender<'a> {
     /// What may be sent next in a packet with `room`. What holds back short packets and paces them is
     /// asked before the first chunk; others travel with it.
     fn next(&mut self, room: usize, is_first: bool) -> Next {
-        let may_send = self.a.may_send_data() || self.with_cookie && !self.cookie_leaves_alone();
+        let may_send = self.a.may_send_data()
+            || self.with_cookie && !self.a.cookie_leaves_alone(&self.ep.config);
         if !self.carries_data || !may_send || room <= self.header_len() {
             return Next::Nothing;
         }

@@ -2,7 +2,8 @@
 //! a HEARTBEAT with a nonce of its own and PAD; its loss is neither an error of the path nor a sign of
 //! congestion.
 
-use crate::association::{Association, Timer};
+use crate::association::{Association, State, Timer};
+use crate::config::SctpConfig;
 use crate::endpoint::Sctp;
 use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::path::{PathState, PathStatus};
@@ -35,6 +36,21 @@ impl Association {
     /// Octets of chunks in a full packet (PMDCS): a multiple of four.
     pub(crate) fn pmdcs(&self) -> usize {
         (self.packet_len() - COMMON_HEADER_LEN) & !3
+    }
+
+    /// Octets of the chunk that is to be sent again next. One that was cut when packets could be longer
+    /// leaves alone, as its TSN stands for all of it (RFC 9260 section 7.3).
+    pub(crate) fn next_marked_len(&mut self) -> Option<usize> {
+        let outstanding = &mut self.tx.outstanding;
+        let tsn = outstanding.next_marked()?;
+        Some(outstanding.get(tsn)?.octets())
+    }
+
+    /// Whether a COOKIE-ECHO goes without data: a path that is narrower than the base length would never
+    /// carry both, and nothing of it can be asked yet.
+    pub(crate) fn cookie_leaves_alone(&self, config: &SctpConfig) -> bool {
+        let was_lost = matches!(self.state, State::CookieEchoed { attempts: 3.., .. });
+        was_lost && config.probes_path_mtu
     }
 }
 
