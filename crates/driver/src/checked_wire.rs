@@ -1,6 +1,6 @@
 //! A wire whose errors about one path are counted and reported, so that the other paths do not notice.
 
-use engine::{Address, Instant, LocalAddress, Path, PathError, PathFault, Protocol};
+use engine::{Address, Fragmentation, Instant, LocalAddress, Path, PathError, PathFault, Protocol};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
@@ -32,6 +32,7 @@ pub struct PathErrors {
 
 pub(crate) struct CheckedWire<W> {
     wire: W,
+    fragmentation: Fragmentation,
     errors: PathErrors,
     reports: VecDeque<PathReport>,
     /// The last failed sends, for [`CheckedWire::take_send_error`], oldest first.
@@ -44,6 +45,7 @@ impl<W: Wire> CheckedWire<W> {
     pub(crate) fn new(wire: W) -> CheckedWire<W> {
         CheckedWire {
             wire,
+            fragmentation: Fragmentation::Usual,
             errors: PathErrors::default(),
             reports: VecDeque::new(),
             failed: VecDeque::new(),
@@ -61,6 +63,15 @@ impl<W: Wire> CheckedWire<W> {
 
     pub(crate) fn errors(&self) -> &PathErrors {
         &self.errors
+    }
+
+    /// Whether packets sent from now on may travel in fragments.
+    #[inline]
+    pub(crate) fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
+        if self.fragmentation != fragmentation {
+            self.fragmentation = fragmentation;
+            self.wire.set_fragmentation(fragmentation);
+        }
     }
 
     /// Sends as [`Wire::send`] does; false when the path did not take the packets. They are lost

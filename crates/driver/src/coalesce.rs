@@ -3,7 +3,7 @@
 //! Acknowledgements and short messages of different circuits are coalesced that way. Copying so few
 //! octets takes less time than the kernel's handling of two more addresses a packet.
 
-use engine::{AssociationId, Batch, Path, Store};
+use engine::{AssociationId, Batch, Fragmentation, Path, Store};
 use std::ops::Range;
 use wire::Capabilities;
 
@@ -69,7 +69,7 @@ impl CoalesceBuffer {
     /// Whether `batch` may be appended.
     pub(crate) fn fits(&self, batch: &Batch) -> bool {
         let size = batch.packet_len();
-        if size >= COPY_BELOW {
+        if size >= COPY_BELOW || batch.fragmentation() != Fragmentation::Usual {
             return false;
         }
         let Some(path) = self.path else {

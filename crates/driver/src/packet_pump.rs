@@ -5,7 +5,8 @@ use crate::coalesce::CoalesceBuffer;
 use crate::layer_port::{self, LayerPort};
 use crate::messages::Messages;
 use engine::{
-    Batch, Block, Deliveries, Event, Instant, Layer, Part, Path, Protocol, Received, Store,
+    Batch, Block, Deliveries, Event, Fragmentation, Instant, Layer, Part, Path, Protocol, Received,
+    Store,
 };
 use std::io::{self, IoSlice};
 use wire::{Arrival, Wire};
@@ -252,7 +253,10 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
                     octets.extend_from_slice(message_part(messages, store, range));
                 });
             } else {
-                self.send_batch()?;
+                self.wire.set_fragmentation(self.batch.fragmentation());
+                let sent = self.send_batch();
+                self.wire.set_fragmentation(Fragmentation::Usual);
+                sent?;
             }
             self.batch.clear();
         }

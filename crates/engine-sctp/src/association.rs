@@ -68,6 +68,8 @@ pub(crate) enum Timer {
     Retransmission(u8),
     /// A path was silent, or a HEARTBEAT is not answered.
     Heartbeat(u8),
+    /// A probe of a path's MTU is not answered, or the search begins anew.
+    PathMtu(u8),
     /// An acknowledgement waited long enough.
     Sack,
     /// The peer's window is shut and nothing is in flight.
@@ -233,8 +235,8 @@ impl Association {
     }
 
     /// Octets of control chunks in a packet.
-    pub(crate) fn control_room(&self, config: &SctpConfig) -> usize {
-        config.pmdcs() - self.auth.as_ref().map_or(0, |auth| auth.len())
+    pub(crate) fn control_room(&self) -> usize {
+        self.pmdcs() - self.auth.as_ref().map_or(0, |auth| auth.len())
     }
 
     /// The retransmission timeout of path `index`.

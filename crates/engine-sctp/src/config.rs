@@ -99,6 +99,10 @@ pub struct SctpConfig {
     ///
     /// 1472 fills an Ethernet frame of 1500 octets behind an IPv4 (20) and a UDP (8) header.
     pub packet_len: usize,
+    /// Packets begin with 1200 octets, and probes find what each path carries, up to
+    /// [`SctpConfig::packet_len`] (RFC 8899). Without it all have that length, and what is too long for a path is
+    /// left to be fragmented.
+    pub probes_path_mtu: bool,
     /// How users send and receive: messages, or one message without end
     /// ([`Framing::Stream`]).
     pub framing: Framing,
@@ -220,6 +224,7 @@ impl Default for SctpConfig {
     fn default() -> Self {
         SctpConfig {
             packet_len: 1472,
+            probes_path_mtu: false,
             framing: Framing::Messages,
             port: Port(5000),
             peer_port: Port(5000),

@@ -40,6 +40,14 @@ impl PathControl {
         }
     }
 
+    /// Octets of chunks in a full packet are `pmdcs` now. Controllers besides the RFC's keep those that they
+    /// began with.
+    pub(crate) fn set_pmdcs(&mut self, pmdcs: u64) {
+        if let PathControl::Rfc9260(control) = self {
+            control.pmdcs = pmdcs;
+        }
+    }
+
     /// Octets that may be in flight.
     pub(crate) fn window(&self) -> u64 {
         match self {

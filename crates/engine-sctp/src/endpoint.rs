@@ -10,8 +10,8 @@ use crate::pdu::header::{PacketCheck, check_packet};
 use crate::pdu::{Chunk, ChunkType, Chunks, CommonHeader};
 use crate::procedure::{
     abandon, abort, asconf, association_setup, authentication, cookie_echo, data_receive,
-    data_send, forward_tsn, heartbeat, init, out_of_the_blue, path_management, reconfiguration,
-    retransmission, sack_receive, shutdown, submission, window_probe,
+    data_send, forward_tsn, heartbeat, init, out_of_the_blue, path_management, path_mtu,
+    reconfiguration, retransmission, sack_receive, shutdown, submission, window_probe,
 };
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
@@ -252,7 +252,7 @@ fn handle_chunk(
         }
         ChunkType::INIT_ACK => init::handle_init_ack(a, ep, now, path, chunk),
         ChunkType::SACK => sack_receive::handle_sack(a, ep, now, chunk),
-        ChunkType::HEARTBEAT => heartbeat::handle_heartbeat(a, ep, path, chunk),
+        ChunkType::HEARTBEAT => heartbeat::handle_heartbeat(a, path, chunk),
         ChunkType::HEARTBEAT_ACK => heartbeat::handle_heartbeat_ack(a, ep, now, chunk),
         ChunkType::ABORT => abort::handle_abort(a),
         ChunkType::SHUTDOWN => shutdown::handle_shutdown(a, ep, now, chunk),
@@ -317,6 +317,7 @@ impl Protocol for Sctp {
                     retransmission::handle_timeout(a, ep, now, usize::from(path));
                 }
                 Timer::Heartbeat(path) => heartbeat::handle_timeout(a, ep, now, usize::from(path)),
+                Timer::PathMtu(path) => path_mtu::handle_timeout(a, ep, now, usize::from(path)),
                 Timer::Sack => a.rx.sack_due = true,
                 Timer::WindowProbe => window_probe::handle_timeout(a),
                 Timer::Reconfigure => reconfiguration::handle_timeout(a, ep, now),
@@ -336,6 +337,9 @@ impl Protocol for Sctp {
     fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>) {
         if let PathError::Local(error) = fault.error {
             path_management::handle_local_error(self, now, fault.path, error);
+        }
+        if let PathError::TooBig(octets) = fault.error {
+            path_mtu::handle_too_big(self, &fault, usize::from(octets));
         }
         if fault.error == PathError::Unreachable
             && let Some(id) = association_setup::handle_refused(self, now, &fault)
@@ -427,8 +431,13 @@ impl Associations for Sctp {
         }
     }
 
-    /// A message once cut is never cut again, so longer packets are left to be fragmented.
-    fn set_path_mtu(&mut self, _now: Instant, _id: AssociationId, _octets: usize) {}
+    /// What the host knows of the first path is asked first; what is cut stays as it is.
+    fn set_path_mtu(&mut self, _now: Instant, id: AssociationId, octets: usize) {
+        if let Some(a) = self.associations.get_mut(&id) {
+            path_mtu::suggest(a, a.primary, octets);
+            self.shared.mark_ready(id);
+        }
+    }
 
     fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
         let Some(a) = self.associations.get_mut(&id) else {

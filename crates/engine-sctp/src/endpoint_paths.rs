@@ -27,6 +27,8 @@ pub struct PathSummary {
     pub srtt: Duration,
     /// Retransmission timeout.
     pub rto: Duration,
+    /// Octets of the longest SCTP packet that it is known to carry (PLPMTU, RFC 8899 section 2).
+    pub path_mtu: usize,
     /// Octets of chunks that may be in flight.
     pub congestion_window: u64,
     /// Octets of chunks in flight.
@@ -49,6 +51,7 @@ impl Sctp {
             carries_data: index == data_path,
             srtt: path.srtt(),
             rto: path.rto(&self.shared.config.rto),
+            path_mtu: path.mtu.len(),
             congestion_window: path.control.window(),
             flight: path.flight,
             errors: path.errors,
@@ -157,7 +160,7 @@ impl Sctp {
     ) -> Result<(), CommandError> {
         let a = self.associations.get(&id);
         let a = a.ok_or(CommandError::UnknownAssociation)?;
-        let room = a.control_room(&self.shared.config) - RE_CONFIG_LEN;
+        let room = a.control_room() - RE_CONFIG_LEN;
         if 2 * streams.len() > room {
             return Err(CommandError::Unsupported);
         }

@@ -174,6 +174,7 @@ impl EndpointState {
         for path in 0..paths as u8 {
             self.timers.cancel((id, Timer::Retransmission(path)));
             self.timers.cancel((id, Timer::Heartbeat(path)));
+            self.timers.cancel((id, Timer::PathMtu(path)));
         }
     }
 

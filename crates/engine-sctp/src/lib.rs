@@ -10,6 +10,7 @@
 //! * `auth` - the keys of an association and the codes of its packets.
 //! * `path` - an address of the peer with its RTT, congestion window and errors; `congestion` - the
 //!   control of RFC 9260, or one of crate `congestion`.
+//! * `path_mtu` - the longest packet that a path carries, found by probes (RFC 8899).
 //! * `tx/` - messages that wait, chunks in flight. `rx/` - TSNs that arrived, messages of streams.
 //! * `procedure/` - one file a procedure: the handshake, data, acknowledgements, heartbeats, the end.
 //! * [`pdu`] - one file a chunk, and the state cookie.
@@ -36,6 +37,7 @@ mod introspection;
 mod notice;
 pub mod numbers;
 mod path;
+mod path_mtu;
 pub mod pdu;
 mod procedure;
 mod reconfig;

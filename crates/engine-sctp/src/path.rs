@@ -7,6 +7,7 @@ use core::time::Duration;
 use engine::{Instant, Path};
 
 use crate::numbers::LongTsn;
+use crate::path_mtu::PathMtu;
 
 /// Whether a path may carry user data (RFC 9260 sections 5.4 and 8.2, RFC 7829). In the order in which
 /// data prefer them.
@@ -46,6 +47,7 @@ pub(crate) struct PathState {
     pub(crate) path: Path,
     pub(crate) status: PathStatus,
     pub(crate) control: PathControl,
+    pub(crate) mtu: PathMtu,
     rtt: RttEstimator,
     /// Timeouts since the last RTT sample: each doubles the RTO.
     backoffs: u32,
@@ -85,6 +87,10 @@ impl PathState {
             path,
             status,
             control: PathControl::new(config.congestion, config.pmdcs() as u64),
+            mtu: match config.probes_path_mtu {
+                true => PathMtu::probed(config.packet_len),
+                false => PathMtu::fixed(config.packet_len),
+            },
             rtt: RttEstimator::default(),
             backoffs: 0,
             errors: 0,

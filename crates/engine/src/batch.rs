@@ -96,6 +96,19 @@ impl Packet {
     }
 }
 
+/// Whether a packet that is longer than the medium carries in one piece may travel in fragments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fragmentation {
+    /// As the host does it for all of its packets.
+    #[default]
+    Usual,
+    /// It may, here and on the way: its contents cannot be cut anew.
+    Allowed,
+    /// It must not: it arrives whole or not at all, as a probe of the path MTU does (RFC 8899 section
+    /// 4.1, rule 3), whatever the host believes of the path.
+    Refused,
+}
+
 /// Parts of a packet that are gathered, on average: a header, user bytes in two places of a store, a
 /// trailer. One call takes 1024 parts (IOV_MAX of Linux), and a batch has some 60 packets.
 const PARTS_MAX: usize = 4;
@@ -113,6 +126,7 @@ pub struct Batch {
     path: Option<Path>,
     sender: Option<AssociationId>,
     seal: Option<Arc<dyn Seal>>,
+    fragmentation: Fragmentation,
     own: Vec<u8>,
     parts: Vec<Part>,
     packets: Vec<Packet>,
@@ -133,6 +147,7 @@ impl Batch {
             path: None,
             sender: None,
             seal: None,
+            fragmentation: Fragmentation::Usual,
             own: Vec::new(),
             parts: Vec::new(),
             packets: Vec::new(),
@@ -144,6 +159,7 @@ impl Batch {
         self.path = None;
         self.sender = None;
         self.seal = None;
+        self.fragmentation = Fragmentation::Usual;
         self.limit = self.packets_max;
         self.own.clear();
         self.parts.clear();
@@ -159,6 +175,16 @@ impl Batch {
     /// Names what completes its packets under [`Integrity::Sealed`].
     pub fn set_seal(&mut self, seal: Arc<dyn Seal>) {
         self.seal = Some(seal);
+    }
+
+    /// Says whether its packets may travel in fragments.
+    pub fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
+        self.fragmentation = fragmentation;
+    }
+
+    /// Whether its packets may travel in fragments.
+    pub fn fragmentation(&self) -> Fragmentation {
+        self.fragmentation
     }
 
     /// The path; None for an empty batch.

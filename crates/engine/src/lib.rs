@@ -51,7 +51,7 @@ pub use address::{Address, Ecn, LocalAddress, Path, PathError, PathFault, Receiv
 pub use associations::{
     AssociationId, Associations, AssociationsExt, Close, CommandError, Layout, Status,
 };
-pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Seal, Store};
+pub use batch::{Batch, Fragmentation, Integrity, Packet, PacketBuilder, Part, Seal, Store};
 pub use call_note::{CallFlags, CallNote};
 pub use counters::Counters;
 pub use delivery::{AbandonedMessage, Block, Bytes, CloseReason, Deliveries, Delivery, Event};

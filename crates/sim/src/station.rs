@@ -1,6 +1,6 @@
 //! A wire of the simulator.
 
-use engine::{Address, Ecn, PacketLen, Path};
+use engine::{Address, Ecn, Fragmentation, PacketLen, Path};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 /// Packets between a station and the world.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    pub(crate) outgoing: VecDeque<(Path, Vec<u8>)>,
+    pub(crate) outgoing: VecDeque<(Path, Vec<u8>, Fragmentation)>,
     pub(crate) incoming: VecDeque<(Path, Vec<u8>)>,
 }
 
@@ -19,6 +19,7 @@ pub(crate) struct Mailbox {
 #[derive(Clone, Debug)]
 pub struct StationWire {
     packet_max: usize,
+    fragmentation: Fragmentation,
     pub(crate) mailbox: Rc<RefCell<Mailbox>>,
 }
 
@@ -27,6 +28,7 @@ impl StationWire {
     pub fn new(packet_max: usize) -> StationWire {
         StationWire {
             packet_max,
+            fragmentation: Fragmentation::Usual,
             mailbox: Rc::default(),
         }
     }
@@ -48,7 +50,10 @@ impl Wire for StationWire {
             .flat_map(|slice| slice.iter().copied())
             .collect();
         debug_assert!(packet.len() <= segment_size);
-        self.mailbox.borrow_mut().outgoing.push_back((path, packet));
+        self.mailbox
+            .borrow_mut()
+            .outgoing
+            .push_back((path, packet, self.fragmentation));
         Ok(())
     }
 
@@ -67,6 +72,10 @@ impl Wire for StationWire {
 
     fn poll_path_error(&mut self) -> Option<PathReport> {
         None
+    }
+
+    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
+        self.fragmentation = fragmentation;
     }
 
     fn path_mtu(&mut self, _: engine::Path) -> usize {

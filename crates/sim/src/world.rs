@@ -2,7 +2,7 @@
 
 use crate::station::StationWire;
 use driver::Pump;
-use engine::{Address, Associations, Instant, Layer, Path};
+use engine::{Address, Associations, Fragmentation, Instant, Layer, Path};
 use link::{EventQueue, Link, LinkConfig, LinkCounters};
 use std::io;
 
@@ -30,6 +30,8 @@ pub struct World<E> {
     queue: EventQueue<PacketInTransit>,
     now_ps: u64,
     trace: Vec<TraceLine>,
+    /// Octets of the longest packet that passes whole; longer ones are lost unless they may be fragmented.
+    path_mtu: Option<usize>,
 }
 
 struct PacketInTransit {
@@ -90,6 +92,7 @@ impl<E: Associations> World<E> {
             queue: EventQueue::new(),
             now_ps: 0,
             trace: Vec::new(),
+            path_mtu: None,
         }
     }
 
@@ -101,6 +104,12 @@ impl<E: Associations> World<E> {
     /// The simulated time.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now_ps / 1000)
+    }
+
+    /// From now on packets longer than `octets` are lost, both ways and without a word, unless their sender allows
+    /// fragments.
+    pub fn set_path_mtu(&mut self, octets: usize) {
+        self.path_mtu = Some(octets);
     }
 
     /// Counters of the link out of `station`.
@@ -167,9 +176,19 @@ impl<E: Associations> World<E> {
                 .borrow_mut()
                 .outgoing
                 .pop_front();
-            let Some((_, mut packet)) = taken else {
+            let Some((_, mut packet, fragmentation)) = taken else {
                 return;
             };
+            let fits = self.path_mtu.is_none_or(|octets| packet.len() <= octets);
+            if !fits && fragmentation != Fragmentation::Allowed {
+                self.trace.push(TraceLine {
+                    at_ps: self.now_ps,
+                    from: station,
+                    packet,
+                    arrives: false,
+                });
+                continue;
+            }
             let verdict = self.links[station].offer(self.now_ps, packet.len() + FRAME_OVERHEAD);
             self.trace.push(TraceLine {
                 at_ps: self.now_ps,

@@ -108,12 +108,14 @@ fn path_text(path: &AssociationPath) -> String {
         (false, false) => "",
     };
     format!(
-        "{} to {}: {}{role}, RTT {}, RTO {}, congestion window {}, {} in flight, {} timeouts",
+        "{} to {}: {}{role}, RTT {}, RTO {}, path MTU {}, congestion window {}, {} in flight, \
+         {} timeouts",
         strip_control_characters(&path.local),
         strip_control_characters(&path.remote),
         strip_control_characters(&path.state),
         duration_text(path.srtt_ns),
         duration_text(path.rto_ns),
+        path.path_mtu,
         path.congestion_window,
         path.flight,
         path.errors
@@ -152,6 +154,7 @@ mod tests {
                     carries_data: false,
                     srtt_ns: 1_500_000,
                     rto_ns: 200_000_000,
+                    path_mtu: 1372,
                     congestion_window: 4380,
                     flight: 1448,
                     errors: 1,
@@ -165,7 +168,7 @@ mod tests {
             "process 4711: SCTP at 10.0.0.2:9899,10.1.0.2:9899",
             "out of the blue 3",
             "1 established, opened there, ports 5000 and 50001",
-            "potentially failed, primary, RTT 1.5 ms, RTO 200.0 ms, congestion window 4380",
+            "potentially failed, primary, RTT 1.5 ms, RTO 200.0 ms, path MTU 1372, congestion window 4380",
             "and 1 more associations",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");

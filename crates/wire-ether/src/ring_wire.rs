@@ -200,6 +200,9 @@ impl Wire for EtherWire {
         None
     }
 
+    // Frames are not fragmented.
+    fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
+
     fn path_mtu(&mut self, _: engine::Path) -> usize {
         self.capabilities().packet_max
     }

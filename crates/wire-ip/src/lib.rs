@@ -17,7 +17,7 @@
 mod receive_queue;
 mod sys;
 
-use engine::{Address, PacketLen, Path};
+use engine::{Address, Fragmentation, PacketLen, Path};
 use receive_queue::ReceiveQueue;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with};
 use std::io::{self, IoSlice};
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 use wire_udp::multicast::{self, GroupReceiver, MemberSockets};
-use wire_udp::path_mtu::{RouteProbe, ip_header_len};
+use wire_udp::path_mtu::{FragmentationOption, RouteProbe, ip_header_len};
 
 /// Longest payload: 65,535 less the longest IPv4 header of 60 octets.
 pub const PAYLOAD_MAX: usize = 65_535 - 60;
@@ -61,6 +61,7 @@ pub struct IpWire {
     /// Sockets of the groups it is in, shared with receivers.
     members: Arc<MemberSockets>,
     groups: GroupReceiver,
+    fragmentation: FragmentationOption,
     probe: RouteProbe,
 }
 
@@ -97,6 +98,7 @@ impl IpWire {
             queue: Arc::default(),
             members: Arc::default(),
             groups: GroupReceiver::default(),
+            fragmentation: FragmentationOption::new(local),
             probe: RouteProbe::new(local),
         };
         wire.set_max_wait(Some(MAX_WAIT))?;
@@ -192,6 +194,10 @@ impl Wire for IpWire {
     // The kernel reports what becomes of a raw packet to connected sockets only.
     fn poll_path_error(&mut self) -> Option<PathReport> {
         None
+    }
+
+    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
+        self.fragmentation.set(self.socket.as_fd(), fragmentation);
     }
 
     fn path_mtu(&mut self, path: Path) -> usize {

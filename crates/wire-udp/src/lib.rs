@@ -19,9 +19,9 @@ pub mod path_mtu;
 mod receiver;
 pub mod sys;
 
-use engine::{Address, Ecn, PacketLen, Path, PathError};
+use engine::{Address, Ecn, Fragmentation, PacketLen, Path, PathError};
 use multicast::{GroupReceiver, MemberSockets};
-use path_mtu::RouteProbe;
+use path_mtu::{FragmentationOption, RouteProbe};
 use receiver::UdpReceiver;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -61,6 +61,7 @@ pub struct UdpWire {
     groups: GroupReceiver,
     packet_len: Option<PacketLen>,
     spin: Duration,
+    fragmentation: FragmentationOption,
     probe: RouteProbe,
     /// Destinations of packets that were too long for their path, not yet told.
     too_big: VecDeque<SocketAddr>,
@@ -129,6 +130,7 @@ impl UdpWire {
             groups: GroupReceiver::default(),
             packet_len: None,
             spin: Duration::ZERO,
+            fragmentation: FragmentationOption::new(local.ip()),
             probe: RouteProbe::new(local.ip()),
             too_big: VecDeque::new(),
         })
@@ -276,6 +278,10 @@ impl Wire for UdpWire {
             error: PathError::Unreachable,
             quoted: Vec::new(),
         })
+    }
+
+    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
+        self.fragmentation.set(self.socket.as_fd(), fragmentation);
     }
 
     fn path_mtu(&mut self, path: Path) -> usize {

@@ -20,7 +20,7 @@ pub mod trace;
 pub use error::path_error;
 pub use many::Many;
 
-use engine::{Address, Ecn, LocalAddress, PacketLen, Path, PathError};
+use engine::{Address, Ecn, Fragmentation, LocalAddress, PacketLen, Path, PathError};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -98,6 +98,10 @@ pub trait Wire {
     /// What paths said of packets sent earlier, oldest first. The host asks after a receive or a
     /// send has failed, and after each flush.
     fn poll_path_error(&mut self) -> Option<PathReport>;
+
+    /// Whether packets sent from now on may travel in fragments. A medium without fragments has nothing to do,
+    /// and a system that cannot be asked leaves it as it is.
+    fn set_fragmentation(&mut self, fragmentation: Fragmentation);
 
     /// Octets of the longest packet that `path` carries in one piece, as far as is known before one
     /// is sent (the PLPMTU of RFC 8899 section 2): from the route, where the medium has routes. At

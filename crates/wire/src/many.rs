@@ -226,6 +226,12 @@ impl<W: Wire> Wire for Many<W> {
         })
     }
 
+    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
+        for member in &mut self.members {
+            member.wire.set_fragmentation(fragmentation);
+        }
+    }
+
     fn path_mtu(&mut self, path: Path) -> usize {
         match self.members.get_mut(usize::from(path.local.0)) {
             Some(member) => member.wire.path_mtu(Path::to(path.remote)),

@@ -335,6 +335,10 @@ impl<W: Wire> Wire for Traced<W> {
         self.wire.poll_path_error()
     }
 
+    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
+        self.wire.set_fragmentation(fragmentation);
+    }
+
     fn path_mtu(&mut self, path: engine::Path) -> usize {
         self.wire.path_mtu(path)
     }

@@ -55,6 +55,8 @@ impl Wire for PairWire {
         self.reports.pop()
     }
 
+    fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
+
     fn path_mtu(&mut self, _: engine::Path) -> usize {
         self.capabilities().packet_max
     }

@@ -76,6 +76,8 @@ impl Wire for BatchWire {
         None
     }
 
+    fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
+
     fn path_mtu(&mut self, _: engine::Path) -> usize {
         self.capabilities().packet_max
     }

@@ -169,6 +169,8 @@ impl Wire for NoWire {
         None
     }
 
+    fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
+
     fn path_mtu(&mut self, _: Path) -> usize {
         ARRIVAL
     }

@@ -6,7 +6,7 @@ use crate::circuit_state::CircuitTable;
 use crate::coalesce::CoalesceBuffer;
 use crate::layer_port::LayerPort;
 use crate::sys::Consumer;
-use engine::{AssociationId, Associations, Batch, Instant, Note, Part, SendFlags};
+use engine::{AssociationId, Associations, Batch, Fragmentation, Instant, Note, Part, SendFlags};
 use std::io;
 use wire::Wire;
 
@@ -136,9 +136,13 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             if self.batch.is_empty() {
                 return send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends);
             }
-            if self.batch.needs_copy() {
+            let fragmentation = self.batch.fragmentation();
+            if self.batch.needs_copy() || fragmentation != Fragmentation::Usual {
                 send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
-                self.send_copied()?;
+                self.wire.set_fragmentation(fragmentation);
+                let sent = self.send_copied();
+                self.wire.set_fragmentation(Fragmentation::Usual);
+                sent?;
             } else {
                 self.send_or_coalesce()?;
             }

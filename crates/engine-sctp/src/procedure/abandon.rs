@@ -157,7 +157,7 @@ pub(crate) fn handle_timeout(a: &mut Association, ep: &mut EndpointState, now: I
 /// Tells the peer which chunks it is not to wait for.
 fn send_forward_tsn(a: &mut Association, ep: &mut EndpointState, now: Instant) {
     let interleaved = a.extensions.interleave;
-    let room = ep.config.pmdcs() - FORWARD_TSN_LEN;
+    let room = a.pmdcs() - FORWARD_TSN_LEN;
     let Some((up_to, streams)) = skipped(a, room / entry_len(interleaved)) else {
         return;
     };

@@ -10,9 +10,9 @@ use crate::pdu::data::FLAG_IMMEDIATE;
 use crate::pdu::sack::{SACK_LEN, push_sack};
 use crate::pdu::{COMMON_HEADER_LEN, ChunkType};
 use crate::procedure::control_send::{lone_sack_path, take_control, usual_auth_len};
-use crate::procedure::{abandon, reconfiguration, retransmission, window_probe};
+use crate::procedure::{abandon, path_mtu, reconfiguration, retransmission, window_probe};
 use crate::tx::{ChunkHeader, ChunkStatus, OutChunk};
-use engine::{Batch, Instant, Integrity, Store};
+use engine::{Batch, Fragmentation, Instant, Integrity, Store};
 
 /// Packets that differ by no more octets are made equal with padding, so that one call of the wire
 /// carries them. A tenth of an Ethernet frame costs less than a call.
@@ -29,10 +29,13 @@ pub(crate) fn do_transmit(
     if !a.reconfig.waiting.is_empty() {
         reconfiguration::progress(a, ep, now);
     }
+    if path_mtu::transmit(a, ep, now, batch) {
+        return ep.mark_ready(a.id);
+    }
     let mut prefix = core::mem::take(&mut ep.prefix);
     prefix.clear();
     let data_path = a.data_path();
-    let control_room = a.control_room(&ep.config);
+    let control_room = a.control_room();
     let path = take_control(a, &mut prefix, control_room)
         .or_else(|| lone_sack_path(a, data_path))
         .unwrap_or(data_path);
@@ -65,6 +68,8 @@ struct Sender<'a> {
     carries_data: bool,
     /// Octets that may be in flight there.
     window: u64,
+    /// Octets of chunks in a full packet.
+    pmdcs: usize,
     /// Octets of each packet that are kept for an AUTH.
     auth_len: usize,
     /// The packet at hand begins with a COOKIE-ECHO.
@@ -88,13 +93,14 @@ impl<'a> Sender<'a> {
         (path, data_path): (usize, usize),
     ) -> Self {
         let window = a.paths[path].control.window();
-        let burst = u64::from(ep.config.max_burst) * ep.config.pmdcs() as u64;
+        let burst = u64::from(ep.config.max_burst) * a.pmdcs() as u64;
         let window = match burst {
             0 => window,
             burst => window.min(a.paths[path].flight + burst),
         };
         let auth_len = usual_auth_len(a);
         Sender {
+            pmdcs: a.pmdcs(),
             a,
             ep,
             auth_len,
@@ -109,7 +115,7 @@ impl<'a> Sender<'a> {
 
     /// Octets of chunks in a full packet, besides an AUTH.
     fn room(&self) -> usize {
-        self.ep.config.pmdcs() - self.auth_len
+        self.pmdcs - self.auth_len
     }
 
     /// Octets of the AUTH in front of these control chunks, and of user data if some follow.
@@ -165,10 +171,14 @@ impl<'a> Sender<'a> {
     }
 
     /// Room for chunks in the next packet of the batch; None if it has to wait for another batch.
-    fn packet_room(&mut self, batch: &Batch) -> Option<usize> {
+    fn packet_room(&mut self, batch: &mut Batch) -> Option<usize> {
         let full = self.room();
         if batch.is_empty() {
-            return Some(full);
+            let longest = self.a.next_marked_len().filter(|octets| *octets > full);
+            if longest.is_some() {
+                batch.set_fragmentation(Fragmentation::Allowed);
+            }
+            return Some(longest.unwrap_or(full));
         }
         if batch.len_of_last() < batch.packet_len() || self.a.tx.outstanding.has_marked() {
             self.has_more = true;
@@ -244,7 +254,8 @@ impl<'a> Sender<'a> {
     /// What may be sent next in a packet with `room`. What holds back short packets and paces them is
     /// asked before the first chunk; others travel with it.
     fn next(&mut self, room: usize, is_first: bool) -> Next {
-        let may_send = self.a.may_send_data() || self.with_cookie;
+        let may_send = self.a.may_send_data()
+            || self.with_cookie && !self.a.cookie_leaves_alone(&self.ep.config);
         if !self.carries_data || !may_send || room <= self.header_len() {
             return Next::Nothing;
         }

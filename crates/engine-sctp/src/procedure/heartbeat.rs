@@ -7,18 +7,17 @@ use crate::path::Heartbeat;
 use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_chunk};
 use crate::pdu::parameter::{ParameterType, parameters, push_parameter};
 use crate::pdu::{Chunk, ChunkType, u64_at};
-use crate::procedure::path_management;
+use crate::procedure::{path_management, path_mtu};
 use core::time::Duration;
 use engine::Instant;
 
 /// Answers the peer's HEARTBEAT with its own contents.
 pub(crate) fn handle_heartbeat(
     a: &mut Association,
-    ep: &EndpointState,
     path: usize,
     chunk: &Chunk<'_>,
 ) -> Result<(), DiscardReason> {
-    if chunk.value.len() + CHUNK_HEADER_LEN > a.control_room(&ep.config) {
+    if chunk.value.len() + CHUNK_HEADER_LEN > a.control_room() {
         return Err(DiscardReason::Full);
     }
     if let State::CookieWait { .. } | State::ShutdownAckSent { .. } = a.state {
@@ -97,6 +96,7 @@ pub(crate) fn probe(a: &mut Association, ep: &mut EndpointState, now: Instant, p
 /// Begins to look at the paths of a new association: at those besides the one of the handshake at once,
 /// one in an RTO (HB.Max.Burst).
 pub(crate) fn begin(a: &mut Association, ep: &mut EndpointState, now: Instant) {
+    path_mtu::begin(a);
     let rto = a.rto(&ep.config, a.primary);
     let mut at = now;
     for path in 0..a.paths.len() {
@@ -112,18 +112,23 @@ pub(crate) fn begin(a: &mut Association, ep: &mut EndpointState, now: Instant) {
 /// Sends a HEARTBEAT with a nonce that only its receiver knows.
 fn send(a: &mut Association, ep: &mut EndpointState, now: Instant, path: usize) {
     let nonce = ep.nonce();
-    let mut info = nonce.to_be_bytes().to_vec();
-    info.extend((path as u32).to_be_bytes());
-    let (mut value, mut chunk) = (Vec::new(), Vec::new());
-    push_parameter(&mut value, ParameterType::HEARTBEAT_INFO, &info);
-    push_chunk(&mut chunk, ChunkType::HEARTBEAT, 0, &value);
-    a.queue_control(path, chunk);
+    a.queue_control(path, chunk(nonce, path));
     a.paths[path].heartbeat = Some(Heartbeat {
         nonce,
         sent_at: now,
     });
     let at = now + a.rto(&ep.config, path);
     ep.set_timer(a.id, Timer::Heartbeat(path as u8), at);
+}
+
+/// A HEARTBEAT for path `path`, whose answer carries `nonce`.
+pub(super) fn chunk(nonce: u64, path: usize) -> Vec<u8> {
+    let mut info = nonce.to_be_bytes().to_vec();
+    info.extend((path as u32).to_be_bytes());
+    let (mut value, mut chunk) = (Vec::new(), Vec::new());
+    push_parameter(&mut value, ParameterType::HEARTBEAT_INFO, &info);
+    push_chunk(&mut chunk, ChunkType::HEARTBEAT, 0, &value);
+    chunk
 }
 
 pub(crate) fn handle_heartbeat_ack(
@@ -135,6 +140,9 @@ pub(crate) fn handle_heartbeat_ack(
     let info = parameters(chunk.value).find(|one| one.kind == ParameterType::HEARTBEAT_INFO);
     let nonce = info.and_then(|info| u64_at(info.value, 0));
     let nonce = nonce.ok_or(DiscardReason::Malformed)?;
+    if path_mtu::handle_answer(a, ep, now, nonce) {
+        return Ok(());
+    }
     let answered = |path: &crate::path::PathState| {
         path.heartbeat
             .is_some_and(|heartbeat| heartbeat.nonce == nonce)

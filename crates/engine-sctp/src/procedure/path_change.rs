@@ -77,6 +77,7 @@ pub(super) fn remove_paths(
         for timer in [
             Timer::Retransmission(index as u8),
             Timer::Heartbeat(index as u8),
+            Timer::PathMtu(index as u8),
         ] {
             ep.cancel_timer(a.id, timer);
         }
@@ -164,6 +165,7 @@ fn move_path(a: &mut Association, ep: &mut EndpointState, index: usize, state: P
     for timer in [
         Timer::Retransmission(index as u8),
         Timer::Heartbeat(index as u8),
+        Timer::PathMtu(index as u8),
     ] {
         ep.cancel_timer(a.id, timer);
     }

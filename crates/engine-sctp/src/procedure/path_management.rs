@@ -9,6 +9,7 @@ use crate::endpoint::Sctp;
 use crate::endpoint_state::EndpointState;
 use crate::notice::Notice;
 use crate::path::{PathState, PathStatus};
+use crate::pdu::COMMON_HEADER_LEN;
 use crate::procedure::{heartbeat, retransmission};
 use engine::{CloseReason, Instant, Path};
 use std::net::IpAddr;
@@ -142,6 +143,8 @@ pub(crate) fn activate(a: &mut Association, ep: &mut EndpointState, path: usize)
     );
     if several && has_failed {
         state.control = PathControl::new(ep.config.congestion, ep.config.pmdcs() as u64);
+        let pmdcs = state.mtu.len() - COMMON_HEADER_LEN;
+        state.control.set_pmdcs((pmdcs & !3) as u64);
         state.after_timeout = false;
     }
     if state.status == PathStatus::Unconfirmed {
@@ -149,6 +152,7 @@ pub(crate) fn activate(a: &mut Association, ep: &mut EndpointState, path: usize)
         let key = (remote, a.peer_port, a.local_port);
         ep.by_peer.entry(key).or_insert(a.id);
     }
+    state.mtu.begin();
     set_status(a, ep, path, PathStatus::Active);
 }
 

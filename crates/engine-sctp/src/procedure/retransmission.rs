@@ -3,7 +3,7 @@
 use crate::association::{Association, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::path::PathStatus;
-use crate::procedure::{heartbeat, path_management};
+use crate::procedure::{heartbeat, path_management, path_mtu};
 use crate::tx::ChunkStatus;
 use engine::Instant;
 
@@ -25,6 +25,7 @@ pub(crate) fn handle_timeout(
     if a.paths[path].status == PathStatus::PotentiallyFailed {
         heartbeat::probe(a, ep, now, path);
     }
+    path_mtu::doubt(a, path);
     mark_lost(a, path);
     let state = &mut a.paths[path];
     state.after_timeout = true;

@@ -8,7 +8,7 @@ use crate::endpoint_state::EndpointState;
 use crate::notice::Notice;
 use crate::numbers::{LongTsn, Tsn};
 use crate::pdu::{Chunk, Sack};
-use crate::procedure::{abandon, abort, path_management, retransmission, shutdown};
+use crate::procedure::{abandon, abort, path_management, path_mtu, retransmission, shutdown};
 use crate::tx::ChunkStatus;
 use congestion::{AckSample, RttSample};
 use engine::{Event, Instant};
@@ -265,7 +265,7 @@ fn count_misses(a: &mut Association, reported: LongTsn, progress: &Progress) {
         false => paths[path].highest_new,
     };
     let limit = (0..paths.len()).map(limit_of).max().unwrap_or_default();
-    let mut lost = Vec::new();
+    let (mut lost, mut doubted) = (Vec::new(), Vec::new());
     for (tsn, chunk) in a.tx.outstanding.iter_mut() {
         if tsn >= limit {
             break;
@@ -278,12 +278,20 @@ fn count_misses(a: &mut Association, reported: LongTsn, progress: &Progress) {
         }
         chunk.misses += 1;
         if chunk.misses >= MISSES_MAX {
-            lost.push((tsn, usize::from(chunk.path), chunk.octets() as u64));
+            let octets = chunk.octets() as u64;
+            lost.push((tsn, usize::from(chunk.path), octets));
+            // Lost twice at least, while others arrive.
+            if chunk.retransmissions > 0 {
+                doubted.push(usize::from(chunk.path));
+            }
         }
     }
     if lost.is_empty() {
         return;
     }
+    doubted
+        .into_iter()
+        .for_each(|path| path_mtu::doubt(a, path));
     let starts_recovery = a.tx.recovery.is_none();
     for (index, (tsn, path, octets)) in lost.into_iter().enumerate() {
         a.tx.outstanding.mark(tsn);

@@ -9,6 +9,7 @@ mod hostile;
 mod octets;
 mod pair;
 mod partial;
+mod path_mtu;
 mod paths;
 mod states;
 mod support;

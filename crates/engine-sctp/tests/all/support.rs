@@ -34,6 +34,8 @@ pub struct RunOutcome {
     pub elapsed_ms: u64,
     pub closed: [bool; 2],
     pub messages_damaged: u64,
+    /// Octets of the longest packet that each end found its path to carry, when all was sent.
+    pub path_mtus: [usize; 2],
 }
 
 /// How the receiver's user behaves.
@@ -51,6 +53,17 @@ pub fn run(
     seed: u64,
     reads: Reader,
 ) -> RunOutcome {
+    run_with(configs, messages, (link, seed), reads, |_, _| {})
+}
+
+/// The same; `happens` is called after each event with the time, ms, to change the world.
+pub fn run_with(
+    configs: [SctpConfig; 2],
+    messages: &[Message],
+    (link, seed): (LinkConfig, u64),
+    reads: Reader,
+    mut happens: impl FnMut(&mut World<Sctp>, u64),
+) -> RunOutcome {
     let framing = configs[0].framing;
     let mut world = World::new(configs.map(Sctp::new), link, seed);
     world.pump(1).engine().listen(true);
@@ -66,10 +79,19 @@ pub fn run(
         received: Vec::new(),
     };
     let (mut next, mut finished) = (0, false);
+    let mut path_mtus = [0; 2];
+    happens(&mut world, 0);
     while world
-        .step(400_000 * MS)
+        .step(1_000_000 * MS)
         .expect("a simulated wire does not fail")
     {
+        let at_ms = world.now().as_nanos() / 1_000_000;
+        happens(&mut world, at_ms);
+        for (station, mtu) in path_mtus.iter_mut().enumerate() {
+            let views = world.pump(station).engine().association_views(1);
+            let path = views.first().and_then(|view| view.paths.first());
+            *mtu = path.map_or(*mtu, |path| path.path_mtu);
+        }
         next = append(&mut producer, messages, next, framing);
         if next == messages.len() && !finished && world.pump(0).status(id).connected {
             let now = world.now();
@@ -77,7 +99,7 @@ pub fn run(
             world.pump(0).engine().finish(now, id);
             finished = true;
         }
-        if world.now().as_nanos() / 1_000_000 >= reads.from_ms {
+        if at_ms >= reads.from_ms {
             user.take(&mut world, framing);
         }
     }
@@ -93,6 +115,7 @@ pub fn run(
             world.pump(0).status(id).closed.is_some(),
             world.pump(1).status(peer).closed.is_some(),
         ],
+        path_mtus,
         messages_damaged: user.reader.messages_damaged(),
         trace: world.trace().to_vec(),
         received: user.received,

@@ -159,6 +159,8 @@ impl Wire for Narrow {
         None
     }
 
+    fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
+
     fn path_mtu(&mut self, _: engine::Path) -> usize {
         self.capabilities().packet_max
     }

@@ -112,6 +112,10 @@ impl Wire for Recorder {
         self.wire.poll_path_error()
     }
 
+    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
+        self.wire.set_fragmentation(fragmentation);
+    }
+
     fn path_mtu(&mut self, path: engine::Path) -> usize {
         self.wire.path_mtu(path)
     }

@@ -51,6 +51,10 @@ impl<W: Wire> Wire for CutWire<W> {
         self.wire.poll_path_error()
     }
 
+    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
+        self.wire.set_fragmentation(fragmentation);
+    }
+
     fn path_mtu(&mut self, path: Path) -> usize {
         self.wire.path_mtu(path)
     }

@@ -69,6 +69,8 @@ pub struct PathInfo {
     pub srtt: Duration,
     /// Retransmission timeout.
     pub rto: Duration,
+    /// Octets of the longest SCTP packet that it is known to carry (PLPMTU).
+    pub path_mtu: usize,
     /// Octets of chunks that may be in flight, and that are.
     pub congestion_window: u64,
     /// See there.
@@ -361,6 +363,7 @@ impl Association {
             carries_data: report.carries_data,
             srtt: report.srtt,
             rto: report.rto,
+            path_mtu: report.path_mtu,
             congestion_window: report.congestion_window,
             flight: report.flight,
             errors: report.errors,

@@ -40,6 +40,8 @@ const TIMER_MIN: Duration = Duration::from_millis(1);
 const FRAMINGS: [(&str, Framing); 2] =
     [("messages", Framing::Messages), ("stream", Framing::Stream)];
 
+const PATH_MTUS: [(&str, bool); 2] = [("fixed", false), ("probe", true)];
+
 const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
     OptionHelp {
         name,
@@ -122,6 +124,12 @@ const HELP: &[OptionHelp] = &[
         "octets of a full packet, 512 to 65507; 1472 if not given",
     ),
     option(
+        "path_mtu",
+        "probe|fixed",
+        "packets grow from 1200 octets to what probes find that the path carries (RFC 8899); or all may \
+         have the length of packet=",
+    ),
+    option(
         "queue",
         "BYTES",
         "send buffer and receive window of a circuit, such as 64k; 512k if not given",
@@ -172,7 +180,10 @@ const HELP: &[OptionHelp] = &[
 impl Default for EndpointConfig {
     fn default() -> EndpointConfig {
         EndpointConfig {
-            config: SctpConfig::default(),
+            config: SctpConfig {
+                probes_path_mtu: true,
+                ..SctpConfig::default()
+            },
             send_buffer_len: SEND_BUFFER_LEN,
             segmentation: true,
         }
@@ -260,6 +271,7 @@ impl EndpointConfig {
             }
             "framing" => config.framing = parse_choice(name, value, &FRAMINGS)?,
             "packet" => config.packet_len = parse_bytes(name, value, PACKET_LENS)?,
+            "path_mtu" => config.probes_path_mtu = parse_choice(name, value, &PATH_MTUS)?,
             "queue" => {
                 let len = parse_bytes(name, value, QUEUE_LENS)?;
                 self.send_buffer_len = len;
@@ -389,6 +401,15 @@ impl EndpointConfig {
             ),
             ("interleave".into(), word(config.interleave)),
             ("life".into(), life),
+            (
+                "path_mtu".into(),
+                if config.probes_path_mtu {
+                    "probe"
+                } else {
+                    "fixed"
+                }
+                .into(),
+            ),
             ("rto_min".into(), ms(config.rto.min)),
             ("sack_delay".into(), ms(config.sack_delay)),
             ("scheduler".into(), config.scheduler.name().into()),
@@ -416,76 +437,4 @@ fn set_retries(config: &mut SctpConfig, value: &str) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(words: &[(&str, &str)]) -> Result<EndpointConfig, String> {
-        let own = words.iter().map(|(k, v)| (k.to_string(), v.to_string()));
-        EndpointConfig::parse(&own.collect())
-    }
-
-    #[test]
-    fn options_set_their_fields() {
-        let words = [("streams", "8"), ("unordered", "on"), ("queue", "64k")];
-        let settings = parse(&words).expect("all of them are known");
-        assert!(!settings.is_ordered());
-        assert_eq!(settings.config.outbound_streams, 8);
-        assert_eq!(settings.config.receive_buffer, 64 << 10);
-        assert_eq!(settings.effective()["streams"], "8");
-        let words = [("scheduler", "wfq"), ("interleave", "on"), ("life", "30ms")];
-        let settings = parse(&words).expect("all of them are known");
-        assert!(settings.config.interleave && !settings.is_reliable());
-        assert_eq!(settings.effective()["scheduler"], "wfq");
-        assert_eq!(settings.effective()["life"], "30 ms");
-        let settings = parse(&[("retries", "1/2/3"), ("checksum", "off")]);
-        let settings = settings.expect("all of them are known");
-        assert_eq!(settings.config.association_retries, 2);
-        assert_eq!(settings.effective()["checksum"], "off");
-    }
-
-    #[test]
-    fn every_option_in_help_parses_with_its_values() {
-        for help in EndpointConfig::HELP {
-            for value in help.values.split('|') {
-                let value = match value {
-                    "BYTES" => "8k",
-                    "TIME" => "200ms",
-                    "COUNT" => "7",
-                    "TEXT" => "secret",
-                    "PATH/ASSOC/INIT" => "5/10/8",
-                    word => word,
-                };
-                let mut words = vec![(help.name, value)];
-                if ["addresses", "key"].contains(&help.name) {
-                    words.push(("auth", "on"));
-                }
-                parse(&words).unwrap_or_else(|text| panic!("{text}"));
-            }
-        }
-    }
-
-    #[test]
-    fn invalid_option_error_names_option_and_remedy() {
-        let wrong: [(&[(&str, &str)], &str); 15] = [
-            (&[("addresses", "dynamic")], "give auth=on"),
-            (&[("auth", "some")], "off, on, all"),
-            (&[("key", "secret")], "give auth=on"),
-            (&[("congestion", "cubic")], "choose rfc9260, off"),
-            (&[("packet", "100")], "from 512 to"),
-            (&[("queue", "12")], "from 4096 to"),
-            (&[("retries", "5")], "such as 5/10/8"),
-            (&[("sack_delay", "501ms")], "at most 500ms"),
-            (&[("rto_min", "10us")], "at least 1ms"),
-            (&[("rto_min", "90s")], "rto_min is above rto_max"),
-            (&[("streams", "2"), ("framing", "stream")], "leave streams"),
-            (&[("scheduler", "lottery")], "choose fcfs, rr"),
-            (&[("life", "10us")], "at least 1ms"),
-            (&[("interleave", "on"), ("framing", "stream")], "interleave"),
-            (&[("colour", "red")], "it has adaptation, addresses"),
-        ];
-        for (words, part) in wrong {
-            let text = parse(words).expect_err("it is wrong");
-            assert!(text.contains(part), "{text}");
-        }
-    }
-}
+mod tests;

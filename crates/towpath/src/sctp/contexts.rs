@@ -81,6 +81,9 @@ pub struct AssociationPath {
     pub srtt_ns: u64,
     /// Retransmission timeout.
     pub rto_ns: u64,
+    /// Octets of the longest SCTP packet that it is known to carry (PLPMTU).
+    #[serde(default)]
+    pub path_mtu: usize,
     /// Octets of chunks that may be in flight.
     pub congestion_window: u64,
     /// Octets of chunks in flight.
@@ -150,6 +153,7 @@ fn path_report(addresses: &[SocketAddr], path: &PathSummary) -> AssociationPath 
         carries_data: path.carries_data,
         srtt_ns: path.srtt.as_nanos() as u64,
         rto_ns: path.rto.as_nanos() as u64,
+        path_mtu: path.path_mtu,
         congestion_window: path.congestion_window,
         flight: path.flight,
         errors: path.errors,

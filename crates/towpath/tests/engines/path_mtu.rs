@@ -315,3 +315,39 @@ fn tunnel(host: IpAddr) {
         }
     });
 }
+
+/// SCTP asks the path itself; nothing but its probes tells it of a route that is wide again.
+#[test]
+fn sctp_finds_what_a_route_carries_and_nothing_of_it_is_fragmented() {
+    for (mtu, host, headers) in [(1500, V4, 28), (1400, V4, 28), (1280, V6, 48)] {
+        let Some(network) = Network::new(mtu) else {
+            return;
+        };
+        network.run(|| {
+            let config = towpath::sctp::EndpointConfig::default();
+            let address = [SocketAddr::new(host, 0)];
+            let bind = || towpath::sctp::Endpoint::bind(&address, &config).expect("a free port");
+            let (server, client) = (bind(), bind());
+            server.listen(true);
+            let to = server.local_addrs().to_vec();
+            let opening = std::thread::spawn(move || client.connect(&to, LIMIT));
+            let _accepted = server.accept(LIMIT).expect("an association");
+            let opened = opening.join().expect("no panic").expect("it opens");
+            let carried = (mtu as usize - headers).min(1472);
+            let end = std::time::Instant::now() + LIMIT;
+            loop {
+                let found = opened.status().paths[0].path_mtu;
+                assert!(found <= carried, "{found} of {carried} over {host}");
+                if found + 20 > carried {
+                    break;
+                }
+                assert!(
+                    std::time::Instant::now() < end,
+                    "{found} of {carried} over {host}"
+                );
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert_eq!(fragments(), 0, "over {host} with an MTU of {mtu}");
+        });
+    }
+}

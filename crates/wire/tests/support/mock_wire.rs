@@ -116,6 +116,10 @@ impl Wire for MockWire {
         Some(report())
     }
 
+    fn set_fragmentation(&mut self, _: engine::Fragmentation) {
+        self.0.add("set_fragmentation");
+    }
+
     fn path_mtu(&mut self, path: Path) -> usize {
         assert_eq!(path, PATH);
         self.0.add("path_mtu");

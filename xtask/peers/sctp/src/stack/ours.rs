@@ -241,6 +241,8 @@ impl Wire for MemoryWire {
         None
     }
 
+    fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
+
     fn path_mtu(&mut self, _: Path) -> usize {
         BATCH_LEN
     }

@@ -232,3 +232,41 @@ fn zero_checksum_with_dcsctp_leaves_the_checksum_out_of_data_in_both_directions(
         }
     }
 }
+
+/// All messages arrive while our end probes; its longest packet with data has `longest` octets: more than
+/// the base length of 1200 if the peer skips PAD beside a HEARTBEAT and answers.
+fn probed(peer: Peer, longest: usize) {
+    let sent = [messages(8, 120), messages(9, 120)];
+    let sent = [&sent[0][..], &sent[1][..]];
+    for our_role in [0, 1] {
+        let Some(mut theirs) = theirs(peer, our_role == 0) else {
+            return;
+        };
+        let mut ours = Ours::new(SctpConfig {
+            probes_path_mtu: true,
+            packet_len: 1452,
+            ..config(6)
+        });
+        let ends: [&mut dyn Stack; 2] = match our_role {
+            0 => [&mut ours, &mut *theirs],
+            _ => [&mut *theirs, &mut ours],
+        };
+        let outcome = check(ends, sent, Faults::NONE, 6);
+        let packets = outcome.captured[our_role].iter();
+        let with_data = packets.filter(|(_, packet)| packet[12] == 0);
+        let found = with_data.map(|(_, packet)| packet.len()).max();
+        assert_eq!(found, Some(longest), "{peer:?}, role {our_role}");
+    }
+}
+
+/// sctp-proto drops packets with a chunk that it does not know, although PAD is one to be skipped (RFC 9260
+/// section 3.2): its associations stay at the base length.
+#[test]
+fn sctp_proto_drops_probes_of_the_path_mtu_and_loses_nothing_else() {
+    probed(Peer::SctpProto, 1200);
+}
+
+#[test]
+fn dcsctp_answers_probes_of_the_path_mtu() {
+    probed(Peer::Dcsctp, 1452);
+}
