@@ -3,6 +3,7 @@
 mod synthetic;
 
 use synthetic::run;
+use synthetic::setting::resummarise;
 
 #[test]
 fn table_per_workload_then_verdicts() {
@@ -259,17 +260,6 @@ fn under_load() -> results::RunData {
     run
 }
 
-fn resummarise(run: &mut results::RunData) {
-    let summary = stats::summarise(
-        &run.plan,
-        &run.trials,
-        results::RunStatus::Complete,
-        "",
-        1.0,
-    );
-    run.summary = Some(summary);
-}
-
 #[test]
 fn load_sweep_is_a_matrix_with_a_curve() {
     let text = report::table(&under_load(), false, 200, &[]);
@@ -301,6 +291,42 @@ fn load_sweep_is_a_matrix_with_a_curve() {
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what}"));
     assert!(place("id=\"loads\"") < place("id=\"w0\""));
     assert!(page.contains("<figcaption>Against the load</figcaption>"));
+}
+
+#[test]
+fn crossed_loads_are_a_matrix_and_a_line_for_each_load() {
+    let mut run = run();
+    let mut trials = Vec::new();
+    for (sender, receiver) in [(0u64, 0u64), (0, 2), (1, 0), (1, 2)] {
+        for trial in run
+            .trials
+            .iter()
+            .filter(|trial| trial.cell.transport() == "tcp")
+        {
+            let mut trial = trial.clone();
+            let cell = trial.cell.with("sender_load", sender);
+            trial.cell = cell.with("receiver_load", receiver);
+            trials.push(trial);
+        }
+    }
+    run.trials = trials;
+    resummarise(&mut run);
+    let text = report::table(&run, false, 200, &[]);
+    let heading = "throughput at 64 B: messages received of tcp by load on the sending host (columns) \
+                   and load on the receiving host (rows)";
+    let at = text
+        .find(heading)
+        .unwrap_or_else(|| panic!("no matrix in\n{text}"));
+    let lines: Vec<&str> = text[at..].lines().collect();
+    assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>(), ["0", "1"]);
+    for (line, load) in [(lines[3], "0"), (lines[4], "2")] {
+        assert_eq!(line.split_whitespace().next(), Some(load), "{line}");
+        assert_eq!(line.matches("/s").count(), 2, "{line}");
+    }
+    let page = report::html(&run);
+    let caption = "Against load on the sending host, a line for each load on the receiving host";
+    assert_eq!(page.matches(&format!("<figcaption>{caption}")).count(), 6);
+    assert!(page.contains("load on the receiving host 2: "));
 }
 
 #[test]

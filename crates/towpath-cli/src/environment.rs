@@ -38,8 +38,8 @@ pub struct EnvironmentArgs {
     /// cgroups.
     #[arg(long, value_name = "SHARE[/SHARE]", requires = "link", value_parser = parse_quotas)]
     pub quota: Option<(u32, u32)>,
-    /// Load hosts with N units of an artificial workload: N, N@sender, N@receiver, or a sweep such
-    /// as 0..4@sender,0..4@receiver.
+    /// Load hosts with N units of an artificial workload: N, N@sender, N@receiver, a sweep such as
+    /// 0..4@sender,0..4@receiver, or both hosts crossed, 0..4@senderx0..4@receiver.
     #[arg(long, value_name = "N[@HOST]", value_parser = host_loads)]
     pub host_load: Option<HostLoads>,
     /// What a unit of host load runs in turn: compile, cpu, format, edit, copy, status (default:

@@ -6,7 +6,8 @@ use testbed::load::host_load::COPIES_MAX;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLoads(pub Vec<(u32, u32)>);
 
-/// `N[@sender|receiver|both]` or `A..B[@...]`, separated by commas.
+/// `N[@sender|receiver|both]` or `A..B[@...]`, separated by commas. Two of them with an `x` between are
+/// crossed: each load of the first with each of the second.
 ///
 /// # Errors
 ///
@@ -14,24 +15,52 @@ pub struct HostLoads(pub Vec<(u32, u32)>);
 pub fn host_loads(text: &str) -> Result<HostLoads, String> {
     let mut settings = Vec::new();
     for word in text.split(',') {
-        let (numbers, side) = word.split_once('@').unwrap_or((word, "both"));
-        for copies in range(numbers, COPIES_MAX)? {
-            let setting = match side {
-                "sender" => (copies, 0),
-                "receiver" => (0, copies),
-                "both" => (copies, copies),
-                other => {
-                    return Err(format!(
-                        "there is no host '{other}' to load; choose sender, receiver or both"
-                    ));
-                }
-            };
+        for setting in crossed(word)? {
             if !settings.contains(&setting) {
                 settings.push(setting);
             }
         }
     }
     Ok(HostLoads(settings))
+}
+
+/// The settings of `LOADS` or of `LOADSxLOADS`, the first varied slowest.
+fn crossed(text: &str) -> Result<Vec<(u32, u32)>, String> {
+    let Some((first, second)) = text.split_once('x') else {
+        return one_side(text);
+    };
+    let (first, second) = (one_side(first)?, one_side(second)?);
+    let loads_both = |settings: &[(u32, u32)]| {
+        let of = |side: fn(&(u32, u32)) -> u32| settings.iter().any(|loads| side(loads) > 0);
+        (of(|loads| loads.0), of(|loads| loads.1))
+    };
+    let (one, other) = (loads_both(&first), loads_both(&second));
+    if (one.0 && other.0) || (one.1 && other.1) {
+        return Err(format!(
+            "'{text}' loads a host twice; cross the two hosts, as in 0..2@senderx0..2@receiver"
+        ));
+    }
+    let pairs = first.iter().flat_map(|a| {
+        let sum = move |b: &(u32, u32)| (a.0 + b.0, a.1 + b.1);
+        second.iter().map(sum)
+    });
+    Ok(pairs.collect())
+}
+
+fn one_side(word: &str) -> Result<Vec<(u32, u32)>, String> {
+    let (numbers, side) = word.trim().split_once('@').unwrap_or((word, "both"));
+    let copies = range(numbers, COPIES_MAX)?;
+    let setting: fn(u32) -> (u32, u32) = match side {
+        "sender" => |copies| (copies, 0),
+        "receiver" => |copies| (0, copies),
+        "both" => |copies| (copies, copies),
+        other => {
+            return Err(format!(
+                "there is no host '{other}' to load; choose sender, receiver or both"
+            ));
+        }
+    };
+    Ok(copies.map(setting).collect())
 }
 
 /// Most host pairs of a link load: each takes two hosts of the testbed, and two are measured.
@@ -90,6 +119,11 @@ mod tests {
             loads("0..2@sender,0..1@receiver"),
             [(0, 0), (1, 0), (2, 0), (0, 1)]
         );
+        assert_eq!(loads("0..1@senderx0,2@receiver"), [(0, 0), (1, 0), (0, 2)]);
+        assert_eq!(
+            loads("0..1@sender x 2..3@receiver"),
+            [(0, 2), (0, 3), (1, 2), (1, 3)]
+        );
         assert_eq!(link_loads("0..3,2"), Ok(vec![0, 1, 2, 3]));
     }
 
@@ -98,6 +132,8 @@ mod tests {
         let fault = |text| host_loads(text).expect_err("a fault");
         assert!(fault("much").contains("'much' is no load"));
         assert!(fault("1@moon").contains("choose sender, receiver or both"));
+        assert!(fault("1@senderx2@sender").contains("cross the two hosts"));
+        assert!(fault("1@senderx2").contains("cross the two hosts"));
         assert!(fault("4..1").contains("backwards"));
         assert!(fault("1000").contains("64 at most"));
         assert!(

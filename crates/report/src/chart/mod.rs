@@ -10,6 +10,7 @@ pub(crate) mod cost;
 pub(crate) mod cpu_time;
 pub(crate) mod distribution;
 mod draw;
+pub(crate) mod grids;
 pub(crate) mod history;
 pub(crate) mod improvement;
 mod labels;

@@ -3,8 +3,9 @@
 
 use super::charts::Figure;
 use crate::quantity;
-use crate::view::View;
-use crate::view::loads::{LoadSweep, Step};
+use crate::view::grids::LoadGrid;
+use crate::view::loads::{LoadSweep, Step, load_text};
+use crate::view::{Entry, View};
 use results::{CellSummary, metric};
 use serde::Serialize;
 
@@ -15,6 +16,7 @@ const MATRICES_MAX: usize = 60;
 #[derive(Serialize)]
 pub(super) struct Matrix {
     pub(super) title: String,
+    corner: String,
     columns: Vec<String>,
     rows: Vec<LoadRow>,
     pub(super) figures: Vec<Figure>,
@@ -36,8 +38,54 @@ struct CellText {
 /// The matrices of a run; none unless a load was varied.
 pub(super) fn matrices(view: &View) -> Vec<Matrix> {
     let sweeps = view.number_sweeps();
-    let shown = sweeps.iter().take(MATRICES_MAX);
-    shown.map(|sweep| matrix(view, sweep)).collect()
+    let shown = sweeps.iter().map(|sweep| matrix(view, sweep));
+    let grids = view.load_grids();
+    let crossed = grids.iter().map(|grid| two_way(view, grid));
+    shown.chain(crossed).take(MATRICES_MAX).collect()
+}
+
+/// Two loads of one contestant: a row and a line for each value of one, a column for each of the other.
+fn two_way(view: &View, grid: &LoadGrid) -> Matrix {
+    let contestant = view.label(grid.contestant);
+    let row = |row: usize| LoadRow {
+        label: load_text(grid.down.values[row]),
+        glyph: crate::chart::glyph(row),
+        cells: (0..grid.across.values.len())
+            .map(|column| cell_text(grid.entry(row, column)))
+            .collect(),
+    };
+    let plot = crate::chart::grids::chart(grid, contestant);
+    let caption = format!(
+        "Against {}, a line for each {}",
+        grid.across.name, grid.down.name
+    );
+    let figure = plot.map(|plot| Figure::with_numbers(&caption, &plot, |row| grid.row_label(row)));
+    Matrix {
+        title: format!(
+            "{}: {contestant} by {} (columns) and {} (rows)",
+            super::workload::capital(&grid.title),
+            grid.across.name,
+            grid.down.name
+        ),
+        corner: super::workload::capital(grid.down.name),
+        columns: grid.across.values.iter().copied().map(load_text).collect(),
+        rows: (0..grid.down.values.len()).map(row).collect(),
+        figures: figure.into_iter().collect(),
+    }
+}
+
+/// A cell of a matrix: its value, the reason why it has none, or nothing where it was not asked for.
+fn cell_text(entry: Option<&Entry>) -> CellText {
+    match entry {
+        None => CellText::default(),
+        Some(entry) => match &entry.missing {
+            Some(reason) => CellText {
+                value: quantity::MISSING.into(),
+                notes: vec![format!("no result: {reason}")],
+            },
+            None => text(&entry.summary),
+        },
+    }
 }
 
 fn matrix(view: &View, sweep: &LoadSweep) -> Matrix {
@@ -45,22 +93,14 @@ fn matrix(view: &View, sweep: &LoadSweep) -> Matrix {
         label: view.label(contestant).to_owned(),
         glyph: crate::chart::glyph(contestant),
         cells: (0..sweep.steps.len())
-            .map(|step| match sweep.entry(step, contestant) {
-                Some((_, entry)) => match &entry.missing {
-                    Some(reason) => CellText {
-                        value: quantity::MISSING.into(),
-                        notes: vec![format!("no result: {reason}")],
-                    },
-                    None => text(&entry.summary),
-                },
-                None => CellText::default(),
-            })
+            .map(|step| cell_text(sweep.entry(step, contestant).map(|(_, entry)| entry)))
             .collect(),
     };
     let curve = crate::chart::loads::chart(view, sweep);
     let deviation = crate::chart::loads::deviation(view, sweep);
     Matrix {
         title: format!("{}: {}", super::workload::capital(&sweep.title), sweep.load),
+        corner: "Transport".to_owned(),
         columns: sweep.steps.iter().map(Step::label).collect(),
         rows: sweep.contestants().into_iter().map(row).collect(),
         figures: curve

@@ -2,7 +2,8 @@
 
 use super::extra::Extra;
 use super::{BOLD, PLAIN, folded, new_table, ratio_of, table_width, value_text, wrap};
-use crate::view::loads::{LoadSweep, Step};
+use crate::view::grids::LoadGrid;
+use crate::view::loads::{LoadSweep, Step, load_text};
 use crate::view::{Entry, View};
 use comfy_table::{Cell, CellAlignment};
 use results::metric;
@@ -33,6 +34,41 @@ pub(super) fn matrices(
         text.push('\n');
     }
     text
+}
+
+/// The matrices of two loads that were crossed, one for each contestant: a row for each value of the second.
+pub(super) fn two_way(view: &View, grids: &[LoadGrid], width: usize, extras: &[Extra]) -> String {
+    let mut text = String::new();
+    for grid in grids {
+        let name = metric::primary(&grid.workload);
+        let label = metric::find(name).map_or(name, |metric| metric.label);
+        let heading = format!(
+            "{}: {label} of {} by {} (columns) and {} (rows)",
+            grid.title,
+            view.label(grid.contestant),
+            grid.across.name,
+            grid.down.name
+        );
+        text.push_str(&wrap(&format!("{BOLD}{heading}{PLAIN}"), width, 2));
+        text.push_str(&grid_table(grid, name, extras));
+        text.push('\n');
+    }
+    text
+}
+
+fn grid_table(grid: &LoadGrid, name: &str, extras: &[Extra]) -> String {
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut table = new_table();
+    let columns = grid.across.values.iter();
+    let header = columns.map(|load| right(load_text(*load)));
+    table.set_header(std::iter::once(Cell::new("")).chain(header));
+    for row in 0..grid.down.values.len() {
+        let cells = (0..grid.across.values.len())
+            .map(|column| right(value_text(grid.entry(row, column), name, extras)));
+        let label = right(load_text(grid.down.values[row]));
+        table.add_row(std::iter::once(label).chain(cells));
+    }
+    format!("{}\n", table.trim_fmt())
 }
 
 /// The matrix, split into several when the loads do not fit side by side.

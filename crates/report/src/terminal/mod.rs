@@ -47,15 +47,16 @@ pub fn verdicts(run: &RunData, colour: bool, width: usize) -> String {
 pub fn medians(run: &RunData, colour: bool, width: usize, extras: &[Extra]) -> String {
     let view = View::new(run);
     let width = width.max(WIDTH_MIN);
-    let sweeps = view.load_sweeps();
+    let (sweeps, grids) = (view.load_sweeps(), view.load_grids());
     let mut text = String::new();
     if let Some(shared) = view.shared_factors() {
         text.push_str(&wrap(&format!("All with {shared}."), width, 2));
         text.push('\n');
     }
     text.push_str(&loads::matrices(&view, &sweeps, width, extras));
+    text.push_str(&loads::two_way(&view, &grids, width, extras));
     let others = view.settings.iter();
-    for setting in others.filter(|setting| !view.is_swept(setting, &sweeps)) {
+    for setting in others.filter(|setting| !view.is_swept(setting, &sweeps, &grids)) {
         let heading = heading(&view, setting);
         text.push_str(&format!("{BOLD}{heading}{PLAIN}\n"));
         text.push_str(&tables(&view, setting, width, extras));

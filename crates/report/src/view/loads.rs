@@ -1,5 +1,6 @@
 //! Sweeps of a load: cells that differ in nothing else but the transport.
 
+use super::grids::LoadGrid;
 use super::{Entry, Setting, View};
 use crate::{phrasing, quantity};
 use results::{Cell, Factor};
@@ -42,10 +43,15 @@ pub(crate) struct Step<'v> {
 impl Step<'_> {
     /// Its heading: `30`, `10 k`.
     pub fn label(&self) -> String {
-        match self.load {
-            load if load >= 10_000.0 => quantity::si(load, ""),
-            load => quantity::short(load),
-        }
+        load_text(self.load)
+    }
+}
+
+/// A load as a heading.
+pub(crate) fn load_text(load: f64) -> String {
+    match load {
+        load if load >= 10_000.0 => quantity::si(load, ""),
+        load => quantity::short(load),
     }
 }
 
@@ -152,12 +158,12 @@ impl View<'_> {
         sweeps
     }
 
-    fn entries(&self) -> impl Iterator<Item = (&Setting<'_>, &Entry<'_>)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Setting<'_>, &Entry<'_>)> {
         let settings = self.settings.iter();
         settings.flat_map(|setting| setting.entries.iter().map(move |entry| (setting, entry)))
     }
 
-    fn sweep_title(&self, cell: &Cell) -> String {
+    pub(super) fn sweep_title(&self, cell: &Cell) -> String {
         let rest = LOADS
             .iter()
             .fold(cell.without(Cell::TRANSPORT), |rest, (name, _)| {
@@ -168,15 +174,16 @@ impl View<'_> {
         title.trim().to_owned()
     }
 
-    /// Whether all cells of a setting stand in one of the sweeps.
-    pub fn is_swept(&self, setting: &Setting, sweeps: &[LoadSweep]) -> bool {
+    /// Whether all cells of a setting stand in one of the sweeps or grids.
+    pub fn is_swept(&self, setting: &Setting, sweeps: &[LoadSweep], grids: &[LoadGrid]) -> bool {
         let covered = |entry: &Entry| {
             let mut steps = sweeps.iter().flat_map(|sweep| &sweep.steps);
-            steps.any(|step| {
+            let in_sweep = steps.any(|step| {
                 step.entries
                     .iter()
                     .any(|(_, other)| std::ptr::eq(*other, entry))
-            })
+            });
+            in_sweep || grids.iter().any(|grid| grid.has(entry))
         };
         setting.entries.iter().all(covered)
     }
@@ -186,7 +193,7 @@ fn is_load(factor: &str) -> bool {
     LOADS.iter().any(|(name, _)| *name == factor)
 }
 
-fn load_of(cell: &Cell, factor: &str) -> Option<f64> {
+pub(super) fn load_of(cell: &Cell, factor: &str) -> Option<f64> {
     match cell.0.get(factor)? {
         Factor::Integer(value) => Some(*value as f64),
         Factor::Number(value) if value.is_finite() => Some(*value),

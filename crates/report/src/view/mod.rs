@@ -1,6 +1,7 @@
 //! A run arranged for reports: contestants in a fixed order, cells grouped into settings.
 
 mod estimate;
+pub(crate) mod grids;
 pub(crate) mod loads;
 mod setting;
 

@@ -1,7 +1,7 @@
 //! The result of a race of seven transports, with plausible numbers from a small generator, one
 //! invalid trial, one hostile name and one NaN.
 
-mod setting;
+pub mod setting;
 
 use results::{
     Cell, CellSummary, Cpu, Crossover, Estimate, Fit, FitPiece, Histogram, Ledger, RunData,
