@@ -1,6 +1,7 @@
 //! Option values: sizes, times, ranges. Every error names the value and a valid example.
 
 use control::Mix;
+use measure::turn_plan::TurnChoice;
 use measure::spec::ReplyLen;
 use std::time::Duration;
 
@@ -317,6 +318,13 @@ const LABEL_KEY_MAX: usize = 32;
 
 /// Characters of a label's text, at most.
 const LABEL_TEXT_MAX: usize = 200;
+
+/// `auto`, `on` or `off`.
+pub fn turns(text: &str) -> Result<TurnChoice, String> {
+    let all = [TurnChoice::Auto, TurnChoice::On, TurnChoice::Off];
+    let named = all.into_iter().find(|choice| choice.name() == text);
+    named.ok_or_else(|| format!("'{text}' is none of auto, on and off"))
+}
 
 #[cfg(test)]
 mod tests {
