@@ -365,7 +365,10 @@ impl Race<'_> {
             left_s: self.schedule.left_s(done, elapsed_s),
         });
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        (Instant::now(), since.map_or(0.0, |since| since.as_secs_f64()))
+        (
+            Instant::now(),
+            since.map_or(0.0, |since| since.as_secs_f64()),
+        )
     }
 
     fn trial(&mut self, trial: &TrialSpec, block: u32, control: bool) -> Result<Trial, RaceError> {

@@ -142,7 +142,9 @@ impl TurnSchedule {
 
     /// When the first turn begins to count, ns.
     pub(crate) fn first_counted_ns(&self) -> u64 {
-        self.windows.first().map_or(u64::MAX, |turn| turn.counted_from_ns)
+        self.windows
+            .first()
+            .map_or(u64::MAX, |turn| turn.counted_from_ns)
     }
 
     /// The turns of one contestant.

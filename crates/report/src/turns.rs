@@ -31,7 +31,9 @@ fn how_they_ran(run: &RunData) -> Option<String> {
 fn exceptions(run: &RunData, workload: &str) -> String {
     let planned = |trial: &&Trial| trial.block > 0 && trial.cell.workload() == workload;
     let own: Vec<&Trial> = run.trials.iter().filter(planned).collect();
-    let in_turns = own.iter().filter(|trial| trial.evidence.contains_key(TURNS_SERIES));
+    let in_turns = own
+        .iter()
+        .filter(|trial| trial.evidence.contains_key(TURNS_SERIES));
     match (in_turns.count(), own.len()) {
         (turns, all) if turns == all => String::new(),
         (turns, all) => format!(

@@ -43,10 +43,16 @@ pub fn spreads(plan: &Plan, trials: &[Trial]) -> Vec<Spread> {
     for contest in contests(plan, trials) {
         let mut lineup: Vec<(&str, bool)> = vec![(&plan.baseline, true)];
         let others = contest.transports.iter().map(String::as_str);
-        lineup.extend(others.filter(|name| *name != plan.baseline).map(|name| (name, false)));
+        lineup.extend(
+            others
+                .filter(|name| *name != plan.baseline)
+                .map(|name| (name, false)),
+        );
         for (contestant, control) in lineup {
             let pairs = contest.pairs(contestant, control, &plan.baseline);
-            let blocks = pairs.iter().filter_map(|(_, ours, theirs)| rounds(ours, theirs));
+            let blocks = pairs
+                .iter()
+                .filter_map(|(_, ours, theirs)| rounds(ours, theirs));
             let blocks: Vec<Vec<f64>> = blocks.collect();
             all.extend(components(&blocks).map(|(between, within, rounds)| Spread {
                 contest: contest.cell.clone(),
@@ -137,7 +143,9 @@ mod tests {
         let mut random = SplitMix64::new(5);
         let block = |_| {
             let start = between * normal(&mut random);
-            (0..12).map(|_| start + within * normal(&mut random)).collect()
+            (0..12)
+                .map(|_| start + within * normal(&mut random))
+                .collect()
         };
         (0..400).map(block).collect()
     }

@@ -5,8 +5,8 @@ use crate::sim;
 use crate::study;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::Mix;
-use measure::turn_plan::TurnChoice;
 use measure::spec::ReplyLen;
+use measure::turn_plan::TurnChoice;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Option values: sizes, times, ranges. Every error names the value and a valid example.
 
 use control::Mix;
-use measure::turn_plan::TurnChoice;
 use measure::spec::ReplyLen;
+use measure::turn_plan::TurnChoice;
 use std::time::Duration;
 
 /// Largest message, 64 MiB: with larger ones the buffers are measured, not the transports.

@@ -10,9 +10,9 @@ use crate::results_commands::{overview, write_report};
 use crate::transports::{wants_colour, width};
 use crate::{CliError, EXIT_FAILED, EXIT_OK, parse, race_checks};
 use control::{Arrivals, CircuitOptions};
-use measure::{Environment, RaceSpec};
 use measure::environment::LocalEnvironment;
 use measure::spec::{Direction, Loads, SWEEP_PERCENT, TransactionPlan};
+use measure::{Environment, RaceSpec};
 use results::{BlockPlan, RunData, RunStatus, Summary};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,8 @@ pub(crate) fn measure_here(
 /// Refuses `--turns on` where contestants cannot take turns.
 pub(crate) fn check_turns(spec: &RaceSpec, environment: &dyn Environment) -> Result<(), CliError> {
     let notes = measure::turn_plan::notes(spec, environment);
-    let refused = |why| CliError::usage(format!("{why}; omit --turns on, or that part of the race"));
+    let refused =
+        |why| CliError::usage(format!("{why}; omit --turns on, or that part of the race"));
     notes.map(|_| ()).map_err(refused)
 }
 

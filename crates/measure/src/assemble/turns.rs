@@ -1,8 +1,7 @@
 //! The turns of a trial that shared its time with other contestants.
 
 use super::view::TrialView;
-use crate::turn_plan::{GAP_NS, SETTLE_NS};
-use crate::workload::slices::TURN_OVERRUN_MS;
+use crate::workload::slices::TURN_LATE_FRACTION;
 use control::{CircuitReport, Turn, Turns, Workload};
 use results::{Series, Trial};
 
@@ -16,8 +15,10 @@ pub(super) fn turns(made: &mut Trial, view: &TrialView<'_>) {
     made.evidence.insert("turns".into(), count);
     let mean_ms = counted_s * 1e3 / count.max(1.0);
     made.evidence.insert("turn_ms".into(), mean_ms);
-    made.warm_up_s = made.warm_up_s.max(turns.open_ns() as f64 * 1e-9 - counted_s);
-    note_overrun(made, view);
+    made.warm_up_s = made
+        .warm_up_s
+        .max(turns.open_ns() as f64 * 1e-9 - counted_s);
+    note_late(made, view);
     let (unit, values) = match view.trial.contest.workload {
         Workload::Delay => ("us", delays_us(view)),
         _ => ("/s", rates(view)),
@@ -66,22 +67,29 @@ fn rates_of(view: &TrialView<'_>, report: &CircuitReport) -> Vec<f64> {
 
 /// Median delay of each turn, us; the mean over circuits.
 fn delays_us(view: &TrialView<'_>) -> Vec<f64> {
-    let delays: Vec<&Vec<f64>> = view.senders().map(|report| &report.turn_delays_us).collect();
+    let delays: Vec<&Vec<f64>> = view
+        .senders()
+        .map(|report| &report.turn_delays_us)
+        .collect();
     let turns = delays.iter().map(|values| values.len()).min().unwrap_or(0);
     let circuits = delays.len().max(1) as f64;
     let mean = |turn: usize| delays.iter().map(|values| values[turn]).sum::<f64>() / circuits;
     (0..turns).map(mean).collect()
 }
 
-/// What arrives later than the next contestant begins to count takes some of its time.
-fn note_overrun(made: &mut Trial, view: &TrialView<'_>) {
-    let overruns = view.circuits();
-    let overruns = overruns.filter_map(|report| report.measures.get(TURN_OVERRUN_MS).copied());
-    let overrun_ms = overruns.fold(0.0, f64::max);
-    made.evidence.insert(TURN_OVERRUN_MS.into(), overrun_ms);
-    if overrun_ms > (GAP_NS + SETTLE_NS) as f64 * 1e-6 {
+/// Share of what a trial received after its turns from which it counts as disturbing others.
+const LATE_FRACTION_MAX: f64 = 0.01;
+
+/// What arrives when the next contestant counts takes some of its time.
+fn note_late(made: &mut Trial, view: &TrialView<'_>) {
+    let shares = view.circuits();
+    let shares = shares.filter_map(|report| report.measures.get(TURN_LATE_FRACTION).copied());
+    let late = shares.fold(0.0, f64::max);
+    made.evidence.insert(TURN_LATE_FRACTION.into(), late);
+    if late > LATE_FRACTION_MAX {
         made.disturbed.push(format!(
-            "a turn ran over by {overrun_ms:.1} ms, into that of another contestant"
+            "{:.1} % of what it received came after its turns, in those of others",
+            late * 100.0
         ));
     }
 }

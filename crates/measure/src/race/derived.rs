@@ -1,8 +1,8 @@
 //! What a race derives before its trials: their limits, the pilots' estimates, the plan to be stored.
 
 use super::{PRECISION_TARGET, RaceError, SLICES};
-use crate::environment::Environment;
 use crate::contestant::components;
+use crate::environment::Environment;
 use crate::spec::RaceSpec;
 use crate::trial::{self, TrialSpec};
 use crate::turn_plan;

@@ -100,6 +100,14 @@ impl RunLength {
         }
     }
 
+    /// The same after a run of `messages`; a shorter one than asked for teaches nothing.
+    pub(crate) fn adapt_after(&mut self, messages: usize, now_ns: u64) {
+        match messages < self.messages {
+            true => self.last_ns = now_ns,
+            false => self.adapt(now_ns),
+        }
+    }
+
     pub(crate) fn adapt(&mut self, now_ns: u64) {
         let took_ns = now_ns - self.last_ns;
         self.last_ns = now_ns;

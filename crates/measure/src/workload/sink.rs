@@ -45,7 +45,7 @@ pub(crate) fn run(
                 report.received_bytes += arrived.bytes;
                 report.calls += arrived.calls;
                 report.last_ns = now_ns();
-                length.adapt(report.last_ns);
+                length.adapt_after(calls, report.last_ns);
                 slices.record(report.last_ns, report.received, report.received_bytes);
                 idle_since = None;
             }

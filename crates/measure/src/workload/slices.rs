@@ -69,18 +69,18 @@ impl SliceRecorder {
         }
     }
 
-    /// Puts the series of what was received into its report, and how far turns ran over their end.
+    /// Puts the series of what was received into its report, and how much of it came late.
     pub(crate) fn finish_into(self, report: &mut CircuitReport) {
         if let SliceRecorder::ByTurn(slices) = &self {
-            let overrun_ms = slices.overrun_ns() as f64 * 1e-6;
-            report.measures.insert(TURN_OVERRUN_MS.into(), overrun_ms);
+            let late = slices.late_fraction();
+            report.measures.insert(TURN_LATE_FRACTION.into(), late);
         }
         report.slices = self.finish(report.last_ns, report.received, report.received_bytes);
     }
 }
 
-/// Name of a measure: the latest arrival after the end of a turn, ms.
-pub(crate) const TURN_OVERRUN_MS: &str = "turn_overrun_ms";
+/// Name of a measure: share of the octets received that came after a turn, in that of another.
+pub(crate) const TURN_LATE_FRACTION: &str = "turn_late_fraction";
 
 /// Cumulative counts, taken at most once every `every_ns`.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 
 use super::WorkerFlags;
 use crate::clock::now_ns;
+use crate::turn_plan::{GAP_NS, SETTLE_NS};
 use control::{Slice, Turn, Turns};
 use std::time::Duration;
 
@@ -104,8 +105,8 @@ pub(crate) struct TurnSlices {
     last: Slice,
     /// Time and counts of all turns so far.
     total: Slice,
-    /// The latest reading after the end of a turn and before the next one.
-    overrun_ns: u64,
+    /// Octets that came when the next contestant had begun to count.
+    late_bytes: u64,
     slices: Vec<Slice>,
 }
 
@@ -124,7 +125,7 @@ impl TurnSlices {
             base: None,
             last: Slice::default(),
             total,
-            overrun_ns: 0,
+            late_bytes: 0,
             slices,
         }
     }
@@ -143,32 +144,20 @@ impl TurnSlices {
             self.cross(turn, edge_ns, now);
         }
         if self.base.is_none() {
-            self.note_overrun(now.at_ns);
+            self.note_late(now);
         }
         self.last = now;
     }
 
     /// Notes a reading between two turns.
-    fn note_overrun(&mut self, at_ns: u64) {
+    fn note_late(&mut self, now: Slice) {
         let windows = &self.turns.windows;
         let ended = self.at.checked_sub(1).map(|before| windows[before].end_ns);
         let next = windows.get(self.at).map(|next| next.begin_ns);
-        let is_between = next.is_some_and(|begin_ns| at_ns < begin_ns);
-        if let (Some(end_ns), true) = (ended, is_between) {
-            self.overrun_ns = self.overrun_ns.max(at_ns - end_ns);
+        let is_between = next.is_some_and(|begin_ns| now.at_ns < begin_ns);
+        if is_between && ended.is_some_and(|end_ns| now.at_ns > end_ns + GAP_NS + SETTLE_NS) {
+            self.late_bytes += now.bytes - self.last.bytes;
         }
-    }
-
-    /// Whether a turn is under way and does not end soon.
-    #[inline]
-    pub(crate) fn is_amid_turn(&self, at_ns: u64) -> bool {
-        let turn = self.turns.windows.get(self.at);
-        turn.is_some_and(|turn| at_ns >= turn.begin_ns && at_ns + NEAR_END_NS < turn.end_ns)
-    }
-
-    /// How long after the end of a turn something still arrived, at most, ns.
-    pub(crate) fn overrun_ns(&self) -> u64 {
-        self.overrun_ns
     }
 
     /// Passes the begin or the end of what counts of a turn.
@@ -191,6 +180,19 @@ impl TurnSlices {
         self.total.bytes += counts.bytes - base.bytes;
         self.slices.push(self.total);
         self.at += 1;
+    }
+
+    /// Whether a turn is under way and does not end soon.
+    #[inline]
+    pub(crate) fn is_amid_turn(&self, at_ns: u64) -> bool {
+        let turn = self.turns.windows.get(self.at);
+        turn.is_some_and(|turn| at_ns >= turn.begin_ns && at_ns + NEAR_END_NS < turn.end_ns)
+    }
+
+    /// Share of all octets that came when the next contestant had begun to count, and so took some of
+    /// its time.
+    pub(crate) fn late_fraction(&self) -> f64 {
+        self.late_bytes as f64 / self.last.bytes.max(1) as f64
     }
 
     /// The series; turns after the last reading brought nothing.

@@ -42,15 +42,29 @@ fn contestants_take_turns_in_throughput_and_delay() {
     assert!(how.starts_with("in turns of about"), "{how}");
     assert_eq!(run.plan.options["turns"], "on");
     let html = report::html(&run);
-    assert!(html.contains("throughput in turns of about"), "the report says so");
-    assert!(html.contains("between the rounds of a"), "and how ratios scatter");
+    assert!(
+        html.contains("throughput in turns of about"),
+        "the report says so"
+    );
+    assert!(
+        html.contains("between the rounds of a"),
+        "and how ratios scatter"
+    );
 }
 
 #[test]
 fn both_directions_and_several_circuits_take_turns() {
     let scratch = Scratch::new();
     for (name, option) in [("both", "--bidir"), ("reverse", "--reverse")] {
-        let mut words = vec!["tcp", "tcp+udp", "-w", "throughput", "--circuits", "2", option];
+        let mut words = vec![
+            "tcp",
+            "tcp+udp",
+            "-w",
+            "throughput",
+            "--circuits",
+            "2",
+            option,
+        ];
         words.extend(["--turns", "on", "--no-control"]);
         words.extend(&SHORT);
         let run = race(&scratch, name, &words);
@@ -70,12 +84,29 @@ fn turns_off_and_workloads_that_cannot_run_back_to_back_and_say_so() {
         assert_eq!(in_turns, trial.cell.workload() == "throughput");
     }
     assert!(run.plan.options["turns.connect"].starts_with("back to back: "));
-    let mut words = vec!["tcp", "udp", "--no-control", "-w", "throughput", "--turns", "off"];
+    let mut words = vec![
+        "tcp",
+        "udp",
+        "--no-control",
+        "-w",
+        "throughput",
+        "--turns",
+        "off",
+    ];
     words.extend(&SHORT);
     let run = race(&scratch, "off", &words);
     let in_turns = |trial: &&Trial| trial.series.contains_key(TURNS_SERIES);
-    assert_eq!(of_blocks(&run).into_iter().filter(|trial| in_turns(&trial)).count(), 0);
-    assert_eq!(run.plan.options["turns.throughput"], "back to back: asked for");
+    assert_eq!(
+        of_blocks(&run)
+            .into_iter()
+            .filter(|trial| in_turns(&trial))
+            .count(),
+        0
+    );
+    assert_eq!(
+        run.plan.options["turns.throughput"],
+        "back to back: asked for"
+    );
 }
 
 #[test]
@@ -113,7 +144,16 @@ fn killed_worker_fails_its_own_trial_and_the_others_go_on() {
     fs::write(&path, lines).expect("a script");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let other = format!("tcp,program={}", scratch.text("killed"));
-    let words = ["tcp", &other, "-w", "throughput", "--sizes", "64", "--trial", "1s"];
+    let words = [
+        "tcp",
+        &other,
+        "-w",
+        "throughput",
+        "--sizes",
+        "64",
+        "--trial",
+        "1s",
+    ];
     let words = [&words[..], &["--blocks", "1", "--turns", "on"]].concat();
     let run = race(&scratch, "run", &words);
     let ended = trials_of(&run, &other);

@@ -30,7 +30,9 @@ fn slice(at_ns: u64, messages: u64) -> Slice {
 /// The messages of each turn.
 fn counts(slices: &[Slice]) -> Vec<u64> {
     let pairs = slices.windows(2);
-    pairs.map(|pair| pair[1].messages - pair[0].messages).collect()
+    pairs
+        .map(|pair| pair[1].messages - pair[0].messages)
+        .collect()
 }
 
 #[test]
@@ -52,7 +54,11 @@ fn only_the_counted_part_of_each_turn_counts() {
         assert!((1992..=2000).contains(&count), "{count}");
     }
     let clock: Vec<u64> = slices.iter().map(|slice| slice.at_ns).collect();
-    assert_eq!(clock, [102 * MS, 122 * MS, 142 * MS], "the clock runs in turns alone");
+    assert_eq!(
+        clock,
+        [102 * MS, 122 * MS, 142 * MS],
+        "the clock runs in turns alone"
+    );
 }
 
 #[test]
@@ -69,16 +75,20 @@ fn turn_without_arrivals_counts_as_empty_and_keeps_its_time() {
 }
 
 #[test]
-fn arrivals_after_the_end_of_a_turn_are_its_overrun() {
+fn arrivals_in_the_turn_of_another_are_late() {
     let mut recorder = TurnSlices::new(&turns(&[100, 200]));
-    recorder.record(slice(110 * MS, 10));
-    recorder.record(slice(121 * MS, 20));
-    assert_eq!(recorder.overrun_ns(), 0);
-    recorder.record(slice(125 * MS, 30));
-    assert_eq!(recorder.overrun_ns(), 3 * MS);
-    recorder.record(slice(201 * MS, 40));
-    recorder.record(slice(230 * MS, 50));
-    assert_eq!(recorder.overrun_ns(), 3 * MS);
+    recorder.record(slice(110 * MS, 700));
+    recorder.record(slice(122 * MS + GAP_NS, 900));
+    assert_eq!(
+        recorder.late_fraction(),
+        0.0,
+        "the next one has not begun to count"
+    );
+    recorder.record(slice(125 * MS, 1000));
+    assert_eq!(recorder.late_fraction(), 0.1);
+    recorder.record(slice(201 * MS, 1500));
+    recorder.record(slice(230 * MS, 2000));
+    assert_eq!(recorder.late_fraction(), 0.05);
 }
 
 #[test]
@@ -185,7 +195,9 @@ fn turns_do_not_move_the_ratio() {
             .map(|seed| (ratio(seed, speeds) / truth).ln())
             .collect();
         let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-        let worst = errors.iter().fold(0.0_f64, |worst, one| worst.max(one.abs()));
+        let worst = errors
+            .iter()
+            .fold(0.0_f64, |worst, one| worst.max(one.abs()));
         assert!(mean.abs() < 0.004, "{speeds:?}: {mean}");
         assert!(worst < 0.03, "{speeds:?}: {worst}");
     }
