@@ -22,6 +22,9 @@
 //!           <------------------------------------- Finished
 //! ```
 //!
+//! Where several contestants of one host share its time, `GoInTurns` stands for `Go`, with the times of
+//! each [`Turn`].
+//!
 //! Between two hosts the same messages travel inside session messages: [`session`] has these,
 //! [`frame`] their framing, [`caps`] what an agent allows, and [`validate`] the checks of untrusted
 //! reports.
@@ -36,6 +39,7 @@ mod channel;
 pub mod frame;
 mod message;
 pub mod session;
+mod turns;
 pub mod validate;
 
 pub use byte_account::ByteAccount;
@@ -45,6 +49,7 @@ pub use message::{
     Arrivals, CircuitOptions, CircuitReport, ComponentSpec, CpuUse, FromWorker, Job, Limits, Mix,
     Rate, RendezvousFrame, Role, Side, Slice, ToWorker, WorkerReport, Workload,
 };
+pub use turns::{TURNS_MAX, Turn, Turns};
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;

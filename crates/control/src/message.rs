@@ -1,5 +1,6 @@
 //! The messages.
 
+use crate::Turns;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,6 +14,8 @@ pub enum ToWorker {
     Connect(Job, Vec<RendezvousFrame>),
     /// Start at this time of the worker's CLOCK_MONOTONIC, ns; 0 or a past time means at once.
     Go(u64),
+    /// Start, and run in these turns. Agents refuse it: turns are shared on one clock.
+    GoInTurns(Turns),
     /// The peer sent everything, this many messages.
     PeerDone(u64),
     /// Stop now and report.
@@ -293,6 +296,8 @@ pub struct CircuitReport {
     pub histograms: BTreeMap<String, String>,
     /// The transport's counts.
     pub counts: BTreeMap<String, u64>,
+    /// The median delay of each turn, us, in order; 0 for a turn without a call. Empty without turns.
+    pub turn_delays_us: Vec<f64>,
     /// Other measures by name.
     pub measures: BTreeMap<String, f64>,
     /// Options as they took effect.

@@ -1,7 +1,7 @@
 //! Validation of untrusted reports: bounded, finite, ordered, printable.
 
 use crate::session::{HostCounters, MachineDescription, PathFacts};
-use crate::{CircuitReport, CpuUse, FromWorker, Job, Slice, WorkerReport};
+use crate::{CircuitReport, CpuUse, FromWorker, Job, Slice, TURNS_MAX, WorkerReport};
 use std::collections::BTreeMap;
 
 /// Largest valid count: exact as floating point, and a thousand of them can be added.
@@ -150,12 +150,12 @@ fn circuit(report: &mut CircuitReport, job: &Job) -> Result<(), String> {
     for value in report.counts.values() {
         count("counts", *value)?;
     }
-    if report
-        .measures
-        .values()
-        .any(|value| !value.is_finite() || value.abs() > COUNT_MAX as f64)
-    {
+    if !report.measures.values().all(is_measure) {
         return Err("a measure is out of range".into());
+    }
+    let delays = &report.turn_delays_us;
+    if delays.len() > TURNS_MAX || !delays.iter().all(is_measure) {
+        return Err("its delays by turn are out of range".into());
     }
     texts(&mut report.effective)?;
     for why in [&mut report.error, &mut report.invalid]
@@ -165,6 +165,10 @@ fn circuit(report: &mut CircuitReport, job: &Job) -> Result<(), String> {
         *why = sentence(why);
     }
     Ok(())
+}
+
+fn is_measure(value: &f64) -> bool {
+    value.is_finite() && value.abs() <= COUNT_MAX as f64
 }
 
 fn slices(slices: &[Slice]) -> Result<(), String> {
@@ -322,7 +326,7 @@ mod tests {
     #[test]
     fn invalid_reports_are_rejected() {
         type Change = fn(&mut WorkerReport);
-        let nonsense: [Change; 13] = [
+        let nonsense: [Change; 15] = [
             |report| report.circuits = vec![report.circuits[0].clone(); 3],
             |report| report.circuits[0].transport = "udp".into(),
             |report| report.circuits[0].sent = u64::MAX,
@@ -344,6 +348,8 @@ mod tests {
                     .histograms
                     .insert("delay".into(), "A".repeat(2 << 20));
             },
+            |report| report.circuits[0].turn_delays_us = vec![1.0; TURNS_MAX + 1],
+            |report| report.circuits[0].turn_delays_us = vec![f64::INFINITY],
             |report| report.cpu.task_ns = u64::MAX,
             |report| report.moved_bytes = u64::MAX,
         ];

@@ -65,6 +65,32 @@ impl Snapshot {
     }
 }
 
+/// Adds a later span, which need not follow at once.
+impl std::ops::AddAssign for SnapshotDifference {
+    fn add_assign(&mut self, later: SnapshotDifference) {
+        self.span += later.span;
+        for (cpu, ticks) in later.cpus {
+            let sum = self.cpus.entry(cpu).or_default();
+            *sum = *sum + ticks;
+        }
+        self.softirq_thread_s = match (self.softirq_thread_s, later.softirq_thread_s) {
+            (Some(sum), Some(more)) => Some(sum + more),
+            (sum, more) => sum.or(more),
+        };
+        self.load1 = later.load1;
+        let softnet = (
+            self.counters.softnet_drops + later.counters.softnet_drops,
+            self.counters.softnet_squeezes + later.counters.softnet_squeezes,
+        );
+        self.counters = self.counters + later.counters;
+        (self.counters.softnet_drops, self.counters.softnet_squeezes) = softnet;
+        for (name, counts) in later.interfaces {
+            let sum = self.interfaces.entry(name).or_default();
+            *sum = *sum + counts;
+        }
+    }
+}
+
 impl SnapshotDifference {
     /// Processor time over all processors.
     pub fn cpu(&self) -> CpuTime {

@@ -74,6 +74,21 @@ pub struct InterfaceCounters {
     pub drops: u64,
 }
 
+impl std::ops::Add for CpuTicks {
+    type Output = CpuTicks;
+
+    fn add(self, other: CpuTicks) -> CpuTicks {
+        CpuTicks {
+            user: self.user + other.user,
+            system: self.system + other.system,
+            irq: self.irq + other.irq,
+            softirq: self.softirq + other.softirq,
+            steal: self.steal + other.steal,
+            idle: self.idle + other.idle,
+        }
+    }
+}
+
 impl std::ops::Add for NetworkCounters {
     type Output = NetworkCounters;
 

@@ -11,6 +11,7 @@
 //! * [`contestant`] - transports with their options, and their text form.
 //! * [`quantity`] - parser of sizes such as `16KiB`.
 //! * [`trial`] - one trial: spawns fresh workers, sets them up, starts them, collects reports.
+//! * [`turn_plan`] - where contestants take turns, and in which order.
 //! * [`assemble`] - the trial record from the reports of its workers.
 //! * [`worker_host`] - hosts that run workers: this one here, others through the same trait.
 //! * [`worker_program`] - workers that another program runs: two builds in one race.
@@ -34,6 +35,7 @@ pub mod race;
 mod schedule;
 pub mod spec;
 pub mod trial;
+pub mod turn_plan;
 pub mod worker;
 pub mod worker_host;
 pub mod worker_program;

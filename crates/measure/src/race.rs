@@ -1,18 +1,19 @@
 //! A whole race.
 
+mod derived;
+mod turns;
+
 use crate::assemble;
-use crate::contestant::components;
 use crate::environment::Environment;
 use crate::packet_sizes::PacketSizeSampler;
 use crate::schedule::{Schedule, TRIAL_MIN_S, trial_min_s};
 use crate::spec::{self, Contest, RaceSpec, pilot_contests, pilot_of};
-use crate::trial::{self, TrialError, TrialSpec};
-use control::{Limits, Workload};
+use crate::trial::{self, Collected, TrialError, TrialSpec};
+use control::Workload;
+use derived::{PilotEstimate, describe, estimate_from_pilot, limits, plan_of};
 use engine::SplitMix64;
-use results::metric::{CONNECTIONS_PER_S, MESSAGES_PER_S, TRANSACTIONS_PER_S};
 use results::{
-    Histogram, Machine, Plan, RunFolder, RunStatus, SCHEMA_VERSION, Status, Summary, Trial,
-    VerdictKind, WriteError,
+    Histogram, Machine, Plan, RunFolder, RunStatus, Status, Summary, Trial, VerdictKind, WriteError,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -114,7 +115,7 @@ pub fn run(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<(PathBuf, Summary), RaceError> {
-    let plan = plan_of(spec);
+    let plan = plan_of(spec, environment)?;
     let folder = RunFolder::create(folder, &plan, machine)?;
     let contests = spec::in_each_setting(&spec.contests(), &environment.settings());
     if contests.is_empty() || spec.contestants.is_empty() {
@@ -154,17 +155,6 @@ struct Race<'a> {
     /// Estimates of the pilots, by contest and contestant.
     pilot_estimates: BTreeMap<(usize, usize), PilotEstimate>,
     schedule: Schedule,
-}
-
-/// Estimates from a pilot.
-#[derive(Clone, Copy, Debug)]
-struct PilotEstimate {
-    /// Messages (round trips, connections) a second of one circuit.
-    per_s: f64,
-    /// Seconds a trial should measure.
-    trial_s: f64,
-    /// Messages a second of the whole contestant, for loads in per cent.
-    capacity_per_s: f64,
 }
 
 impl Race<'_> {
@@ -290,7 +280,7 @@ impl Race<'_> {
         Ok(())
     }
 
-    /// One block: each cell once, contestants of a contest back to back. False when stopped.
+    /// One block: each cell once, contestants of a contest in turns or back to back. False when stopped.
     fn block(&mut self, block: u32) -> Result<bool, RaceError> {
         let mut order: Vec<usize> = (0..self.contests.len()).collect();
         self.random.shuffle(&mut order);
@@ -309,6 +299,9 @@ impl Race<'_> {
                 lineup.push((baseline, true));
             }
             self.random.shuffle(&mut lineup);
+            if self.contest_in_turns(contest, &lineup, block, share_s)? {
+                continue;
+            }
             for (contestant, control) in lineup {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(false);
@@ -327,12 +320,7 @@ impl Race<'_> {
             .pilot_estimates
             .get(&(pilot_of(&self.contests, contest), contestant))?;
         let shape = self.contests[contest].clone();
-        let wanted_s = if self.spec.trial_s.is_some() {
-            share_s
-        } else {
-            need.trial_s
-        };
-        let trial_s = wanted_s.min(share_s).max(TRIAL_MIN_S);
+        let trial_s = self.trial_length_s(need, share_s);
         let percent = shape
             .load_percent
             .map(|part| need.capacity_per_s * f64::from(part) / 100.0);
@@ -356,22 +344,35 @@ impl Race<'_> {
         })
     }
 
-    fn trial(&mut self, trial: &TrialSpec, block: u32, control: bool) -> Result<Trial, RaceError> {
-        let what = describe(trial);
+    /// Seconds a trial of this cell measures.
+    fn trial_length_s(&self, need: PilotEstimate, share_s: f64) -> f64 {
+        let wanted_s = match self.spec.trial_s {
+            Some(_) => share_s,
+            None => need.trial_s,
+        };
+        wanted_s.min(share_s).max(TRIAL_MIN_S)
+    }
+
+    /// Reports that a trial begins, or all of a contest; gives the moment, and seconds since 1970.
+    fn announce(&mut self, what: &str, block: u32) -> (Instant, f64) {
         let done = self.trials.len() as u64;
+        let elapsed_s = self.began.elapsed().as_secs_f64();
         self.observer.progress(&Progress::Started {
             done,
             trials: self.schedule.trials(),
-            what: &what,
+            what,
             block,
-            left_s: self
-                .schedule
-                .left_s(done, self.began.elapsed().as_secs_f64()),
+            left_s: self.schedule.left_s(done, elapsed_s),
         });
-        let began = Instant::now();
-        let started_s = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0.0, |since| since.as_secs_f64());
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        (
+            Instant::now(),
+            since.map_or(0.0, |since| since.as_secs_f64()),
+        )
+    }
+
+    fn trial(&mut self, trial: &TrialSpec, block: u32, control: bool) -> Result<Trial, RaceError> {
+        let (began, started_s) = self.announce(&describe(trial), block);
         let watched = self.spec.packet_sizes && block == 0;
         let watch = watched.then(PacketSizeSampler::start).and_then(Result::ok);
         let set = self.environment.apply_setting(trial.contest.setting);
@@ -380,25 +381,40 @@ impl Race<'_> {
             .map_err(TrialError::Failed)
             .and_then(|()| trial::run(self.spec, trial, link_seed, self.environment, self.stop));
         let packets = watch.and_then(PacketSizeSampler::finish);
-        if let Err(TrialError::Interrupted) = outcome {
-            self.stop.store(true, Ordering::Relaxed);
-        }
         let position = assemble::TrialPosition {
-            index: done,
+            index: self.trials.len() as u64,
             block,
             control,
             started_s,
         };
-        let mut made = assemble::trial(self.spec, trial, position, &outcome);
+        let mut made = self.assembled(trial, position, &outcome);
         let sizes = packets.and_then(|sizes| Histogram::encode(&sizes, "B").ok());
         made.histograms
             .extend(sizes.map(|sizes| ("packet_size".to_owned(), sizes)));
-        let took_s = began.elapsed().as_secs_f64();
-        self.schedule.learn(made.span_s, took_s, block == 0);
-        self.folder.append(&made)?;
-        self.observer.progress(&Progress::Done(&made));
-        self.trials.push(made.clone());
+        self.keep(&made, began.elapsed().as_secs_f64())?;
         Ok(made)
+    }
+
+    /// The record of an outcome; one that the user stopped stops the race.
+    fn assembled(
+        &self,
+        trial: &TrialSpec,
+        position: assemble::TrialPosition,
+        outcome: &Result<Collected, TrialError>,
+    ) -> Trial {
+        if let Err(TrialError::Interrupted) = outcome {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        assemble::trial(self.spec, trial, position, outcome)
+    }
+
+    /// Stores a trial that took so many seconds of the race.
+    fn keep(&mut self, made: &Trial, took_s: f64) -> Result<(), RaceError> {
+        self.schedule.learn(made.span_s, took_s, made.block == 0);
+        self.folder.append(made)?;
+        self.observer.progress(&Progress::Done(made));
+        self.trials.push(made.clone());
+        Ok(())
     }
 
     /// Takes an interim look at the verdicts; true when all are decided.
@@ -414,81 +430,5 @@ impl Race<'_> {
             of,
         });
         judgement.decided()
-    }
-}
-
-fn limits(messages: u64, time_s: f64) -> Limits {
-    Limits {
-        messages,
-        time_ns: (time_s * 1e9) as u64,
-        slice_ns: (time_s * 1e9 / SLICES).max(200_000.0) as u64,
-    }
-}
-
-fn describe(trial: &TrialSpec) -> String {
-    let factors = trial
-        .contest
-        .cell
-        .0
-        .iter()
-        .filter(|(name, _)| *name != "workload");
-    let factors: Vec<String> = factors
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
-    format!(
-        "{} {} {}",
-        trial.contest.cell.workload(),
-        trial.contestant,
-        factors.join(", ")
-    )
-}
-
-/// Rates and trial length of a cell with this many host pairs, from its pilot.
-fn estimate_from_pilot(
-    pilot: &Trial,
-    trial: &TrialSpec,
-    spec: &RaceSpec,
-    pairs: usize,
-) -> PilotEstimate {
-    let circuits = f64::from(trial::circuits_of(spec, trial))
-        * (components(&trial.contestant).len() * pairs) as f64;
-    let total = [MESSAGES_PER_S, CONNECTIONS_PER_S, TRANSACTIONS_PER_S]
-        .iter()
-        .find_map(|name| pilot.metrics.get(*name));
-    // Lost messages count as well, because trials are limited by messages sent.
-    let total = total
-        .copied()
-        .unwrap_or(1.0)
-        .max(pilot.metrics.get("sent_per_s").copied().unwrap_or(0.0));
-    let rates = pilot
-        .series
-        .get(MESSAGES_PER_S)
-        .or(pilot.series.get(TRANSACTIONS_PER_S))
-        .map(|series| series.values.clone())
-        .unwrap_or_default();
-    let slice_s = pilot.span_s / rates.len().max(1) as f64;
-    PilotEstimate {
-        per_s: total / circuits.max(1.0),
-        trial_s: stats::pilot(&rates, slice_s, &PRECISION_TARGET).span_s,
-        capacity_per_s: pilot.metrics.get(MESSAGES_PER_S).copied().unwrap_or(total),
-    }
-}
-
-fn plan_of(spec: &RaceSpec) -> Plan {
-    Plan {
-        version: SCHEMA_VERSION,
-        command: spec.command.clone(),
-        seed: spec.seed,
-        transports: spec.contestants.clone(),
-        baseline: spec.baseline.clone(),
-        control: spec.control,
-        workloads: spec.workloads.clone(),
-        sizes: spec.sizes.clone(),
-        blocks: spec.blocks.clone(),
-        alpha: spec.alpha,
-        equal_within: spec.equal_within,
-        time_s: spec.time_s,
-        trial_s: spec.trial_s.unwrap_or(0.0),
-        options: spec.options(),
     }
 }

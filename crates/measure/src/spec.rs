@@ -2,6 +2,7 @@
 
 mod transactions;
 
+use crate::turn_plan::TurnChoice;
 use control::{Arrivals, CircuitOptions, Mix};
 use results::{BlockPlan, Cell};
 use std::collections::BTreeMap;
@@ -48,6 +49,8 @@ pub struct RaceSpec {
     pub blocks: BlockPlan,
     /// Whether the baseline runs twice a block, as A/A control.
     pub control: bool,
+    /// Whether contestants take turns.
+    pub turns: TurnChoice,
     /// Probability of any false verdict.
     pub alpha: f64,
     /// Ratios within 1 +- this are equal (equivalence margin).
@@ -66,7 +69,7 @@ pub struct RaceSpec {
 
 impl RaceSpec {
     /// A race of one block without A/A control, for callers other than the command line. The first
-    /// contestant is the baseline. Messages have 1000 bytes, open loops offer 1000 messages a
+    /// contestant is the baseline, and trials run back to back. Messages have 1000 bytes, open loops offer 1000 messages a
     /// second, and workers are not pinned.
     pub fn one_block(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
         let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
@@ -93,6 +96,7 @@ impl RaceSpec {
                 looks: vec![1],
             },
             control: false,
+            turns: TurnChoice::Off,
             alpha: 0.05,
             equal_within: 0.03,
             time_s: 60.0,
@@ -206,6 +210,7 @@ impl RaceSpec {
         let mut options = self.notes.clone();
         let mut put = |name: &str, value: String| options.insert(name.to_owned(), value);
         put("circuits", self.circuits.to_string());
+        put("turns", self.turns.name().to_owned());
         put("direction", format!("{:?}", self.direction).to_lowercase());
         put("busy_poll", self.busy_poll.to_string());
         put("read_len", self.circuit_options.read_len.to_string());

@@ -2,12 +2,13 @@
 //! their reports.
 
 mod jobs;
+pub(crate) mod turns;
 
 use crate::environment::{Environment, EnvironmentReport};
 use crate::spec::{Contest, Direction, RaceSpec};
 use crate::worker_host::{WorkerHandle, WorkerHost};
 use crate::{contestant, worker_program};
-use control::{FromWorker, Job, Limits, Role, ToWorker, WorkerReport, validate};
+use control::{FromWorker, Job, Limits, Role, ToWorker, Turns, WorkerReport, validate};
 pub(crate) use jobs::circuits_of;
 use jobs::{ClockOffsets, Jobs, PairPath, check_supported, has_direction};
 use std::ops::Range;
@@ -51,6 +52,8 @@ pub struct Collected {
     pub interfaces: Vec<String>,
     /// What the link and the loads did.
     pub environment: EnvironmentReport,
+    /// The turns in which it ran; None for a trial that had the machine to itself.
+    pub turns: Option<Turns>,
 }
 
 /// The circuits of one host pair among all of a trial.
@@ -233,6 +236,7 @@ fn measure(
         clocks: ClockUncertainty::Same,
         interfaces: environment.interfaces(),
         environment: environment_report,
+        turns: None,
     };
     let several = pairs.len() > 1;
     let host_pairs = environment.host_pairs();

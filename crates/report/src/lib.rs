@@ -16,7 +16,7 @@
 //! Inside: `view` sorts a run into contestants and settings; `chart` has one file per kind of
 //! chart; `page` fills `templates/report.html`; `terminal` and `export` are the text forms;
 //! `quantity` formats numbers, `phrasing` verdicts and metrics; `verdict_summary` selects what is
-//! said. Result files are untrusted input: every string is cleaned and escaped, every list shown is
+//! said, `turns` how trials ran. Result files are untrusted input: every string is cleaned and escaped, every list shown is
 //! bounded, and a non-finite number is a dash.
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,7 @@ mod page;
 mod phrasing;
 mod quantity;
 mod terminal;
+mod turns;
 mod verdict_summary;
 mod view;
 

@@ -2,7 +2,7 @@
 //! and the last lines in a terminal.
 
 use crate::view::View;
-use crate::{phrasing, quantity};
+use crate::{phrasing, quantity, turns};
 use results::{Cell, Status, Summary, Verdict, VerdictKind};
 use serde::Serialize;
 
@@ -329,6 +329,7 @@ fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
          Ratios compare trials of the same block.",
         plan.seed
     ));
+    lines.extend(turns::lines(view.run));
     lines.push(control_line(plan.control, &plan.baseline, &summary.control));
     lines.extend(marked_line(view));
     lines

@@ -26,11 +26,11 @@ pub use cell::{Cell, Factor};
 pub use folder::{ReadError, RunData, RunFolder, TrialTail, WriteError};
 pub use histogram::{Histogram, HistogramError, new_histogram};
 pub use machine::{Fact, FactChange, Finding, Machine, Severity};
-pub use plan::{BlockPlan, LABEL_PREFIX, OTHER_RACE, Plan};
+pub use plan::{BlockPlan, LABEL_PREFIX, OTHER_RACE, Plan, TURNS_PREFIX};
 pub use summary::{
     CellSummary, Crossover, Estimate, Fit, FitPiece, RunStatus, Summary, Verdict, VerdictKind,
 };
-pub use trial::{Cpu, GENERATOR_LATE, Ledger, Series, Status, Trial};
+pub use trial::{Cpu, GENERATOR_LATE, Ledger, Series, Status, TURNS_SERIES, Trial};
 
 /// Version of the result schema these types read and write.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -57,6 +57,10 @@ pub const LABEL_PREFIX: &str = "label.";
 /// The name of the option that names another race on the machine, beside which this one ran.
 pub const OTHER_RACE: &str = "other_race";
 
+/// How the name of an option starts that says how a workload's trials run: `turns.throughput`, with
+/// `in turns of about 20 ms`, or `back to back` and why.
+pub const TURNS_PREFIX: &str = "turns.";
+
 impl Plan {
     /// The labels of the run, `race --label`: key and text, sorted by key.
     pub fn labels(&self) -> Vec<(&str, &str)> {

@@ -57,6 +57,10 @@ pub struct Trial {
 /// long. What was delivered is the most that this sender could.
 pub const GENERATOR_LATE: &str = "the generator reached";
 
+/// Name of the time series that has a value for each turn of a trial: the measure of its workload's
+/// verdicts. The i-th turns of two contestants in a block belong to one round.
+pub const TURNS_SERIES: &str = "turns";
+
 /// What an entry of a map takes beside its text: a slot in a node at least half full, and two
 /// allocations.
 const ENTRY_OCTETS: usize = 128;

@@ -16,6 +16,7 @@
 //!   rate it delivers.
 //! * [`mod@compare`] - comparison of two runs; [`mod@history`] - of many.
 //! * [`mod@resolution`] - how small a difference a race could see.
+//! * [`mod@spread`] - scatter between starts and within them, in races with turns.
 //! * [`missing`] and [`order`] - cells without a result, and the order of cells.
 //! * [`distribution`], [`estimate`], [`bootstrap`] - building blocks.
 #![forbid(unsafe_code)]
@@ -40,6 +41,7 @@ pub mod pilot;
 pub mod race;
 pub mod resolution;
 pub mod series;
+pub mod spread;
 pub mod steady;
 pub mod summary;
 pub mod verdict;
@@ -54,5 +56,6 @@ pub use phrasing::sentence;
 pub use pilot::{Bound, Pilot, PrecisionTarget, pilot};
 pub use race::{Judgement, is_look, judge_race};
 pub use resolution::{Resolution, resolution};
+pub use spread::{Spread, spreads};
 pub use steady::{Steady, steady_state};
 pub use summary::summarise;

@@ -202,6 +202,11 @@ impl TestbedPlan {
 }
 
 impl LinkPlan {
+    /// Whether it is the kernel's without rate, delay or faults, so that nothing stays on it.
+    pub fn is_plain(&self) -> bool {
+        matches!(self, LinkPlan::Kernel(path) if *path == Path::default())
+    }
+
     /// Whether it carries single frames, as on the wire.
     pub fn carries_single_frames(&self) -> bool {
         match self {

@@ -2,6 +2,7 @@
 
 use control::Mix;
 use measure::spec::ReplyLen;
+use measure::turn_plan::TurnChoice;
 use std::time::Duration;
 
 /// Largest message, 64 MiB: with larger ones the buffers are measured, not the transports.
@@ -317,6 +318,13 @@ const LABEL_KEY_MAX: usize = 32;
 
 /// Characters of a label's text, at most.
 const LABEL_TEXT_MAX: usize = 200;
+
+/// `auto`, `on` or `off`.
+pub fn turns(text: &str) -> Result<TurnChoice, String> {
+    let all = [TurnChoice::Auto, TurnChoice::On, TurnChoice::Off];
+    let named = all.into_iter().find(|choice| choice.name() == text);
+    named.ok_or_else(|| format!("'{text}' is none of auto, on and off"))
+}
 
 #[cfg(test)]
 mod tests {

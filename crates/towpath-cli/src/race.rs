@@ -10,9 +10,9 @@ use crate::results_commands::{overview, write_report};
 use crate::transports::{wants_colour, width};
 use crate::{CliError, EXIT_FAILED, EXIT_OK, parse, race_checks};
 use control::{Arrivals, CircuitOptions};
-use measure::RaceSpec;
 use measure::environment::LocalEnvironment;
 use measure::spec::{Direction, Loads, SWEEP_PERCENT, TransactionPlan};
+use measure::{Environment, RaceSpec};
 use results::{BlockPlan, RunData, RunStatus, Summary};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,7 @@ pub(crate) fn measure_here(
     let alone = alone::claim(args.alone, &stop)?;
     let mut environment = crate::environment::set_up(args)?;
     let mut spec = spec_in_environment(args, &environment)?;
+    check_turns(&spec, &environment)?;
     note_other_race(&mut spec, &alone);
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::transports::doctor_test(&spec));
@@ -70,6 +71,14 @@ pub(crate) fn measure_here(
     let recorded = recording.map(RunningCapture::finish).transpose();
     let (path, summary) = result.map_err(CliError::failed)?;
     Ok((path, summary, recorded?))
+}
+
+/// Refuses `--turns on` where contestants cannot take turns.
+pub(crate) fn check_turns(spec: &RaceSpec, environment: &dyn Environment) -> Result<(), CliError> {
+    let notes = measure::turn_plan::notes(spec, environment);
+    let refused =
+        |why| CliError::usage(format!("{why}; omit --turns on, or that part of the race"));
+    notes.map(|_| ()).map_err(refused)
 }
 
 /// Marks a race that goes on beside another one.
@@ -264,6 +273,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         busy_poll: args.busy_poll,
         blocks: block_plan(args.blocks),
         control: !args.no_control,
+        turns: args.turns,
         alpha: args.alpha,
         equal_within: args.equal_within,
         time_s: args.time.as_secs_f64(),

@@ -5,6 +5,7 @@ use crate::CliError;
 use crate::args::{RaceArgs, WorkloadArg};
 use crate::contestants::{components_of, transport_names};
 use measure::spec::ReplyLen;
+use measure::turn_plan::TurnChoice;
 use results::{Cell, RunData};
 use std::path::Path;
 
@@ -21,6 +22,7 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     check_capture(args)?;
     check_transaction_options(args)?;
     check_programs(args)?;
+    check_turns(args)?;
     check_unused(args)
 }
 
@@ -33,6 +35,16 @@ fn check_programs(args: &RaceArgs) -> Result<(), CliError> {
             "{component}: another program runs on this host only; omit --to and --from, or program="
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Refuses turns between hosts before any is connected to.
+fn check_turns(args: &RaceArgs) -> Result<(), CliError> {
+    match args.turns == TurnChoice::On && args.remote.is_given() {
+        true => Err(CliError::usage(
+            "no turns between hosts, whose clocks differ; omit --turns on, or --to and --from",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -294,6 +294,10 @@ impl Environment for AgentEnvironment {
         self.active_pairs().iter().map(AgentPair::between).collect()
     }
 
+    fn pause_hindrance(&self) -> Option<String> {
+        Some("the ends are on several hosts, whose clocks differ".into())
+    }
+
     fn interfaces(&self) -> Vec<String> {
         vec![self.pairs[self.active.start].interface.clone()]
     }

@@ -160,6 +160,7 @@ mod tests {
             clocks: all.fold(ClockUncertainty::Same, ClockUncertainty::or_worse),
             interfaces: vec!["lo".into()],
             environment: Default::default(),
+            turns: None,
         });
         let position = crate::assemble::TrialPosition {
             index: 0,

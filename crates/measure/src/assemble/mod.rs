@@ -5,6 +5,7 @@
 //! * `delays` - round trips, connections, open-loop delays.
 //! * `transactions` - those of several clients: rates, delays, user bytes, share of the link.
 //! * `host_pairs` - the same for each host pair, when several ran at once.
+//! * `turns` - the turns of a trial that shared its time, and their values.
 //! * `costs` - CPU cost per message, and the evidence that explains verdicts.
 //! * `ledger` - where the messages went, and whether the trial is valid.
 
@@ -14,6 +15,7 @@ mod host_pairs;
 mod ledger;
 mod rates;
 mod transactions;
+mod turns;
 mod view;
 
 use crate::spec::RaceSpec;
@@ -99,6 +101,7 @@ fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collec
         Workload::Connect => delays::delays(made, &view, "connection"),
         Workload::Transactions => transactions::transactions(made, &view),
     }
+    turns::turns(made, &view);
     host_pairs::pair_metrics(made, &view);
     costs::costs(made, &view);
     made.ledger = ledger::ledger(&view);

@@ -11,7 +11,10 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
     let both = view.spec.direction == Direction::Both;
     let sinks = view.receivers().chain(view.senders().filter(|_| both));
     for report in sinks {
-        let steady = SteadyPart::of(&report.slices);
+        let steady = match view.collected.turns {
+            Some(_) => SteadyPart::whole(&report.slices),
+            None => SteadyPart::of(&report.slices),
+        };
         made.warm_up_s = made.warm_up_s.max(steady.warm_up_s);
         if let Some(what) = steady.warning {
             made.disturbed.push(what);
@@ -102,12 +105,27 @@ impl SteadyPart {
         };
         let start = slices.get(cut).unwrap_or(first);
         SteadyPart {
-            span_s: (last.at_ns.saturating_sub(start.at_ns) as f64 * 1e-9).max(1e-9),
-            messages: last.messages - start.messages,
-            bytes: last.bytes - start.bytes,
             warm_up_s: start.at_ns.saturating_sub(first.at_ns) as f64 * 1e-9,
             warning: (steady == stats::Steady::Never)
                 .then(|| "no steady state within the trial".to_owned()),
+            ..SteadyPart::between(*start, *last)
+        }
+    }
+
+    /// All of a series of turns: each contestant's first turn settles for longer, and cutting off more
+    /// of one than of another would leave them with different moments of the machine.
+    fn whole(slices: &[Slice]) -> SteadyPart {
+        let first = slices.first().copied().unwrap_or_default();
+        SteadyPart::between(first, slices.last().copied().unwrap_or(first))
+    }
+
+    fn between(start: Slice, end: Slice) -> SteadyPart {
+        SteadyPart {
+            span_s: (end.at_ns.saturating_sub(start.at_ns) as f64 * 1e-9).max(1e-9),
+            messages: end.messages - start.messages,
+            bytes: end.bytes - start.bytes,
+            warm_up_s: 0.0,
+            warning: None,
         }
     }
 }

@@ -194,6 +194,7 @@ mod tests {
         let mut sender = report(clients());
         sender.cpu.task_ns = 15_000_000;
         let outcome = Ok(Collected {
+            turns: None,
             sender,
             receiver: report(server),
             pairs: Vec::new(),

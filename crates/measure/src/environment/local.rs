@@ -296,6 +296,15 @@ impl Environment for LocalEnvironment {
         delays.max().unwrap_or_default()
     }
 
+    fn pause_hindrance(&self) -> Option<String> {
+        let links = self.plan.links.iter().flat_map(|(_, links)| links.iter());
+        if links.into_iter().any(|link| !link.is_plain()) {
+            return Some("what is on its way over the link would drain in a pause".into());
+        }
+        let loads = !self.plan.host_loads.0.is_empty() || !self.plan.link_loads.is_empty();
+        loads.then(|| "a load's work is accounted for trial by trial".to_owned())
+    }
+
     fn begin(&mut self, seed: u64) {
         let loads = self.load_progress();
         if let Some(testbed) = self.testbed() {

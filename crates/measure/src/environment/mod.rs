@@ -57,6 +57,12 @@ pub trait Environment {
         Ok(())
     }
 
+    /// Why a contestant that pauses while others run would not measure the same here; None where it
+    /// does.
+    fn pause_hindrance(&self) -> Option<String> {
+        None
+    }
+
     /// Counters of the participating hosts.
     fn snapshot(&self) -> host::Snapshot {
         host::Snapshot::take()

@@ -96,17 +96,21 @@ fn measure(
     circuits: CircuitSlots,
     allowance: Option<Allowance>,
 ) -> Result<(), JobError> {
-    match channel.receive::<ToWorker>(STEP_TIMEOUT)?.0 {
-        ToWorker::Go(at_ns) => sleep_until(at_ns),
+    let turns = match channel.receive::<ToWorker>(STEP_TIMEOUT)?.0 {
+        ToWorker::Go(at_ns) => {
+            sleep_until(at_ns);
+            None
+        }
+        ToWorker::GoInTurns(turns) if turns.is_valid() => Some(turns),
         ToWorker::Stop => return Ok(()),
         _ => {
             return Err(JobError(
                 "the controller sent an unexpected message instead of Go".into(),
             ));
         }
-    }
+    };
     let before = cpu::used();
-    let flags = Arc::new(WorkerFlags::new(allowance));
+    let flags = Arc::new(WorkerFlags::new(allowance).in_turns(turns));
     let (done_receiver, done_sender) =
         UnixStream::pair().map_err(|error| JobError(error.to_string()))?;
     let wakers = BlockedReceivers::of(&circuits, job);

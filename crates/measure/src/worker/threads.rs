@@ -7,7 +7,7 @@ use crate::workload::meter::{Meter, MeteredCircuit};
 use crate::workload::transactions::{self, Clients, StartGate, Tally};
 use crate::workload::{WorkerFlags, bidirectional, client, connect, offered, server, sink, source};
 use control::caps::QUOTA_EXCEEDED;
-use control::{CircuitReport, Job, Role, Workload};
+use control::{CircuitReport, Job, Role, Turns, Workload};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -203,7 +203,17 @@ fn measure_one(
         .counts
         .insert(cpu::INVOLUNTARY.into(), after.1 - before.1);
     report.transport = slot.component.clone();
+    if let Some(turns) = flags.turns() {
+        take_span(&mut report, turns);
+    }
     (report, slot)
+}
+
+/// The span of a loop with turns is the sum of its turns.
+fn take_span(report: &mut CircuitReport, turns: &Turns) {
+    let first = turns.windows.first().copied().unwrap_or_default();
+    report.first_ns = first.counted_from_ns;
+    report.last_ns = report.first_ns + turns.open_ns();
 }
 
 /// Runs the loop of a job on its circuit.

@@ -2,6 +2,7 @@
 
 use super::message::Messages;
 use super::slices::SliceRecorder;
+use super::turns::TurnGate;
 use super::{WorkerFlags, is_retryable, sink, source};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
@@ -23,14 +24,18 @@ pub(crate) fn run(
     let mut buffer = vec![0; sink::buffer_len(job)];
     let start_ns = now_ns();
     let end_ns = start_ns + job.limits.time_ns;
-    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
+    let mut slices = SliceRecorder::of(flags, start_ns, job.limits.slice_ns);
     let mut report = CircuitReport {
         first_ns: start_ns,
         last_ns: start_ns,
         ..Default::default()
     };
     let mut sent_bytes = 0;
+    let mut gate = TurnGate::of(flags);
     let result = loop {
+        if !gate.wait(report.last_ns, flags) {
+            break Ok(());
+        }
         let moved = match exchange_burst(
             circuit,
             &mut messages,
@@ -53,7 +58,7 @@ pub(crate) fn run(
             }
         }
     };
-    report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
+    slices.finish_into(&mut report);
     report
         .measures
         .insert("sent_bytes".into(), sent_bytes as f64);

@@ -4,6 +4,7 @@ use super::message::Messages;
 use super::meter::Meter;
 use super::server::MessageExchange;
 use super::slices::SliceRecorder;
+use super::turns::TurnGate;
 use super::{WorkerFlags, source};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
@@ -39,8 +40,8 @@ pub(crate) struct ClientControl<'a> {
 
 /// What is kept of a client's calls.
 pub(super) trait CallRecorder {
-    /// A reply came after `delay_ns`.
-    fn replied(&mut self, delay_ns: u64, len: usize);
+    /// A reply came after `delay_ns`, in the turn of this number if there are turns.
+    fn replied(&mut self, delay_ns: u64, len: usize, turn: Option<usize>);
 
     /// A call is over, answered or not; the report has it.
     fn called(&mut self, report: &CircuitReport);
@@ -55,7 +56,7 @@ pub(crate) fn run(
     let mut buffer = vec![0; super::sink::buffer_len(job)];
     let start_ns = now_ns();
     let mut trial = DelayTrial {
-        slices: SliceRecorder::new(start_ns, job.limits.slice_ns),
+        slices: SliceRecorder::of(control.flags, start_ns, job.limits.slice_ns),
         delays: DelayRecorder::new(job.limits.messages),
     };
     let mut report = call_repeatedly(
@@ -65,9 +66,7 @@ pub(crate) fn run(
         (start_ns, &mut buffer[..]),
         &mut trial,
     );
-    report.slices = trial
-        .slices
-        .finish(report.last_ns, report.received, report.received_bytes);
+    trial.slices.finish_into(&mut report);
     trial.delays.finish(&mut report);
     report
 }
@@ -80,7 +79,10 @@ struct DelayTrial {
 
 impl CallRecorder for DelayTrial {
     #[inline]
-    fn replied(&mut self, delay_ns: u64, _len: usize) {
+    fn replied(&mut self, delay_ns: u64, _len: usize, turn: Option<usize>) {
+        if let Some(turn) = turn {
+            self.delays.begin_turn(turn);
+        }
         self.delays.record(delay_ns);
     }
 
@@ -115,7 +117,8 @@ pub(super) fn call_repeatedly(
     };
     let reply_timeout_ns = reply_timeout_ns(job, reliable);
     let mut lost = 0u64;
-    while report.sent < job.limits.messages {
+    let mut gate = TurnGate::of(flags);
+    while report.sent < job.limits.messages && gate.wait(report.last_ns, flags) {
         let message = messages.next();
         // Before the clock is read: pacing by the agent is not a delay of the transport.
         if !meter.is_none_or(|meter| meter.wait_until_due(message.len())) {
@@ -131,7 +134,9 @@ pub(super) fn call_repeatedly(
         match reply {
             Ok(Some(0)) if flags.is_stopped() => break,
             Ok(Some(len)) => {
-                recorder.replied(report.last_ns - sent_ns, len);
+                if gate.counts(sent_ns) {
+                    recorder.replied(report.last_ns - sent_ns, len, gate.number());
+                }
                 report.received += 1;
                 report.received_bytes += len as u64;
             }
@@ -170,6 +175,8 @@ fn reply_timeout_ns(job: &Job, reliable: bool) -> u64 {
 pub(crate) struct DelayRecorder {
     samples: Vec<u32>,
     histogram: Hdr<u64>,
+    /// The number of samples before each turn.
+    turns: Vec<usize>,
 }
 
 impl DelayRecorder {
@@ -180,7 +187,26 @@ impl DelayRecorder {
         DelayRecorder {
             samples: Vec::with_capacity(capacity),
             histogram: new_histogram(),
+            turns: Vec::new(),
         }
+    }
+
+    /// What follows belongs to the turn of this number.
+    #[inline]
+    fn begin_turn(&mut self, turn: usize) {
+        while self.turns.len() <= turn {
+            self.turns.push(self.samples.len());
+        }
+    }
+
+    /// The median of each turn, us; 0 for one without a sample.
+    fn turn_medians_us(&self) -> Vec<f64> {
+        let ends = self.turns.iter().skip(1).copied();
+        let ends = ends.chain(std::iter::once(self.samples.len()));
+        let turns = self.turns.iter().zip(ends);
+        turns
+            .map(|(&from, to)| exact_median(&self.samples[from..to]).unwrap_or(0.0) / 1000.0)
+            .collect()
     }
 
     #[inline]
@@ -196,7 +222,11 @@ impl DelayRecorder {
 
     /// Cuts off the warm-up and puts the rest into the report; returns the share that was cut.
     pub(crate) fn finish(mut self, report: &mut CircuitReport) -> f64 {
-        let cut = warm_up(&self.samples);
+        report.turn_delays_us = self.turn_medians_us();
+        let cut = match self.turns.is_empty() {
+            true => warm_up(&self.samples),
+            false => 0,
+        };
         let part = cut as f64 / self.samples.len().max(1) as f64;
         let warm_up_ns: u64 = self.samples[..cut]
             .iter()

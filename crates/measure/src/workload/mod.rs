@@ -11,7 +11,9 @@ pub(crate) mod sink;
 pub(crate) mod slices;
 pub(crate) mod source;
 pub(crate) mod transactions;
+pub(crate) mod turns;
 
+use control::Turns;
 use meter::Allowance;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +25,7 @@ pub(crate) struct WorkerFlags {
     peer_done: AtomicBool,
     peer_sent: AtomicU64,
     allowance: Option<Allowance>,
+    turns: Option<Turns>,
 }
 
 impl WorkerFlags {
@@ -32,6 +35,15 @@ impl WorkerFlags {
             allowance,
             ..WorkerFlags::default()
         }
+    }
+
+    /// The same, for loops that run in these turns; None for loops that run throughout.
+    pub(crate) fn in_turns(self, turns: Option<Turns>) -> WorkerFlags {
+        WorkerFlags { turns, ..self }
+    }
+
+    pub(crate) fn turns(&self) -> Option<&Turns> {
+        self.turns.as_ref()
     }
 
     pub(crate) fn allowance(&self) -> Option<&Allowance> {
@@ -85,6 +97,14 @@ impl RunLength {
         RunLength {
             messages: 1,
             last_ns: now_ns,
+        }
+    }
+
+    /// The same after a run of `messages`; a shorter one than asked for teaches nothing.
+    pub(crate) fn adapt_after(&mut self, messages: usize, now_ns: u64) {
+        match messages < self.messages {
+            true => self.last_ns = now_ns,
+            false => self.adapt(now_ns),
         }
     }
 

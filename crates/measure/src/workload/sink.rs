@@ -24,7 +24,7 @@ pub(crate) fn run(
 ) -> CircuitReport {
     let mut buffer = vec![0; buffer_len(job)];
     let start_ns = now_ns();
-    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
+    let mut slices = SliceRecorder::of(flags, start_ns, job.limits.slice_ns);
     let mut length = RunLength::new(start_ns);
     let mut report = CircuitReport {
         first_ns: start_ns,
@@ -38,13 +38,14 @@ pub(crate) fn run(
         END_TIMEOUT
     } + Duration::from_nanos(job.path_delay_ns);
     loop {
-        match circuit.recv_run(&mut buffer, length.messages) {
+        let calls = slices.calls_allowed(report.last_ns, length.messages);
+        match circuit.recv_run(&mut buffer, calls) {
             Ok(Some(arrived)) => {
                 report.received += arrived.messages;
                 report.received_bytes += arrived.bytes;
                 report.calls += arrived.calls;
                 report.last_ns = now_ns();
-                length.adapt(report.last_ns);
+                length.adapt_after(calls, report.last_ns);
                 slices.record(report.last_ns, report.received, report.received_bytes);
                 idle_since = None;
             }
@@ -65,7 +66,7 @@ pub(crate) fn run(
             break;
         }
     }
-    report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
+    slices.finish_into(&mut report);
     report
 }
 

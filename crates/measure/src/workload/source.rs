@@ -2,6 +2,7 @@
 
 use super::message::Messages;
 use super::slices::SliceRecorder;
+use super::turns::TurnGate;
 use super::{RunLength, WorkerFlags, is_retryable};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
@@ -14,10 +15,11 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
     let mut messages = Messages::new(job);
     let start_ns = now_ns();
     let end_ns = start_ns + job.limits.time_ns;
-    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
+    let mut slices = SliceRecorder::of(flags, start_ns, job.limits.slice_ns);
     let mut length = RunLength::new(start_ns);
     let (mut sent, mut bytes, mut error, mut last_ns) = (0u64, 0u64, None, start_ns);
-    while sent < job.limits.messages {
+    let mut gate = TurnGate::of(flags);
+    while sent < job.limits.messages && gate.wait(last_ns, flags) {
         let want = length.messages.min((job.limits.messages - sent) as usize);
         match send(circuit, &mut messages, want) {
             Ok((count, len)) => {

@@ -159,7 +159,7 @@ impl<'a> ClientDelays<'a> {
 
 impl CallRecorder for ClientDelays<'_> {
     #[inline]
-    fn replied(&mut self, delay_ns: u64, len: usize) {
+    fn replied(&mut self, delay_ns: u64, len: usize, _turn: Option<usize>) {
         self.tally.count(len);
         match u32::try_from(delay_ns) {
             Ok(delay_ns) => self.samples_ns.push(delay_ns),
@@ -400,7 +400,7 @@ mod tests {
         };
         for delay_ns in [1000, 5_000_000_000] {
             let mut delays = ClientDelays::new(&tally);
-            delays.replied(delay_ns, 64);
+            delays.replied(delay_ns, 64, None);
             report.received += 1;
             delays.called(&report);
             delays.pass_on();

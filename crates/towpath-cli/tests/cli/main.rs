@@ -47,6 +47,7 @@ mod studies;
 mod support;
 mod testbeds;
 mod transactions;
+mod turns;
 mod two_builds;
 mod unprivileged;
 mod vmtp_tools;

@@ -1,0 +1,165 @@
+//! Races whose contestants take turns.
+
+use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
+use results::{RunData, Status, TURNS_SERIES, Trial};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+const SHORT: [&str; 8] = [
+    "--sizes", "64", "--trial", "60ms", "--blocks", "2", "--seed", "5",
+];
+
+/// The trials of blocks, without pilots.
+fn of_blocks(run: &RunData) -> Vec<&Trial> {
+    run.trials.iter().filter(|trial| trial.block > 0).collect()
+}
+
+#[track_caller]
+fn took_turns(trial: &Trial) {
+    assert!(is_valid_trial(trial), "{:?}: {}", trial.cell, trial.reason);
+    let turns = trial.evidence.get("turns").copied().unwrap_or_default();
+    let series = &trial.series[TURNS_SERIES];
+    assert_eq!(series.values.len() as f64, turns, "{:?}", trial.cell);
+    assert!(turns >= 3.0);
+    assert!(series.values.iter().all(|value| value.is_finite()));
+    let ledger = trial.ledger.expect("a ledger");
+    assert_eq!(ledger.unaccounted, 0, "{:?}: {ledger:?}", trial.cell);
+    assert!(ledger.sent > 0);
+}
+
+#[test]
+fn contestants_take_turns_in_throughput_and_delay() {
+    let scratch = Scratch::new();
+    let mut words = vec!["tcp", "udp", "xtp", "unix-stream", "-w", "throughput,delay"];
+    words.extend(["--turns", "on"]);
+    words.extend(&SHORT);
+    let run = race(&scratch, "turns", &words);
+    let trials = of_blocks(&run);
+    // Four contestants and the control, in two workloads and two blocks.
+    assert_eq!(trials.len(), 20);
+    trials.into_iter().for_each(took_turns);
+    let how = &run.plan.options["turns.throughput"];
+    assert!(how.starts_with("in turns of about"), "{how}");
+    assert_eq!(run.plan.options["turns"], "on");
+    let html = report::html(&run);
+    assert!(
+        html.contains("throughput in turns of about"),
+        "the report says so"
+    );
+    assert!(
+        html.contains("between the rounds of a"),
+        "and how ratios scatter"
+    );
+}
+
+#[test]
+fn both_directions_and_several_circuits_take_turns() {
+    let scratch = Scratch::new();
+    for (name, option) in [("both", "--bidir"), ("reverse", "--reverse")] {
+        let mut words = vec![
+            "tcp",
+            "tcp+udp",
+            "-w",
+            "throughput",
+            "--circuits",
+            "2",
+            option,
+        ];
+        words.extend(["--turns", "on", "--no-control"]);
+        words.extend(&SHORT);
+        let run = race(&scratch, name, &words);
+        assert_eq!(of_blocks(&run).len(), 4);
+        of_blocks(&run).into_iter().for_each(took_turns);
+    }
+}
+
+#[test]
+fn turns_off_and_workloads_that_cannot_run_back_to_back_and_say_so() {
+    let scratch = Scratch::new();
+    let mut words = vec!["tcp", "udp", "--no-control", "-w", "throughput,connect"];
+    words.extend(&SHORT);
+    let run = race(&scratch, "auto", &words);
+    for trial in of_blocks(&run) {
+        let in_turns = trial.series.contains_key(TURNS_SERIES);
+        assert_eq!(in_turns, trial.cell.workload() == "throughput");
+    }
+    assert!(run.plan.options["turns.connect"].starts_with("back to back: "));
+    let mut words = vec![
+        "tcp",
+        "udp",
+        "--no-control",
+        "-w",
+        "throughput",
+        "--turns",
+        "off",
+    ];
+    words.extend(&SHORT);
+    let run = race(&scratch, "off", &words);
+    let in_turns = |trial: &&Trial| trial.series.contains_key(TURNS_SERIES);
+    assert_eq!(
+        of_blocks(&run)
+            .into_iter()
+            .filter(|trial| in_turns(trial))
+            .count(),
+        0
+    );
+    assert_eq!(
+        run.plan.options["turns.throughput"],
+        "back to back: asked for"
+    );
+}
+
+#[test]
+fn turns_where_they_cannot_be_are_refused_with_the_reason() {
+    for (words, why) in [
+        (&["tcp", "-w", "offered"][..], "offered"),
+        (&["tcp", "--no-control"], "one contestant alone"),
+        (&["tcp", "--busy-poll", "-w", "delay"], "busy-poll"),
+        (&["tcp", "--to", "127.0.0.1:1"], "clocks differ"),
+    ] {
+        let words = [&["race", "--turns", "on"], words].concat();
+        let said = towpath(&words);
+        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
+        assert!(said.err.contains(why), "{words:?}: {}", said.err);
+        let last = said.err.lines().last().unwrap_or_default();
+        assert!(last.contains("omit --turns on"), "{words:?}: {last}");
+    }
+    let said = towpath(&["race", "tcp", "--turns", "maybe"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+}
+
+/// Half a second after its start a worker has turns to come, or is not even set up: its trial takes a
+/// second at least.
+#[test]
+fn killed_worker_fails_its_own_trial_and_the_others_go_on() {
+    let scratch = Scratch::new();
+    let this = env!("CARGO_BIN_EXE_towpath");
+    let count = scratch.text("count");
+    // Asked for its protocol once, then two workers of the pilot; those of the block are killed.
+    let lines = format!(
+        "#!/bin/sh\necho x >> {count}\nif [ $(wc -l < {count}) -gt 3 ]; then (sleep 0.5; kill -9 $$) & fi\n\
+         exec {this} \"$@\"\n"
+    );
+    let path = scratch.path("killed");
+    fs::write(&path, lines).expect("a script");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let other = format!("tcp,program={}", scratch.text("killed"));
+    let words = [
+        "tcp",
+        &other,
+        "-w",
+        "throughput",
+        "--sizes",
+        "64",
+        "--trial",
+        "1s",
+    ];
+    let words = [&words[..], &["--blocks", "1", "--turns", "on"]].concat();
+    let run = race(&scratch, "run", &words);
+    let ended = trials_of(&run, &other);
+    assert_eq!(ended.len(), 1);
+    assert_eq!(ended[0].status, Status::Failed, "{:?}", ended[0].evidence);
+    let others = trials_of(&run, "tcp");
+    assert_eq!(others.len(), 2, "the baseline and the control");
+    others.into_iter().for_each(took_turns);
+}
