@@ -99,7 +99,7 @@ fn turns_off_and_workloads_that_cannot_run_back_to_back_and_say_so() {
     assert_eq!(
         of_blocks(&run)
             .into_iter()
-            .filter(|trial| in_turns(&trial))
+            .filter(|trial| in_turns(trial))
             .count(),
         0
     );
