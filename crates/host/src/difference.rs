@@ -222,3 +222,51 @@ fn interface_between(start: InterfaceCounters, end: InterfaceCounters) -> Interf
         drops: end.drops.saturating_sub(start.drops),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A span of a second with these counts.
+    fn span(user: u64, steal: u64, packets: u64, softnet_drops: u64) -> SnapshotDifference {
+        SnapshotDifference {
+            span: Duration::from_secs(1),
+            cpus: BTreeMap::from([(
+                0,
+                CpuTicks {
+                    user,
+                    steal,
+                    ..CpuTicks::default()
+                },
+            )]),
+            counters: NetworkCounters {
+                softnet_drops,
+                udp_receive_errors: 1,
+                ..NetworkCounters::default()
+            },
+            interfaces: BTreeMap::from([(
+                "lo".to_owned(),
+                InterfaceCounters {
+                    send_packets: packets,
+                    ..InterfaceCounters::default()
+                },
+            )]),
+            ..SnapshotDifference::default()
+        }
+    }
+
+    #[test]
+    fn spans_that_do_not_follow_at_once_add_up() {
+        let mut sum = SnapshotDifference::default();
+        sum += span(3, 1, 10, 2);
+        sum += span(4, 2, 20, 5);
+        assert_eq!(sum.span, Duration::from_secs(2));
+        assert_eq!((sum.cpus[&0].user, sum.cpus[&0].steal), (7, 3));
+        assert_eq!(sum.sum_of(&["lo"]).send_packets, 30);
+        let counters = sum.counters;
+        assert_eq!(
+            (counters.softnet_drops, counters.udp_receive_errors),
+            (7, 2)
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! The folder of a run.
 
 use crate::bounded_file::{BoundedLines, open_regular, read_text};
-use crate::{Machine, Plan, Summary, Trial};
+use crate::{Machine, Plan, Summary, TURNS_SERIES, Trial};
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -255,7 +255,7 @@ impl TrialTail {
     }
 
     /// The trials written since the last call; a line that is not whole yet waits for the next. Time
-    /// series are dropped, so that a long race takes little memory.
+    /// series are dropped but for those of turns, so that a long race takes little memory.
     ///
     /// # Errors
     ///
@@ -273,7 +273,7 @@ impl TrialTail {
             let place = || format!("{}:{}", self.path.display(), self.count + 1);
             let mut trial: Trial =
                 serde_json::from_slice(line).map_err(|error| damaged(place(), error))?;
-            trial.series.clear();
+            trial.series.retain(|name, _| name == TURNS_SERIES);
             self.offset += line.len() as u64;
             self.count += 1;
             self.held_octets += trial.held_octets();
