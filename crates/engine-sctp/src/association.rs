@@ -214,6 +214,14 @@ impl Association {
         )
     }
 
+    /// Whether data of the peer are taken in its state.
+    pub(crate) fn may_receive_data(&self) -> bool {
+        matches!(
+            self.state,
+            State::Established | State::ShutdownPending | State::ShutdownSent { .. }
+        )
+    }
+
     /// Whether an acknowledgement may be sent in its state.
     pub(crate) fn may_send_sack(&self) -> bool {
         self.may_send_data() || matches!(self.state, State::ShutdownSent { .. })

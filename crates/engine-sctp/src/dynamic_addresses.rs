@@ -2,6 +2,7 @@
 
 use crate::numbers::Tsn;
 use crate::pdu::asconf::{AddressAction, Serial};
+use crate::procedure::control_request::ControlRequest;
 use engine::LocalAddress;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -24,12 +25,8 @@ pub(crate) struct Request {
 pub(crate) struct Asked {
     pub(crate) request: Request,
     pub(crate) serial: Serial,
-    /// The chunk, for repeats.
-    pub(crate) octets: Vec<u8>,
-    /// The path it left by.
-    pub(crate) path: usize,
-    /// How often it was sent.
-    pub(crate) attempts: u32,
+    /// The chunk, and how often it was sent.
+    pub(crate) sent: ControlRequest,
 }
 
 /// What an ASCONF of the peer is, by its number.

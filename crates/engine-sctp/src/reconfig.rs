@@ -2,6 +2,7 @@
 
 use crate::numbers::{StreamId, Tsn};
 use crate::pdu::re_config::{ReconfigResult, RequestNumber};
+use crate::procedure::control_request::ControlRequest;
 use std::collections::VecDeque;
 
 /// Requests of one association that wait: its user asks seldom, and its peer is answered once for each.
@@ -32,12 +33,8 @@ pub(crate) enum Request {
 pub(crate) struct Asked {
     pub(crate) request: Request,
     pub(crate) number: RequestNumber,
-    /// The chunk, for repeats.
-    pub(crate) octets: Vec<u8>,
-    /// The path it left by.
-    pub(crate) path: usize,
-    /// How often it was sent since the peer last said anything of it.
-    pub(crate) attempts: u32,
+    /// The chunk, and how often it was sent.
+    pub(crate) sent: ControlRequest,
 }
 
 /// What a request of the peer is, by its number.

@@ -1,7 +1,7 @@
 //! How trials ran, in turns or back to back, and where the scatter of ratios comes from.
 
 use crate::quantity;
-use results::{RunData, TURNS_PREFIX, TURNS_SERIES, Trial};
+use results::{RunData, Status, TURNS_PREFIX, TURNS_SERIES, Trial};
 
 /// One line on how each workload's trials ran, and one on the scatter; none for a run that says
 /// nothing of it.
@@ -27,9 +27,11 @@ fn how_they_ran(run: &RunData) -> Option<String> {
 }
 
 /// How many trials of a workload ran back to back though turns were planned: a turn would have had
-/// too few messages.
+/// too few messages. Trials that failed or were stopped say nothing of it.
 fn exceptions(run: &RunData, workload: &str) -> String {
-    let planned = |trial: &&Trial| trial.block > 0 && trial.cell.workload() == workload;
+    let planned = |trial: &&Trial| {
+        trial.block > 0 && trial.status == Status::Ok && trial.cell.workload() == workload
+    };
     let own: Vec<&Trial> = run.trials.iter().filter(planned).collect();
     let in_turns = own
         .iter()

@@ -75,8 +75,7 @@ impl ArenaSender {
     /// [`ChannelError::AlreadyHeld`] while the receiver holds the message, or has it in a ring;
     /// [`ChannelError::PeerGone`] when it has closed its end or was found gone.
     pub fn pass(&mut self, message: &ArenaSlot) -> Result<(), ChannelError> {
-        if !Rc::ptr_eq(&self.arena, &message.arena) && self.arena.identity != message.arena.identity
-        {
+        if self.arena.identity != message.arena.identity {
             return Err(ChannelError::OtherArena);
         }
         let holders = self.arena.holders(message.slot);

@@ -15,8 +15,8 @@ use crate::pdu::asconf::{
 };
 use crate::pdu::cause::{Cause, CauseCode};
 use crate::pdu::init::is_usable;
-use crate::procedure::{abort, path_change, path_management};
-use engine::{CloseReason, CommandError, Instant, Path};
+use crate::procedure::{abort, control_request, path_change};
+use engine::{CommandError, Instant, Path};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Octets of refused requests that an answer holds: sixteen of them fit a packet of 512.
@@ -70,48 +70,24 @@ pub(crate) fn progress(a: &mut Association, ep: &mut EndpointState, now: Instant
         serial.0,
         (request.action, address),
     );
-    a.queue_control(path, octets.clone());
+    let sent = control_request::begin(a, ep, now, (Timer::Asconf, octets));
     a.addresses.asked = Some(Asked {
         request,
         serial,
-        octets,
-        path,
-        attempts: 1,
+        sent,
     });
-    start_timer(a, ep, now, path);
 }
 
-fn start_timer(a: &Association, ep: &mut EndpointState, now: Instant, path: usize) {
-    let at = now + a.rto(&ep.config, path);
-    ep.set_timer(a.id, Timer::Asconf, at);
-}
-
-/// T4: an ASCONF was not answered in time. It counts as lost data do, and goes again with its number, by
-/// another path if there is one (RFC 5061 section 5.1, B).
+/// T4: an ASCONF was not answered in time.
 pub(crate) fn handle_timeout(a: &mut Association, ep: &mut EndpointState, now: Instant) {
-    let retries_max = ep.config.association_retries;
-    let Some(asked) = &mut a.addresses.asked else {
-        return;
-    };
-    asked.attempts += 1;
-    let (is_lost, path) = (asked.attempts > retries_max + 1, asked.path);
-    path_management::count_path_error(a, ep, path);
-    path_management::count_association_error(a, ep);
-    if is_lost {
-        a.state = State::Gone(CloseReason::TimedOut);
-    }
-    if a.is_gone() {
-        return;
-    }
-    ep.counters.retransmissions += 1;
-    let path = a.data_path();
-    if let Some(asked) = &mut a.addresses.asked {
-        asked.path = path;
-        let octets = asked.octets.clone();
-        a.control.retain(|waiting| waiting.octets != octets);
-        a.queue_control(path, octets);
-    }
-    start_timer(a, ep, now, path);
+    control_request::handle_timeout(
+        a,
+        ep,
+        now,
+        (Timer::Asconf, |a| {
+            a.addresses.asked.as_mut().map(|asked| &mut asked.sent)
+        }),
+    );
 }
 
 /// The peer's addresses change. The answer goes where the ASCONF came from.

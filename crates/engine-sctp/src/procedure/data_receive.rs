@@ -44,10 +44,7 @@ pub(crate) fn handle_data(
     packet: &[u8],
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), DiscardReason> {
-    if !matches!(
-        a.state,
-        State::Established | State::ShutdownPending | State::ShutdownSent { .. }
-    ) {
+    if !a.may_receive_data() {
         return Err(DiscardReason::State);
     }
     if (chunk.kind == ChunkType::I_DATA) != a.extensions.interleave {

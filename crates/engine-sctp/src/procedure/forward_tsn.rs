@@ -1,7 +1,7 @@
 //! Messages that were given up: FORWARD-TSN and I-FORWARD-TSN (RFC 3758 section 3, RFC 8260 section
 //! 2.3).
 
-use crate::association::{Association, State};
+use crate::association::Association;
 use crate::discard::DiscardReason;
 use crate::endpoint_state::EndpointState;
 use crate::pdu::forward_tsn::SkippedStream;
@@ -18,10 +18,7 @@ pub(crate) fn handle_forward_tsn(
     (data, chunk): (&mut PacketData, &Chunk<'_>),
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), DiscardReason> {
-    if !matches!(
-        a.state,
-        State::Established | State::ShutdownPending | State::ShutdownSent { .. }
-    ) {
+    if !a.may_receive_data() {
         return Err(DiscardReason::State);
     }
     if (chunk.kind == ChunkType::I_FORWARD_TSN) != a.extensions.interleave {

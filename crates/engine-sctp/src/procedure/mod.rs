@@ -5,6 +5,7 @@ pub(crate) mod abort;
 pub(crate) mod asconf;
 pub(crate) mod association_setup;
 pub(crate) mod authentication;
+pub(crate) mod control_request;
 pub(crate) mod control_send;
 pub(crate) mod cookie_echo;
 pub(crate) mod data_receive;

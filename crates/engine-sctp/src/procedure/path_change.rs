@@ -109,10 +109,10 @@ fn leave_removed(a: &mut Association) {
         .iter_mut()
         .for_each(|chunk| leave(&mut chunk.path));
     if let Some(asked) = &mut a.reconfig.asked {
-        leave(&mut asked.path);
+        leave(&mut asked.sent.path);
     }
     if let Some(asked) = &mut a.addresses.asked {
-        leave(&mut asked.path);
+        leave(&mut asked.sent.path);
     }
 }
 

@@ -14,10 +14,10 @@ use crate::pdu::re_config::{
     ReconfigParameter, ReconfigResult, RequestNumber, StreamList, push_add_streams,
     push_reset_incoming, push_reset_outgoing, push_responses,
 };
-use crate::procedure::path_management;
+use crate::procedure::control_request;
 use crate::reconfig::{Asked, PeerRequest, REQUESTS_MAX, Request};
 use crate::tx::MessageRules;
-use engine::{CloseReason, CommandError, Instant};
+use engine::{CommandError, Instant};
 
 /// The user asks for something.
 pub(crate) fn do_request(
@@ -97,16 +97,12 @@ pub(crate) fn progress(a: &mut Association, ep: &mut EndpointState, now: Instant
     };
     let number = a.reconfig.take_number();
     let octets = emit(a, number, &request);
-    let path = a.data_path();
-    a.queue_control(path, octets.clone());
+    let sent = control_request::begin(a, ep, now, (Timer::Reconfigure, octets));
     a.reconfig.asked = Some(Asked {
         request,
         number,
-        octets,
-        path,
-        attempts: 1,
+        sent,
     });
-    start_timer(a, ep, now, path);
 }
 
 fn emit(a: &Association, number: RequestNumber, request: &Request) -> Vec<u8> {
@@ -126,37 +122,16 @@ fn emit(a: &Association, number: RequestNumber, request: &Request) -> Vec<u8> {
     octets
 }
 
-fn start_timer(a: &Association, ep: &mut EndpointState, now: Instant, path: usize) {
-    let at = now + a.rto(&ep.config, path);
-    ep.set_timer(a.id, Timer::Reconfigure, at);
-}
-
-/// A request was not answered in time. It counts as lost data do (RFC 6525 section 5.1.1).
+/// A request was not answered in time.
 pub(crate) fn handle_timeout(a: &mut Association, ep: &mut EndpointState, now: Instant) {
-    let retries_max = ep.config.association_retries;
-    let Some(asked) = &mut a.reconfig.asked else {
-        return;
-    };
-    asked.attempts += 1;
-    let (is_lost, path) = (asked.attempts > retries_max + 1, asked.path);
-    path_management::count_path_error(a, ep, path);
-    path_management::count_association_error(a, ep);
-    if is_lost {
-        // It answers other packets, but not this one, and the streams of both ends may differ now.
-        a.state = State::Gone(CloseReason::TimedOut);
-    }
-    if a.is_gone() {
-        return;
-    }
-    ep.counters.retransmissions += 1;
-    let path = a.data_path();
-    if let Some(asked) = &mut a.reconfig.asked {
-        asked.path = path;
-        let octets = asked.octets.clone();
-        a.control.retain(|waiting| waiting.octets != octets);
-        a.queue_control(path, octets);
-    }
-    start_timer(a, ep, now, path);
+    control_request::handle_timeout(
+        a,
+        ep,
+        now,
+        (Timer::Reconfigure, |a| {
+            a.reconfig.asked.as_mut().map(|asked| &mut asked.sent)
+        }),
+    );
 }
 
 pub(crate) fn handle_re_config(
@@ -338,10 +313,10 @@ fn take_response(
     if asked.number != number {
         return;
     }
-    let path = asked.path;
+    let path = asked.sent.path;
     if result == ReconfigResult::IN_PROGRESS {
-        asked.attempts = 1;
-        return start_timer(a, ep, now, path);
+        asked.sent.attempts = 1;
+        return control_request::start_timer(a, ep, now, (Timer::Reconfigure, path));
     }
     ep.cancel_timer(a.id, Timer::Reconfigure);
     let outcome = match result {
