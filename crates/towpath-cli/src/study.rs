@@ -1,12 +1,14 @@
 //! `towpath study`: published experiments run again, beside the figures of the paper.
 //!
 //! * `selection` - which study, which of its exhibits and runs.
+//! * `jobs` - the studies of one command, and their folders.
 //! * `plan` - the words of every run, checked by the commands' own parsers.
 //! * `execute` - the runs, one after the other.
 //! * `text` - tables and findings for a terminal; `page` - for a browser; `index` - all studies.
 
 mod execute;
 mod index;
+mod jobs;
 mod page;
 mod plan;
 mod selection;
@@ -15,6 +17,7 @@ mod text;
 use crate::print::{self, note};
 use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use clap::{Args, Subcommand};
+use jobs::Jobs;
 use selection::Selection;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,11 +50,14 @@ pub enum StudyCommand {
   towpath study run ./my-study --out mine
   towpath study run --resume mine
   towpath study run all --quick
+  towpath study run cabrera-1984 taler-1992 --out two
+
+Several studies get a folder each and an index.
 
 Exit codes: 0 also when runs are left out, which is said; 1 a run was stopped; 2 an unknown study or ID,
 or a fault in a study's files, before anything starts.")]
     Run(Box<StudyRunArgs>),
-    /// Write the page of a study that ran.
+    /// Write the page of a study that ran, or the pages and the index of several.
     #[command(after_help = "Examples:
   towpath study report results/20260101-120000-study-dcruz-1992
   towpath study report mine --html mine.html --compare")]
@@ -73,10 +79,10 @@ or a fault in a study's files, before anything starts.")]
 /// Options of a study's runs.
 #[derive(Clone, Debug, Args)]
 pub struct StudyRunArgs {
-    /// The study and, after a slash, the exhibits or runs wanted (table-1,figure-8); a folder
+    /// The studies, each with the exhibits or runs wanted after a slash (table-1,figure-8); folders
     /// (./my-study); or all.
     #[arg(value_name = "NAME[/ID,...]", required_unless_present = "resume")]
-    pub study: Option<String>,
+    pub studies: Vec<String>,
     /// The short form of each run: the shapes of curves, not figures to cite.
     #[arg(long)]
     pub quick: bool,
@@ -96,7 +102,7 @@ pub struct StudyRunArgs {
     #[arg(long, short)]
     pub out: Option<PathBuf>,
     /// Do what is missing in this folder.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "out", "to", "quick"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["studies", "out", "to", "quick"])]
     pub resume: Option<PathBuf>,
 }
 
@@ -114,18 +120,17 @@ pub fn run(command: &StudyCommand) -> Result<u8, CliError> {
             print::line(text::shown(&selection, &plan))?;
             Ok(EXIT_OK)
         }
-        StudyCommand::Run(args) if args.study.as_deref() == Some("all") => run_all(args),
-        StudyCommand::Run(args) => run_one(args),
+        StudyCommand::Run(args) => run_studies(args),
         StudyCommand::Report {
             folder,
             html,
             compare,
             json,
         } => {
-            let ran = Ran::read(folder)?;
-            let path = html.clone().unwrap_or_else(|| folder.join("report.html"));
-            write_page(&ran, &path)?;
-            ran.print(*compare, *json)
+            let ran = Ran::read_all(&jobs::study_folders(folder)?)?;
+            let has_index = jobs::is_index(folder);
+            write_pages(&ran, folder, has_index, html.as_deref())?;
+            print_all(&ran, folder, *compare, *json)
         }
     }
 }
@@ -138,71 +143,71 @@ fn list() -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-fn run_one(args: &StudyRunArgs) -> Result<u8, CliError> {
-    let (selection, result, out) = match &args.resume {
-        Some(out) => {
-            let (selection, result) = plan::resumed(out)?;
-            (selection, result, out.clone())
-        }
-        None => {
-            let selection = Selection::parse(args.study.as_deref().unwrap_or_default())?;
-            let result = plan::result(&selection, args.quick, args.to.as_deref())?;
-            let name = format!("study-{}", selection.study.key);
-            let out = args.out.clone();
-            let out = out.unwrap_or_else(|| crate::race::default_folder(&name));
-            (selection, result, out)
-        }
-    };
+fn run_studies(args: &StudyRunArgs) -> Result<u8, CliError> {
+    let mut jobs = Jobs::prepare(args)?;
     let stop = crate::race::stop_flag()?;
-    execute::run(&selection, result, &out, &stop)?;
-    let ran = Ran::read(&out)?;
-    let report = out.join("report.html");
-    write_page(&ran, &report)?;
-    if let Some(html) = &args.html {
-        write_page(&ran, html)?;
-    }
-    let code = ran.print(args.compare, args.json)?;
+    execute::run(&mut jobs.list, &stop)?;
+    let folders: Vec<PathBuf> = jobs.list.iter().map(|job| job.out.clone()).collect();
+    let ran = Ran::read_all(&folders)?;
+    let page = write_pages(&ran, &jobs.folder, jobs.has_index, args.html.as_deref())?;
+    let code = print_all(&ran, &jobs.folder, args.compare, args.json)?;
     if !args.json {
-        print::line(format_args!("\nresult  {}", out.display()))?;
-        print::line(format_args!("report  {}", report.display()))?;
+        let name = if jobs.has_index { "index " } else { "report" };
+        print::line(format_args!("\nresult  {}", jobs.folder.display()))?;
+        print::line(format_args!("{name}  {}", page.display()))?;
     }
     Ok(code)
 }
 
-fn run_all(args: &StudyRunArgs) -> Result<u8, CliError> {
-    // All are checked before one starts.
-    let keys = shipped::keys();
-    let selections = keys.iter().map(|key| Selection::parse(key));
-    let selections = selections.collect::<Result<Vec<Selection>, CliError>>()?;
-    let planned = selections
-        .iter()
-        .map(|selection| plan::result(selection, args.quick, args.to.as_deref()));
-    let planned = planned.collect::<Result<Vec<StudyResult>, CliError>>()?;
-    let out = args.out.clone();
-    let out = out.unwrap_or_else(|| crate::race::default_folder("studies"));
-    let stop = crate::race::stop_flag()?;
-    let mut all = Vec::new();
-    for (selection, result) in selections.iter().zip(planned) {
-        let own = out.join(&selection.study.key);
-        note(format_args!(
-            "{}: {}",
-            selection.study.key, selection.study.spec.title
-        ));
-        execute::run(selection, result, &own, &stop)?;
-        let ran = Ran::read(&own)?;
-        write_page(&ran, &own.join("report.html"))?;
-        all.push(ran);
+/// Writes the page of each study into its folder and, for several, the index of all; that of the
+/// whole result also to `html`. Returns its place in the folder.
+fn write_pages(
+    all: &[Ran],
+    folder: &Path,
+    has_index: bool,
+    html: Option<&Path>,
+) -> Result<PathBuf, CliError> {
+    for ran in all {
+        write(&ran.folder.join("report.html"), &page::html(ran))?;
     }
-    let page = args.html.clone().unwrap_or_else(|| out.join("index.html"));
-    write(&page, &index::html(&all))?;
-    let mut code = EXIT_OK;
-    for ran in &all {
-        code = code.max(ran.print(args.compare, args.json)?);
+    if !has_index {
+        let mut copies = all.iter().zip(html);
+        copies.try_for_each(|(ran, html)| write(html, &page::html(ran)))?;
+        return Ok(folder.join("report.html"));
     }
-    if !args.json {
-        print::line(format_args!("\nindex   {}", page.display()))?;
+    let place = folder.join("index.html");
+    write(&place, &index::html(all, Path::new("")))?;
+    if let Some(html) = html {
+        let folder = std::fs::canonicalize(folder).map_err(CliError::failed)?;
+        write(html, &index::html(all, &folder))?;
     }
-    Ok(code)
+    Ok(place)
+}
+
+/// Prints each, and says how the runs ended.
+fn print_all(all: &[Ran], folder: &Path, compare: bool, json: bool) -> Result<u8, CliError> {
+    match (json, all) {
+        (true, [ran]) => print::json(&ran.json())?,
+        (true, all) => {
+            let studies: Vec<serde_json::Value> = all.iter().map(Ran::json).collect();
+            print::json(&serde_json::json!({ "studies": studies }))?;
+        }
+        (false, all) => {
+            for (place, ran) in all.iter().enumerate() {
+                let gap = if place > 0 { "\n" } else { "" };
+                print::line(format_args!("{gap}{}", text::result(ran, compare)))?;
+            }
+        }
+    }
+    let mut runs = all.iter().flat_map(|ran| &ran.result.runs);
+    if !runs.any(|run| run.state == RunState::Interrupted) {
+        return Ok(EXIT_OK);
+    }
+    note(format_args!(
+        "towpath: the study was stopped; what is done is kept: towpath study run --resume {}",
+        folder.display()
+    ));
+    Ok(EXIT_FAILED)
 }
 
 /// A study that ran, judged.
@@ -239,24 +244,14 @@ impl Ran {
         })
     }
 
-    /// Prints it, and says how the runs ended.
-    fn print(&self, compare: bool, json: bool) -> Result<u8, CliError> {
+    /// Reads and judges those in some folders.
+    fn read_all(folders: &[PathBuf]) -> Result<Vec<Ran>, CliError> {
+        folders.iter().map(|folder| Ran::read(folder)).collect()
+    }
+
+    fn json(&self) -> serde_json::Value {
         let study = &self.selection.study;
-        if json {
-            let whole = study::json::whole(study, &self.outcomes, &self.judged, &self.findings);
-            print::json(&whole)?;
-        } else {
-            print::line(text::result(self, compare))?;
-        }
-        let mut stopped = self.result.runs.iter();
-        let stopped = stopped.any(|run| run.state == RunState::Interrupted);
-        if stopped {
-            note(format_args!(
-                "towpath: the study was stopped; what is done is kept: towpath study run --resume {}",
-                self.folder.display()
-            ));
-        }
-        Ok(if stopped { EXIT_FAILED } else { EXIT_OK })
+        study::json::whole(study, &self.outcomes, &self.judged, &self.findings)
     }
 }
 
@@ -272,10 +267,6 @@ fn outcomes(study: &Study, result: &StudyResult, out: &Path) -> Outcomes {
         Some((record.id.clone(), outcome))
     });
     runs.collect::<BTreeMap<_, _>>()
-}
-
-fn write_page(ran: &Ran, path: &Path) -> Result<(), CliError> {
-    write(path, &page::html(ran))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CliError> {

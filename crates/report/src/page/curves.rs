@@ -202,6 +202,7 @@ mod tests {
                         Curve {
                             line: true,
                             points: vec![(1.0, 1.0), (2.0, 1.5), (3.0, 1.5)],
+                            spread: vec![(1.0, 0.5, 2.0), (3.0, f64::NAN, 2.0)],
                             ..Curve::default()
                         },
                         Curve {
@@ -225,6 +226,8 @@ mod tests {
         assert_eq!(html.matches("<svg class=\"chart\"").count(), 1);
         // A line of three points, and a mark for the one point that is a number.
         assert!(html.contains("class=\"line c0 d0 n0\""), "{html}");
+        // A whisker for the spread whose ends are numbers.
+        assert_eq!(html.matches("class=\"whisker c0").count(), 1);
         let marks = html.matches("class=\"mark c1").count();
         assert_eq!(marks, 2, "one in the chart and one in the legend");
         assert!(html.contains("carried, B/s") && html.contains("printed"));

@@ -1,6 +1,7 @@
 //! The runs of a study, one after the other: each is this program again, with the words of the
 //! study, so that what a page offers as "run it again" is what ran.
 
+use super::jobs::Job;
 use super::selection::Selection;
 use crate::CliError;
 use crate::sim::eta::EtaReporter;
@@ -24,62 +25,95 @@ const ENDING: Duration = Duration::from_secs(20);
 /// Most octets of what a run says that are read for its reason.
 const REASON_OCTETS_MAX: u64 = 1 << 20;
 
-/// Runs what is not done, and keeps `study.json` up to date.
+/// Refuses the folder of a new job that holds something else.
 ///
 /// # Errors
 ///
-/// When the folder is not empty, or the system refuses.
-pub fn run(
-    selection: &Selection,
-    mut result: StudyResult,
-    out: &Path,
-    stop: &AtomicBool,
-) -> Result<(), CliError> {
-    let refuse = |error: io::Error| {
-        CliError::failed(format!(
-            "cannot write {}: {error}; give another --out",
-            out.display()
-        ))
+/// The folder is not empty and not of the same runs, or cannot be read.
+pub fn check_folder(job: &Job) -> Result<(), CliError> {
+    let out = &job.out;
+    let mut entries = match fs::read_dir(out) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| refused(out, &error))?,
     };
-    let fresh = !out.join(folder::RESULT_FILE).exists();
-    fs::create_dir_all(out).map_err(refuse)?;
-    let filled = fs::read_dir(out).map_err(refuse)?.next().is_some();
-    let resumed = result.runs.iter().any(|run| run.state == RunState::Done);
-    if (fresh && filled) || (!fresh && !resumed && !is_same(out, &result)) {
+    let filled = entries.next().is_some();
+    if filled && !is_same(out, &job.result) {
         return Err(CliError::usage(format!(
             "{} exists and is not empty; give another --out, or --resume it",
             out.display()
         )));
     }
-    folder::write_study(out, &selection.study).map_err(refuse)?;
-    result.write(out).map_err(refuse)?;
-    let clock = Clock::new(selection, &result);
-    for place in 0..result.runs.len() {
-        if result.runs[place].state == RunState::Done || stop.load(Ordering::Relaxed) {
-            continue;
+    Ok(())
+}
+
+/// Writes the study and what is known of its runs, so that a stop loses nothing.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub fn begin(job: &Job) -> Result<(), CliError> {
+    let refuse = |error: io::Error| refused(&job.out, &error);
+    fs::create_dir_all(&job.out).map_err(refuse)?;
+    folder::write_study(&job.out, &job.selection.study).map_err(refuse)?;
+    job.result.write(&job.out).map_err(refuse)
+}
+
+fn refused(out: &Path, error: &io::Error) -> CliError {
+    CliError::failed(format!(
+        "cannot write {}: {error}; give another --out",
+        out.display()
+    ))
+}
+
+/// Runs what is not done of the jobs, one run after the other, and keeps each `study.json` up to
+/// date.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub fn run(jobs: &mut [Job], stop: &AtomicBool) -> Result<(), CliError> {
+    let mut clock = Clock::new(jobs);
+    for job in jobs {
+        for place in 0..job.result.runs.len() {
+            if !stop.load(Ordering::Relaxed) {
+                run_place(job, place, &clock, stop)?;
+            }
+            clock.next();
         }
-        let Some(run) = selection.study.run(&result.runs[place].id) else {
-            continue;
-        };
-        let started = Instant::now();
-        clock.say(&result, place);
-        let (state, reason) = run_one(selection, run, &result.runs[place], out, stop, &|| {
-            clock.say(&result, place);
-        })?;
-        let record = &mut result.runs[place];
-        (record.state, record.reason) = (state, reason);
-        record.took_s = started.elapsed().as_secs_f64();
-        result.write(out).map_err(refuse)?;
-    }
-    if stop.load(Ordering::Relaxed) {
-        let waiting = result
-            .runs
-            .iter_mut()
-            .filter(|run| run.state == RunState::Waiting);
+        let waiting = job.result.runs.iter_mut();
+        let waiting = waiting.filter(|run| run.state == RunState::Waiting);
         waiting.for_each(|run| run.state = RunState::Interrupted);
-        result.write(out).map_err(refuse)?;
+        job.result
+            .write(&job.out)
+            .map_err(|error| refused(&job.out, &error))?;
     }
     Ok(())
+}
+
+/// Runs one run of a job, unless it is done.
+fn run_place(
+    job: &mut Job,
+    place: usize,
+    clock: &Clock,
+    stop: &AtomicBool,
+) -> Result<(), CliError> {
+    let record = &job.result.runs[place];
+    if record.state == RunState::Done {
+        return Ok(());
+    }
+    let Some(run) = job.selection.study.run(&record.id) else {
+        return Ok(());
+    };
+    let started = Instant::now();
+    let (state, reason) = run_one(&job.selection, run, record, &job.out, stop, &|| {
+        clock.say(started);
+    })?;
+    let record = &mut job.result.runs[place];
+    (record.state, record.reason) = (state, reason);
+    record.took_s = started.elapsed().as_secs_f64();
+    job.result
+        .write(&job.out)
+        .map_err(|error| refused(&job.out, &error))
 }
 
 /// Whether the folder has the same runs: a study of which none was done yet is resumed too.
@@ -96,33 +130,69 @@ fn is_same(out: &Path, result: &StudyResult) -> bool {
 /// Time left.
 struct Clock {
     eta: EtaReporter,
-    /// What each run takes, s.
-    takes_s: Vec<f64>,
+    /// Each run: its name, and the seconds it takes; none for those that are done.
+    runs: Vec<(String, f64)>,
+    /// The run that goes on.
+    place: usize,
+    /// When the runs before it had ended.
+    before: Duration,
 }
 
+/// Seconds that a run takes of which the study says nothing.
+const TAKES_S: f64 = 60.0;
+
 impl Clock {
-    fn new(selection: &Selection, result: &StudyResult) -> Clock {
-        let takes = |run: &RunRecord| match run.state {
-            RunState::Done => 0.0,
-            _ => selection.study.run(&run.id).map_or(60.0, |run| run.takes_s),
-        };
+    fn new(jobs: &[Job]) -> Clock {
+        let runs = jobs.iter().flat_map(|job| {
+            let study = &job.selection.study;
+            job.result.runs.iter().map(move |run| {
+                let takes_s = match run.state {
+                    RunState::Done => 0.0,
+                    _ => study.run(&run.id).map_or(TAKES_S, |run| run.takes_s),
+                };
+                match jobs {
+                    [_] => (run.id.clone(), takes_s),
+                    _ => (format!("{}/{}", study.key, run.id), takes_s),
+                }
+            })
+        });
         Clock {
+            runs: runs.collect(),
             eta: EtaReporter::begin(),
-            takes_s: result.runs.iter().map(takes).collect(),
+            place: 0,
+            before: Duration::ZERO,
         }
     }
 
-    fn say(&self, result: &StudyResult, place: usize) {
-        let all: f64 = self.takes_s.iter().sum();
-        let before: f64 = self.takes_s[..place].iter().sum();
-        // Before the first run has ended, what the study says is all that is known.
-        let share =
-            (before / all.max(1e-9)).max(self.eta.elapsed().as_secs_f64() / (all * 4.0 + 1.0));
-        self.eta.update(share.clamp(1e-3, 0.999), || {
-            let count = result.runs.len();
-            format!("run {} of {count}, {}", place + 1, result.runs[place].id)
+    /// The run that goes on has ended.
+    fn next(&mut self) {
+        self.place += 1;
+        self.before = self.eta.elapsed();
+    }
+
+    /// Says which run goes on since `started`, and the time left, if it is time for a line.
+    fn say(&self, started: Instant) {
+        let takes_s: Vec<f64> = self.runs.iter().map(|(_, takes_s)| *takes_s).collect();
+        let so_far = [self.before, started.elapsed()].map(|time| time.as_secs_f64());
+        let share = share_done(&takes_s, self.place, so_far);
+        self.eta.update(share, || {
+            let (place, count) = (self.place + 1, self.runs.len());
+            format!("run {place} of {count}, {}", self.runs[self.place].0)
         });
     }
+}
+
+/// The share of the time that has passed, where runs are said to take `takes_s` seconds each, those
+/// before `place` took the first of `so_far` seconds together and that one goes on since the second.
+/// What is left is scaled by how right the words were about the runs that ended.
+fn share_done(takes_s: &[f64], place: usize, so_far: [f64; 2]) -> f64 {
+    let said: f64 = takes_s[..place].iter().sum();
+    let [before, own] = so_far;
+    let scale = if said > 0.0 { before / said } else { 1.0 };
+    let left = (takes_s[place] * scale - own).max(0.0);
+    let later: f64 = takes_s[place + 1..].iter().sum();
+    let passed = before + own;
+    (passed / (passed + left + later * scale).max(1e-9)).clamp(1e-3, 0.999)
 }
 
 /// Runs one, and says what became of it.
@@ -220,4 +290,19 @@ fn ended(status: ExitStatus, stopped: bool, log: &Path) -> (RunState, String) {
         RunState::LeftOut,
         last.unwrap_or_else(|| format!("it ended with {status}")),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share_done;
+
+    #[test]
+    fn time_left_is_scaled_by_runs_that_ended() {
+        // Nothing ended: the words of the study are taken.
+        assert_eq!(share_done(&[10.0, 30.0], 0, [0.0, 4.0]), 0.1);
+        // The first took twice as long: so will the second, 60 s after 20 s.
+        assert_eq!(share_done(&[10.0, 30.0], 1, [20.0, 0.0]), 0.25);
+        // Longer than expected: it may end at any moment, and is not over.
+        assert_eq!(share_done(&[10.0], 0, [0.0, 50.0]), 0.999);
+    }
 }

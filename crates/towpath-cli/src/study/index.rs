@@ -4,12 +4,14 @@
 use super::{Ran, text};
 use report::{IndexPage, IndexStudy};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use study::judge::cost::{self, Cost};
 use study::judge::finding::Word;
 
-/// The page as HTML.
-pub fn html(all: &[Ran]) -> String {
-    let mut studies: Vec<(u32, IndexStudy)> = all.iter().map(entry).collect();
+/// The page as HTML; `base` is the folder of the studies as the page sees it.
+pub fn html(all: &[Ran], base: &Path) -> String {
+    let entries = all.iter().map(|ran| entry(ran, base));
+    let mut studies: Vec<(u32, IndexStudy)> = entries.collect();
     studies.sort_by_key(|(year, _)| *year);
     let years: Vec<u32> = studies.iter().map(|(year, _)| *year).collect();
     let first = years.first().copied().unwrap_or_default();
@@ -112,7 +114,7 @@ fn cost_text(cost: Option<Cost>) -> String {
     format!("{fixed} + {} ns a byte", text::short(cost.byte_ns))
 }
 
-fn entry(ran: &Ran) -> (u32, IndexStudy) {
+fn entry(ran: &Ran, base: &Path) -> (u32, IndexStudy) {
     let study = &ran.selection.study;
     let paper = study.spec.paper.get_ref();
     let count = |wanted: &dyn Fn(&Word) -> bool| {
@@ -126,7 +128,11 @@ fn entry(ran: &Ran) -> (u32, IndexStudy) {
     let not = count(&|word| matches!(word, Word::DidNotHold));
     let mut entry = IndexStudy {
         costs: costs(ran),
-        href: format!("{}/report.html", study.key),
+        href: base
+            .join(&study.key)
+            .join("report.html")
+            .display()
+            .to_string(),
         title: study.spec.title.clone(),
         cites: paper.cites.clone(),
         lines: vec![

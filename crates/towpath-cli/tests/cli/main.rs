@@ -12,6 +12,7 @@
 //! * `testbeds` - hosts, links and loads, and their removal.
 //! * `simulations` - scenarios, sweeps and traces.
 //! * `studies` - studies as data.
+//! * `study_folders` - several studies and their index, resumed; runs of each kind.
 //! * `xtp_tools` - tunnel, file copy, contexts, router and relay.
 //! * `vmtp_tools` - the storage server, and reports of VMTP's endpoints.
 //! * `agents` - keys, agents and races against them.
@@ -44,6 +45,7 @@ mod schema;
 mod sctp_tools;
 mod simulations;
 mod studies;
+mod study_folders;
 mod support;
 mod testbeds;
 mod transactions;
