@@ -269,12 +269,7 @@ impl Race<'_> {
         };
         let made = self.trial(&trial, 0, false)?;
         if made.status == Status::Ok || made.status == Status::Invalid {
-            let need = estimate_from_pilot(
-                &made,
-                &trial,
-                self.spec,
-                self.environment.host_pairs().len(),
-            );
+            let need = estimate_from_pilot(&made, &trial, self.environment.host_pairs().len());
             self.pilot_estimates.insert((contest, contestant), need);
         }
         Ok(())

@@ -25,8 +25,8 @@ pub struct RaceSpec {
     pub sizes: Vec<u64>,
     /// Two sizes in random order, as one more contest of throughput.
     pub mix: Option<Mix>,
-    /// Circuits of each transport.
-    pub circuits: u32,
+    /// Concurrent circuits of each transport; several numbers are a factor.
+    pub circuits: Vec<u32>,
     /// Socket buffers to sweep, bytes; empty for the system's default.
     pub buffers: Vec<u64>,
     /// Offered loads: messages a second, or percentages of each transport's capacity.
@@ -80,7 +80,7 @@ impl RaceSpec {
             workloads: owned(workloads),
             sizes: vec![1000],
             mix: None,
-            circuits: 1,
+            circuits: vec![1],
             buffers: Vec::new(),
             loads: Loads::PerSecond(vec![1000.0]),
             arrivals: Arrivals::Fixed,
@@ -143,6 +143,8 @@ pub struct Contest {
     pub size: u64,
     /// The mix, if it is one.
     pub mix: Option<Mix>,
+    /// Concurrent circuits of each transport; clients have one each instead.
+    pub circuits: u32,
     /// Socket buffers.
     pub buffers: Option<u64>,
     /// Offered load: messages a second.
@@ -199,7 +201,11 @@ impl RaceSpec {
         let mut contests = Vec::new();
         for workload in &self.workloads {
             for contest in self.contests_of(workload) {
-                contests.extend(self.at_each_buffer_size(contest));
+                let each = self.at_each_number_of_circuits(contest);
+                contests.extend(
+                    each.into_iter()
+                        .flat_map(|one| self.at_each_buffer_size(one)),
+                );
             }
         }
         contests
@@ -209,7 +215,7 @@ impl RaceSpec {
     pub fn options(&self) -> BTreeMap<String, String> {
         let mut options = self.notes.clone();
         let mut put = |name: &str, value: String| options.insert(name.to_owned(), value);
-        put("circuits", self.circuits.to_string());
+        put("circuits", list(&self.circuits).unwrap_or_default());
         put("turns", self.turns.name().to_owned());
         put("direction", format!("{:?}", self.direction).to_lowercase());
         put("busy_poll", self.busy_poll.to_string());
@@ -284,7 +290,10 @@ impl RaceSpec {
     pub fn circuits_max(&self) -> u32 {
         let clients = self.transactions.clients.iter().copied();
         let clients = clients.filter(|_| self.has_transactions());
-        clients.fold(self.circuits, u32::max)
+        clients
+            .chain(self.circuits.iter().copied())
+            .max()
+            .unwrap_or(1)
     }
 
     fn has_transactions(&self) -> bool {
@@ -294,17 +303,12 @@ impl RaceSpec {
     fn contests_of(&self, workload: &str) -> Vec<Contest> {
         let kind = workload_named(workload);
         let base = Cell::default().with(Cell::WORKLOAD, workload);
-        let has_circuits = kind != control::Workload::Transactions;
-        let base = if self.circuits > 1 && has_circuits {
-            base.with("circuits", u64::from(self.circuits))
-        } else {
-            base
-        };
         let plain = |size: u64| Contest {
             cell: base.clone().with(Cell::SIZE, size),
             workload: kind,
             size,
             mix: None,
+            circuits: 1,
             buffers: None,
             rate_per_s: None,
             load_percent: None,
@@ -357,6 +361,23 @@ impl RaceSpec {
                 })
                 .collect(),
         }
+    }
+
+    /// Clients of transactions have a circuit each, whatever the number.
+    fn at_each_number_of_circuits(&self, contest: Contest) -> Vec<Contest> {
+        if contest.workload == control::Workload::Transactions {
+            return vec![contest];
+        }
+        let is_factor = self.circuits.len() > 1;
+        let with = |&circuits: &u32| {
+            let mut contest = contest.clone();
+            contest.circuits = circuits;
+            if is_factor || circuits > 1 {
+                contest.cell = contest.cell.with("circuits", u64::from(circuits));
+            }
+            contest
+        };
+        self.circuits.iter().map(with).collect()
     }
 
     fn at_each_buffer_size(&self, contest: Contest) -> Vec<Contest> {

@@ -269,7 +269,8 @@ pub struct RaceArgs {
     /// Race all transports available on this host.
     #[arg(long, conflicts_with = "transports")]
     pub all: bool,
-    /// Message sizes: a list (64,1KiB) or a doubling range (1..16KiB).
+    /// Message sizes: a list (64,1KiB) of sizes, doubling ranges (1..16KiB) and ranges with a step
+    /// (68..1092+4), or sizes with their neighbours (around:1KiB,1448).
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
     pub sizes: String,
     /// Workload to measure; may be repeated, or a list.
@@ -278,9 +279,10 @@ pub struct RaceArgs {
     /// The contestant the others are compared with; default: the first.
     #[arg(long)]
     pub baseline: Option<String>,
-    /// Concurrent circuits of each transport.
-    #[arg(long, default_value_t = 1, value_parser = parse::whole::<1, 64, u32>)]
-    pub circuits: u32,
+    /// Concurrent circuits of each transport: a number, or a list to compare (1,2,4).
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1",
+          value_parser = parse::whole::<1, 64, u32>)]
+    pub circuits: Vec<u32>,
     /// Blocks: each cell is measured once per block. With a range, the race ends at an interim
     /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided, and has no more
     /// blocks than the time allows. Default: 10, fewer where the time does not suffice.
@@ -412,6 +414,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race xtp xtp,program=./old/towpath     two builds in one race
   towpath race tcp tcp-batched --sizes 1..64KiB --blocks 5..20 --time 5m
   towpath race tcp+udp tcp --circuits 2          concurrent circuits: shares and fairness
+  towpath race xtp tcp --circuits 1,2,4,8        the same with more and more of them
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed
   towpath race tcp --workload connect
   towpath race vmtp tcp -w transactions --clients 1,4,16 --reply 512 --service 100us

@@ -21,34 +21,74 @@ pub fn size(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// A list of sizes, `64,1KiB,16KiB`, or a range `1..16KiB`, doubling.
+/// Most sizes of a race.
+const SIZES_MAX: usize = 4096;
+
+/// A list of sizes, `64,1KiB,16KiB`, of ranges `1..16KiB`, doubling, and `68..1092+4`, in steps; or
+/// `around:1KiB,1448`: each of a list with its neighbours, one byte less and one more.
 ///
 /// # Errors
 ///
 /// A sentence naming the text.
 pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
+    let (list, is_around) = match text.strip_prefix("around:") {
+        Some(list) => (list, true),
+        None => (text, false),
+    };
     let mut all = Vec::new();
-    for part in text.split(',') {
-        let Some((from, to)) = part.split_once("..") else {
-            all.push(size(part)?);
-            continue;
+    for part in list.split(',') {
+        let own = match part.split_once("..") {
+            Some((from, to)) => size_range(part, from, to)?,
+            None => vec![size(part)?],
         };
-        let (from, to) = (size(from)?, size(to)?);
-        if from == 0 || from > to {
-            return Err(format!(
-                "'{part}' is no range; the first size must be at least 1 and not above the second"
-            ));
+        match is_around {
+            true => all.extend(own.iter().flat_map(|&size| around(size))),
+            false => all.extend(own),
         }
-        let doubling = std::iter::successors(Some(from), |&size| size.checked_mul(2));
-        all.extend(doubling.take_while(|&size| size <= to));
-        if all.last() != Some(&to) {
-            all.push(to);
+        if all.len() > SIZES_MAX {
+            return Err(format!(
+                "'{text}' has more than {SIZES_MAX} sizes; give wider steps"
+            ));
         }
     }
     if all.contains(&0) {
         return Err("a message of 0 bytes looks like the end of a byte stream; begin at 1".into());
     }
+    if is_around {
+        all.sort_unstable();
+        all.dedup();
+    }
     Ok(all)
+}
+
+/// A size, one byte less and one more, as far as messages are as long.
+fn around(size: u64) -> impl Iterator<Item = u64> {
+    (size.saturating_sub(1)..=size + 1).filter(|&size| size <= SIZE_MAX)
+}
+
+/// The sizes of a range: doubling up to its end, or with `+STEP` in steps.
+fn size_range(part: &str, from: &str, to: &str) -> Result<Vec<u64>, String> {
+    let (to, step) = match to.split_once('+') {
+        Some((to, step)) => (to, Some(size(step)?)),
+        None => (to, None),
+    };
+    let (from, to) = (size(from)?, size(to)?);
+    if from == 0 || from > to || step == Some(0) {
+        return Err(format!(
+            "'{part}' is no range; the first size must be at least 1 and not above the second, and a \
+             step at least 1"
+        ));
+    }
+    let next = |&size: &u64| match step {
+        Some(step) => size.checked_add(step),
+        None => size.checked_mul(2),
+    };
+    let sizes = std::iter::successors(Some(from), next).take_while(|&size| size <= to);
+    let mut sizes: Vec<u64> = sizes.take(SIZES_MAX + 1).collect();
+    if step.is_none() && sizes.last() != Some(&to) {
+        sizes.push(to);
+    }
+    Ok(sizes)
 }
 
 /// `60s`, `500ms`, `2m`, `1h`, or seconds.
@@ -339,6 +379,13 @@ mod tests {
         assert_eq!(sizes("1..8"), Ok(vec![1, 2, 4, 8]));
         assert_eq!(sizes("64,1KiB"), Ok(vec![64, 1024]));
         assert_eq!(sizes("1000..3000"), Ok(vec![1000, 2000, 3000]));
+        assert_eq!(sizes("68..80+4"), Ok(vec![68, 72, 76, 80]));
+        assert_eq!(sizes("1..10+4,1k"), Ok(vec![1, 5, 9, 1024]));
+        assert_eq!(
+            sizes("around:1KiB,1025,8"),
+            Ok(vec![7, 8, 9, 1023, 1024, 1025, 1026])
+        );
+        assert_eq!(sizes("around:64MiB").map(|sizes| sizes.len()), Ok(2));
     }
 
     #[test]
@@ -352,6 +399,13 @@ mod tests {
             "9..1",
             "99999999999999999999",
             "1TiB",
+            "1..9+0",
+            "1..9+x",
+            "1..9+-1",
+            "around:",
+            "around:1",
+            "1..5000+1",
+            "1..64MiB+1",
         ] {
             let error = sizes(text).expect_err("no size");
             assert!(!error.is_empty());

@@ -250,7 +250,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
             .collect(),
         sizes,
         mix: args.mix,
-        circuits: args.circuits,
+        circuits: without_duplicates(&args.circuits),
         buffers,
         loads: if rates.is_empty() {
             Loads::Percent(SWEEP_PERCENT.to_vec())

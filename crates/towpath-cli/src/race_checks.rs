@@ -62,7 +62,7 @@ fn check_transaction_options(args: &RaceArgs) -> Result<(), CliError> {
              omit it"
         )));
     }
-    if has && args.workload.len() == 1 && args.circuits > 1 {
+    if has && args.workload.len() == 1 && args.circuits != [1] {
         return Err(CliError::usage(
             "--circuits does nothing in workload transactions, where each client has one; give \
              --clients instead",

@@ -294,7 +294,7 @@ fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
             "agent {host} allows {what} up to {most}; use less, or raise the limit there"
         ))
     };
-    if spec.circuits > circuits {
+    if spec.circuits.iter().any(|wanted| *wanted > circuits) {
         return Err(too_much("circuits", circuits.to_string()));
     }
     if spec.circuits_max() > circuits {

@@ -85,8 +85,18 @@ pub(crate) fn connect(
     timeout: Option<Duration>,
 ) -> io::Result<()> {
     socket.set_write_timeout(Some(CONNECT_TIMEOUT))?;
-    socket.connect(address).map_err(|error| {
-        let late = [libc::EINPROGRESS, libc::EAGAIN].map(Some);
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
+    // A process that is stopped and continued sees EINTR where a timeout is set (signal(7)). The same
+    // call goes on with the connection that is under way.
+    let connected = loop {
+        match socket.connect(address) {
+            Err(error)
+                if error.kind() == io::ErrorKind::Interrupted && Instant::now() < deadline => {}
+            other => break other,
+        }
+    };
+    connected.map_err(|error| {
+        let late = [libc::EINPROGRESS, libc::EAGAIN, libc::EINTR].map(Some);
         if late.contains(&error.raw_os_error()) {
             let text = "the listener did not answer in 10 seconds";
             return io::Error::new(io::ErrorKind::TimedOut, text);
@@ -260,5 +270,64 @@ impl UnsentTail {
             // The next call sends what is left, and reports any error.
             let _ = self.flush(fd, true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, Signal, kill_process};
+    use socket2::{Domain, Type};
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    /// Tells the child of the test below whom to connect to.
+    const LISTENER: &str = "TOWPATH_TEST_LISTENER";
+
+    fn unix_socket() -> Socket {
+        Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket")
+    }
+
+    /// Connects as the child of a test does: behind one that fills the queue.
+    fn connect_to(name: &str) {
+        println!("connecting");
+        let address = decode_name(name.as_bytes()).expect("a name");
+        connect(&unix_socket(), &address, None).expect("it is accepted in the end");
+        println!("connected");
+    }
+
+    #[test]
+    fn connect_goes_on_after_process_was_stopped() {
+        if let Ok(name) = std::env::var(LISTENER) {
+            return connect_to(&name);
+        }
+        let name = unique_name("stopped");
+        let address = SockAddr::unix(&name).expect("a name");
+        let listener = unix_socket();
+        listener.bind(&address).expect("it is unique");
+        // A queue for one, which is full from here on.
+        listener.listen(0).expect("it is bound");
+        let first = unix_socket();
+        first.connect(&address).expect("it waits in the queue");
+        let mut child = Command::new(std::env::current_exe().expect("a program"))
+            .args(["--exact", "--nocapture"])
+            .arg("socket::tests::connect_goes_on_after_process_was_stopped")
+            .env(LISTENER, name.trim_start_matches('\0'))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let pid = Pid::from_child(&child);
+        let said = BufReader::new(child.stdout.take().expect("piped"));
+        let mut lines = said.lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("connecting")));
+        for signal in [Signal::STOP, Signal::CONT].repeat(3) {
+            std::thread::sleep(Duration::from_millis(20));
+            kill_process(pid, signal).expect("it runs");
+        }
+        for _ in 0..2 {
+            listener.accept().expect("both connect");
+        }
+        let status = child.wait().expect("it ends");
+        assert!(lines.any(|line| line.contains("connected")) && status.success());
     }
 }

@@ -48,14 +48,9 @@ pub(super) fn describe(trial: &TrialSpec) -> String {
 }
 
 /// Rates and trial length of a cell with this many host pairs, from its pilot.
-pub(super) fn estimate_from_pilot(
-    pilot: &Trial,
-    trial: &TrialSpec,
-    spec: &RaceSpec,
-    pairs: usize,
-) -> PilotEstimate {
-    let circuits = f64::from(trial::circuits_of(spec, trial))
-        * (components(&trial.contestant).len() * pairs) as f64;
+pub(super) fn estimate_from_pilot(pilot: &Trial, trial: &TrialSpec, pairs: usize) -> PilotEstimate {
+    let circuits =
+        f64::from(trial::circuits_of(trial)) * (components(&trial.contestant).len() * pairs) as f64;
     let total = [MESSAGES_PER_S, CONNECTIONS_PER_S, TRANSACTIONS_PER_S]
         .iter()
         .find_map(|name| pilot.metrics.get(*name));

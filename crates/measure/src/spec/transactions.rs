@@ -93,7 +93,7 @@ mod tests {
     fn spec(plan: TransactionPlan) -> RaceSpec {
         RaceSpec {
             sizes: vec![64, 1024],
-            circuits: 3,
+            circuits: vec![3],
             transactions: plan,
             ..RaceSpec::one_block(&["tcp"], &["transactions", "delay"])
         }
@@ -115,6 +115,35 @@ mod tests {
         assert_eq!(contests[4].cell.integer("circuits"), Some(3));
         assert_eq!(contests[4].transactions, None);
         assert_eq!(spec.circuits_max(), 16);
+    }
+
+    #[test]
+    fn several_numbers_of_circuits_are_factor_of_each_other_workload() {
+        let spec = RaceSpec {
+            circuits: vec![1, 4],
+            ..spec(TransactionPlan::default())
+        };
+        let contests = spec.contests();
+        let all: Vec<(u64, u32, Option<i64>)> = contests
+            .iter()
+            .map(|contest| {
+                (
+                    contest.size,
+                    contest.circuits,
+                    contest.cell.integer("circuits"),
+                )
+            })
+            .collect();
+        let delays = [
+            (64, 1, Some(1)),
+            (64, 4, Some(4)),
+            (1024, 1, Some(1)),
+            (1024, 4, Some(4)),
+        ];
+        assert_eq!(all[..2], [(64, 1, None), (1024, 1, None)], "transactions");
+        assert_eq!(all[2..], delays);
+        assert_eq!(spec.options()["circuits"], "1,4");
+        assert_eq!(spec.circuits_max(), 4);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Jobs {
             side,
             role,
             workload: trial.contest.workload,
-            components: components(spec, trial),
+            components: components(trial),
             circuit_options: circuit_options(spec, trial),
             // Listeners of transports with one path are on the first link.
             bind: path.addresses[1].first().copied(),
@@ -88,15 +88,15 @@ fn roles(spec: &RaceSpec, trial: &TrialSpec) -> (Role, Role) {
 }
 
 /// Circuits of each transport: a client each, where there are clients.
-pub(crate) fn circuits_of(spec: &RaceSpec, trial: &TrialSpec) -> u32 {
+pub(crate) fn circuits_of(trial: &TrialSpec) -> u32 {
     let clients = trial.contest.transactions.map(|load| load.clients);
-    clients.unwrap_or(spec.circuits)
+    clients.unwrap_or(trial.contest.circuits)
 }
 
-fn components(spec: &RaceSpec, trial: &TrialSpec) -> Vec<ComponentSpec> {
+fn components(trial: &TrialSpec) -> Vec<ComponentSpec> {
     let component = |component: &contestant::Component| ComponentSpec {
         transport: component.without_program().to_string(),
-        circuits: circuits_of(spec, trial),
+        circuits: circuits_of(trial),
     };
     contestant::components(&trial.contestant)
         .iter()
@@ -118,7 +118,7 @@ fn circuit_options(spec: &RaceSpec, trial: &TrialSpec) -> control::CircuitOption
 
 /// A circuit's share of the offered load.
 fn rate(spec: &RaceSpec, trial: &TrialSpec, pairs: usize) -> Option<Rate> {
-    let all = components(spec, trial);
+    let all = components(trial);
     let circuits = all.iter().map(|component| component.circuits).sum::<u32>() * pairs as u32;
     trial.rate_per_s.map(|per_s| Rate {
         per_s: per_s / f64::from(circuits.max(1)),

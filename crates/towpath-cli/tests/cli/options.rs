@@ -87,6 +87,21 @@ fn circuit_shares_add_up_to_one() {
 }
 
 #[test]
+fn numbers_of_circuits_are_cells_of_their_own() {
+    let run = quick(&["tcp", "--circuits", "1,3", "-w", "throughput"]);
+    assert_eq!(run.plan.options["circuits"], "1,3");
+    let counts = trials_of(&run, "tcp").into_iter().map(|trial| {
+        // A share for each circuit, where there are several.
+        let several = trial.metrics.contains_key("fairness");
+        (trial.cell.integer("circuits"), several)
+    });
+    let mut counts: Vec<_> = counts.collect();
+    counts.sort_unstable();
+    counts.dedup();
+    assert_eq!(counts, [(Some(1), false), (Some(3), true)]);
+}
+
+#[test]
 fn joined_transports_share_one_trial() {
     let run = quick(&["tcp+udp", "tcp", "-w", "throughput"]);
     assert_all_valid(&run, &["tcp+udp", "tcp"]);
