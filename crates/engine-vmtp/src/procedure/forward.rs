@@ -165,6 +165,24 @@ impl Vmtp {
         self.arm(Key::Server(id));
     }
 
+    /// The client asks: so does this host, unless the other server is silent since it has the Request.
+    /// Then the client is told, and this is false: progress is what that server says, not this one.
+    pub(super) fn ask_other_server(&mut self, now: Instant, id: RecordId) -> bool {
+        let max = self.sh.config.retries_max;
+        if let Some(record) = self.records.get_mut(&id)
+            && let State::Forwarded(forwarded) = &mut record.state
+            && forwarded.is_received
+        {
+            if forwarded.outgoing.retries >= max {
+                self.end_forwarded(now, id, ResponseCode::RETRANS_TIMEOUT);
+                return false;
+            }
+            forwarded.outgoing.retries += 1;
+        }
+        self.repeat_forwarded(id);
+        true
+    }
+
     /// The client asks, or the other server is silent: the Request, or a question, is sent again.
     pub(crate) fn repeat_forwarded(&mut self, id: RecordId) {
         let Some(record) = self.records.get_mut(&id) else {
@@ -245,6 +263,15 @@ impl Vmtp {
                 // It is sent when the time to wait is over.
                 record.timeout = now + self.sh.config.service_wait;
                 self.arm(Key::Server(id));
+            }
+            ResponseCode::NO_RUN_RECORD if !forwarded.is_received => {
+                outgoing.repeat_all();
+                record.timeout = now + self.sh.config.service_wait;
+                self.arm(Key::Server(id));
+            }
+            // It had the Request, and has forgotten it.
+            ResponseCode::NO_RUN_RECORD => {
+                self.end_forwarded(now, id, ResponseCode::RETRANS_TIMEOUT);
             }
             code => self.end_forwarded(now, id, code),
         }

@@ -125,6 +125,15 @@ impl Vmtp {
                 call.timeout = now + self.sh.config.service_wait;
                 self.arm(Key::Client(id));
             }
+            // The server had the Request, and has forgotten it; or only the first of its groups.
+            ResponseCode::NO_RUN_RECORD if call.request.is_acknowledged() => {
+                self.end_call(id, TransactionEnd::TimedOut);
+            }
+            ResponseCode::NO_RUN_RECORD => {
+                call.request.repeat_all();
+                call.timeout = now + self.sh.config.service_wait;
+                self.arm(Key::Client(id));
+            }
             ResponseCode::ENTITY_MIGRATED => self.follow_entity(now, id),
             // One member of a group does not speak for the others.
             _ if call.is_multicast => return None,

@@ -55,13 +55,13 @@ impl Vmtp {
                     None => self.replace_record(now, id, header)?,
                 }
             }
-            None => self.new_record(now, path, header)?,
+            None => self.new_record(now, (path, forwarder.unwrap_or(path)), header)?,
         };
         self.records.get_mut(&id)?.forwarder = forwarder;
         let handled = self.handle_known(now, (id, 0), header, deliveries);
         if handled.is_none() {
             // Nothing of it fits: there is no Request to wait for.
-            self.forget_record(now, id);
+            self.give_up_request(now, id);
         }
         handled
     }
@@ -143,29 +143,34 @@ impl Vmtp {
         self.sh.notify_client(path, &notification);
     }
 
-    /// A record of a client that has none.
-    fn new_record(&mut self, now: Instant, path: Path, header: &VmtpHeader) -> Option<RecordId> {
+    /// A record of a client that has none. What is refused is so to the host that sent it.
+    fn new_record(
+        &mut self,
+        now: Instant,
+        (path, sender): (Path, Path),
+        header: &VmtpHeader,
+    ) -> Option<RecordId> {
         if header.control.has(Control::NOT_START) {
             // Where in its message this group belongs is known when the first has come. A message of
-            // one group is one of a run that was forgotten.
-            if segment_of(header).len() <= GROUP_LEN {
-                self.refuse(path, header, ResponseCode::NO_RUN_RECORD);
+            // one group is one of a run that was forgotten, and so may be one that its client asks about.
+            if segment_of(header).len() <= GROUP_LEN || header.delivery.is_empty() {
+                self.refuse(sender, header, ResponseCode::NO_RUN_RECORD);
             }
             return None;
         }
-        self.add_record(now, path, header)
+        self.add_record(now, (path, sender), header)
     }
 
     /// A record, in place of the oldest that is over where there is no room.
     pub(super) fn add_record(
         &mut self,
         now: Instant,
-        path: Path,
+        (path, sender): (Path, Path),
         header: &VmtpHeader,
     ) -> Option<RecordId> {
         if self.records.len() >= self.sh.config.records_max {
             let Some((_, oldest)) = self.over.first().copied() else {
-                self.refuse(path, header, ResponseCode::BUSY);
+                self.refuse(sender, header, ResponseCode::BUSY);
                 return None;
             };
             self.forget_record(now, oldest);
@@ -235,9 +240,8 @@ impl Vmtp {
         match &mut record.state {
             State::Receiving(_) => return self.handle_blocks(now, (id, group), header, deliveries),
             State::Forwarded(_) => {
-                if wants_answer(header) {
+                if wants_answer(header) && self.ask_other_server(now, id) {
                     self.note_progress(now, (id, group), header);
-                    self.repeat_forwarded(id);
                 }
             }
             State::AwaitingProbe(_) | State::Queued(_) | State::Processing => {

@@ -95,7 +95,7 @@ impl Vmtp {
             self.refuse(path, header, ResponseCode::MSGTRANS_OVERFLOW);
             return None;
         }
-        let id = self.add_record(now, path, header)?;
+        let id = self.add_record(now, (path, path), header)?;
         let record = self.records.get_mut(&id)?;
         record.run.previous = Some(newest);
         record.is_known = is_known;
@@ -176,6 +176,24 @@ impl Vmtp {
                 self.accept_request(now, next);
             }
             other => record.state = other,
+        }
+    }
+
+    /// A Request that is not whole is given up, with those behind it. Those before it in its run stay: they
+    /// may be served now.
+    pub(crate) fn give_up_request(&mut self, now: Instant, id: RecordId) {
+        let Some(record) = self.records.get_mut(&id) else {
+            return;
+        };
+        let key = (record.client, record.path);
+        let previous = record.run.previous.take();
+        self.forget_record(now, id);
+        let Some(previous) = previous else {
+            return;
+        };
+        if let Some(record) = self.records.get_mut(&previous) {
+            record.run.next = None;
+            self.keys.insert(key, previous);
         }
     }
 

@@ -3,6 +3,9 @@
 //!
 //! Each call has an entry among the clients, under a key that no packet can name. Only the oldest has
 //! a timer: what is missing of later ones shows when they become the oldest.
+//!
+//! A run begins when the one before it is over: to its server the first Request of a run says that the
+//! client has all Responses to what came before.
 
 use super::Asked;
 use crate::client::{Client, ClientCall, Current, Responder, skips_transactions};
@@ -29,6 +32,8 @@ pub(crate) struct Stream {
     next: u32,
     /// Keys of the calls that are not over, the oldest first.
     pub(crate) calls: VecDeque<EntityId>,
+    /// Calls among them, the newest, whose runs wait for the oldest one's to be over.
+    waiting: usize,
     /// A call of the run has begun, and none has ended it.
     is_begun: bool,
     /// The server takes one call at a time.
@@ -44,6 +49,29 @@ pub(crate) struct RunPlace {
     pub(crate) not_start: bool,
     /// Others may follow (NER).
     pub(crate) not_end: bool,
+}
+
+impl Stream {
+    /// Whether a call does not leave yet.
+    fn holds_back(&self, key: EntityId) -> bool {
+        if self.is_refused {
+            return self.calls.front() != Some(&key);
+        }
+        let begun = self.calls.len() - self.waiting;
+        self.waiting > 0 && self.calls.iter().skip(begun).any(|other| *other == key)
+    }
+
+    /// Removes a call; the one behind it, if both wait for their runs to begin.
+    fn remove_call(&mut self, key: EntityId) -> Option<EntityId> {
+        let at = self.calls.iter().position(|other| *other == key)?;
+        let begun = self.calls.len() - self.waiting;
+        self.calls.remove(at);
+        if at < begun {
+            return None;
+        }
+        self.waiting -= 1;
+        self.calls.get(at).copied()
+    }
 }
 
 impl Vmtp {
@@ -77,6 +105,10 @@ impl Vmtp {
         let mut call =
             ClientCall::new((transaction, id), called, stream.next, asked.code, outgoing);
         let is_last = asked.call.flags.has(CallFlags::END_OF_STREAM);
+        let follows_a_run = !stream.is_begun && !stream.calls.is_empty();
+        if !stream.is_refused && (stream.waiting > 0 || follows_a_run) {
+            stream.waiting += 1;
+        }
         call.run = Some(RunPlace {
             stream: id,
             not_start: stream.is_begun,
@@ -109,6 +141,7 @@ impl Vmtp {
             name,
             next,
             calls: VecDeque::new(),
+            waiting: 0,
             is_begun: false,
             is_refused: false,
         };
@@ -140,10 +173,16 @@ impl Vmtp {
         found.copied().unwrap_or(client)
     }
 
-    /// The last number that a stream's client has used.
+    /// The last number of a stream's client that its server may have seen: that of the newest call that
+    /// does not wait.
     pub(crate) fn stream_transaction(&self, client: EntityId) -> Option<u32> {
         let stream = self.streams.get(&client)?;
-        let newest = stream.calls.back().and_then(|key| self.clients.get(key));
+        let begun = match stream.is_refused {
+            true => 1,
+            false => stream.calls.len() - stream.waiting,
+        };
+        let newest = begun.checked_sub(1).and_then(|at| stream.calls.get(at));
+        let newest = newest.and_then(|key| self.clients.get(key));
         Some(match newest.map(|client| &client.current) {
             Some(Current::Call(call)) => call.last(),
             _ => stream.next.wrapping_sub(1),
@@ -156,15 +195,14 @@ impl Vmtp {
             .is_none_or(|stream| stream.calls.front() == Some(&key))
     }
 
-    /// A call leaves now, or when it is the oldest: where the server takes one at a time.
+    /// A call leaves now, or when its run is the oldest, or it is itself: where the server takes one at a
+    /// time.
     fn send_stream_call(&mut self, key: EntityId) {
         let Some(Current::Call(call)) = self.clients.get(&key).map(|client| &client.current) else {
             return;
         };
         let stream = call.run.and_then(|run| self.streams.get(&run.stream));
-        let waits =
-            stream.is_some_and(|stream| stream.is_refused && stream.calls.front() != Some(&key));
-        if !waits {
+        if !stream.is_some_and(|stream| stream.holds_back(key)) {
             self.note_ready(Key::Client(key));
         }
     }
@@ -175,6 +213,7 @@ impl Vmtp {
             return;
         };
         stream.is_refused = true;
+        stream.waiting = 0;
         for key in stream.calls.clone() {
             if let Some(Current::Call(call)) = self.clients.get_mut(&key).map(|c| &mut c.current) {
                 if let Some(run) = &mut call.run {
@@ -193,8 +232,9 @@ impl Vmtp {
         };
         for (number, key) in stream.calls.clone().into_iter().enumerate() {
             if let Some(Current::Call(call)) = self.clients.get_mut(&key).map(|c| &mut c.current) {
-                if let Some(run) = &mut call.run {
-                    run.not_start = number > 0;
+                // Those of later runs have their own first calls.
+                if let Some(run) = call.run.as_mut().filter(|_| number == 0) {
+                    run.not_start = false;
                 }
                 call.request.repeat_all();
             }
@@ -219,7 +259,14 @@ impl Vmtp {
             return;
         };
         let was_oldest = stream.calls.front() == Some(&key);
-        stream.calls.retain(|other| *other != key);
+        let successor = stream.remove_call(key).filter(|_| !run.not_start);
+        if let Some(successor) = successor {
+            // The run begins with the next call.
+            self.begin_run_with(successor);
+        }
+        let Some(stream) = self.streams.get_mut(&run.stream) else {
+            return;
+        };
         if stream.calls.is_empty() && !stream.is_begun {
             return self.end_stream(run.stream);
         }
@@ -229,6 +276,9 @@ impl Vmtp {
         if stream.is_refused {
             return self.send_stream_call(oldest);
         }
+        if stream.waiting == stream.calls.len() {
+            return self.send_next_run(run.stream);
+        }
         let now = self.now();
         if let Some(Current::Call(call)) = self.clients.get_mut(&oldest).map(|c| &mut c.current)
             && !call.request.wants_to_send()
@@ -237,6 +287,33 @@ impl Vmtp {
             call.timeout = now + call.response_wait(&mut self.sh);
         }
         self.arm(Key::Client(oldest));
+    }
+
+    /// A call of a run that has not begun is the first of it.
+    fn begin_run_with(&mut self, key: EntityId) {
+        if let Some(Current::Call(call)) = self.clients.get_mut(&key).map(|c| &mut c.current)
+            && let Some(run) = &mut call.run
+        {
+            run.not_start = false;
+        }
+    }
+
+    /// The oldest run of a stream begins: all of its calls leave.
+    fn send_next_run(&mut self, id: EntityId) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        let is_first = |key: &&EntityId| match self.clients.get(key).map(|c| &c.current) {
+            Some(Current::Call(call)) => call.run.is_some_and(|run| !run.not_start),
+            _ => false,
+        };
+        let mut later = stream.calls.iter().skip(1);
+        let of_run = 1 + later.position(|key| is_first(&key)).unwrap_or(stream.calls.len() - 1);
+        stream.waiting = stream.calls.len() - of_run;
+        let keys: Vec<EntityId> = stream.calls.iter().take(of_run).copied().collect();
+        for key in keys {
+            self.send_stream_call(key);
+        }
     }
 
     /// The run is over: its client may call on its own.

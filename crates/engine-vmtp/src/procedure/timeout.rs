@@ -125,7 +125,7 @@ impl Vmtp {
             match request.is_deliverable_in_part() {
                 true => self.accept_request(now, id),
                 // Its client asks again, if it is there.
-                false => self.forget_record(now, id),
+                false => self.give_up_request(now, id),
             }
             return;
         }

@@ -59,8 +59,17 @@ pub fn entity(station: usize) -> EntityId {
 }
 
 impl Cluster {
-    /// Stations that know where each other's entities are.
+    /// Stations that know where each other's entities are, and have been there for long.
     pub fn new(stations: usize, config: &VmtpConfig) -> Cluster {
+        let config = VmtpConfig {
+            packet_lifetime: Duration::ZERO,
+            ..config.clone()
+        };
+        Cluster::young(stations, &config)
+    }
+
+    /// The same, which were started just now: packets of a life before may be in the network.
+    pub fn young(stations: usize, config: &VmtpConfig) -> Cluster {
         let mut cluster = Cluster::make(stations, config);
         for at in 0..stations {
             for other in (0..stations).filter(|other| *other != at) {
@@ -70,29 +79,35 @@ impl Cluster {
         cluster
     }
 
+    /// A station loses all it knows; nobody tells it where others are.
+    pub fn restart(&mut self, at: usize, config: &VmtpConfig) {
+        self.hosts[at] = Cluster::host(at, config, at as u64 + 1000);
+    }
+
+    fn host(station: usize, config: &VmtpConfig, seed: u64) -> Host {
+        let mut engine = Vmtp::new(VmtpConfig {
+            entity_base: BASE,
+            host: 0xf000_0000 | station as u32,
+            seed,
+            secret: engine::Secret::from_seed(seed),
+            ..config.clone()
+        });
+        engine.create_entity(entity(station)).expect("room");
+        engine.locate(GROUP, ALL);
+        Host {
+            engine,
+            outgoing: BTreeMap::new(),
+            incoming: BTreeMap::new(),
+            requests: Vec::new(),
+            replies: Vec::new(),
+            ends: Vec::new(),
+            user: User::Echo(""),
+            reply_note: Note::default(),
+        }
+    }
+
     fn make(stations: usize, config: &VmtpConfig) -> Cluster {
-        let host = |station: usize| {
-            let mut engine = Vmtp::new(VmtpConfig {
-                entity_base: BASE,
-                host: 0xf000_0000 | station as u32,
-                packet_lifetime: Duration::ZERO,
-                seed: station as u64,
-                secret: engine::Secret::from_seed(station as u64),
-                ..config.clone()
-            });
-            engine.create_entity(entity(station)).expect("room");
-            engine.locate(GROUP, ALL);
-            Host {
-                engine,
-                outgoing: BTreeMap::new(),
-                incoming: BTreeMap::new(),
-                requests: Vec::new(),
-                replies: Vec::new(),
-                ends: Vec::new(),
-                user: User::Echo(""),
-                reply_note: Note::default(),
-            }
-        };
+        let host = |station| Cluster::host(station, config, station as u64);
         Cluster {
             hosts: (0..stations).map(host).collect(),
             now: Instant::from_nanos(0),
@@ -105,7 +120,11 @@ impl Cluster {
 
     /// Stations that know nobody.
     pub fn strangers(stations: usize) -> Cluster {
-        Cluster::make(stations, &VmtpConfig::default())
+        let config = VmtpConfig {
+            packet_lifetime: Duration::ZERO,
+            ..VmtpConfig::default()
+        };
+        Cluster::make(stations, &config)
     }
 
     pub fn locate(&mut self, at: usize, other: usize) {

@@ -271,3 +271,33 @@ fn wrong_forwards_are_refused_and_change_nothing() {
     assert_eq!(refused, Err(CommandError::UnknownAssociation));
     let _ = (ResponseCode::OK, Note::default());
 }
+
+#[test]
+fn server_that_restarts_amid_a_forwarded_request_gets_all_of_it_again() {
+    for lost_from in 1..40 {
+        let mut cluster = chain();
+        let octets = numbers(40_000);
+        // The other server restarts once it has a part.
+        let mut number = 0;
+        cluster.loses = Some(Box::new(move |from, to, header| {
+            let is_forwarded = (from, to) == (1, 2) && header.control.forward_count() > 0;
+            number += u64::from(is_forwarded);
+            is_forwarded && number > lost_from && !header.delivery.is_empty()
+        }));
+        let call = cluster.call(0, entity(1), &octets);
+        cluster.run(Duration::from_millis(60));
+        let config = VmtpConfig {
+            packet_lifetime: Duration::ZERO,
+            ..VmtpConfig::default()
+        };
+        cluster.restart(2, &config);
+        cluster.hosts[2].user = User::Echo("again: ");
+        cluster.loses = None;
+        cluster.run(LONG);
+        let wanted = format!("again: via 1: {}", String::from_utf8_lossy(&octets));
+        let replies = cluster.replies_to(0, call);
+        assert!(replies == [wanted], "{lost_from} packets came before");
+        assert_eq!(cluster.hosts[2].requests.len(), 1);
+        cluster.assert_settled();
+    }
+}

@@ -200,3 +200,70 @@ fn call_of_a_run_that_is_given_up_leaves_the_others() {
     assert_eq!(cluster.replies_to(0, calls[1]).len(), 1);
     assert!(cluster.hosts[0].outgoing.is_empty());
 }
+
+#[test]
+fn young_server_that_probes_the_client_serves_calls_whose_successors_wait() {
+    let config = VmtpConfig {
+        packet_lifetime: Duration::from_secs(1),
+        ..VmtpConfig::default()
+    };
+    let mut cluster = Cluster::young(2, &config);
+    let mut calls = run_of(&mut cluster, 1, &[3000]);
+    calls.extend(run_of(&mut cluster, 1, &[3000]));
+    cluster.run(LONG);
+    for call in calls {
+        assert_eq!(cluster.replies_to(0, call).len(), 1);
+    }
+    assert_eq!(cluster.hosts[1].requests.len(), 2);
+}
+
+#[test]
+fn run_that_begins_before_the_one_before_it_is_over_executes_nothing_twice() {
+    for len in [10, 3000] {
+        let mut cluster = Cluster::new(2, &VmtpConfig::default());
+        let lengths = [len; 5];
+        let mut calls = Vec::new();
+        for _ in 0..4 {
+            calls.extend(run_of(&mut cluster, 1, &lengths));
+        }
+        cluster.run(LONG);
+        for call in &calls {
+            assert_eq!(cluster.replies_to(0, *call).len(), 1, "{len} octets");
+        }
+        assert_eq!(cluster.hosts[1].requests.len(), 20, "{len} octets");
+        cluster.assert_settled();
+    }
+}
+
+#[test]
+fn request_of_a_run_that_never_gets_whole_leaves_those_before_it_to_be_served() {
+    let config = VmtpConfig {
+        retries_max: 3,
+        ..VmtpConfig::default()
+    };
+    let mut cluster = Cluster::new(2, &config);
+    cluster.hosts[1].user = User::Silent;
+    // Of the second request no block but the first two ever comes.
+    let mut requests = Vec::new();
+    cluster.loses = Some(Box::new(move |from, _, header| {
+        if from == 0 && header.segment_size > 0 && !requests.contains(&header.transaction) {
+            requests.push(header.transaction);
+        }
+        let is_second = requests.get(1) == Some(&header.transaction);
+        from == 0 && is_second && header.delivery.0 & 3 == 0
+    }));
+    run_of(&mut cluster, 1, &[600, 3000, 600]);
+    cluster.run(Duration::from_secs(5));
+    // The client, which hears that the first is being served, goes on; a server forgets nothing.
+    assert_eq!(cluster.hosts[1].requests.len(), 1);
+    cluster.loses = None;
+    for _ in 0..3 {
+        let known = cluster.hosts[1].engine.transaction_ids();
+        let newest = *known.last().expect("a request");
+        cluster.reply(1, newest, b"done".to_vec());
+        cluster.run(Duration::from_secs(20));
+    }
+    let served = cluster.hosts[1].requests.iter();
+    let lengths: Vec<usize> = served.map(|request| request.1.len()).collect();
+    assert_eq!(lengths, [600, 3000, 600], "each once, in order");
+}
