@@ -256,6 +256,12 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
             let refusal = format!("{word:?} is no receiver; use \"all\" or a list of stations");
             return Err((spec.to.span(), refusal));
         }
+        StationsSpec::Group { group } => {
+            if let Some(&station) = group.iter().find(|station| !exists(station)) {
+                return Err((spec.to.span(), no_station(station)));
+            }
+            Receivers::Group(group.clone())
+        }
         StationsSpec::Stations(stations) => {
             if let Some(&station) = stations.iter().find(|station| !exists(station)) {
                 return Err((spec.to.span(), no_station(station)));
@@ -294,12 +300,19 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
 fn senders(spec: &TrafficSpec, count: usize) -> Result<Vec<usize>, SpecError> {
     let word = match spec.from.get_ref() {
         StationsSpec::Stations(stations) => return Ok(stations.clone()),
+        StationsSpec::Group { .. } => {
+            let refusal = "a group is no sender; use \"others\" or a list of stations";
+            return Err((spec.from.span(), refusal.to_owned()));
+        }
         StationsSpec::Word(word) => word,
     };
     match (word.as_str(), spec.to.get_ref()) {
         ("others", StationsSpec::Stations(to)) => {
             Ok((0..count).filter(|station| !to.contains(station)).collect())
         }
+        ("others", StationsSpec::Group { group }) => Ok((0..count)
+            .filter(|station| !group.contains(station))
+            .collect()),
         ("others", StationsSpec::Word(_)) => {
             let refusal = "\"others\" are those not in to; give to numbers of stations";
             Err((spec.from.span(), refusal.to_owned()))

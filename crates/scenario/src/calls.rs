@@ -1,12 +1,13 @@
 //! What transactions and layers of a scenario need.
 
+use crate::callings::{self, calling};
 use crate::cells::{self, CellsSpec};
 use crate::engines::SpecError;
 use crate::file::{ReplySpec, Scenario, TrafficSpec};
 use crate::units::ByteCount;
 use engine::{Layer, SplitMix64};
 use layer_halves::Halves;
-use sim::{Distribution, Network, Receivers, Reply, Service, Traffic};
+use sim::{Calling, Distribution, Network, Receivers, Reply, Service, Traffic};
 use std::rc::Rc;
 use toml::Spanned;
 
@@ -100,6 +101,7 @@ pub(crate) fn service(spec: &TrafficSpec) -> Result<Service, SpecError> {
         reply: reply(spec)?,
         time_ps: spec.service.as_ref().map_or(0, |time| time.get_ref().0),
         clients: clients.map(|clients| *clients.get_ref()),
+        calling: calling(spec)?,
     })
 }
 
@@ -132,13 +134,27 @@ pub(crate) fn check_traffic(
     spec: &TrafficSpec,
     traffic: &Traffic,
 ) -> Result<(), SpecError> {
-    if let Some(calling) = check_peers(scenario, spec, traffic)? {
-        return check_calls(spec, traffic, calling);
+    if let Some(calls) = check_peers(scenario, spec, traffic)? {
+        callings::check(scenario, spec, traffic, calls.0)?;
+        return check_calls(spec, traffic, calls);
     }
     let given = [
         ("a reply", spec.reply.as_ref().map(toml::Spanned::span)),
         ("a service", spec.service.as_ref().map(toml::Spanned::span)),
         ("clients", spec.clients.as_ref().map(toml::Spanned::span)),
+        ("a stream", spec.stream.as_ref().map(toml::Spanned::span)),
+        (
+            "a station to forward to",
+            spec.forward.as_ref().map(toml::Spanned::span),
+        ),
+        (
+            "replies to collect",
+            spec.collect.as_ref().map(toml::Spanned::span),
+        ),
+        (
+            "a group of some stations",
+            matches!(traffic.receivers, Receivers::Group(_)).then(|| spec.to.span()),
+        ),
     ];
     for (what, span) in given {
         if let Some(span) = span {
@@ -156,10 +172,16 @@ fn check_peers(
     traffic: &Traffic,
 ) -> Result<Option<(&'static str, u64)>, SpecError> {
     let receivers = match &traffic.receivers {
-        Receivers::One(stations) => stations.clone(),
+        Receivers::One(stations) | Receivers::Group(stations) => stations.clone(),
         Receivers::All => (0..scenario.station_count() as usize).collect(),
     };
-    let mut stations = traffic.senders.iter().chain(&receivers).map(|&station| {
+    let last = match traffic.service.calling {
+        Calling::Forwarded(to) => Some(to),
+        _ => None,
+    };
+    let last = last.filter(|&to| (to as u64) < scenario.station_count());
+    let called = receivers.iter().chain(&last);
+    let mut stations = traffic.senders.iter().chain(called).map(|&station| {
         let spec = scenario.station_spec(station);
         let layer = spec.map(|spec| {
             let name = spec.layer.as_ref().map(|layer| layer.get_ref().as_str());
@@ -196,10 +218,6 @@ fn check_calls(
     traffic: &Traffic,
     (protocol, message_max): (&str, u64),
 ) -> Result<(), SpecError> {
-    if traffic.receivers == Receivers::All {
-        let refusal = format!("{protocol} has no groups; give to numbers of stations");
-        return Err((spec.to.span(), refusal));
-    }
     match traffic.length {
         Distribution::Fixed(max) | Distribution::Uniform { max, .. } if max > message_max => {
             let mib = message_max >> 20;

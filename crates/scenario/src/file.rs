@@ -168,7 +168,7 @@ pub struct ChipsSpec {
 pub struct TrafficSpec {
     /// Senders: numbers of stations, or `"others"`, all that are not in `to`.
     pub from: Spanned<StationsSpec>,
-    /// Receivers: numbers of stations, or `"all"` others.
+    /// Receivers: numbers of stations, or `"all"` others, or `{ group = [..] }`, these at once (`vmtp`).
     pub to: Spanned<StationsSpec>,
     /// Bytes of a message.
     pub length: LengthSpec,
@@ -189,6 +189,16 @@ pub struct TrafficSpec {
     /// Calls: callers, each of which produces its next message an interval after its last one was
     /// answered or given up; if not given, messages do not wait for each other.
     pub clients: Option<Spanned<u64>>,
+    /// `vmtp`: calls of a sender to a receiver are in flight together, and are served and answered in
+    /// order, in runs of so many, 1 to 64.
+    pub stream: Option<Spanned<u64>>,
+    /// `vmtp`: the called user passes each request on to this station, whose user answers.
+    pub forward: Option<Spanned<usize>>,
+    /// `vmtp`, calls to a group: replies are collected for so long; if not given, the first one settles a
+    /// call.
+    pub collect: Option<Spanned<SimTime>>,
+    /// `vmtp`, with `collect`: replies that settle a call at once; it is given up if fewer come in time.
+    pub replies: Option<Spanned<u64>>,
 }
 
 /// What calls are answered with.
@@ -207,6 +217,11 @@ pub enum ReplySpec {
 pub enum StationsSpec {
     /// One of these for each message.
     Stations(Vec<usize>),
+    /// These at once.
+    Group {
+        /// The members.
+        group: Vec<usize>,
+    },
     /// `all` or `others`.
     Word(String),
 }

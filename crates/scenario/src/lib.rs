@@ -4,7 +4,7 @@
 //! * [`mod@units`] - values such as `"10 us"`, `"8 KiB"`, `"10 Mbit/s"`, `"1%"`.
 //! * [`mod@engines`] - protocols by name.
 //! * [`mod@build`] - builds a network from a scenario.
-//! * `calls` - what transactions and layers need besides.
+//! * `calls` - what transactions and layers need besides; `callings` - groups, streams, requests passed on.
 //! * [`mod@cells`] - ATM: cells, adapters, the medium.
 //! * [`mod@disturbance`] - crashes, partitions, flaps, periods of loss.
 //! * [`mod@outcome`] - the result of a run as a row.
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+mod callings;
 mod calls;
 pub mod cells;
 pub mod disturbance;

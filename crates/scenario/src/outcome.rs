@@ -142,6 +142,9 @@ pub struct CircuitRow {
     pub given_up: u64,
     /// Messages that the protocol gave up, as their lives allow.
     pub abandoned: u64,
+    /// Replies to calls; several to one of a group.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub replies: u64,
     /// Bytes the sender's protocol released before a receiver had them.
     pub lost_bytes: u64,
     /// Most bytes in the send buffer at once.
@@ -249,6 +252,10 @@ impl RunOutcome {
     }
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// None where nothing was counted: polling, or no adapter.
 fn adapter_row(adapter: &AdapterReport, elapsed_ps: f64) -> Option<AdapterRow> {
     (adapter.receive_max > 0 || adapter.copy_ps > 0).then(|| AdapterRow {
@@ -295,6 +302,7 @@ fn circuit_row(flow: &FlowReport) -> CircuitRow {
         settled: flow.settled,
         given_up: flow.given_up,
         abandoned: flow.abandoned,
+        replies: flow.replies,
         lost_bytes: flow.lost_bytes,
         held_max_bytes: flow.buffered_max,
         user_bps: rates[0],

@@ -12,7 +12,7 @@ use engine::{AssociationId, Framing, RangeSet, record};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-pub(crate) use calls::Calls;
+pub(crate) use calls::{Calls, ReplyOutcome};
 pub use labelled::MessageNotes;
 
 /// Destination of a circuit.
@@ -45,6 +45,10 @@ pub struct FlowReport {
     pub buffered_max: u64,
     /// Messages settled.
     pub settled: u64,
+    /// Replies to calls.
+    pub replies: u64,
+    /// Its messages are calls to a group, each settled by what some of the receivers answer.
+    pub to_group: bool,
     /// When the last message was settled, ps.
     pub last_settled_ps: u64,
     /// From the controller starting the frame with a message's last byte to the arrival of the

@@ -2,6 +2,7 @@
 
 mod adapters;
 mod air;
+mod callings;
 mod calls;
 mod circuits;
 mod disturbances;
@@ -126,6 +127,10 @@ enum ScheduledEvent {
         flow: usize,
     },
     RequestServed {
+        station: usize,
+        transaction: TransactionId,
+    },
+    CollectingDone {
         station: usize,
         transaction: TransactionId,
     },
@@ -393,6 +398,10 @@ impl Network {
                 station,
                 transaction,
             } => return self.finish_serving(station, transaction),
+            ScheduledEvent::CollectingDone {
+                station,
+                transaction,
+            } => return self.finish_collecting(station, transaction),
         }
         true
     }

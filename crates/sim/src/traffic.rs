@@ -9,6 +9,8 @@ pub enum Receivers {
     One(Vec<usize>),
     /// All other stations at once.
     All,
+    /// These at once: stations of transactions only. Each call is one to their group.
+    Group(Vec<usize>),
 }
 
 /// What the user of a called entity answers: stations of transactions only.
@@ -23,6 +25,27 @@ pub enum Reply {
     Bytes(u64),
 }
 
+/// How calls of a pattern hang together, and who answers them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Calling {
+    /// Each is on its own, and the first reply settles it.
+    #[default]
+    Single,
+    /// Calls of a sender to a receiver are in flight together, and are served and answered in order, in
+    /// runs of so many, at least one.
+    Stream(u64),
+    /// The called user passes each request on to this station, whose user answers.
+    Forwarded(usize),
+    /// Replies of a group's members are collected.
+    Collected {
+        /// For so long, ps.
+        time_ps: u64,
+        /// Replies that settle a call at once; it is given up if fewer have come in time. None: all that
+        /// come in time, and at least one.
+        replies: Option<u64>,
+    },
+}
+
 /// How users of a pattern that calls behave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Service {
@@ -33,6 +56,8 @@ pub struct Service {
     /// Callers, each of which produces its next message an interval after its last one was settled or
     /// given up, and a microsecond at least; None for messages that do not wait for each other.
     pub clients: Option<u64>,
+    /// How calls hang together.
+    pub calling: Calling,
 }
 
 /// A pattern of messages: senders, receivers, lengths and intervals.

@@ -8,6 +8,7 @@
 //!     swarm COUNT 21474836480  scenarios with SCTP over several paths: seeds from 5 * 2^32 on
 //!     swarm COUNT 34359738368  scenarios with SCTP, streams, schedulers and lives: seeds from 8 * 2^32 on
 //!     swarm COUNT 17179869184  scenarios with VMTP: seeds from 2^34 on
+//!     swarm COUNT 47244640256  the same with streams, forwarding and groups: seeds from 11 * 2^32 on
 //!     swarm --seed SEED        one, with its scenario
 //!     swarm --canary           plants a fault for each invariant; all must be found
 //!
@@ -21,9 +22,12 @@ mod options;
 mod violations;
 
 use options::{Run, Task};
-use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, PlantedFault, plant};
+use scenario::swarm::canary::{
+    PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, PlantedFault, plant,
+};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, Invariant, Seeds, Tally, VMTP, Violation, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, Invariant, Seeds, Tally, VMTP, VMTP_CALLINGS, Violation, check, check_many,
+    check_with, draw,
 };
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,7 +129,9 @@ fn run_canaries() -> bool {
     let circuits = PLANTED_FAULTS.map(|planted| (0, planted));
     let calls = PLANTED_CALL_FAULTS.map(|planted| (CALLS_AND_LAYERS.start, planted));
     let vmtp = PLANTED_CALL_FAULTS.map(|planted| (VMTP.start, planted));
-    for (first, (fault, invariants)) in circuits.into_iter().chain(calls).chain(vmtp) {
+    let callings = PLANTED_CALLING_FAULTS.map(|planted| (VMTP_CALLINGS.start, planted));
+    let all_faults = circuits.into_iter().chain(calls).chain(vmtp).chain(callings);
+    for (first, (fault, invariants)) in all_faults {
         let mut seeds = (0..CANARY_SEEDS).map(|seed| first + seed);
         let caught = seeds.find_map(|seed| find(seed, fault, invariants));
         match &caught {

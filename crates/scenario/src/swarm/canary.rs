@@ -36,6 +36,12 @@ pub enum PlantedFault {
     Panic,
     /// A reply does not reach its caller (engines of transactions only).
     DropReply,
+    /// A reply is told twice (engines of transactions only).
+    DoubleReply,
+    /// Calls of streams are sent as calls on their own (engines of transactions only).
+    LoseStream,
+    /// A request is taken to be passed on, and is not (engines of transactions only).
+    DropForward,
 }
 
 /// Each fault and the invariants that may find it.
@@ -73,6 +79,16 @@ pub const PLANTED_CALL_FAULTS: [(PlantedFault, &[Invariant]); 9] = [
     ),
     (PlantedFault::Spin, &[Invariant::NotSpinning]),
     (PlantedFault::Panic, &[Invariant::NoPanic]),
+];
+
+/// The same of streams, requests that are passed on, and groups.
+pub const PLANTED_CALLING_FAULTS: [(PlantedFault, &[Invariant]); 3] = [
+    (PlantedFault::DoubleReply, &[Invariant::NotDoubled]),
+    (PlantedFault::LoseStream, &[Invariant::InOrder]),
+    (
+        PlantedFault::DropForward,
+        &[Invariant::NotGivenUp, Invariant::NotStuck],
+    ),
 ];
 
 /// Deliveries, packets or calls before the fault shows.

@@ -1,5 +1,6 @@
 //! Draws a scenario from a seed.
 
+mod callings;
 mod calls;
 mod cells;
 mod sctp;
@@ -101,8 +102,14 @@ impl Below<'_> {
 /// and clients.
 pub const CLIENTS: Range<u64> = 7 << 32..8 << 32;
 
+/// Seeds whose scenarios have VMTP with streams, requests that are passed on and groups. No others do.
+pub const VMTP_CALLINGS: Range<u64> = 11 << 32..12 << 32;
+
 /// The scenario of `seed`, as TOML. Equal seeds give equal texts.
 pub fn draw(seed: u64) -> String {
+    if VMTP_CALLINGS.contains(&seed) {
+        return callings::draw(seed);
+    }
     if CLIENTS.contains(&seed) {
         return clients(seed);
     }

@@ -1,6 +1,7 @@
 //! Scenarios: results, disturbances, reproducibility, and agreement with a real wire.
 
 mod broken_seeds;
+mod callings;
 mod calls;
 mod cells;
 mod congestion;

@@ -1,9 +1,11 @@
 //! Drawn scenarios: the invariants hold, and planted faults are found.
 
-use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_FAULTS, plant};
+use scenario::swarm::canary::{
+    PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant,
+};
 use scenario::swarm::{
     CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, Seeds, Tally,
-    VMTP, check, check_many, check_with, draw,
+    VMTP, VMTP_CALLINGS, check, check_many, check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -110,6 +112,36 @@ fn invariants_hold_in_drawn_scenarios_of_clients_and_services() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_streams_forwarding_and_groups() {
+    check_seeds(VMTP_CALLINGS.start, SCENARIOS / 2);
+}
+
+#[test]
+fn streams_forwarding_and_groups_are_drawn_in_their_range_alone() {
+    let first = VMTP_CALLINGS.start;
+    let words = [
+        "stream = ",
+        "forward = ",
+        "collect = ",
+        "replies = ",
+        "to = \"all\"",
+        "group = ",
+    ];
+    for word in words {
+        let drawn = (first..first + 200).filter(|seed| draw(*seed).contains(word));
+        assert!(drawn.count() > 10, "{word}");
+    }
+    let others = [first - 1, VMTP_CALLINGS.end, VMTP.start, CLIENTS.start];
+    for seed in (0..200).chain(others) {
+        let text = draw(seed);
+        assert!(
+            words.iter().all(|word| !text.contains(word)),
+            "seed {seed}: {text}"
+        );
+    }
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
     let (sctp, vmtp, paths) = (SCTP.start, VMTP.start, SCTP_PATHS.start);
@@ -121,6 +153,7 @@ fn drawn_scenario_is_reproducible() {
         paths + 2,
         CELLS.start,
         CLIENTS.start,
+        VMTP_CALLINGS.start,
     ];
     for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2]
         .into_iter()
@@ -137,7 +170,10 @@ fn planted_fault_violates_its_invariant() {
     let circuits = PLANTED_FAULTS.map(|planted| (0, planted));
     let calls = PLANTED_CALL_FAULTS.map(|planted| (CALLS_AND_LAYERS.start, planted));
     let vmtp = PLANTED_CALL_FAULTS.map(|planted| (VMTP.start, planted));
-    for (first, (fault, invariants)) in circuits.into_iter().chain(calls).chain(vmtp) {
+    let first = VMTP_CALLINGS.start;
+    let callings = PLANTED_CALLING_FAULTS.map(|planted| (first, planted));
+    let all = circuits.into_iter().chain(calls).chain(vmtp).chain(callings);
+    for (first, (fault, invariants)) in all {
         let found = (0..40).any(|seed| {
             let violation = check_with(first + seed, &|engine| plant(engine, fault)).err();
             violation.is_some_and(|violation| invariants.contains(&violation.invariant))

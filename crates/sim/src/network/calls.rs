@@ -2,21 +2,22 @@
 //!
 //! A message from one station to another is a call of that length to the entity of the other station,
 //! whose user answers when it has read the request. The message is received with its request, and
-//! settled by its reply.
+//! settled by its reply. `callings` has what goes beyond one user that answers.
 
+use super::callings::{call_note, called, group};
 use super::{Network, ScheduledEvent};
-use crate::flow::{Calls, Flow, Target};
+use crate::flow::{Calls, Flow, ReplyOutcome, Target};
 use crate::frames::{Contents, MessageTag};
 use crate::host::{Process, ReadJob, ServedRequest, WriteJob, address};
 use crate::node::Node;
-use crate::traffic::Reply;
+use crate::traffic::{Calling, Reply, Service};
 use engine::{
     AssociationId, CommandError, EntityId, Framing, IncomingMessage, Note, OutgoingMessage,
     TransactionEnd, TransactionEvent, TransactionId,
 };
 
 /// The entity of a station.
-fn entity(station: usize) -> EntityId {
+pub(super) fn entity(station: usize) -> EntityId {
     EntityId(station as u64)
 }
 
@@ -29,25 +30,34 @@ pub(super) fn create_entity(engine: &mut Node, station: usize) {
 }
 
 impl Network {
-    /// Adds a flow of calls from a station to another.
+    /// Adds a flow of calls from a station to another, or to a group.
     pub(super) fn open_calls(
         &mut self,
         from: usize,
         to: Target,
         source: usize,
     ) -> Result<usize, CommandError> {
-        let Target::Station(station) = to else {
-            return Err(CommandError::Unsupported);
-        };
+        let receivers = self.users_of_calls(from, to, source);
+        let called = called(from, to, source);
         let engine = self.hosts[from].engine.transactions_mut();
         let engine = engine.ok_or(CommandError::Unsupported)?;
-        engine.locate(entity(station), address(to));
+        engine.locate(called, address(to));
         let mut flow = Flow::new((from, to, source), Framing::Messages, 0);
-        flow.calls = Some(Calls::default());
+        let calling = self.sources[source].traffic.service.calling;
+        flow.calls = Some(Calls::new(calling, receivers.len()));
+        flow.report.to_group = to == Target::All;
         flow.connected = true;
-        flow.add_receiver(station);
+        for station in receivers {
+            flow.add_receiver(station);
+        }
         self.flows.push(flow);
         Ok(self.flows.len() - 1)
+    }
+
+    /// What the pattern of a flow asks of those who are called.
+    pub(super) fn service(&self, flow: usize) -> Service {
+        let source = self.sources.get(self.flows[flow].source);
+        source.map_or_else(Service::default, |source| source.traffic.service)
     }
 
     /// The user's message is written: it is sent as a request, or as the reply it is.
@@ -60,11 +70,12 @@ impl Network {
     }
 
     fn call(&mut self, station: usize, job: WriteJob) {
+        let calling = self.service(job.flow).calling;
         let flow = &mut self.flows[job.flow];
         let tag = flow.begin_call(job.index, job.flow, job.len);
-        let Target::Station(to) = flow.to else {
-            return;
-        };
+        let to = called(flow.from, flow.to, flow.source);
+        let ends_run = flow.calls.as_ref().is_some_and(Calls::ends_run);
+        let note = call_note(calling, flow.source, ends_run);
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
         let (Some(engine), Some(messages)) = (host.engine.transactions_mut(), &mut host.messages)
@@ -72,9 +83,11 @@ impl Network {
             return;
         };
         let request = messages.keep(tag);
-        let note = Note::default();
-        match engine.call(now, entity(station), entity(to), request, &note) {
-            Ok(transaction) => drop(messages.called.insert(transaction, tag)),
+        match engine.call(now, entity(station), to, request, &note) {
+            Ok(transaction) => {
+                messages.called.insert(transaction, tag);
+                self.begin_collecting(station, transaction, calling);
+            }
             Err(_) => {
                 messages.outgoing.remove(&request.0);
                 flow.note_request_released(tag.len);
@@ -112,13 +125,15 @@ impl Network {
         };
         served.is_read = true;
         let ServedRequest { tag, is_over, .. } = *served;
-        self.flows[tag.flow].note_request_read(self.now_ps, tag);
+        let flow = &mut self.flows[tag.flow];
+        if let Some(receiver) = flow.receiver_index(station) {
+            flow.note_request_read(self.now_ps, receiver, tag);
+        }
         if is_over {
             self.forget_served(station, transaction);
             return;
         }
-        let source = self.sources.get(self.flows[tag.flow].source);
-        match source.map_or(0, |source| source.traffic.service.time_ps) {
+        match self.service(tag.flow).time_ps {
             0 => self.answer(station, transaction, tag),
             service_ps => {
                 let done_ps = self.now_ps + service_ps;
@@ -153,6 +168,11 @@ impl Network {
     }
 
     fn answer(&mut self, station: usize, transaction: TransactionId, tag: MessageTag) {
+        if let Calling::Forwarded(to) = self.service(tag.flow).calling
+            && to != station
+        {
+            return self.forward(station, transaction, tag, to);
+        }
         match self.reply_len(tag) {
             0 => self.reply(station, transaction, 0),
             len => {
@@ -171,11 +191,10 @@ impl Network {
     }
 
     fn reply_len(&self, request: MessageTag) -> u64 {
-        let source = self.sources.get(self.flows[request.flow].source);
-        match source.map(|source| source.traffic.service.reply) {
-            Some(Reply::SameLength) => request.len,
-            Some(Reply::Bytes(len)) => len,
-            Some(Reply::Empty) | None => 0,
+        match self.service(request.flow).reply {
+            Reply::SameLength => request.len,
+            Reply::Bytes(len) => len,
+            Reply::Empty => 0,
         }
     }
 
@@ -224,8 +243,9 @@ impl Network {
             TransactionEvent::Replied {
                 transaction,
                 message,
+                from,
                 ..
-            } => self.handle_reply(station, at_ps, transaction, message),
+            } => self.handle_reply((station, from), at_ps, transaction, message),
             TransactionEvent::Copied { from, to } => self.copy_message(station, from, to),
             TransactionEvent::Duplicated { from, to } => {
                 if let Some(messages) = &mut self.hosts[station].messages
@@ -237,7 +257,8 @@ impl Network {
             TransactionEvent::Released(message) => {
                 let messages = self.hosts[station].messages.as_mut();
                 let tag = messages.and_then(|messages| messages.outgoing.remove(&message));
-                if let Some(tag) = tag.filter(|tag| !tag.is_reply) {
+                let is_caller = |tag: &MessageTag| self.flows[tag.flow].from == station;
+                if let Some(tag) = tag.filter(|tag| !tag.is_reply && is_caller(tag)) {
                     self.flows[tag.flow].note_request_released(tag.len);
                 }
             }
@@ -280,16 +301,24 @@ impl Network {
             let served = messages.and_then(|messages| messages.served.get(&transaction));
             // The user has this request. No request of the simulator is empty.
             if let Some(tag) = served.map(|served| served.tag) {
-                self.flows[tag.flow].note_repeated(tag.len);
+                let flow = &mut self.flows[tag.flow];
+                let receiver = flow.receiver_index(station).unwrap_or(0);
+                flow.note_repeated(receiver, tag.len);
             }
             return;
         };
         let flow = &mut self.flows[tag.flow];
-        if tag.is_reply || entities != (entity(flow.from), entity(station)) {
+        let is_called = match flow.to {
+            Target::All => entities.1 == group(flow.from, flow.source),
+            Target::Station(_) => entities.1 == entity(station),
+        };
+        let receiver = flow.receiver_index(station);
+        let receiver = receiver.filter(|_| is_called && entities.0 == entity(flow.from));
+        let Some(receiver) = receiver.filter(|_| !tag.is_reply) else {
             flow.note_wrong(tag.len);
             return;
-        }
-        flow.check_request(tag, &octets, &self.pattern);
+        };
+        flow.check_request(receiver, tag, &octets, &self.pattern);
         let host = &mut self.hosts[station];
         if let Some(messages) = &mut host.messages {
             let served = ServedRequest {
@@ -306,7 +335,7 @@ impl Network {
 
     fn handle_reply(
         &mut self,
-        station: usize,
+        (station, from): (usize, EntityId),
         at_ps: u64,
         transaction: TransactionId,
         message: IncomingMessage,
@@ -324,13 +353,27 @@ impl Network {
             host.signal(Process::Reader);
         }
         let reply = request.reply(self.reply_len(request));
+        let answerer = self.answerer(request.flow, from);
         let flow = &mut self.flows[request.flow];
-        if flow.note_replied(at_ps, (request, reply), &octets, &self.pattern) {
-            let source = flow.source;
-            self.unsettled -= 1;
-            self.settled += 1;
-            self.release_outstanding(source, 1);
+        let Some(receiver) = answerer else {
+            flow.note_wrong(reply.len.max(1));
+            return;
+        };
+        let messages = (request, reply);
+        match flow.note_replied(at_ps, receiver, messages, &octets, &self.pattern) {
+            ReplyOutcome::Settled => {
+                self.note_settled(request.flow);
+                self.stop_collecting(station, transaction, request.flow);
+            }
+            ReplyOutcome::Collected | ReplyOutcome::Repeated => {}
         }
+    }
+
+    /// A call of a flow is settled.
+    pub(super) fn note_settled(&mut self, flow: usize) {
+        self.unsettled -= 1;
+        self.settled += 1;
+        self.release_outstanding(self.flows[flow].source, 1);
     }
 
     fn handle_end(&mut self, station: usize, transaction: TransactionId, how: TransactionEnd) {
@@ -353,7 +396,7 @@ impl Network {
         }
     }
 
-    fn give_up_call(&mut self, request: MessageTag) {
+    pub(super) fn give_up_call(&mut self, request: MessageTag) {
         let flow = &mut self.flows[request.flow];
         if flow.give_up_call(request) {
             let source = flow.source;
@@ -372,8 +415,10 @@ impl Network {
             let Some(calls) = &mut flow.calls else {
                 continue;
             };
-            if flow.to == Target::Station(station) {
-                calls.forget_executed();
+            let receivers = &flow.report.receivers;
+            let receiver = receivers.binary_search_by_key(&station, |receiver| receiver.station);
+            if let Ok(receiver) = receiver {
+                calls.forget_executed(receiver);
             }
             if flow.from == station && flow.is_open {
                 self.give_up(number);

@@ -98,6 +98,7 @@ impl Network {
             users.listen(true);
         }
         calls::create_entity(&mut engine, station);
+        self.join_groups(&mut engine, station);
         let old = &mut self.hosts[station];
         old.restart(engine);
         for flow in std::mem::take(&mut old.interrupted) {

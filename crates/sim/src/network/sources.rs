@@ -35,10 +35,21 @@ impl Network {
     /// When the pattern names a station that does not exist.
     pub fn add_traffic(&mut self, traffic: Traffic) -> Result<(), CommandError> {
         let index = self.sources.len();
+        let random = SplitMix64::new(SplitMix64::at(self.seed, index as u64));
+        self.sources.push(TrafficSource {
+            traffic: traffic.clone(),
+            random,
+            produced: 0,
+            scheduled: 0,
+            outstanding: 0,
+            at_outstanding_limit: false,
+            flows: Vec::new(),
+        });
+        self.join_members(index)?;
         let mut flows = Vec::new();
         for &sender in &traffic.senders {
             let targets: Vec<Target> = match &traffic.receivers {
-                Receivers::All => vec![Target::All],
+                Receivers::All | Receivers::Group(_) => vec![Target::All],
                 Receivers::One(stations) => {
                     let others = stations.iter().filter(|&&station| station != sender);
                     others.map(|&station| Target::Station(station)).collect()
@@ -49,31 +60,18 @@ impl Network {
                 .map(|to| self.open_flow(sender, to, index));
             flows.push(opened.collect::<Result<Vec<usize>, CommandError>>()?);
         }
-        let mut random = SplitMix64::new(SplitMix64::at(self.seed, index as u64));
-        let mut scheduled = 0;
-        if traffic.messages > 0 && flows.iter().any(|flows| !flows.is_empty()) {
+        let source = &mut self.sources[index];
+        source.flows = flows;
+        if traffic.messages > 0 && source.flows.iter().any(|flows| !flows.is_empty()) {
             self.unfinished_sources += 1;
-            let clients = traffic
-                .service
-                .clients
-                .unwrap_or(1)
-                .clamp(1, traffic.messages);
-            scheduled = clients;
-            for _ in 0..clients {
-                let first = traffic.start_ps + traffic.interarrival_ps.draw(&mut random);
-                self.queue
-                    .push(first, 1, ScheduledEvent::MessageProduced { traffic: index });
+            let clients = traffic.service.clients.unwrap_or(1);
+            source.scheduled = clients.clamp(1, traffic.messages);
+            for _ in 0..source.scheduled {
+                let pause_ps = traffic.interarrival_ps.draw(&mut source.random);
+                let produced = ScheduledEvent::MessageProduced { traffic: index };
+                self.queue.push(traffic.start_ps + pause_ps, 1, produced);
             }
         }
-        self.sources.push(TrafficSource {
-            traffic,
-            random,
-            produced: 0,
-            scheduled,
-            outstanding: 0,
-            at_outstanding_limit: false,
-            flows,
-        });
         Ok(())
     }
 

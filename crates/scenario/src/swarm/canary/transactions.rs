@@ -54,6 +54,10 @@ impl Faulty {
                 }
                 PlantedFault::Drop if is_request && self.takes_chance() => {}
                 PlantedFault::DropReply if is_reply && self.takes_chance() => {}
+                PlantedFault::DoubleReply if is_reply && self.takes_chance() => {
+                    self.events.push_back(event.clone());
+                    return Some(event);
+                }
                 _ => return Some(event),
             }
         }
@@ -148,6 +152,11 @@ impl Transactions for Faulty {
         request: (OutgoingMessage, u64),
         note: &Note,
     ) -> Result<TransactionId, CommandError> {
+        let alone = Note::default();
+        let note = match self.fault {
+            PlantedFault::LoseStream if note.stream != 0 => &alone,
+            _ => note,
+        };
         let transaction = self.inner.call(now, from, to, request, note)?;
         match self.fault {
             PlantedFault::Forget => {
@@ -179,6 +188,9 @@ impl Transactions for Faulty {
         to: EntityId,
         request: (OutgoingMessage, u64),
     ) -> Result<(), CommandError> {
+        if self.fault == PlantedFault::DropForward && self.takes_chance() {
+            return Ok(());
+        }
         self.inner.forward(now, transaction, to, request)
     }
 

@@ -46,7 +46,7 @@ pub(super) fn draw(
 }
 
 /// Draws the medium; whether it is an ether.
-fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
+pub(super) fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
     let kind = match dice.among(0, 7) {
         0 => "ether3",
         1..=3 => "ether10",
