@@ -286,3 +286,25 @@ fn server_asks_once_whether_a_reply_of_several_groups_has_come_while_its_stream_
     assert_eq!(cluster.replies_to(0, call).len(), 1);
     assert_eq!(questions.get(), 1);
 }
+
+#[test]
+fn message_of_several_groups_to_a_server_without_runs_fails_with_its_code() {
+    let mut cluster = Cluster::new(2, &VmtpConfig::default());
+    cluster.loses = Some(Box::new(|from, _, _| from == 0));
+    let call = cluster.call(0, entity(1), &text(1, 20_000));
+    cluster.run(Duration::from_micros(100));
+    let first = cluster.sent[0].1;
+    let refusal = NotifyClient {
+        is_remote: false,
+        client: first.client,
+        control: Control::response(0),
+        receive_sequence: 0,
+        transaction: first.transaction,
+        delivery: Default::default(),
+        code: ResponseCode::STREAMING_NOT_SUPPORTED,
+    };
+    cluster.notify(1, 0, &refusal);
+    cluster.run(LONG);
+    let code = ResponseCode::STREAMING_NOT_SUPPORTED.0;
+    assert_eq!(cluster.hosts[0].ends, [(call, TransactionEnd::Code(code))]);
+}
