@@ -31,7 +31,7 @@ pub struct VmtpConfig {
     /// The round trip before it was measured (TC2, TS3).
     pub rtt_initial: Duration,
     /// The least wait for the next packet of a group (TC3, TS1). RFC 1045 gives ten times the time of
-    /// a packet, 120 us at 1 Gbit/s; a host's timers are coarser.
+    /// a packet, 120 us at 1 Gbit/s; a host's timers are coarser. 2 s at most.
     pub packet_wait: Duration,
     /// Times a Request or a Response is sent again without an answer before it is given up.
     pub retries_max: u32,

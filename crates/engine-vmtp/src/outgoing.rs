@@ -140,11 +140,12 @@ impl Outgoing {
         self.bare_packet = Some(self.oldest.min(self.groups() - 1));
     }
 
-    /// The peer has these blocks of a group.
+    /// The peer has these blocks of a group. Those that the group does not have say nothing.
     pub(crate) fn acknowledge(&mut self, group: u16, blocks: BlockMask, window: u16) {
         if group >= self.begun {
             return;
         }
+        let blocks = blocks.and(self.segment.blocks(group));
         let have = self.acknowledged.get(group).or(blocks);
         self.acknowledged.set(group, have);
         self.unsent
@@ -164,6 +165,7 @@ impl Outgoing {
             return 0;
         }
         let missing = self.segment.blocks(group).without(have);
+        let have = self.segment.blocks(group).without(missing);
         self.unsent.set(group, missing);
         // What was acknowledged by an earlier life of the peer may be missing again.
         self.acknowledged.set(group, have);

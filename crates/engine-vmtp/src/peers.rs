@@ -101,7 +101,7 @@ impl Peer {
     pub(crate) fn packet_wait(&self, config: &VmtpConfig) -> Duration {
         let unknown = 4 * config.packet_wait;
         let wait = self.spacing.map_or(unknown, |spacing| 10 * spacing);
-        wait.clamp(config.packet_wait, RETRY_WAIT_MAX)
+        wait.clamp(config.packet_wait.min(RETRY_WAIT_MAX), RETRY_WAIT_MAX)
     }
 
     /// The peer lacks this many blocks of a group.

@@ -92,7 +92,12 @@ fn call_config(spec: &EngineSpec, seed: u64) -> Result<engine_call::CallConfig, 
     })
 }
 
-fn vmtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_vmtp::VmtpConfig, String> {
+/// The configuration of VMTP with the options of `spec`.
+///
+/// # Errors
+///
+/// A packet out of range, in one line.
+pub fn vmtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_vmtp::VmtpConfig, String> {
     let default = engine_vmtp::VmtpConfig::default();
     let octets = spec.packet.map_or(1500, |octets| octets.0);
     // Every implementation of VMTP takes a packet with one block (RFC 1045 section 2.9).

@@ -54,7 +54,7 @@ use work::By;
 
 pub use crate::messages::Message;
 pub use observer::TransactionObserver;
-pub use state::Held;
+pub use state::{FailureCode, Held};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

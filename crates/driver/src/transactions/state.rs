@@ -11,6 +11,7 @@ use engine::{
     TransactionEvent, TransactionId, Transactions,
 };
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use wire::{Arrival, Wire};
@@ -323,6 +324,18 @@ impl<E: Transactions, W: Wire> State<E, W> {
     }
 }
 
+/// The code of the protocol that a call failed with: what an error of kind `Other` has inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailureCode(pub u32);
+
+impl fmt::Display for FailureCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the call failed with code {}", self.0)
+    }
+}
+
+impl std::error::Error for FailureCode {}
+
 fn error_of(how: TransactionEnd) -> io::Error {
     match how {
         TransactionEnd::TimedOut => io::ErrorKind::TimedOut.into(),
@@ -330,6 +343,6 @@ fn error_of(how: TransactionEnd) -> io::Error {
         TransactionEnd::Abandoned => io::ErrorKind::ConnectionAborted.into(),
         // The reply has filled the place before.
         TransactionEnd::Complete => io::ErrorKind::UnexpectedEof.into(),
-        TransactionEnd::Code(code) => io::Error::other(format!("the call failed with code {code}")),
+        TransactionEnd::Code(code) => io::Error::other(FailureCode(code)),
     }
 }

@@ -72,7 +72,13 @@ impl Vmtp {
     /// A packet of a Response to a call of a stream that is over.
     fn handle_old_of_stream(&mut self, path: Path, header: &VmtpHeader) -> Option<()> {
         if header.control.has(Control::ACKNOWLEDGE) {
-            let all = segment_of(header).blocks(0);
+            // Which group it is of is forgotten with the call: the last one, or one that is full.
+            let segment = segment_of(header);
+            let group = match header.control.has(Control::NOT_END) {
+                true => 0,
+                false => segment.groups() - 1,
+            };
+            let all = segment.blocks(group);
             let notification = notification(header, all, ResponseCode::OK);
             self.sh.notify_server(path, &notification);
         }

@@ -308,7 +308,9 @@ impl Vmtp {
             _ => false,
         };
         let mut later = stream.calls.iter().skip(1);
-        let of_run = 1 + later.position(|key| is_first(&key)).unwrap_or(stream.calls.len() - 1);
+        let of_run = 1 + later
+            .position(|key| is_first(&key))
+            .unwrap_or(stream.calls.len() - 1);
         stream.waiting = stream.calls.len() - of_run;
         let keys: Vec<EntityId> = stream.calls.iter().take(of_run).copied().collect();
         for key in keys {

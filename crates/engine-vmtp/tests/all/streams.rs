@@ -267,3 +267,44 @@ fn request_of_a_run_that_never_gets_whole_leaves_those_before_it_to_be_served() 
     let lengths: Vec<usize> = served.map(|request| request.1.len()).collect();
     assert_eq!(lengths, [600, 3000, 600], "each once, in order");
 }
+
+#[test]
+fn server_asks_once_whether_a_reply_of_several_groups_has_come_while_its_stream_goes_on() {
+    use std::{cell::Cell, rc::Rc};
+    let mut cluster = Cluster::new(2, &VmtpConfig::default());
+    let questions = Rc::new(Cell::new(0));
+    let counted = questions.clone();
+    cluster.loses = Some(Box::new(move |from, _, header| {
+        let is_question = from == 1 && header.segment_size > 0 && header.delivery.is_empty();
+        counted.set(counted.get() + u32::from(is_question && header.control.is_response()));
+        false
+    }));
+    // The second of two groups has fewer blocks than the first; the run stays open.
+    let note = of_stream(1, false);
+    let call = cluster.call_noted(0, entity(1), &text(1, 20_000), &note);
+    cluster.run(LONG);
+    assert_eq!(cluster.replies_to(0, call).len(), 1);
+    assert_eq!(questions.get(), 1);
+}
+
+#[test]
+fn message_of_several_groups_to_a_server_without_runs_fails_with_its_code() {
+    let mut cluster = Cluster::new(2, &VmtpConfig::default());
+    cluster.loses = Some(Box::new(|from, _, _| from == 0));
+    let call = cluster.call(0, entity(1), &text(1, 20_000));
+    cluster.run(Duration::from_micros(100));
+    let first = cluster.sent[0].1;
+    let refusal = NotifyClient {
+        is_remote: false,
+        client: first.client,
+        control: Control::response(0),
+        receive_sequence: 0,
+        transaction: first.transaction,
+        delivery: Default::default(),
+        code: ResponseCode::STREAMING_NOT_SUPPORTED,
+    };
+    cluster.notify(1, 0, &refusal);
+    cluster.run(LONG);
+    let code = ResponseCode::STREAMING_NOT_SUPPORTED.0;
+    assert_eq!(cluster.hosts[0].ends, [(call, TransactionEnd::Code(code))]);
+}

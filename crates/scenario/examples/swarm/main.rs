@@ -130,7 +130,11 @@ fn run_canaries() -> bool {
     let calls = PLANTED_CALL_FAULTS.map(|planted| (CALLS_AND_LAYERS.start, planted));
     let vmtp = PLANTED_CALL_FAULTS.map(|planted| (VMTP.start, planted));
     let callings = PLANTED_CALLING_FAULTS.map(|planted| (VMTP_CALLINGS.start, planted));
-    let all_faults = circuits.into_iter().chain(calls).chain(vmtp).chain(callings);
+    let all_faults = circuits
+        .into_iter()
+        .chain(calls)
+        .chain(vmtp)
+        .chain(callings);
     for (first, (fault, invariants)) in all_faults {
         let mut seeds = (0..CANARY_SEEDS).map(|seed| first + seed);
         let caught = seeds.find_map(|seed| find(seed, fault, invariants));

@@ -66,7 +66,10 @@ fn stream_hides_the_delay_of_a_link_that_a_caller_alone_waits_for() {
         outcome.elapsed_s
     };
     let alone = STREAM.replace("outstanding = 16", "outstanding = 1");
-    let (stream, alone) = (elapsed_s(&format!("{STREAM}stream = 64")), elapsed_s(&alone));
+    let (stream, alone) = (
+        elapsed_s(&format!("{STREAM}stream = 64")),
+        elapsed_s(&alone),
+    );
     assert!(4.0 * stream < alone, "{stream} and {alone} s");
 }
 
@@ -109,10 +112,7 @@ fn passing_on_takes_a_packet_more_than_answering() {
         stations.map(|row| row.packets_built).sum()
     };
     let base = "to = [1]\nlength = { fixed = 20 }\noutstanding = 1\n";
-    let (answered, passed) = (
-        packets(base),
-        packets(&format!("{base}forward = 3")),
-    );
+    let (answered, passed) = (packets(base), packets(&format!("{base}forward = 3")));
     assert!(
         answered + 200 <= passed,
         "{answered} packets, {passed} when requests are passed on"

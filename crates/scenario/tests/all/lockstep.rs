@@ -1,21 +1,18 @@
 //! The same packets, simulated and on an emulated link: one message at a time, losses by the number
 //! of the packet, timers of 200 ms and more.
 
+use crate::recorder::{Recorder, testbed};
 use driver::Endpoint;
-use engine::{Address, PacketLen};
+use engine::Address;
 use engine_xtp::Xtp;
 use engine_xtp::pdu::Packet;
-use link::Path;
 use scenario::engines::xtp_config;
 use scenario::{Scenario, parse};
 use sim::PacketEvent;
-use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use testbed::{LinkPlan, Testbed, TestbedError, TestbedPlan};
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use std::time::Duration;
+use testbed::Testbed;
 use wire_udp::UdpWire;
 
 /// Fields of a packet that must be equal in both.
@@ -81,88 +78,6 @@ fn simulated() -> Vec<PacketRecord> {
     packets.clone()
 }
 
-/// A wire that records what is sent.
-struct Recorder {
-    wire: UdpWire,
-    from: usize,
-    packets: Arc<Mutex<Vec<(Instant, PacketRecord)>>>,
-}
-
-impl Wire for Recorder {
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
-    }
-
-    fn send(&mut self, path: engine::Path, slices: &[IoSlice<'_>], size: usize) -> io::Result<()> {
-        let octets: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();
-        let at = Instant::now();
-        self.wire.send(path, slices, size)?;
-        let mut packets = self.packets.lock().expect("nobody panicked");
-        for packet in octets.chunks(size.max(1)) {
-            packets.push((at, packet_record(self.from, packet)));
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        self.wire.receive(buffer)
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.wire.poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
-        self.wire.set_fragmentation(fragmentation);
-    }
-
-    fn path_mtu(&mut self, path: engine::Path) -> usize {
-        self.wire.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.wire.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.wire.set_packet_len(packet_len);
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wire.descriptor()
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.wire.has_buffered()
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        self.wire.join(group)
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.wire.leave(group)
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        self.wire.receiver()
-    }
-}
-
-/// An emulated link; None, with a message, where this user may have none.
-fn testbed() -> Option<Testbed> {
-    let path: Path = LINK.parse().expect("a path");
-    let plan = TestbedPlan::pair(LinkPlan::Emulated(path, testbed::FrameMode::Single), SEED);
-    match Testbed::up(&plan) {
-        Ok(testbed) => Some(testbed),
-        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
 fn emulated(testbed: &Testbed) -> Vec<PacketRecord> {
     let packets = Arc::new(Mutex::new(Vec::new()));
     let spec = scenario().station[0].engine.clone();
@@ -173,11 +88,7 @@ fn emulated(testbed: &Testbed) -> Vec<PacketRecord> {
         let mut wire = wire.expect("the host lives").expect("a socket");
         wire.disable_segmentation().expect("it can be turned off");
         let config = xtp_config(&spec, SEED + from as u64).expect("good options");
-        let recorder = Recorder {
-            wire,
-            from,
-            packets: Arc::clone(&packets),
-        };
+        let recorder = Recorder::new(wire, from, &packets);
         let endpoint = Endpoint::new(Xtp::new(config), recorder, 1 << 20);
         (endpoint.expect("a helper"), address)
     });
@@ -201,15 +112,18 @@ fn emulated(testbed: &Testbed) -> Vec<PacketRecord> {
     }
     let mut packets = packets.lock().expect("nobody panicked").clone();
     testbed.end();
-    packets.sort_by_key(|packet| packet.0);
+    packets.sort_by_key(|packet| packet.at);
     drop(receiver.join().expect("the receiver ends"));
-    packets.into_iter().map(|packet| packet.1).collect()
+    let records = packets.iter();
+    records
+        .map(|sent| packet_record(sent.from, &sent.octets))
+        .collect()
 }
 
 #[test]
 fn simulated_and_emulated_link_carry_same_packets() {
     let simulated = simulated();
-    let Some(testbed) = testbed() else {
+    let Some(testbed) = testbed(LINK, SEED) else {
         return;
     };
     let emulated = emulated(&testbed);

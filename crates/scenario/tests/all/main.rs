@@ -14,6 +14,8 @@ mod laws;
 mod lockstep;
 mod options;
 mod paths;
+mod recorder;
 mod scenarios;
 mod swarm;
+mod transaction_packets;
 mod versions;

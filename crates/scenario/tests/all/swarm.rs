@@ -1,8 +1,6 @@
 //! Drawn scenarios: the invariants hold, and planted faults are found.
 
-use scenario::swarm::canary::{
-    PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant,
-};
+use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
     CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, Seeds, Tally,
     VMTP, VMTP_CALLINGS, check, check_many, check_with, draw,
@@ -172,7 +170,11 @@ fn planted_fault_violates_its_invariant() {
     let vmtp = PLANTED_CALL_FAULTS.map(|planted| (VMTP.start, planted));
     let first = VMTP_CALLINGS.start;
     let callings = PLANTED_CALLING_FAULTS.map(|planted| (first, planted));
-    let all = circuits.into_iter().chain(calls).chain(vmtp).chain(callings);
+    let all = circuits
+        .into_iter()
+        .chain(calls)
+        .chain(vmtp)
+        .chain(callings);
     for (first, (fault, invariants)) in all {
         let found = (0..40).any(|seed| {
             let violation = check_with(first + seed, &|engine| plant(engine, fault)).err();

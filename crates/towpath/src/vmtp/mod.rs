@@ -38,6 +38,7 @@
 pub mod discovery;
 pub mod entities;
 pub mod groups;
+mod refusals;
 pub mod stream;
 
 use crate::engine_setup;
@@ -405,7 +406,8 @@ impl Client<'_> {
     ///
     /// As of [`call`](Client::call).
     pub fn take(&self, call: &Call, limit: Duration) -> Option<io::Result<Reply>> {
-        self.endpoint.inner.take(call, limit)
+        let taken = self.endpoint.inner.take(call, limit)?;
+        Some(taken.map_err(refusals::named))
     }
 
     /// The outcome of a call, if it has come.
@@ -415,7 +417,8 @@ impl Client<'_> {
     /// As of [`call`](Client::call).
     pub fn try_take(&self, call: &Call) -> Option<io::Result<Reply>> {
         self.endpoint.inner.poll();
-        self.endpoint.inner.try_take(call)
+        let taken = self.endpoint.inner.try_take(call)?;
+        Some(taken.map_err(refusals::named))
     }
 
     /// Gives a call up.

@@ -1,6 +1,7 @@
 //! The engines of this project on real wires.
 
 mod blocks;
+mod blocks_under_faults;
 mod channel_proxy;
 mod endpoint;
 mod files;

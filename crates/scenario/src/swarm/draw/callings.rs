@@ -89,11 +89,12 @@ fn stream(dice: &mut Dice) -> String {
     format!("stream = {run}\n{limit} = {most}\n")
 }
 
-/// To a station that does not call: often the called one, which then answers itself.
+/// To a station that does not call: often the called one, which then answers itself. Few calls at a
+/// time: packets that wait in a queue for longer than one may live are executed again.
 fn forward(dice: &mut Dice, from: u64, stations: u64) -> String {
     let to = (from + dice.among(1, stations - 1)) % stations;
-    let limit = limit(dice);
-    format!("forward = {to}\n{limit}")
+    let limit = dice.one_of(&["outstanding", "clients"]);
+    format!("forward = {to}\n{limit} = {}\n", dice.among(1, 3))
 }
 
 /// All others, or some.
