@@ -6,9 +6,10 @@ use crate::listener_keys;
 use crate::options::Options;
 use crate::parts;
 use crate::stream::StreamCircuit;
+use crate::sys;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 /// A circuit whose messages are TLS records, sealed and opened in the user's thread.
@@ -125,12 +126,20 @@ impl TlsCircuit {
                 self.arrived.fill(len);
                 Ok(())
             }
-            // Without a close_notify the stream may have been cut off (RFC 8446 s. 6.1).
-            None => Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the peer's stream ended without a TLS close_notify",
-            )),
+            None => self.end_without_notice(),
         }
+    }
+
+    /// The stream ended: the user has shut down the socket to end a wait, or the peer's FIN came without
+    /// a close_notify, so that data may have been cut off (RFC 8446 s. 6.1).
+    #[cold]
+    fn end_without_notice(&mut self) -> io::Result<()> {
+        if sys::tcp_info(self.inner.socket.as_fd())?.peer_ended {
+            let text = "the peer's stream ended without a TLS close_notify";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        self.peer_end = End::Closed;
+        Ok(())
     }
 
     fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
@@ -284,5 +293,74 @@ impl Drop for TlsCircuit {
             // The peer may be gone already.
             let _ = self.write_out(false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{Circuit as _, Transport};
+    use crate::transport::tls::Tls;
+    use std::time::Duration;
+
+    fn pair() -> (Box<dyn Circuit>, Box<dyn Circuit>) {
+        let options = Options::default();
+        let mut listener = Tls.listen(&options).expect("a socket");
+        let rendezvous = listener.rendezvous().expect("an address");
+        std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| Tls.connect(&rendezvous, 0, &options));
+            let server = listener.accept(Instant::now() + Duration::from_secs(10));
+            let client = connecting.join().expect("the thread ends");
+            (client.expect("a client"), server.expect("a server"))
+        })
+    }
+
+    /// The first result of a receive that is no timeout.
+    fn receive(circuit: &mut dyn Circuit) -> io::Result<Option<usize>> {
+        loop {
+            match circuit.recv(&mut [0; 64]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+    }
+
+    #[test]
+    fn stream_cut_off_by_a_fin_is_an_error_and_a_closed_one_ends() {
+        let (client, mut server) = pair();
+        let socket = client.descriptor().expect("a socket");
+        rustix::net::shutdown(socket, rustix::net::Shutdown::Write).expect("a connection");
+        let error = receive(&mut *server).expect_err("cut off");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+
+        let (client, mut server) = pair();
+        drop(client);
+        assert_eq!(receive(&mut *server).expect("an orderly end"), None);
+    }
+
+    #[test]
+    fn peer_that_breaks_the_handshake_does_not_keep_the_next_one_out() {
+        use std::io::Write;
+        let options = Options::default();
+        let mut listener = Tls.listen(&options).expect("a socket");
+        let rendezvous = listener.rendezvous().expect("an address");
+        let address = String::from_utf8(rendezvous.bytes.clone()).expect("text");
+        let address = address.lines().nth(1).expect("an address");
+        let mut stranger = std::net::TcpStream::connect(address).expect("a connection");
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("room");
+        std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| Tls.connect(&rendezvous, 0, &options));
+            let server = listener.accept(Instant::now() + Duration::from_secs(10));
+            server.expect("the second peer");
+            drop(connecting.join().expect("the thread ends"));
+        });
+    }
+
+    #[test]
+    fn shutdown_of_the_own_socket_ends_the_stream() {
+        let (_client, mut server) = pair();
+        let socket = server.descriptor().expect("a socket");
+        rustix::net::shutdown(socket, rustix::net::Shutdown::Read).expect("a connection");
+        assert_eq!(receive(&mut *server).expect("no error"), None);
     }
 }

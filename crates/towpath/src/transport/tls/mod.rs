@@ -107,17 +107,28 @@ impl Listener for TlsListener {
     }
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
-        let mut circuit = match self.handshaking.take() {
-            Some(handshaking) => handshaking,
-            None => {
-                let end = self.listening.accept_circuit(deadline)?;
-                TlsCircuit::new(end, Session::server(&self.config)?, &self.options)
+        loop {
+            let mut circuit = match self.handshaking.take() {
+                Some(handshaking) => handshaking,
+                None => self.accept_connection(deadline)?,
+            };
+            match circuit.establish(deadline) {
+                Ok(true) => return Ok(Box::new(circuit)),
+                Ok(false) => {
+                    self.handshaking = Some(circuit);
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
+                }
+                // A peer that breaks the handshake is gone; the next one is served.
+                Err(_) => {}
             }
-        };
-        if circuit.establish(deadline)? {
-            return Ok(Box::new(circuit));
         }
-        self.handshaking = Some(circuit);
-        Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"))
+    }
+}
+
+impl TlsListener {
+    fn accept_connection(&mut self, deadline: Instant) -> io::Result<TlsCircuit> {
+        let end = self.listening.accept_circuit(deadline)?;
+        let session = Session::server(&self.config)?;
+        Ok(TlsCircuit::new(end, session, &self.options))
     }
 }
