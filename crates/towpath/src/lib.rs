@@ -55,6 +55,7 @@ mod datagram;
 mod engine_circuit;
 mod engine_setup;
 pub mod files;
+mod listener_keys;
 mod medium;
 pub mod options;
 pub mod parts;

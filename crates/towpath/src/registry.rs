@@ -7,16 +7,17 @@
 
 use crate::contract::Transport;
 use crate::transport::{
-    mptcp, null, over_cells, pipe, quic, raw_ether, shm, shm_remote, tcp, tcp_batched, udp,
+    mptcp, null, over_cells, pipe, quic, raw_ether, shm, shm_remote, tcp, tcp_batched, tls, udp,
     udp_batched, udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram,
     unix_seqpacket, unix_stream, xti_tcp, xtp_multicast,
 };
 
-static ALL: [&dyn Transport; 35] = [
+static ALL: [&dyn Transport; 36] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &mptcp::Mptcp,
     &xti_tcp::XtiTcp,
+    &tls::Tls,
     &udp::Udp,
     &udp_connected::UdpConnected,
     &udp_nochecksum::UdpNochecksum,

@@ -17,11 +17,12 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 20] = [
+pub const TRANSPORTS: [&str; 21] = [
     "tcp",
     "tcp-batched",
     "mptcp",
     "xti-tcp",
+    "tls",
     "udp",
     "udp-connected",
     "udp-nochecksum",

@@ -29,7 +29,7 @@ fn loopback(survey: &Survey, _: &TestSpec) -> Option<Finding> {
 
 fn congestion(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let default = survey.network.congestion.as_deref()?;
-    if !test.uses("tcp") && !test.uses("mptcp") {
+    if !test.uses("tcp") && !test.uses("mptcp") && !test.uses("tls") {
         return None;
     }
     let wanted = test.congestion.as_str();
@@ -93,7 +93,7 @@ const PORTS_WANTED: u64 = 50_000;
 
 fn ports(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let ports = survey.network.port_count()?;
-    let touches = test.uses("tcp") || test.uses("mptcp");
+    let touches = test.uses("tcp") || test.uses("mptcp") || test.uses("tls");
     if !test.has("connect") || !touches {
         return None;
     }

@@ -17,7 +17,13 @@ pub(crate) struct TcpInfo {
     pub(crate) rtt_us: u32,
     /// Sending maximum segment size, octets.
     pub(crate) mss: u32,
+    /// The peer has ended its direction: its FIN has arrived.
+    pub(crate) peer_ended: bool,
 }
+
+/// States of linux/tcp_states.h in which no FIN has arrived: ESTABLISHED, FIN-WAIT-1, FIN-WAIT-2 (RFC
+/// 9293 s. 3.3.2).
+const STATES_BEFORE_FIN: [u8; 3] = [1, 4, 5];
 
 /// Reads TCP_INFO; fields an older kernel lacks are 0.
 pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
@@ -30,6 +36,7 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         segments_received: info.tcpi_segs_in,
         mss: info.tcpi_snd_mss,
         rtt_us: info.tcpi_rtt,
+        peer_ended: !STATES_BEFORE_FIN.contains(&info.tcpi_state),
     })
 }
 

@@ -12,6 +12,7 @@ pub mod shm;
 pub mod shm_remote;
 pub mod tcp;
 pub mod tcp_batched;
+pub mod tls;
 pub mod udp;
 pub mod udp_batched;
 pub mod udp_connected;

@@ -163,7 +163,19 @@ pub(crate) fn connect(
     options: &Options,
     protocol: Protocol,
 ) -> io::Result<StreamCircuit> {
-    let address = socket::decode_address(&rendezvous.bytes)?;
+    connect_to(
+        socket::decode_address(&rendezvous.bytes)?,
+        options,
+        protocol,
+    )
+}
+
+/// Connects a socket of `protocol` to a listener at `address`.
+pub(crate) fn connect_to(
+    address: SocketAddr,
+    options: &Options,
+    protocol: Protocol,
+) -> io::Result<StreamCircuit> {
     let socket = new_socket(address, options, protocol)?;
     socket::connect(&socket, &SockAddr::from(address), options.blocking_timeout)?;
     Ok(StreamCircuit::new(socket, options, READBACK))

@@ -1,9 +1,9 @@
 //! One connection and its two streams.
 
 use super::endpoint::{ConnectionState, QuicEndpoint};
-use super::keys;
 use super::shared_endpoint::SharedEndpoint;
 use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::listener_keys;
 use crate::options::Options;
 use crate::parts;
 use crate::socket;
@@ -387,7 +387,7 @@ impl Circuit for QuicCircuit {
         let mut effective = BTreeMap::new();
         let mut endpoint = self.shared.lock();
         socket::read_buffer_sizes(endpoint.socket().as_fd(), &mut effective);
-        effective.insert("cipher".into(), keys::CIPHER.into());
+        effective.insert("cipher".into(), listener_keys::CIPHER.into());
         effective.insert("congestion".into(), self.congestion.clone());
         effective.insert("read_len".into(), self.read_len.to_string());
         let len = endpoint

@@ -9,23 +9,24 @@
 //! * `shared_endpoint` - an endpoint shared by circuits, and the helper thread that serves it while
 //!   no user does.
 //! * `circuit` - one connection and its two streams.
-//! * `keys` - TLS with a key per listener, passed to peers in the rendezvous.
+//!
+//! TLS has a key per listener, passed to peers in the rendezvous.
 //!
 //! A message leaves when about 64 KiB are written, at a flush, and when the user waits or receives;
 //! `try_send` sends it at once.
 
 mod circuit;
 mod endpoint;
-mod keys;
 mod shared_endpoint;
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::listener_keys::{self, ListenerKeys};
 use crate::options::Options;
 use crate::socket;
 use circuit::QuicCircuit;
 use endpoint::QuicEndpoint;
-use keys::ListenerKeys;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use shared_endpoint::SharedEndpoint;
 use std::io;
@@ -87,7 +88,8 @@ impl Transport for Quic {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let keys = ListenerKeys::generate()?;
-        let mut config = ServerConfig::with_crypto(keys.server()?);
+        let crypto = QuicServerConfig::try_from(keys.server()?).map_err(io::Error::other)?;
+        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         config.transport_config(Arc::new(transport_config(options)?));
         let config = Arc::new(config);
         let local = SocketAddr::new(options.bind_address(), 0);
@@ -116,9 +118,10 @@ impl Transport for Quic {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         // Line 0 is the key, the others are one address a circuit.
-        let key = keys::decode(socket::rendezvous_entry(&rendezvous.bytes, 0)?)?;
+        let key = listener_keys::decode(socket::rendezvous_entry(&rendezvous.bytes, 0)?)?;
         let peer = socket::decode_address(socket::rendezvous_entry(&rendezvous.bytes, index + 1)?)?;
-        let mut config = ClientConfig::new(keys::client(key)?);
+        let crypto = QuicClientConfig::try_from(listener_keys::client(key)?);
+        let mut config = ClientConfig::new(Arc::new(crypto.map_err(io::Error::other)?));
         config.transport_config(Arc::new(transport_config(options)?));
         let local = socket::wildcard_address(&peer);
         let mut endpoint = QuicEndpoint::bind(local, None, options)?;
@@ -167,7 +170,7 @@ struct QuicListener {
 
 impl Listener for QuicListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let mut lines = vec![keys::encode(&self.key)];
+        let mut lines = vec![listener_keys::encode(&self.key)];
         for endpoint in &self.endpoints {
             lines.push(socket::encode_address(
                 endpoint.lock().socket().local_addr()?,

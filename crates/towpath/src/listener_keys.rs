@@ -1,56 +1,51 @@
-//! TLS keys: one key pair per listener; peers get the public key from the rendezvous.
+//! TLS keys of `quic` and `tls`: one key pair per listener; peers get the public key from the
+//! rendezvous.
 //!
 //! Raw public keys (RFC 7250) instead of certificates: there is no name to certify. Peers accept
 //! only the key they were given, so the connection is authenticated as well as encrypted.
 
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rawkeys::{AES_128, KeyPair, TrustedKeys};
+use rustls::{ClientConfig, ServerConfig};
 use std::io;
-use std::sync::Arc;
 
 /// The only cipher suite offered, so that every race encrypts alike. QUIC's Initial packets need it
 /// anyway (RFC 9001 s. 5.2).
-pub(super) const CIPHER: &str = "TLS13_AES_128_GCM_SHA256";
+pub(crate) const CIPHER: &str = "TLS13_AES_128_GCM_SHA256";
 
 /// A listener's key pair.
-pub(super) struct ListenerKeys(KeyPair);
+pub(crate) struct ListenerKeys(KeyPair);
 
 impl ListenerKeys {
     /// Generates a new key pair.
-    pub(super) fn generate() -> io::Result<ListenerKeys> {
+    pub(crate) fn generate() -> io::Result<ListenerKeys> {
         KeyPair::generate()
             .map(ListenerKeys)
             .map_err(io::Error::other)
     }
 
     /// The public key, as a SubjectPublicKeyInfo.
-    pub(super) fn public(&self) -> Vec<u8> {
+    pub(crate) fn public(&self) -> Vec<u8> {
         self.0.public_key()
     }
 
     /// The listener's TLS configuration.
-    pub(super) fn server(&self) -> io::Result<Arc<QuicServerConfig>> {
-        let config =
-            rawkeys::server_config(&self.0, None, vec![AES_128]).map_err(io::Error::other)?;
-        let config = QuicServerConfig::try_from(config).map_err(io::Error::other)?;
-        Ok(Arc::new(config))
+    pub(crate) fn server(&self) -> io::Result<ServerConfig> {
+        rawkeys::server_config(&self.0, None, vec![AES_128]).map_err(io::Error::other)
     }
 }
 
 /// The TLS configuration of a client that accepts this public key only.
-pub(super) fn client(key: Vec<u8>) -> io::Result<Arc<QuicClientConfig>> {
-    let config = rawkeys::client_config(None, TrustedKeys::new([key]), vec![AES_128]);
-    let config = QuicClientConfig::try_from(config.map_err(io::Error::other)?);
-    Ok(Arc::new(config.map_err(io::Error::other)?))
+pub(crate) fn client(key: Vec<u8>) -> io::Result<ClientConfig> {
+    rawkeys::client_config(None, TrustedKeys::new([key]), vec![AES_128]).map_err(io::Error::other)
 }
 
 /// Encodes a key as hexadecimal text.
-pub(super) fn encode(key: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(key: &[u8]) -> Vec<u8> {
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     text.into_bytes()
 }
 
-pub(super) fn decode(text: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn decode(text: &[u8]) -> io::Result<Vec<u8>> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let (pairs, odd) = text.as_chunks::<2>();
     let key: Option<Vec<u8>> = pairs
