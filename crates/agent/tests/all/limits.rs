@@ -94,7 +94,7 @@ fn worker_threads_within_announced_count() {
         let _over = SetOnDrop(&over);
         for name in ["tcp", "udp-segmented", "quic", "xtp", "bare"] {
             let mut asked = spec(&[name], &["throughput", "connect"]);
-            asked.circuits = 4;
+            asked.circuits = vec![4];
             let run = race_with(&session, &asked);
             for trial in &run.trials {
                 assert_ne!(trial.status, Status::Failed, "{name}: {}", trial.reason);
