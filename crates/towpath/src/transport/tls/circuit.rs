@@ -299,7 +299,7 @@ impl Drop for TlsCircuit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Circuit as _, Transport};
+    use crate::contract::Transport;
     use crate::transport::tls::Tls;
     use std::time::Duration;
 
