@@ -120,6 +120,8 @@ pub(crate) struct Association {
     pub(crate) state: State,
     /// The user of this end opened it.
     pub(crate) opened_here: bool,
+    /// The peer has sent what no end sends while it waits for a COOKIE-ACK: it answers requests.
+    pub(crate) peer_is_open: bool,
     /// The user ended it before it was open.
     pub(crate) wants_shutdown: bool,
     /// The user was told that the peer sends no more.
@@ -170,6 +172,7 @@ impl Association {
                 stale: 0,
             },
             opened_here: false,
+            peer_is_open: false,
             wants_shutdown: false,
             is_finished: false,
             local_tag,

@@ -193,6 +193,8 @@ impl Sctp {
                 self.shared.discard(DiscardReason::Authentication);
                 continue;
             }
+            // Data may come with a COOKIE-ECHO.
+            a.peer_is_open |= skipped == 0 && proves_open(chunk.kind);
             let handled = handle_chunk(
                 (&mut *a, &mut self.shared, now),
                 (header, path, &chunk),
@@ -222,6 +224,23 @@ impl Sctp {
         self.remove_if_gone(id);
         result
     }
+}
+
+/// Whether a chunk comes from an end that is open; one in COOKIE-ECHOED sends and answers heartbeats too.
+fn proves_open(kind: ChunkType) -> bool {
+    matches!(
+        kind,
+        ChunkType::DATA
+            | ChunkType::I_DATA
+            | ChunkType::SACK
+            | ChunkType::COOKIE_ACK
+            | ChunkType::RE_CONFIG
+            | ChunkType::ASCONF
+            | ChunkType::ASCONF_ACK
+            | ChunkType::FORWARD_TSN
+            | ChunkType::I_FORWARD_TSN
+            | ChunkType::SHUTDOWN
+    )
 }
 
 /// Handles one chunk. [`DiscardReason::Malformed`] ends the packet.

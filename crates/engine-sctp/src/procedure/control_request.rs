@@ -48,23 +48,28 @@ pub(crate) fn start_timer(
 /// A request was not answered in time. It counts as lost data do, and goes again with its number, by
 /// another path if there is one (RFC 5061 section 5.1, B; RFC 6525 section 5.1.1). `find` is the request
 /// of `timer`. An association that gives up is at its end: the peer answers other packets, but not this
-/// one, and both ends may differ now.
+/// one, and both ends may differ now. A peer that waits for a COOKIE-ACK answers none, which counts as no
+/// loss: it would open the association anew with its cookie. Heartbeats tell whether it is there.
 pub(crate) fn handle_timeout(
     a: &mut Association,
     ep: &mut EndpointState,
     now: Instant,
     (timer, find): (Timer, fn(&mut Association) -> Option<&mut ControlRequest>),
 ) {
-    let retries_max = ep.config.association_retries;
+    let (retries_max, peer_is_open) = (ep.config.association_retries, a.peer_is_open);
     let Some(request) = find(a) else {
         return;
     };
     request.attempts += 1;
     let (is_lost, path) = (request.attempts > retries_max + 1, request.path);
-    path_management::count_path_error(a, ep, path);
-    path_management::count_association_error(a, ep);
-    if is_lost {
-        a.state = State::Gone(CloseReason::TimedOut);
+    if peer_is_open {
+        path_management::count_path_error(a, ep, path);
+        path_management::count_association_error(a, ep);
+        if is_lost {
+            a.state = State::Gone(CloseReason::TimedOut);
+        }
+    } else {
+        a.paths[path].back_off();
     }
     if a.is_gone() {
         return;

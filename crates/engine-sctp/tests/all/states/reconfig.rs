@@ -421,3 +421,67 @@ fn broken_requests_are_dropped() {
     assert_eq!(more, broken.len() as u64);
     assert_eq!(notices(&mut pair.client), []);
 }
+
+#[test]
+fn request_waits_for_peer_whose_cookie_ack_was_lost() {
+    let mut pair = pair_with(Reach::CookieEchoed, |config| SctpConfig {
+        heartbeat_interval: core::time::Duration::from_secs(1),
+        ..config
+    });
+    let cookie = pair.waiting[0].clone();
+    assert_eq!(kinds(&pair.server.receive(&cookie)), [11], "and it is lost");
+    let accepted = pair
+        .server
+        .events()
+        .into_iter()
+        .find_map(|event| match event {
+            Event::Accepted(id, _) => Some(id),
+            _ => None,
+        });
+    let (id, now) = (accepted.expect("it was accepted"), pair.server.now);
+    let server = &mut pair.server.engine;
+    let asked = server.reset_streams(now, id, StreamDirection::Outgoing, &[]);
+    assert_eq!(asked, Ok(()));
+    // The client answers heartbeats only: to it the association is not open.
+    let mut requests = 0;
+    let mut sent = pair.server.packets();
+    for _ in 0..2000 {
+        requests += kinds(&sent)
+            .iter()
+            .filter(|kind| **kind == RE_CONFIG)
+            .count();
+        pair.client.now = pair.server.now;
+        for packet in &sent {
+            for answer in pair.client.receive(packet) {
+                assert_eq!(kinds(&[answer.clone()]), [5]);
+                pair.server.receive(&answer);
+            }
+        }
+        sent = pair.server.time_out();
+    }
+    // More often than an association may be silent (RFC 9260 section 16: 10).
+    assert!(requests > 12, "{requests}");
+    assert_eq!(pair.server.closed(), None);
+    let answers = pair.server.receive(&cookie);
+    assert_eq!(kinds(&answers), [11]);
+    pair.client.now = pair.server.now;
+    pair.client.receive(&answers[0]);
+    // A heartbeat may be due before the request is.
+    for _ in 0..4 {
+        let again = pair.server.time_out();
+        pair.client.now = pair.server.now;
+        let answers = again.iter().flat_map(|packet| pair.client.receive(packet));
+        let answers: Vec<Packet> = answers.collect();
+        pair.settle(answers);
+    }
+    let is_done = |notice: &Notice| {
+        matches!(
+            notice,
+            Notice::StreamsReset {
+                outcome: ReconfigOutcome::Done,
+                ..
+            }
+        )
+    };
+    assert!(notices(&mut pair.server).iter().any(is_done));
+}
