@@ -453,7 +453,7 @@ fn request_waits_for_peer_whose_cookie_ack_was_lost() {
         pair.client.now = pair.server.now;
         for packet in &sent {
             for answer in pair.client.receive(packet) {
-                assert_eq!(kinds(&[answer.clone()]), [5]);
+                assert_eq!(kinds(std::slice::from_ref(&answer)), [5]);
                 pair.server.receive(&answer);
             }
         }
