@@ -274,7 +274,7 @@ fn blocks(text: &str) -> Vec<Block> {
         };
         Block {
             heading,
-            text: quantity::clean(&text.replace('\n', " "), 4000),
+            text: quantity::clean(&text.replace('\n', " ").replace('`', ""), 4000),
         }
     };
     parts.take(PARTS_MAX).map(block).collect()

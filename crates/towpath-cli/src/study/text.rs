@@ -85,7 +85,10 @@ pub fn column_text(column: &Column) -> String {
     };
     let (within, beyond) = (count(Standing::Within), count(Standing::Beyond));
     let misprints = count(Standing::Misprint);
-    if within + beyond + misprints > 0 {
+    if within + beyond == 0 && misprints > 0 {
+        return format!("not judged: {misprints} misprinted");
+    }
+    if within + beyond > 0 {
         let misprinted = match misprints {
             0 => String::new(),
             _ => format!(", {misprints} misprinted"),
@@ -210,7 +213,12 @@ pub fn summary(ran: &Ran) -> String {
     for (apart, name) in [(false, "printed figures"), (true, "counted apart")] {
         let [within, beyond, misprints, shapes] = counts(study, &ran.judged, apart);
         let all = within + beyond + misprints;
+        let named = |count: usize| match count {
+            1 => name.replace("figures", "figure"),
+            _ => name.to_owned(),
+        };
         if all > 0 {
+            let name = named(all);
             let _ = writeln!(
                 out,
                 "{all} {name}: {within} within their limit, {beyond} beyond it, {misprints} not \
@@ -218,6 +226,7 @@ pub fn summary(ran: &Ran) -> String {
             );
         }
         if shapes > 0 {
+            let name = named(shapes);
             let _ = writeln!(out, "{shapes} {name} beside ours, not judged one by one.");
         }
     }
