@@ -95,7 +95,8 @@ fn send_unsolicited(
         bytes,
         descriptors: Vec::new(),
     };
-    let (tcp, udp) = (transport.contains("tcp"), transport.starts_with("udp"));
+    let tcp = transport.contains("tcp") || transport == "tls";
+    let udp = transport.starts_with("udp");
     let packet = match tcp || udp {
         true => vec![1; 100],
         false => spare
