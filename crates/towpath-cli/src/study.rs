@@ -171,8 +171,9 @@ fn write_pages(
         write(&ran.folder.join("report.html"), &page::html(ran))?;
     }
     if !has_index {
-        let mut copies = all.iter().zip(html);
-        copies.try_for_each(|(ran, html)| write(html, &page::html(ran)))?;
+        if let (Some(html), [ran]) = (html, all) {
+            write(html, &page::html(ran))?;
+        }
         return Ok(folder.join("report.html"));
     }
     let place = folder.join("index.html");

@@ -27,9 +27,14 @@ fn loopback(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     )
 }
 
+/// Whether a contestant takes the congestion control and the ports of kernel TCP.
+fn uses_tcp(test: &TestSpec) -> bool {
+    ["tcp", "mptcp", "tls"].iter().any(|name| test.uses(name))
+}
+
 fn congestion(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let default = survey.network.congestion.as_deref()?;
-    if !test.uses("tcp") && !test.uses("mptcp") && !test.uses("tls") {
+    if !uses_tcp(test) {
         return None;
     }
     let wanted = test.congestion.as_str();
@@ -93,8 +98,7 @@ const PORTS_WANTED: u64 = 50_000;
 
 fn ports(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let ports = survey.network.port_count()?;
-    let touches = test.uses("tcp") || test.uses("mptcp") || test.uses("tls");
-    if !test.has("connect") || !touches {
+    if !test.has("connect") || !uses_tcp(test) {
         return None;
     }
     if ports >= PORTS_WANTED {

@@ -126,7 +126,7 @@ pub fn is_index(folder: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// There is none.
+/// The folder cannot be read, or holds no study.
 pub fn study_folders(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     if !is_index(folder) {
         return Ok(vec![folder.to_owned()]);

@@ -4,7 +4,7 @@
 //! same value whatever the machine does: each word of a finding is certain.
 
 use crate::agents::{Agent, with_keys};
-use crate::support::{Scratch, children, finish, is_running, signal, start, towpath, wait_until};
+use crate::support::{Scratch, children, finish, is_running, json, signal, start, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -115,12 +115,6 @@ fn write_loopback(scratch: &Scratch) -> String {
     let text = fs::read_to_string(&path).expect("a study");
     fs::write(&path, text.replace("--link ether10 ", "")).expect("written");
     folder
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let said = towpath(arguments);
-    assert_eq!(said.code, 0, "{}", said.err);
-    serde_json::from_str(&said.out).expect("JSON")
 }
 
 fn words(report: &Value) -> Vec<&str> {

@@ -1,6 +1,6 @@
 //! Studies as data: run, resumed, refused, left out.
 
-use crate::support::{Scratch, finish, signal, start, towpath, wait_until};
+use crate::support::{Scratch, finish, json, signal, start, towpath, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -88,7 +88,8 @@ says = "Short messages of the two cross."
 crossover = { of = { run = "race", contestant = "tcp", measure = "messages_per_s" }, to = { run = "race", contestant = "tcp", measure = "messages_per_s" }, x = "size", from = 64, until = 16384 }
 "#;
 
-const SCENARIO: &str = r#"
+/// A scenario of 2,000 messages and 60 s at most.
+pub const SCENARIO: &str = r#"
 name = "two"
 time_limit = "60 s"
 messages = 2000
@@ -121,12 +122,6 @@ fn write(scratch: &Scratch, text: &str) -> String {
         fs::write(folder.join(name), text).expect("a file");
     }
     folder.to_str().expect("UTF-8").to_owned()
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let said = towpath(arguments);
-    assert_eq!(said.code, 0, "{}", said.err);
-    serde_json::from_str(&said.out).expect("JSON")
 }
 
 fn state(out: &Path, id: &str) -> String {

@@ -1,9 +1,10 @@
 //! Folders of studies: several with an index, read, stopped and resumed; a run of another build, and
 //! one that samples the processor.
 
-use crate::support::{Scratch, finish, signal, start, towpath, wait_until};
+use crate::studies::SCENARIO;
+use crate::support::{Scratch, finish, json, signal, start, towpath, wait_until};
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -33,26 +34,6 @@ name = "carried"
 csv = "carried"
 run = "carried"
 measure = "MEASURE"
-"#;
-
-const SCENARIO: &str = r#"
-name = "two"
-time_limit = "1 h"
-messages = MESSAGES
-
-[medium]
-kind = "direct"
-rate = "10 Mbit/s"
-
-[[station]]
-count = 2
-engine = { protocol = "bare" }
-
-[[traffic]]
-from = [0]
-to = [1]
-length = { fixed = 100 }
-interarrival = { fixed = "2 ms" }
 "#;
 
 const SWEEP: &str = "sim = \"two.toml --points traffic.0.length.fixed=100,200 --seeds 1..3\"";
@@ -87,7 +68,9 @@ impl Made<'_> {
             .replace("RUN", self.run)
             .replace("ROW", self.measures[0])
             .replace("MEASURE", self.measures[1]);
-        let scenario = SCENARIO.replace("MESSAGES", &self.messages.to_string());
+        let messages = format!("messages = {}", self.messages);
+        let scenario = SCENARIO.replace("messages = 2000", &messages);
+        let scenario = scenario.replace("60 s", "1 h");
         for (name, text) in [
             ("study.toml", text.as_str()),
             ("two.toml", &scenario),
@@ -104,12 +87,6 @@ impl Made<'_> {
 fn kept(folder: &Path) -> Value {
     let text = fs::read_to_string(folder.join("study.json")).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
-}
-
-fn json_of(arguments: &[&str]) -> Value {
-    let said = towpath(arguments);
-    assert_eq!(said.code, 0, "{}", said.err);
-    serde_json::from_str(&said.out).expect("one JSON document")
 }
 
 /// The places that a page leads to.
@@ -135,7 +112,7 @@ fn several_studies_get_folder_each_and_index_by_year() {
     let two = two.write(&scratch);
     let (out, copy) = (scratch.text("out"), scratch.text("copy.html"));
     let run = ["study", "run", &one, &two, "--out", &out, "--html", &copy];
-    let report = json_of(&[&run[..], &["--json"]].concat());
+    let report = json(&[&run[..], &["--json"]].concat());
     let keys: Vec<&Value> = report["studies"]
         .as_array()
         .expect("studies")
@@ -153,14 +130,14 @@ fn several_studies_get_folder_each_and_index_by_year() {
     }
     // Read again it says the same, and writes what was lost.
     fs::remove_file(scratch.path("out/index.html")).expect("removed");
-    assert_eq!(json_of(&["study", "report", &out, "--json"]), report);
+    assert_eq!(json(&["study", "report", &out, "--json"]), report);
     assert!(scratch.path("out/index.html").is_file());
     let page = fs::read_to_string(scratch.path("out/one/report.html")).expect("a page");
     // The paper's curve is dashed, ours is not; the legend shows ours too.
     let lines = ["class=\"line c0", "class=\"model c0"].map(|class| page.matches(class).count());
     assert_eq!(lines, [2, 1]);
     // A study alone in the folder is read as one.
-    let alone = json_of(&["study", "report", &scratch.text("out/one"), "--json"]);
+    let alone = json(&["study", "report", &scratch.text("out/one"), "--json"]);
     assert_eq!(alone, *keys[0]);
 }
 
@@ -226,9 +203,9 @@ fn killed_run_of_several_studies_resumes_to_same_results() {
         fs::metadata(rows).and_then(|rows| rows.modified()).ok()
     };
     let before = written("one");
-    let resumed = json_of(&["study", "run", "--resume", &out, "--json"]);
+    let resumed = json(&["study", "run", "--resume", &out, "--json"]);
     assert_eq!(before, written("one"), "what is done is not done again");
-    let uninterrupted = json_of(&["study", "run", &one, &two, "--out", &whole, "--json"]);
+    let uninterrupted = json(&["study", "run", &one, &two, "--out", &whole, "--json"]);
     assert_eq!(resumed, uninterrupted);
 }
 
@@ -277,19 +254,19 @@ fn run_of_another_build_is_done_again() {
         ..SIMULATED
     };
     let (folder, out) = (study.write(&scratch), scratch.text("out"));
-    json_of(&["study", "run", &folder, "--out", &out, "--json"]);
+    json(&["study", "run", &folder, "--out", &out, "--json"]);
     let trials = scratch.path("out/runs/carried/trials.jsonl");
     let first = fs::read(&trials).expect("trials");
-    json_of(&["study", "run", "--resume", &out, "--json"]);
+    json(&["study", "run", "--resume", &out, "--json"]);
     assert_eq!(
         fs::read(&trials).expect("trials"),
         first,
         "this build did it"
     );
     let mut result = kept(&scratch.path("out"));
-    result["runs"][0]["hash"] = json!("0123456789abcdef");
+    result["runs"][0]["hash"] = "0123456789abcdef".into();
     fs::write(scratch.path("out/study.json"), result.to_string()).expect("written");
-    json_of(&["study", "run", "--resume", &out, "--json"]);
+    json(&["study", "run", "--resume", &out, "--json"]);
     assert_ne!(
         fs::read(&trials).expect("trials"),
         first,
@@ -306,7 +283,7 @@ fn profile_is_a_run_of_a_study() {
         ..SIMULATED
     };
     let (folder, out) = (study.write(&scratch), scratch.text("out"));
-    let report = json_of(&["study", "run", &folder, "--out", &out, "--json"]);
+    let report = json(&["study", "run", &folder, "--out", &out, "--json"]);
     let run = &kept(&scratch.path("out"))["runs"][0];
     if run["state"] == "left_out" {
         println!("SKIPPED: no profile for this user: {}", run["reason"]);

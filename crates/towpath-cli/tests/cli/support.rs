@@ -95,6 +95,14 @@ pub fn towpath(arguments: &[&str]) -> CommandOutput {
     finish(start(arguments))
 }
 
+/// The JSON document that a command prints, which must succeed.
+#[track_caller]
+pub fn json(arguments: &[&str]) -> serde_json::Value {
+    let said = towpath(arguments);
+    assert_eq!(said.code, 0, "{}", said.err);
+    serde_json::from_str(&said.out).expect("one JSON document")
+}
+
 pub fn signal(process: u32, signal: rustix::process::Signal) {
     let id = i32::try_from(process)
         .ok()
