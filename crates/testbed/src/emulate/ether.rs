@@ -164,6 +164,10 @@ impl EtherModel {
 }
 
 impl FrameModel for EtherModel {
+    fn ether_header_at(&self) -> usize {
+        0
+    }
+
     fn offer(&mut self, now_ps: u64, from: usize, octets: &mut [u8], outputs: &mut OutputPorts) {
         self.counts.offered += 1;
         self.counts.offered_bytes += octets.len() as u64;

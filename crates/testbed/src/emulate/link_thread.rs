@@ -1,6 +1,8 @@
 //! The thread that emulates a link.
 
+use super::membership::is_group_membership;
 use super::path_model::FrameModel;
+use super::sleep_latency::{SleepLatency, WAKE_EARLY_NS};
 use crate::error::TestbedError;
 use link::LinkCounters;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -20,13 +22,6 @@ pub const FRAME_MAX: usize = 65_536 + 128;
 
 /// Frames read from a port before other ports and due frames are served.
 const BATCH: usize = 32;
-
-/// A longer sleep may let the CPU enter an idle state with a longer wake-up, ns.
-const IDLE_STATE_NS: u64 = 250_000;
-
-/// Sleeps end early by the average lateness of earlier ones, within these bounds, ns; the rest is
-/// spent spinning.
-const WAKE_EARLY_NS: (u64, u64) = (10_000, 200_000);
 
 /// Wake-up samples, and their interval.
 const WAKEUP_SAMPLES: usize = 15;
@@ -99,6 +94,15 @@ impl OutputPorts {
                     }
                 }
             }
+        }
+    }
+
+    /// Writes a frame to all hosts but its sender, numbered `from`, and counts nothing.
+    fn pass(&self, from: usize, frame: &[u8]) {
+        let ports = self.ports.iter().enumerate();
+        let others = ports.filter(|(at, _)| *at != from);
+        for port in others.filter_map(|(_, port)| port.as_ref()) {
+            port.write(frame);
         }
     }
 
@@ -288,27 +292,6 @@ impl Drop for LinkThread {
     }
 }
 
-/// How late sleeps end, as running means: short sleeps, and those that may reach an idle state.
-#[derive(Clone, Copy, Debug, Default)]
-struct SleepLatency {
-    mean_ns: [u64; 2],
-}
-
-impl SleepLatency {
-    /// How much earlier a sleep of `left_ns` should end.
-    fn early_ns(&self, left_ns: u64) -> u64 {
-        let mean_ns = self.mean_ns[usize::from(left_ns > IDLE_STATE_NS)];
-        (mean_ns * 3 / 2).clamp(WAKE_EARLY_NS.0, WAKE_EARLY_NS.1)
-    }
-
-    /// Adds a sleep of `asked_ns` that took `slept_ns` and was not interrupted.
-    fn learn(&mut self, asked_ns: u64, slept_ns: u64) {
-        let late_ns = slept_ns.saturating_sub(asked_ns);
-        let mean_ns = &mut self.mean_ns[usize::from(asked_ns > IDLE_STATE_NS)];
-        *mean_ns = (*mean_ns * 7 + late_ns) / 8;
-    }
-}
-
 /// Readings at the begin of a measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct StartReadings {
@@ -375,7 +358,8 @@ impl<C: FrameModel> LinkLoop<C> {
         }
     }
 
-    /// Reads frames from the host at `at`; gives their number.
+    /// Reads frames from the host at `at`; gives their number. What a kernel says of its groups, at times
+    /// of its own, passes beside the model: it would shift the fate of every later frame.
     fn read_port(&mut self, at: usize) -> usize {
         for count in 0..BATCH {
             let port = self.from[at].as_ref();
@@ -383,8 +367,13 @@ impl<C: FrameModel> LinkLoop<C> {
                 return count;
             };
             let now_ps = self.arrival_ps();
-            self.model
-                .offer(now_ps, at, &mut self.buffer[..len], &mut self.outputs);
+            let octets = &mut self.buffer[..len];
+            let frame = octets.get(self.model.ether_header_at()..);
+            if frame.is_some_and(is_group_membership) {
+                self.outputs.pass(at, octets);
+            } else {
+                self.model.offer(now_ps, at, octets, &mut self.outputs);
+            }
         }
         BATCH
     }

@@ -4,6 +4,8 @@
 //! * [`link_thread`] - the thread: read, ask the model, wait, write.
 //! * [`path_model`] - the fate of frames on a path.
 //! * [`ether`] - the same for an Ethernet that all hosts share.
+//! * `membership` - IGMP and MLD, which pass beside the model.
+//! * `sleep_latency` - how late its sleeps end, so that they end early.
 //! * [`delay_queue`] - frames in flight, by arrival time.
 //! * [`superframe`] - GSO super-frames, and their size on the wire.
 //!
@@ -14,7 +16,9 @@
 pub mod delay_queue;
 pub mod ether;
 pub mod link_thread;
+mod membership;
 pub mod path_model;
+mod sleep_latency;
 pub mod superframe;
 
 use crate::error::TestbedError;

@@ -8,6 +8,9 @@ use link::{Link, LinkConfig, Path};
 
 /// A model that decides the fate of frames and delays them.
 pub trait FrameModel: Send {
+    /// Offset of the Ethernet header in what is read from a port.
+    fn ether_header_at(&self) -> usize;
+
     /// Takes a frame sent by host `from` at `now_ps`.
     fn offer(&mut self, now_ps: u64, from: usize, octets: &mut [u8], outputs: &mut OutputPorts);
 
@@ -80,6 +83,10 @@ impl PathModel {
 }
 
 impl FrameModel for PathModel {
+    fn ether_header_at(&self) -> usize {
+        self.vnet_header_len
+    }
+
     fn offer(&mut self, now_ps: u64, _from: usize, octets: &mut [u8], outputs: &mut OutputPorts) {
         self.apply_schedule(now_ps);
         let len = if self.vnet_header_len == 0 {

@@ -11,9 +11,10 @@ fn calibration_measures_configured_link() {
     };
     let found = calibrate(&testbed, 0, 5).expect("it is measured");
     let trip = found.round_trip;
-    // 50 octets at both rates and 3 ms each way; no packet is early.
+    // 50 octets at both rates and 3 ms each way. No packet is early, but for what each direction takes
+    // off for its own waking up, at most 200 us.
     assert!((trip.configured_us - 6060.0).abs() < 0.1, "{trip:?}");
-    assert!(trip.low_us >= trip.configured_us - 1.0, "{trip:?}");
+    assert!(trip.low_us >= trip.configured_us - 2.0 * 200.0, "{trip:?}");
     let [there, back] = found.rates;
     assert_eq!(
         (there.configured_bps, back.configured_bps),
