@@ -109,6 +109,19 @@ fn completed_checksum_is_the_one_of_the_whole_packet() {
 }
 
 #[test]
+fn packets_with_a_trailer_are_copied_when_they_are_short() {
+    for (len, copied) in [(1400, true), (16 << 10, false)] {
+        let mut batch = Batch::new(2);
+        batch.set_path(Address::Station(1), None);
+        for at in [0, len] {
+            let builder = batch.begin().own(&[0; 8]).user(STORE, at..at + len);
+            builder.own(&[0; 4]).end(Integrity::None);
+        }
+        assert_eq!(batch.needs_copy(), copied, "{len}");
+    }
+}
+
+#[test]
 fn octets_limit_holds_from_first_packet_on() {
     let mut batch = Batch::limited(8, 100);
     batch.set_path(Address::Station(1), Some(AssociationId(1)));
