@@ -61,6 +61,11 @@ impl LayerPort {
         self.calls
     }
 
+    /// What the layer counts of its own.
+    pub(crate) fn named_counts(&self) -> Vec<(&'static str, u64)> {
+        self.layer.named_counts()
+    }
+
     /// Drops the frames of a call that failed.
     pub(crate) fn drop_frames(&mut self) {
         self.frames.clear();

@@ -97,6 +97,11 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         }
     }
 
+    pub(crate) fn layer_counts(&self) -> Vec<(&'static str, u64)> {
+        let layer = self.layer.as_ref();
+        layer.map_or_else(Vec::new, |port| port.named_counts())
+    }
+
     /// Whether packets wait for the wire to have room.
     pub(crate) fn is_blocked(&self) -> bool {
         let layer = self.layer.as_ref();

@@ -69,6 +69,38 @@ impl CellCounters {
         }
     }
 
+    /// All of them, each under its name in results.
+    pub(crate) fn named(&self) -> [(&'static str, u64); 26] {
+        [
+            ("cells_sent", self.cells_sent),
+            ("cells_received", self.cells_received),
+            ("cells_packets_sent", self.packets_sent),
+            ("cells_packets_received", self.packets_received),
+            ("cells_unsendable", self.unsendable),
+            ("cells_malformed_frames", self.malformed_frames),
+            ("cells_headers_corrected", self.headers_corrected),
+            ("cells_headers_discarded", self.headers_discarded),
+            ("cells_other", self.other_cells),
+            ("cells_unknown_channels", self.unknown_channels),
+            ("cells_crc_errors", self.crc_errors),
+            ("cells_crc_corrected", self.crc_corrected),
+            ("cells_length_errors", self.length_errors),
+            ("cells_sequence_errors", self.sequence_errors),
+            ("cells_unexpected_mids", self.unexpected_mids),
+            ("cells_mids_active", self.mids_active),
+            ("cells_bad_headers", self.bad_headers),
+            ("cells_tag_mismatches", self.tag_mismatches),
+            ("cells_ba_size_errors", self.ba_size_errors),
+            ("cells_incorrect_lengths", self.incorrect_lengths),
+            ("cells_mri_timeouts", self.mri_timeouts),
+            ("cells_aborted", self.aborted),
+            ("cells_evicted", self.evicted),
+            ("cells_repairs_requested", self.repairs_requested),
+            ("cells_repeated", self.cells_repeated),
+            ("cells_bad_controls", self.bad_controls),
+        ]
+    }
+
     /// Frames, cells and packets that were malformed or unexpected, and dropped.
     pub fn discarded(&self) -> u64 {
         let cells = self.headers_discarded

@@ -317,4 +317,8 @@ impl Layer for Cells {
             ..self.frames
         }
     }
+
+    fn named_counts(&self) -> Vec<(&'static str, u64)> {
+        self.counters.named().into()
+    }
 }

@@ -88,6 +88,10 @@ pub trait Layer {
 
     /// Frames instead of packets: what was built, parsed and discarded.
     fn counters(&self) -> Counters;
+
+    /// What it counts of its own, each under the name it has in results (lower case, `_` between
+    /// words); empty for a layer that counts frames alone. The counts only grow.
+    fn named_counts(&self) -> Vec<(&'static str, u64)>;
 }
 
 /// A layer that does not fit between an engine and what is below it.

@@ -214,6 +214,10 @@ impl Layer for Halves {
     fn counters(&self) -> Counters {
         self.counters
     }
+
+    fn named_counts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

@@ -473,7 +473,7 @@ mod tests {
         ] {
             let why = parse(text).expect_err(text);
             assert!(why.contains(words), "{why}");
-            let list = why.contains("tcp has congestion=NAME, nodelay=on|off");
+            let list = why.contains("tcp has quickack=off|on, congestion=NAME, nodelay=on|off");
             assert_eq!(list, has_list, "{why}");
             assert!(has_list || why.len() < 120, "{why}");
         }

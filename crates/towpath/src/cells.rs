@@ -241,6 +241,15 @@ pub(crate) fn layer(
     }
 }
 
+/// Adds what a layer counts of its own to the counters of a circuit.
+pub(crate) fn add_counts(of_layer: Vec<(&'static str, u64)>, counts: &mut BTreeMap<String, u64>) {
+    counts.extend(
+        of_layer
+            .into_iter()
+            .map(|(name, count)| (name.into(), count)),
+    );
+}
+
 /// The adaptation layer's name.
 pub(crate) fn name(config: &CellsConfig) -> &'static str {
     match &config.adaptation {

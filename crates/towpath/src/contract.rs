@@ -72,20 +72,7 @@ pub trait Transport: Send + Sync {
     ///
     /// A sentence that names the option and its valid values.
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        let known = |key: &str| self.options().iter().any(|option| option.name == key);
-        match own.keys().find(|key| !known(key)) {
-            None => Ok(()),
-            Some(key) if key == "cells" => Err(crate::cells::no_cells_below(self.name())),
-            Some(key) => {
-                let names: Vec<&str> = self.options().iter().map(|option| option.name).collect();
-                let has = if names.is_empty() {
-                    "has none of its own".to_owned()
-                } else {
-                    format!("has {}", names.join(", "))
-                };
-                Err(format!("{} has no option '{key}'; it {has}", self.name()))
-            }
-        }
+        check_names(self.name(), self.options(), own)
     }
 
     /// Listens on a free port or name.
@@ -109,6 +96,32 @@ pub trait Transport: Send + Sync {
         (0..options.circuits)
             .map(|index| self.connect(rendezvous, index, options))
             .collect()
+    }
+}
+
+/// Whether a transport called `name` has every option of `own` among `options`.
+///
+/// # Errors
+///
+/// A sentence that names the option and those there are.
+pub(crate) fn check_names(
+    name: &str,
+    options: &[OptionHelp],
+    own: &BTreeMap<String, String>,
+) -> Result<(), String> {
+    let known = |key: &str| options.iter().any(|option| option.name == key);
+    match own.keys().find(|key| !known(key)) {
+        None => Ok(()),
+        Some(key) if key == "cells" => Err(crate::cells::no_cells_below(name)),
+        Some(key) => {
+            let names: Vec<&str> = options.iter().map(|option| option.name).collect();
+            let has = if names.is_empty() {
+                "has none of its own".to_owned()
+            } else {
+                format!("has {}", names.join(", "))
+            };
+            Err(format!("{name} has no option '{key}'; it {has}"))
+        }
     }
 }
 

@@ -375,7 +375,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
 
     fn counts(&self) -> BTreeMap<String, u64> {
         let (engine, (sends, receives)) = self.circuit.counters();
-        BTreeMap::from([
+        let mut counts = BTreeMap::from([
             ("retransmissions".into(), engine.retransmissions),
             ("packets_sent".into(), engine.packets_built),
             ("packets_received".into(), engine.packets_parsed),
@@ -387,7 +387,10 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
             ("messages_damaged".into(), self.circuit.messages_damaged()),
             ("send_calls".into(), sends),
             ("receive_calls".into(), receives),
-        ])
+        ]);
+        let of_layer = self.circuit.with_pump(|pump| pump.layer_counts());
+        cells::add_counts(of_layer, &mut counts);
+        counts
     }
 }
 

@@ -70,6 +70,7 @@ mod sys;
 pub mod transport;
 pub mod tunnel;
 mod udp_links;
+mod udp_offloads;
 mod unix_socket;
 pub mod vmtp;
 pub mod xtp;

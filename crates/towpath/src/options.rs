@@ -3,6 +3,7 @@
 use crate::contract::BLOCKING_TIMEOUT;
 use engine_aal34::CellsConfig;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -95,6 +96,29 @@ impl Default for Options {
             transport_specific: BTreeMap::new(),
         }
     }
+}
+
+/// The switch `name` among a transport's options `own`; `default` where it is not given.
+///
+/// # Errors
+///
+/// A sentence that names the option and its values.
+pub(crate) fn switch(
+    own: &BTreeMap<String, String>,
+    name: &str,
+    default: bool,
+) -> Result<bool, String> {
+    match own.get(name).map(String::as_str) {
+        None => Ok(default),
+        Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(other) => Err(format!("'{other}' is no value of {name}; give on or off")),
+    }
+}
+
+/// The error of an option that was not checked before a listen or a connect.
+pub(crate) fn invalid(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
 impl Options {

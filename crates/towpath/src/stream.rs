@@ -19,8 +19,19 @@ pub(crate) struct StreamCircuit {
     send_calls: u64,
     receive_calls: u64,
     readback: SocketReadback,
+    acknowledgement: Acknowledgement,
     /// The listening socket it came from, where that has to stay open as long as the circuit.
     listening: Option<Socket>,
+}
+
+/// When a TCP socket acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acknowledgement {
+    /// As the kernel does, which delays acknowledgements of what is answered.
+    Delayed,
+    /// At once: TCP_QUICKACK, which the kernel forgets as the connection goes on (tcp(7)), and so is
+    /// set again after each receive.
+    Quick,
 }
 
 /// Reads back the options and counters of a transport's socket, besides its buffer sizes.
@@ -46,6 +57,7 @@ impl StreamCircuit {
             send_calls: 0,
             receive_calls: 0,
             readback,
+            acknowledgement: Acknowledgement::Delayed,
             listening: None,
         }
     }
@@ -53,6 +65,17 @@ impl StreamCircuit {
     /// Replaces the readback, for a transport of another kind.
     pub(crate) fn with_readback(self, readback: SocketReadback) -> StreamCircuit {
         StreamCircuit { readback, ..self }
+    }
+
+    /// Changes when it acknowledges.
+    pub(crate) fn with_acknowledgement(self, when: Acknowledgement) -> io::Result<StreamCircuit> {
+        if when == Acknowledgement::Quick {
+            self.socket.set_tcp_quickack(true)?;
+        }
+        Ok(StreamCircuit {
+            acknowledgement: when,
+            ..self
+        })
     }
 
     /// Keeps the listening socket open as long as this circuit.
@@ -72,6 +95,9 @@ impl StreamCircuit {
         self.receive_calls += 1;
         let len = buffer.len().min(self.read_len);
         let got = socket::recv(self.socket.as_fd(), &mut buffer[..len], block)?;
+        if self.acknowledgement == Acknowledgement::Quick {
+            self.socket.set_tcp_quickack(true)?;
+        }
         Ok((got > 0 || len == 0).then_some(got))
     }
 }
@@ -141,6 +167,9 @@ impl Circuit for StreamCircuit {
         let mut effective = BTreeMap::new();
         socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
         effective.insert("read_len".into(), self.read_len.to_string());
+        if self.acknowledgement == Acknowledgement::Quick {
+            effective.insert("quickack".into(), "on".into());
+        }
         (self.readback.effective)(&self.socket, &mut effective);
         effective
     }

@@ -186,6 +186,12 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         (self.sends + through_layer, self.arrivals)
     }
 
+    /// What the layer counts of its own ([`Layer::named_counts`]); empty without a layer.
+    pub fn layer_counts(&self) -> Vec<(&'static str, u64)> {
+        let layer = self.layer.as_ref();
+        layer.map_or_else(Vec::new, |port| port.named_counts())
+    }
+
     /// Arrivals received so far.
     pub fn arrivals(&self) -> u64 {
         self.arrivals

@@ -453,6 +453,12 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.shared.look_at(|state| state.pump.engine.counters())
     }
 
+    /// What the layer below the engine counts of its own
+    /// ([`Layer::named_counts`](engine::Layer::named_counts)); empty without a layer.
+    pub fn layer_counts(&self) -> Vec<(&'static str, u64)> {
+        self.shared.look_at(|state| state.pump.layer_counts())
+    }
+
     /// What the endpoint holds right now.
     pub fn held(&self) -> Held {
         self.shared.look_at(State::held)

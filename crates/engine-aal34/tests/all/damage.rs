@@ -5,6 +5,7 @@ use engine::{Layer, SplitMix64};
 use engine_aal34::pdu::cell::HEADER_LEN;
 use engine_aal34::pdu::sar::SarFormat;
 use engine_aal34::{Aal34Config, Adaptation, CellCounters};
+use std::collections::BTreeMap;
 
 fn flip(cell: &mut Cell, bit: usize) {
     cell[bit / 8] ^= 0x80 >> (bit % 8);
@@ -218,4 +219,19 @@ fn packets_longer_than_announced_or_allowed_are_given_up() {
     let mut receiver = layer(Adaptation::Aal5, 1000);
     assert_eq!(receive_cells(&mut receiver, &cells), [octets(100, 100)]);
     assert_eq!(receiver.cell_counters().incorrect_lengths, 1);
+}
+
+#[test]
+fn every_counter_has_a_name_of_its_own() {
+    let mut cells = sent(USUAL, &[200]);
+    flip(&mut cells[1], 8 * HEADER_LEN + 100);
+    let mut receiver = layer(USUAL, 4000);
+    assert!(receive_cells(&mut receiver, &cells).is_empty());
+    let named: BTreeMap<&str, u64> = receiver.named_counts().into_iter().collect();
+    let counters = receiver.cell_counters();
+    let fields = format!("{counters:?}").matches(": ").count();
+    assert_eq!(named.len(), fields, "{named:?}");
+    assert_eq!(named["cells_received"], cells.len() as u64);
+    assert_eq!(named["cells_crc_errors"], 1);
+    assert_eq!(named["cells_sequence_errors"], counters.sequence_errors);
 }

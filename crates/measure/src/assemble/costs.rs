@@ -12,6 +12,7 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
     made.cpu.insert("receiver".into(), cpu(&receiver.cpu));
     made.evidence
         .extend(view.collected.environment.evidence.clone());
+    cells(made, view);
     let messages = match view.trial.contest.workload {
         Workload::Delay | Workload::Connect | Workload::Transactions => {
             view.senders().map(|report| report.received).sum::<u64>() as f64
@@ -41,6 +42,14 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
         receiver.cpu.task_ns as f64 / messages,
     );
     evidence(made, view, messages);
+}
+
+/// Counts of the layers below both engines, those above 0: cells, and what was wrong with them.
+fn cells(made: &mut Trial, view: &TrialView<'_>) {
+    let all = view.circuits().flat_map(|report| &report.counts);
+    for (name, count) in all.filter(|(name, count)| name.starts_with("cells_") && **count > 0) {
+        *made.evidence.entry(name.clone()).or_default() += *count as f64;
+    }
 }
 
 fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {

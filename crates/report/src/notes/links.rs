@@ -1,18 +1,15 @@
 //! Counters of the links and loads of a race, one line each; of links side by side, also what each
 //! transport sent over each.
 
-use results::{RunData, Status, Trial};
+use super::{by_transport, counted, evidence};
+use results::{RunData, Trial};
 use std::collections::BTreeMap;
 
 /// One line per setting of links, with lines for links side by side, and one for the host loads.
 pub(super) fn lines(run: &RunData) -> Vec<String> {
-    let counted = run
-        .trials
-        .iter()
-        .filter(|trial| trial.status == Status::Ok && trial.block > 0);
     let mut links: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
     let mut loaded = Vec::new();
-    for trial in counted {
+    for trial in counted(run) {
         if trial.cpu.contains_key("link") || trial.evidence.contains_key(&octets_key(1)) {
             let link = trial.cell.text("link");
             links.entry(link).or_default().push(trial);
@@ -82,19 +79,7 @@ fn lines_of_each_link(trials: &[&Trial]) -> Vec<String> {
     if links == 0 {
         return Vec::new();
     }
-    let workload = |trial: &Trial| trial.cell.text("workload");
-    let one_workload = trials
-        .windows(2)
-        .all(|pair| workload(pair[0]) == workload(pair[1]));
-    let mut contests: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
-    for trial in trials {
-        let transport = trial.cell.transport();
-        let title = match one_workload {
-            true => transport,
-            false => format!("{transport}, {}", workload(trial)),
-        };
-        contests.entry(title).or_default().push(trial);
-    }
+    let contests = by_transport(trials);
     let lines = contests.iter().map(|(title, trials)| {
         let parts: Vec<String> = shares_of_links(links, trials);
         format!("octets of {title}: {}", parts.join(", "))
@@ -143,10 +128,4 @@ fn load_line(trials: &[&Trial]) -> String {
         parts.join(", "),
         stats::estimate::median(&cores)
     )
-}
-
-fn evidence<'a>(trials: &'a [&Trial], name: &'a str) -> impl Iterator<Item = f64> + 'a {
-    trials
-        .iter()
-        .filter_map(move |trial| trial.evidence.get(name).copied())
 }

@@ -1,15 +1,18 @@
-//! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, what links
-//! and loads did, and knees of load sweeps.
+//! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, cells, what
+//! links and loads did, and knees of load sweeps.
 
+mod cells;
 mod fairness;
 mod links;
 
-use results::{Cell, RunData, Trial};
+use results::{Cell, RunData, Status, Trial};
+use std::collections::BTreeMap;
 
 /// The sentences, as they were measured; names of the run are not cleaned.
 pub fn notes(run: &RunData) -> Vec<String> {
     let mut lines: Vec<String> = run.trials.iter().filter_map(packet_line).collect();
     lines.extend(run.summary.iter().flat_map(fairness::lines));
+    lines.extend(cells::lines(run));
     lines.extend(links::lines(run));
     let knees = stats::knees(&run.plan, &run.trials);
     lines.extend(knees.iter().map(stats::knee::sentence));
@@ -39,4 +42,36 @@ fn packet_line(trial: &Trial) -> Option<String> {
         shown.collect::<Vec<_>>().join(", "),
         sizes.mean()
     ))
+}
+
+/// The valid trials of a run's blocks.
+fn counted(run: &RunData) -> impl Iterator<Item = &Trial> {
+    run.trials
+        .iter()
+        .filter(|trial| trial.status == Status::Ok && trial.block > 0)
+}
+
+/// Trials by transport, and by workload where there are several: `tcp, delay`.
+fn by_transport<'a>(trials: &[&'a Trial]) -> BTreeMap<String, Vec<&'a Trial>> {
+    let workload = |trial: &Trial| trial.cell.text("workload");
+    let one_workload = trials
+        .windows(2)
+        .all(|pair| workload(pair[0]) == workload(pair[1]));
+    let mut contests: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        let transport = trial.cell.transport();
+        let title = match one_workload {
+            true => transport,
+            false => format!("{transport}, {}", workload(trial)),
+        };
+        contests.entry(title).or_default().push(trial);
+    }
+    contests
+}
+
+/// The evidence of that name, of the trials that have it.
+fn evidence<'a>(trials: &'a [&Trial], name: &'a str) -> impl Iterator<Item = f64> + 'a {
+    trials
+        .iter()
+        .filter_map(move |trial| trial.evidence.get(name).copied())
 }

@@ -237,3 +237,27 @@ fn mebibyte_messages_work_or_fail_with_reason() {
         said.err
     );
 }
+
+#[test]
+fn cells_are_counted_in_the_result_of_a_race() {
+    let scratch = Scratch::new();
+    let names = ["tcp", "aal34", "xtp,cells=aal5", "vmtp-aal34"];
+    let mut words = names.to_vec();
+    words.extend(["--sizes", "64", "--no-control", "-w", "delay"]);
+    let run = race(&scratch, "run", &words);
+    for name in names {
+        for trial in trials_of(&run, name) {
+            assert!(is_valid_trial(trial), "{name}");
+            let count = |key: &str| trial.evidence.get(key).copied().unwrap_or_default();
+            for key in ["cells_sent", "cells_received", "cells_packets_received"] {
+                assert_eq!(count(key) > 0.0, name != "tcp", "{name}: {key}");
+            }
+            let packets = count("cells_packets_sent");
+            assert!(count("cells_sent") >= packets, "{name}");
+            assert_eq!(count("cells_crc_errors"), 0.0, "{name}");
+        }
+    }
+    let shown = towpath(&["show", &scratch.text("run")]);
+    assert!(shown.out.contains("cells of aal34: "), "{}", shown.out);
+    assert!(!shown.out.contains("cells of tcp"), "{}", shown.out);
+}

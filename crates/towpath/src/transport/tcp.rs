@@ -1,11 +1,12 @@
 //! tcp: the kernel's TCP, one system call per message.
 
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport,
+    Unavailable, check_names,
 };
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::source_filter;
-use crate::stream::{SocketReadback, StreamCircuit};
+use crate::stream::{Acknowledgement, SocketReadback, StreamCircuit};
 use crate::{socket, sys};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
@@ -17,6 +18,14 @@ use std::time::Instant;
 /// The transport.
 #[derive(Debug)]
 pub struct Tcp;
+
+const QUICKACK: &str = "quickack";
+
+const OPTIONS: [OptionHelp; 1] = [OptionHelp {
+    name: QUICKACK,
+    values: "off|on",
+    meaning: "acknowledges at once (TCP_QUICKACK), which is set again after each receive: one call more",
+}];
 
 /// A listening TCP socket.
 #[derive(Debug)]
@@ -40,6 +49,15 @@ impl Transport for Tcp {
 
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
         congestion_available(options)
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        &OPTIONS
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        check_names(self.name(), &OPTIONS, own)?;
+        options::switch(own, QUICKACK, false).map(drop)
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
@@ -178,7 +196,17 @@ pub(crate) fn connect_to(
 ) -> io::Result<StreamCircuit> {
     let socket = new_socket(address, options, protocol)?;
     socket::connect(&socket, &SockAddr::from(address), options.blocking_timeout)?;
-    Ok(StreamCircuit::new(socket, options, READBACK))
+    new_circuit(socket, options)
+}
+
+fn new_circuit(socket: Socket, options: &Options) -> io::Result<StreamCircuit> {
+    let quickack = options::switch(&options.transport_specific, QUICKACK, false);
+    let acknowledgement = match quickack.map_err(options::invalid)? {
+        true => Acknowledgement::Quick,
+        false => Acknowledgement::Delayed,
+    };
+    let circuit = StreamCircuit::new(socket, options, READBACK);
+    circuit.with_acknowledgement(acknowledgement)
 }
 
 fn accepted(socket: Socket, options: &Options) -> io::Result<StreamCircuit> {
@@ -187,7 +215,7 @@ fn accepted(socket: Socket, options: &Options) -> io::Result<StreamCircuit> {
         socket.set_tcp_nodelay(nodelay)?;
     }
     socket::set_blocking_timeout(&socket, options.blocking_timeout)?;
-    Ok(StreamCircuit::new(socket, options, READBACK))
+    new_circuit(socket, options)
 }
 
 const READBACK: SocketReadback = SocketReadback { effective, counts };

@@ -5,13 +5,16 @@
 //! one datagram per call.
 
 use crate::contract::{
-    Circuit, Class, Interest, LentArrival, Listener, Note, Part, ReceiveCounts, Rendezvous,
-    Reserved, Transport, Unavailable,
+    Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part, ReceiveCounts,
+    Rendezvous, Reserved, Transport, Unavailable, check_names,
 };
-use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, SocketKind};
-use crate::options::Options;
+use crate::datagram::{
+    AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
+};
+use crate::options::{self, Options};
 use crate::parts;
 use crate::transport::udp;
+use crate::udp_offloads::{self, UdpOffloads};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
@@ -30,6 +33,21 @@ static KIND: SocketKind = SocketKind {
     connected: true,
     configure: enable_coalescing,
 };
+
+/// The same without UDP_GRO.
+static KIND_WITHOUT_COALESCING: SocketKind = SocketKind {
+    configure: configure_nothing,
+    ..KIND
+};
+
+/// The kind of sockets for `options`.
+fn kind(options: &Options) -> io::Result<&'static SocketKind> {
+    let wanted = UdpOffloads::parse(&options.transport_specific).map_err(options::invalid)?;
+    Ok(match wanted.gro {
+        true => &KIND,
+        false => &KIND_WITHOUT_COALESCING,
+    })
+}
 
 /// Most datagrams in one segmented send (UDP_MAX_SEGMENTS; 128 since Linux 6.9).
 const SEGMENTS_MAX: usize = 64;
@@ -57,6 +75,22 @@ impl Transport for UdpSegmented {
         }
     }
 
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        Class {
+            offload: UdpOffloads::in_words(own),
+            ..self.class()
+        }
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        &udp_offloads::OPTIONS
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        check_names(self.name(), self.options(), own)?;
+        UdpOffloads::parse(own).map(drop)
+    }
+
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         let probe = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP));
         let known = probe.is_ok_and(|socket| {
@@ -69,7 +103,7 @@ impl Transport for UdpSegmented {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        DatagramListener::bind(&KIND, options, segmented_circuit)
+        DatagramListener::bind(kind(options)?, options, segmented_circuit)
     }
 
     fn connect(
@@ -79,18 +113,23 @@ impl Transport for UdpSegmented {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         segmented_circuit(
-            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
+            DatagramSocket::connect(kind(options)?, rendezvous, index, options)?,
             options,
         )
     }
 }
 
 fn segmented_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Box<dyn Circuit>> {
-    let segments_max = options.batch.unwrap_or(SEGMENTS_MAX).clamp(1, SEGMENTS_MAX);
+    let wanted = UdpOffloads::parse(&options.transport_specific).map_err(options::invalid)?;
+    let segments_max = match wanted.gso {
+        true => options.batch.unwrap_or(SEGMENTS_MAX).clamp(1, SEGMENTS_MAX),
+        false => 1,
+    };
     Ok(Box::new(SegmentedCircuit {
         port: socket,
         segments_max,
         segmentation_refused: false,
+        wanted,
         segments: segments_for(segments_max, options.message_len),
         send_buffer: Vec::new(),
         receive_buffer: Vec::new(),
@@ -108,6 +147,7 @@ fn segments_for(segments_max: usize, len: usize) -> usize {
 struct SegmentedCircuit {
     port: DatagramSocket,
     segments_max: usize,
+    wanted: UdpOffloads,
     /// A segmented send was refused: the device lacks it, or a message exceeds the MTU.
     segmentation_refused: bool,
     /// Messages per call of the last run.
@@ -338,11 +378,14 @@ impl Circuit for SegmentedCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.port.effective();
         let segmentation = match (self.segmentation_refused, self.segments) {
+            _ if !self.wanted.gso => "off: as asked".to_owned(),
             (true, _) => "off: refused by the path".to_owned(),
             (false, 1) => "off: one message fills a call".to_owned(),
             (false, segments) => format!("on, {segments} segments"),
         };
         effective.insert("segmentation".into(), segmentation);
+        let coalescing = if self.wanted.gro { "on" } else { "off" };
+        effective.insert("coalescing".into(), coalescing.into());
         effective
     }
 

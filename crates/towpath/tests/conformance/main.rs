@@ -427,6 +427,44 @@ fn effective_options_and_counts_are_reported() {
 }
 
 #[test]
+fn offloads_and_quick_acknowledgements_are_options() {
+    for (name, option, value, read_back) in [
+        ("tcp", "quickack", "on", ("quickack", "on")),
+        (
+            "udp-segmented",
+            "gso",
+            "off",
+            ("segmentation", "off: as asked"),
+        ),
+        ("udp-segmented", "gro", "off", ("coalescing", "off")),
+        ("quic", "gso", "off", ("segmentation", "off")),
+        ("quic", "gro", "off", ("coalescing", "off")),
+    ] {
+        let options = Options {
+            transport_specific: [(option.to_owned(), value.to_owned())].into(),
+            ..Options::default()
+        };
+        let transport = towpath::find(name).expect("a transport");
+        let valid = transport.check_options(&options.transport_specific);
+        assert_eq!(valid, Ok(()), "{name}");
+        let wrong = [(option.to_owned(), "maybe".to_owned())].into();
+        let why = transport.check_options(&wrong).expect_err("neither");
+        assert!(why.contains("give on or off"), "{why}");
+        let mut pair = Subject::new(transport, &options).introduced_pair();
+        for salt in 0..3 {
+            let message = pattern(1200, salt);
+            send(&mut *pair.client, &message);
+            flush(&mut *pair.client);
+            assert_eq!(recv_bytes(&mut *pair.server, 1200), message, "{name}");
+        }
+        let effective = pair.client.effective();
+        let (key, words) = read_back;
+        let said = effective.get(key).map(String::as_str);
+        assert_eq!(said, Some(words), "{name},{option}={value}");
+    }
+}
+
+#[test]
 fn transport_names_are_unique_and_found() {
     let mut names: Vec<&str> = all().iter().map(|transport| transport.name()).collect();
     for name in &names {

@@ -401,6 +401,8 @@ impl Circuit for QuicCircuit {
             };
             effective.insert("segmentation".into(), segmentation);
         }
+        let coalescing = if endpoint.coalesces() { "on" } else { "off" };
+        effective.insert("coalescing".into(), coalescing.into());
         effective
     }
 

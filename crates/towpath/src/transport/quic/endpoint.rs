@@ -1,7 +1,8 @@
 //! A UDP socket, the library's endpoint, and its connections.
 
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::source_filter;
+use crate::udp_offloads::UdpOffloads;
 use bytes::BytesMut;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Endpoint,
@@ -49,6 +50,8 @@ pub(super) struct QuicEndpoint {
     receive_buffer: Vec<u8>,
     response_buffer: Vec<u8>,
     can_segment: bool,
+    /// Receives are coalesced, if the kernel can.
+    coalesces: bool,
     arrivals: u64,
     pub(super) sends: u64,
     pub(super) receives: u64,
@@ -65,8 +68,9 @@ impl QuicEndpoint {
         socket.set_nonblocking(true)?;
         sys::set_buffers(socket.as_fd(), options.buffers.unwrap_or(BUFFER_LEN));
         set_dont_fragment(&socket, local);
-        let can_segment =
-            sys::set_coalescing(socket.as_fd(), true).is_ok() && sys::can_segment(socket.as_fd());
+        let wanted = UdpOffloads::parse(&options.transport_specific).map_err(options::invalid)?;
+        let can_coalesce = !wanted.gro || sys::set_coalescing(socket.as_fd(), true).is_ok();
+        let can_segment = wanted.gso && can_coalesce && sys::can_segment(socket.as_fd());
         let config = Arc::new(EndpointConfig::default());
         Ok(QuicEndpoint {
             socket,
@@ -77,6 +81,7 @@ impl QuicEndpoint {
             receive_buffer: vec![0; 65_536],
             response_buffer: Vec::new(),
             can_segment,
+            coalesces: wanted.gro && can_coalesce,
             arrivals: 0,
             sends: 0,
             receives: 0,
@@ -298,6 +303,11 @@ impl QuicEndpoint {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether a receive may be several datagrams.
+    pub(super) fn coalesces(&self) -> bool {
+        self.coalesces
     }
 
     /// Datagrams of `len` octets that fit in one send.

@@ -19,16 +19,20 @@ mod circuit;
 mod endpoint;
 mod shared_endpoint;
 
-use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::contract::{
+    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable, check_names,
+};
 use crate::listener_keys::{self, ListenerKeys};
 use crate::options::Options;
 use crate::socket;
+use crate::udp_offloads::{self, UdpOffloads};
 use circuit::QuicCircuit;
 use endpoint::QuicEndpoint;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use shared_endpoint::SharedEndpoint;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -82,8 +86,24 @@ impl Transport for Quic {
         }
     }
 
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        Class {
+            offload: UdpOffloads::in_words(own),
+            ..self.class()
+        }
+    }
+
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
         congestion(&options.congestion).map(drop)
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        &udp_offloads::OPTIONS
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        check_names(self.name(), self.options(), own)?;
+        UdpOffloads::parse(own).map(drop)
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {

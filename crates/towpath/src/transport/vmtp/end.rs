@@ -249,7 +249,7 @@ impl<W: Wire + Send + 'static> End<W> {
             );
         }
         let calls = self.endpoint.wire_calls();
-        BTreeMap::from([
+        let mut counts = BTreeMap::from([
             ("send_calls".into(), calls.sends),
             ("receive_calls".into(), calls.receives),
             ("packets_sent".into(), calls.packets_sent),
@@ -257,7 +257,9 @@ impl<W: Wire + Send + 'static> End<W> {
                 "retransmissions".into(),
                 self.endpoint.counters().retransmissions,
             ),
-        ])
+        ]);
+        cells::add_counts(self.endpoint.layer_counts(), &mut counts);
+        counts
     }
 }
 
