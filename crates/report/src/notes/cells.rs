@@ -24,7 +24,7 @@ pub(super) fn lines(run: &RunData) -> Vec<String> {
     lines.collect()
 }
 
-/// `cells of aal34: 9310 sent, 9308 received; 1 sequence errors`.
+/// `cells of aal34: 9310 sent, 9308 received; 2 CRC errors, 1 sequence errors`.
 fn line(title: &str, trials: &[&Trial]) -> String {
     let sum = |name: &str| evidence(trials, name).sum::<f64>();
     let names = trials.iter().flat_map(|trial| trial.evidence.keys());
@@ -32,10 +32,9 @@ fn line(title: &str, trials: &[&Trial]) -> String {
         .map(String::as_str)
         .filter(|name| name.starts_with(PREFIX) && !OF_TRAFFIC.contains(name))
         .collect();
-    let faults = faults.into_iter().map(|name| {
-        let words = name.trim_start_matches(PREFIX).replace('_', " ");
-        format!("{:.0} {words}", sum(name))
-    });
+    let faults = faults
+        .into_iter()
+        .map(|name| format!("{:.0} {}", sum(name), words_of(name)));
     let faults: Vec<String> = faults.collect();
     let found = match faults.is_empty() {
         true => "no fault".to_owned(),
@@ -43,4 +42,34 @@ fn line(title: &str, trials: &[&Trial]) -> String {
     };
     let [sent, received] = [OF_TRAFFIC[0], OF_TRAFFIC[1]].map(sum);
     format!("cells of {title}: {sent:.0} sent, {received:.0} received; {found}")
+}
+
+/// What a counter counts: `cells_crc_errors` is `CRC errors`.
+fn words_of(name: &str) -> String {
+    let words = name.trim_start_matches(PREFIX).split('_');
+    let words = words.map(|word| match word {
+        "crc" => "CRC",
+        "mri" => "MRI",
+        "mids" => "MIDs",
+        "ba" => "BA",
+        word => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words_of;
+
+    #[test]
+    fn counters_are_named_in_the_terms_of_aal34() {
+        for (name, words) in [
+            ("cells_crc_errors", "CRC errors"),
+            ("cells_unexpected_mids", "unexpected MIDs"),
+            ("cells_mri_timeouts", "MRI timeouts"),
+            ("cells_incorrect_lengths", "incorrect lengths"),
+        ] {
+            assert_eq!(words_of(name), words);
+        }
+    }
 }

@@ -5,7 +5,7 @@
 //! * [`path_model`] - the fate of frames on a path.
 //! * [`ether`] - the same for an Ethernet that all hosts share.
 //! * `membership` - IGMP and MLD, which pass beside the model.
-//! * `sleep_latency` - how late its sleeps end, so that they end early.
+//! * `sleep_latency` - how late the thread's sleeps end, by which it shortens them.
 //! * [`delay_queue`] - frames in flight, by arrival time.
 //! * [`superframe`] - GSO super-frames, and their size on the wire.
 //!

@@ -1,4 +1,4 @@
-//! How late this thread's sleeps end.
+//! How late the sleeps of a link thread end.
 
 /// A longer sleep may let the CPU enter an idle state with a longer wake-up, ns.
 const IDLE_STATE_NS: u64 = 250_000;

@@ -1,7 +1,8 @@
 //! Emulated links: arrivals, delays, and exact counters.
 
-use crate::common::{socket, up};
-use std::net::{SocketAddr, UdpSocket};
+use crate::common::{TEST_TIMEOUT, socket, up};
+use rustix::net::{AddressFamily, SocketType, ipproto};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -256,4 +257,49 @@ fn ether_serialises_frames_and_counts_collisions() {
         (40, 40)
     );
     assert!(reports[0].collisions > 0);
+}
+
+#[test]
+fn membership_reports_pass_beside_the_link() {
+    // Whatever else is offered is lost.
+    let Some(testbed) = up("rate=1mbit,loss=100%") else {
+        return;
+    };
+    let [joining, listening] = [0, 1].map(|at| &testbed.hosts()[at]);
+    let (from, all_routers) = (listening.address(), Ipv4Addr::new(224, 0, 0, 22));
+    let receiver = listening.run(move || {
+        let igmp = Some(ipproto::IGMP);
+        let raw = rustix::net::socket(AddressFamily::INET, SocketType::RAW, igmp)?;
+        let raw = UdpSocket::from(raw);
+        let IpAddr::V4(from) = from else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        raw.join_multicast_v4(&all_routers, &from)?;
+        raw.set_read_timeout(Some(TEST_TIMEOUT))?;
+        Ok::<_, std::io::Error>(raw)
+    });
+    let receiver = receiver.expect("the host lives").expect("it listens");
+    testbed.begin(1);
+    let group = Ipv4Addr::new(239, 7, 8, 9);
+    let member = socket(joining);
+    let joined = joining.run({
+        let member = member.try_clone().expect("a second descriptor");
+        move || member.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED)
+    });
+    joined.expect("the host lives").expect("it joins");
+    let mut packet = [0; 1500];
+    loop {
+        let len = receiver.recv(&mut packet).expect("the report arrives");
+        if packet[..len]
+            .windows(4)
+            .any(|octets| octets == group.octets())
+        {
+            break;
+        }
+    }
+    let offered: Vec<u64> = testbed.end()[0]
+        .iter()
+        .map(|way| way.link.offered)
+        .collect();
+    assert_eq!(offered, [0, 0]);
 }
