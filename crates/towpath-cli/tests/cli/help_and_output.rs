@@ -108,7 +108,10 @@ fn transports_lists_options() {
             .filter_map(|option| option["name"].as_str())
             .collect()
     };
-    assert_eq!(options("tcp"), ["congestion", "nodelay", "buffers"]);
+    assert_eq!(
+        options("tcp"),
+        ["quickack", "congestion", "nodelay", "buffers"]
+    );
     assert_eq!(options("udp"), ["buffers"]);
     let said = towpath(&["transports"]);
     for words in ["tcp,congestion=reno", "nodelay=on|off", "buffers=BYTES"] {
