@@ -454,7 +454,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     }
 
     /// What the layer below the engine counts of its own
-    /// ([`Layer::named_counts`](engine::Layer::named_counts)); empty without a layer.
+    /// ([`Layer::named_counts`]); empty without a layer.
     pub fn layer_counts(&self) -> Vec<(&'static str, u64)> {
         self.shared.look_at(|state| state.pump.layer_counts())
     }
