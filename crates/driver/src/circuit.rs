@@ -1,8 +1,10 @@
 //! The user's handle of a circuit.
 
+mod ending;
 mod lend;
 mod noted;
 mod receive;
+mod unsent;
 
 use crate::circuit_state::CircuitStatus;
 use crate::pump::Pump;
@@ -18,6 +20,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use unsent::UnsentTail;
 use wire::Wire;
 
 /// A circuit that carries messages.
@@ -33,6 +36,7 @@ pub struct Circuit<E: Associations, W: Wire> {
     /// What messages may say in their notes.
     notes: NoteFields,
     producer: Producer,
+    unsent: UnsentTail,
     reader: MessageReader,
     batch_bytes: u64,
     peer: Address,
@@ -63,6 +67,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             shared,
             id,
             producer,
+            unsent: UnsentTail::default(),
             framing: properties.framing,
             notes: properties.notes,
             reader: MessageReader::new(properties.framing),
@@ -76,12 +81,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Sends one message if there is room.
+    /// Sends one message if there is room. A byte stream takes also a message that is longer than
+    /// its store takes at once: the message counts as sent, and its end goes first in the next call
+    /// of any kind; see [`has_unsent`](Circuit::has_unsent).
     ///
     /// # Errors
     ///
     /// `WouldBlock` without room, `InvalidInput` for a message larger than the store can ever
-    /// hold, `BrokenPipe` when the circuit is closed, or errors of the wire.
+    /// hold, where boundaries are kept, `BrokenPipe` when the circuit is closed, or errors of the wire.
     #[inline(always)]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         if !self.append(message) {
@@ -113,7 +120,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     fn append(&mut self, message: &[u8]) -> bool {
         match self.framing {
             Framing::Records => self.producer.append_record(message),
-            Framing::Stream => self.producer.append_bytes(message),
+            Framing::Stream => self.unsent.is_empty() && self.producer.append_bytes(message),
             Framing::Messages => self.producer.append_message(message),
         }
     }
@@ -124,6 +131,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// Errors of the wire.
     pub fn flush(&mut self) -> io::Result<()> {
+        self.push_unsent()?;
         self.submit_and_flush(true)
     }
 
@@ -133,6 +141,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// Errors of the wire.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        self.push_unsent()?;
         if self.producer.position() > self.submitted {
             self.submit_and_flush(true)?;
         }
@@ -143,9 +152,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// # Errors
     ///
-    /// As [`try_send`](Circuit::try_send), and `TimedOut`.
+    /// As [`try_send`](Circuit::try_send), and `TimedOut`, when nothing of it was sent.
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
-        self.retry_for_room(limit, |circuit| circuit.try_send(message))
+        self.retry_for_room(limit, |circuit| circuit.try_send(message))?;
+        match self.send_unsent(limit) {
+            // It counts as sent: the next call goes on with its end.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
+            other => other,
+        }
     }
 
     /// Calls `attempt` until it does not return `WouldBlock`, waiting for room up to `limit`.
@@ -170,60 +184,6 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Ends this direction after the bytes sent so far.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
-    pub fn finish(&mut self) -> io::Result<()> {
-        let mut pump = self.shared.lock()?;
-        let now = self.shared.now();
-        pump.submit_pending(now, self.id, true);
-        pump.engine().finish(now, self.id);
-        pump.flush(now)?;
-        self.submitted = pump.submitted(self.id);
-        Ok(())
-    }
-
-    /// Sends one message and ends this direction, in one packet if the message fits into one.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_send`](Circuit::try_send).
-    pub fn try_send_last(&mut self, message: &[u8]) -> io::Result<()> {
-        if !self.append(message) {
-            self.make_room(message)?;
-        }
-        self.finish()
-    }
-
-    /// Waits until the peer has acknowledged everything, up to `limit`.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut`, `ConnectionReset` or `ConnectionRefused` when the circuit broke, or errors of
-    /// the wire.
-    pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
-        let end = deadline(limit);
-        loop {
-            {
-                let mut pump = self.shared.lock()?;
-                let now = self.shared.now();
-                pump.submit_pending(now, self.id, true);
-                pump.engine().request_ack(now, self.id);
-                self.shared.drive(&mut pump)?;
-                match pump.status(self.id).closed {
-                    Some(CloseReason::Graceful) => return Ok(()),
-                    Some(reason) => return Err(close_error(reason)),
-                    None if pump.engine().bytes_in_flight(self.id) == 0 => return Ok(()),
-                    None => {}
-                }
-                self.seen_arrivals = pump.arrivals();
-            }
-            self.wait_until(end)?;
-        }
-    }
-
     /// Receives what arrived at the endpoint, runs timers and sends, for a user who waits for
     /// something other than data.
     ///
@@ -231,6 +191,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// Errors of the wire.
     pub fn drive(&mut self) -> io::Result<()> {
+        self.push_unsent()?;
         let mut pump = self.shared.lock()?;
         self.shared.drive(&mut pump)?;
         self.seen_arrivals = pump.arrivals();
@@ -262,19 +223,6 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// to the same peer (delayed ACK, RFC 1122 s. 4.2.3.2).
     pub fn set_delayed_ack(&mut self) {
         self.delays_acks = true;
-    }
-
-    /// Aborts both directions; bytes in flight are lost.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
-    pub fn abort(&mut self) -> io::Result<()> {
-        let mut pump = self.shared.lock()?;
-        let now = self.shared.now();
-        pump.engine().abort(now, self.id);
-        pump.return_loans(self.id);
-        pump.flush(now)
     }
 
     /// The engine's counters and the calls of the wire (sends, receives) of the endpoint.
@@ -359,6 +307,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     #[cold]
     fn make_room(&mut self, message: &[u8]) -> io::Result<()> {
+        if self.framing == Framing::Stream {
+            return self.append_to_stream(message);
+        }
         self.poll_for_room(message.len())?;
         let appended = self.append(message);
         self.append_result(appended)
@@ -378,17 +329,21 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.append_result(appended)
     }
 
+    /// Refuses what is longer than the store takes at once.
+    fn check_len(&self, len: usize) -> io::Result<()> {
+        let limit = self.producer.message_max();
+        if len <= limit {
+            return Ok(());
+        }
+        let text = format!(
+            "a message of {len} bytes does not fit into the send store; the limit is {limit}"
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+    }
+
     /// Submits and receives, so that a message of `len` bytes may have room.
     fn poll_for_room(&mut self, len: usize) -> io::Result<()> {
-        if len > self.producer.message_max() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!(
-                    "a message of {len} bytes does not fit into the send store; the limit is {}",
-                    self.producer.message_max()
-                ),
-            ));
-        }
+        self.check_len(len)?;
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         self.shared.notify_granted(&mut pump);

@@ -259,9 +259,27 @@ impl<E: Associations, W: Wire> EngineCircuit<E, W> {
                         return Err(error);
                     }
                 }
+                Ok(()) => return self.send_unsent(),
                 other => return other,
             }
         }
+    }
+
+    /// Waits until the end of a message is in the store; the next call goes on with what still is
+    /// not.
+    #[cold]
+    fn send_unsent(&mut self) -> io::Result<()> {
+        match self.circuit.send_unsent(BLOCKING_TIMEOUT) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Sends everything, waiting for room for the end of a message.
+    fn flush_all(&mut self) -> io::Result<()> {
+        let sent = self.circuit.send_unsent(BLOCKING_TIMEOUT);
+        sent.map_err(would_block)?;
+        self.circuit.flush()
     }
 }
 
@@ -284,6 +302,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         self.check_message(message.len())?;
         match self.circuit.try_send(message) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.send_blocking(message),
+            Ok(()) if self.circuit.has_unsent() => self.send_unsent(),
             other => other,
         }
     }
@@ -349,10 +368,11 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.circuit.flush()
+        self.flush_all()
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        self.flush_all()?;
         self.circuit.finish()
     }
 

@@ -29,6 +29,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             };
         }
         let ends = self.framing == Framing::Messages;
+        if let Err(error) = self.require_no_unsent() {
+            return Err(LendError { buffer, error });
+        }
         if let Err(buffer) = self.producer.append_lent(buffer, ends) {
             self.make_room_to_lend(buffer, ends)?;
         }

@@ -52,6 +52,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     pub fn reserve(&mut self, len: usize, limit: Duration) -> io::Result<Reserved<'_>> {
         let framing = self.framing;
         self.retry_for_room(limit, |circuit| {
+            circuit.require_no_unsent()?;
             circuit.append_with_room(len, |producer| producer.reserve(len, framing))
         })?;
         Ok(self.producer.reserved(framing))

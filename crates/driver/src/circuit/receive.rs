@@ -32,6 +32,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             if let Some(len) = self.reader.next_rest(buffer) {
                 return Ok(Some(len));
             }
+            self.push_unsent()?;
             let owner = Arc::clone(&self.shared);
             let mut pump = owner.lock()?;
             match self.refill_nonblocking(&mut pump)? {
@@ -166,12 +167,16 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Gets the next chunk, waiting for it until `end`, which is `limit` after the first wait.
+    /// Gets the next chunk, waiting for it until `end`, which is `limit` after the first wait. Empty
+    /// only while the end of a message is unsent.
     fn refill_blocking(
         &mut self,
         end: &mut Option<Instant>,
         limit: Duration,
     ) -> io::Result<RefillOutcome> {
+        if self.has_unsent() {
+            return self.refill_while_unsent(end, limit);
+        }
         let owner = Arc::clone(&self.shared);
         let mut pump = owner.lock()?;
         let mut now = owner.now();
@@ -198,6 +203,26 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 }
             }
         }
+    }
+
+    /// Gets the next chunk, or waits once until there may be one, or room for what is unsent.
+    #[cold]
+    fn refill_while_unsent(
+        &mut self,
+        end: &mut Option<Instant>,
+        limit: Duration,
+    ) -> io::Result<RefillOutcome> {
+        self.push_unsent()?;
+        let owner = Arc::clone(&self.shared);
+        let mut pump = owner.lock()?;
+        let refilled = self.refill_nonblocking(&mut pump)?;
+        if refilled != RefillOutcome::Empty || !self.has_unsent() {
+            return Ok(refilled);
+        }
+        drop(pump);
+        let left = time_left(end, owner.now(), limit)?;
+        owner.sleep(left.min(WAIT_MAX), self.seen_arrivals)?;
+        Ok(RefillOutcome::Empty)
     }
 
     /// Messages of the peer that could not be reassembled because bytes were lost.

@@ -194,11 +194,15 @@ impl ProxiedConnection {
             return Ok(false);
         }
         match self.socket.read(buffer) {
-            Ok(0) => {
-                self.circuit.finish()?;
-                self.socket_finished = true;
-                Ok(true)
-            }
+            Ok(0) => match self.circuit.finish() {
+                // The end of what was read last has no room yet; the socket says its end again.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+                finished => {
+                    finished?;
+                    self.socket_finished = true;
+                    Ok(true)
+                }
+            },
             Ok(len) => {
                 counts.sent_bytes += len as u64;
                 if try_send(&mut self.circuit, &buffer[..len])? {

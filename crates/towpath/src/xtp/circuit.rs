@@ -53,12 +53,14 @@ impl Circuit {
     /// buffer.
     ///
     /// The data leave at once if nothing is in flight; otherwise they may be coalesced for about a
-    /// millisecond. [`flush`](Circuit::flush) or a receive sends them.
+    /// millisecond. [`flush`](Circuit::flush) or a receive sends them. A byte stream's bytes may be
+    /// more than its send buffer takes: what still has no space when `limit` is over counts as sent,
+    /// and goes first in the next call.
     ///
     /// # Errors
     ///
-    /// `TimedOut` without space, `InvalidInput` for a message larger than half the send buffer,
-    /// `BrokenPipe` when the circuit has ended.
+    /// `TimedOut` without space for any of it, `InvalidInput` for a message larger than half the send
+    /// buffer where boundaries are kept, `BrokenPipe` when the circuit has ended.
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         self.inner.send(message, finite(limit))

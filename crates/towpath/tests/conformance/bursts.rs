@@ -45,7 +45,7 @@ fn burst_of_calls_in_a_stream_arrives_in_order() {
 }
 
 /// Whether each message is a call of its own.
-fn makes_unordered_calls(subject: &Subject) -> bool {
+pub(crate) fn makes_unordered_calls(subject: &Subject) -> bool {
     subject.transport.only_answers() && !subject.transport.class().ordered
 }
 

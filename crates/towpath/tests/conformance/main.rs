@@ -3,6 +3,7 @@
 mod bursts;
 mod cells;
 mod endings;
+mod long_messages;
 mod parts;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,86 @@
+//! How a circuit ends: each direction on its own, acknowledged, or aborted.
+
+use super::{Circuit, close_error};
+use crate::timeout::deadline;
+use engine::{Associations, AssociationsExt, CloseReason};
+use std::io;
+use std::time::Duration;
+use wire::Wire;
+
+impl<E: Associations, W: Wire> Circuit<E, W> {
+    /// Ends this direction after the bytes sent so far.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` while the end of a message has no room
+    /// ([`has_unsent`](Circuit::has_unsent)): call again; errors of the wire.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.require_no_unsent()?;
+        let mut pump = self.shared.lock()?;
+        let now = self.shared.now();
+        pump.submit_pending(now, self.id, true);
+        pump.engine().finish(now, self.id);
+        pump.flush(now)?;
+        self.submitted = pump.submitted(self.id);
+        Ok(())
+    }
+
+    /// Sends one message and ends this direction, in one packet if the message fits into one.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Circuit::try_send); `InvalidInput` for a message that the store does not take
+    /// at once, of a byte stream too.
+    pub fn try_send_last(&mut self, message: &[u8]) -> io::Result<()> {
+        if !self.append(message) {
+            self.check_len(message.len())?;
+            self.make_room(message)?;
+        }
+        self.finish()
+    }
+
+    /// Waits until the peer has acknowledged everything, up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, `ConnectionReset` or `ConnectionRefused` when the circuit broke, or errors of
+    /// the wire.
+    pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
+        let end = deadline(limit);
+        loop {
+            self.push_unsent()?;
+            {
+                let mut pump = self.shared.lock()?;
+                let now = self.shared.now();
+                pump.submit_pending(now, self.id, true);
+                pump.engine().request_ack(now, self.id);
+                self.shared.drive(&mut pump)?;
+                match pump.status(self.id).closed {
+                    Some(CloseReason::Graceful) => return Ok(()),
+                    Some(reason) => return Err(close_error(reason)),
+                    None if pump.engine().bytes_in_flight(self.id) == 0
+                        && self.unsent.is_empty() =>
+                    {
+                        return Ok(());
+                    }
+                    None => {}
+                }
+                self.seen_arrivals = pump.arrivals();
+            }
+            self.wait_until(end)?;
+        }
+    }
+
+    /// Aborts both directions; bytes in flight are lost.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the wire.
+    pub fn abort(&mut self) -> io::Result<()> {
+        let mut pump = self.shared.lock()?;
+        let now = self.shared.now();
+        pump.engine().abort(now, self.id);
+        pump.return_loans(self.id);
+        pump.flush(now)
+    }
+}
