@@ -81,14 +81,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Sends one message if there is room. A byte stream takes also a message that is longer than
-    /// its store takes at once: the message counts as sent, and its end goes first in the next call
-    /// of any kind; see [`has_unsent`](Circuit::has_unsent).
+    /// Sends one message if there is room. A byte stream also takes a message that is longer than
+    /// its store takes at once: the message counts as sent, and its unsent tail goes first in the next
+    /// call of any kind; see [`has_unsent`](Circuit::has_unsent).
     ///
     /// # Errors
     ///
-    /// `WouldBlock` without room, `InvalidInput` for a message larger than the store can ever
-    /// hold, where boundaries are kept, `BrokenPipe` when the circuit is closed, or errors of the wire.
+    /// `WouldBlock` without room, `InvalidInput` where boundaries are kept for a message larger than the
+    /// store can ever hold, `BrokenPipe` when the circuit is closed, or errors of the wire.
     #[inline(always)]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         if !self.append(message) {
@@ -156,7 +156,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         self.retry_for_room(limit, |circuit| circuit.try_send(message))?;
         match self.send_unsent(limit) {
-            // It counts as sent: the next call goes on with its end.
+            // The message counts as sent: the next call goes on with its tail.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
             other => other,
         }
@@ -418,6 +418,12 @@ fn time_until(end: Instant) -> io::Result<Duration> {
 
 impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
     fn drop(&mut self) {
+        // No user is left to receive an error of the last packets.
+        let _ = self.push_unsent();
+        if self.has_unsent() {
+            // A graceful end would tell the peer that it has the whole stream.
+            let _ = self.abort();
+        }
         let Ok(mut pump) = self.shared.lock() else {
             return;
         };
@@ -426,7 +432,6 @@ impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
         if let Some(consumed) = self.reader.take_consumed() {
             pump.consume(now, self.id, consumed);
         }
-        // No user is left to receive an error of the last packets.
         pump.submit_pending(now, self.id, true);
         pump.engine().finish(now, self.id);
         let deferred = self.delays_acks && !self.producer.is_in_flight();

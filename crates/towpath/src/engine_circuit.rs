@@ -265,8 +265,8 @@ impl<E: Associations, W: Wire> EngineCircuit<E, W> {
         }
     }
 
-    /// Waits until the end of a message is in the store; the next call goes on with what still is
-    /// not.
+    /// Waits until the store has taken the unsent tail of a message; the next call goes on with what
+    /// has no room until then.
     #[cold]
     fn send_unsent(&mut self) -> io::Result<()> {
         match self.circuit.send_unsent(BLOCKING_TIMEOUT) {
@@ -275,11 +275,10 @@ impl<E: Associations, W: Wire> EngineCircuit<E, W> {
         }
     }
 
-    /// Sends everything, waiting for room for the end of a message.
-    fn flush_all(&mut self) -> io::Result<()> {
+    /// Waits until the store has taken the unsent tail of a message.
+    fn require_no_unsent(&mut self) -> io::Result<()> {
         let sent = self.circuit.send_unsent(BLOCKING_TIMEOUT);
-        sent.map_err(would_block)?;
-        self.circuit.flush()
+        sent.map_err(would_block)
     }
 }
 
@@ -368,11 +367,12 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.flush_all()
+        self.require_no_unsent()?;
+        self.circuit.flush()
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.flush_all()?;
+        self.require_no_unsent()?;
         self.circuit.finish()
     }
 

@@ -12,8 +12,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` while the end of a message has no room
-    /// ([`has_unsent`](Circuit::has_unsent)): call again; errors of the wire.
+    /// `WouldBlock` while a message has an unsent tail ([`has_unsent`](Circuit::has_unsent)): call
+    /// again. Else errors of the wire.
     pub fn finish(&mut self) -> io::Result<()> {
         self.require_no_unsent()?;
         let mut pump = self.shared.lock()?;

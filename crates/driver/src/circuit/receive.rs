@@ -168,7 +168,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Gets the next chunk, waiting for it until `end`, which is `limit` after the first wait. Empty
-    /// only while the end of a message is unsent.
+    /// only while a message has an unsent tail.
     fn refill_blocking(
         &mut self,
         end: &mut Option<Instant>,
@@ -205,7 +205,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Gets the next chunk, or waits once until there may be one, or room for what is unsent.
+    /// Gets the next chunk, or waits once until there may be one, or room for the unsent tail.
     #[cold]
     fn refill_while_unsent(
         &mut self,

@@ -1,5 +1,5 @@
-//! Messages of a byte stream that are longer than the send store takes at once: what found no room
-//! is kept, and goes first in the next call.
+//! Messages of a byte stream that are longer than the send store takes at once: the unsent tail is
+//! kept, and goes first in the next call. A circuit that is dropped with an unsent tail aborts.
 
 use super::{Circuit, time_until};
 use crate::timeout::deadline;
@@ -9,7 +9,7 @@ use std::mem;
 use std::time::Duration;
 use wire::Wire;
 
-/// What is left of a message whose first bytes are in the store.
+/// The unsent tail of a message whose first bytes are in the store.
 #[derive(Debug, Default)]
 pub(super) struct UnsentTail {
     bytes: Vec<u8>,
@@ -24,13 +24,13 @@ impl UnsentTail {
 }
 
 impl<E: Associations, W: Wire> Circuit<E, W> {
-    /// Whether the end of a message waits for room in the store: of a byte stream's message, which
-    /// may be longer than the store takes at once. Every call sends what it can of it.
+    /// Whether a byte stream's message has an unsent tail, which waits for room in the store. Every
+    /// call sends what it can of it.
     pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Waits up to `limit` until the store has taken the end of the last message.
+    /// Waits up to `limit` until the store has taken the unsent tail.
     ///
     /// # Errors
     ///
@@ -50,8 +50,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Appends a message to a byte stream, after what is unsent; what the store does not take of a
-    /// message longer than its limit becomes unsent.
+    /// Appends a message to a byte stream, after the unsent tail of the previous one. What the store
+    /// does not take of a message longer than its limit is kept as its unsent tail.
     ///
     /// # Errors
     ///
@@ -69,11 +69,11 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Ok(())
     }
 
-    /// Sends what is unsent as far as there is room.
+    /// Appends the unsent tail.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when some of it still is; else as [`try_send`](Circuit::try_send).
+    /// `WouldBlock` while some of it has no room; else as [`try_send`](Circuit::try_send).
     #[inline(always)]
     pub(super) fn require_no_unsent(&mut self) -> io::Result<()> {
         if self.unsent.is_empty() {
@@ -86,7 +86,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Appends what is unsent as far as there is room; drops it when the circuit is closed, which the
+    /// Appends the unsent tail as far as there is room; drops it when the circuit is closed, which the
     /// call that follows reports.
     #[inline(always)]
     pub(super) fn push_unsent(&mut self) -> io::Result<()> {

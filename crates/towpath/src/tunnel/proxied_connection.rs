@@ -195,7 +195,7 @@ impl ProxiedConnection {
         }
         match self.socket.read(buffer) {
             Ok(0) => match self.circuit.finish() {
-                // The end of what was read last has no room yet; the socket says its end again.
+                // Bytes read before have no room yet; the next read returns 0 again.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
                 finished => {
                     finished?;

@@ -53,9 +53,9 @@ impl Circuit {
     /// buffer.
     ///
     /// The data leave at once if nothing is in flight; otherwise they may be coalesced for about a
-    /// millisecond. [`flush`](Circuit::flush) or a receive sends them. A byte stream's bytes may be
-    /// more than its send buffer takes: what still has no space when `limit` is over counts as sent,
-    /// and goes first in the next call.
+    /// millisecond. [`flush`](Circuit::flush) or a receive sends them. A byte stream takes more
+    /// bytes at once than its send buffer: those that have no space when `limit` is over count as
+    /// sent, and go first in the next call of any kind.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Circuit {
         self.inner.send(message, finite(limit))
     }
 
-    /// [`send`](Circuit::send) without waiting.
+    /// [`send`](Circuit::send) without waiting; see [`has_unsent`](Circuit::has_unsent).
     ///
     /// # Errors
     ///
@@ -76,12 +76,19 @@ impl Circuit {
         self.inner.try_send(message)
     }
 
+    /// Whether a byte stream keeps bytes for which the send buffer has no space yet. Every call sends
+    /// what it can of them; a circuit that is dropped before aborts.
+    pub fn has_unsent(&self) -> bool {
+        self.inner.has_unsent()
+    }
+
     /// Sends the last message; it shares a packet with the end of this direction (WCLOSE) if it
     /// fits.
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Circuit::send).
+    /// Those of [`send`](Circuit::send); `InvalidInput` for more than half the send buffer, on a byte
+    /// stream too.
     pub fn send_last(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         let mut end = None;
         loop {
@@ -239,6 +246,10 @@ impl Circuit {
     }
 
     /// Ends this direction after the data submitted (half-close); the peer may go on sending.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` while the circuit [`has_unsent`](Circuit::has_unsent) bytes: call again.
     pub fn finish(&mut self) -> io::Result<()> {
         self.inner.finish()
     }
@@ -258,8 +269,11 @@ impl Circuit {
     ///
     /// Those of [`drain`](Circuit::drain).
     pub fn close(mut self, limit: Duration) -> io::Result<()> {
+        let end = Instant::now() + finite(limit);
+        self.inner.send_unsent(finite(limit))?;
         self.inner.finish()?;
-        self.inner.drain(finite(limit))
+        self.inner
+            .drain(end.saturating_duration_since(Instant::now()))
     }
 
     /// Aborts both directions and notifies the peer; data in flight are lost.

@@ -149,6 +149,7 @@ impl Circuit {
     }
 
     fn finish_lent(&mut self, limit: Duration, back: &mut Vec<ReturnedBuffer>) -> io::Result<()> {
+        self.inner.send_unsent(finite(limit))?;
         self.inner.finish()?;
         self.inner.drain(finite(limit))?;
         while let Some(returned) = self.inner.reclaim(finite(limit))? {

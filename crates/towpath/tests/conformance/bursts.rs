@@ -29,16 +29,7 @@ fn burst_of_calls_in_a_stream_arrives_in_order() {
         tested.fetch_add(1, Ordering::Relaxed);
         let has_streams = subject.transport.options().iter().any(in_stream);
         assert!(has_streams, "{}: no option stream", subject.name());
-        let mut subject = Subject {
-            transport: subject.transport,
-            listening: subject.listening.clone(),
-            connecting: subject.connecting.clone(),
-        };
-        for options in [&mut subject.listening, &mut subject.connecting] {
-            let own = &mut options.transport_specific;
-            own.insert("stream".to_owned(), "on".to_owned());
-        }
-        let (sent, got) = burst(&subject);
+        let (sent, got) = burst(&subject.with_option("stream", "on"));
         assert!(got == sent, "{}: the order changed", subject.name());
     });
     assert!(tested.into_inner() > 0);

@@ -1,35 +1,24 @@
 //! Messages of a byte stream that are longer than the engine's send store.
 
-use crate::support::{Subject, flush, for_each, pattern, recv, recv_bytes, send};
-use std::io::ErrorKind::{InvalidInput, WouldBlock};
+use crate::support::{LIMIT, Subject, flush, for_each, pattern, recv, recv_bytes, send};
+use std::io::ErrorKind::{ConnectionReset, InvalidInput, WouldBlock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 use towpath::{Circuit, Options};
 
-/// Longer than a store of 4 KiB takes, and no multiple of what it takes at once.
-const LONG: usize = 50_001;
+/// Longer than such a store takes, also where a packet of 64 KiB raises its length, and no multiple
+/// of what it takes at once.
+const LONG: usize = 300_001;
 
-/// Runs `test` for each transport whose store has a length of 4 KiB by an option.
+/// Runs `test`, with a send store of 4 KiB, for each transport that has an option for its length.
 fn for_each_with_short_store(stream: bool, test: impl Fn(&Subject) + Sync) {
     let tested = AtomicUsize::new(0);
     for_each(&Options::default(), |subject| {
-        let has_queue = |subject: &Subject| {
-            let mut options = subject.transport.options().iter();
-            options.any(|option| option.name == "queue")
-        };
-        if !has_queue(subject) || subject.transport.class().stream != stream {
+        if !subject.has_option("queue") || subject.transport.class().stream != stream {
             return;
         }
-        let mut short = Subject {
-            transport: subject.transport,
-            listening: subject.listening.clone(),
-            connecting: subject.connecting.clone(),
-        };
-        for options in [&mut short.listening, &mut short.connecting] {
-            let own = &mut options.transport_specific;
-            own.insert("queue".to_owned(), "4k".to_owned());
-        }
-        test(&short);
+        test(&subject.with_option("queue", "4k"));
         tested.fetch_add(1, Ordering::Relaxed);
     });
     assert!(tested.into_inner() > 0, "no transport has a queue option");
@@ -105,11 +94,35 @@ fn message_with_boundaries_longer_than_the_store_is_refused() {
             panic!("{}: it cannot be held", subject.name());
         };
         assert_eq!(error.kind(), InvalidInput, "{}", subject.name());
-        let text = "a message of 50001 bytes does not fit into the send store";
-        assert!(error.to_string().starts_with(text), "{error}");
+        let text = format!("a message of {LONG} bytes does not fit into the send store");
+        assert!(error.to_string().starts_with(&text), "{error}");
         send(&mut *pair.client, b"short");
         flush(&mut *pair.client);
         assert_eq!(recv(&mut *pair.server).as_deref(), Some(&b"short"[..]));
+    });
+}
+
+#[test]
+fn circuit_dropped_with_an_unsent_tail_does_not_end_gracefully() {
+    for_each_with_short_store(true, |subject| {
+        let mut pair = subject.introduced_pair();
+        send_nonblocking(&mut *pair.client, &pattern(LONG, 3));
+        // The peer reads nothing meanwhile, so that the tail has no room.
+        drop(pair.client);
+        let mut buffer = [0; 4096];
+        let mut got = 0;
+        let deadline = Instant::now() + LIMIT;
+        let ended = loop {
+            match pair.server.recv(&mut buffer) {
+                Ok(Some(len)) => got += len,
+                Ok(None) => break Ok(()),
+                Err(error) if error.kind() == WouldBlock && Instant::now() < deadline => {}
+                Err(error) => break Err(error.kind()),
+            }
+        };
+        let name = subject.name();
+        assert!(got < LONG, "{name}: the tail was not unsent");
+        assert_eq!(ended, Err(ConnectionReset), "{name}: {got} bytes came");
     });
 }
 

@@ -33,6 +33,26 @@ impl Subject {
         }
     }
 
+    /// The same with an option of the transport's own at both ends.
+    pub fn with_option(&self, name: &str, value: &str) -> Subject {
+        let mut subject = Subject {
+            transport: self.transport,
+            listening: self.listening.clone(),
+            connecting: self.connecting.clone(),
+        };
+        for options in [&mut subject.listening, &mut subject.connecting] {
+            let own = &mut options.transport_specific;
+            own.insert(name.to_owned(), value.to_owned());
+        }
+        subject
+    }
+
+    /// Whether the transport has an option of its own by that name.
+    pub fn has_option(&self, name: &str) -> bool {
+        let mut options = self.transport.options().iter();
+        options.any(|option| option.name == name)
+    }
+
     pub fn name(&self) -> &'static str {
         self.transport.name()
     }
