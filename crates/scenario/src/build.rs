@@ -5,12 +5,13 @@ use crate::cells;
 use crate::disturbance::schedule_disturbances;
 use crate::engines::{self, SpecError};
 use crate::file::{
-    ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, StationsSpec, TrafficSpec,
+    ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, StationsSpec,
+    TrafficSpec, UnsentSpec,
 };
 use link::{EtherConfig, GilbertElliott, LinkConfig};
 use sim::{
     Distribution, HostCost, MediumConfig, Network, NetworkConfig, Node, PATHS_MAX, PerByte,
-    Receivers, Traffic,
+    Receivers, Traffic, UnsentMessages,
 };
 
 /// Stations of a scenario at most: at some 2 kB each 20 MB.
@@ -91,8 +92,12 @@ pub fn build_with(
     for spec in &scenario.traffic {
         let traffic = traffic(spec, count as usize)?;
         check_traffic(scenario, spec, &traffic)?;
+        let unsent = unsent(spec, &traffic, count as usize)?;
         let opened = network.add_traffic(traffic);
         opened.map_err(|error| (spec.from.span(), error.to_string()))?;
+        for messages in unsent {
+            network.add_unsent(messages);
+        }
     }
     schedule_disturbances(&mut network, scenario, (&base, seed), wrap)?;
     Ok(network)
@@ -295,6 +300,33 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
         outstanding: spec.outstanding.map(|most| most.max(1)),
         service: service(spec)?,
     })
+}
+
+/// The messages beside a pattern that no association carries.
+fn unsent(
+    spec: &TrafficSpec,
+    traffic: &Traffic,
+    count: usize,
+) -> Result<Vec<UnsentMessages>, SpecError> {
+    let Some(unsent) = &spec.unsent else {
+        return Ok(Vec::new());
+    };
+    let UnsentSpec { from, share } = unsent.get_ref();
+    if !(*share > 0.0 && *share <= 1000.0) {
+        let refusal = format!("unsent.share is {share}; use a number above 0, at most 1000");
+        return Err((unsent.span(), refusal));
+    }
+    if let Some(&station) = from.iter().find(|station| **station >= count) {
+        let refusal = format!("no station {station}; there are 0 to {}", count - 1);
+        return Err((unsent.span(), refusal));
+    }
+    let interarrival_ps = traffic.interarrival_ps.scaled(1.0 / share);
+    let messages = from.iter().map(|&station| UnsentMessages {
+        station,
+        length: traffic.length,
+        interarrival_ps,
+    });
+    Ok(messages.collect())
 }
 
 fn senders(spec: &TrafficSpec, count: usize) -> Result<Vec<usize>, SpecError> {

@@ -176,6 +176,9 @@ pub struct TrafficSpec {
     pub interarrival: IntervalSpec,
     /// Messages of the pattern; unlimited if not given.
     pub messages: Option<u64>,
+    /// Messages that users of other stations write beside and that no association carries: their copies
+    /// take the processor.
+    pub unsent: Option<Spanned<UnsentSpec>>,
     /// Time before the first interval.
     #[serde(default)]
     pub start: SimTime,
@@ -199,6 +202,16 @@ pub struct TrafficSpec {
     pub collect: Option<Spanned<SimTime>>,
     /// `vmtp`, with `collect`: replies that settle a call at once; it is given up if fewer come in time.
     pub replies: Option<Spanned<u64>>,
+}
+
+/// Messages that no association carries, as long as the pattern's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnsentSpec {
+    /// Stations whose users write them.
+    pub from: Vec<usize>,
+    /// At each of them, for each message of the pattern: above 0, at most 1000.
+    pub share: f64,
 }
 
 /// What calls are answered with.

@@ -31,6 +31,19 @@ impl Distribution {
         }
     }
 
+    /// The same with all values `factor` times as large, rounded.
+    pub fn scaled(&self, factor: f64) -> Distribution {
+        let scale = |value: u64| (value as f64 * factor).round() as u64;
+        match *self {
+            Distribution::Fixed(value) => Distribution::Fixed(scale(value)),
+            Distribution::Uniform { min, max } => Distribution::Uniform {
+                min: scale(min),
+                max: scale(max),
+            },
+            Distribution::Exponential(mean) => Distribution::Exponential(scale(mean)),
+        }
+    }
+
     /// The mean.
     pub fn mean(&self) -> f64 {
         match *self {

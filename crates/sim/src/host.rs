@@ -68,14 +68,21 @@ pub struct StationReport {
 /// Part of a message to be copied in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteJob {
-    pub(crate) flow: usize,
+    pub(crate) message: WrittenMessage,
     pub(crate) len: u64,
     pub(crate) first: bool,
     pub(crate) last: bool,
-    /// Number of the message within its flow.
-    pub(crate) index: u64,
-    /// It is the reply of this transaction.
-    pub(crate) replies: Option<TransactionId>,
+}
+
+/// The message that a [`WriteJob`] belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WrittenMessage {
+    /// A message of a flow, with its number there.
+    OfFlow { flow: usize, index: u64 },
+    /// The reply of a transaction.
+    Reply(TransactionId),
+    /// One that no association carries: only its copy counts.
+    Unsent,
 }
 
 /// Bytes to be copied out.

@@ -21,7 +21,7 @@ use crate::node::Node;
 use crate::store::BytePattern;
 use engine::{Instant, SplitMix64, TransactionId};
 use link::{EtherCounters, EtherTime, EventQueue, LinkConfig};
-use sources::TrafficSource;
+use sources::{TrafficSource, UnsentSource};
 use std::rc::Rc;
 
 /// What does not belong to a single station.
@@ -104,6 +104,9 @@ enum ScheduledEvent {
     MessageProduced {
         traffic: usize,
     },
+    UnsentWritten {
+        source: usize,
+    },
     ServiceDone {
         station: usize,
     },
@@ -155,6 +158,7 @@ pub struct Network {
     /// The flow of the packet that a receiver handles.
     arriving_flow: Option<usize>,
     sources: Vec<TrafficSource>,
+    unsent: Vec<UnsentSource>,
     disturbances: Vec<Option<Disturbance>>,
     reopened: u64,
     /// One a path; at least one.
@@ -200,6 +204,7 @@ impl Network {
             flows: Vec::new(),
             arriving_flow: None,
             sources: Vec::new(),
+            unsent: Vec::new(),
             disturbances: Vec::new(),
             reopened: 0,
             media: vec![medium],
@@ -372,6 +377,7 @@ impl Network {
     fn handle_event(&mut self, due: ScheduledEvent) -> bool {
         match due {
             ScheduledEvent::MessageProduced { traffic } => self.produce_message(traffic),
+            ScheduledEvent::UnsentWritten { source } => self.write_unsent(source),
             ScheduledEvent::ServiceDone { station } => {
                 // A crash cancels a service, but not its event.
                 let now_ps = self.now_ps;

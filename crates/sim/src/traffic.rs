@@ -81,3 +81,15 @@ pub struct Traffic {
     /// Who calls and how calls are answered: of stations of transactions.
     pub service: Service,
 }
+
+/// Messages that a user writes and no association carries: their copies take the processor, and nothing
+/// else becomes of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsentMessages {
+    /// Station of the user.
+    pub station: usize,
+    /// Bytes of a message, at least one.
+    pub length: Distribution,
+    /// Time from one message to the next, ps; at least 1. They begin with the simulation and never end.
+    pub interarrival_ps: Distribution,
+}

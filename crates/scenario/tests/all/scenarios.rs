@@ -119,6 +119,63 @@ fn host_cost_limits_throughput() {
     assert!(outcome.stations[0].busy[0] > 0.98, "{outcome:?}");
 }
 
+/// The study's multicast at the load where its plateau is lowest, with `changes`.
+fn multicast_of_the_study(changes: &[&str]) -> RunOutcome {
+    let path = "../../studies/dcruz-1992/multicast-35.toml";
+    let text = std::fs::read_to_string(path).expect("the study's scenario");
+    let scenario = parse(&text).expect("it is valid");
+    let load = [
+        "messages=3000",
+        "traffic.0.interarrival.exponential=8006 TU",
+    ];
+    let changes: Vec<String> = load.iter().chain(changes).map(|&s| s.to_owned()).collect();
+    let seed = scenario.seed;
+    let scenario = sweep::apply_changes(&text, &changes).expect("the keys exist");
+    run(&scenario, &[], seed, |_| {}).expect("it builds")
+}
+
+/// Copies of 2694 TU for 1024 bytes, at all stations.
+const STUDY_COPIES: [&str; 6] = [
+    "station.0.chips.copy_delay=2694 TU",
+    "station.0.chips.copy_bytes=1024",
+    "station.1.chips.copy_delay=2694 TU",
+    "station.1.chips.copy_bytes=1024",
+    "station.2.chips.copy_delay=2694 TU",
+    "station.2.chips.copy_bytes=1024",
+];
+
+#[test]
+fn copies_of_unsent_messages_take_the_answering_processor() {
+    // D'Cruz, table 13: 759,570 B/s; with no messages but the sender's it would be 6 % more.
+    let loaded = multicast_of_the_study(&STUDY_COPIES);
+    let bps = loaded.circuits[0].packet_bps;
+    assert!((bps / 759_570.0 - 1.0).abs() < 0.01, "{bps}");
+    let writer = loaded.stations[1].busy[0];
+    assert!(
+        (writer / loaded.stations[0].busy[0] - 0.5).abs() < 0.05,
+        "{writer}"
+    );
+    let mut rare = STUDY_COPIES.to_vec();
+    rare.push("traffic.0.unsent.share=0.000001");
+    let alone = multicast_of_the_study(&rare);
+    let gain = alone.circuits[0].packet_bps / bps;
+    assert!((1.04..1.08).contains(&gain), "{gain}");
+}
+
+#[test]
+fn unsent_messages_without_copy_cost_change_nothing() {
+    let mut outcomes = ["0.5", "0.001"].map(|share| {
+        let share = format!("traffic.0.unsent.share={share}");
+        multicast_of_the_study(&[share.as_str()])
+    });
+    for outcome in &mut outcomes {
+        // Events of the unsent messages themselves.
+        outcome.events = 0;
+    }
+    let [many, few] = outcomes.map(|outcome| serde_json::to_string(&outcome).expect("JSON"));
+    assert_eq!(many, few);
+}
+
 #[test]
 fn multicast_delivers_to_all_receivers() {
     let text = r#"
@@ -287,6 +344,16 @@ fn scenario_error_names_line_and_column() {
             "14:8: \"all\" is no sender; use \"others\"",
         ),
         ("to = [1]", "to = \"some\"", "15:6: \"some\" is no receiver"),
+        (
+            "to = [1]",
+            "to = [1]\nunsent = { from = [1], share = 0.0 }",
+            "16:10: unsent.share is 0; use a number above 0, at most 1000",
+        ),
+        (
+            "to = [1]",
+            "to = [1]\nunsent = { from = [7], share = 1.0 }",
+            "16:10: no station 7; there are 0 to 1",
+        ),
         (
             "to = [1]",
             "to = [0]",

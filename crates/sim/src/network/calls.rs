@@ -8,7 +8,7 @@ use super::callings::{call_note, called, group};
 use super::{Network, ScheduledEvent};
 use crate::flow::{Calls, Flow, ReplyOutcome, Target};
 use crate::frames::{Contents, MessageTag};
-use crate::host::{Process, ReadJob, ServedRequest, WriteJob, address};
+use crate::host::{Process, ReadJob, ServedRequest, WriteJob, WrittenMessage, address};
 use crate::node::Node;
 use crate::traffic::{Calling, Reply, Service};
 use engine::{
@@ -60,19 +60,11 @@ impl Network {
         source.map_or_else(Service::default, |source| source.traffic.service)
     }
 
-    /// The user's message is written: it is sent as a request, or as the reply it is.
-    pub(super) fn finish_message(&mut self, station: usize, job: WriteJob) {
-        match job.replies {
-            Some(transaction) => self.reply(station, transaction, job.len),
-            None => self.call(station, job),
-        }
-        self.hosts[station].signal(Process::Sender);
-    }
-
-    fn call(&mut self, station: usize, job: WriteJob) {
-        let calling = self.service(job.flow).calling;
-        let flow = &mut self.flows[job.flow];
-        let tag = flow.begin_call(job.index, job.flow, job.len);
+    /// Message `number` of flow `index` is written: it is sent as a request.
+    pub(super) fn call(&mut self, station: usize, index: usize, number: u64, len: u64) {
+        let calling = self.service(index).calling;
+        let flow = &mut self.flows[index];
+        let tag = flow.begin_call(number, index, len);
         let to = called(flow.from, flow.to, flow.source);
         let ends_run = flow.calls.as_ref().is_some_and(Calls::ends_run);
         let note = call_note(calling, flow.source, ends_run);
@@ -96,7 +88,8 @@ impl Network {
         }
     }
 
-    fn reply(&mut self, station: usize, transaction: TransactionId, len: u64) {
+    /// The reply to a transaction is written, and sent.
+    pub(super) fn reply(&mut self, station: usize, transaction: TransactionId, len: u64) {
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
         let (Some(engine), Some(messages)) = (host.engine.transactions_mut(), &mut host.messages)
@@ -178,12 +171,10 @@ impl Network {
             len => {
                 let host = &mut self.hosts[station];
                 host.writer.push_back(WriteJob {
-                    flow: tag.flow,
+                    message: WrittenMessage::Reply(transaction),
                     len,
                     first: true,
                     last: true,
-                    index: 0,
-                    replies: Some(transaction),
                 });
                 host.signal(Process::Writer);
             }

@@ -1,30 +1,45 @@
 //! The main processor: which process it serves, for how long, and the outputs.
 
 use super::{Network, ScheduledEvent};
-use crate::host::{Process, WriteJob};
-use engine::{Framing, Note, SendFlags};
+use crate::flow::Flow;
+use crate::host::{Process, WriteJob, WrittenMessage};
+use engine::{AssociationId, Framing, Note, SendFlags};
 
 impl Network {
-    /// Hands a message to the writer, in parts as long as a packet's payload.
+    /// Hands a message of a flow to the writer.
     pub(super) fn queue_message(&mut self, flow: usize, length: u64) {
-        let host = &mut self.hosts[self.flows[flow].from];
-        let layout = host
-            .engine
-            .users()
-            .map(|users| users.layout(self.flows[flow].circuit));
+        let Flow {
+            from,
+            circuit,
+            report,
+            queued_lengths,
+            ..
+        } = &self.flows[flow];
+        let (from, circuit) = (*from, *circuit);
+        let index = report.offered - 1 - queued_lengths.len() as u64;
+        let message = WrittenMessage::OfFlow { flow, index };
+        self.queue_writing(from, circuit, message, length);
+    }
+
+    /// Hands a message to the writer of `station`, in parts as long as a packet's payload.
+    pub(super) fn queue_writing(
+        &mut self,
+        station: usize,
+        circuit: Option<AssociationId>,
+        message: WrittenMessage,
+        length: u64,
+    ) {
+        let host = &mut self.hosts[station];
+        let layout = host.engine.users().map(|users| users.layout(circuit));
         let payload = layout.map_or(u64::MAX, |layout| layout.payload as u64);
-        let report = &self.flows[flow].report;
-        let index = report.offered - 1 - self.flows[flow].queued_lengths.len() as u64;
         let mut done = 0;
         loop {
             let len = (length - done).min(payload);
             host.writer.push_back(WriteJob {
-                flow,
+                message,
                 len,
                 first: done == 0,
                 last: done + len == length,
-                index,
-                replies: None,
             });
             done += len;
             if done == length {
@@ -83,40 +98,50 @@ impl Network {
     }
 
     pub(super) fn finish_writer(&mut self, station: usize) {
-        let host = &mut self.hosts[station];
-        let now = host.local_time(self.now_ps);
-        let Some(job) = host.writer.pop_front() else {
+        let Some(job) = self.hosts[station].writer.pop_front() else {
             return;
         };
-        if host.messages.is_some() {
-            self.finish_message(station, job);
-            let host = &mut self.hosts[station];
-            if !host.writer.is_empty() {
-                host.signal(Process::Writer);
+        match job.message {
+            WrittenMessage::OfFlow { flow, index } if self.hosts[station].messages.is_some() => {
+                self.call(station, flow, index, job.len);
+                self.hosts[station].signal(Process::Sender);
             }
-            return;
-        }
-        let flow = &mut self.flows[job.flow];
-        flow.store
-            .append(&self.pattern, job.len, job.first, job.last);
-        // The protocol gets a message when all of it is copied.
-        if let Some(circuit) = flow.circuit.filter(|_| job.last) {
-            let end = flow.note_written(job.index);
-            let note = flow
-                .notes
-                .map_or_else(Note::default, |notes| notes.note(job.index));
-            let flags = SendFlags {
-                end_of_message: flow.framing == Framing::Messages,
-                ..SendFlags::PUSH
-            };
-            if let Some(users) = host.engine.users_mut() {
-                users.submit(now, circuit, end, flags, &note);
+            WrittenMessage::OfFlow { flow, index } => self.submit(station, job, flow, index),
+            WrittenMessage::Reply(transaction) => {
+                self.reply(station, transaction, job.len);
+                self.hosts[station].signal(Process::Sender);
             }
-            host.signal(Process::Sender);
+            WrittenMessage::Unsent => {}
         }
+        let host = &mut self.hosts[station];
         if !host.writer.is_empty() {
             host.signal(Process::Writer);
         }
+    }
+
+    /// Part of message `index` of a flow is in the send buffer: the protocol gets a message when all of
+    /// it is.
+    fn submit(&mut self, station: usize, job: WriteJob, flow: usize, index: u64) {
+        let host = &mut self.hosts[station];
+        let now = host.local_time(self.now_ps);
+        let flow = &mut self.flows[flow];
+        flow.store
+            .append(&self.pattern, job.len, job.first, job.last);
+        let Some(circuit) = flow.circuit.filter(|_| job.last) else {
+            return;
+        };
+        let end = flow.note_written(index);
+        let note = flow
+            .notes
+            .map_or_else(Note::default, |notes| notes.note(index));
+        let flags = SendFlags {
+            end_of_message: flow.framing == Framing::Messages,
+            ..SendFlags::PUSH
+        };
+        if let Some(users) = host.engine.users_mut() {
+            users.submit(now, circuit, end, flags, &note);
+        }
+        host.signal(Process::Sender);
     }
 
     pub(super) fn finish_reader(&mut self, station: usize) {

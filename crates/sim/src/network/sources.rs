@@ -2,7 +2,8 @@
 
 use super::{Network, ScheduledEvent};
 use crate::flow::Target;
-use crate::traffic::{Receivers, Traffic};
+use crate::host::WrittenMessage;
+use crate::traffic::{Receivers, Traffic, UnsentMessages};
 use engine::{CommandError, SplitMix64};
 
 /// Least time from the end of a client's message to its next, ps: messages to a station that is down end
@@ -23,7 +24,49 @@ pub(super) struct TrafficSource {
     pub(super) flows: Vec<Vec<usize>>,
 }
 
+/// Random numbers of unsent messages are drawn from streams of their own.
+const UNSENT_STREAMS: u64 = 1 << 40;
+
+/// Users whose messages no association carries.
+pub(super) struct UnsentSource {
+    messages: UnsentMessages,
+    random: SplitMix64,
+}
+
 impl Network {
+    /// Adds users whose messages no association carries.
+    ///
+    /// # Panics
+    ///
+    /// When the station does not exist.
+    pub fn add_unsent(&mut self, messages: UnsentMessages) {
+        assert!(messages.station < self.hosts.len(), "no such station");
+        let index = self.unsent.len();
+        let stream = UNSENT_STREAMS + index as u64;
+        let random = SplitMix64::new(SplitMix64::at(self.seed, stream));
+        self.unsent.push(UnsentSource { messages, random });
+        self.schedule_unsent(index);
+    }
+
+    /// The user writes an unsent message.
+    pub(super) fn write_unsent(&mut self, index: usize) {
+        let source = &mut self.unsent[index];
+        let length = source.messages.length.draw(&mut source.random).max(1);
+        let station = source.messages.station;
+        self.schedule_unsent(index);
+        if self.hosts[station].is_up {
+            self.queue_writing(station, None, WrittenMessage::Unsent, length);
+            self.run_processes(station);
+        }
+    }
+
+    fn schedule_unsent(&mut self, index: usize) {
+        let source = &mut self.unsent[index];
+        let pause_ps = source.messages.interarrival_ps.draw(&mut source.random);
+        let written = ScheduledEvent::UnsentWritten { source: index };
+        self.queue.push(self.now_ps + pause_ps.max(1), 1, written);
+    }
+
     /// Adds a pattern of messages and opens the circuits it needs.
     ///
     /// # Errors
