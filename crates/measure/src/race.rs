@@ -132,6 +132,7 @@ pub fn run(
         stop,
         observer,
         folder,
+        open: vec![true; contests.len()],
         contests,
         began: Instant::now(),
         random: SplitMix64::new(spec.seed),
@@ -149,6 +150,8 @@ struct Race<'a> {
     observer: &'a mut dyn Observer,
     folder: RunFolder,
     contests: Vec<Contest>,
+    /// Whether each contest still runs.
+    open: Vec<bool>,
     began: Instant,
     random: SplitMix64,
     trials: Vec<Trial>,
@@ -275,9 +278,10 @@ impl Race<'_> {
         Ok(())
     }
 
-    /// One block: each cell once, contestants of a contest in turns or back to back. False when stopped.
+    /// One block: each cell that is not decided once, contestants of a contest in turns or back to back. False when stopped.
     fn block(&mut self, block: u32) -> Result<bool, RaceError> {
-        let mut order: Vec<usize> = (0..self.contests.len()).collect();
+        let all = 0..self.contests.len();
+        let mut order: Vec<usize> = all.filter(|&contest| self.open[contest]).collect();
         self.random.shuffle(&mut order);
         let elapsed_s = self.began.elapsed().as_secs_f64();
         let share_s = self.schedule.trial_share_s(block, elapsed_s);
@@ -424,6 +428,18 @@ impl Race<'_> {
             decided,
             of,
         });
+        self.close_decided(&judgement, block);
         judgement.decided()
+    }
+
+    /// Contests whose verdicts stand run no more, once the overall verdicts of their metric stand too:
+    /// these are means over the same contests in every block.
+    fn close_decided(&mut self, judgement: &stats::Judgement, block: u32) {
+        for (contest, open) in self.contests.iter().zip(&mut self.open) {
+            *open = *open && !judgement.is_settled(&contest.cell);
+        }
+        let trials = self.spec.contestants.len() + usize::from(self.spec.control);
+        let running = self.open.iter().filter(|open| **open).count();
+        self.schedule.leave_out(block, (running * trials) as u64);
     }
 }

@@ -44,8 +44,10 @@ pub(crate) struct Schedule {
     /// The last block that will run, as far as known.
     pub(crate) last_block: u32,
     pilots: u64,
-    /// Trials of a block.
+    /// Trials of a block, as long as none is left out.
     pub(crate) per_block: u64,
+    /// Blocks that had another number of trials, and their trials.
+    past: (u32, u64),
     /// Least length of a trial, seconds, mean over the contests.
     least_s: f64,
     /// What a trial takes beside the length asked for, seconds.
@@ -66,6 +68,7 @@ impl Schedule {
             last_block: spec.blocks.max,
             pilots,
             per_block: (contests.len() * contestants) as u64,
+            past: (0, 0),
             least_s: spec.trial_s.unwrap_or(least_s),
             overhead_s: OVERHEAD_S,
             trial_cost_s: None,
@@ -74,7 +77,18 @@ impl Schedule {
 
     /// All trials, pilots included.
     pub(crate) fn trials(&self) -> u64 {
-        self.pilots + self.per_block * u64::from(self.last_block)
+        let (blocks, trials) = self.past;
+        let coming = self.last_block.saturating_sub(blocks);
+        self.pilots + trials + self.per_block * u64::from(coming)
+    }
+
+    /// Blocks after `block` have `per_block` trials: contests that were decided run no more, and their
+    /// time goes to the others.
+    pub(crate) fn leave_out(&mut self, block: u32, per_block: u64) {
+        let (blocks, trials) = self.past;
+        let more = self.per_block * u64::from(block.saturating_sub(blocks));
+        self.past = (block, trials + more);
+        self.per_block = per_block;
     }
 
     /// Seconds the race is expected to take, before its first trial. With `--trial` the trials
@@ -244,6 +258,19 @@ mod tests {
             }
             schedule.learn(0.05, 0.5, done < 30);
         }
+    }
+
+    #[test]
+    fn contests_left_out_give_their_time_to_the_others() {
+        let mut schedule = schedule(60.0, 20);
+        let all = schedule.trials();
+        let share_s = schedule.trial_share_s(6, 20.0);
+        schedule.leave_out(5, 9);
+        assert_eq!(schedule.trials(), 30 + 5 * 45 + 15 * 9);
+        assert!(schedule.trials() < all);
+        assert!(schedule.trial_share_s(6, 20.0) > 4.0 * share_s);
+        schedule.leave_out(10, 3);
+        assert_eq!(schedule.trials(), 30 + 5 * 45 + 5 * 9 + 10 * 3);
     }
 
     #[test]

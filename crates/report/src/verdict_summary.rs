@@ -326,13 +326,31 @@ fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
     )];
     lines.push(format!(
         "{blocks}: each runs every transport once, in new processes, in random order (seed {}). \
-         Ratios compare trials of the same block.",
-        plan.seed
+         Ratios compare trials of the same block{}.",
+        plan.seed,
+        if summary.control.is_empty() {
+            ""
+        } else {
+            ", with the mean of both trials of the baseline"
+        }
     ));
+    lines.extend(settled_line(view, summary));
     lines.extend(turns::lines(view.run));
     lines.push(control_line(plan.control, &plan.baseline, &summary.control));
     lines.extend(marked_line(view));
     lines
+}
+
+/// That some contests ended before the race did; None where all ran in every block.
+fn settled_line(view: &View, summary: &Summary) -> Option<String> {
+    let ran = |cell: &results::CellSummary| cell.trials_ok + cell.trials_bad;
+    let fewest = summary.cells.iter().map(ran).filter(|&ran| ran > 0).min()?;
+    let looks = &view.run.plan.blocks.looks;
+    let ended = fewest < summary.blocks && looks.iter().any(|&look| look < summary.blocks);
+    ended.then(|| {
+        "Contests whose verdicts stood at a look ran no more, and the others had their time."
+            .to_owned()
+    })
 }
 
 /// How many trials were left out or disturbed; None for none.

@@ -125,6 +125,7 @@ pub(crate) fn difference(values: &[f64], others: &[f64]) -> Option<Mean> {
         mean: ours.mean - theirs.mean,
         standard_error: sum.sqrt(),
         df: sum.powi(2) / (our_square.powi(2) / ours.df + their_square.powi(2) / theirs.df),
+        prior_df: 0.0,
         n: ours.n.min(theirs.n),
     })
 }

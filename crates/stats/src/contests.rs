@@ -101,6 +101,15 @@ impl<'a> Contest<'a> {
         }
     }
 
+    /// The contest as it was after so many blocks.
+    pub(crate) fn until(&self, block: u32) -> Contest<'a> {
+        let trials = self.trials.iter().copied();
+        Contest {
+            trials: trials.filter(|trial| trial.block <= block).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Valid trials of a transport, by block; the first of a block when there are several.
     pub fn valid_trials(&self, transport: &str, control: bool) -> BTreeMap<u32, &'a Trial> {
         let mut by_block = BTreeMap::new();
@@ -189,9 +198,24 @@ impl Question<'_, '_> {
         trials.filter_map(value).collect()
     }
 
+    /// The baseline's value by block. For a contestant it is the geometric mean of both its trials where
+    /// the block has a control, which is held against the first one alone.
+    fn baseline_values(&self, baseline: &str, control: bool) -> BTreeMap<u32, f64> {
+        let mut values = self.values(baseline, false);
+        if !control {
+            let seconds = self.values(baseline, true).into_iter();
+            for (block, second) in seconds.filter(|(_, value)| *value > 0.0) {
+                values
+                    .entry(block)
+                    .and_modify(|first| *first = (*first * second).sqrt());
+            }
+        }
+        values
+    }
+
     /// Log-ratios of the metric, by block.
     fn log_ratios(&self, contestant: &str, control: bool, baseline: &str) -> BTreeMap<u32, f64> {
-        let theirs = self.values(baseline, false);
+        let theirs = self.baseline_values(baseline, control);
         let ratio = |(block, ours): (u32, f64)| {
             let ratio = ours.ln() - theirs.get(&block)?.ln();
             ratio.is_finite().then_some((block, ratio))

@@ -10,6 +10,7 @@
 //! equals in plain noise 4.4 % have a false difference, not 5.5 %.
 
 use crate::distribution::{student_tail, student_tail_quantile};
+use crate::moderation::Prior;
 
 /// A mean of independent values with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +21,8 @@ pub struct Mean {
     pub standard_error: f64,
     /// Degrees of freedom of the standard error.
     pub df: f64,
+    /// Of these, the degrees that come from other comparisons ([`crate::moderation`]).
+    pub prior_df: f64,
     /// Values behind it.
     pub n: usize,
 }
@@ -44,20 +47,51 @@ impl Mean {
         sorted.sort_by(f64::total_cmp);
         let cut = trimmed(sorted.len());
         let kept = &sorted[cut..sorted.len() - cut];
-        let (n, h) = (sorted.len() as f64, kept.len() as f64);
-        let mean = kept.iter().sum::<f64>() / h;
+        let n = sorted.len() as f64;
+        let mean = kept.iter().sum::<f64>() / kept.len() as f64;
         let squares = winsorised_squares(&sorted, cut).max((n - 1.0) * DEVIATION_MIN.powi(2));
+        let variance = squares / (n - 1.0);
         Some(Mean {
             mean,
-            standard_error: (squares / (h * (h - 1.0))).sqrt(),
+            standard_error: (variance * scale(sorted.len())).sqrt(),
             df: degrees(sorted.len()),
+            prior_df: 0.0,
             n: sorted.len(),
         })
+    }
+
+    /// The variance of one value, from the standard error.
+    pub fn variance(&self) -> f64 {
+        self.standard_error.powi(2) / scale(self.n)
+    }
+
+    /// The same mean, with a variance between its own and the prior's, each weighted by its degrees of
+    /// freedom; the standard error does not become smaller.
+    pub fn moderated(&self, prior: Prior) -> Mean {
+        let df = self.df + prior.df;
+        let variance = (self.df * self.variance() + prior.df * prior.variance) / df;
+        Mean {
+            standard_error: (variance * scale(self.n)).sqrt().max(self.standard_error),
+            df,
+            prior_df: self.prior_df + prior.df,
+            ..*self
+        }
     }
 
     /// Two-sided p-value of the hypothesis that the true mean is 0.
     pub fn p_value(&self) -> f64 {
         2.0 * student_tail((self.mean / self.standard_error).abs(), self.df)
+    }
+
+    /// p-value of the hypothesis that the true mean lies outside `low` to `high`: the larger one of two
+    /// one-sided tests (TOST; Schuirmann, 1987).
+    pub fn p_value_outside(&self, low: f64, high: f64) -> f64 {
+        let tail = |distance: f64| {
+            let t = distance / self.standard_error;
+            let tail = student_tail(t.abs(), self.df);
+            if t < 0.0 { 1.0 - tail } else { tail }
+        };
+        tail(self.mean - low).max(tail(high - self.mean))
     }
 
     /// The confidence interval at level 1 - `alpha`.
@@ -69,7 +103,7 @@ impl Mean {
     /// Half the width of the interval expected from `n` values of this variance.
     pub fn half_width_with(&self, n: usize, alpha: f64) -> f64 {
         let scale = self.standard_error * (self.n as f64 / n as f64).sqrt();
-        scale * student_tail_quantile(alpha / 2.0, degrees(n))
+        scale * student_tail_quantile(alpha / 2.0, degrees(n) + self.prior_df)
     }
 }
 
@@ -83,6 +117,12 @@ fn trimmed(n: usize) -> usize {
         TRIMMED_FROM..FIFTHS_FROM => 1,
         _ => n / 5,
     }
+}
+
+/// The squared standard error of the mean of n values, for a (winsorised) variance of 1.
+fn scale(n: usize) -> f64 {
+    let h = (n - 2 * trimmed(n)) as f64;
+    (n - 1) as f64 / (h * (h - 1.0))
 }
 
 /// Degrees of freedom of n values, three or more.

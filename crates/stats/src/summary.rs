@@ -4,7 +4,7 @@ use crate::contests::{Contest, contests};
 use crate::crossover::{crossovers, curves, fit_of};
 use crate::estimate::{estimate, median, samples_needed};
 use crate::missing::missing_baseline;
-use crate::race::{alpha_of_look, judge_contests};
+use crate::race::{judge_contests, last_block};
 use crate::warnings::warnings as warnings_of;
 use results::{CellSummary, Plan, RunStatus, SCHEMA_VERSION, Status, Summary, Trial};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,8 +30,7 @@ pub fn summarise(
     elapsed_s: f64,
 ) -> Summary {
     let contests = contests(plan, trials);
-    let last = trials.iter().map(|trial| trial.block).max().unwrap_or(0);
-    let judgement = judge_contests(plan, &contests, alpha_of_look(plan, last));
+    let judgement = judge_contests(plan, &contests, last_block(trials));
     let of_contest = |contest| cells(contest);
     let cells: Vec<CellSummary> = contests.iter().flat_map(of_contest).collect();
     let curves = curves(&cells);
@@ -66,7 +65,7 @@ fn other_race(plan: &Plan) -> Option<String> {
 /// Complete blocks: all of a complete run; else the last one counts only when it has as many trials
 /// as the one before.
 fn complete_blocks(trials: &[Trial], status: RunStatus) -> u32 {
-    let last = trials.iter().map(|trial| trial.block).max().unwrap_or(0);
+    let last = last_block(trials);
     let ran = |block: u32| {
         let of_block = trials.iter().filter(|trial| trial.block == block);
         of_block

@@ -1,7 +1,8 @@
 //! Verdicts on a family of paired comparisons at one family-wise level.
 
-use crate::{holm, mean::Mean};
+use crate::{holm, mean::Mean, moderation};
 use results::{Cell, Verdict, VerdictKind, metric};
+use std::collections::BTreeMap;
 
 /// One comparison: a contestant against the baseline in one contest, or over all of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,15 +25,76 @@ pub const PAIRS_MIN: usize = 3;
 /// Most blocks that are advised.
 pub const BLOCKS_MAX: usize = 1000;
 
-/// Judges all `comparisons` of a family so that the probability of any false faster or slower is at
-/// most `alpha` (Holm). A ratio counts as equal when its whole interval lies within 1 +-
-/// `equal_within` (TOST).
-pub fn judge(comparisons: &[Comparison], alpha: f64, equal_within: f64) -> Vec<Verdict> {
-    let means: Vec<Option<Mean>> = comparisons
+/// Judges all `comparisons` of a family at one look, so that the probability of any false faster,
+/// slower or equal is at most `alpha` (Holm). A ratio counts as equal within 1 +- `equal_within` by two
+/// one-sided tests (TOST).
+///
+/// `earlier` has the verdicts of the look before. What was decided then stays decided, and its share
+/// of the level passes to the others (Maurer and Bretz, 2013). Variances are moderated within a
+/// metric ([`crate::moderation`]).
+pub fn judge(
+    comparisons: &[Comparison],
+    earlier: &[Verdict],
+    alpha: f64,
+    equal_within: f64,
+) -> Vec<Verdict> {
+    let mut means: Vec<Option<Mean>> = comparisons
         .iter()
         .map(|comparison| Mean::of(&comparison.log_ratios))
         .collect();
-    judge_means(comparisons, &means, alpha, equal_within)
+    moderate_by_kind(comparisons, &mut means);
+    let before: Vec<Option<&Verdict>> = comparisons
+        .iter()
+        .map(|comparison| {
+            earlier
+                .iter()
+                .find(|verdict| comparison.is_decided_by(verdict))
+        })
+        .collect();
+    let p_value = |(mean, before): (&Option<Mean>, &Option<&Verdict>)| match before {
+        Some(_) => 0.0,
+        None => p_value(mean, equal_within),
+    };
+    let p_values: Vec<f64> = means.iter().zip(&before).map(p_value).collect();
+    let levels = holm::levels(&p_values, alpha);
+    let judged = verdicts(comparisons, &means, &levels, equal_within);
+    judged
+        .into_iter()
+        .zip(before)
+        .map(|(now, before)| kept(now, before))
+        .collect()
+}
+
+/// An earlier verdict, with the interval of now where that says the same. One over all contests stays as
+/// it is: contests that were decided may run no more, and a mean over the others is another question.
+fn kept(now: Verdict, before: Option<&Verdict>) -> Verdict {
+    match before {
+        Some(before) if before.kind != now.kind || now.contest.0.is_empty() => before.clone(),
+        _ => now,
+    }
+}
+
+/// Moderates the variances of comparisons of one metric; those over all contests are a kind of their
+/// own.
+fn moderate_by_kind(comparisons: &[Comparison], means: &mut [Option<Mean>]) {
+    let mut kinds: BTreeMap<(&str, bool), Vec<&mut Mean>> = BTreeMap::new();
+    for (comparison, mean) in comparisons.iter().zip(means) {
+        let kind = (comparison.metric.as_str(), comparison.contest.0.is_empty());
+        kinds.entry(kind).or_default().extend(mean.as_mut());
+    }
+    for mut means in kinds.into_values() {
+        moderation::moderate(&mut means);
+    }
+}
+
+impl Comparison {
+    /// Whether it is what a verdict decided.
+    fn is_decided_by(&self, verdict: &Verdict) -> bool {
+        verdict.kind != VerdictKind::NotEnoughData
+            && verdict.contest == self.contest
+            && verdict.metric == self.metric
+            && verdict.contestant == self.contestant
+    }
 }
 
 /// Whether more of a metric is better; true for unknown ones.
@@ -40,17 +102,41 @@ pub fn more_is_better(name: &str) -> bool {
     metric::find(name).is_none_or(|metric| metric.more_is_better)
 }
 
-/// As [`judge`], from means of log-ratios.
+/// As [`judge`] at a single look, from means of log-ratios as they are.
 pub(crate) fn judge_means(
     comparisons: &[Comparison],
     means: &[Option<Mean>],
     alpha: f64,
     equal_within: f64,
 ) -> Vec<Verdict> {
-    let p_value = |mean: &Option<Mean>| mean.as_ref().map_or(f64::NAN, Mean::p_value);
-    let p_values: Vec<f64> = means.iter().map(p_value).collect();
-    let levels = holm::levels(&p_values, alpha);
-    let judge_one = |((comparison, mean), level): ((&Comparison, &Option<Mean>), f64)| match mean {
+    let p_values = means.iter().map(|mean| p_value(mean, equal_within));
+    let levels = holm::levels(&p_values.collect::<Vec<f64>>(), alpha);
+    verdicts(comparisons, means, &levels, equal_within)
+}
+
+/// The smallest level at which there is a decision: that of a difference, or of equality. Of the two
+/// hypotheses that these reject, at most one is true, so that a comparison has one share of the level.
+fn p_value(mean: &Option<Mean>, equal_within: f64) -> f64 {
+    let Some(mean) = mean else {
+        return f64::NAN;
+    };
+    let (low, high) = band(equal_within);
+    mean.p_value().min(mean.p_value_outside(low, high))
+}
+
+/// The logarithms of 1 +- `equal_within`.
+fn band(equal_within: f64) -> (f64, f64) {
+    ((1.0 - equal_within).ln(), (1.0 + equal_within).ln())
+}
+
+fn verdicts(
+    comparisons: &[Comparison],
+    means: &[Option<Mean>],
+    levels: &[f64],
+    equal_within: f64,
+) -> Vec<Verdict> {
+    let judge_one = |((comparison, mean), &level): ((&Comparison, &Option<Mean>), &f64)| match mean
+    {
         Some(mean) => verdict(comparison, mean, level, equal_within),
         None => undecided_verdict(comparison, level),
     };
@@ -79,9 +165,16 @@ pub fn kind(low: f64, high: f64, metric: &str, equal_within: f64) -> VerdictKind
 const RATIO_MAX: f64 = 1e6;
 
 fn verdict(comparison: &Comparison, mean: &Mean, alpha: f64, equal_within: f64) -> Verdict {
+    let (low, high) = band(equal_within);
+    let equal = mean.p_value_outside(low, high) <= alpha;
+    // Two one-sided tests at a level are an interval at twice that level.
+    let alpha = if equal { 2.0 * alpha } else { alpha };
     let (low, high) = mean.interval(alpha);
     let (low, high) = (ratio(low), ratio(high));
-    let kind = kind(low, high, &comparison.metric, equal_within);
+    let kind = match equal {
+        true => VerdictKind::Equal,
+        false => kind(low, high, &comparison.metric, equal_within),
+    };
     let undecided = kind == VerdictKind::NotEnoughData;
     Verdict {
         kind,
@@ -124,10 +217,11 @@ fn ratio(log: f64) -> f64 {
 /// The interval narrows with every block but for small steps where one more value is trimmed, which
 /// the binary search may miss by a block or two.
 fn blocks_needed(mean: &Mean, alpha: f64, equal_within: f64) -> Option<u32> {
+    let (low, high) = band(equal_within);
     let decided = |n: usize| {
-        let half = mean.half_width_with(n, alpha);
-        let within = |end: f64| (end.exp() - 1.0).abs() <= equal_within;
-        mean.mean.abs() > half || within(mean.mean - half) && within(mean.mean + half)
+        let half = mean.half_width_with(n, 2.0 * alpha);
+        let equal = mean.mean - half >= low && mean.mean + half <= high;
+        equal || mean.mean.abs() > mean.half_width_with(n, alpha)
     };
     if !decided(BLOCKS_MAX) {
         return None;
@@ -160,7 +254,7 @@ mod tests {
     }
 
     fn alone(log_ratios: &[f64]) -> Verdict {
-        judge(&[comparison(log_ratios)], 0.05, 0.03).remove(0)
+        judge(&[comparison(log_ratios)], &[], 0.05, 0.03).remove(0)
     }
 
     #[test]

@@ -284,7 +284,7 @@ pub struct RaceArgs {
           value_parser = parse::whole::<1, 64, u32>)]
     pub circuits: Vec<u32>,
     /// Blocks: each cell is measured once per block. With a range, the race ends at an interim
-    /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided, and has no more
+    /// analysis (after 3, 5, 10 or 20 blocks) at which every verdict is decided, and has no more
     /// blocks than the time allows. Default: 10, fewer where the time does not suffice.
     #[arg(long, value_name = "N or MIN..MAX", value_parser = parse::blocks)]
     pub blocks: Option<(u32, u32)>,

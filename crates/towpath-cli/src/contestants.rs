@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use towpath::{Options, Reach};
 
 /// Contestants of a race without arguments.
-pub const DEFAULT_CONTESTANTS: [&str; 7] = [
+pub const DEFAULT_CONTESTANTS: [&str; 8] = [
     "tcp",
     "tcp-batched",
     "udp",
     "udp-segmented",
     "unix-stream",
     "quic",
+    "xtp",
     "bare",
 ];
 

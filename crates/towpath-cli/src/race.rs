@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use towpath::Options;
 
 /// Block counts at which a race with a range of blocks is analysed and may stop.
-const INTERIM_ANALYSES: [u32; 3] = [5, 10, 20];
+const INTERIM_ANALYSES: [u32; 4] = [3, 5, 10, 20];
 
 /// Blocks of a race that names no number.
 const BLOCKS: u32 = 10;
@@ -439,7 +439,7 @@ fn workload_name(workload: WorkloadArg) -> &'static str {
     }
 }
 
-/// Interim analyses are fixed before the first trial: 5, 10 and 20 blocks as far as they lie within
+/// Interim analyses are fixed before the first trial: 3, 5, 10 and 20 blocks as far as they lie within
 /// the range, and its end.
 ///
 /// Blocks that nobody asked for give way to `--time`, down to the fewest of a verdict.
