@@ -75,10 +75,10 @@ pub(crate) fn judge_contests(plan: &Plan, contests: &[Contest], blocks: u32) -> 
         let seen: Vec<Contest> = contests.iter().map(|contest| contest.until(look)).collect();
         judgement = judge_look(plan, &seen, &judgement);
     }
+    judgement.overall = overall_verdicts(&judgement);
     for verdict in &mut judgement.verdicts {
         verdict.because = explanation::explain_verdict(verdict, contests);
     }
-    judgement.overall = overall_verdicts(&judgement);
     judgement
 }
 
