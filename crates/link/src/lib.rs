@@ -8,6 +8,7 @@
 //! * [`config`] - configuration of a direction: rate, delay, queue, impairments.
 //! * [`direction`] - the model: a frame in, its outcome out.
 //! * [`mod@ether`] - a cable shared by any number of stations: CSMA/CD.
+//! * [`fddi`] - a ring shared by the timed token protocol.
 //! * [`path`] - both directions, and their changes over time.
 //! * [`queue`] - events in a total order: time, then priority, then insertion.
 //! * [`parse`] - a path as a user writes it: `rate=10mbit,delay=5ms,loss=1%`.
@@ -19,6 +20,7 @@
 pub mod config;
 pub mod direction;
 pub mod ether;
+pub mod fddi;
 pub mod parse;
 pub mod path;
 pub mod queue;
@@ -28,6 +30,7 @@ pub use direction::{FrameOutcome, Link, LinkCounters};
 pub use ether::{
     Ether, EtherConfig, EtherCounters, EtherDestination, EtherEvent, EtherFrame, EtherTime,
 };
+pub use fddi::{Fddi, FddiConfig};
 pub use parse::PathError;
 pub use path::{Path, PathChange};
 pub use queue::EventQueue;

@@ -8,7 +8,7 @@ use crate::file::{
     ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, StationsSpec,
     TrafficSpec, UnsentSpec,
 };
-use link::{EtherConfig, GilbertElliott, LinkConfig};
+use link::{EtherConfig, FddiConfig, GilbertElliott, LinkConfig};
 use sim::{
     Distribution, HostCost, MediumConfig, Network, NetworkConfig, Node, PATHS_MAX, PerByte,
     Receivers, Traffic, UnsentMessages,
@@ -114,7 +114,7 @@ fn set_notes(network: &mut Network, scenario: &Scenario) {
     }
 }
 
-/// A medium, and the faults at the receivers of an ether.
+/// A medium, and the faults at the receivers of an ether or a ring.
 type PathMedium = (MediumConfig, Option<LinkConfig>);
 
 /// The faults of a path without disturbances.
@@ -123,7 +123,7 @@ fn base_faults((medium, faults): &PathMedium) -> LinkConfig {
         MediumConfig::Direct(link)
         | MediumConfig::Switch { link, .. }
         | MediumConfig::Atm { link, .. } => *link,
-        MediumConfig::Ether { .. } => faults.unwrap_or_default(),
+        MediumConfig::Ether { .. } | MediumConfig::Fddi { .. } => faults.unwrap_or_default(),
     }
 }
 
@@ -174,9 +174,13 @@ fn medium(
             return Ok((config, None));
         }
         "atm" => return Ok((cells::medium(spec, link(spec, &faults)?), None)),
+        "fddi" => {
+            let ether_faults = path_faults.map(|_| fault_config(spec, &faults));
+            return Ok((fddi(spec, count)?, ether_faults.transpose()?));
+        }
         other => {
             let refusal =
-                format!("no medium {other:?}; use ether10, ether3, direct, switch or atm");
+                format!("no medium {other:?}; use ether10, ether3, fddi, direct, switch or atm");
             return Err((spec.kind.span(), refusal));
         }
     };
@@ -190,6 +194,30 @@ fn medium(
     };
     let ether_faults = path_faults.map(|_| fault_config(spec, &faults));
     Ok((config, ether_faults.transpose()?))
+}
+
+/// The ring of `count` stations.
+fn fddi(spec: &MediumSpec, count: u64) -> Result<MediumConfig, SpecError> {
+    let standard = FddiConfig::standard();
+    let positions_ps: Vec<u64> = spec.positions.iter().map(|time| time.0).collect();
+    if !positions_ps.is_sorted() {
+        let refusal = "medium.positions of a ring ascend: they are in the order of the stations";
+        return Err((spec.kind.span(), refusal.to_owned()));
+    }
+    let ring = FddiConfig {
+        ttrt_ps: spec.ttrt.map_or(standard.ttrt_ps, |time| time.0),
+        ..standard
+    };
+    let around_ps = positions_ps.last().copied().unwrap_or(0) + count * ring.latency_ps;
+    if around_ps.saturating_add(spec.delay.0) >= ring.ttrt_ps {
+        let refusal = "medium.ttrt is no longer than one rotation of the ring; use a longer one";
+        return Err((spec.kind.span(), refusal.to_owned()));
+    }
+    Ok(MediumConfig::Fddi {
+        ring,
+        positions_ps,
+        closing_ps: spec.delay.0,
+    })
 }
 
 fn link(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, SpecError> {

@@ -58,22 +58,24 @@ impl Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MediumSpec {
-    /// `ether10` (10 Mbit/s on one cable), `ether3` (the experimental 3 Mbit/s), `direct` (two
-    /// stations, full duplex), `switch` (an output queue for each station) or `atm` (a switch of
-    /// cells).
+    /// `ether10` (10 Mbit/s on one cable), `ether3` (the experimental 3 Mbit/s), `fddi` (a ring of
+    /// 100 Mbit/s with one token), `direct` (two stations, full duplex), `switch` (an output queue for
+    /// each station) or `atm` (a switch of cells).
     pub kind: Spanned<String>,
     /// How many of it lie side by side; each station has an address on each. One if not given.
     pub paths: Option<Spanned<usize>>,
-    /// Ethers: positions of the stations along the cable, as propagation from its beginning.
+    /// Ethers and `fddi`: positions of the stations along the cable, as propagation from its beginning.
     #[serde(default)]
     pub positions: Vec<SimTime>,
     /// Ethers: whether short frames are padded; yes if not given.
     pub padding: Option<bool>,
     /// Links: bits a second; unlimited if not given.
     pub rate: Option<BitRate>,
-    /// Links: propagation delay.
+    /// Links: propagation delay; `fddi`: from the last station to the first.
     #[serde(default)]
     pub delay: SimTime,
+    /// `fddi`: target token rotation time; 8 ms if not given.
+    pub ttrt: Option<SimTime>,
     /// Links: the queue's limit; unlimited if not given.
     pub queue: Option<ByteCount>,
     /// `atm`: octets in an output queue of the switch above which cells of low priority are

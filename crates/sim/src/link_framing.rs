@@ -3,6 +3,9 @@
 /// Octets around a packet in a frame: addresses 12, type 2, check sequence 4.
 pub const FRAME_OCTETS: u32 = 18;
 
+/// Octets around a packet in a frame of FDDI: frame control 1, addresses 12, check sequence 4.
+pub(crate) const FDDI_FRAME_OCTETS: u32 = 17;
+
 /// Octets of link time beside the frame: preamble 8, gap 12.
 const PREAMBLE_AND_GAP_OCTETS: u32 = 20;
 

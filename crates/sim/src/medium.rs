@@ -1,12 +1,15 @@
 //! The medium between the stations: an ether, links, or a switch, behind one interface.
 
 mod arrivals;
+mod cable;
 
 pub use crate::link_framing::FRAME_OCTETS;
 use crate::link_framing::LinkFraming;
 use arrivals::{apply_faults, schedule_arrivals};
+use cable::Cable;
 use link::{
-    Ether, EtherConfig, EtherDestination, EtherEvent, EtherFrame, EventQueue, Link, LinkConfig,
+    Ether, EtherConfig, EtherCounters, EtherDestination, EtherEvent, EtherTime, EventQueue, Fddi,
+    FddiConfig, Link, LinkConfig,
 };
 use std::collections::VecDeque;
 
@@ -20,6 +23,16 @@ pub enum MediumConfig {
         /// Position of each station, as propagation from the beginning of the cable, ps; stations
         /// beyond the list are at the last position.
         positions_ps: Vec<u64>,
+    },
+    /// A ring of all stations with one token.
+    Fddi {
+        /// Its constants.
+        ring: FddiConfig,
+        /// Position of each station, as propagation from the first one, ps, ascending; stations beyond
+        /// the list are at the last position.
+        positions_ps: Vec<u64>,
+        /// Propagation from the last station to the first, ps.
+        closing_ps: u64,
     },
     /// Two stations with a link in each direction.
     Direct(LinkConfig),
@@ -94,8 +107,8 @@ pub(crate) struct Medium {
 }
 
 enum MediumKind {
-    Ether {
-        ether: Box<Ether>,
+    Shared {
+        cable: Cable,
         /// Frames at each controller; the first is being sent.
         queues: Vec<VecDeque<u64>>,
     },
@@ -144,8 +157,23 @@ impl Medium {
                     let at = positions_ps.get(station).or(positions_ps.last());
                     cable.attach(at.copied().unwrap_or(0));
                 }
-                MediumKind::Ether {
-                    ether: Box::new(cable),
+                MediumKind::Shared {
+                    cable: Cable::Ether(Box::new(cable)),
+                    queues: vec![VecDeque::new(); stations],
+                }
+            }
+            MediumConfig::Fddi {
+                ring,
+                positions_ps,
+                closing_ps,
+            } => {
+                let position = |station| positions_ps.get(station).or(positions_ps.last());
+                let positions: Vec<u64> = (0..stations)
+                    .map(|station| position(station).copied().unwrap_or(0))
+                    .collect();
+                let ring = Fddi::new(*ring, &positions, *closing_ps);
+                MediumKind::Shared {
+                    cable: Cable::Fddi(Box::new(ring)),
                     queues: vec![VecDeque::new(); stations],
                 }
             }
@@ -212,10 +240,15 @@ impl Medium {
         }
     }
 
-    /// The ether, if it is one.
-    pub(crate) fn ether(&self) -> Option<&Ether> {
+    /// Counts and times of an ether or a ring; None for links.
+    pub(crate) fn shared(&self, now_ps: u64) -> Option<(EtherCounters, EtherTime)> {
+        self.cable()
+            .map(|cable| (cable.counters(), cable.medium_until(now_ps)))
+    }
+
+    fn cable(&self) -> Option<&Cable> {
         match &self.kind {
-            MediumKind::Ether { ether, .. } => Some(ether),
+            MediumKind::Shared { cable, .. } => Some(cable),
             _ => None,
         }
     }
@@ -225,7 +258,7 @@ impl Medium {
         let links: &mut dyn Iterator<Item = &mut Link> = match &mut self.kind {
             MediumKind::Direct(links) => &mut links.iter_mut(),
             MediumKind::Switch { up, down, .. } => &mut up.iter_mut().chain(down),
-            MediumKind::Ether { .. } => {
+            MediumKind::Shared { .. } => {
                 if self.faults.is_empty() {
                     let (first, count) = (2 * self.stations, self.stations);
                     let link = |at: usize| Link::new(config, self.seed, (first + at) as u32);
@@ -239,12 +272,12 @@ impl Medium {
 
     /// Events handled inside the medium.
     pub(crate) fn events_handled(&self) -> u64 {
-        self.events_handled + self.ether().map_or(0, |ether| ether.counters().events)
+        self.events_handled + self.cable().map_or(0, |cable| cable.counters().events)
     }
 
     pub(crate) fn offer(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
         match &mut self.kind {
-            MediumKind::Ether { ether, queues } => {
+            MediumKind::Shared { cable, queues } => {
                 if queues[from].is_empty() {
                     self.events.push_back(MediumEvent::Dequeued {
                         at_ps: now_ps,
@@ -252,13 +285,8 @@ impl Medium {
                     });
                 }
                 queues[from].push_back(offered.tag);
-                let frame = EtherFrame {
-                    tag: offered.tag,
-                    octets: offered.packet_len + FRAME_OCTETS,
-                    to: offered.to,
-                };
-                ether.offer(now_ps, from, frame);
-                self.drain_ether();
+                cable.offer(now_ps, from, offered);
+                self.drain_cable();
             }
             MediumKind::Direct(_) => self.offer_direct(now_ps, from, offered),
             MediumKind::Switch { .. } => self.offer_switch(now_ps, from, offered),
@@ -270,7 +298,7 @@ impl Medium {
     pub(crate) fn backlog_ps(&self, now_ps: u64, station: usize, packet_len: u32) -> (u64, u64) {
         let link = match &self.kind {
             MediumKind::Switch { up: links, .. } | MediumKind::Direct(links) => links.get(station),
-            MediumKind::Ether { .. } => None,
+            MediumKind::Shared { .. } => None,
         };
         let octets = self.framing.octets(packet_len);
         link.map_or((0, 0), |link| {
@@ -281,17 +309,17 @@ impl Medium {
     #[inline]
     pub(crate) fn deadline(&self) -> Option<u64> {
         let own = self.pending.next_time();
-        let ether = self.ether().and_then(Ether::deadline);
-        match (own, ether) {
-            (Some(own), Some(ether)) => Some(own.min(ether)),
-            (own, ether) => own.or(ether),
+        let cable = self.cable().and_then(Cable::deadline);
+        match (own, cable) {
+            (Some(own), Some(cable)) => Some(own.min(cable)),
+            (own, cable) => own.or(cable),
         }
     }
 
     pub(crate) fn advance(&mut self, now_ps: u64) {
-        if let MediumKind::Ether { ether, .. } = &mut self.kind {
-            ether.advance(now_ps);
-            self.drain_ether();
+        if let MediumKind::Shared { cable, .. } = &mut self.kind {
+            cable.advance(now_ps);
+            self.drain_cable();
         }
         while self.pending.next_time().is_some_and(|at| at <= now_ps) {
             let Some((at_ps, pending)) = self.pending.pop() else {
@@ -310,12 +338,12 @@ impl Medium {
         self.events.pop_front()
     }
 
-    fn drain_ether(&mut self) {
-        let MediumKind::Ether { ether, queues } = &mut self.kind else {
+    fn drain_cable(&mut self) {
+        let MediumKind::Shared { cable, queues } = &mut self.kind else {
             return;
         };
         let others = self.stations as u32 - 1;
-        while let Some(event) = ether.poll_event() {
+        while let Some(event) = cable.poll_event() {
             let medium_event = match event {
                 EtherEvent::Started { .. } => continue,
                 EtherEvent::Sent { at_ps, from, frame } => {

@@ -359,9 +359,7 @@ impl Network {
             elapsed_ps: now_ps,
             flows: self.flows.iter().map(|flow| flow.report.clone()).collect(),
             stations,
-            ether: self.media[0]
-                .ether()
-                .map(|ether| (ether.counters(), ether.medium_until(now_ps))),
+            ether: self.media[0].shared(now_ps),
             events: self.events + self.media.iter().map(Medium::events_handled).sum::<u64>(),
         }
     }

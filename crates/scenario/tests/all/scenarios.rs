@@ -44,6 +44,7 @@ fn every_engine_delivers_over_every_medium() {
     let media = [
         r#"kind = "ether10""#,
         r#"kind = "ether3""#,
+        "kind = \"fddi\"\npositions = [\"0 us\", \"50 us\"]\ndelay = \"50 us\"",
         "kind = \"direct\"\nrate = \"10 Mbit/s\"\ndelay = \"1 ms\"",
         "kind = \"switch\"\nrate = \"100 Mbit/s\"\ndelay = \"5 us\"",
         "kind = \"switch\"\nrate = \"100 Mbit/s\"\ncut_through = 22",
@@ -323,6 +324,16 @@ fn scenario_error_names_line_and_column() {
     let good = text(r#"kind = "ether10""#, r#"protocol = "xtp3""#, STEADY);
     for (old, new, expected_error) in [
         ("\"ether10\"", "\"ether100\"", "7:8: no medium"),
+        (
+            "\"ether10\"",
+            "\"fddi\"\npositions = [\"2 us\", \"1 us\"]",
+            "7:8: medium.positions of a ring ascend",
+        ),
+        (
+            "\"ether10\"",
+            "\"fddi\"\nttrt = \"1 us\"",
+            "7:8: medium.ttrt is no longer than one rotation",
+        ),
         (
             "\"100 s\"",
             "\"100 parsecs\"",

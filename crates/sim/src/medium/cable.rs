@@ -1,0 +1,65 @@
+//! The shared media: an ether, or a ring.
+
+use super::OfferedFrame;
+use crate::link_framing::{FDDI_FRAME_OCTETS, FRAME_OCTETS};
+use link::{Ether, EtherCounters, EtherEvent, EtherFrame, EtherTime, Fddi};
+
+/// A medium on which one station sends at a time.
+pub(super) enum Cable {
+    Ether(Box<Ether>),
+    Fddi(Box<Fddi>),
+}
+
+impl Cable {
+    pub(super) fn offer(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
+        let around = match self {
+            Cable::Ether(_) => FRAME_OCTETS,
+            Cable::Fddi(_) => FDDI_FRAME_OCTETS,
+        };
+        let frame = EtherFrame {
+            tag: offered.tag,
+            octets: offered.packet_len + around,
+            to: offered.to,
+        };
+        match self {
+            Cable::Ether(ether) => ether.offer(now_ps, from, frame),
+            Cable::Fddi(ring) => ring.offer(now_ps, from, frame),
+        }
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<u64> {
+        match self {
+            Cable::Ether(ether) => ether.deadline(),
+            Cable::Fddi(ring) => ring.deadline(),
+        }
+    }
+
+    pub(super) fn advance(&mut self, now_ps: u64) {
+        match self {
+            Cable::Ether(ether) => ether.advance(now_ps),
+            Cable::Fddi(ring) => ring.advance(now_ps),
+        }
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<EtherEvent> {
+        match self {
+            Cable::Ether(ether) => ether.poll_event(),
+            Cable::Fddi(ring) => ring.poll_event(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> EtherCounters {
+        match self {
+            Cable::Ether(ether) => ether.counters(),
+            Cable::Fddi(ring) => ring.counters(),
+        }
+    }
+
+    pub(super) fn medium_until(&self, now_ps: u64) -> EtherTime {
+        match self {
+            Cable::Ether(ether) => ether.medium_until(now_ps),
+            Cable::Fddi(ring) => ring.medium_until(now_ps),
+        }
+    }
+}
