@@ -3,7 +3,7 @@
 //! * `ci` - all checks that must pass before a merge, cheapest first.
 //! * `tidy` - project rules that no compiler checks.
 //! * `man`, `completions` - generated from the argument definitions of the program.
-//! * `package` - a Debian package, an archive, an OCI image.
+//! * `package` - a Debian package, an archive, an OCI image, a wheel for Python.
 //! * `bench` - benchmarks against other programs.
 //! * `swarm` - simulated scenarios drawn from seeds, each checked against invariants.
 //! * `fuzz` - decoders and engines under libFuzzer, for a given time.
@@ -14,6 +14,7 @@ mod ci;
 mod fuzz;
 mod package;
 mod pages;
+mod python;
 mod swarm;
 mod tidy;
 
@@ -31,6 +32,8 @@ chores:
   package deb | tar | image [--program FILE] [--out FOLDER]
                             the program with man page and completions; without FILE it is built
                             as a static one; to target/package
+  package wheel [--program FILE] [--out FOLDER]
+                            the wheel for Python, with the program in it
   bench NAME    a benchmark; without a name, lists them
   bench compare OLD NEW     two builds, folders such as target/release
   swarm [N | Ns | --unbounded] [FIRST | head]

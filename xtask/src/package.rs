@@ -1,4 +1,4 @@
-//! Packages of the program: a Debian package, an archive, an OCI image. Each holds the program with licences;
+//! Packages of the program: a Debian package, an archive, an OCI image, a wheel for Python. Each holds the program with licences;
 //! the first two also man page, completions and the agent's unit.
 //!
 //! They are built from a program that is given, or from a static one that is built for it. Times in them are
@@ -6,14 +6,15 @@
 
 mod image;
 
-use crate::fail;
+use crate::{fail, python};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// The words after `package`.
-const USAGE: &str = "usage: cargo xtask package deb|tar|image [--program FILE] [--out FOLDER]";
+const USAGE: &str =
+    "usage: cargo xtask package deb|tar|image|wheel [--program FILE] [--out FOLDER]";
 
 /// What is packaged.
 struct Package<'a> {
@@ -40,7 +41,7 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
 impl Package<'_> {
     fn from_words<'a>(root: &'a Path, words: &[&str]) -> Result<(String, Package<'a>), String> {
         let (kind, mut rest) = match words {
-            [kind @ ("deb" | "tar" | "image"), rest @ ..] => ((*kind).to_owned(), rest),
+            [kind @ ("deb" | "tar" | "image" | "wheel"), rest @ ..] => ((*kind).to_owned(), rest),
             _ => return Err(USAGE.to_owned()),
         };
         let (mut program, mut out) = (None, root.join("target/package"));
@@ -55,7 +56,12 @@ impl Package<'_> {
         if !rest.is_empty() {
             return Err(USAGE.to_owned());
         }
-        let program = program.map_or_else(|| static_program(root), Ok)?;
+        // The program of a wheel is linked to the system's libraries, as its extension is.
+        let program = match (program, kind.as_str()) {
+            (Some(program), _) => program,
+            (None, "wheel") => python::program(root)?,
+            (None, _) => static_program(root)?,
+        };
         let said = output(Command::new(&program).arg("--version"))?;
         let version = said.split_whitespace().nth(1).map(str::to_owned);
         let package = Package {
@@ -75,6 +81,7 @@ impl Package<'_> {
         let made = match kind {
             "deb" => self.deb(&work),
             "tar" => self.tar(&work),
+            "wheel" => self.wheel(),
             _ => image::make(self, &work),
         };
         remove(&work)?;
@@ -192,6 +199,23 @@ impl Package<'_> {
         self.with_sum(path)
     }
 
+    /// The wheel, built by the maturin of the `python3` on the path.
+    fn wheel(&self) -> Result<PathBuf, String> {
+        let found = output(
+            Command::new("python3").args(["-c", "import sys, maturin; print(sys.executable)"]),
+        );
+        let python = found.map_err(|error| format!("{error}; pip install 'maturin>=1.8,<2'"))?;
+        let profile = python::Profile::Release;
+        let made = python::wheel(
+            self.root,
+            Path::new(python.trim()),
+            &self.out,
+            &self.program,
+            profile,
+        )?;
+        self.with_sum(made)
+    }
+
     /// An archive of `what` in `folder`, the same octets for the same files.
     fn archive(&self, folder: &Path, what: &str, to: &Path) -> Result<(), String> {
         let mut tar = Command::new("tar");
@@ -224,9 +248,15 @@ impl Package<'_> {
 fn static_program(root: &Path) -> Result<PathBuf, String> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .current_dir(root)
-        .args(["build", "--locked", "--release", "--package", "towpath-cli"]);
+    cargo.current_dir(root).args([
+        "build",
+        "--locked",
+        "--release",
+        "--package",
+        "towpath-cli",
+        "--features",
+        "parquet",
+    ]);
     cargo
         .args(["--target", &target])
         .env(format!("CC_{}", target.replace('-', "_")), "musl-gcc");

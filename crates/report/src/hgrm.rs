@@ -23,25 +23,59 @@ const NS_PER_US: f64 = 1e3;
 
 type Merged = hdrhistogram::Histogram<u64>;
 
+/// A histogram of a cell, merged over its valid trials.
+#[derive(Clone, Debug)]
+pub struct CellHistogram {
+    /// Which cell.
+    pub cell: Cell,
+    /// What was recorded, `delay`.
+    pub name: String,
+    /// Unit of its values.
+    pub unit: String,
+    /// The samples of all trials.
+    pub samples: Merged,
+}
+
+/// The histograms of every cell as text. Those that are not in nanoseconds are passed over.
+///
+/// # Errors
+///
+/// As [`merged`].
+pub fn hgrm(run: &RunData) -> Result<Vec<HgrmFile>, String> {
+    let all = merged(run)?;
+    let in_ns = all.iter().filter(|one| one.unit == "ns");
+    let mut files: Vec<HgrmFile> = in_ns
+        .map(|one| HgrmFile {
+            name: name_of(&one.cell, &one.name),
+            text: text(&one.samples),
+        })
+        .collect();
+    number_duplicates(&mut files);
+    Ok(files)
+}
+
 /// The histograms of every cell, each merged over the valid trials of its blocks; pilots and controls
-/// are left out. Histograms that are not in nanoseconds are passed over.
+/// are left out.
 ///
 /// # Errors
 ///
 /// A sentence when a histogram of the run is damaged.
-pub fn hgrm(run: &RunData) -> Result<Vec<HgrmFile>, String> {
-    let mut cells: BTreeMap<String, (Cell, BTreeMap<String, Merged>)> = BTreeMap::new();
+pub fn merged(run: &RunData) -> Result<Vec<CellHistogram>, String> {
+    let mut all: BTreeMap<(String, String, String), CellHistogram> = BTreeMap::new();
     for trial in run.trials.iter().filter(|trial| counts(trial)) {
-        let key = format!("{:?}", trial.cell.0);
-        let cell = cells
-            .entry(key)
-            .or_insert_with(|| (trial.cell.clone(), BTreeMap::new()));
-        for (name, histogram) in trial.histograms.iter().filter(|(_, one)| one.unit == "ns") {
+        let cell = format!("{:?}", trial.cell.0);
+        for (name, histogram) in &trial.histograms {
             let damaged =
                 |error: HistogramError| format!("trial {}: histogram {name}: {error}", trial.index);
             let part = histogram.decode().map_err(damaged)?;
-            let merged = cell.1.entry(name.clone()).or_insert_with(new_histogram);
-            merged.add(&part).map_err(|error| {
+            let key = (cell.clone(), name.clone(), histogram.unit.clone());
+            let whole = all.entry(key).or_insert_with(|| CellHistogram {
+                cell: trial.cell.clone(),
+                name: name.clone(),
+                unit: histogram.unit.clone(),
+                samples: new_histogram(),
+            });
+            whole.samples.add(&part).map_err(|error| {
                 format!(
                     "trial {}: histogram {name} exceeds 60 s: {error:?}",
                     trial.index
@@ -49,15 +83,7 @@ pub fn hgrm(run: &RunData) -> Result<Vec<HgrmFile>, String> {
             })?;
         }
     }
-    let mut files = Vec::new();
-    for (cell, histograms) in cells.values() {
-        files.extend(histograms.iter().map(|(name, merged)| HgrmFile {
-            name: name_of(cell, name),
-            text: text(merged),
-        }));
-    }
-    number_duplicates(&mut files);
-    Ok(files)
+    Ok(all.into_values().collect())
 }
 
 fn counts(trial: &Trial) -> bool {

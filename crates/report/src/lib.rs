@@ -4,7 +4,9 @@
 //! * [`html`] - one self-contained page: verdict, tables, charts, the host, how to reproduce it.
 //! * [`table`] - tables and verdicts for a terminal; [`medians`] and [`verdicts`] - each alone.
 //! * [`notes()`] - what stands in no table.
-//! * [`csv()`] - every trial as a row.
+//! * [`rows`], [`csv()`] - every trial as a row; [`read`] - a run whose summary is computed where it has none.
+//! * [`merged`] - the histograms of each cell over its trials.
+//! * `parquet` - runs and rows of sweeps as typed tables, with the feature of that name.
 //! * [`hgrm()`] - histograms for HDR plotters.
 //! * [`charts()`] - every chart of the page as SVG and CSV.
 //! * [`compare_text`], [`compare_html`], [`compare_markdown`] - verdicts on two runs.
@@ -25,15 +27,18 @@ mod export;
 mod hgrm;
 mod notes;
 mod page;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod phrasing;
 mod quantity;
+mod read;
 mod terminal;
 mod turns;
 mod verdict_summary;
 mod view;
 
-pub use export::csv;
-pub use hgrm::{HgrmFile, hgrm};
+pub use export::{Row, Value, csv, rows};
+pub use hgrm::{CellHistogram, HgrmFile, hgrm, merged};
 pub use notes::notes;
 pub use page::charts::ChartFile;
 pub use page::comparison::{OneSided, compare_html, compare_markdown, compare_text, plain};
@@ -45,5 +50,8 @@ pub use page::study::{
     studies_html, study_html,
 };
 pub use page::{charts, html};
+#[cfg(feature = "parquet")]
+pub use parquet::{ParquetFile, parquet, sweep_parquet};
+pub use read::read;
 pub use terminal::extra::Extra;
 pub use terminal::{medians, table, verdicts};

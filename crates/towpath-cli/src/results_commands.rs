@@ -5,7 +5,7 @@ use crate::print;
 use crate::transports::{wants_colour, width};
 use crate::{CliError, EXIT_OK, EXIT_REGRESSION};
 use report::Extra;
-use results::{Fit, FitPiece, RunData, RunStatus, Summary};
+use results::{Fit, FitPiece, RunData, RunStatus};
 use std::fs;
 use std::path::Path;
 
@@ -216,11 +216,7 @@ fn print_comparison(
 
 /// Reads a result; computes the summary of a race that was killed.
 fn read(folder: &Path) -> Result<RunData, CliError> {
-    let mut run = RunData::read(folder).map_err(CliError::failed)?;
-    if run.summary.is_none() {
-        run.summary = Some(summarise(&run));
-    }
-    Ok(run)
+    report::read(folder).map_err(CliError::failed)
 }
 
 /// Reads a result for a command that shows nothing of the summary, where a cut-off file would go
@@ -235,22 +231,6 @@ fn warn_of_missing_trials(run: &RunData) {
     if let Some(warning) = run.missing_trials() {
         print::note(format_args!("warning: {}: {warning}", run.path.display()));
     }
-}
-
-fn summarise(run: &RunData) -> Summary {
-    let reason = "the run was killed before it could write its summary";
-    let first = run.trials.first().map_or(0.0, |trial| trial.started_s);
-    let last = run
-        .trials
-        .last()
-        .map_or(0.0, |trial| trial.started_s + trial.span_s);
-    stats::summarise(
-        &run.plan,
-        &run.trials,
-        RunStatus::Interrupted,
-        reason,
-        last - first,
-    )
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<u8, CliError> {

@@ -1,6 +1,7 @@
 //! `towpath sim`: scenarios in virtual time.
 
 mod curves;
+mod elsewhere;
 pub mod eta;
 mod join;
 mod outcome_text;
@@ -40,7 +41,8 @@ Examples:
   towpath sim sweep two-hosts.toml --points traffic.0.length.fixed=6,128,1024 --seeds 1..3
   towpath sim sweep two-hosts.toml --seeds 1..100 --out rows.jsonl
   towpath sim sweep two-hosts.toml --seeds 1..100 --out rows.jsonl --resume --html curves.html
-  towpath sim sweep two-hosts.toml --seeds 1..100 --out part.jsonl --shard 2/4"
+  towpath sim sweep two-hosts.toml --seeds 1..100 --out part.jsonl --shard 2/4
+  towpath sim sweep two-hosts.toml --seeds 1..10000 --out rows.jsonl --on ray"
     )]
     Sweep(SweepArgs),
     /// Join parts of a sweep: each run once; says what is missing.
@@ -111,6 +113,13 @@ pub struct SweepArgs {
     /// Concurrent runs; default: the number of CPUs.
     #[arg(long, value_parser = crate::parse::whole::<1, 1024, u16>)]
     pub jobs: Option<u16>,
+    /// Run elsewhere: on a Ray cluster (its address: that of the environment, or a new one), or by a command
+    /// for the shell that takes jobs and gives rows.
+    #[arg(long, value_name = "ray[:ADDRESS] or COMMAND", conflicts_with_all = ["jobs", "csv"])]
+    pub on: Option<String>,
+    /// With --on ray: send this wheel to nodes that have none or one of another build.
+    #[arg(long, requires = "on")]
+    pub send: bool,
     /// Run shard I of N only: `2/4`.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<String>,
@@ -158,6 +167,12 @@ const LINE_OCTETS_MAX: usize = 1 << 20;
 
 fn read(path: &Path, octets_max: u64) -> Result<String, CliError> {
     read_text(path, octets_max).map_err(|error| unreadable(path, &error))
+}
+
+/// The rows of a sweep.
+#[cfg(feature = "parquet")]
+pub(crate) fn read_rows(path: &Path) -> Result<String, CliError> {
+    read(path, ROWS_OCTETS_MAX)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> CliError {

@@ -98,6 +98,12 @@ pub struct StudyRunArgs {
     /// Race against `towpath agent` on this host instead of over an emulated link.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub to: Option<String>,
+    /// Do the runs of sweeps elsewhere, as `sim sweep --on` does; measured runs stay here.
+    #[arg(long, value_name = "ray[:ADDRESS] or COMMAND")]
+    pub on: Option<String>,
+    /// With --on ray: send this wheel to nodes that have none or one of another build.
+    #[arg(long, requires = "on")]
+    pub send: bool,
     /// Folder of the result; default: a new one in results/.
     #[arg(long, short)]
     pub out: Option<PathBuf>,
@@ -146,7 +152,11 @@ fn list() -> Result<u8, CliError> {
 fn run_studies(args: &StudyRunArgs) -> Result<u8, CliError> {
     let mut jobs = Jobs::prepare(args)?;
     let stop = crate::race::stop_flag()?;
-    execute::run(&mut jobs.list, &stop)?;
+    let place = execute::Place {
+        on: args.on.as_deref(),
+        send: args.send,
+    };
+    execute::run(&mut jobs.list, place, &stop)?;
     let folders: Vec<PathBuf> = jobs.list.iter().map(|job| job.out.clone()).collect();
     let ran = Ran::read_all(&folders)?;
     let page = write_pages(&ran, &jobs.folder, jobs.has_index, args.html.as_deref())?;

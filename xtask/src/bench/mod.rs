@@ -5,6 +5,7 @@ mod atm;
 mod bar;
 mod builds;
 mod compare;
+mod ecosystem;
 mod groups;
 mod harness;
 mod helper_programs;
@@ -46,6 +47,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "compare",
         "two builds against each other: OLD NEW, folders such as target/release",
         builds::run,
+    ),
+    (
+        "ecosystem",
+        "reading, Python, Ray, Parquet and watching, against without",
+        ecosystem::run,
     ),
     (
         "harness",

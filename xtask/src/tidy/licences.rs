@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Workspaces with lock files of their own.
-const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+const MANIFESTS: [&str; 3] = ["Cargo.toml", "fuzz/Cargo.toml", "python/Cargo.toml"];
 
 /// The platform of the releases: others have more dependencies, which are never distributed.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";

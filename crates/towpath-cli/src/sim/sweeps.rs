@@ -1,5 +1,6 @@
 //! Sweeps: one scenario at many points and seeds.
 
+use super::elsewhere::{self, Elsewhere};
 use super::eta::EtaReporter;
 use super::{
     LINE_OCTETS_MAX, ROWS_OCTETS_MAX, SCENARIO_OCTETS_MAX, SweepArgs, parse, read, write_page,
@@ -8,7 +9,7 @@ use crate::print;
 use crate::{CliError, EXIT_OK};
 use results::bounded_file::{BoundedLines, open_regular};
 use scenario::RunOutcome;
-use scenario::sweep::{self, Axis};
+use scenario::sweep::{self, Axis, SweepJob};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -24,8 +25,8 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
         Some(text) => seeds(text)?,
         None => vec![scenario.seed],
     };
-    let mut jobs = sweep::jobs(&read(&args.file, SCENARIO_OCTETS_MAX)?, &axes, &seeds)
-        .map_err(CliError::usage)?;
+    let text = read(&args.file, SCENARIO_OCTETS_MAX)?;
+    let mut jobs = sweep::jobs(&text, &axes, &seeds).map_err(CliError::usage)?;
     if let Some(text) = &args.shard {
         let (part, parts) = shard(text)?;
         let mut index = 0;
@@ -72,11 +73,18 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
     if args.csv {
         print::line(CSV_HEAD)?;
     }
-    let threads = args.jobs.map_or_else(
-        || std::thread::available_parallelism().map_or(1, usize::from),
-        usize::from,
-    );
-    sweep::run_all(&jobs, &known, threads, |row| rows.write(&row)).map_err(CliError::failed)?;
+    match place_of(args) {
+        Some(place) => {
+            let left = jobs.iter().filter(|job| !known.contains(&job.key));
+            let left: Vec<&SweepJob> = left.collect();
+            elsewhere::run_all(&place, &text, &left, |row| rows.write(row.to_owned()))?;
+        }
+        None => {
+            let threads = threads(args);
+            sweep::run_all(&jobs, &known, threads, |row| rows.write_row(&row))
+                .map_err(CliError::failed)?;
+        }
+    }
     if let (Some(html), Some(kept)) = (&args.html, rows.page_rows) {
         let all = match &args.out {
             Some(path) => read(path, ROWS_OCTETS_MAX)?,
@@ -85,6 +93,19 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
         write_page(&all, html)?;
     }
     Ok(EXIT_OK)
+}
+
+fn place_of(args: &SweepArgs) -> Option<Elsewhere> {
+    let place = args.on.clone()?;
+    let send = args.send;
+    Some(Elsewhere { place, send })
+}
+
+fn threads(args: &SweepArgs) -> usize {
+    args.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        usize::from,
+    )
 }
 
 /// Checks the options of a sweep of the scenario `text` without running it.
@@ -116,13 +137,26 @@ const CSV_HEAD: &str = "changes,seed,ending,elapsed_s,offered,settled,received,t
 delay_mean_us,delay_p99_us,utilisation,collisions";
 
 impl RowSink<'_> {
-    fn write(&mut self, row: &sweep::Row) -> Result<(), String> {
+    fn write_row(&mut self, row: &sweep::Row) -> Result<(), String> {
         let json = serde_json::to_string(row).map_err(|error| error.to_string())?;
+        self.keep(&json);
+        self.write_line(if self.csv { csv(&row.outcome) } else { json })
+    }
+
+    /// Writes a row of JSON as it is.
+    fn write(&mut self, json: String) -> Result<(), String> {
+        self.keep(&json);
+        self.write_line(json)
+    }
+
+    fn keep(&mut self, json: &str) {
         if let Some(kept) = &mut self.page_rows {
-            kept.push_str(&json);
+            kept.push_str(json);
             kept.push('\n');
         }
-        let line = if self.csv { csv(&row.outcome) } else { json };
+    }
+
+    fn write_line(&mut self, line: String) -> Result<(), String> {
         match &mut self.file {
             Some((path, file)) => {
                 writeln!(file, "{line}").map_err(|error| write_error(path, &error).message)?;

@@ -25,6 +25,29 @@ const ENDING: Duration = Duration::from_secs(20);
 /// Most octets of what a run says that are read for its reason.
 const REASON_OCTETS_MAX: u64 = 1 << 20;
 
+/// Where the runs of sweeps go.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The word of `--on`.
+    pub on: Option<&'a str>,
+    /// As `--send`.
+    pub send: bool,
+}
+
+impl Place<'_> {
+    /// The words that a run gets for it: none, unless it is a sweep.
+    fn words(self, record: &RunRecord) -> Vec<String> {
+        let is_sweep =
+            matches!(&record.words[..], [sim, sweep, ..] if sim == "sim" && sweep == "sweep");
+        let on = self.on.filter(|_| is_sweep);
+        let mut words: Vec<String> = on.map(|on| format!("--on={on}")).into_iter().collect();
+        if on.is_some() && self.send {
+            words.push("--send".to_owned());
+        }
+        words
+    }
+}
+
 /// Refuses the folder of a new job that holds something else.
 ///
 /// # Errors
@@ -71,12 +94,12 @@ fn refused(out: &Path, error: &io::Error) -> CliError {
 /// # Errors
 ///
 /// When the system refuses.
-pub fn run(jobs: &mut [Job], stop: &AtomicBool) -> Result<(), CliError> {
+pub fn run(jobs: &mut [Job], on: Place<'_>, stop: &AtomicBool) -> Result<(), CliError> {
     let mut clock = Clock::new(jobs);
     for job in jobs {
         for place in 0..job.result.runs.len() {
             if !stop.load(Ordering::Relaxed) {
-                run_place(job, place, &clock, stop)?;
+                run_place(job, place, on, &clock, stop)?;
             }
             clock.next();
         }
@@ -94,6 +117,7 @@ pub fn run(jobs: &mut [Job], stop: &AtomicBool) -> Result<(), CliError> {
 fn run_place(
     job: &mut Job,
     place: usize,
+    on: Place<'_>,
     clock: &Clock,
     stop: &AtomicBool,
 ) -> Result<(), CliError> {
@@ -105,7 +129,8 @@ fn run_place(
         return Ok(());
     };
     let started = Instant::now();
-    let (state, reason) = run_one(&job.selection, run, record, &job.out, stop, &|| {
+    let more = on.words(record);
+    let (state, reason) = run_one(&job.selection, run, record, &more, &job.out, stop, &|| {
         clock.say(started);
     })?;
     let record = &mut job.result.runs[place];
@@ -200,6 +225,7 @@ fn run_one(
     selection: &Selection,
     run: &RunSpec,
     record: &RunRecord,
+    more: &[String],
     out: &Path,
     stop: &AtomicBool,
     waiting: &dyn Fn(),
@@ -242,7 +268,11 @@ fn run_one(
     // Through a hidden command, by which the kernel ends the run when this process is killed.
     let parent = std::process::id().to_string();
     command.args(["study-run", "--parent", &parent, "--"]);
-    command.args(&record.words).arg("--out").arg(&target);
+    command
+        .args(&record.words)
+        .args(more)
+        .arg("--out")
+        .arg(&target);
     command.current_dir(folder::study_folder(out, &selection.study.key));
     command
         .stdin(Stdio::null())

@@ -294,3 +294,94 @@ fn slurm_array_runs_every_shard_once() {
         said.out
     );
 }
+
+/// A command for `--on` that says these lines and waits for the end of its input.
+fn command_of(scratch: &Scratch, lines: &[String]) -> String {
+    fs::write(scratch.path("said"), lines.join("\n") + "\n").expect("a file to read");
+    format!("cat '{}'; cat > /dev/null", scratch.text("said"))
+}
+
+fn answer(row: &str) -> String {
+    serde_json::json!({ "row": { "node": "there", "text": row } }).to_string()
+}
+
+#[test]
+fn sweep_on_a_command_writes_its_rows_once_and_refuses_wrong_ones() {
+    let scratch = Scratch::new();
+    let file = scenario(&scratch);
+    let sweep =
+        |more: &[&str]| towpath(&[&["sim", "sweep", &file, "--seeds", "1..2"], more].concat());
+    let here = sweep(&[]).out;
+    let mut rows: Vec<&str> = here.lines().collect();
+    rows.sort_unstable();
+    let build: Value = serde_json::from_str(rows[0]).expect("JSON");
+    let build = build["build"].as_str().expect("its build").to_owned();
+    let ready = format!("{{\"ready\":\"{build}\"}}");
+
+    let twice = [&ready, &answer(rows[0]), &answer(rows[0]), &answer(rows[1])].map(String::clone);
+    let there = sweep(&["--on", &command_of(&scratch, &twice)]);
+    assert_eq!(there.code, 0, "{}", there.err);
+    let mut lines: Vec<&str> = there.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, rows);
+
+    let refused = |said: &[String], words: &str, code: i32| {
+        let there = sweep(&["--on", &command_of(&scratch, said)]);
+        assert_eq!(there.code, code, "{}", there.err);
+        assert!(there.err.contains(words), "{}", there.err);
+    };
+    let one = |row: String| [ready.clone(), answer(&row)];
+    refused(
+        &one(rows[0].replace("complete", "stuck")),
+        "not the row of this machine",
+        1,
+    );
+    refused(
+        &one(rows[0].replace(&build, "0.0.0-old")),
+        "is of build 0.0.0-old",
+        1,
+    );
+    refused(
+        &one(rows[0].replace("\"key\":\"", "\"key\":\"f")),
+        "nobody asked for",
+        1,
+    );
+    refused(
+        &["{\"ready\":\"0.0.0-old\"}".to_owned()],
+        "install one wheel",
+        2,
+    );
+    refused(&["no JSON".to_owned()], "no answer", 1);
+    let ends = sweep(&["--on", "true"]);
+    assert_eq!(ends.code, 2, "{}", ends.err);
+    let lost = sweep(&["--on", &format!("cat '{}'", scratch.text("none"))]);
+    assert_eq!(lost.code, 2, "{}", lost.err);
+    fs::write(
+        scratch.path("one"),
+        one(rows[0].to_owned()).join("\n") + "\n",
+    )
+    .expect("a file to read");
+    let part = sweep(&["--on", &format!("cat '{}'", scratch.text("one"))]);
+    assert_eq!(part.code, 1);
+    assert!(part.err.contains("1 of 2 rows missing"), "{}", part.err);
+}
+
+#[test]
+fn export_parquet_of_a_sweep_writes_tables_or_says_what_is_missing() {
+    let scratch = Scratch::new();
+    let file = scenario(&scratch);
+    let rows = scratch.text("rows.jsonl");
+    assert_eq!(towpath(&["sim", "sweep", &file, "--out", &rows]).code, 0);
+    let said = towpath(&["export", &rows, "--parquet", &scratch.text("tables")]);
+    if cfg!(feature = "parquet") {
+        assert_eq!(said.code, 0, "{}", said.err);
+        for name in ["rows", "stations", "circuits"] {
+            let octets = fs::read(scratch.path("tables").join(format!("{name}.parquet")));
+            let octets = octets.expect("a table");
+            assert!(octets.starts_with(b"PAR1") && octets.ends_with(b"PAR1"));
+        }
+    } else {
+        assert_eq!(said.code, 2);
+        assert!(said.err.contains("--features parquet"), "{}", said.err);
+    }
+}

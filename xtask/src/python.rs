@@ -1,0 +1,215 @@
+//! The wheel of `python/`: built, installed into a fresh environment, and tested.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What the tests use besides the wheel.
+const TOOLS: [&str; 6] = [
+    "maturin>=1.8,<2",
+    "pytest",
+    "pyarrow",
+    "polars",
+    "pandas",
+    "ray",
+];
+
+/// Octets of a test's output that are shown at most.
+const SHOWN_MAX: usize = 20_000;
+
+/// What became of the wheel.
+pub enum Tested {
+    /// It was not tested, and why.
+    Skipped(String),
+    /// Tests that passed and failed.
+    Counted { passed: u64, failed: u64 },
+}
+
+/// Builds the wheel quickly around `program`, and runs its tests.
+pub fn test(root: &Path, program: &Path) -> Tested {
+    let place = root.join("target/python");
+    // What an earlier run left is of no use: the environment must be fresh.
+    let _ = fs::remove_dir_all(&place);
+    let python = place.join("bin/python");
+    if let Err(why) = run(Command::new("python3").args(["-m", "venv"]).arg(&place)) {
+        return Tested::Skipped(format!(
+            "no Python with venv ({why}); apt-get install python3-venv"
+        ));
+    }
+    let is_new = "import sys; sys.exit(sys.version_info < (3, 10))";
+    if run(Command::new(&python).args(["-c", is_new])).is_err() {
+        return Tested::Skipped("this Python is older than 3.10".to_owned());
+    }
+    if let Err(why) = install(&python, &TOOLS) {
+        println!("NOTE: not everything could be installed, so some tests are skipped: {why}");
+        if let Err(why) = install(&python, &TOOLS[..2]) {
+            return Tested::Skipped(format!("maturin and pytest could not be installed: {why}"));
+        }
+    }
+    match wheel(root, &python, &place.join("wheel"), program, Profile::Dev) {
+        Ok(wheel) => match install(&python, &[&wheel.to_string_lossy()]) {
+            Ok(()) => tests(root, &python),
+            Err(why) => failed(&why),
+        },
+        Err(why) => failed(&why),
+    }
+}
+
+/// How the extension is compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Soon, for tests.
+    Dev,
+    /// As it is distributed.
+    Release,
+}
+
+/// The program of a wheel that is distributed.
+pub fn program(root: &Path) -> Result<PathBuf, String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(root);
+    cargo.args([
+        "build",
+        "--locked",
+        "--release",
+        "--package",
+        "towpath-cli",
+        "--features",
+        "parquet",
+    ]);
+    run(&mut cargo)?;
+    Ok(root.join("target/release/towpath"))
+}
+
+/// Builds a wheel around `program` into `out`.
+pub fn wheel(
+    root: &Path,
+    python: &Path,
+    out: &Path,
+    program: &Path,
+    profile: Profile,
+) -> Result<PathBuf, String> {
+    let mut pip = Command::new(python);
+    pip.args([
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+    ]);
+    pip.arg("--wheel-dir").arg(out).arg(root.join("python"));
+    // maturin, and the cargo of this build, are found beside their interpreters.
+    let own = [python.parent(), Path::new(env!("CARGO")).parent()];
+    let own = own
+        .into_iter()
+        .flatten()
+        .map(|path| format!("{}:", path.display()));
+    let path = std::env::var("PATH").unwrap_or_default();
+    pip.env("PATH", format!("{}{path}", own.collect::<String>()));
+    // Compiled dependencies are those of the workspace.
+    pip.env("CARGO_TARGET_DIR", root.join("target"));
+    pip.env("TOWPATH_PROGRAM", program);
+    if profile == Profile::Dev {
+        pip.env("MATURIN_PEP517_ARGS", "--profile dev");
+    }
+    run(&mut pip)?;
+    let entries = fs::read_dir(out).map_err(|error| error.to_string())?;
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let found = paths.find(|path| path.extension().is_some_and(|end| end == "whl"));
+    found.ok_or_else(|| format!("no wheel in {}", out.display()))
+}
+
+fn install(python: &Path, what: &[&str]) -> Result<(), String> {
+    let mut pip = Command::new(python);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]);
+    run(pip.args(what))
+}
+
+fn tests(root: &Path, python: &Path) -> Tested {
+    let mut pytest = Command::new(python);
+    pytest.current_dir(root.join("python"));
+    pytest.args([
+        "-m",
+        "pytest",
+        "-q",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        "tests",
+    ]);
+    let Ok(output) = pytest.output() else {
+        return failed("pytest does not run");
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    let from = said.len().saturating_sub(SHOWN_MAX);
+    let from = (from..said.len()).find(|place| said.is_char_boundary(*place));
+    println!("{}", &said[from.unwrap_or(0)..]);
+    let (passed, failures) = said.lines().rev().find_map(counts).unwrap_or_default();
+    // A failure that pytest did not count is one all the same.
+    let failures = failures.max(u64::from(!output.status.success()));
+    Tested::Counted {
+        passed,
+        failed: failures,
+    }
+}
+
+/// The counts of pytest's last line: `1 failed, 20 passed, 2 skipped in 3.1s`.
+fn counts(line: &str) -> Option<(u64, u64)> {
+    let (counted, _) = line.rsplit_once(" in ")?;
+    let count = |names: &[&str]| -> u64 {
+        let parts = counted.trim_matches(['=', ' ']).split(", ");
+        let named = parts.filter_map(|part| part.split_once(' '));
+        let wanted = named.filter(|(_, name)| names.contains(name));
+        wanted
+            .filter_map(|(count, _)| count.parse::<u64>().ok())
+            .sum()
+    };
+    let (passed, failed) = (count(&["passed"]), count(&["failed", "error", "errors"]));
+    (passed + failed > 0).then_some((passed, failed))
+}
+
+fn failed(why: &str) -> Tested {
+    println!("{why}");
+    Tested::Counted {
+        passed: 0,
+        failed: 1,
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(last_words(&output)),
+    }
+}
+
+/// The end of what a command said.
+fn last_words(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counts;
+
+    #[test]
+    fn counts_parse_from_the_last_line_of_pytest() {
+        assert_eq!(counts("20 passed in 3.10s"), Some((20, 0)));
+        let line = "=== 1 failed, 20 passed, 2 skipped, 1 error in 63.10s (0:01:03) ===";
+        assert_eq!(counts(line), Some((20, 2)));
+        assert_eq!(counts("no tests ran in 0.01s"), None);
+    }
+}
