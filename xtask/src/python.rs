@@ -5,14 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// What the tests use besides the wheel.
-const TOOLS: [&str; 6] = [
-    "maturin>=1.8,<2",
-    "pytest",
-    "pyarrow",
-    "polars",
-    "pandas",
-    "ray",
-];
+const TOOLS: [&str; 5] = ["maturin>=1.8,<2", "pytest", "pyarrow", "polars", "pandas"];
+
+/// Whether Ray is installed too: 79 MB, and a minute or two of tests.
+const WITH_RAY: &str = "TOWPATH_CI_RAY";
 
 /// Octets of a test's output that are shown at most.
 const SHOWN_MAX: usize = 20_000;
@@ -40,7 +36,12 @@ pub fn test(root: &Path, program: &Path) -> Tested {
     if run(Command::new(&python).args(["-c", is_new])).is_err() {
         return Tested::Skipped("this Python is older than 3.10".to_owned());
     }
-    if let Err(why) = install(&python, &TOOLS) {
+    let ray = std::env::var_os(WITH_RAY).map(|_| "ray>=2.9");
+    if ray.is_none() {
+        println!("SKIPPED: Ray is not installed, so no sweep or race runs on it; set {WITH_RAY}=1");
+    }
+    let tools: Vec<&str> = TOOLS.into_iter().chain(ray).collect();
+    if let Err(why) = install(&python, &tools) {
         println!("NOTE: not everything could be installed, so some tests are skipped: {why}");
         if let Err(why) = install(&python, &TOOLS[..2]) {
             return Tested::Skipped(format!("maturin and pytest could not be installed: {why}"));
