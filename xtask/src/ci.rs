@@ -1,6 +1,5 @@
 //! All checks that must pass before a merge, cheapest first.
 
-use crate::python::{self, Tested};
 use crate::{fail, swarm, tidy};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -45,11 +44,9 @@ pub fn run(root: &Path) -> ExitCode {
     let python = "fetch --locked --manifest-path python/Cargo.toml";
     tally.add(step("lock file of the wheel", || cargo(root, python)));
     tally.add(step("advisories", || advisories(root)));
-    // With every feature that packages have.
-    let tests = "test --locked --workspace --features towpath-cli/parquet --no-fail-fast";
+    let tests = "test --locked --workspace --no-fail-fast";
     tally.add(step("tests", || test(root, tests)));
     tally.add(step("SCTP against other stacks", || interoperation(root)));
-    tally.add(step("the wheel for Python", || wheel(root)));
     // From seeds of the commit, so that each run looks somewhere new.
     tally.add(step("swarm", || Tally::of(swarm::check(root))));
     println!("\nall checks took {:.0} s", start.elapsed().as_secs_f64());
@@ -120,17 +117,6 @@ fn interoperation(root: &Path) -> Tally {
         return Tally::default();
     }
     test(root, &format!("test --locked --no-fail-fast {manifest}"))
-}
-
-/// The wheel around the program that the tests built.
-fn wheel(root: &Path) -> Tally {
-    match python::test(root, &root.join("target/debug/towpath")) {
-        Tested::Skipped(why) => {
-            println!("SKIPPED: {why}; the wheel was not tested");
-            Tally::default()
-        }
-        Tested::Counted { passed, failed } => Tally { passed, failed },
-    }
 }
 
 /// Runs tests, and counts them.

@@ -4,6 +4,7 @@
 //! * `tidy` - project rules that no compiler checks.
 //! * `man`, `completions` - generated from the argument definitions of the program.
 //! * `package` - a Debian package, an archive, an OCI image, a wheel for Python.
+//! * `python` - the tests of the wheel.
 //! * `bench` - benchmarks against other programs.
 //! * `swarm` - simulated scenarios drawn from seeds, each checked against invariants.
 //! * `fuzz` - decoders and engines under libFuzzer, for a given time.
@@ -34,6 +35,8 @@ chores:
                             as a static one; to target/package
   package wheel [--program FILE] [--out FOLDER]
                             the wheel for Python, with the program in it
+  python        builds the wheel around target/debug/towpath, and runs its tests; TOWPATH_TEST_RAY=1
+                            for those on Ray too
   bench NAME    a benchmark; without a name, lists them
   bench compare OLD NEW     two builds, folders such as target/release
   swarm [N | Ns | --unbounded] [FIRST | head]
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         ["man"] => pages::man(&root()),
         ["completions"] => pages::completions(&root()),
         ["package", rest @ ..] => package::run(&root(), rest),
+        ["python"] => python::run_tests(&root()),
         ["bench", rest @ ..] => bench::run(&root(), rest),
         ["swarm", rest @ ..] => swarm::run(&root(), rest),
         ["fuzz", rest @ ..] => fuzz::run(&root(), rest),

@@ -2,27 +2,45 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitCode, Output};
 
 /// What the tests use besides the wheel.
 const TOOLS: [&str; 5] = ["maturin>=1.8,<2", "pytest", "pyarrow", "polars", "pandas"];
 
 /// Whether Ray is installed too: 79 MB, and a minute or two of tests.
-const WITH_RAY: &str = "TOWPATH_CI_RAY";
+const WITH_RAY: &str = "TOWPATH_TEST_RAY";
 
 /// Octets of a test's output that are shown at most.
 const SHOWN_MAX: usize = 20_000;
 
 /// What became of the wheel.
-pub enum Tested {
+enum Tested {
     /// It was not tested, and why.
     Skipped(String),
     /// Tests that passed and failed.
     Counted { passed: u64, failed: u64 },
 }
 
+/// Builds a quick wheel around the program of the last debug build, and runs its tests. The last line is
+/// `N passed, N failed`.
+pub fn run_tests(root: &Path) -> ExitCode {
+    match test(root, &root.join("target/debug/towpath")) {
+        Tested::Skipped(why) => {
+            println!("SKIPPED: {why}; the wheel was not tested");
+            ExitCode::SUCCESS
+        }
+        Tested::Counted { passed, failed } => {
+            println!("{passed} passed, {failed} failed");
+            match failed {
+                0 => ExitCode::SUCCESS,
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
 /// Builds the wheel quickly around `program`, and runs its tests.
-pub fn test(root: &Path, program: &Path) -> Tested {
+fn test(root: &Path, program: &Path) -> Tested {
     let place = root.join("target/python");
     // What an earlier run left is of no use: the environment must be fresh.
     let _ = fs::remove_dir_all(&place);
@@ -135,16 +153,9 @@ fn install(python: &Path, what: &[&str]) -> Result<(), String> {
 
 fn tests(root: &Path, python: &Path) -> Tested {
     let mut pytest = Command::new(python);
-    pytest.current_dir(root.join("python"));
-    pytest.args([
-        "-m",
-        "pytest",
-        "-q",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        "tests",
-    ]);
+    // Not beside the package's sources, which would be imported instead of the wheel.
+    pytest.current_dir(root.join("python/tests"));
+    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]);
     let Ok(output) = pytest.output() else {
         return failed("pytest does not run");
     };
