@@ -32,6 +32,7 @@ pub mod endpoint;
 mod endpoint_addresses;
 mod endpoint_auth;
 mod endpoint_paths;
+mod endpoint_ports;
 mod endpoint_state;
 mod introspection;
 mod notice;

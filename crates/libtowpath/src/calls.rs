@@ -2,6 +2,7 @@
 
 use crate::datagram_port::DatagramPort;
 use crate::socket_pair::{self, ConnState, SocketPairEnd};
+use crate::socket_table::Entry;
 use crate::stream_service::{self, StreamService};
 use crate::{client_endpoints, socket_table};
 use library::xtp::EndpointConfig;
@@ -142,13 +143,13 @@ pub(crate) fn socket(kind: SocketKind, nonblocking: bool, cloexec: bool) -> io::
     }
     let (program, link) = stream_service::socket_pair(pair, ConnState::Idle)?;
     let socket = Socket::new(kind, link, SocketState::New, None);
-    install_descriptor(program, socket, nonblocking, cloexec)
+    install_descriptor(program, Entry::Xtp(socket), nonblocking, cloexec)
 }
 
 /// Sets the flags of the program's descriptor and enters the socket in the table.
-fn install_descriptor(
+pub(crate) fn install_descriptor(
     program: OwnedFd,
-    socket: Arc<Socket>,
+    socket: Entry,
     nonblocking: bool,
     cloexec: bool,
 ) -> io::Result<OwnedFd> {
@@ -224,7 +225,7 @@ pub(crate) fn accept(
     let local = local.map(|local| local_addr_towards(local, peer));
     let state = SocketState::Connected(peer);
     let accepted = Socket::new(SocketKind::Stream, waiting.link, state, local);
-    let fd = install_descriptor(waiting.program, accepted, nonblocking, cloexec)?;
+    let fd = install_descriptor(waiting.program, Entry::Xtp(accepted), nonblocking, cloexec)?;
     Ok((fd, peer))
 }
 
@@ -375,4 +376,5 @@ pub(crate) fn drain_all() {
     for running in running.iter().filter_map(std::sync::Weak::upgrade) {
         running.drain();
     }
+    crate::sctp::drain_all();
 }

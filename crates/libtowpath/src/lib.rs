@@ -22,6 +22,7 @@ mod client_endpoints;
 mod datagram_header;
 mod datagram_port;
 mod options;
+mod sctp;
 mod socket_pair;
 mod socket_table;
 mod stream_service;

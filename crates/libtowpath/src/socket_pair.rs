@@ -105,6 +105,11 @@ impl SocketPairEnd {
         self.read_shut_down.store(true, Ordering::Release);
     }
 
+    /// Whether close is to reset the connection.
+    pub(crate) fn aborts_on_close(&self) -> bool {
+        self.abort_on_close.load(Ordering::Acquire)
+    }
+
     /// Notes that close is to reset the connection.
     pub(crate) fn set_abort_on_close(&self) {
         self.abort_on_close.store(true, Ordering::Release);
@@ -114,6 +119,12 @@ impl SocketPairEnd {
     /// the peer has answered.
     pub(crate) fn begin_connect(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         self.set_state(ConnState::Connecting);
+        self.fill(program)
+    }
+
+    /// Fills the socket, so that the program's descriptor is not writable until
+    /// [`drain_filler`](SocketPairEnd::drain_filler).
+    pub(crate) fn fill(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         for _ in 0..FILLER_BLOCKS_MAX {
             if !is_ready(program, PollFlags::OUT, 0)? {
                 return Ok(());
@@ -128,8 +139,8 @@ impl SocketPairEnd {
         Ok(())
     }
 
-    /// Removes the filler written by [`begin_connect`](SocketPairEnd::begin_connect).
-    fn drain_filler(&self) {
+    /// Removes the filler: the program's descriptor is writable again.
+    pub(crate) fn drain_filler(&self) {
         let mut buffer = [0; FILLER_BLOCK_LEN];
         let mut left = self.filler_bytes.swap(0, Ordering::AcqRel);
         while left > 0 {

@@ -1,6 +1,8 @@
-//! The table of the PF_XTP sockets of this process.
+//! The table of the library's sockets in this process.
 
 use crate::calls::Socket;
+use crate::sctp::SctpSocket;
+use crate::socket_pair::SocketPairEnd;
 use crate::stream_service::RunningEndpoint;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -9,10 +11,29 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError, Wea
 /// Device and inode of a socket, shared by all its descriptors in all processes.
 type Inode = (u64, u64);
 
-/// All PF_XTP sockets and all their endpoints.
+/// A socket of the library.
+#[derive(Clone)]
+pub(crate) enum Entry {
+    /// PF_XTP.
+    Xtp(Arc<Socket>),
+    /// IPPROTO_SCTP.
+    Sctp(Arc<SctpSocket>),
+}
+
+impl Entry {
+    /// The library's end of its socket pair.
+    pub(crate) fn link(&self) -> &SocketPairEnd {
+        match self {
+            Entry::Xtp(socket) => &socket.link,
+            Entry::Sctp(socket) => &socket.link,
+        }
+    }
+}
+
+/// All sockets of the library and all endpoints of PF_XTP.
 #[derive(Default)]
 pub(crate) struct SocketTable {
-    sockets: BTreeMap<Inode, Arc<Socket>>,
+    sockets: BTreeMap<Inode, Entry>,
     /// Endpoints that may hold unacknowledged data.
     pub(crate) running: Vec<Weak<RunningEndpoint>>,
     /// Table size that triggers the next sweep for closed sockets.
@@ -33,12 +54,28 @@ pub(crate) fn lock() -> MutexGuard<'static, SocketTable> {
 
 /// The PF_XTP socket of descriptor `fd`, if it is one.
 pub(crate) fn find(fd: BorrowedFd<'_>) -> Option<Arc<Socket>> {
+    match find_any(fd)? {
+        Entry::Xtp(socket) => Some(socket),
+        Entry::Sctp(_) => None,
+    }
+}
+
+/// The SCTP socket of descriptor `fd`, if it is one.
+pub(crate) fn find_sctp(fd: BorrowedFd<'_>) -> Option<Arc<SctpSocket>> {
+    match find_any(fd)? {
+        Entry::Sctp(socket) => Some(socket),
+        Entry::Xtp(_) => None,
+    }
+}
+
+/// The library's socket of descriptor `fd`, if it is one.
+pub(crate) fn find_any(fd: BorrowedFd<'_>) -> Option<Entry> {
     let inode = inode(fd)?;
     lock().sockets.get(&inode).cloned()
 }
 
-/// As [`find`], in a forked child: fork may have happened while another thread had the lock.
-pub(crate) fn find_in_child(fd: BorrowedFd<'_>) -> Option<Arc<Socket>> {
+/// As [`find_any`], in a forked child: fork may have happened while another thread had the lock.
+pub(crate) fn find_in_child(fd: BorrowedFd<'_>) -> Option<Entry> {
     let inode = inode(fd)?;
     let table = match TABLE.try_lock() {
         Ok(table) => table,
@@ -49,7 +86,7 @@ pub(crate) fn find_in_child(fd: BorrowedFd<'_>) -> Option<Arc<Socket>> {
 }
 
 /// Adds a socket.
-pub(crate) fn insert(fd: BorrowedFd<'_>, socket: Arc<Socket>) {
+pub(crate) fn insert(fd: BorrowedFd<'_>, socket: Entry) {
     let Some(inode) = inode(fd) else {
         return;
     };
@@ -64,7 +101,7 @@ pub(crate) fn insert(fd: BorrowedFd<'_>, socket: Arc<Socket>) {
 pub(crate) fn remove_if_closed(inode: Inode) {
     let mut table = lock();
     let known = table.sockets.get(&inode);
-    if known.is_some_and(|socket| socket.link.is_closed_by_program()) {
+    if known.is_some_and(|socket| socket.link().is_closed_by_program()) {
         let gone = table.sockets.remove(&inode);
         drop(table);
         // Dropped without the lock, which the destructor may take.
@@ -74,11 +111,11 @@ pub(crate) fn remove_if_closed(inode: Inode) {
 
 impl SocketTable {
     /// Removes closed sockets when the table has doubled.
-    fn sweep(&mut self) -> Vec<Arc<Socket>> {
+    fn sweep(&mut self) -> Vec<Entry> {
         if self.sockets.len() < self.sweep_at.max(SWEEP_MIN) {
             return Vec::new();
         }
-        let is_gone = |(_, socket): &(_, &Arc<Socket>)| socket.link.is_closed_by_program();
+        let is_gone = |(_, socket): &(_, &Entry)| socket.link().is_closed_by_program();
         let gone: Vec<Inode> = self
             .sockets
             .iter()

@@ -309,7 +309,7 @@ fn tell_notices(association: &Association) {
                 path_state(status)
             )),
             Notice::SenderDry => {}
-            Notice::Restarted => note(format_args!("{} restarted", association.peer())),
+            Notice::Restarted { .. } => note(format_args!("{} restarted", association.peer())),
             Notice::StreamsReset { .. } => note(format_args!("streams were reset")),
             Notice::StreamsAdded { streams, .. } => note(format_args!("{streams} streams now")),
             Notice::Adaptation(value) => note(format_args!("adaptation {value}")),

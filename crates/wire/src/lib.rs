@@ -10,9 +10,11 @@
 //!
 //! * [`mod@trace`] - a wire around another that logs its packets.
 //! * [`Many`] - several wires as one, each a local address.
+//! * `boxed` - a wire of a kind that is known only at run time, `Box<dyn Wire + Send>`.
 //! * [`mod@error`] - which errors of a call are a path's, and which end the wire.
 #![forbid(unsafe_code)]
 
+mod boxed;
 pub mod error;
 pub mod many;
 pub mod trace;

@@ -4,6 +4,7 @@
 use super::address::{self, PF_XTP};
 use super::errno::{dispatch, dispatch_after_fork, return_to_c};
 use super::exit::owns_threads;
+use super::sctp;
 use crate::calls::{self, Socket, SocketKind};
 use crate::socket_table;
 use std::io;
@@ -63,6 +64,10 @@ pub unsafe extern "C" fn towpath_bind(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
 ) -> libc::c_int {
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::bind(fd, address, len) } {
+        return done;
+    }
     let done = dispatch(
         fd,
         |socket, _| {
@@ -80,6 +85,9 @@ pub unsafe extern "C" fn towpath_bind(
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_listen(fd: libc::c_int, backlog: libc::c_int) -> libc::c_int {
+    if let Some(done) = sctp::listen(fd, backlog) {
+        return done;
+    }
     let done = dispatch(
         fd,
         |socket, _| calls::listen(socket, backlog).map(|()| 0),
@@ -116,6 +124,10 @@ pub unsafe extern "C" fn towpath_accept4(
     len: *mut libc::socklen_t,
     flags: libc::c_int,
 ) -> libc::c_int {
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::accept(fd, address, len, flags) } {
+        return done;
+    }
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
     let cloexec = flags & libc::SOCK_CLOEXEC != 0;
     let done = dispatch(
@@ -143,6 +155,10 @@ pub unsafe extern "C" fn towpath_connect(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
 ) -> libc::c_int {
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::connect(fd, address, len) } {
+        return done;
+    }
     let done = dispatch(
         fd,
         |socket, fd| {
@@ -201,6 +217,10 @@ pub unsafe extern "C" fn towpath_getsockname(
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
     // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::getsockname(fd, address, len) } {
+        return done;
+    }
+    // SAFETY: the caller's promise.
     unsafe { return_address(fd, (address, len), calls::local_addr, libc::getsockname) }
 }
 
@@ -216,6 +236,10 @@ pub unsafe extern "C" fn towpath_getpeername(
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
     // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::getpeername(fd, address, len) } {
+        return done;
+    }
+    // SAFETY: the caller's promise.
     unsafe { return_address(fd, (address, len), calls::peer_addr, libc::getpeername) }
 }
 
@@ -223,6 +247,9 @@ pub unsafe extern "C" fn towpath_getpeername(
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_shutdown(fd: libc::c_int, how: libc::c_int) -> libc::c_int {
+    if let Some(done) = sctp::shutdown(fd, how) {
+        return done;
+    }
     // SAFETY: no memory is passed.
     let system = || unsafe { libc::shutdown(fd, how) } as isize;
     let done = dispatch(
@@ -251,7 +278,7 @@ pub extern "C" fn towpath_close(fd: libc::c_int) -> libc::c_int {
     done
 }
 
-/// Inode of the PF_XTP socket that is about to be closed.
+/// Inode of the library's socket that is about to be closed.
 fn prepare_close(fd: libc::c_int) -> Option<(u64, u64)> {
     if fd < 0 || !owns_threads() {
         return None;
@@ -259,9 +286,9 @@ fn prepare_close(fd: libc::c_int) -> Option<(u64, u64)> {
     // SAFETY: the program says that the descriptor is open; were it not, every use of it would
     // give EBADF.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let socket = socket_table::find(fd)?;
+    let socket = socket_table::find_any(fd)?;
     if super::sockopt::has_zero_linger(fd) {
-        socket.link.set_abort_on_close();
+        socket.link().set_abort_on_close();
     }
     socket_table::inode(fd)
 }

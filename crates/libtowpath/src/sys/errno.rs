@@ -2,7 +2,7 @@
 
 use super::exit::owns_threads;
 use crate::calls::Socket;
-use crate::socket_table;
+use crate::socket_table::{self, Entry};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,7 +66,13 @@ pub(super) fn dispatch_after_fork(
     match (fd < 0, owns_threads()) {
         (true, _) => system(),
         (_, true) => dispatch_with(fd, socket_table::find, ours, system),
-        (_, false) => dispatch_with(fd, socket_table::find_in_child, ours, system),
+        (_, false) => {
+            let find = |fd: BorrowedFd<'_>| match socket_table::find_in_child(fd)? {
+                Entry::Xtp(socket) => Some(socket),
+                Entry::Sctp(_) => None,
+            };
+            dispatch_with(fd, find, ours, system)
+        }
     }
 }
 

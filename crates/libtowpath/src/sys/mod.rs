@@ -6,6 +6,7 @@ mod calls;
 mod errno;
 mod exit;
 mod iovec;
+mod sctp;
 mod send_recv;
 mod sockopt;
 mod transactions;

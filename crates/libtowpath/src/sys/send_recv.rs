@@ -4,6 +4,7 @@
 use super::address;
 use super::errno::{check_errno, dispatch_after_fork, return_to_c};
 use super::iovec::{JoinedParts, counted_iovecs, gather, iovecs, single_iovec, total_len};
+use super::sctp;
 use crate::calls::{self, Socket, SocketKind};
 use crate::datagram_header::{DatagramHeader, HEADER_LEN};
 use crate::datagram_port::DATAGRAM_MAX;
@@ -174,6 +175,10 @@ unsafe fn send(
     flags: libc::c_int,
     system: impl FnOnce() -> isize,
 ) -> isize {
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::send(fd, to, &parts, flags) } {
+        return done;
+    }
     let opens = flags & (MSG_EOF | libc::MSG_FASTOPEN) != 0;
     if !opens
         && !SocketPairEnd::any_pending_error()
@@ -203,6 +208,10 @@ unsafe fn receive(
     report_source: impl FnOnce(libc::c_int, Option<SocketAddr>),
     system: impl Fn() -> isize,
 ) -> isize {
+    if let Some(found) = sctp::find(fd) {
+        // SAFETY: the caller's promise.
+        return unsafe { sctp::receive((found, fd), &parts, flags, report_source) };
+    }
     let has_room = !matches!(&parts, Ok(parts) if parts.iter().all(|part| part.iov_len == 0));
     let got = if HAS_DATAGRAM_SOCKETS.load(Ordering::Acquire) {
         let ours = |socket: &Arc<Socket>, _: BorrowedFd<'_>| match socket.kind {
@@ -335,6 +344,10 @@ pub unsafe extern "C" fn towpath_recvmsg(
     if message.is_null() {
         return return_to_c(|| Err(io::Error::from_raw_os_error(libc::EFAULT)));
     }
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::receive_message(fd, message, flags) } {
+        return done;
+    }
     let report_source = |flags: libc::c_int, from: Option<SocketAddr>| {
         // SAFETY: the caller's promise.
         unsafe {
@@ -451,6 +464,10 @@ pub unsafe extern "C" fn towpath_sendmsg(
 ) -> libc::ssize_t {
     if message.is_null() {
         return return_to_c(|| Err(io::Error::from_raw_os_error(libc::EFAULT)));
+    }
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::send_message(fd, message, flags) } {
+        return done;
     }
     // SAFETY: the caller's promise.
     unsafe {

@@ -2,6 +2,7 @@
 
 use super::address::PF_XTP;
 use super::errno::{check_errno, dispatch, dispatch_after_fork};
+use super::sctp;
 use crate::options;
 use std::io;
 use std::mem;
@@ -30,6 +31,10 @@ pub unsafe extern "C" fn towpath_setsockopt(
     value: *const libc::c_void,
     len: libc::socklen_t,
 ) -> libc::c_int {
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::setsockopt(fd, (level, name), value, len) } {
+        return done;
+    }
     // SAFETY: the caller's promise.
     let system = || unsafe { libc::setsockopt(fd, level, name, value, len) } as isize;
     let done = dispatch(
@@ -71,6 +76,10 @@ pub unsafe extern "C" fn towpath_getsockopt(
     value: *mut libc::c_void,
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { sctp::getsockopt(fd, (level, name), value, len) } {
+        return done;
+    }
     // SAFETY: the caller's promise.
     let system = || unsafe { libc::getsockopt(fd, level, name, value, len) } as isize;
     let done = dispatch_after_fork(

@@ -1,4 +1,6 @@
-//! C programs written for TCP and UDP, rebuilt for XTP.
+//! C programs written for TCP and UDP, rebuilt for XTP, and programs of VMTP and SCTP.
+
+mod sctp;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -200,15 +202,20 @@ fn transaction_request_gets_reply() {
     build_and_run("transactions.c", &[&[]], assert_succeeds);
 }
 
-#[test]
-fn vmtp_program_calls_forwards_and_probes() {
+/// Builds `source` against the library alone, and calls `act` with the program.
+fn build_own(source: &str, act: impl FnOnce(&Path)) {
     let folder = build_library().display().to_string();
-    let name = format!("libtowpath-vmtp-{}", std::process::id());
+    let name = format!("libtowpath-{source}-{}", std::process::id());
     let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     fs::create_dir_all(&scratch.0).expect("a folder to work in");
-    let program = scratch.0.join("vmtp");
+    let program = scratch.0.join("program");
     let (search, run) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
-    if build("vmtp.c", &program, &[&search, "-ltowpath", &run]).is_some() {
-        assert_succeeds(&program);
+    if build(source, &program, &[&search, "-ltowpath", &run]).is_some() {
+        act(&program);
     }
+}
+
+#[test]
+fn vmtp_program_calls_forwards_and_probes() {
+    build_own("vmtp.c", assert_succeeds);
 }

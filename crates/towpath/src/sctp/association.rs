@@ -94,6 +94,8 @@ pub struct AssociationStatus {
     pub unacknowledged: u64,
     /// Streams to send on: 0 up to one less.
     pub outbound_streams: u16,
+    /// Streams that the peer may send on: 0 up to one less.
+    pub inbound_streams: u16,
     /// Its paths, in the order in which they became known.
     pub paths: Vec<PathInfo>,
 }
@@ -103,6 +105,7 @@ pub struct Association {
     pub(super) circuit: Circuit<Sctp, EndpointWire>,
     addresses: Arc<[SocketAddr]>,
     inboxes: Arc<Inboxes>,
+    message_max: usize,
 }
 
 impl Association {
@@ -110,12 +113,14 @@ impl Association {
         circuit: Circuit<Sctp, EndpointWire>,
         addresses: Arc<[SocketAddr]>,
         inboxes: Arc<Inboxes>,
+        message_max: usize,
     ) -> Association {
         inboxes.open(circuit.id());
         Association {
             circuit,
             addresses,
             inboxes,
+            message_max,
         }
     }
 
@@ -132,20 +137,40 @@ impl Association {
     /// `InvalidInput` for an empty message, one longer than half the send buffer, or a stream that the
     /// peer does not accept; `TimedOut`, or `BrokenPipe` when the association has ended.
     pub fn send(&mut self, message: &[u8], info: &MessageInfo, limit: Duration) -> io::Result<()> {
+        let note = self.note_of(message, info)?;
+        self.circuit.send_noted(message, &note, finite(limit))
+    }
+
+    /// Sends a message if there is room; before the association is open, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Association::send`], and `WouldBlock` instead of `TimedOut`.
+    pub fn try_send(&mut self, message: &[u8], info: &MessageInfo) -> io::Result<()> {
+        let note = self.note_of(message, info)?;
+        self.circuit.try_send_noted(message, &note)
+    }
+
+    /// Bytes of the longest message that can be sent.
+    pub fn message_max(&self) -> usize {
+        self.message_max
+    }
+
+    /// The note of a message that can be sent.
+    fn note_of(&self, message: &[u8], info: &MessageInfo) -> io::Result<Note> {
         if message.is_empty() {
             let text = "SCTP carries no empty messages; send at least one byte";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         self.check_stream(info.stream)?;
-        let note = Note {
+        Ok(Note {
             stream: info.stream,
             tag: (info.ppid != 0).then_some(u64::from(info.ppid)),
             unordered: info.unordered,
             reliability: info.reliability,
             context: info.context,
             ..Note::default()
-        };
-        self.circuit.send_noted(message, &note, finite(limit))
+        })
     }
 
     fn check_stream(&self, stream: u16) -> io::Result<()> {
@@ -245,14 +270,16 @@ impl Association {
     /// How it stands.
     pub fn status(&self) -> AssociationStatus {
         let (reports, streams, in_flight) = self.engine(|engine, id| {
-            let streams = engine.outbound_streams(id);
+            let streams = engine.outbound_streams(id).zip(engine.inbound_streams(id));
             (engine.paths(id), streams, engine.status(id).bytes_in_flight)
         });
+        let (outbound_streams, inbound_streams) = streams.unwrap_or_default();
         let status = self.circuit.status();
         AssociationStatus {
             is_open: status.connected && status.closed.is_none(),
             unacknowledged: in_flight,
-            outbound_streams: streams.unwrap_or(0),
+            outbound_streams,
+            inbound_streams,
             paths: reports
                 .iter()
                 .map(|report| self.path_info(report))

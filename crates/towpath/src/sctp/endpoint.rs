@@ -1,4 +1,4 @@
-//! The endpoint: UDP sockets with any number of associations.
+//! The endpoint: UDP or raw IP sockets with any number of associations.
 
 use super::association::Association;
 use super::config::EndpointConfig;
@@ -8,15 +8,22 @@ use driver::timeout::finite;
 use engine::{Address, Associations};
 use engine_sctp::{LocalAddresses, Sctp, SctpConfig};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use wire::Many;
 use wire::trace::Traced;
+use wire::{Many, Wire};
+use wire_ip::IpWire;
 use wire_udp::UdpWire;
 
 /// The wire of an endpoint: a socket an address.
-pub type EndpointWire = Traced<Many<UdpWire>>;
+pub type EndpointWire = Traced<Many<Box<dyn Wire + Send>>>;
+
+/// SCTP's number among the protocols over IP (IANA).
+const IP_PROTOCOL: u8 = 132;
+
+/// Octets of a full packet on raw IP: Ethernet's 1500 less 40 for the header of IPv6.
+const IP_PACKET_LEN: usize = 1460;
 
 /// An SCTP endpoint. Clones share it.
 #[derive(Clone)]
@@ -24,6 +31,7 @@ pub struct Endpoint {
     pub(super) inner: driver::Endpoint<Sctp, EndpointWire>,
     pub(super) addresses: Arc<[SocketAddr]>,
     inboxes: Arc<Inboxes>,
+    send_buffer_len: usize,
 }
 
 /// Ports that are tried until one is free at all addresses.
@@ -41,14 +49,47 @@ impl Endpoint {
         check_addresses(local)?;
         let wires = bind_all(local)?;
         let bound: io::Result<Vec<SocketAddr>> = wires.iter().map(UdpWire::local_addr).collect();
-        let addresses: Arc<[SocketAddr]> = bound?.into();
-        let mut wire = Many::new(wires)?;
-        if !config.segmentation {
-            wire.wires_mut()
-                .try_for_each(UdpWire::disable_segmentation)?;
+        let mut boxed: Vec<Box<dyn Wire + Send>> = Vec::with_capacity(wires.len());
+        for mut wire in wires {
+            if !config.segmentation {
+                wire.disable_segmentation()?;
+            }
+            boxed.push(Box::new(wire));
         }
+        Endpoint::over(boxed, bound?.into(), config)
+    }
+
+    /// Opens a raw socket of IP's protocol 132 at each of `local`. Addresses of peers have port 0 then, and
+    /// SCTP's own ports tell the endpoints of a host apart. A full packet has at
+    /// most 1460 octets: Ethernet's 1500 less the header of IPv6.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for no address or for several of which one stands for all of the host;
+    /// `PermissionDenied`, with the remedy, without the right to raw sockets.
+    pub fn bind_ip(local: &[IpAddr], config: &EndpointConfig) -> io::Result<Endpoint> {
+        let addresses: Vec<SocketAddr> = local
+            .iter()
+            .map(|local| SocketAddr::new(*local, 0))
+            .collect();
+        check_addresses(&addresses)?;
+        let mut wires: Vec<Box<dyn Wire + Send>> = Vec::with_capacity(local.len());
+        for address in local {
+            wires.push(Box::new(IpWire::bind(*address, IP_PROTOCOL)?));
+        }
+        let mut config = config.clone();
+        config.config.shared_address = true;
+        config.config.packet_len = config.config.packet_len.min(IP_PACKET_LEN);
+        Endpoint::over(wires, addresses.into(), &config)
+    }
+
+    fn over(
+        wires: Vec<Box<dyn Wire + Send>>,
+        addresses: Arc<[SocketAddr]>,
+        config: &EndpointConfig,
+    ) -> io::Result<Endpoint> {
         let own = Address::Socket(addresses[0]);
-        let wire = Traced::new(wire, tracing::process_log()?, own);
+        let wire = Traced::new(Many::new(wires)?, tracing::process_log()?, own);
         let engine = Sctp::new(SctpConfig {
             local_addresses: LocalAddresses::Internet(
                 addresses.iter().map(SocketAddr::ip).collect(),
@@ -60,6 +101,7 @@ impl Endpoint {
             inner: driver::Endpoint::new(engine, wire, config.send_buffer_len)?,
             addresses,
             inboxes: Arc::default(),
+            send_buffer_len: config.send_buffer_len,
         };
         if contexts::enabled_by_environment() {
             // An endpoint works without reports too.
@@ -108,6 +150,7 @@ impl Endpoint {
             circuit,
             Arc::clone(&self.addresses),
             Arc::clone(&self.inboxes),
+            self.send_buffer_len / 2,
         )
     }
 }

@@ -2,8 +2,9 @@
 
 use super::association::Association;
 use super::endpoint::{Endpoint, EndpointWire};
-use engine::{Address, Associations, CloseReason};
+use engine::{Address, AssociationId, Associations, CloseReason, CommandError};
 use engine_sctp::Sctp;
+use engine_sctp::numbers::Port;
 use std::io;
 use std::net::SocketAddr;
 
@@ -35,12 +36,35 @@ impl Endpoint {
     ///
     /// `InvalidInput` for no address, or errors of the sockets.
     pub fn begin_connect(&self, to: &[SocketAddr]) -> io::Result<Association> {
+        self.begin_connect_by(to, |engine, now, named| engine.connect(now, named))
+    }
+
+    /// The same to another of SCTP's ports than that of the configuration. UDP's ports are those of `to`.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin_connect`](Endpoint::begin_connect).
+    pub fn begin_connect_to_port(&self, to: &[SocketAddr], port: u16) -> io::Result<Association> {
+        self.begin_connect_by(to, |engine, now, named| {
+            engine.connect_to_port(now, named, Port(port))
+        })
+    }
+
+    fn begin_connect_by(
+        &self,
+        to: &[SocketAddr],
+        connect: impl FnOnce(
+            &mut Sctp,
+            engine::Instant,
+            &[Address],
+        ) -> Result<AssociationId, CommandError>,
+    ) -> io::Result<Association> {
         let named: Vec<Address> = to.iter().copied().map(Address::Socket).collect();
         let Some(&first) = named.first() else {
             let text = "no address to connect to; name one at least";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
-        let open = |engine: &mut Sctp, now| engine.connect(now, &named);
+        let open = |engine: &mut Sctp, now| connect(engine, now, &named);
         let mut circuit = self.inner.open(first, open)?;
         circuit.flush()?;
         Ok(self.association(circuit))
@@ -75,6 +99,12 @@ impl Association {
     /// Its number within the endpoint, as an [`EndpointWatch`] reports it.
     pub fn id(&self) -> u32 {
         self.circuit.id().0
+    }
+
+    /// SCTP's ports: the own one, and the peer's; 0 once the association has ended.
+    pub fn ports(&self) -> (u16, u16) {
+        let ports = self.engine(|engine, id| engine.ports(id));
+        ports.map_or((0, 0), |(own, peer)| (own.0, peer.0))
     }
 
     /// How far it has come.

@@ -36,9 +36,10 @@ pub use association::{
 pub use config::EndpointConfig;
 pub use endpoint::Endpoint;
 pub use engine::Reliability;
+pub use engine_sctp::numbers::Port;
 pub use engine_sctp::pdu::{ChunkType, HmacId, KeyId};
 pub use engine_sctp::{
-    AddressChange, AuthSummary, Authentication, PathStatus, ReconfigOutcome, SharedKey,
+    AddressChange, AuthSummary, Authentication, PathStatus, ReconfigOutcome, Scheduler, SharedKey,
     StreamDirection,
 };
 pub use event_loop::{AssociationStage, EndpointWatch};

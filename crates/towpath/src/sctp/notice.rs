@@ -20,7 +20,10 @@ pub enum Notice {
         status: PathStatus,
     },
     /// The peer forgot this association and opened another one, which the endpoint accepts.
-    Restarted,
+    Restarted {
+        /// The other one's [`Association::id`].
+        new: u32,
+    },
     /// Streams began anew, or a request for it was refused (RFC 6525).
     StreamsReset {
         /// Those that this end sends on, or those of the peer.
@@ -73,7 +76,7 @@ impl Association {
                 remote: socket_of(path.remote),
                 status,
             },
-            engine_sctp::Notice::Restarted { .. } => Notice::Restarted,
+            engine_sctp::Notice::Restarted { new, .. } => Notice::Restarted { new: new.0 },
             engine_sctp::Notice::StreamsReset {
                 direction,
                 streams,
