@@ -1,4 +1,4 @@
-//! XTP for C programs: the Berkeley socket calls with the family `PF_XTP`.
+//! XTP for C programs: the Berkeley socket calls with the family `PF_XTP`; SCTP's of RFC 6458.
 //!
 //! A program that includes `towpath.h` and is rebuilt uses XTP for sockets of this family and the
 //! system's protocols for all others. The header redefines the calls that must differ. All others
@@ -14,6 +14,7 @@
 //! * `stream_service`, `client_endpoints` - the thread of a byte-stream endpoint
 //!   (`library::forward`), and the sharing of endpoints.
 //! * `transactions` - VMTP's calls, of `towpath_vmtp.h`: endpoints by number.
+//! * `sctp` - sockets of IPPROTO_SCTP, of `towpath_sctp.h`.
 //! * `datagram_port`, `datagram_header` - the thread of a datagram socket, and datagrams in its
 //!   socket pair.
 

@@ -51,13 +51,19 @@ pub(crate) struct Submission<'a> {
 }
 
 impl Messages {
-    /// A byte stream has one message, and nothing to choose.
+    /// A byte stream has one message, and nothing to choose. Until the peer has answered, users may send on
+    /// the streams that are asked for.
     pub(crate) fn new(config: &SctpConfig) -> Messages {
         let in_order = config.scheduler == Scheduler::Fcfs || config.framing == Framing::Stream;
-        match in_order {
+        let mut messages = match in_order {
             true => Messages::InOrder(InOrder::new(config.reliability)),
             false => Messages::Scheduled(Scheduled::new(config.scheduler, config.reliability)),
-        }
+        };
+        messages.set_rules(MessageRules {
+            streams: config.outbound_streams,
+            ..MessageRules::default()
+        });
+        messages
     }
 
     pub(crate) fn rules(&self) -> &MessageRules {

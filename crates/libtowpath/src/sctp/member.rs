@@ -25,8 +25,8 @@ pub(crate) struct Member {
     begun: Vec<u8>,
     /// The peer sends no more, and the program was told so.
     peer_has_ended: bool,
-    /// A message did not fit: the socket is not writable.
-    awaits_room: bool,
+    /// The length of a message that did not fit: the socket is not writable.
+    awaits_room: Option<usize>,
     /// The association that the peer restarts it by.
     restarted_by: Option<u32>,
     /// Addresses of the peer that answered before.
@@ -62,7 +62,7 @@ impl Member {
             is_up: false,
             begun: Vec::new(),
             peer_has_ended: false,
-            awaits_room: false,
+            awaits_room: None,
             restarted_by: None,
         }
     }
@@ -80,7 +80,7 @@ impl Member {
     pub(crate) fn move_to(&mut self, socket: &Arc<SctpSocket>) {
         self.socket = Arc::downgrade(socket);
         self.link = Arc::clone(&socket.link);
-        self.awaits_room = false;
+        self.awaits_room = None;
     }
 
     /// Whether `peer`, with SCTP's port, is one of its peer's addresses.
@@ -108,9 +108,10 @@ impl Member {
         Some(path.remote)
     }
 
-    /// Notes that a message did not fit: the program's descriptor becomes writable when there is room.
-    pub(crate) fn await_room(&mut self) {
-        self.awaits_room = true;
+    /// Notes that a message of `len` octets did not fit: the program's descriptor becomes writable when
+    /// there is room.
+    pub(crate) fn await_room(&mut self, len: usize) {
+        self.awaits_room = Some(len);
     }
 
     /// Tells its socket what happened since the last call. `buffer` is for messages.
@@ -130,8 +131,8 @@ impl Member {
         self.tell_notices(&socket);
         let has_all = self.receive(&socket, buffer);
         self.tell_failed(&socket);
-        self.tell_room();
         let is_open = matches!(stage, AssociationStage::Opening | AssociationStage::Open);
+        self.tell_room(!is_open);
         if is_open || !has_all || self.restarted_by.is_some() {
             return Served::Lives;
         }
@@ -148,7 +149,7 @@ impl Member {
 
     /// Goes on with the association that the peer opened in its place.
     pub(crate) fn restart(&mut self, mut association: Association) {
-        self.tell_room();
+        self.tell_room(true);
         association.keep_failed();
         self.association = association;
         self.restarted_by = None;
@@ -301,9 +302,12 @@ impl Member {
         }
     }
 
-    /// Makes the descriptor writable again: there may be room.
-    fn tell_room(&mut self) {
-        if std::mem::take(&mut self.awaits_room) {
+    /// Makes the descriptor writable again if a message that did not fit has room, or never will.
+    fn tell_room(&mut self, has_ended: bool) {
+        if let Some(len) = self.awaits_room
+            && (has_ended || self.association.has_room(len))
+        {
+            self.awaits_room = None;
             self.link.drain_filler();
         }
     }

@@ -57,7 +57,7 @@ pub(crate) fn send(
         let member = member_to_send(&mut state, socket, number)?;
         match submit(member, out, &info, &settings) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                member.await_room();
+                member.await_room(out.octets.len());
                 socket.link.fill(fd)?;
             }
             Err(error) => return Err(error),

@@ -151,6 +151,12 @@ impl Association {
         self.circuit.try_send_noted(message, &note)
     }
 
+    /// Whether a message of so many bytes has room now.
+    pub fn has_room(&mut self, len: usize) -> bool {
+        // A reservation lasts until the next message.
+        self.circuit.reserve(len, Duration::ZERO).is_ok()
+    }
+
     /// Bytes of the longest message that can be sent.
     pub fn message_max(&self) -> usize {
         self.message_max

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 use towpath::sctp::{
     AddressChange, Association, ChunkType, Endpoint, EndpointConfig, MessageInfo, Notice,
-    PathStatus, ReconfigOutcome, Reliability, SharedKey,
+    PathStatus, Port, ReconfigOutcome, Reliability, SharedKey,
 };
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -382,4 +382,54 @@ fn live_endpoints_report_their_associations_and_paths() {
     let of_process = towpath::sctp::contexts::query_all(Some(std::process::id()));
     let sockets = of_process.expect("a private folder");
     assert!(sockets.iter().any(|found| found.path == socket));
+}
+
+/// Opens an association to `to` and to SCTP's port 7, and sends on its fourth stream before the peer has
+/// answered.
+fn send_before_the_answer(client: &Endpoint, server: &Endpoint, to: SocketAddr) {
+    server.listen(true);
+    let mut opened = client.begin_connect_to_port(&[to], 7).expect("it begins");
+    let info = MessageInfo {
+        stream: 3,
+        ..MessageInfo::default()
+    };
+    opened.try_send(b"early", &info).expect("room");
+    assert!(opened.has_room(opened.message_max()));
+    let mut accepted = server.accept(LIMIT).expect("an association");
+    let mut buffer = [0; 16];
+    let got = accepted.receive(&mut buffer, LIMIT).expect("a message");
+    let got = got.expect("no end");
+    assert_eq!((&buffer[..got.len], got.info.stream), (&b"early"[..], 3));
+    assert_eq!(accepted.ports(), (7, opened.ports().0));
+    let status = accepted.status();
+    assert_eq!((status.inbound_streams, status.outbound_streams), (16, 16));
+}
+
+/// A configuration that listens at SCTP's port 7.
+fn at_port_7() -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    config.config.port = Port(7);
+    config
+}
+
+#[test]
+fn message_sent_before_the_answer_arrives_on_its_stream_at_another_port() {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Endpoint::bind(&[any], &at_port_7()).expect("a socket");
+    let client = Endpoint::bind(&[any], &EndpointConfig::default()).expect("a socket");
+    send_before_the_answer(&client, &server, server.local_addrs()[0]);
+}
+
+#[test]
+fn endpoints_on_raw_ip_are_told_apart_by_the_ports_of_sctp() {
+    let local = [Ipv4Addr::new(127, 0, 0, 77).into()];
+    let server = match Endpoint::bind_ip(&local, &at_port_7()) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        opened => opened.expect("a socket"),
+    };
+    let client = Endpoint::bind_ip(&local, &EndpointConfig::default()).expect("a socket");
+    send_before_the_answer(&client, &server, SocketAddr::new(local[0], 0));
 }
