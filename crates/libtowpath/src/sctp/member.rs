@@ -1,6 +1,6 @@
 //! An association of a socket.
 
-use super::notifications::{self as told, Kind};
+use super::notifications::{self, Kind};
 use super::port::Port;
 use super::socket::{Content, SctpSocket, Style};
 use crate::socket_pair::{ConnState, SocketPairEnd};
@@ -156,7 +156,7 @@ impl Member {
         self.begun.clear();
         self.peer_has_ended = false;
         if let Some(socket) = self.socket.upgrade() {
-            self.tell_change(&socket, told::RESTART);
+            self.tell_change(&socket, notifications::RESTART);
         }
     }
 
@@ -181,18 +181,18 @@ impl Member {
             socket.link.set_state(ConnState::Established);
             socket.link.drain_filler();
         }
-        self.tell_change(socket, told::COMM_UP);
+        self.tell_change(socket, notifications::COMM_UP);
     }
 
     /// Tells of the association's beginning, restart or end.
     fn tell_change(&self, socket: &SctpSocket, state: u16) {
         let authenticates = self.association.authentication().is_some();
         let info: &[u8] = if authenticates {
-            &[told::SUPPORTS_AUTH]
+            &[notifications::SUPPORTS_AUTH]
         } else {
             &[]
         };
-        let octets = told::assoc_change((state, 0), self.streams(), self.number, info);
+        let octets = notifications::assoc_change((state, 0), self.streams(), self.number, info);
         socket.notify(Kind::AssocChange, self.number, octets);
     }
 
@@ -210,13 +210,13 @@ impl Member {
                     return;
                 };
                 let address = SocketAddr::new(remote.ip(), self.peer.port());
-                let octets = told::peer_addr_change(address, state, number);
+                let octets = notifications::peer_addr_change(address, state, number);
                 (Kind::PeerAddrChange, octets)
             }
             Notice::PeerAddress { address, change } => {
                 let address = SocketAddr::new(address, self.peer.port());
-                let state = told::state_of_change(change);
-                let octets = told::peer_addr_change(address, state, number);
+                let state = notifications::state_of_change(change);
+                let octets = notifications::peer_addr_change(address, state, number);
                 (Kind::PeerAddrChange, octets)
             }
             Notice::Restarted { new } => {
@@ -228,22 +228,23 @@ impl Member {
                 streams,
                 outcome,
             } => {
-                let octets = told::stream_reset((direction, outcome), &streams, number);
+                let octets = notifications::stream_reset((direction, outcome), &streams, number);
                 (Kind::StreamReset, octets)
             }
             Notice::StreamsAdded { outcome, .. } => {
                 let (outbound, inbound) = self.streams();
-                let octets = told::stream_change(outcome, (inbound, outbound), number);
+                let octets = notifications::stream_change(outcome, (inbound, outbound), number);
                 (Kind::StreamChange, octets)
             }
-            Notice::SenderDry => (Kind::SenderDry, told::sender_dry(number)),
+            Notice::SenderDry => (Kind::SenderDry, notifications::sender_dry(number)),
             Notice::Adaptation(value) => {
-                let octets = told::adaptation_indication(value, number);
+                let octets = notifications::adaptation_indication(value, number);
                 (Kind::AdaptationIndication, octets)
             }
-            Notice::NoAuthentication => {
-                (Kind::AuthenticationEvent, told::no_authentication(number))
-            }
+            Notice::NoAuthentication => (
+                Kind::AuthenticationEvent,
+                notifications::no_authentication(number),
+            ),
             // RFC 6458 has no notification for the answer to a request of this end.
             Notice::OwnAddress { .. } => return,
         };
@@ -255,7 +256,7 @@ impl Member {
             PathStatus::Active => !self.confirmed.insert(ip),
             _ => true,
         };
-        told::state_of_path(status, was_confirmed)
+        notifications::state_of_path(status, was_confirmed)
     }
 
     /// Gives the socket the messages that came; false while it is full.
@@ -270,7 +271,7 @@ impl Member {
                 }
                 Ok(None) => {
                     if !std::mem::replace(&mut self.peer_has_ended, true) {
-                        let octets = told::shutdown_event(self.number);
+                        let octets = notifications::shutdown_event(self.number);
                         socket.notify(Kind::ShutdownEvent, self.number, octets);
                     }
                     return true;
@@ -295,9 +296,9 @@ impl Member {
 
     fn tell_failed(&mut self, socket: &SctpSocket) {
         while let Some(message) = self.association.next_failed() {
-            let octets = told::send_failed_event(&message, self.number);
+            let octets = notifications::send_failed_event(&message, self.number);
             socket.notify(Kind::SendFailedEvent, self.number, octets);
-            let octets = told::send_failed(&message, self.number);
+            let octets = notifications::send_failed(&message, self.number);
             socket.notify(Kind::SendFailed, self.number, octets);
         }
     }
@@ -315,12 +316,14 @@ impl Member {
     /// Tells that it has ended; with which error number.
     fn tell_end(&mut self, socket: &SctpSocket, stage: AssociationStage) -> i32 {
         let (state, error) = match (stage, self.is_up) {
-            (AssociationStage::Ended, _) => (told::SHUTDOWN_COMP, 0),
-            (AssociationStage::Refused, false) => (told::CANT_STR_ASSOC, libc::ECONNREFUSED),
-            (AssociationStage::TimedOut, false) => (told::CANT_STR_ASSOC, libc::ETIMEDOUT),
-            (_, false) => (told::CANT_STR_ASSOC, libc::ECONNABORTED),
-            (AssociationStage::TimedOut, true) => (told::COMM_LOST, libc::ETIMEDOUT),
-            (_, true) => (told::COMM_LOST, libc::ECONNRESET),
+            (AssociationStage::Ended, _) => (notifications::SHUTDOWN_COMP, 0),
+            (AssociationStage::Refused, false) => {
+                (notifications::CANT_STR_ASSOC, libc::ECONNREFUSED)
+            }
+            (AssociationStage::TimedOut, false) => (notifications::CANT_STR_ASSOC, libc::ETIMEDOUT),
+            (_, false) => (notifications::CANT_STR_ASSOC, libc::ECONNABORTED),
+            (AssociationStage::TimedOut, true) => (notifications::COMM_LOST, libc::ETIMEDOUT),
+            (_, true) => (notifications::COMM_LOST, libc::ECONNRESET),
         };
         self.tell_change(socket, state);
         if socket.style == Style::OneToOne {

@@ -421,7 +421,7 @@ fn message_sent_before_the_answer_arrives_on_its_stream_at_another_port() {
 }
 
 #[test]
-fn endpoints_on_raw_ip_are_told_apart_by_the_ports_of_sctp() {
+fn endpoints_on_raw_ip_select_packets_by_the_ports_of_sctp() {
     let local = [Ipv4Addr::new(127, 0, 0, 77).into()];
     let server = match Endpoint::bind_ip(&local, &at_port_7()) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
