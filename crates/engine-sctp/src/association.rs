@@ -136,6 +136,8 @@ pub(crate) struct Association {
     pub(crate) primary: usize,
     /// The path that data last came by.
     pub(crate) last_data_path: usize,
+    /// Its user once had enough to send to fill a packet: longer packets are of use.
+    pub(crate) fills_packets: bool,
     pub(crate) tx: SendState,
     pub(crate) rx: ReceiveState,
     pub(crate) control: VecDeque<ControlChunk>,
@@ -186,6 +188,7 @@ impl Association {
                 .collect(),
             primary: 0,
             last_data_path: 0,
+            fills_packets: false,
             tx: SendState::new(initial_tsn, config),
             rx: ReceiveState::new(
                 Tsn(0),

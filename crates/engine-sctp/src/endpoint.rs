@@ -133,6 +133,8 @@ impl Sctp {
             (id, 1)
         } else if let Some(id) = self.owner(known, &header, received.path.remote, &first) {
             (id, 0)
+        } else if self.contradicts_tag(&header, received.path.remote, &first) {
+            return Err(DiscardReason::Tag);
         } else {
             return out_of_the_blue::handle(self, &header, received);
         };
@@ -157,6 +159,21 @@ impl Sctp {
         let id = *self.shared.by_peer.get(&key)?;
         let association = self.associations.get(&id)?;
         (association.peer_tag == header.tag).then_some(id)
+    }
+
+    /// Whether an association has the packet's addresses and ports, and another tag: then it is dropped in
+    /// silence (RFC 9260 section 8.5), but for a SHUTDOWN-ACK in the handshake (section 8.5.1, E).
+    fn contradicts_tag(&self, header: &CommonHeader, from: Address, first: &Chunk<'_>) -> bool {
+        let key = (from, header.source, header.destination);
+        let known = self.shared.by_peer.get(&key);
+        let known = known.and_then(|id| self.associations.get(id));
+        known.is_some_and(|association| {
+            let is_opening = matches!(
+                association.state,
+                State::CookieWait { .. } | State::CookieEchoed { .. }
+            );
+            !(is_opening && first.kind == ChunkType::SHUTDOWN_ACK)
+        })
     }
 
     fn handle_chunks(

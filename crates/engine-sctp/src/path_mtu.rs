@@ -126,6 +126,11 @@ impl PathMtu {
         self.probe.as_ref()
     }
 
+    /// Whether the probe asks for the length in use, and not for a longer one.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.phase == Phase::Doubting
+    }
+
     /// The path is confirmed: the search begins, once.
     pub(crate) fn begin(&mut self) {
         if self.phase == Phase::Waiting {

@@ -84,6 +84,7 @@ pub fn build_with(
         }
     }
     let mut network = Network::new(&config, stations);
+    network.set_path_mtu(path_mtu(&scenario.medium)?);
     for (medium, faults) in &paths {
         network.add_path(medium, *faults);
     }
@@ -101,6 +102,28 @@ pub fn build_with(
     }
     schedule_disturbances(&mut network, scenario, (&base, seed), wrap)?;
     Ok(network)
+}
+
+/// The least length of a packet that links may be limited to: what every path carries is 576 octets of IPv4 (RFC
+/// 1122 section 3.3.2), less 28 for its header and that of UDP.
+const MTU_MIN: u64 = 548;
+
+/// Octets of the longest packet that the links of `medium` carry.
+fn path_mtu(medium: &MediumSpec) -> Result<Option<usize>, SpecError> {
+    let Some(mtu) = &medium.mtu else {
+        return Ok(None);
+    };
+    let octets = mtu.get_ref().0;
+    let kind = medium.kind.get_ref().as_str();
+    if !["direct", "switch"].contains(&kind) {
+        let refusal = format!("mtu is for links, not for {kind:?}; leave it out");
+        return Err((mtu.span(), refusal));
+    }
+    if octets < MTU_MIN {
+        let refusal = format!("an mtu of {octets} B; links carry {MTU_MIN} B or more");
+        return Err((mtu.span(), refusal));
+    }
+    Ok(Some(octets as usize))
 }
 
 /// Tells the stations what travels with their messages.

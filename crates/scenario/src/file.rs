@@ -78,6 +78,9 @@ pub struct MediumSpec {
     pub ttrt: Option<SimTime>,
     /// Links: the queue's limit; unlimited if not given.
     pub queue: Option<ByteCount>,
+    /// Links: octets of the longest packet that they carry in one piece; longer ones are lost without a
+    /// word. Any if not given.
+    pub mtu: Option<Spanned<ByteCount>>,
     /// `atm`: octets in an output queue of the switch above which cells of low priority are
     /// discarded.
     pub low_priority_queue: Option<ByteCount>,

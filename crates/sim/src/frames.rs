@@ -12,6 +12,8 @@ pub(crate) struct Contents {
     pub(crate) carries: Option<(usize, u64, u64)>,
     /// The message of a transaction.
     pub(crate) message: Option<MessageTag>,
+    /// It is longer than what the paths carry, and may not be fragmented: it is lost.
+    pub(crate) exceeds_mtu: bool,
 }
 
 /// A message of a transaction, as the simulator knows it.

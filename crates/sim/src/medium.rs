@@ -90,6 +90,8 @@ pub(crate) struct OfferedFrame {
     /// Octets of its packet.
     pub(crate) packet_len: u32,
     pub(crate) to: EtherDestination,
+    /// No link carries it.
+    pub(crate) exceeds_mtu: bool,
     /// A cell that a congested switch discards before others.
     pub(crate) low_priority: bool,
 }
@@ -416,7 +418,10 @@ impl Medium {
         } = offered;
         let dequeued = MediumEvent::Dequeued { at_ps: now_ps, tag };
         self.events.push_back(dequeued);
-        let fate = links[from].offer(now_ps, self.framing.octets(packet_len));
+        let fate = match offered.exceeds_mtu {
+            true => link::FrameOutcome::default(),
+            false => links[from].offer(now_ps, self.framing.octets(packet_len)),
+        };
         let station = 1 - from.min(1);
         let arrivals = schedule_arrivals(&mut self.pending, fate, (now_ps, 0), station, tag);
         self.events.push_back(MediumEvent::Sent {
@@ -437,7 +442,10 @@ impl Medium {
         self.events
             .push_back(MediumEvent::Dequeued { at_ps: now_ps, tag });
         let octets = self.framing.octets(offered.packet_len);
-        let fate = up[from].offer(now_ps, octets);
+        let fate = match offered.exceeds_mtu {
+            true => link::FrameOutcome::default(),
+            false => up[from].offer(now_ps, octets),
+        };
         let Some(arrival_ps) = fate.arrival_ps else {
             self.events
                 .push_back(MediumEvent::Dropped { at_ps: now_ps, tag });

@@ -163,6 +163,8 @@ pub struct Network {
     reopened: u64,
     /// One a path; at least one.
     media: Vec<Medium>,
+    /// Octets of the longest packet that links carry in one piece; None for any.
+    path_mtu: Option<usize>,
     queue: EventQueue<ScheduledEvent>,
     frames: FrameTable,
     pattern: BytePattern,
@@ -208,6 +210,7 @@ impl Network {
             disturbances: Vec::new(),
             reopened: 0,
             media: vec![medium],
+            path_mtu: None,
             queue: EventQueue::new(),
             frames: FrameTable::default(),
             pattern: BytePattern::new(),

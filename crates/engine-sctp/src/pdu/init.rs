@@ -75,8 +75,8 @@ pub struct InitParameters {
     pub adaptation: Option<u32>,
     /// Parameters of the receiver's INIT that it does not know, or own ones to be reported.
     pub unrecognized: Vec<u8>,
-    /// A host name was among the parameters.
-    pub has_host_name: bool,
+    /// A host name that was among the parameters: the whole parameter, or its front.
+    pub host_name: Option<Vec<u8>>,
 }
 
 /// Why an INIT or INIT-ACK is refused (RFC 9260 sections 3.3.2, 3.3.3 and 5.1).
@@ -87,6 +87,9 @@ pub enum InitFault {
     /// A window below 1500 or no streams: answered with an ABORT with this tag.
     Impossible(Tag),
 }
+
+/// Octets of a host name's parameter that are reported.
+const HOST_NAME_LEN_MAX: usize = 260;
 
 /// The least receive window.
 const RWND_MIN: u32 = 1500;
@@ -160,7 +163,10 @@ impl InitParameters {
             ParameterType::COOKIE_PRESERVATIVE => {
                 self.preservative_ms = u32_at(value, 0).unwrap_or(0);
             }
-            ParameterType::HOST_NAME => self.has_host_name = true,
+            ParameterType::HOST_NAME => {
+                let len = parameter.octets.len().min(HOST_NAME_LEN_MAX);
+                self.host_name = Some(parameter.octets[..len].to_vec());
+            }
             ParameterType::FORWARD_TSN => self.extensions.forward_tsn = true,
             ParameterType::ZERO_CHECKSUM => {
                 let method = u32_at(value, 0).filter(|method| *method != 0);

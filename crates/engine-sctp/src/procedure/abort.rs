@@ -12,17 +12,13 @@ use engine::{CloseReason, Instant};
 
 /// The user ends the association.
 pub(crate) fn do_abort(a: &mut Association, ep: &mut EndpointState) {
-    end(
-        a,
-        ep,
-        &Cause::plain(CauseCode::USER_ABORT),
-        CloseReason::Aborted,
-    );
+    let cause = Cause::plain(CauseCode::USER_ABORT);
+    end(a, ep, Some(&cause), CloseReason::Aborted);
 }
 
 /// A rule was broken: the association ends with this cause.
 pub(crate) fn do_abort_for(a: &mut Association, ep: &mut EndpointState, cause: &Cause<'_>) {
-    end(a, ep, cause, CloseReason::Aborted);
+    end(a, ep, Some(cause), CloseReason::Aborted);
 }
 
 /// A rule without a cause of its own was broken.
@@ -30,23 +26,26 @@ pub(crate) fn do_abort_violation(a: &mut Association, ep: &mut EndpointState) {
     do_abort_for(a, ep, &Cause::plain(CauseCode::PROTOCOL_VIOLATION));
 }
 
-/// T5-shutdown-guard: the peer never ended.
+/// The peer does not answer (RFC 9260 section 8.1), or never ended (T5-shutdown-guard). It is told, as perhaps
+/// only its packets are lost.
 pub(crate) fn do_abort_timed_out(a: &mut Association, ep: &mut EndpointState) {
-    end(
-        a,
-        ep,
-        &Cause::plain(CauseCode::USER_ABORT),
-        CloseReason::TimedOut,
-    );
+    end(a, ep, None, CloseReason::TimedOut);
 }
 
-fn end(a: &mut Association, ep: &mut EndpointState, cause: &Cause<'_>, reason: CloseReason) {
+fn end(
+    a: &mut Association,
+    ep: &mut EndpointState,
+    cause: Option<&Cause<'_>>,
+    reason: CloseReason,
+) {
     if a.is_gone() {
         return;
     }
     if a.peer_tag != Tag::NONE {
         let mut value = Vec::new();
-        cause.push(&mut value);
+        if let Some(cause) = cause {
+            cause.push(&mut value);
+        }
         ep.send_last(a, a.data_path(), ChunkType::ABORT, &value);
     }
     a.state = State::Gone(reason);

@@ -1,10 +1,10 @@
 //! Requests in control chunks that the peer answers: RE-CONFIG and ASCONF. One of each is under way, and
 //! goes again until it is answered.
 
-use crate::association::{Association, State, Timer};
+use crate::association::{Association, Timer};
 use crate::endpoint_state::EndpointState;
-use crate::procedure::path_management;
-use engine::{CloseReason, Instant};
+use crate::procedure::{abort, path_management};
+use engine::Instant;
 
 /// A request that was sent and not answered.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(crate) fn handle_timeout(
         path_management::count_path_error(a, ep, path);
         path_management::count_association_error(a, ep);
         if is_lost {
-            a.state = State::Gone(CloseReason::TimedOut);
+            abort::do_abort_timed_out(a, ep);
         }
     } else {
         a.paths[path].back_off();

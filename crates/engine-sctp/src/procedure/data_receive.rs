@@ -205,5 +205,9 @@ pub(crate) fn end_packet(
     }
     if in_shutdown {
         shutdown::repeat_shutdown(a);
+        // The SHUTDOWN acknowledges what has no gap (RFC 9260 section 9.2).
+        if !a.rx.has_gap() && a.rx.duplicates().is_empty() {
+            a.rx.note_acknowledged();
+        }
     }
 }

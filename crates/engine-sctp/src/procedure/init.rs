@@ -9,7 +9,7 @@ use crate::endpoint_state::EndpointState;
 use crate::numbers::{Tag, Tsn};
 use crate::pdu::cause::{Cause, CauseCode};
 use crate::pdu::chunk::push_chunk;
-use crate::pdu::parameter::ParameterType;
+use crate::pdu::parameter::{ParameterType, parameters};
 use crate::pdu::{Chunk, ChunkType, CommonHeader, Cookie, Init, InitFault, u16_at};
 use crate::procedure::association_setup::{
     self, PeerInit, agrees_on_zero, negotiated_extensions, own_init,
@@ -47,8 +47,11 @@ pub(crate) fn handle_init(
         }
     };
     let answer = header.reversed(init.tag);
-    if init.parameters.has_host_name {
-        let cause = Cause::plain(CauseCode::UNRESOLVABLE_ADDRESS);
+    if let Some(name) = &init.parameters.host_name {
+        let cause = Cause {
+            code: CauseCode::UNRESOLVABLE_ADDRESS,
+            value: name,
+        };
         abort(ep, path, answer, &cause);
         return Err(DiscardReason::Malformed);
     }
@@ -141,6 +144,8 @@ fn send_init_ack(
         addresses: init.parameters.addresses.clone(),
     };
     let mut answer = own_init(ep, path.remote, own.0, own.1);
+    // No more streams than the peer accepts (section 5.1.1).
+    answer.outbound_streams = answer.outbound_streams.min(init.inbound_streams);
     answer.parameters.cookie = Some(cookie.emit(&ep.cookie_keys));
     answer.parameters.unrecognized = init.parameters.unrecognized.clone();
     let mut chunks = Vec::new();
@@ -181,13 +186,16 @@ pub(crate) fn handle_init_ack(
         .parameters
         .cookie
         .as_deref()
-        .filter(|_| !init.parameters.has_host_name)
+        .filter(|_| init.parameters.host_name.is_none())
     else {
         let mut missing = vec![0, 0, 0, 1];
         missing.extend(ParameterType::STATE_COOKIE.0.to_be_bytes());
-        let cause = match init.parameters.has_host_name {
-            true => Cause::plain(CauseCode::UNRESOLVABLE_ADDRESS),
-            false => Cause {
+        let cause = match &init.parameters.host_name {
+            Some(name) => Cause {
+                code: CauseCode::UNRESOLVABLE_ADDRESS,
+                value: name,
+            },
+            None => Cause {
                 code: CauseCode::MISSING_PARAMETER,
                 value: &missing,
             },
@@ -202,7 +210,7 @@ pub(crate) fn handle_init_ack(
         let mut report = Vec::new();
         let cause = Cause {
             code: CauseCode::UNRECOGNIZED_PARAMETERS,
-            value: &init.parameters.unrecognized,
+            value: without_padding(&init.parameters.unrecognized),
         };
         cause.push(&mut report);
         push_chunk(&mut chunks, ChunkType::ERROR, 0, &report);
@@ -234,6 +242,14 @@ pub(crate) fn handle_init_ack(
     };
     association_setup::send_cookie_echo(a, ep, now);
     Ok(())
+}
+
+/// Parameters without the padding of the last: a cause's length does not count it (section 3.3.10).
+fn without_padding(list: &[u8]) -> &[u8] {
+    let end = parameters(list).fold(0_usize, |end, parameter| {
+        end.next_multiple_of(4) + parameter.octets.len()
+    });
+    &list[..end]
 }
 
 /// An INIT-ACK that cannot be (RFC 9260 section 3.3.3): without a tag or streams the association ends,

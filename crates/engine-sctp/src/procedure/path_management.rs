@@ -2,7 +2,7 @@
 //! 7829).
 
 use crate::addresses::{ip_of, listed_address};
-use crate::association::{Association, State};
+use crate::association::Association;
 use crate::config::SctpConfig;
 use crate::congestion::PathControl;
 use crate::endpoint::Sctp;
@@ -10,8 +10,8 @@ use crate::endpoint_state::EndpointState;
 use crate::notice::Notice;
 use crate::path::{PathState, PathStatus};
 use crate::pdu::COMMON_HEADER_LEN;
-use crate::procedure::{heartbeat, retransmission};
-use engine::{CloseReason, Instant, Path};
+use crate::procedure::{abort, heartbeat, retransmission};
+use engine::{Instant, Path};
 use std::net::IpAddr;
 
 impl Association {
@@ -119,10 +119,10 @@ pub(crate) fn count_path_error(a: &mut Association, ep: &mut EndpointState, path
 }
 
 /// The association did not answer in time once more.
-pub(crate) fn count_association_error(a: &mut Association, ep: &EndpointState) {
+pub(crate) fn count_association_error(a: &mut Association, ep: &mut EndpointState) {
     a.errors += 1;
     if a.errors > ep.config.association_retries {
-        a.state = State::Gone(CloseReason::TimedOut);
+        abort::do_abort_timed_out(a, ep);
     }
 }
 

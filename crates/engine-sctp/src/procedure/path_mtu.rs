@@ -70,9 +70,12 @@ pub(crate) fn transmit(
     now: Instant,
     batch: &mut Batch,
 ) -> bool {
+    // What never fills a packet has no use for a longer one: short associations are not probed at all.
+    a.fills_packets |= a.tx.messages.unsent() >= a.pmdcs() as u64;
+    let may_ask = |path: &PathState| a.fills_packets || path.mtu.is_in_doubt();
     let is_due = |path: &PathState| {
         let probe = path.mtu.probe();
-        probe.is_some_and(|probe| probe.is_due || probe.is_short_due)
+        probe.is_some_and(|probe| probe.is_due || probe.is_short_due) && may_ask(path)
     };
     let carries = |path: &PathState| !path.is_removed && path.status != PathStatus::Unconfirmed;
     let due = (a.paths.iter()).position(|path| is_due(path) && carries(path));

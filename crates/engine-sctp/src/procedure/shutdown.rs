@@ -7,7 +7,7 @@ use crate::endpoint_state::EndpointState;
 use crate::numbers::Tsn;
 use crate::pdu::chunk::{FLAG_T, push_chunk};
 use crate::pdu::{Chunk, ChunkType, CommonHeader, u32_at};
-use crate::procedure::{path_management, sack_receive};
+use crate::procedure::{abort, path_management, sack_receive};
 use engine::{CloseReason, Event, Instant};
 
 /// The T5-shutdown-guard timer runs for so many times RTO.Max.
@@ -97,7 +97,7 @@ pub(crate) fn handle_timeout(a: &mut Association, ep: &mut EndpointState, now: I
     };
     *attempts += 1;
     if *attempts > retries_max + 1 {
-        a.state = State::Gone(CloseReason::TimedOut);
+        abort::do_abort_timed_out(a, ep);
         return;
     }
     path_management::count_path_error(a, ep, a.data_path());
@@ -144,7 +144,12 @@ pub(crate) fn handle_shutdown(
         }
         _ => return Err(DiscardReason::State),
     }
-    sack_receive::handle_cumulative(a, ep, now, Tsn(tsn))
+    let taken = sack_receive::handle_cumulative(a, ep, now, Tsn(tsn));
+    if !a.is_gone() {
+        // A SACK that left after the SHUTDOWN may have overtaken it: then its TSN is an old one.
+        progress(a, ep, now);
+    }
+    taken
 }
 
 pub(crate) fn handle_shutdown_ack(

@@ -63,6 +63,15 @@ impl Fragment {
         self.flags & FLAG_UNORDERED != 0
     }
 
+    /// The number that all fragments of its message have: the SSN of unordered DATA says nothing (RFC 9260
+    /// section 3.3.1).
+    pub(crate) fn message_number(&self, interleaved: bool) -> u32 {
+        match interleaved || !self.is_unordered() {
+            true => self.number,
+            false => 0,
+        }
+    }
+
     /// Its place among the fragments of I-DATA: stream, whether unordered, MID and FSN.
     pub(crate) fn place(&self) -> (u16, bool, u32, u32) {
         (self.stream.0, self.is_unordered(), self.number, self.fsn)

@@ -221,6 +221,11 @@ impl ReceiveState {
     pub(crate) fn record_sack(&mut self) {
         self.advertised = u64::from(self.window());
         self.duplicates.clear();
+        self.note_acknowledged();
+    }
+
+    /// Another chunk acknowledges all that came.
+    pub(crate) fn note_acknowledged(&mut self) {
         self.packets = 0;
         self.sack_due = false;
     }

@@ -195,10 +195,11 @@ impl Streams {
             true => &mut state.open_unordered,
             false => &mut state.open,
         };
-        let (number, at) = match interleaved {
-            true => (fragment.number, u64::from(fragment.fsn)),
-            false => (0, tsn.0),
+        let at = match interleaved {
+            true => u64::from(fragment.fsn),
+            false => tsn.0,
         };
+        let number = fragment.message_number(interleaved);
         let is_next = match *open {
             Some(open) => open.at == at && open.number == number && !fragment.is_begin(),
             None => fragment.is_begin() && (unordered || fragment.number == state.next),
@@ -331,7 +332,8 @@ impl Streams {
         let fragment = held.fragment;
         let fits = !fragment.is_begin()
             && fragment.stream.0 == stream
-            && fragment.is_unordered() == unordered;
+            && fragment.is_unordered() == unordered
+            && fragment.message_number(false) == open.number;
         if fits { Ok(Some(tsn)) } else { Err(Violation) }
     }
 }

@@ -7,6 +7,7 @@ mod early_data;
 mod fuzz;
 mod hostile;
 mod octets;
+mod packetdrill;
 mod pair;
 mod partial;
 mod path_mtu;

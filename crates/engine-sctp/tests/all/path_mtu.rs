@@ -77,12 +77,12 @@ fn probes_find_what_the_path_carries_and_no_data_are_lost_for_it() {
             world.set_path_mtu(carried);
         });
         let expected = carried.min(1472);
-        for mtu in outcome.path_mtus {
-            assert!(
-                mtu <= expected && mtu + GRANULARITY > expected,
-                "{ip_mtu}: {mtu}"
-            );
-        }
+        let [mtu, unasked] = outcome.path_mtus;
+        assert!(
+            mtu <= expected && mtu + GRANULARITY > expected,
+            "{ip_mtu}: {mtu}"
+        );
+        assert_eq!(unasked, 1200, "who sends no data asks nothing");
         assert_eq!(outcome.retransmissions, 0, "{ip_mtu}");
         assert!(longest_data(&outcome, 0) <= expected);
         assert!(
@@ -101,9 +101,17 @@ fn first_packets_have_the_base_length_and_a_probe_takes_one_round_trip() {
         .partition(|line| !is_probe(&line.packet));
     assert!(first.iter().all(|line| line.packet.len() <= 1200));
     assert!(probes.iter().all(|line| line.packet.len() == 1472));
-    assert_eq!(probes.len(), 2, "one of each end");
-    assert_eq!(outcome.path_mtus, [1472, 1472]);
+    assert_eq!(probes.len(), 1, "of the end that sends");
+    assert_eq!(outcome.path_mtus, [1472, 1200]);
     assert_eq!(longest_data(&outcome, 0), 1472);
+}
+
+#[test]
+fn association_that_fills_no_packet_sends_no_probe() {
+    let sent = messages(1, 1000);
+    let outcome = transfer(&sent, link(10_000_000, 0), 1, |_, _| {});
+    assert!(outcome.trace.iter().all(|line| !is_probe(&line.packet)));
+    assert_eq!(outcome.path_mtus, [1200, 1200]);
 }
 
 #[test]
@@ -223,7 +231,7 @@ fn path_that_was_down_keeps_its_length() {
             });
         },
     );
-    assert_eq!(outcome.path_mtus, [1472, 1472]);
+    assert_eq!(outcome.path_mtus[0], 1472);
 }
 
 /// A report that a packet was too big, as the network or a liar sends it.

@@ -58,6 +58,17 @@ pub(super) fn config(spec: &EngineSpec, seed: u64, paths: usize) -> Result<SctpC
             (word.span(), refusal)
         })?,
     };
+    let probes_path_mtu = match &spec.path_mtu {
+        None => false,
+        Some(word) => match word.get_ref().as_str() {
+            "probe" => true,
+            "fixed" => false,
+            other => {
+                let refusal = format!("no path_mtu {other:?}; use probe or fixed");
+                return Err((word.span(), refusal));
+            }
+        },
+    };
     let streams = spec.streams.unwrap_or(1);
     if streams == 0 {
         return Err(at("messages need a stream; use 1 to 65535".to_owned()));
@@ -74,6 +85,7 @@ pub(super) fn config(spec: &EngineSpec, seed: u64, paths: usize) -> Result<SctpC
         scheduler,
         local_addresses: LocalAddresses::Stations(paths as u16),
         packet_len,
+        probes_path_mtu,
         receive_buffer: window,
         sack_delay,
         congestion,

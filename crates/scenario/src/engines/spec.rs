@@ -66,6 +66,9 @@ pub struct EngineSpec {
     pub life: Option<SimTime>,
     /// `sctp`: all chunks that may be are authenticated, if both ends say so.
     pub auth: Option<bool>,
+    /// `sctp`: `probe`, packets grow from 1200 octets to what each path carries, or `fixed`, all have the length
+    /// of `packet`; `fixed` if not given.
+    pub path_mtu: Option<Spanned<String>>,
     /// `sctp`: own streams begin anew so often, at most 16 times an association.
     pub reset: Option<SimTime>,
     /// `xtp`: version: `4.0`, `3.6`, `3.5` or `3.3`.
@@ -167,6 +170,7 @@ impl EngineSpec {
             ("interleave", self.interleave.is_some(), SCTP),
             ("scheduler", self.scheduler.is_some(), SCTP),
             ("life", self.life.is_some(), SCTP),
+            ("path_mtu", self.path_mtu.is_some(), SCTP),
             ("auth", self.auth.is_some(), SCTP),
             ("reset", self.reset.is_some(), SCTP),
             ("reliability", self.reliability.is_some(), GROUP),

@@ -61,6 +61,10 @@ pub const SCTP_STREAMS: Range<u64> = 8 << 32..9 << 32;
 /// Seeds whose scenarios have SCTP with streams that begin anew, and with authentication.
 pub const SCTP_RESETS: Range<u64> = 9 << 32..10 << 32;
 
+/// Seeds whose scenarios have SCTP that probes the path MTU of links that carry no more than some length. No
+/// others have such links.
+pub const SCTP_MTU: Range<u64> = 10 << 32..11 << 32;
+
 /// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
 pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
 
@@ -138,6 +142,9 @@ pub fn draw(seed: u64) -> String {
             false => Protocol::SctpStreams,
         };
         return circuits(seed, below, Some(protocol));
+    }
+    if SCTP_MTU.contains(&seed) {
+        return sctp::narrow(seed, circuits(seed, Below::NOTHING, Some(Protocol::Sctp)));
     }
     if CELLS.contains(&seed) {
         return cells::draw(seed);

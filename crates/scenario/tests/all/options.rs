@@ -100,6 +100,40 @@ fn options_have_their_effect() {
 }
 
 /// A sender and ten receivers on an Ethernet where each receiver loses 2 % of the frames.
+/// Links that carry 1300 octets: who probes sends packets that pass, with packets of 1500 nothing arrives.
+#[test]
+fn links_of_an_mtu_lose_longer_packets_and_probes_find_it() {
+    let of = |option: &str| {
+        let engine = format!("protocol = \"sctp\", packet = 1500, retries = 3, {option}");
+        let text = text(&engine, "mtu = 1300");
+        let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        run(&scenario, &[], 1, |_| {}).expect("it builds")
+    };
+    let probing = of("path_mtu = \"probe\"");
+    let receiver = &probing.circuits[0].receivers[0];
+    assert_eq!((probing.ending, receiver.messages), ("complete", 60));
+    let fixed = of("path_mtu = \"fixed\"");
+    assert_eq!(fixed.circuits[0].receivers[0].messages, 0);
+}
+
+#[test]
+fn mtu_and_path_mtu_are_refused_where_they_are_nothing() {
+    let refusal = |text: &str| {
+        let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let built = scenario::build(&scenario, 1);
+        built.map(|_| ()).expect_err("refused").1
+    };
+    let sctp = |option: &str, medium: &str| text(&format!("protocol = \"sctp\"{option}"), medium);
+    let narrow = refusal(&sctp("", "mtu = 500"));
+    assert!(narrow.contains("548 B or more"), "{narrow}");
+    let word = refusal(&sctp(", path_mtu = \"no\"", ""));
+    assert!(word.contains("use probe or fixed"), "{word}");
+    let ether = sctp("", "mtu = 1400").replace("kind = \"direct\"", "kind = \"ether10\"");
+    let ether = ether.replace("rate = \"10 Mbit/s\"\ndelay = \"5 ms\"", "");
+    let ether = refusal(&ether);
+    assert!(ether.contains("for links"), "{ether}");
+}
+
 fn group_outcome(option: &str) -> RunOutcome {
     let text = format!(
         r#"
@@ -176,6 +210,10 @@ fn unsupported_option_refused() {
         (
             "protocol = \"xtp\", congestion = \"cubic\"",
             "no congestion control \"cubic\"; use off, newreno, ledbat, bbr",
+        ),
+        (
+            "protocol = \"xtp\", path_mtu = \"probe\"",
+            "xtp has no option path_mtu",
         ),
         (
             "protocol = \"xtp-group\", reliability = \"some\"",

@@ -2,8 +2,8 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, Seeds, Tally,
-    VMTP, VMTP_CALLINGS, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_MTU, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, Seeds,
+    Tally, VMTP, VMTP_CALLINGS, check, check_many, check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -60,6 +60,19 @@ fn invariants_hold_in_drawn_scenarios_of_sctp_over_several_paths() {
 #[test]
 fn invariants_hold_in_drawn_scenarios_of_sctp_with_streams_and_lives() {
     check_seeds(SCTP_STREAMS.start, SCENARIOS / 2);
+}
+
+#[test]
+fn invariants_hold_in_drawn_scenarios_of_sctp_that_probes_narrow_links() {
+    check_seeds(SCTP_MTU.start, SCENARIOS / 4);
+    let texts: Vec<String> = (SCTP_MTU.start..SCTP_MTU.start + 50).map(draw).collect();
+    assert!(
+        texts
+            .iter()
+            .all(|text| text.contains("path_mtu = \"probe\""))
+    );
+    assert!(texts.iter().any(|text| text.contains("mtu = 1")));
+    assert!((0..50).all(|seed| !draw(SCTP.start + seed).contains("mtu")));
 }
 
 #[test]

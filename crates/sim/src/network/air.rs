@@ -10,11 +10,13 @@ impl Network {
         frame.offered_ps = self.now_ps;
         let (from, to, path) = (frame.from, frame.to, usize::from(frame.path));
         let packet_len = frame.packet.len() as u32;
+        let exceeds_mtu = frame.contents.exceeds_mtu;
         // CLP, where packets are cells.
         let low_priority = frame.packet.get(3).is_some_and(|octet| octet & 1 != 0);
         self.notify_observer(PacketEvent::Offered, from, tag);
         self.hosts[from].change_controller_queue(self.now_ps, 1);
         let offered = OfferedFrame {
+            exceeds_mtu,
             tag,
             packet_len,
             to,

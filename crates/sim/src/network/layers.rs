@@ -38,4 +38,11 @@ impl Network {
     pub fn set_message_notes(&mut self, station: usize, notes: MessageNotes) {
         self.hosts[station].notes = Some(notes);
     }
+
+    /// From now on links lose packets of more than `octets`, and say nothing, unless their engine lets them be
+    /// fragmented ([`engine::Fragmentation::Allowed`]); no more than that is modelled of fragments. None for links
+    /// that carry any.
+    pub fn set_path_mtu(&mut self, octets: Option<usize>) {
+        self.path_mtu = octets;
+    }
 }

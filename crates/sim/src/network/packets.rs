@@ -7,7 +7,8 @@ use crate::host::{GROUP, ReadJob, Role};
 use crate::station_layer::OutgoingFrame;
 use crate::store::BytePattern;
 use engine::{
-    Address, Bytes, Delivery, Framing, Instant, Path, PathError, PathFault, Received, Store,
+    Address, Bytes, Delivery, Fragmentation, Framing, Instant, Path, PathError, PathFault,
+    Received, Store,
 };
 use link::EtherDestination;
 use std::collections::VecDeque;
@@ -79,14 +80,22 @@ impl Network {
             return None;
         }
         let role = host.batch.sender().and_then(|id| host.circuits.get(&id));
-        let mut contents = Contents::default();
+        let is_too_long = self.path_mtu.is_some_and(|octets| built.len() > octets);
+        let may_be_cut = host.batch.fragmentation() == Fragmentation::Allowed;
+        let mut contents = Contents {
+            exceeds_mtu: is_too_long && !may_be_cut,
+            ..Contents::default()
+        };
         if let Some(&Role::Sends(flow)) = role {
             let first = host.batch.user(built).next();
             contents.flow = Some(flow);
             contents.carries = first.map(|(_, range)| (flow, range.start, range.end));
         } else if let Some(router) = host.engine.as_router() {
             let arrival = router.forwarded_from();
-            contents = forwarded(&mut host.forwardable, arrival);
+            contents = Contents {
+                exceeds_mtu: contents.exceeds_mtu,
+                ..forwarded(&mut host.forwardable, arrival)
+            };
         } else if let (Some(messages), Some((Store::Message(id), range))) =
             (&host.messages, host.batch.user(built).next())
         {

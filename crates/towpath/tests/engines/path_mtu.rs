@@ -332,7 +332,11 @@ fn sctp_finds_what_a_route_carries_and_nothing_of_it_is_fragmented() {
             let to = server.local_addrs().to_vec();
             let opening = std::thread::spawn(move || client.connect(&to, LIMIT));
             let _accepted = server.accept(LIMIT).expect("an association");
-            let opened = opening.join().expect("no panic").expect("it opens");
+            let mut opened = opening.join().expect("no panic").expect("it opens");
+            // Only who fills packets asks what the path carries.
+            let info = towpath::sctp::MessageInfo::default();
+            let sent = opened.send(&[7; 3000], &info, LIMIT);
+            sent.expect("the store has room");
             let carried = (mtu as usize - headers).min(1472);
             let end = std::time::Instant::now() + LIMIT;
             loop {

@@ -1,6 +1,7 @@
 //! Options of SCTP.
 
 use super::{Dice, RETRIES};
+use engine::SplitMix64;
 use std::fmt::Write;
 
 pub(super) fn options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (bool, bool)) {
@@ -65,4 +66,20 @@ pub(super) fn reset_options(dice: &mut Dice, text: &mut String) {
     if dice.once_in(2) {
         text.push_str(", auth = true");
     }
+}
+
+/// `text` over links of some MTU, whose stations find out what it is. A random stream of its own: the rest is
+/// drawn as without it.
+pub(super) fn narrow(seed: u64, text: String) -> String {
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x6d74_7500, seed)));
+    let text = text.replace(
+        "protocol = \"sctp\"",
+        "protocol = \"sctp\", path_mtu = \"probe\"",
+    );
+    // An ether carries all packets of the stations.
+    if text.contains("kind = \"ether") {
+        return text;
+    }
+    let mtu = dice.among(548, 1500);
+    text.replacen("[medium]\n", &format!("[medium]\nmtu = {mtu}\n"), 1)
 }

@@ -10,6 +10,7 @@ fn fh_i_5_1_1_data_are_given_up_after_association_max_retrans() {
     let reason = loop {
         let packets = answerer.end.time_out();
         if let Some(reason) = answerer.end.closed() {
+            assert_eq!(kinds(&packets), [6], "the peer is told");
             break reason;
         }
         assert_eq!(kinds(&packets), [0]);

@@ -9,7 +9,6 @@
 //! | AS_I_1_4 | an endpoint's limit of associations is its host's matter; `flood_of_inits_leaves_no_state` tries what the purpose is about |
 //! | AS_V_1_11_1, AS_V_1_11_2, AS_I_1_15, D_V_8_10, FH_I_5_1_2, RT_I_11_3 | several addresses of a peer: one path is used today |
 //! | D_V_8_13, D_V_8_14, D_V_8_15 | messages longer than the receive buffer: the part is delivered, so the purposes do not apply, as the suites say of every stack with sockets |
-//! | AT_I_2_5 (ABORT at the end), AT_I_2_12 (the same), FH_I_5_1_1 (the same) | a peer that is gone is not told: RFC 9260 section 9.2 leaves the ABORT to us; the ends themselves are tested |
 
 mod answers;
 mod data;
