@@ -137,19 +137,19 @@ fn chunk_type(name: &str) -> Result<u8, String> {
         .ok_or_else(|| format!("chunk {name} is not known here"))
 }
 
-/// The bits of flags: a number, or letters.
+/// The bits of flags: a number, or symbols.
 fn flags_of(item: &Item) -> Result<Option<i64>, String> {
-    let letters = match item.field("flgs") {
+    let symbols = match item.field("flgs") {
         // RFC 3758 and 8260 define no flags of a FORWARD-TSN, and scripts leave them away.
         Value::Any if item.name.contains("FORWARD_TSN") => return Ok(Some(0)),
         Value::Any => return Ok(None),
         Value::Number(number) => return Ok(Some(*number)),
-        Value::Word(letters) => letters,
+        Value::Word(symbols) => symbols,
         other => return Err(format!("{other:?} are no flags")),
     };
     let mut bits = 0;
-    for letter in letters.chars() {
-        bits |= match letter {
+    for symbol in symbols.chars() {
+        bits |= match symbol {
             'I' => 8,
             'U' => 4,
             'B' => 2,

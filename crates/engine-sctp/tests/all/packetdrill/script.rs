@@ -140,7 +140,7 @@ fn parse_time(text: &str) -> Result<(When, &str), String> {
         Some(rest) => (true, rest.trim_start()),
         None => (false, text),
     };
-    let end = text.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'));
+    let end = text.find(|symbol: char| !(symbol.is_ascii_digit() || symbol == '.'));
     let (seconds, rest) = text.split_at(end.unwrap_or(text.len()));
     let seconds: f64 = seconds
         .parse()

@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
 
     fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
-        let end = rest.find(|letter| !belongs(letter)).unwrap_or(rest.len());
+        let end = rest.find(|symbol| !belongs(symbol)).unwrap_or(rest.len());
         self.text = &rest[end..];
         &rest[..end]
     }
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
             .starts_with(|first: char| first.is_ascii_alphabetic());
         match starts {
             true => self
-                .take_while(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+                .take_while(|symbol| symbol.is_ascii_alphanumeric() || symbol == '_')
                 .to_owned(),
             false => String::new(),
         }
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
             }));
         }
         if self.take("\"") {
-            let text = self.take_while(|letter| letter != '"').to_owned();
+            let text = self.take_while(|symbol| symbol != '"').to_owned();
             self.expect("\"")?;
             return Ok(Value::Text(text));
         }
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
     fn numeric(&mut self) -> Result<Value, String> {
         let is_address = self
             .rest()
-            .split(|letter: char| !(letter.is_ascii_digit() || letter == '.'))
+            .split(|symbol: char| !(symbol.is_ascii_digit() || symbol == '.'))
             .next();
         let octets: Vec<&str> = is_address.unwrap_or_default().split('.').collect();
         if let [_, _, _, _] = octets[..] {
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
             let octets = octets
                 .collect::<Result<Vec<u8>, _>>()
                 .map_err(|e| e.to_string())?;
-            self.take_while(|letter| letter.is_ascii_digit() || letter == '.');
+            self.take_while(|symbol| symbol.is_ascii_digit() || symbol == '.');
             return octets
                 .try_into()
                 .map(Value::Address)
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
     /// Reads a number, decimal or hexadecimal.
     pub fn number(&mut self) -> Result<i64, String> {
         let is_negative = self.take("-");
-        let digits = self.take_while(|letter| letter.is_ascii_alphanumeric());
+        let digits = self.take_while(|symbol| symbol.is_ascii_alphanumeric());
         let parsed = match digits.strip_prefix("0x") {
             Some(hex) => i64::from_str_radix(hex, 16),
             None => digits.parse(),
