@@ -25,6 +25,9 @@
 //! Where several contestants of one host share its time, `GoInTurns` stands for `Go`, with the times of
 //! each [`Turn`].
 //!
+//! A worker may run a program of another project instead: `Serve` starts a server, which is `Serving`
+//! once it is ready, until `Stop`; `Run` starts a client. Both end with `Ran`. Agents refuse them.
+//!
 //! Between two hosts the same messages travel inside session messages: [`session`] has these,
 //! [`frame`] their framing, [`caps`] what an agent allows, and [`validate`] the checks of untrusted
 //! reports.
@@ -38,6 +41,7 @@ pub mod caps;
 mod channel;
 pub mod frame;
 mod message;
+mod program;
 pub mod session;
 mod turns;
 pub mod validate;
@@ -49,7 +53,11 @@ pub use message::{
     Arrivals, CircuitOptions, CircuitReport, ComponentSpec, CpuUse, FromWorker, Job, Limits, Mix,
     Rate, RendezvousFrame, Role, Side, Slice, ToWorker, WorkerReport, Workload,
 };
+pub use program::{
+    HostTraffic, PROGRAM_ERRORS_MAX, PROGRAM_OUTPUT_MAX, ProgramExit, ProgramJob, ProgramReport,
+    Readiness, ServerJob,
+};
 pub use turns::{TURNS_MAX, Turn, Turns};
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;

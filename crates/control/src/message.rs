@@ -1,6 +1,6 @@
 //! The messages.
 
-use crate::Turns;
+use crate::{ProgramJob, ProgramReport, ServerJob, Turns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,6 +20,10 @@ pub enum ToWorker {
     PeerDone(u64),
     /// Stop now and report.
     Stop,
+    /// Run a server of another project until `Stop`. Agents refuse it.
+    Serve(ServerJob),
+    /// Run a client of another project to its end. Agents refuse it.
+    Run(ProgramJob),
 }
 
 /// From a worker.
@@ -39,6 +43,10 @@ pub enum FromWorker {
     Finished(Box<WorkerReport>),
     /// The job failed.
     Failed(String),
+    /// The server is ready at this port.
+    Serving(u16),
+    /// The program has ended.
+    Ran(Box<ProgramReport>),
 }
 
 /// How to find a listener; its descriptors travel with the frame, in order.

@@ -71,6 +71,9 @@ pub fn message(mut message: FromWorker, job: Option<&Job>) -> Result<FromWorker,
         }
         FromWorker::SourceDone(sent) => count("messages", *sent)?,
         FromWorker::Connected | FromWorker::Accepted | FromWorker::Running => {}
+        FromWorker::Serving(_) | FromWorker::Ran(_) => {
+            return Err("it reports on a program that it was not asked to run".into());
+        }
     }
     Ok(message)
 }

@@ -32,6 +32,24 @@ impl TaskCpu {
         cpu
     }
 
+    /// CPU use of the calling process's children that have ended and were waited for, and of theirs,
+    /// by ticks: `task_s` is the sum of both modes, and switches are not counted.
+    pub fn of_ended_children() -> TaskCpu {
+        let stat = KernelFiles::system().text("proc/self/stat");
+        let ticks = stat
+            .as_deref()
+            .and_then(|stat| ticks_at(stat, CHILDREN_FIELD));
+        let per_s = rustix::param::clock_ticks_per_second() as f64;
+        let (user, system) = ticks.unwrap_or_default();
+        let (user_s, system_s) = (user as f64 / per_s, system as f64 / per_s);
+        TaskCpu {
+            task_s: user_s + system_s,
+            user_s,
+            system_s,
+            ..TaskCpu::default()
+        }
+    }
+
     /// CPU use of another process; None when there is no such process. `task_s` counts the threads
     /// alive and may lag by a tick (1 to 10 ms) for one that is running.
     pub fn of(pid: u32) -> Option<TaskCpu> {
@@ -96,11 +114,20 @@ fn read(files: &KernelFiles, process: &str) -> TaskCpu {
     cpu
 }
 
-/// Ticks in user mode and in the kernel: fields 14 and 15 of /proc/PID/stat. The name before them
-/// may hold blanks and parentheses.
+/// Fields of /proc/PID/stat behind the name: ticks in user mode and in the kernel, of the process
+/// (utime, stime) and of its children that were waited for (cutime, cstime).
+const OWN_FIELD: usize = 11;
+const CHILDREN_FIELD: usize = 13;
+
+/// Ticks in user mode and in the kernel: fields 14 and 15 of /proc/PID/stat.
 fn ticks_of_stat(stat: &str) -> Option<(u64, u64)> {
+    ticks_at(stat, OWN_FIELD)
+}
+
+/// Two fields of /proc/PID/stat. The name before them may hold blanks and parentheses.
+fn ticks_at(stat: &str, field: usize) -> Option<(u64, u64)> {
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace().skip(11);
+    let mut fields = fields.split_whitespace().skip(field);
     let user = fields.next()?.parse().ok()?;
     let system = fields.next()?.parse().ok()?;
     Some((user, system))
@@ -125,6 +152,7 @@ mod tests {
     fn stat_name_with_parentheses_is_skipped() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 10 0 0 0 250 125 0 0 20 0 1 0 99";
         assert_eq!(ticks_of_stat(stat), Some((250, 125)));
+        assert_eq!(ticks_at(stat, CHILDREN_FIELD), Some((0, 0)));
         assert_eq!(ticks_of_stat("7 (a"), None);
     }
 

@@ -10,10 +10,15 @@
 //! `program=PATH` lets another program run the workers of a contestant, so that two builds can race;
 //! see [`crate::worker_program`].
 //!
+//! `pin=S/R` and `priority=S/R` say where its sender and its receiver run.
+//!
 //! Besides the transport's own options ([`Transport::options`]), a component may override options
 //! of the race that apply to it.
 
+mod placement;
+
 use crate::quantity;
+pub use placement::Sides;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -40,8 +45,15 @@ const BUFFERS: OptionHelp = OptionHelp {
     meaning: "socket buffers in both directions, overrides --buffers",
 };
 
-/// The option of the program that runs a contestant's workers. Every transport has it.
+/// The option of the program that runs a contestant's workers.
 const PROGRAM: &str = "program";
+
+/// Options of a contestant's workers, with a form of their values. Every transport has them.
+const OF_WORKERS: [(&str, &str); 3] = [
+    (PROGRAM, "PATH"),
+    (placement::PIN, "SENDER/RECEIVER"),
+    (placement::PRIORITY, "SENDER/RECEIVER"),
+];
 
 /// A transport with its options.
 #[derive(Clone)]
@@ -61,16 +73,32 @@ pub fn parse(text: &str) -> Result<Vec<Component>, String> {
         .split('+')
         .map(Component::parse)
         .collect::<Result<_, _>>()?;
-    match components
-        .windows(2)
-        .all(|two| two[0].program() == two[1].program())
-    {
-        true => Ok(components),
-        false => Err(format!(
-            "'{text}': one program runs all that share a contestant; give each part the same \
-             program=PATH"
+    let differs = |(name, _): &&(&str, &str)| {
+        let values = components.iter().map(|one| one.options.get(*name));
+        let values: Vec<_> = values.collect();
+        values.windows(2).any(|two| two[0] != two[1])
+    };
+    match OF_WORKERS.iter().find(differs) {
+        None => Ok(components),
+        Some((name, values)) => Err(format!(
+            "'{text}': the same two processes run all that share a contestant; give each part the \
+             same {name}={values}"
         )),
     }
+}
+
+/// CPUs of sender and receiver of the contestant of this label; None where it does not say.
+pub fn pin(label: &str) -> Option<Sides<u32>> {
+    let components = components(label);
+    let text = components.first()?.options.get(placement::PIN)?;
+    placement::pin(text).ok()
+}
+
+/// Nice values of sender and receiver of the contestant of this label; None where it does not say.
+pub fn priority(label: &str) -> Option<Sides<i32>> {
+    let components = components(label);
+    let text = components.first()?.options.get(placement::PRIORITY)?;
+    placement::priority(text).ok()
 }
 
 /// The program that runs the workers of the contestant of this label; None for this program.
@@ -156,10 +184,10 @@ impl Component {
         self.options.get(PROGRAM).map(PathBuf::from)
     }
 
-    /// Its text for the worker: without the program.
-    pub fn without_program(&self) -> Component {
+    /// Its text for the worker: without the worker's own options.
+    pub fn for_worker(&self) -> Component {
         let mut own = self.clone();
-        own.options.remove(PROGRAM);
+        own.options.retain(|key, _| !is_of_workers(key));
         own
     }
 
@@ -184,7 +212,7 @@ impl Component {
             match key.as_str() {
                 "congestion" => options.congestion.clone_from(value),
                 "nodelay" => options.nodelay = Some(value == "on"),
-                PROGRAM => {}
+                key if is_of_workers(key) => {}
                 // Invalid sizes were refused when the component was parsed.
                 _ => options.buffers = parse_buffers(value).ok(),
             }
@@ -205,8 +233,8 @@ impl Component {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let known = options_of(self.transport);
         let name = self.transport.name();
-        if key == PROGRAM {
-            return self.set_program(value);
+        if is_of_workers(key) {
+            return self.set_of_workers(key, value);
         }
         let Some(option) = known.iter().find(|option| option.name == key) else {
             if key == "cells" {
@@ -233,14 +261,22 @@ impl Component {
         self.insert(key, value)
     }
 
-    fn set_program(&mut self, path: &str) -> Result<(), String> {
-        if path.is_empty() {
-            let name = self.transport.name();
+    fn set_of_workers(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let name = self.transport.name();
+        if value.is_empty() {
+            let form = OF_WORKERS.iter().find(|(known, _)| *known == key);
+            let form = form.map_or("", |(_, form)| form);
             return Err(format!(
-                "option 'program' of {name} needs a value: program=PATH"
+                "option '{key}' of {name} needs a value: {key}={form}"
             ));
         }
-        self.insert(PROGRAM, path)
+        let of_name = |why: String| format!("{name}: {why}");
+        match key {
+            placement::PIN => drop(placement::pin(value).map_err(of_name)?),
+            placement::PRIORITY => drop(placement::priority(value).map_err(of_name)?),
+            _ => {}
+        }
+        self.insert(key, value)
     }
 
     fn insert(&mut self, key: &str, value: &str) -> Result<(), String> {
@@ -276,6 +312,10 @@ fn parse_buffers(text: &str) -> Result<usize, String> {
     Ok(bytes as usize)
 }
 
+fn is_of_workers(key: &str) -> bool {
+    OF_WORKERS.iter().any(|(name, _)| *name == key)
+}
+
 /// `congestion=NAME, nodelay=on|off`.
 fn option_list(transport: &dyn Transport) -> String {
     let all = options_of(transport);
@@ -290,201 +330,4 @@ fn option_list(transport: &dyn Transport) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn label_sorts_option_keys() {
-        for (text, label_wanted) in [
-            ("tcp", "tcp"),
-            ("tcp+udp", "tcp+udp"),
-            (
-                "tcp,nodelay=on,congestion=reno+udp,buffers=64k",
-                "tcp,congestion=reno,nodelay=on+udp,buffers=64k",
-            ),
-        ] {
-            let components = parse(text).expect("a contestant");
-            assert_eq!(label(&components), label_wanted);
-            let again = parse(&label(&components)).expect("its own label");
-            assert_eq!(label(&again), label_wanted);
-        }
-    }
-
-    #[test]
-    fn equal_contestants_are_numbered_and_parse_alike() {
-        let labels = ["tcp", "udp", "tcp", "tcp"].map(str::to_owned);
-        assert_eq!(numbered(&labels), ["tcp", "udp", "tcp#2", "tcp#3"]);
-        for text in ["tcp#2", "tcp,nodelay=on+udp#12"] {
-            let components = parse(text).expect("a contestant");
-            assert_eq!(label(&components), without_number(text));
-        }
-        assert!(parse("tcp#two").is_err());
-    }
-
-    #[test]
-    fn component_that_sends_datagrams_is_one_way_and_may_lose() {
-        for (text, is_one_way) in [("vmtp,repeat=2", true), ("vmtp", false), ("tcp", false)] {
-            let component = Component::parse(text).expect("a component");
-            assert_eq!(component.is_one_way(), is_one_way, "{text}");
-            assert_eq!(component.class().reliable, !is_one_way, "{text}");
-        }
-    }
-
-    #[test]
-    fn component_options_override_race_options() {
-        let component =
-            Component::parse("tcp,congestion=reno,nodelay=off,buffers=64k").expect("a component");
-        let mut options = Options {
-            nodelay: Some(true),
-            ..Options::default()
-        };
-        component.apply(&mut options);
-        assert_eq!(options.congestion, "reno");
-        assert_eq!(options.nodelay, Some(false));
-        assert_eq!(options.buffers, Some(65536));
-        assert!(options.transport_specific.is_empty());
-        let mut untouched = Options::default();
-        Component::parse("tcp")
-            .expect("a component")
-            .apply(&mut untouched);
-        assert_eq!(untouched, Options::default());
-    }
-
-    #[test]
-    fn program_belongs_to_the_label_and_not_to_the_job() {
-        let components = parse("tcp,program=./old/towpath,nodelay=on").expect("a contestant");
-        let named = label(&components);
-        assert_eq!(named, "tcp,nodelay=on,program=./old/towpath");
-        assert_eq!(program(&named), Some(PathBuf::from("./old/towpath")));
-        assert_eq!(program("tcp#2"), None);
-        assert_eq!(
-            components[0].without_program().to_string(),
-            "tcp,nodelay=on"
-        );
-        let mut options = Options::default();
-        components[0].apply(&mut options);
-        assert_eq!(options.buffers, None);
-        assert!(options.transport_specific.is_empty());
-    }
-
-    #[test]
-    fn program_of_one_part_alone_is_refused() {
-        let why = parse("tcp,program=./old+udp").expect_err("two programs");
-        assert!(
-            why.contains("give each part the same program=PATH"),
-            "{why}"
-        );
-        let why = parse("tcp,program=").expect_err("no path");
-        assert!(why.contains("program=PATH"), "{why}");
-        parse("tcp,program=./old+udp,program=./old").expect("one program");
-    }
-
-    fn has_option(transport: &dyn Transport, name: &str) -> bool {
-        transport.options().iter().any(|option| option.name == name)
-    }
-
-    #[test]
-    fn interleave_is_of_cells_as_a_number_and_of_sctp_as_a_word() {
-        for text in [
-            "sctp,interleave=on",
-            "sctp,streams=4,interleave=on,cells=aal34",
-            "sctp,cells=aal34,interleave=4",
-        ] {
-            Component::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
-        }
-        let refused = Component::parse("sctp,interleave=4").map(|_| ());
-        let why = refused.expect_err("there are no cells");
-        assert!(why.to_string().contains("add cells=aal34"), "{why}");
-    }
-
-    #[test]
-    fn every_transport_option_parses_and_applies() {
-        for transport in towpath::all() {
-            for option in transport.options() {
-                let first = option.values.split('|').next().expect("a value");
-                let value = match first {
-                    "BYTES" if option.name == "packet" => "1200",
-                    "BYTES" => "32k",
-                    "TIME" => "200ms",
-                    "RATE" => "10mbit",
-                    "COUNT" => "7",
-                    "PATH/ASSOC/INIT" => "5/10/8",
-                    "HIGH/LOW" => "4096/1024",
-                    "ADDR:PORT" => "10.0.0.1:9000",
-                    other => other,
-                };
-                // `burst` requires `rate`, `gateway` XTP 3.6, and `key` authentication.
-                let more = match option.name {
-                    "burst" => ",rate=1gbit",
-                    "gateway" => ",dialect=3.6",
-                    "key" if has_option(*transport, "auth") => ",auth=on",
-                    "correct" | "cpcs" | "interleave" | "mids" | "repair" | "sar" | "frame"
-                    | "mri"
-                        if has_option(*transport, "cells") =>
-                    {
-                        ",cells=aal34"
-                    }
-                    _ => "",
-                };
-                let text = format!("{},{}={value}{more}", transport.name(), option.name);
-                let component =
-                    Component::parse(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
-                let mut options = Options::default();
-                component.apply(&mut options);
-                assert_eq!(
-                    options
-                        .transport_specific
-                        .get(option.name)
-                        .map(String::as_str),
-                    Some(value)
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn component_parse_error_lists_options_only_where_the_name_is_wrong() {
-        for (text, words, has_list) in [
-            ("tcp,", "no option ''", true),
-            ("tcp,fast=on", "tcp has no option 'fast'", true),
-            ("udp+tcp,x=1", "tcp has no option 'x'", true),
-            (
-                "tcp,congestion",
-                "option 'congestion' of tcp needs a value: congestion=NAME",
-                false,
-            ),
-            (
-                "tcp,nodelay=",
-                "option 'nodelay' of tcp needs a value: nodelay=on|off",
-                false,
-            ),
-            (
-                "tcp,nodelay=maybe",
-                "nodelay of tcp is 'maybe', not on or off",
-                false,
-            ),
-            ("tcp,nodelay=on,nodelay=off", "'nodelay' twice", false),
-            ("tcp,buffers=big", "'big' is no size", false),
-            ("tcp,buffers=0", "'0' are out of range", false),
-            ("tcp,buffers=2000M", "'2000M' are out of range", false),
-            ("xtp,queue=1", "queue=1 is not possible", false),
-            ("tcp,cells=aal34", "tcp takes no cells", false),
-            ("bare,mids=3", "add cells=aal34", false),
-        ] {
-            let why = parse(text).expect_err(text);
-            assert!(why.contains(words), "{why}");
-            let list = why.contains("tcp has quickack=off|on, congestion=NAME, nodelay=on|off");
-            assert_eq!(list, has_list, "{why}");
-            assert!(has_list || why.len() < 120, "{why}");
-        }
-        let why = parse("udp,congestion=bbr").expect_err("udp has none");
-        assert!(
-            why.contains("udp has no option 'congestion'; udp has buffers=BYTES"),
-            "{why}"
-        );
-        let why = parse("null,buffers=64k").expect_err("nothing to buffer");
-        assert!(why.contains("null has no options"), "{why}");
-        let why = parse("tpc,congestion=bbr").expect_err("no such transport");
-        assert!(why.contains("unknown transport 'tpc'"), "{why}");
-    }
-}
+mod tests;

@@ -15,6 +15,7 @@
 //! * [`assemble`] - the trial record from the reports of its workers.
 //! * [`worker_host`] - hosts that run workers: this one here, others through the same trait.
 //! * [`worker_program`] - workers that another program runs: two builds in one race.
+//! * [`exec`] - contestants that are programs of other projects.
 //! * [`environment`] - the hosts of trials, the link between them, background loads.
 //! * [`profiled`] - trials with sampled workers: CPU time of a message by layer and function.
 //! * [`packet_sizes`] - packet sizes, sampled in pilots.
@@ -28,6 +29,7 @@ pub mod assemble;
 pub mod clock;
 pub mod contestant;
 pub mod environment;
+pub mod exec;
 pub mod packet_sizes;
 pub mod profiled;
 pub mod quantity;

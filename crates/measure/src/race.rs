@@ -5,6 +5,7 @@ mod turns;
 
 use crate::assemble;
 use crate::environment::Environment;
+use crate::exec;
 use crate::packet_sizes::PacketSizeSampler;
 use crate::schedule::{Schedule, TRIAL_MIN_S, trial_min_s};
 use crate::spec::{self, Contest, RaceSpec, pilot_contests, pilot_of};
@@ -329,6 +330,9 @@ impl Race<'_> {
             Workload::Offered | Workload::Transactions => {
                 limits(u64::MAX, trial_s.max(trial_min_s(&shape)))
             }
+            _ if exec::name_of(&self.spec.contestants[contestant]).is_some() => {
+                limits(u64::MAX, trial_s)
+            }
             _ => limits(
                 ((need.per_s * trial_s) as u64).max(10),
                 (trial_s * 2.0).max(0.1),
@@ -375,23 +379,41 @@ impl Race<'_> {
         let watched = self.spec.packet_sizes && block == 0;
         let watch = watched.then(PacketSizeSampler::start).and_then(Result::ok);
         let set = self.environment.apply_setting(trial.contest.setting);
-        let link_seed = SplitMix64::at(self.spec.seed, u64::from(block));
-        let outcome = set
-            .map_err(TrialError::Failed)
-            .and_then(|()| trial::run(self.spec, trial, link_seed, self.environment, self.stop));
-        let packets = watch.and_then(PacketSizeSampler::finish);
         let position = assemble::TrialPosition {
             index: self.trials.len() as u64,
             block,
             control,
             started_s,
         };
-        let mut made = self.assembled(trial, position, &outcome);
+        let mut made = self.measured(trial, position, set.map_err(TrialError::Failed));
+        let packets = watch.and_then(PacketSizeSampler::finish);
         let sizes = packets.and_then(|sizes| Histogram::encode(&sizes, "B").ok());
         made.histograms
             .extend(sizes.map(|sizes| ("packet_size".to_owned(), sizes)));
         self.keep(&made, began.elapsed().as_secs_f64())?;
         Ok(made)
+    }
+
+    /// The record of a trial that is run now, unless its environment could not be set up.
+    fn measured(
+        &mut self,
+        trial: &TrialSpec,
+        position: assemble::TrialPosition,
+        set: Result<(), TrialError>,
+    ) -> Trial {
+        let link_seed = SplitMix64::at(self.spec.seed, u64::from(position.block));
+        let (spec, stop) = (self.spec, self.stop);
+        if exec::name_of(&trial.contestant).is_some() {
+            let run = |()| trial::run_program(spec, trial, link_seed, self.environment, stop);
+            let outcome = set.and_then(run);
+            if let Err(TrialError::Interrupted) = outcome {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            return assemble::program_trial(trial, position, &outcome);
+        }
+        let run = |()| trial::run(spec, trial, link_seed, self.environment, stop);
+        let outcome = set.and_then(run);
+        self.assembled(trial, position, &outcome)
     }
 
     /// The record of an outcome; one that the user stopped stops the race.

@@ -2,6 +2,7 @@
 
 mod transactions;
 
+use crate::exec::Definitions;
 use crate::turn_plan::TurnChoice;
 use control::{Arrivals, CircuitOptions, Mix};
 use results::{BlockPlan, Cell};
@@ -63,6 +64,8 @@ pub struct RaceSpec {
     pub packet_sizes: bool,
     /// Seed of all random choices.
     pub seed: u64,
+    /// The programs that contestants `exec:NAME` are, by name.
+    pub programs: Definitions,
     /// Further entries of the plan, by name, e.g. `class.tcp`.
     pub notes: BTreeMap<String, String>,
 }
@@ -103,6 +106,7 @@ impl RaceSpec {
             trial_s: None,
             packet_sizes: false,
             seed: 1,
+            programs: Definitions::new(),
             notes: BTreeMap::new(),
         }
     }

@@ -2,6 +2,7 @@
 //! their reports.
 
 mod jobs;
+mod program;
 pub(crate) mod turns;
 
 use crate::environment::{Environment, EnvironmentReport};
@@ -11,6 +12,7 @@ use crate::{contestant, worker_program};
 use control::{FromWorker, Job, Limits, Role, ToWorker, Turns, WorkerReport, validate};
 pub(crate) use jobs::circuits_of;
 use jobs::{ClockOffsets, Jobs, PairPath, check_supported, has_direction};
+pub(crate) use program::{ProgramRun, run as run_program};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

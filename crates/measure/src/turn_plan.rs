@@ -167,6 +167,10 @@ pub(crate) fn hindrance(
     if spec.contestants.len() + usize::from(spec.control) < 2 {
         return Some("one contestant alone has nobody to take turns with".into());
     }
+    let is_program = |label: &String| crate::exec::name_of(label).is_some();
+    if spec.contestants.iter().any(is_program) {
+        return Some("a program of another project runs by itself and does not pause".into());
+    }
     let of_workload = match workload {
         Workload::Offered => Some("messages are offered at given times, also during a pause"),
         Workload::Connect => Some("connections end on timers of the system, also during a pause"),

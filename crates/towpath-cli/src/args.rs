@@ -269,6 +269,10 @@ pub struct RaceArgs {
     /// Race all transports available on this host.
     #[arg(long, conflicts_with = "transports")]
     pub all: bool,
+    /// Programs of other projects that can race as exec:NAME, as a TOML file; may be repeated. Known
+    /// without a file: exec:iperf3 exec:sockperf exec:sockperf-tcp exec:netperf exec:quinn-perf exec:nc.
+    #[arg(long, value_name = "FILE")]
+    pub contestants: Vec<PathBuf>,
     /// Message sizes: a list (64,1KiB) of sizes, doubling ranges (1..16KiB) and ranges with a step
     /// (68..1092+4), or sizes with their neighbours (around:1KiB,1448).
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
@@ -412,6 +416,8 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp udp quic --sizes 64,1KiB --workload delay --busy-poll
   towpath race tcp tcp,congestion=bbr udp,buffers=4M   options per contestant
   towpath race xtp xtp,program=./old/towpath     two builds in one race
+  towpath race tcp exec:iperf3 -w throughput     against another project's program
+  towpath race tcp exec:mine --contestants mine.toml   against a program of your own
   towpath race tcp tcp-batched --sizes 1..64KiB --blocks 5..20 --time 5m
   towpath race tcp+udp tcp --circuits 2          concurrent circuits: shares and fairness
   towpath race xtp tcp --circuits 1,2,4,8        the same with more and more of them

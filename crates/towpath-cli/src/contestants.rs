@@ -2,7 +2,9 @@
 
 use crate::CliError;
 use crate::args::RaceArgs;
+use crate::exec_contestants;
 use measure::contestant::{self, Component};
+use measure::exec;
 use std::collections::BTreeMap;
 use towpath::{Options, Reach};
 
@@ -22,7 +24,10 @@ pub const DEFAULT_CONTESTANTS: [&str; 8] = [
 /// and why. Named ones must be available; of the default ones and --all, the others race alone.
 pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Lineup, CliError> {
     if !args.transports.is_empty() {
-        let label = |text: &String| resolve_label(text, options);
+        let label = |text: &String| match exec::name_of(text) {
+            Some(_) => Ok(text.clone()),
+            None => resolve_label(text, options),
+        };
         let labels: Result<Vec<String>, CliError> = args.transports.iter().map(label).collect();
         return Ok((contestant::numbered(&labels?), Vec::new()));
     }
@@ -71,8 +76,15 @@ pub(crate) fn transport_names(args: &RaceArgs) -> Vec<&'static str> {
 }
 
 /// The class of each component under the key `class.COMPONENT`, so that results explain themselves.
-pub(crate) fn classes(contestants: &[String]) -> BTreeMap<String, String> {
+pub(crate) fn classes(
+    contestants: &[String],
+    programs: &exec::Definitions,
+) -> BTreeMap<String, String> {
     let class = |label: &String| {
+        if let Some(program) = exec::name_of(label).and_then(|name| programs.get(name)) {
+            let line = exec_contestants::class_line(program);
+            return vec![(format!("class.{label}"), line)];
+        }
         let components = contestant::parse(label).unwrap_or_default();
         let line = |component: &Component| crate::transports::class_line(&component.class());
         let each = components

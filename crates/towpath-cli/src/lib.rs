@@ -35,6 +35,7 @@ pub mod contestants;
 pub mod cp_command;
 pub mod doctor;
 pub mod environment;
+mod exec_contestants;
 pub mod export_command;
 pub mod forward_command;
 pub mod gate_command;

@@ -231,7 +231,8 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let buffers = buffers.map_err(CliError::usage)?.unwrap_or_default();
     check_buffers(&buffers, &contestants)?;
     crate::environment::check_reach(args, &contestants)?;
-    let mut notes = classes(&contestants);
+    let programs_to_run = crate::exec_contestants::definitions(args, &contestants)?;
+    let mut notes = classes(&contestants, &programs_to_run);
     notes.extend(programs(&contestants)?);
     notes.extend(
         crate::environment::cpu_allocation(args).map(|text| ("processors".to_owned(), text)),
@@ -280,6 +281,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         trial_s: args.trial.map(|time| time.as_secs_f64()),
         seed: args.seed.unwrap_or_else(clock_seed),
         packet_sizes: args.packet_sizes,
+        programs: programs_to_run,
         notes,
     })
 }
@@ -390,20 +392,24 @@ pub(crate) fn options(settings: &CircuitOptions) -> Options {
 
 /// Refuses CPUs that this process may not run on.
 fn check_pins(args: &RaceArgs) -> Result<(), CliError> {
-    let Some((sender, receiver)) = args.pin else {
-        return Ok(());
-    };
+    let own = args.transports.iter();
+    let own = own.filter_map(|label| measure::contestant::pin(label));
+    let asked: Vec<u32> = own
+        .chain(args.pin)
+        .flat_map(|(sender, receiver)| [sender, receiver])
+        .flatten()
+        .collect();
     let allowed = allowed_cpus();
-    for cpu in [sender, receiver].into_iter().flatten() {
-        if !allowed.contains(&cpu) {
+    match asked.iter().find(|cpu| !allowed.contains(cpu)) {
+        Some(cpu) => {
             let here: Vec<String> = allowed.iter().map(u32::to_string).collect();
-            return Err(CliError::usage(format!(
+            Err(CliError::usage(format!(
                 "there is no CPU {cpu} for this process; choose from {} with --pin",
                 here.join(",")
-            )));
+            )))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// CPUs this process may run on.

@@ -28,6 +28,12 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Refuses another program where workers run on other hosts.
 fn check_programs(args: &RaceArgs) -> Result<(), CliError> {
+    let is_exec = |text: &&String| measure::exec::name_of(text).is_some();
+    if let (true, Some(text)) = (args.remote.is_given(), args.transports.iter().find(is_exec)) {
+        return Err(CliError::usage(format!(
+            "{text} runs on this host only; omit --to and --from, or leave it out"
+        )));
+    }
     let components = components_of(&args.transports);
     let with_program = components.iter().find(|one| one.program().is_some());
     match with_program {

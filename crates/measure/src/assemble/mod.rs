@@ -7,12 +7,14 @@
 //! * `host_pairs` - the same for each host pair, when several ran at once.
 //! * `turns` - the turns of a trial that shared its time, and their values.
 //! * `costs` - CPU cost per message, and the evidence that explains verdicts.
+//! * `program` - the record of a trial of another project's program.
 //! * `ledger` - where the messages went, and whether the trial is valid.
 
 mod costs;
 mod delays;
 mod host_pairs;
 mod ledger;
+mod program;
 mod rates;
 mod transactions;
 mod turns;
@@ -21,6 +23,7 @@ mod view;
 use crate::spec::RaceSpec;
 use crate::trial::{Collected, TrialError, TrialSpec};
 use control::{WorkerReport, Workload};
+pub(crate) use program::program_trial;
 use results::{Cell, SCHEMA_VERSION, Status, Trial};
 use std::collections::BTreeMap;
 use view::TrialView;
@@ -48,16 +51,17 @@ pub fn trial(
     let mut made = empty(trial, position);
     match outcome {
         Ok(collected) => fill(&mut made, spec, trial, collected),
-        Err(TrialError::Interrupted) => {
-            made.status = Status::Interrupted;
-            made.reason = "stopped by the user".into();
-        }
-        Err(TrialError::Failed(what)) => {
-            made.status = Status::Failed;
-            made.reason.clone_from(what);
-        }
+        Err(error) => note_error(&mut made, error),
     }
     made
+}
+
+/// Why a trial has no result.
+fn note_error(made: &mut Trial, error: &TrialError) {
+    (made.status, made.reason) = match error {
+        TrialError::Interrupted => (Status::Interrupted, "stopped by the user".into()),
+        TrialError::Failed(what) => (Status::Failed, what.clone()),
+    };
 }
 
 fn empty(trial: &TrialSpec, position: TrialPosition) -> Trial {

@@ -39,6 +39,8 @@ impl Jobs {
         let reversed = matches!(listener_role, Role::Source);
         let (connector_end, listener_end) = if reversed { (1, 0) } else { (0, 1) };
         let transactions = trial.contest.transactions;
+        let pin = contestant::pin(&trial.contestant).unwrap_or(spec.pin);
+        let priority = contestant::priority(&trial.contestant).unwrap_or(spec.priority);
         let job = |side, role, end: usize| Job {
             side,
             role,
@@ -63,8 +65,8 @@ impl Jobs {
             mix: trial.contest.mix,
             limits: trial.limits,
             rate: rate(spec, trial, pairs),
-            pin: [spec.pin.0, spec.pin.1][end],
-            priority: [spec.priority.0, spec.priority.1][end],
+            pin: [pin.0, pin.1][end],
+            priority: [priority.0, priority.1][end],
             busy_poll: spec.busy_poll && trial.contest.workload == Workload::Delay,
             seed: trial.seed,
         };
@@ -95,7 +97,7 @@ pub(crate) fn circuits_of(trial: &TrialSpec) -> u32 {
 
 fn components(trial: &TrialSpec) -> Vec<ComponentSpec> {
     let component = |component: &contestant::Component| ComponentSpec {
-        transport: component.without_program().to_string(),
+        transport: component.for_worker().to_string(),
         circuits: circuits_of(trial),
     };
     contestant::components(&trial.contestant)

@@ -1,9 +1,11 @@
 //! The worker process.
 //!
 //! The main thread serves the control channel; each circuit has a measuring thread. A worker does
-//! one job and exits when the controller closes the channel.
+//! one job and exits when the controller closes the channel. A worker may run a program of another
+//! project instead; see `program`.
 
 mod cpu;
+pub(crate) mod program;
 mod setup;
 mod threads;
 
@@ -66,6 +68,8 @@ fn serve(channel: &mut Channel) -> Result<(), JobError> {
             channel.send(&FromWorker::Connected, &[])?;
             measure(channel, &job, circuits, allowance)
         }
+        ToWorker::Serve(job) => program::serve(channel, &job),
+        ToWorker::Run(job) => program::run(channel, &job),
         _ => Err(JobError(
             "the controller began with an unexpected message".into(),
         )),

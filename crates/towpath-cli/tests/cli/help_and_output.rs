@@ -110,7 +110,7 @@ fn transports_lists_options() {
     };
     assert_eq!(
         options("tcp"),
-        ["quickack", "congestion", "nodelay", "buffers"]
+        ["quickack", "rcvlowat", "congestion", "nodelay", "buffers"]
     );
     assert_eq!(options("udp"), ["buffers"]);
     let said = towpath(&["transports"]);

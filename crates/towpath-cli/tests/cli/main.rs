@@ -20,6 +20,7 @@
 //! * `doctor_paths` - the path between two hosts.
 //! * `watching` - running races from their files.
 //! * `two_builds` - two builds in one race, and the gate.
+//! * `own_programs` - programs of other projects as contestants.
 //! * `one_race` - one race at a time on a machine.
 //! * `transactions` - clients, replies and services.
 //! * `exhaustion` - no descriptors left.
@@ -36,6 +37,7 @@ mod leftovers;
 mod links;
 mod one_race;
 mod options;
+mod own_programs;
 mod own_studies;
 mod paths;
 mod profiles;

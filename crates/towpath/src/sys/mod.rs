@@ -1,6 +1,8 @@
 //! System calls that no library wraps safely.
 #![allow(unsafe_code)]
 
+mod rcvlowat;
 mod tcp_info;
 
+pub(crate) use rcvlowat::{rcvlowat, set_rcvlowat};
 pub(crate) use tcp_info::{mptcp_info, tcp_info};

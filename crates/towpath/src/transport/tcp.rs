@@ -21,11 +21,23 @@ pub struct Tcp;
 
 const QUICKACK: &str = "quickack";
 
-const OPTIONS: [OptionHelp; 1] = [OptionHelp {
-    name: QUICKACK,
-    values: "off|on",
-    meaning: "acknowledges at once (TCP_QUICKACK), which is set again after each receive: one call more",
-}];
+const RCVLOWAT: &str = "rcvlowat";
+
+/// Longest SO_RCVLOWAT: the kernel bounds it by half the largest receive buffer.
+const RCVLOWAT_MAX: u64 = 1 << 30;
+
+const OPTIONS: [OptionHelp; 2] = [
+    OptionHelp {
+        name: QUICKACK,
+        values: "off|on",
+        meaning: "acknowledges at once (TCP_QUICKACK), which is set again after each receive: one call more",
+    },
+    OptionHelp {
+        name: RCVLOWAT,
+        values: "COUNT",
+        meaning: "octets that wake a reader (SO_RCVLOWAT); never more than it asked for",
+    },
+];
 
 /// A listening TCP socket.
 #[derive(Debug)]
@@ -57,7 +69,8 @@ impl Transport for Tcp {
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
         check_names(self.name(), &OPTIONS, own)?;
-        options::switch(own, QUICKACK, false).map(drop)
+        options::switch(own, QUICKACK, false)?;
+        rcvlowat(own).map(drop)
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
@@ -199,7 +212,22 @@ pub(crate) fn connect_to(
     new_circuit(socket, options)
 }
 
+/// Octets that wake a reader; None where the option is not given.
+fn rcvlowat(own: &BTreeMap<String, String>) -> Result<Option<i32>, String> {
+    let Some(text) = own.get(RCVLOWAT) else {
+        return Ok(None);
+    };
+    let octets = text.parse().ok();
+    let octets = octets.filter(|octets| (1..=RCVLOWAT_MAX).contains(octets));
+    octets.map(|octets| Some(octets as i32)).ok_or_else(|| {
+        format!("rcvlowat of tcp is '{text}', not a number of octets from 1 to {RCVLOWAT_MAX}")
+    })
+}
+
 fn new_circuit(socket: Socket, options: &Options) -> io::Result<StreamCircuit> {
+    if let Some(octets) = rcvlowat(&options.transport_specific).map_err(options::invalid)? {
+        sys::set_rcvlowat(socket.as_fd(), octets)?;
+    }
     let quickack = options::switch(&options.transport_specific, QUICKACK, false);
     let acknowledgement = match quickack.map_err(options::invalid)? {
         true => Acknowledgement::Quick,
@@ -227,6 +255,13 @@ pub(crate) fn effective(socket: &Socket, into: &mut BTreeMap<String, String>) {
     }
     if let Ok(nodelay) = socket.tcp_nodelay() {
         into.insert("nodelay".into(), nodelay.to_string());
+    }
+    // 1 is what every socket has.
+    if let Some(octets) = sys::rcvlowat(socket.as_fd())
+        .ok()
+        .filter(|octets| *octets > 1)
+    {
+        into.insert("rcvlowat".into(), octets.to_string());
     }
     if let Ok(info) = sys::tcp_info(socket.as_fd()) {
         into.insert("segment_max".into(), info.mss.to_string());

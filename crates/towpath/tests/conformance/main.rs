@@ -431,6 +431,7 @@ fn effective_options_and_counts_are_reported() {
 fn offloads_and_quick_acknowledgements_are_options() {
     for (name, option, value, read_back) in [
         ("tcp", "quickack", "on", ("quickack", "on")),
+        ("tcp", "rcvlowat", "4096", ("rcvlowat", "4096")),
         (
             "udp-segmented",
             "gso",
