@@ -46,7 +46,9 @@ pub use difference::{CpuTime, SnapshotDifference};
 pub use disturbance::{BACKGROUND_CORES_MAX, Expected, STEAL_MAX, disturbances};
 pub use doctor::{TestSpec, doctor};
 pub use facts::facts;
-pub use race_lock::{LockAttempt, RACE_LOCK, RACE_LOCK_VARIABLE, RaceLock, race_lock_file};
+pub use race_lock::{
+    LockAttempt, RACE_LOCK, RACE_LOCK_VARIABLE, RaceLock, race_holder, race_lock_file,
+};
 pub use snapshot::{CpuTicks, InterfaceCounters, NetworkCounters, Snapshot};
 pub use task::TaskCpu;
 

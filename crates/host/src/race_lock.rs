@@ -69,6 +69,13 @@ impl RaceLock {
     }
 }
 
+/// The process that holds the lock of this file, if there is one that this process can see. Nothing is
+/// taken or created, so that a race that begins meanwhile is not kept from it.
+pub fn race_holder(path: &Path) -> Option<u32> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    holder(&open(path, flags, Mode::empty()).ok()?)
+}
+
 /// Opens the file, or creates it for all users. A link is not followed: anyone may put one there.
 fn open_or_create(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -146,8 +153,11 @@ mod tests {
     #[test]
     fn second_attempt_finds_the_first_ones_process() {
         let path = scratch("lock-second");
+        assert_eq!(race_holder(&path), None, "there is no file");
         let first = RaceLock::attempt(&path);
         assert!(is_held(&first));
+        let holder = race_holder(&path);
+        assert!(holder.is_none_or(|pid| pid == std::process::id()));
         match RaceLock::attempt(&path) {
             // A /proc of a container may hide it.
             Ok(LockAttempt::Busy(pid)) => {
@@ -156,6 +166,7 @@ mod tests {
             other => panic!("{other:?}"),
         }
         drop(first);
+        assert_eq!(race_holder(&path), None, "nobody holds it");
         assert!(is_held(&RaceLock::attempt(&path)));
         let content = std::fs::read(&path).expect("the file stays");
         assert!(content.is_empty());

@@ -4,6 +4,8 @@ use control::Caps;
 use control::session::{AgentHello, HostCounters, Intent, MachineDescription, RemoteFinding};
 use measure::contestant::Component;
 use results::Severity;
+use std::net::IpAddr;
+use std::path::Path;
 use towpath::{Options, Reach};
 
 /// Why a component cannot be used from another host; checked before a worker gets the job.
@@ -177,9 +179,37 @@ pub(crate) fn counters(
     }
 }
 
+/// The disturbance of a race of this host's own users; None for a client on this host, whose own race
+/// it would be.
+pub(crate) fn race_beside(lock: Option<&Path>, client: IpAddr, local: IpAddr) -> Option<String> {
+    if client == local || client.is_loopback() {
+        return None;
+    }
+    let process = host::race_holder(lock?)?;
+    Some(format!("another race ran on this host, process {process}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn race_of_this_hosts_users_is_told_to_clients_of_other_hosts() {
+        let path = std::env::temp_dir().join(format!("towpath-beside-{}", std::process::id()));
+        let [far, own] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().expect("an address"));
+        assert_eq!(race_beside(Some(&path), far, own), None, "no race");
+        let lock = host::RaceLock::attempt(&path).expect("a lock");
+        let told = race_beside(Some(&path), far, own);
+        // A /proc of a container may hide who holds it.
+        if host::race_holder(&path).is_some() {
+            let told = told.expect("a race runs");
+            assert!(told.contains(&std::process::id().to_string()), "{told}");
+        }
+        assert_eq!(race_beside(Some(&path), own, own), None, "the client's own");
+        assert_eq!(race_beside(None, far, own), None, "no lock is used");
+        drop(lock);
+        std::fs::remove_file(&path).expect("it is ours");
+    }
 
     #[test]
     fn component_buffer_sizes_checked_against_caps() {

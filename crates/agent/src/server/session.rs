@@ -11,7 +11,7 @@ use control::{ByteAccount, ChannelError, FromWorker, ToWorker};
 use measure::WorkerHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -101,11 +101,15 @@ pub(crate) struct ClientSession<'a> {
     connection: &'a mut FramedConnection,
     state: SessionState,
     client: SocketAddr,
+    /// This host's address towards the client.
+    local: IpAddr,
     label: &'a str,
     number: u64,
     workers: BTreeMap<u32, RunningWorker>,
     peer_check: Option<PeerCheck>,
     snapshot_before: Option<host::Snapshot>,
+    /// Another race on this host when the trial began.
+    race_before: Option<String>,
     /// CPU time of workers that reported since the trial began, s.
     workers_cpu_s: f64,
     deadline: Instant,
@@ -134,11 +138,13 @@ impl<'a> ClientSession<'a> {
             shared,
             connection,
             client: *client,
+            local: local.ip(),
             label,
             number,
             workers: BTreeMap::new(),
             peer_check: None,
             snapshot_before: None,
+            race_before: None,
             workers_cpu_s: 0.0,
         }
     }
@@ -258,6 +264,7 @@ impl<'a> ClientSession<'a> {
             Action::EndWorker(number) => self.end(number)?,
             Action::BeginTrial => {
                 self.workers_cpu_s = 0.0;
+                self.race_before = self.race_beside();
                 self.snapshot_before = Some(host::Snapshot::take());
             }
             Action::EndTrial => self.end_trial()?,
@@ -360,13 +367,24 @@ impl<'a> ClientSession<'a> {
         self.send(&answer)
     }
 
+    /// Another race on this host now, as a disturbance. The agent itself holds no lock.
+    fn race_beside(&self) -> Option<String> {
+        let variable = std::env::var_os(host::RACE_LOCK_VARIABLE);
+        let lock = host::race_lock_file(variable.as_deref());
+        machine::race_beside(lock.as_deref(), self.client.ip(), self.local)
+    }
+
     fn end_trial(&mut self) -> Result<(), ConnectionError> {
         let Some(before) = self.snapshot_before.take() else {
             return Ok(());
         };
         let seen = before.until(&host::Snapshot::take());
         let interface = path::path_facts(self.connection.descriptor()).interface;
-        let counters = machine::counters(&seen, self.workers_cpu_s, interface);
+        let mut counters = machine::counters(&seen, self.workers_cpu_s, interface);
+        let before = self.race_before.take();
+        counters
+            .disturbed
+            .extend(before.or_else(|| self.race_beside()));
         self.send(&FromAgent::TrialCounters(counters))
     }
 
