@@ -296,14 +296,15 @@ fn check_ends(client: &ProgramReport, server: &ProgramReport) -> Result<(), Tria
         }
         ProgramExit::Stopped => return Err(TrialError::Interrupted),
     };
-    let texts = [
-        &client.errors,
-        &client.output,
-        &server.errors,
-        &server.output,
-    ];
-    let texts = texts.map(String::as_str);
-    Err(failed(format!("the client {how}{}", last_lines(&texts, 3))))
+    let said = |report: &ProgramReport| last_lines(&[&report.errors, &report.output], 3);
+    let of_server = match (&server.errors[..], &server.output[..]) {
+        ("", "") => String::new(),
+        _ => said(server).replacen("it said", "its server said", 1),
+    };
+    Err(failed(format!(
+        "the client {how}{}{of_server}",
+        said(client)
+    )))
 }
 
 /// The numbers of a run, in the units of their measures.
