@@ -91,10 +91,12 @@ pub(crate) struct Seen<'a> {
     pub(crate) client: &'a ProgramReport,
     /// The server.
     pub(crate) server: &'a ProgramReport,
-    /// What the interface of the server's host carried.
+    /// What the interface of the server's host carried until the server was stopped.
     pub(crate) server_traffic: HostTraffic,
     /// Seconds the client ran.
     pub(crate) span_s: f64,
+    /// What it carried while the client ran, and in how many seconds.
+    pub(crate) during: (HostTraffic, f64),
 }
 
 /// A number in the measure it is about.
@@ -166,14 +168,14 @@ impl Number {
 
     /// A second's octets, packets or bits, as the server's host received them.
     fn counted(&self, seen: &Seen<'_>) -> f64 {
-        let traffic = seen.server_traffic;
+        let (traffic, span_s) = seen.during;
         let count = match self.unit {
             Unit::Packets => traffic.received_packets as f64,
             Unit::Bits(scale) => traffic.received_octets as f64 * 8.0 / scale as f64,
             Unit::Octets(scale) => traffic.received_octets as f64 / scale as f64,
             _ => f64::NAN,
         };
-        count / seen.span_s.max(1e-9)
+        count / span_s.max(1e-9)
     }
 }
 
@@ -323,12 +325,16 @@ mod tests {
         number(text).read(&Seen {
             client: &client,
             server: &ProgramReport::default(),
-            server_traffic: HostTraffic {
-                received_octets: 3000,
-                received_packets: 10,
-                ..HostTraffic::default()
-            },
-            span_s: 2.0,
+            server_traffic: HostTraffic::default(),
+            span_s: 1.0,
+            during: (
+                HostTraffic {
+                    received_octets: 3000,
+                    received_packets: 10,
+                    ..HostTraffic::default()
+                },
+                2.0,
+            ),
         })
     }
 

@@ -196,6 +196,7 @@ impl Ends<'_> {
             server: &server,
             server_traffic: traffic[1],
             span_s: client.span_ns as f64 * 1e-9,
+            during: received_during(&host, &interfaces, traffic[0]),
         };
         let (reading, also) = read_numbers(measurement, &seen).map_err(failed)?;
         if measurement.checked {
@@ -277,6 +278,23 @@ impl Ends<'_> {
     }
 }
 
+/// What the server's host received while the client ran, and in how many seconds. The server's worker
+/// goes on counting what leaves the client's socket after its end; the counters of both hosts together
+/// end with the client.
+fn received_during(
+    host: &SnapshotDifference,
+    interfaces: &[String],
+    client: HostTraffic,
+) -> (HostTraffic, f64) {
+    let both = host.sum_of(interfaces);
+    let received = HostTraffic {
+        received_octets: both.receive_bytes.saturating_sub(client.received_octets),
+        received_packets: both.receive_packets.saturating_sub(client.received_packets),
+        ..HostTraffic::default()
+    };
+    (received, host.span.as_secs_f64())
+}
+
 /// Refuses a client that failed, hung or left processes behind.
 fn check_ends(client: &ProgramReport, server: &ProgramReport) -> Result<(), TrialError> {
     use crate::worker::program::output::last_lines;
@@ -354,6 +372,7 @@ mod tests {
                 ..HostTraffic::default()
             },
             span_s: 1.0,
+            during: (HostTraffic::default(), 1.0),
         };
         assert_eq!(check_claim(Reading::OctetsPerS(1e6), 64, &seen), Ok(()));
         assert_eq!(check_claim(Reading::Us(1.0), 64, &seen), Ok(()));
