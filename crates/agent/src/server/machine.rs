@@ -194,16 +194,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn race_of_this_hosts_users_is_told_to_clients_of_other_hosts() {
+    fn race_of_this_hosts_users_disturbs_clients_of_other_hosts() {
         let path = std::env::temp_dir().join(format!("towpath-beside-{}", std::process::id()));
         let [far, own] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().expect("an address"));
         assert_eq!(race_beside(Some(&path), far, own), None, "no race");
         let lock = host::RaceLock::attempt(&path).expect("a lock");
-        let told = race_beside(Some(&path), far, own);
+        let said = race_beside(Some(&path), far, own);
         // A /proc of a container may hide who holds it.
         if host::race_holder(&path).is_some() {
-            let told = told.expect("a race runs");
-            assert!(told.contains(&std::process::id().to_string()), "{told}");
+            let said = said.expect("a race runs");
+            assert!(said.contains(&std::process::id().to_string()), "{said}");
         }
         assert_eq!(race_beside(Some(&path), own, own), None, "the client's own");
         assert_eq!(race_beside(None, far, own), None, "no lock is used");

@@ -267,7 +267,7 @@ number = { regex = '([0-9.]+) Mbit/s', unit = "Mbit/s" }
     }
 
     #[test]
-    fn faults_are_told_with_line_and_column() {
+    fn faults_have_line_and_column() {
         for (from, to, wanted) in [
             (
                 "ready = \"tcp\"",

@@ -108,7 +108,7 @@ fn program_that_leaves_children_fails_and_they_are_gone() {
 }
 
 #[test]
-fn output_without_a_number_is_told_with_its_last_lines() {
+fn output_without_a_number_is_shown_by_its_last_lines() {
     let why = failure("echo first; echo 'no time today'", MICROSECONDS);
     assert!(why.contains("no match of '([0-9.]+) us'"), "{why}");
     assert!(why.contains("it said \"first\" \"no time today\""), "{why}");
@@ -184,7 +184,7 @@ fn program_that_hangs_is_killed_with_its_children() {
 }
 
 #[test]
-fn server_that_is_not_ready_is_told_with_what_it_said() {
+fn server_that_is_not_ready_fails_its_trial_with_its_words() {
     let scratch = Scratch::new();
     let text = "[mine]\nserver = [\"sh\", \"-c\", \"echo in use; exit 3\", \"{port}\"]\n\
                 ready = \"tcp\"\n[mine.delay]\nclient = [\"true\", \"{port}\"]\n\

@@ -37,7 +37,7 @@ pub(super) fn run(channel: &mut Channel, job: &ProgramJob) -> Result<(), JobErro
     let end = Instant::now() + Duration::from_nanos(job.limit_ns);
     let exit = match program.wait(channel, end) {
         Event::Exited(exit) => exit,
-        Event::Told => {
+        Event::Message => {
             program.terminate(TERM_LIMIT);
             ProgramExit::Stopped
         }
@@ -63,21 +63,21 @@ pub(super) fn serve(channel: &mut Channel, job: &ServerJob) -> Result<(), JobErr
             Event::Late if watch.is_ready(&program) => break,
             Event::Late if Instant::now() < end => {}
             Event::Late => return Err(not_ready(program, ProgramExit::Late, &watch)),
-            Event::Told => return Err(not_ready(program, ProgramExit::Stopped, &watch)),
+            Event::Message => return Err(not_ready(program, ProgramExit::Stopped, &watch)),
             Event::Exited(exit) => return Err(not_ready(program, exit, &watch)),
         }
     }
     program.mark();
     channel.send(&FromWorker::Serving(port), &[])?;
     // A server that ends before its client is found by what the client says.
-    let told = channel.receive::<ToWorker>(STEP_TIMEOUT * 60);
-    if job.ends_itself && told.is_ok() {
+    let received = channel.receive::<ToWorker>(STEP_TIMEOUT * 60);
+    if job.ends_itself && received.is_ok() {
         program.await_exit(OWN_END);
     }
     let exit = program.exited().unwrap_or_default();
     program.terminate(TERM_LIMIT);
     let report = program.end(exit);
-    told?;
+    received?;
     channel.send(&FromWorker::Ran(Box::new(report)), &[])?;
     Ok(())
 }

@@ -41,7 +41,7 @@ pub(super) enum Event {
     /// The program has ended.
     Exited(ProgramExit),
     /// The controller said something, or is gone.
-    Told,
+    Message,
     /// The time is over.
     Late,
 }
@@ -104,7 +104,7 @@ impl RunningProgram {
             // An interrupted poll looks again.
             let _ = poll(&mut ready, Some(&timespec(left)));
             if !ready[1].revents().is_empty() {
-                return Event::Told;
+                return Event::Message;
             }
         }
     }
