@@ -262,7 +262,7 @@ pub struct RaceArgs {
     /// Transports to race, baseline first, each optionally with its own options
     /// (tcp,congestion=bbr); several joined by + run concurrently (tcp+udp). program=PATH has another
     /// build of towpath run that contestant. Default: tcp
-    /// tcp-batched udp udp-segmented unix-stream quic bare. `towpath transports` lists all
+    /// tcp-batched udp udp-segmented unix-stream quic xtp bare. `towpath transports` lists all
     /// transports and their options.
     #[arg(value_name = "TRANSPORT[,KEY=VALUE...]")]
     pub transports: Vec<String>,
