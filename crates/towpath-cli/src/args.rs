@@ -95,6 +95,9 @@ pub enum Command {
     /// A storage server over VMTP, and its client.
     #[command(subcommand)]
     Blocks(crate::blocks_command::BlocksCommand),
+    /// Carry channels of shared memory to another host.
+    #[command(subcommand)]
+    Channel(crate::channel_command::ChannelCommand),
     /// Run the agent: trusted clients on other hosts may measure against this one.
     Agent(crate::agent_command::AgentArgs),
     /// Create, show and trust the keys of `agent` and `race --to`.

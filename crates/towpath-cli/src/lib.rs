@@ -13,6 +13,7 @@
 //! * [`forward_command`], [`cp_command`] - TCP tunnel and file copy over XTP; [`xtp_common`] is
 //!   shared code.
 //! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay.
+//! * [`channel_command`] - proxies of channels of shared memory.
 //! * [`vmtp_command`] - state of live VMTP endpoints; [`blocks_command`] - the storage server and its
 //!   client.
 //! * [`mod@watch`] - a running race, study or sweep, from its files.
@@ -31,6 +32,7 @@ pub mod agent_command;
 mod alone;
 pub mod args;
 pub mod blocks_command;
+pub mod channel_command;
 pub mod contestants;
 pub mod cp_command;
 pub mod doctor;
@@ -151,6 +153,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Sctp(command) => sctp_command::run(&command),
         Command::Vmtp(command) => vmtp_command::run(&command),
         Command::Blocks(command) => blocks_command::run(&command),
+        Command::Channel(command) => channel_command::run(&command),
         Command::Agent(args) => agent_command::run(&args),
         Command::Key(command) => key_command::run(&command),
         Command::Worker { protocol: true, .. } => print_protocol(),

@@ -89,7 +89,8 @@ impl Medium for UdpMedium {
     type Wire = UdpWire;
 
     fn listen(&self, options: &Options) -> io::Result<OpenedWire<UdpWire>> {
-        UdpMedium::opened(SocketAddr::new(options.bind_address(), 0), options)
+        let local = SocketAddr::new(options.bind_address(), options.bind_port);
+        UdpMedium::opened(local, options)
     }
 
     fn connect(

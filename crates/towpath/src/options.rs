@@ -17,6 +17,9 @@ pub struct Options {
     pub family: Family,
     /// Address the listener binds to; None for the loopback address.
     pub bind: Option<IpAddr>,
+    /// UDP port that the listener of an engine binds to; 0 for one of the system's. With another than 0
+    /// `circuits` has to be 1, because each has a port of its own; other transports ignore it.
+    pub bind_port: u16,
     /// Addresses of this end, one a link between the ends, of one family; empty where there is one
     /// path, as within a host. The first is the one that a transport with one path uses; a transport
     /// with several binds a wire to each (`wire::Many`), in this order.
@@ -77,6 +80,7 @@ impl Default for Options {
         Options {
             family: Family::V4,
             bind: None,
+            bind_port: 0,
             local_addresses: Vec::new(),
             peer_addresses: Vec::new(),
             only_from: None,

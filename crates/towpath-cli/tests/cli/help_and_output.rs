@@ -5,7 +5,8 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
+    "channel proxy",
     "forward",
     "cp",
     "race",
@@ -26,7 +27,8 @@ fn every_command_has_help_with_examples() {
     assert_eq!(said.code, 0);
     assert!(said.out.contains("Examples:") && said.out.contains("Exit codes:"));
     for command in COMMANDS {
-        let said = towpath(&[command, "--help"]);
+        let words: Vec<&str> = command.split(" ").chain(["--help"]).collect();
+        let said = towpath(&words);
         assert_eq!(said.code, 0, "{command}");
         let example = format!("\n  towpath {command}");
         let (_, examples) = said.out.split_once("Examples:").unwrap_or_default();

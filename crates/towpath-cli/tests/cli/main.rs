@@ -14,6 +14,7 @@
 //! * `studies` - studies as data.
 //! * `study_folders` - several studies and their index, resumed; runs of each kind.
 //! * `xtp_tools` - tunnel, file copy, contexts, router and relay.
+//! * `channel_tools` - proxies of channels of shared memory.
 //! * `vmtp_tools` - the storage server, and reports of VMTP's endpoints.
 //! * `agents` - keys, agents and races against them.
 //! * `unprivileged` - the program for a user without privileges.
@@ -28,6 +29,7 @@
 //! * `help_and_output` - help, man page, completions, JSON, colours, pipes.
 
 mod agents;
+mod channel_tools;
 mod doctor_paths;
 mod exhaustion;
 mod help_and_output;

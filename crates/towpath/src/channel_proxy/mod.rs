@@ -4,6 +4,13 @@
 //! A proxy carries one direction: [`carry_out`] from a channel to a circuit, [`carry_in`] from a circuit to a
 //! channel. A channel that is closed closes the one at the far end after all messages. A channel whose
 //! program was killed, and a circuit that breaks, break it, so that no message is missing in silence.
+//!
+//! [`ChannelProxy`] is one end as a server: it takes channels from programs of this host at a Unix socket, or circuits
+//! from the other end, and carries each in a thread of its own.
+
+mod server;
+
+pub use server::{CHANNELS_MAX, ChannelProxy, ProxyCounts};
 
 use crate::contract::Circuit;
 use channel::{Arrival, ChannelError, ChannelReceiver, ChannelSender};

@@ -1,0 +1,120 @@
+//! The proxies of channels as programs use them.
+
+use crate::support::{Scratch, towpath};
+use crate::xtp_tools::Tool;
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use towpath::channel::{ChannelError, ChannelReceiver, ChannelSender, Geometry, Signal};
+
+/// A program that receives, and both proxies: far, near.
+fn proxies(scratch: &Scratch) -> (UnixListener, Tool, Tool) {
+    let receiving = scratch.text("receives");
+    let listener = UnixListener::bind(&receiving).expect("a new path");
+    let from = ["channel", "proxy", "--from", "xtp-message", "127.0.0.1:0"];
+    let far = Tool::start(&[&from[..], &["--to", &receiving]].concat());
+    let sending = scratch.text("sends");
+    let over = [
+        "channel",
+        "proxy",
+        &sending,
+        "--over",
+        "xtp-message",
+        &far.at,
+    ];
+    let near = Tool::start(&over);
+    (listener, far, near)
+}
+
+fn sender_at(path: &Path) -> ChannelSender {
+    let socket = UnixStream::connect(path).expect("the near end listens");
+    let geometry = Geometry::new(64, 64).expect("powers of two");
+    ChannelSender::open(socket, geometry, Signal::Futex).expect("opened")
+}
+
+fn receiver_of(listener: &UnixListener) -> io::Result<ChannelReceiver> {
+    let (socket, _) = listener.accept()?;
+    Ok(ChannelReceiver::accept(socket, Signal::Futex).expect("accepted"))
+}
+
+#[test]
+fn channels_of_programs_are_carried_whole_and_broken_ones_are_told() {
+    let scratch = Scratch::new();
+    let (listener, far, near) = proxies(&scratch);
+    let path = scratch.path("sends");
+    for round in 0..2u8 {
+        let mut sender = sender_at(&path);
+        let sending = std::thread::spawn(move || {
+            for number in 0..200usize {
+                let message = vec![round ^ number as u8; number * 7 % 500];
+                sender.send(&message).expect("sent");
+            }
+        });
+        let mut receiver = receiver_of(&listener).expect("the far end connects");
+        for number in 0..200usize {
+            let message = receiver.receive().expect("whole").expect("no end");
+            let expected = vec![round ^ number as u8; number * 7 % 500];
+            assert!(message.to_vec() == expected, "message {number}");
+        }
+        assert!(receiver.receive().expect("closed").is_none());
+        sending.join().expect("sent all");
+    }
+    let mut sender = sender_at(&path);
+    sender.send(b"before").expect("sent");
+    let mut receiver = receiver_of(&listener).expect("the far end connects");
+    let message = receiver.receive().expect("whole").expect("no end").to_vec();
+    assert_eq!(message, b"before");
+    sender.abort();
+    assert!(matches!(receiver.receive(), Err(ChannelError::PeerGone)));
+    for end in [near, far] {
+        let said = end.stop();
+        assert!(
+            said.contains("2 channels closed with 400 messages"),
+            "{said}"
+        );
+    }
+    assert!(!path.exists(), "the near end's socket is left");
+}
+
+#[test]
+fn socket_of_a_killed_proxy_is_replaced_and_other_files_are_not() {
+    let scratch = Scratch::new();
+    let path = scratch.text("sends");
+    drop(UnixListener::bind(&path).expect("a new path"));
+    let over = ["--over", "xtp-message", "127.0.0.1:9"];
+    let near = Tool::start(&[&["channel", "proxy", &path][..], &over].concat());
+    let second = towpath(&[&["channel", "proxy", &path][..], &over].concat());
+    assert_eq!(second.code, 1, "{}", second.err);
+    assert!(second.err.contains("choose another path"), "{}", second.err);
+    near.stop();
+    std::fs::write(&path, "kept").expect("written");
+    let onto_file = towpath(&[&["channel", "proxy", &path][..], &over].concat());
+    assert_eq!(onto_file.code, 1, "{}", onto_file.err);
+    assert_eq!(std::fs::read_to_string(&path).expect("there"), "kept");
+}
+
+#[test]
+fn transport_that_cannot_carry_channels_is_refused() {
+    for (transport, part) in [
+        ("tcp", "take xtp-message"),
+        ("udp", "take xtp-message"),
+        ("unix-seqpacket", "take xtp-message"),
+        ("xtp-message,colour=red", "no option 'colour'"),
+    ] {
+        let path = "/nowhere/sends";
+        let said = towpath(&["channel", "proxy", path, "--over", transport, "127.0.0.1:9"]);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains(part), "{}", said.err);
+    }
+    let small = [
+        "channel",
+        "proxy",
+        "--from",
+        "xtp-message",
+        "127.0.0.1:0",
+        "--to",
+        "x",
+    ];
+    let said = towpath(&[&small[..], &["--ring", "1"]].concat());
+    assert!(said.code == 2 && said.err.contains("64 B"), "{}", said.err);
+}
