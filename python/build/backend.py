@@ -13,7 +13,12 @@ ROOT = HERE.parent
 SCRIPT = HERE / "towpath.data" / "scripts" / "towpath"
 
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
-prepare_metadata_for_build_wheel = maturin.prepare_metadata_for_build_wheel
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """The metadata of PEP 517; maturin wants the folder of the script to be there."""
+    SCRIPT.parent.mkdir(parents=True, exist_ok=True)
+    return maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
