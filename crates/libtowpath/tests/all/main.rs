@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder that is removed on drop.
 struct Scratch(PathBuf);
@@ -202,10 +203,13 @@ fn transaction_request_gets_reply() {
     build_and_run("transactions.c", &[&[]], assert_succeeds);
 }
 
-/// Builds `source` against the library alone, and calls `act` with the program.
+/// Builds `source` against the library alone, and calls `act` with the program. Several tests may use one
+/// source at a time.
 fn build_own(source: &str, act: impl FnOnce(&Path)) {
+    static FOLDERS: AtomicU32 = AtomicU32::new(0);
     let folder = build_library().display().to_string();
-    let name = format!("libtowpath-{source}-{}", std::process::id());
+    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("libtowpath-{source}-{}-{number}", std::process::id());
     let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     fs::create_dir_all(&scratch.0).expect("a folder to work in");
     let program = scratch.0.join("program");
