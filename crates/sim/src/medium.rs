@@ -8,8 +8,8 @@ use crate::link_framing::LinkFraming;
 use arrivals::{apply_faults, schedule_arrivals};
 use cable::Cable;
 use link::{
-    Ether, EtherConfig, EtherCounters, EtherDestination, EtherEvent, EtherTime, EventQueue, Fddi,
-    FddiConfig, Link, LinkConfig,
+    EtherConfig, EtherCounters, EtherDestination, EtherEvent, EtherTime, EventQueue, FddiConfig,
+    Link, LinkConfig,
 };
 use std::collections::VecDeque;
 
@@ -150,35 +150,10 @@ impl Medium {
                 .collect()
         };
         let kind = match config {
-            MediumConfig::Ether {
-                ether,
-                positions_ps,
-            } => {
-                let mut cable = Ether::new(*ether, seed);
-                for station in 0..stations {
-                    let at = positions_ps.get(station).or(positions_ps.last());
-                    cable.attach(at.copied().unwrap_or(0));
-                }
-                MediumKind::Shared {
-                    cable: Cable::Ether(Box::new(cable)),
-                    queues: vec![VecDeque::new(); stations],
-                }
-            }
-            MediumConfig::Fddi {
-                ring,
-                positions_ps,
-                closing_ps,
-            } => {
-                let position = |station| positions_ps.get(station).or(positions_ps.last());
-                let positions: Vec<u64> = (0..stations)
-                    .map(|station| position(station).copied().unwrap_or(0))
-                    .collect();
-                let ring = Fddi::new(*ring, &positions, *closing_ps);
-                MediumKind::Shared {
-                    cable: Cable::Fddi(Box::new(ring)),
-                    queues: vec![VecDeque::new(); stations],
-                }
-            }
+            MediumConfig::Ether { .. } | MediumConfig::Fddi { .. } => MediumKind::Shared {
+                cable: Cable::new(config, stations, seed),
+                queues: vec![VecDeque::new(); stations],
+            },
             MediumConfig::Direct(config) => MediumKind::Direct(links(*config, 0)),
             MediumConfig::Switch { link, cut_through } => MediumKind::Switch {
                 up: links(*link, 0),

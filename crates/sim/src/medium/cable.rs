@@ -1,6 +1,6 @@
 //! The shared media: an ether, or a ring.
 
-use super::OfferedFrame;
+use super::{MediumConfig, OfferedFrame};
 use crate::link_framing::{FDDI_FRAME_OCTETS, FRAME_OCTETS};
 use link::{Ether, EtherCounters, EtherEvent, EtherFrame, EtherTime, Fddi};
 
@@ -11,6 +11,40 @@ pub(super) enum Cable {
 }
 
 impl Cable {
+    /// The shared medium of `config` with `stations`.
+    ///
+    /// # Panics
+    ///
+    /// When `config` is one of links.
+    pub(super) fn new(config: &MediumConfig, stations: usize, seed: u64) -> Cable {
+        let position = |positions_ps: &[u64], station: usize| {
+            let at = positions_ps.get(station).or(positions_ps.last());
+            at.copied().unwrap_or(0)
+        };
+        match config {
+            MediumConfig::Ether {
+                ether,
+                positions_ps,
+            } => {
+                let mut cable = Ether::new(*ether, seed);
+                for station in 0..stations {
+                    cable.attach(position(positions_ps, station));
+                }
+                Cable::Ether(Box::new(cable))
+            }
+            MediumConfig::Fddi {
+                ring,
+                positions_ps,
+                closing_ps,
+            } => {
+                let at = (0..stations).map(|station| position(positions_ps, station));
+                let at: Vec<u64> = at.collect();
+                Cable::Fddi(Box::new(Fddi::new(*ring, &at, *closing_ps)))
+            }
+            _ => unreachable!("links are not shared"),
+        }
+    }
+
     pub(super) fn offer(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
         let around = match self {
             Cable::Ether(_) => FRAME_OCTETS,
