@@ -2,7 +2,7 @@
 
 use super::messages::{self, ENTRIES_MAX, Entry, FileRequest, FileStatus, Operation};
 use super::{BLOCK_LEN, SERVICE_NAME};
-use crate::vmtp::{Call, Client, Endpoint, EndpointConfig, EntityId, Note, discovery};
+use crate::vmtp::{Call, CallFailed, Client, Endpoint, EndpointConfig, EntityId, Note, discovery};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -240,6 +240,10 @@ impl BlockClient {
             .ok_or_else(no_answer)?
             .map_err(|error| match error.kind() {
                 io::ErrorKind::TimedOut => no_answer(),
+                // A write is refused with a text, of which a server that dies sends a part.
+                _ if CallFailed::of(&error).is_some_and(CallFailed::is_partial_reply) => {
+                    no_answer()
+                }
                 io::ErrorKind::ConnectionRefused => io::Error::new(
                     error.kind(),
                     "there is no storage server; start `towpath blocks serve DIR` there",

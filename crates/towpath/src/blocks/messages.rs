@@ -33,6 +33,12 @@ impl Operation {
             _ => return None,
         })
     }
+
+    /// Whether it changes nothing: its reply, a failure too, is made again for a client that lacks it.
+    pub(super) fn is_idempotent(self) -> bool {
+        use Operation::{List, Read, Stat, StatPart};
+        matches!(self, Read | List | Stat | StatPart)
+    }
 }
 
 /// Codes of replies: those of users begin here (RFC 1045 section 2.13).

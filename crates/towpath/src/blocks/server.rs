@@ -67,19 +67,20 @@ impl BlockServer<'_> {
         if request.to != self.entity {
             return self.endpoint.refuse(request);
         }
-        let (reply, note) = match self.execute(&request) {
-            Ok((reply, is_idempotent)) => (reply, note(0, is_idempotent)),
+        let operation = Operation::of_code(request.note.tag.unwrap_or(0));
+        let is_idempotent = operation.is_some_and(Operation::is_idempotent);
+        let (reply, note) = match self.execute(operation, &request) {
+            Ok(reply) => (reply, note(0, is_idempotent)),
             Err(error) => {
                 let text = error.to_string().into_bytes();
-                (text, note(messages::code_of(&error), false))
+                (text, note(messages::code_of(&error), is_idempotent))
             }
         };
         self.endpoint.reply_noted(request, reply, &note);
     }
 
-    /// The reply, and whether the request may be executed again for it.
-    fn execute(&self, request: &Request) -> io::Result<(Vec<u8>, bool)> {
-        let operation = Operation::of_code(request.note.tag.unwrap_or(0));
+    /// The reply.
+    fn execute(&self, operation: Option<Operation>, request: &Request) -> io::Result<Vec<u8>> {
         let operation = operation.ok_or_else(|| {
             let text = "the request is none of a storage server's";
             io::Error::new(io::ErrorKind::InvalidInput, text)
@@ -87,25 +88,25 @@ impl BlockServer<'_> {
         let asked = FileRequest::parse(&request.octets)?;
         let (path, folder) = (asked.path.as_str(), &self.folder);
         Ok(match operation {
-            Operation::Read => (folder.read(path, asked.offset, asked.count)?, true),
+            Operation::Read => folder.read(path, asked.offset, asked.count)?,
             Operation::Write => {
                 if asked.data.len() > BLOCK_LEN {
                     let text = "a block has at most 16384 octets";
                     return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
                 }
                 folder.write(path, asked.token, asked.offset, &asked.data)?;
-                (Vec::new(), false)
+                Vec::new()
             }
             Operation::Commit => {
                 folder.commit(path, asked.token, asked.offset)?;
-                (Vec::new(), false)
+                Vec::new()
             }
             Operation::List => {
                 let entries = folder.list(path, asked.count)?;
-                (messages::emit_entries(&entries), true)
+                messages::emit_entries(&entries)
             }
-            Operation::Stat => (folder.stat(path)?.emit(), true),
-            Operation::StatPart => (folder.stat_part(path, asked.token)?.emit(), true),
+            Operation::Stat => folder.stat(path)?.emit(),
+            Operation::StatPart => folder.stat_part(path, asked.token)?.emit(),
         })
     }
 }

@@ -59,6 +59,7 @@ use wire_udp::UdpWire;
 pub use discovery::Found;
 pub use driver::transactions::{Call, Message, Reply, Request};
 pub use engine::{CallFlags, CallNote, EntityId, Note, Reliability};
+pub use refusals::CallFailed;
 pub use stream::Stream;
 
 /// Discriminators of an endpoint's servers lie below this one; its clients get those from here on.
@@ -356,7 +357,7 @@ impl Client<'_> {
     /// `InvalidInput` for an entity that was not located or a message that is too long, `TimedOut`
     /// when no reply came, `ConnectionRefused` when there is no such entity or it refused,
     /// `OutOfMemory` for a reply that exceeds what incoming messages may take, `Other` with VMTP's
-    /// code otherwise.
+    /// code otherwise ([`CallFailed`]).
     pub fn call(
         &self,
         server: EntityId,
