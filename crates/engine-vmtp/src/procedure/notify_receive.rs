@@ -97,18 +97,19 @@ impl Vmtp {
             }
             // Sent again, data and all, when the time to wait is over.
             ResponseCode::BUSY => call.request.retries = 0,
-            code => return self.handle_refusal(now, id, (notification.client, code)),
+            code => return self.handle_refusal(now, id, (notification.client, code), is_current),
         }
         self.note_ready(Key::Client(id));
         Some(())
     }
 
-    /// A Request is not served as it was sent.
+    /// A Request is not served as it was sent: last, if `is_current`, or before.
     fn handle_refusal(
         &mut self,
         now: Instant,
         id: EntityId,
         (client, code): (EntityId, ResponseCode),
+        is_current: bool,
     ) -> Option<()> {
         let Current::Call(call) = &mut self.clients.get_mut(&id)?.current else {
             return None;
@@ -117,7 +118,10 @@ impl Vmtp {
         match code {
             ResponseCode::STREAMING_NOT_SUPPORTED if is_in_run => self.refuse_stream(client),
             ResponseCode::NO_RUN_RECORD | ResponseCode::BAD_TRANSACTION_ID if is_in_run => {
-                self.restart_run(client);
+                // Each packet of a run that was forgotten is refused; the run begins again once for all.
+                if is_current {
+                    self.restart_run(client);
+                }
             }
             // The server has no room for more of the run: it is asked again later.
             ResponseCode::MSGTRANS_OVERFLOW if is_in_run => {

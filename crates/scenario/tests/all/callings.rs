@@ -163,7 +163,7 @@ fn mistakes_about_callings_are_refused_with_place_and_remedy() {
         }
     };
     let one = "to = [1]\nlength = { fixed = 100 }\n";
-    let cases: [(&str, &[&str]); 11] = [
+    let cases: [(&str, &[&str]); 18] = [
         ("stream = 65\noutstanding = 2", &["65 calls", "1 to 64"]),
         ("stream = 2", &["give outstanding or clients"]),
         ("stream = 2\noutstanding = 65", &["64 calls in flight"]),
@@ -181,10 +181,22 @@ fn mistakes_about_callings_are_refused_with_place_and_remedy() {
             "stream = 2\noutstanding = 2\nforward = 2",
             &["stream and forward exclude"],
         ),
+        ("repeat = 9", &["9 copies", "1 to 8"]),
+        ("repeat = 2\nstream = 2", &["stream and repeat exclude"]),
+        ("repeat = 2\nreply = \"20 B\"", &["datagrams have no reply"]),
+        ("tries = 0", &["0 tries", "1 to 255"]),
+        ("spacing = \"0 ms\"", &["spacing out of range"]),
+        ("repair = \"fec\"", &["fec", "notify or timeout"]),
+        (
+            "repeat = 2\nrepair = \"timeout\"",
+            &["datagrams have no repair"],
+        ),
     ];
     for (more, words) in cases {
         refused(&text("0%", &format!("{one}{more}")), words);
     }
+    let group = "to = { members = 5 }\nlength = { fixed = 100 }\n";
+    refused(&text("0%", group), &["5 members", "1 to 4"]);
     let all = "to = \"all\"\nlength = { fixed = 100 }\n";
     refused(&text("0%", &format!("{all}forward = 2")), &["to a group"]);
     refused(
@@ -210,4 +222,58 @@ fn mistakes_about_callings_are_refused_with_place_and_remedy() {
         &text("0%", one).replace("from = [0]", "from = { group = [0] }"),
         &["a group is no sender"],
     );
+}
+
+/// Two streams with all calls in flight together, 2 MB on a slow cable, and their server away for a moment.
+const FORGOTTEN_RUN: &str = r#"
+name = "h"
+seed = 103
+time_limit = "400 s"
+[medium]
+kind = "ether3"
+[faults]
+loss = "0%"
+duplicate = "5%"
+until = "10 s"
+[[disturbance]]
+kind = "partition"
+stations = [1]
+at = "2 s"
+lasts = "1500 ms"
+[[station]]
+count = 4
+engine = { protocol = "vmtp" }
+[[traffic]]
+from = [0]
+to = [1]
+length = { uniform = [1, 60000] }
+interarrival = { exponential = "10 us" }
+messages = 40
+stream = 64
+outstanding = 60
+reply = "16 KiB"
+[[traffic]]
+from = [2]
+to = [1]
+length = { uniform = [1, 60000] }
+interarrival = { exponential = "10 us" }
+messages = 30
+stream = 64
+outstanding = 60
+reply = "16 KiB"
+"#;
+
+#[test]
+fn run_that_its_server_forgot_is_sent_again_once_and_executed_once() {
+    let scenario = parse(FORGOTTEN_RUN).expect("it is valid");
+    let held = scenario::swarm::check_scenario(&scenario, &|engine| engine);
+    // Calls may be given up in such a queue; none is executed twice.
+    let doubled = |failure: &scenario::swarm::InvariantFailure| {
+        failure.0 != scenario::swarm::Invariant::NotGivenUp
+    };
+    assert!(!held.as_ref().is_err_and(doubled), "{held:?}");
+    let outcome = run(&scenario, &[], scenario.seed, |_| {}).expect("it builds");
+    // Two copies of 40 requests are 2,500 packets; one for each packet that was refused were 16,000.
+    let longest = outcome.stations[0].controller_max;
+    assert!(longest < 5000, "{longest} frames in the caller's queue");
 }
