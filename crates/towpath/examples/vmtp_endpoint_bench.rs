@@ -5,6 +5,8 @@
 //! `vmtp_endpoint_bench rate tasks|threads CALLERS SECONDS CLIENT_CPU SERVER_CPU` - calls of 20 B a
 //! second of so many callers at one endpoint: entities in one thread, each of which calls again when its
 //! turn comes and its reply has come; or a thread each.
+//! `vmtp_endpoint_bench requests CALLERS BYTES SECONDS CLIENT_CPU SERVER_CPU` - requests of BYTES a second,
+//! answered with 20 B, of so many threads.
 //! `vmtp_endpoint_bench entities COUNT` - resident MB of the larger of two processes after COUNT
 //! clients of an endpoint have called the other's server once.
 //!
@@ -41,9 +43,14 @@ fn main() -> Outcome<()> {
         ["rate", how, callers, seconds, client, server] => {
             rate(how, callers.parse()?, seconds.parse()?, (client, server))
         }
+        ["requests", callers, bytes, seconds, client, server] => {
+            let what = (callers.parse()?, bytes.parse()?, seconds.parse()?);
+            requests(what, (client, server))
+        }
         ["entities", count] => entities(count.parse()?),
-        ["serve", cpu] => serve(Some(cpu)),
-        ["serve"] => serve(None),
+        ["serve", cpu] => serve(Some(cpu), usize::MAX),
+        ["serve-short", cpu] => serve(Some(cpu), SHORT),
+        ["serve"] => serve(None, usize::MAX),
         _ => Err("see the top of this file for how to call it".into()),
     }
 }
@@ -82,8 +89,9 @@ impl Server {
     }
 }
 
-/// Answers each request with its own bytes, and prints the resident memory when its input ends.
-fn serve(cpu: Option<&str>) -> Outcome<()> {
+/// Answers each request with its own bytes, `len_max` at most, and prints the resident memory when its input
+/// ends.
+fn serve(cpu: Option<&str>, len_max: usize) -> Outcome<()> {
     if let Some(cpu) = cpu {
         pin(cpu)?;
     }
@@ -92,7 +100,8 @@ fn serve(cpu: Option<&str>) -> Outcome<()> {
     println!("{} {}", endpoint.local_addr(), entity.0);
     io::stdout().flush()?;
     let over = std::thread::spawn(|| io::stdin().read_to_end(&mut Vec::new()));
-    endpoint.serve(1, |request| request.octets.clone(), || over.is_finished());
+    let answer = |octets: &[u8]| octets[..octets.len().min(len_max)].to_vec();
+    endpoint.serve(1, |request| answer(&request.octets), || over.is_finished());
     println!("{:.1}", resident_mb()?);
     std::process::exit(0);
 }
@@ -131,13 +140,31 @@ fn rate(how: &str, callers: usize, seconds: f64, (client, server): (&str, &str))
     let span = Duration::from_secs_f64(seconds);
     let run = |span: Duration| match how {
         "tasks" => call_in_turn(&clients, process.entity, span),
-        "threads" => call_in_threads(&clients, process.entity, span),
+        "threads" => call_in_threads(&clients, process.entity, SHORT, span),
         _ => Err("tasks or threads".into()),
     };
     // Warm-up: the server learns the clients.
     run(span / 4)?;
     let began = Instant::now();
     let calls = run(span)?;
+    println!("{:.1}", calls as f64 / began.elapsed().as_secs_f64());
+    process.peer.end()?;
+    Ok(())
+}
+
+fn requests(
+    (callers, bytes, seconds): (usize, usize, f64),
+    (client, server): (&str, &str),
+) -> Outcome<()> {
+    let process = Server::start(&["serve-short", server])?;
+    pin(client)?;
+    let endpoint = process.endpoint()?;
+    let clients: Result<Vec<Client>, _> = (0..callers).map(|_| endpoint.create_client()).collect();
+    let clients = clients?;
+    let span = Duration::from_secs_f64(seconds);
+    call_in_threads(&clients, process.entity, bytes, span / 4)?;
+    let began = Instant::now();
+    let calls = call_in_threads(&clients, process.entity, bytes, span)?;
     println!("{:.1}", calls as f64 / began.elapsed().as_secs_f64());
     process.peer.end()?;
     Ok(())
@@ -164,8 +191,13 @@ fn call_in_turn(clients: &[Client], server: EntityId, span: Duration) -> Outcome
     Ok(answered)
 }
 
-fn call_in_threads(clients: &[Client], server: EntityId, span: Duration) -> Outcome<u64> {
-    let request: Arc<[u8]> = vec![7; SHORT].into();
+fn call_in_threads(
+    clients: &[Client],
+    server: EntityId,
+    bytes: usize,
+    span: Duration,
+) -> Outcome<u64> {
+    let request: Arc<[u8]> = vec![7; bytes].into();
     let answered = AtomicU64::new(0);
     let end = Instant::now() + span;
     let work = |client: &Client| -> io::Result<()> {
