@@ -292,6 +292,7 @@ fn cost(chips: &ChipsSpec) -> HostCost {
         separation_ps: chips.separation.0,
         clock_ppm: chips.clock_ppm.clamp(-CLOCK_MAX, CLOCK_MAX),
         cut_through: chips.cut_through,
+        filters_groups: chips.filter_groups,
         adapter: None,
     }
 }
@@ -317,6 +318,17 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
                 return Err((spec.to.span(), no_station(station)));
             }
             Receivers::Group(group.clone())
+        }
+        StationsSpec::Members { members } => {
+            let others: Vec<usize> = (0..count)
+                .filter(|other| !senders.contains(other))
+                .collect();
+            if *members == 0 || *members > others.len() {
+                let most = others.len();
+                let refusal = format!("a group of {members} members; use 1 to {most}");
+                return Err((spec.to.span(), refusal));
+            }
+            Receivers::Group(others[..*members].to_vec())
         }
         StationsSpec::Stations(stations) => {
             if let Some(&station) = stations.iter().find(|station| !exists(station)) {
@@ -383,7 +395,7 @@ fn unsent(
 fn senders(spec: &TrafficSpec, count: usize) -> Result<Vec<usize>, SpecError> {
     let word = match spec.from.get_ref() {
         StationsSpec::Stations(stations) => return Ok(stations.clone()),
-        StationsSpec::Group { .. } => {
+        StationsSpec::Group { .. } | StationsSpec::Members { .. } => {
             let refusal = "a group is no sender; use \"others\" or a list of stations";
             return Err((spec.from.span(), refusal.to_owned()));
         }
@@ -396,7 +408,7 @@ fn senders(spec: &TrafficSpec, count: usize) -> Result<Vec<usize>, SpecError> {
         ("others", StationsSpec::Group { group }) => Ok((0..count)
             .filter(|station| !group.contains(station))
             .collect()),
-        ("others", StationsSpec::Word(_)) => {
+        ("others", StationsSpec::Word(_) | StationsSpec::Members { .. }) => {
             let refusal = "\"others\" are those not in to; give to numbers of stations";
             Err((spec.from.span(), refusal.to_owned()))
         }

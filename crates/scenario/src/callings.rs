@@ -1,12 +1,16 @@
 //! How the calls of a pattern hang together: streams, requests that are passed on, groups.
 
 use crate::engines::SpecError;
-use crate::file::{Scenario, TrafficSpec};
-use sim::{Calling, Distribution, Receivers, Reply, Traffic};
+use crate::file::{Scenario, StationsSpec, TrafficSpec};
+use sim::{Calling, Distribution, Receivers, Reply, Retries, Traffic};
 use std::ops::Range;
+use toml::Spanned;
 
 /// Calls of a stream in flight, at most, and of a run: as many as an endpoint of VMTP takes.
 const RUN_MAX: u64 = 64;
+
+/// Copies of a datagram, at most: RetransmitCount tells as many apart (RFC 1045 section 2.4).
+const COPIES_MAX: u64 = 8;
 
 /// Octets of the longest message to a group, and of its replies: a packet group (RFC 1045 section 2.4).
 const GROUP_MESSAGE_MAX: u64 = 16 << 10;
@@ -21,6 +25,7 @@ pub(crate) fn calling(spec: &TrafficSpec) -> Result<Calling, SpecError> {
         spec.stream.as_ref().map(|value| ("stream", value.span())),
         spec.forward.as_ref().map(|value| ("forward", value.span())),
         spec.collect.as_ref().map(|value| ("collect", value.span())),
+        spec.repeat.as_ref().map(|value| ("repeat", value.span())),
     ];
     let mut given = given.into_iter().flatten();
     if let (Some((first, _)), Some((second, span))) = (given.next(), given.next()) {
@@ -33,10 +38,16 @@ pub(crate) fn calling(spec: &TrafficSpec) -> Result<Calling, SpecError> {
     if let Some(to) = &spec.forward {
         return Ok(Calling::Forwarded(*to.get_ref()));
     }
+    if let Some(copies) = &spec.repeat {
+        return datagrams(spec, *copies.get_ref(), copies.span());
+    }
     match (&spec.collect, &spec.replies) {
         (Some(time), replies) => Ok(Calling::Collected {
             time_ps: time.get_ref().0,
-            replies: replies.as_ref().map(|replies| (*replies.get_ref()).max(1)),
+            replies: match replies {
+                None => None,
+                Some(replies) => Some(wanted_replies(spec, replies)?),
+            },
         }),
         (None, Some(replies)) => {
             let refusal = "replies is for calls that collect them; give collect, or leave it out";
@@ -59,6 +70,87 @@ fn stream(spec: &TrafficSpec, run: u64, span: Range<usize>) -> Result<Calling, S
         return Err((span, refusal));
     }
     Ok(Calling::Stream(run))
+}
+
+/// Replies that settle a call: as many as are given, or those of all members.
+fn wanted_replies(spec: &TrafficSpec, replies: &Spanned<u64>) -> Result<u64, SpecError> {
+    match (*replies.get_ref(), spec.to.get_ref()) {
+        (0, StationsSpec::Group { group }) => Ok(group.len() as u64),
+        (0, StationsSpec::Members { members }) => Ok(*members as u64),
+        (0, _) => {
+            let refusal = "0 replies are those of all members; give to a group, or the replies";
+            Err((replies.span(), refusal.to_owned()))
+        }
+        (replies, _) => Ok(replies),
+    }
+}
+
+fn datagrams(spec: &TrafficSpec, copies: u64, span: Range<usize>) -> Result<Calling, SpecError> {
+    if !(1..=COPIES_MAX).contains(&copies) {
+        let refusal = format!("{copies} copies of a datagram; use 1 to {COPIES_MAX}");
+        return Err((span, refusal));
+    }
+    let given = [
+        spec.reply.as_ref().map(|value| ("a reply", value.span())),
+        spec.tries.as_ref().map(|value| ("tries", value.span())),
+        spec.repair.as_ref().map(|value| ("a repair", value.span())),
+    ];
+    match given.into_iter().flatten().next() {
+        Some((what, span)) => Err((
+            span,
+            format!("datagrams have no {}; leave it out", bare(what)),
+        )),
+        None => Ok(Calling::Datagrams(copies as u8)),
+    }
+}
+
+/// A word without its article.
+fn bare(word: &str) -> &str {
+    word.trim_start_matches("a ")
+}
+
+/// How often requests of a pattern are sent.
+///
+/// # Errors
+///
+/// A value out of range.
+pub(crate) fn retries(spec: &TrafficSpec) -> Result<Retries, SpecError> {
+    let tries = match &spec.tries {
+        None => 0,
+        Some(tries) => u8::try_from(*tries.get_ref())
+            .ok()
+            .filter(|&tries| tries > 0)
+            .ok_or_else(|| {
+                let refusal = format!("{} tries; use 1 to 255", tries.get_ref());
+                (tries.span(), refusal)
+            })?,
+    };
+    let spacing_us = match &spec.spacing {
+        None => 0,
+        Some(spacing) => u32::try_from(spacing.get_ref().0 / 1_000_000)
+            .ok()
+            .filter(|&us| us > 0)
+            .ok_or_else(|| {
+                let refusal = "a spacing out of range; use 1 us to an hour".to_owned();
+                (spacing.span(), refusal)
+            })?,
+    };
+    let no_repair = match &spec.repair {
+        None => false,
+        Some(word) => match word.get_ref().as_str() {
+            "notify" => false,
+            "timeout" => true,
+            other => {
+                let refusal = format!("no repair {other:?}; use notify or timeout");
+                return Err((word.span(), refusal));
+            }
+        },
+    };
+    Ok(Retries {
+        tries,
+        spacing_us,
+        no_repair,
+    })
 }
 
 /// Checks that `protocol` has what the pattern asks for, and its stations too.
@@ -84,6 +176,12 @@ pub(crate) fn check(
             .as_ref()
             .map(|value| ("forwarding", value.span())),
         spec.collect.as_ref().map(|value| ("groups", value.span())),
+        spec.repeat
+            .as_ref()
+            .map(|value| ("datagrams", value.span())),
+        spec.tries.as_ref().map(|value| ("tries", value.span())),
+        spec.spacing.as_ref().map(|value| ("spacing", value.span())),
+        spec.repair.as_ref().map(|value| ("repair", value.span())),
     ];
     let option = option.into_iter().flatten().next();
     if let Some((what, span)) = option.clone().filter(|_| protocol != "vmtp") {

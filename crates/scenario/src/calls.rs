@@ -102,6 +102,7 @@ pub(crate) fn service(spec: &TrafficSpec) -> Result<Service, SpecError> {
         time_ps: spec.service.as_ref().map_or(0, |time| time.get_ref().0),
         clients: clients.map(|clients| *clients.get_ref()),
         calling: calling(spec)?,
+        retries: callings::retries(spec)?,
     })
 }
 
@@ -151,6 +152,13 @@ pub(crate) fn check_traffic(
             "replies to collect",
             spec.collect.as_ref().map(toml::Spanned::span),
         ),
+        (
+            "a repetition",
+            spec.repeat.as_ref().map(toml::Spanned::span),
+        ),
+        ("tries", spec.tries.as_ref().map(toml::Spanned::span)),
+        ("a spacing", spec.spacing.as_ref().map(toml::Spanned::span)),
+        ("a repair", spec.repair.as_ref().map(toml::Spanned::span)),
         (
             "a group of some stations",
             matches!(traffic.receivers, Receivers::Group(_)).then(|| spec.to.span()),

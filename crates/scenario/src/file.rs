@@ -162,6 +162,9 @@ pub struct ChipsSpec {
     /// On a switch, with `xtp-forwarder`: octets of a frame it needs to forward it, once it knows
     /// the route; all if not given.
     pub cut_through: Option<u32>,
+    /// The network controller passes packets by that are for groups (`to = { group = [..] }`) of which no
+    /// user of the station is a member; if not, each costs the processor its arrival.
+    pub filter_groups: bool,
     /// On medium `atm`: the queues between processor and line; a controller that takes all cells if
     /// not given.
     pub adapter: Option<AdapterSpec>,
@@ -173,7 +176,8 @@ pub struct ChipsSpec {
 pub struct TrafficSpec {
     /// Senders: numbers of stations, or `"others"`, all that are not in `to`.
     pub from: Spanned<StationsSpec>,
-    /// Receivers: numbers of stations, or `"all"` others, or `{ group = [..] }`, these at once (`vmtp`).
+    /// Receivers: numbers of stations, or `"all"` others, or with `vmtp` `{ group = [..] }`, these at
+    /// once, or `{ members = 4 }`, so many at once.
     pub to: Spanned<StationsSpec>,
     /// Bytes of a message.
     pub length: LengthSpec,
@@ -206,7 +210,18 @@ pub struct TrafficSpec {
     /// call.
     pub collect: Option<Spanned<SimTime>>,
     /// `vmtp`, with `collect`: replies that settle a call at once; it is given up if fewer come in time.
+    /// 0: those of all members.
     pub replies: Option<Spanned<u64>>,
+    /// `vmtp`: nobody answers; each request is a datagram, of which so many copies are sent, 1 to 8.
+    pub repeat: Option<Spanned<u64>>,
+    /// `vmtp`: times that a request is sent, at most, 1 to 255; as `retries` of the engine if not given.
+    pub tries: Option<Spanned<u64>>,
+    /// `vmtp`: between two of them, or between copies, without back-off; as the engine measures if not
+    /// given, 10 ms between copies.
+    pub spacing: Option<Spanned<SimTime>>,
+    /// `vmtp`: what is done about lost blocks of a request: `notify`, its receiver asks for them, or
+    /// `timeout`, all of it is sent again; `notify` if not given.
+    pub repair: Option<Spanned<String>>,
 }
 
 /// Messages that no association carries, as long as the pattern's.
@@ -239,6 +254,11 @@ pub enum StationsSpec {
     Group {
         /// The members.
         group: Vec<usize>,
+    },
+    /// So many at once, those with the lowest numbers that do not send.
+    Members {
+        /// How many.
+        members: usize,
     },
     /// `all` or `others`.
     Word(String),

@@ -13,6 +13,7 @@ pub fn line(observation: &Observation<'_>) -> String {
         PacketEvent::Arrived => "arrived",
         PacketEvent::Lost => "lost",
         PacketEvent::Dropped => "dropped",
+        PacketEvent::Filtered => "filtered",
         PacketEvent::Collided => "collided",
     };
     let line = TraceEntry {

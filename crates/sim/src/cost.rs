@@ -48,6 +48,9 @@ pub struct HostCost {
     /// Octets of a frame that must have arrived over a switch's link before the host forwards it,
     /// if its engine needs no more ([`engine::Router::supports_cut_through`]); None for all of it.
     pub cut_through: Option<u32>,
+    /// Its network controller knows which groups its users are members of, and passes packets for others
+    /// by; else the processor gets them all.
+    pub filters_groups: bool,
     /// The queues of cells between processor and line; None for a controller that takes all frames.
     pub adapter: Option<AdapterConfig>,
 }
@@ -65,6 +68,7 @@ impl HostCost {
         separation_ps: 0,
         clock_ppm: 0,
         cut_through: None,
+        filters_groups: false,
         adapter: None,
     };
 

@@ -1,5 +1,6 @@
 //! Packets in flight, kept while any station refers to them.
 
+use crate::host::{GROUP, group_of};
 use engine::{Address, LocalAddress, Path};
 use link::EtherDestination;
 
@@ -53,6 +54,8 @@ pub(crate) struct Frame {
     pub(crate) packet: Vec<u8>,
     pub(crate) from: usize,
     pub(crate) to: EtherDestination,
+    /// The pattern of traffic whose group it is for.
+    pub(crate) group: Option<usize>,
     /// The path it is sent by.
     pub(crate) path: u16,
     pub(crate) contents: Contents,
@@ -79,13 +82,15 @@ pub(crate) struct FrameTable {
 }
 
 impl FrameTable {
-    /// Adds a packet with an empty buffer and one reference.
-    pub(crate) fn add(&mut self, from: usize, to: EtherDestination, path: u16) -> u64 {
+    /// Adds a packet that a station sends by `path`, with an empty buffer and one reference.
+    pub(crate) fn add(&mut self, from: usize, path: Path) -> u64 {
+        let (to, group, path) = (destination(path), group_of(path.remote), path.local.0);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Frame {
                 packet: Vec::new(),
                 from,
                 to,
+                group,
                 path,
                 contents: Contents::default(),
                 offered_ps: 0,
@@ -95,6 +100,7 @@ impl FrameTable {
         });
         let frame = &mut self.slots[slot];
         (frame.from, frame.to, frame.path, frame.references) = (from, to, path, 1);
+        frame.group = group;
         frame.contents = Contents::default();
         frame.packet.clear();
         slot as u64
@@ -126,5 +132,15 @@ impl FrameTable {
     /// Packets in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+}
+
+/// Where the medium takes a packet.
+fn destination(path: Path) -> EtherDestination {
+    match path.remote {
+        GROUP => EtherDestination::All,
+        address if group_of(address).is_some() => EtherDestination::All,
+        Address::Station(to) => EtherDestination::Station(to as usize),
+        Address::Socket(_) | Address::Ether(_) => EtherDestination::Station(usize::MAX),
     }
 }

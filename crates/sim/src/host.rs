@@ -21,6 +21,27 @@ use std::rc::Rc;
 /// The address of all other stations.
 pub const GROUP: Address = Address::Station(u32::MAX);
 
+/// Patterns of traffic whose groups have addresses of their own.
+const GROUPS: u32 = 1 << 16;
+
+/// The address of the group that a pattern of traffic calls. A medium takes it to all other stations, as
+/// [`GROUP`].
+pub(crate) fn group_address(source: usize) -> Address {
+    match u32::try_from(source) {
+        Ok(source) if source < GROUPS => Address::Station(u32::MAX - 1 - source),
+        _ => GROUP,
+    }
+}
+
+/// The pattern whose group has this address.
+pub(crate) fn group_of(address: Address) -> Option<usize> {
+    let Address::Station(number) = address else {
+        return None;
+    };
+    let source = (u32::MAX - 1).checked_sub(number)?;
+    (source < GROUPS).then_some(source as usize)
+}
+
 /// A process of the main processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {

@@ -53,5 +53,5 @@ pub use network::{
 pub use node::Node;
 pub use series::Series;
 pub use station::StationWire;
-pub use traffic::{Calling, Receivers, Reply, Service, Traffic, UnsentMessages};
+pub use traffic::{Calling, Receivers, Reply, Retries, Service, Traffic, UnsentMessages};
 pub use world::{TraceLine, World};

@@ -63,6 +63,8 @@ pub enum PacketEvent {
     Lost,
     /// Its controller dropped it.
     Dropped,
+    /// Its controller passed it by: it is for a group of which no user of the station is a member.
+    Filtered,
     /// The station's transmission collided.
     Collided,
 }

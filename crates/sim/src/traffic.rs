@@ -44,6 +44,20 @@ pub enum Calling {
         /// come in time, and at least one.
         replies: Option<u64>,
     },
+    /// Nobody answers: each request is a datagram, of which so many copies are sent, and which is settled
+    /// when the last has left.
+    Datagrams(u8),
+}
+
+/// How often a request is sent, and what is done about lost blocks of it (RFC 1045 section 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retries {
+    /// Times that it is sent, at most; 0: as the engine is configured.
+    pub tries: u8,
+    /// Between two of them, us, without back-off; 0: as the engine measures.
+    pub spacing_us: u32,
+    /// Its receiver does not ask for lost blocks: after a time-out the sender sends all of it again.
+    pub no_repair: bool,
 }
 
 /// How users of a pattern that calls behave.
@@ -58,6 +72,8 @@ pub struct Service {
     pub clients: Option<u64>,
     /// How calls hang together.
     pub calling: Calling,
+    /// How often requests are sent.
+    pub retries: Retries,
 }
 
 /// A pattern of messages: senders, receivers, lengths and intervals.

@@ -132,3 +132,93 @@ fn cut_through_saves_more_of_a_transaction_on_slow_links() {
     let (slow, fast) = (gain("10Mbit/s"), gain("1Gbit/s"));
     assert!(slow > 1.5 && fast > 1.1 && slow > fast, "{slow} {fast}");
 }
+
+/// Changes as [`outcome`] takes them.
+fn changed(name: &str, changes: &[&str]) -> RunOutcome {
+    let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
+    outcome(name, &changes)
+}
+
+/// Time of a question to so many of 32 hosts, ms, and the work of the last of them for it, ms.
+fn question(members: u32, filters: bool) -> (f64, f64) {
+    let members = format!("traffic.0.to.members={members}");
+    let filters = format!("station.1.chips.filter_groups={filters}");
+    let outcome = changed("groups.toml", &[&members, &filters]);
+    assert_eq!((outcome.ending, outcome.total.settled), ("complete", 50));
+    let exchange = outcome.circuits[0].exchange.as_ref().expect("exchanges");
+    let busy: f64 = outcome.stations[32].busy.iter().sum();
+    let each_s = outcome.elapsed_s / outcome.circuits[0].offered as f64;
+    (exchange.mean_us / 1e3, 1e3 * busy * each_s)
+}
+
+#[test]
+fn question_to_a_group_is_faster_than_one_to_each_and_a_filter_spares_the_others() {
+    let each = |hosts: u32| {
+        let messages = format!("traffic.0.messages={hosts}");
+        1e3 * changed("single-calls.toml", &[&messages]).elapsed_s
+    };
+    for hosts in [4, 16] {
+        let (time, others) = question(hosts, true);
+        let (broadcast, others_broadcast) = question(hosts, false);
+        assert!(time < each(hosts), "{hosts}: {time} and {} ms", each(hosts));
+        assert!((time / broadcast - 1.0).abs() < 0.01, "the same packets");
+        assert_eq!(others, 0.0, "no member is at station 32");
+        // It takes each request in: an interrupt and a packet.
+        assert!((others_broadcast - 2.5).abs() < 0.01, "{others_broadcast}");
+    }
+    assert!(question(32, true).1 > 2.5, "every host is a member");
+}
+
+#[test]
+fn notification_beats_a_time_out_where_packets_are_lost_and_costs_nothing_where_none_are() {
+    let cost = |repair: &str, loss: &str| {
+        let repair = format!("traffic.0.repair={repair}");
+        let loss = format!("faults.loss={loss}");
+        let outcome = changed("repair.toml", &[&repair, &loss, "traffic.0.messages=60"]);
+        assert_eq!((outcome.ending, outcome.total.settled), ("complete", 60));
+        let packets = outcome.stations[0].packets_built as f64 / 60.0;
+        (outcome.elapsed_s, packets)
+    };
+    assert_eq!(cost("notify", "0%"), cost("timeout", "0%"));
+    let (notify, timeout) = (cost("notify", "5%"), cost("timeout", "5%"));
+    assert!(notify.0 < timeout.0, "{notify:?} {timeout:?}");
+    assert!(notify.1 < timeout.1, "{notify:?} {timeout:?}");
+}
+
+#[test]
+fn copies_of_a_datagram_arrive_more_often_and_cost_as_many_packets() {
+    let arrived = |copies: u32| {
+        let copies = format!("traffic.0.repeat={copies}");
+        let outcome = changed("repetition.toml", &[&copies, "faults.loss=5%"]);
+        assert_eq!((outcome.ending, outcome.total.settled), ("complete", 200));
+        let packets = outcome.stations[0].packets_built / 200;
+        let delays = outcome.circuits[0].receivers[0].delay.as_ref();
+        assert!(delays.is_some(), "what arrives has a delay");
+        (outcome.total.received, packets)
+    };
+    let copies = [1, 2, 3].map(arrived);
+    // 16 packets of two blocks.
+    assert_eq!(copies.map(|(_, packets)| packets), [16, 32, 48]);
+    assert!(copies[0].0 < copies[1].0 && copies[1].0 < copies[2].0);
+    let whole = changed("repetition.toml", &["traffic.0.repeat=1"]);
+    assert_eq!(whole.total.received, 200, "without loss all arrive");
+}
+
+#[test]
+fn false_answers_about_a_name_fall_with_each_question_as_often_as_a_pair_of_packets_is_lost() {
+    let false_share = |name: &str, tries: u32| {
+        let tries = format!("traffic.0.tries={tries}");
+        let outcome = changed(name, &[&tries, "faults.loss=20%"]);
+        outcome.circuits[0].given_up as f64 / outcome.circuits[0].offered as f64
+    };
+    // A question or its answer is lost: 1 - 0.8^2 on the ether. Through a switch each crosses two links.
+    for (name, pair) in [("unique-name.toml", 0.36), ("unique-name-far.toml", 0.59)] {
+        for tries in [1, 3] {
+            let (ours, wanted) = (false_share(name, tries), f64::powi(pair, tries as i32));
+            assert!(
+                (ours - wanted).abs() < 0.04,
+                "{name}, {tries}: {ours} for {wanted}"
+            );
+        }
+    }
+}

@@ -46,6 +46,8 @@ pub(crate) struct Calls {
     begun: u64,
     /// By where their requests begin.
     open: BTreeMap<u64, OpenCall>,
+    /// Datagrams that have left: when they were produced.
+    departed: BTreeMap<u64, u64>,
     /// Of each receiver.
     executed: Vec<Executed>,
     /// Bytes of requests that the protocol has not released.
@@ -196,11 +198,10 @@ impl Flow {
 
     /// The called user of `receiver` has read the request `tag`.
     pub(crate) fn note_request_read(&mut self, now_ps: u64, receiver: usize, tag: MessageTag) {
-        let call = self
-            .calls
-            .as_ref()
-            .and_then(|calls| calls.open.get(&tag.start));
-        let offered_ps = call.map(|call| call.offered_ps);
+        let offered_ps = self.calls.as_ref().and_then(|calls| {
+            let open = calls.open.get(&tag.start).map(|call| call.offered_ps);
+            open.or_else(|| calls.departed.get(&tag.start).copied())
+        });
         let report = &mut self.report.receivers[receiver];
         report.bytes += tag.len;
         report.series.add(now_ps, tag.len);
@@ -270,6 +271,16 @@ impl Flow {
         let call = calls.open.get(&request.start);
         let replies = call.map_or(0, |call| call.replied_by.len() as u64);
         replies >= calls.least_replies() && self.settle_call(now_ps, request)
+    }
+
+    /// All copies of a datagram have left, which settles it; false if it was over.
+    pub(crate) fn note_departed(&mut self, now_ps: u64, request: MessageTag) -> bool {
+        if let Some(calls) = &mut self.calls
+            && let Some(call) = calls.open.get(&request.start)
+        {
+            calls.departed.insert(request.start, call.offered_ps);
+        }
+        self.settle_call(now_ps, request)
     }
 
     /// The call of `request` ended without a reply; false if it was settled before.

@@ -60,12 +60,8 @@ impl Network {
                         self.media[path].deliver_when_complete(event);
                         continue;
                     }
-                    if !self.is_reachable(self.frames.get(tag).from, station, path) {
-                        self.lose(PacketEvent::Lost, station, tag);
-                        continue;
-                    }
-                    if !self.admits(station) {
-                        self.lose(PacketEvent::Dropped, station, tag);
+                    if let Some(why) = self.refusal(station, path, tag) {
+                        self.lose(why, station, tag);
                         continue;
                     }
                     self.notify_observer(PacketEvent::Arrived, station, tag);
@@ -93,6 +89,17 @@ impl Network {
                 }
             }
         }
+    }
+
+    /// Why a station does not get a packet that has arrived, if it does not.
+    fn refusal(&mut self, station: usize, path: usize, tag: u64) -> Option<PacketEvent> {
+        if !self.is_reachable(self.frames.get(tag).from, station, path) {
+            return Some(PacketEvent::Lost);
+        }
+        if self.filters_out(station, tag) {
+            return Some(PacketEvent::Filtered);
+        }
+        (!self.admits(station)).then_some(PacketEvent::Dropped)
     }
 
     /// A receiver does not get a packet.

@@ -5,10 +5,12 @@ use super::calls::entity;
 use super::{Network, ScheduledEvent};
 use crate::flow::Target;
 use crate::frames::MessageTag;
-use crate::host::{Process, address};
+use crate::host::{Process, address, group_address};
 use crate::node::Node;
-use crate::traffic::{Calling, Receivers};
-use engine::{CallFlags, CallNote, CommandError, EntityId, Note, TransactionId};
+use crate::traffic::{Calling, Receivers, Service};
+use engine::{
+    Address, CallFlags, CallNote, CommandError, EntityId, Note, Reliability, TransactionId,
+};
 
 /// The flag of groups in an entity identifier (RFC 1045 section IV.1).
 const GROUP_FLAG: u64 = 1 << 62;
@@ -22,6 +24,14 @@ pub(super) fn group(from: usize, source: usize) -> EntityId {
     EntityId(GROUP_FLAG | (source as u64 % PATTERNS) << 32 | from as u64)
 }
 
+/// The address of what a flow's calls are to. Each pattern's group has one of its own.
+pub(super) fn called_address(to: Target, source: usize) -> Address {
+    match to {
+        Target::Station(_) => address(to),
+        Target::All => group_address(source),
+    }
+}
+
 /// The entity, or group, that a flow's calls are to.
 pub(super) fn called(from: usize, to: Target, source: usize) -> EntityId {
     match to {
@@ -31,9 +41,10 @@ pub(super) fn called(from: usize, to: Target, source: usize) -> EntityId {
 }
 
 /// What a call of a pattern asks for. Streams are numbered as their patterns are: 0 is none.
-pub(super) fn call_note(calling: Calling, source: usize, ends_run: bool) -> Note {
-    let (stream, flags) = match calling {
-        Calling::Single | Calling::Forwarded(_) => return Note::default(),
+pub(super) fn call_note(service: &Service, source: usize, ends_run: bool) -> Note {
+    let retries = service.retries;
+    let (stream, flags) = match service.calling {
+        Calling::Single | Calling::Forwarded(_) | Calling::Datagrams(_) => (0, CallFlags::NONE),
         Calling::Stream(_) => {
             let number = (source % usize::from(u16::MAX)) as u16 + 1;
             let flags = CallFlags::NONE.with_if(ends_run, CallFlags::END_OF_STREAM);
@@ -41,12 +52,19 @@ pub(super) fn call_note(calling: Calling, source: usize, ends_run: bool) -> Note
         }
         Calling::Collected { .. } => (0, CallFlags::MANY_REPLIES),
     };
+    let (tries, reliability) = match service.calling {
+        Calling::Datagrams(copies) => (copies, Reliability::Retransmissions(0)),
+        _ => (retries.tries, Reliability::default()),
+    };
     let call = CallNote {
-        flags,
+        flags: flags.with_if(retries.no_repair, CallFlags::NO_REPAIR),
+        tries,
+        spacing_us: retries.spacing_us,
         ..CallNote::default()
     };
     Note {
         stream,
+        reliability,
         call,
         ..Note::default()
     }
@@ -68,6 +86,22 @@ impl Network {
             users.retain(|&station| station != from);
         }
         users
+    }
+
+    /// Whether a station's adapter passes a packet by: it is for a group that no user of the station is
+    /// a member of.
+    pub(super) fn filters_out(&self, station: usize, tag: u64) -> bool {
+        let frame = self.frames.get(tag);
+        let Some(source) = frame
+            .group
+            .filter(|_| self.hosts[station].cost.filters_groups)
+        else {
+            return false;
+        };
+        match &self.sources[source].traffic.receivers {
+            Receivers::Group(members) => !members.contains(&station),
+            Receivers::One(_) | Receivers::All => false,
+        }
     }
 
     /// Makes the receivers of a pattern members of the groups that its senders call.

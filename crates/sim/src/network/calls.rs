@@ -4,11 +4,11 @@
 //! whose user answers when it has read the request. The message is received with its request, and
 //! settled by its reply. `callings` has what goes beyond one user that answers.
 
-use super::callings::{call_note, called, group};
+use super::callings::{call_note, called, called_address, group};
 use super::{Network, ScheduledEvent};
 use crate::flow::{Calls, Flow, ReplyOutcome, Target};
 use crate::frames::{Contents, MessageTag};
-use crate::host::{Process, ReadJob, ServedRequest, WriteJob, WrittenMessage, address};
+use crate::host::{Process, ReadJob, ServedRequest, WriteJob, WrittenMessage};
 use crate::node::Node;
 use crate::traffic::{Calling, Reply, Service};
 use engine::{
@@ -41,7 +41,7 @@ impl Network {
         let called = called(from, to, source);
         let engine = self.hosts[from].engine.transactions_mut();
         let engine = engine.ok_or(CommandError::Unsupported)?;
-        engine.locate(called, address(to));
+        engine.locate(called, called_address(to, source));
         let mut flow = Flow::new((from, to, source), Framing::Messages, 0);
         let calling = self.sources[source].traffic.service.calling;
         flow.calls = Some(Calls::new(calling, receivers.len()));
@@ -62,12 +62,12 @@ impl Network {
 
     /// Message `number` of flow `index` is written: it is sent as a request.
     pub(super) fn call(&mut self, station: usize, index: usize, number: u64, len: u64) {
-        let calling = self.service(index).calling;
+        let service = self.service(index);
         let flow = &mut self.flows[index];
         let tag = flow.begin_call(number, index, len);
         let to = called(flow.from, flow.to, flow.source);
         let ends_run = flow.calls.as_ref().is_some_and(Calls::ends_run);
-        let note = call_note(calling, flow.source, ends_run);
+        let note = call_note(&service, flow.source, ends_run);
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
         let (Some(engine), Some(messages)) = (host.engine.transactions_mut(), &mut host.messages)
@@ -78,7 +78,7 @@ impl Network {
         match engine.call(now, entity(station), to, request, &note) {
             Ok(transaction) => {
                 messages.called.insert(transaction, tag);
-                self.begin_collecting(station, transaction, calling);
+                self.begin_collecting(station, transaction, service.calling);
             }
             Err(_) => {
                 messages.outgoing.remove(&request.0);
@@ -372,9 +372,12 @@ impl Network {
             return;
         };
         if let Some(request) = messages.called.remove(&transaction) {
-            // One that is complete without a reply stays unsettled, which the run shows.
-            if how != TransactionEnd::Complete {
-                self.give_up_call(request);
+            let is_datagram = matches!(self.service(request.flow).calling, Calling::Datagrams(_));
+            match how {
+                TransactionEnd::Complete if is_datagram => self.settle_datagram(request),
+                // A call that is complete without a reply stays unsettled, which the run shows.
+                TransactionEnd::Complete => {}
+                _ => self.give_up_call(request),
             }
             return;
         }
@@ -384,6 +387,13 @@ impl Network {
         served.is_over = true;
         if served.is_read {
             messages.served.remove(&transaction);
+        }
+    }
+
+    /// All copies of a datagram have left.
+    fn settle_datagram(&mut self, request: MessageTag) {
+        if self.flows[request.flow].note_departed(self.now_ps, request) {
+            self.note_settled(request.flow);
         }
     }
 

@@ -3,14 +3,12 @@
 use super::{Network, ScheduledEvent};
 use crate::flow::{Flow, records_in};
 use crate::frames::Contents;
-use crate::host::{GROUP, ReadJob, Role};
+use crate::host::{ReadJob, Role};
 use crate::station_layer::OutgoingFrame;
 use crate::store::BytePattern;
 use engine::{
-    Address, Bytes, Delivery, Fragmentation, Framing, Instant, Path, PathError, PathFault,
-    Received, Store,
+    Bytes, Delivery, Fragmentation, Framing, Instant, Path, PathError, PathFault, Received, Store,
 };
-use link::EtherDestination;
 use std::collections::VecDeque;
 
 /// What an engine of transactions keeps to.
@@ -32,7 +30,7 @@ impl Network {
             let Some((path, contents)) = self.poll_engine(station, now) else {
                 return 0;
             };
-            let tag = self.frames.add(station, destination(path), path.local.0);
+            let tag = self.frames.add(station, path);
             let mut packet = std::mem::take(&mut self.frames.get_mut(tag).packet);
             self.write_packet(station, contents, &mut packet);
             let frame = self.frames.get_mut(tag);
@@ -44,9 +42,7 @@ impl Network {
     }
 
     fn hold_built(&mut self, station: usize, built: OutgoingFrame) {
-        let tag = self
-            .frames
-            .add(station, destination(built.path), built.path.local.0);
+        let tag = self.frames.add(station, built.path);
         let frame = self.frames.get_mut(tag);
         (frame.packet, frame.contents) = (built.octets, built.contents);
         self.hosts[station].built = Some(tag);
@@ -273,15 +269,6 @@ fn forwarded(forwardable: &mut VecDeque<(u64, Contents)>, arrival: u64) -> Conte
         }
     }
     Contents::default()
-}
-
-/// Where a packet on `path` goes.
-fn destination(path: Path) -> EtherDestination {
-    match path.remote {
-        GROUP => EtherDestination::All,
-        Address::Station(to) => EtherDestination::Station(to as usize),
-        Address::Socket(_) | Address::Ether(_) => EtherDestination::Station(usize::MAX),
-    }
 }
 
 /// The reader's work for a delivery.

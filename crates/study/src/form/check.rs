@@ -253,7 +253,7 @@ fn check_numbers(study: &Study) -> Result<(), Fault> {
     let count = |kind: Kind| match kind {
         Kind::Table => paper.tables,
         Kind::Figure => paper.figures,
-        Kind::Appendix => shows::NUMBER_MAX,
+        Kind::Appendix | Kind::Extension => shows::NUMBER_MAX,
     };
     for exhibit in &study.spec.exhibit {
         let at = |what: String| (exhibit.shows.span(), what);

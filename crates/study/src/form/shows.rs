@@ -11,6 +11,8 @@ pub enum Kind {
     Figure,
     /// A table of an appendix, which is not counted among the tables.
     Appendix,
+    /// A question that the paper left open, which is not counted either.
+    Extension,
 }
 
 /// One table or figure.
@@ -28,6 +30,7 @@ impl fmt::Display for Number {
             Kind::Table => "table",
             Kind::Figure => "figure",
             Kind::Appendix => "appendix",
+            Kind::Extension => "extension",
         };
         write!(f, "{kind} {}", self.number)
     }
@@ -53,6 +56,7 @@ pub fn numbers(text: &str) -> Result<Vec<Number>, String> {
             "table" | "tables" => Some(Kind::Table),
             "figure" | "figures" => Some(Kind::Figure),
             "appendix" => Some(Kind::Appendix),
+            "extension" | "extensions" => Some(Kind::Extension),
             _ => return Err(wrong(part)),
         };
         let kind = kind.ok_or_else(|| wrong(part))?;

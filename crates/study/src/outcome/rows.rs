@@ -16,15 +16,19 @@ const ROW_OCTETS_MAX: usize = 1 << 20;
 /// Most rows of a run: 100 points of 1000 seeds.
 const ROWS_MAX: usize = 100_000;
 
-/// Most values of a row; circuits and stations beyond them are left out.
-const VALUES_MAX: usize = 400;
+/// Most values of a row, of which 64 circuits and 65 stations have 2,800; circuits and stations beyond them
+/// are left out.
+const VALUES_MAX: usize = 4000;
+
+/// Most values of all rows: of some 60 octets each, 2.4 GB.
+const VALUES_IN_ALL_MAX: usize = 40_000_000;
 
 pub(super) fn read(path: &Path) -> Result<Outcome, String> {
     let refuse = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
     let file = open_regular(path).map_err(|error| refuse(&error))?;
     let mut lines = BoundedLines::new(file, ROW_OCTETS_MAX);
     let mut points: BTreeMap<Vec<String>, Point> = BTreeMap::new();
-    let mut count = 0;
+    let (mut count, mut values) = (0, 0);
     while let Some(line) = lines.next_line().map_err(|error| refuse(&error))? {
         // The last line of a killed sweep may be cut off; its run is repeated.
         let Ok(row) = serde_json::from_slice::<Value>(line) else {
@@ -34,7 +38,10 @@ pub(super) fn read(path: &Path) -> Result<Outcome, String> {
         if count > ROWS_MAX {
             return Err(refuse(&format!("more than {ROWS_MAX} rows")));
         }
-        add(&mut points, &row);
+        values += add(&mut points, &row);
+        if values > VALUES_IN_ALL_MAX {
+            return Err(refuse(&format!("more than {VALUES_IN_ALL_MAX} values")));
+        }
     }
     let mut points: Vec<Point> = points.into_values().collect();
     let places = |a: &Point, b: &Point| {
@@ -49,7 +56,8 @@ pub(super) fn read(path: &Path) -> Result<Outcome, String> {
     })
 }
 
-fn add(points: &mut BTreeMap<Vec<String>, Point>, row: &Value) {
+/// Adds a row; how many values it has.
+fn add(points: &mut BTreeMap<Vec<String>, Point>, row: &Value) -> usize {
     let changes = row.get("changes").and_then(Value::as_array);
     let changes = changes.into_iter().flatten().filter_map(Value::as_str);
     let changes: Vec<String> = changes.map(str::to_owned).collect();
@@ -62,9 +70,11 @@ fn add(points: &mut BTreeMap<Vec<String>, Point>, row: &Value) {
         .iter()
         .all(|(name, value)| !name.ends_with(".wrong_bytes") || *value == 0.0);
     let seed = row.get("seed").and_then(Value::as_u64).unwrap_or(0);
+    let count = values.len();
     if point.replicates.insert(seed, values).is_none() {
         point.complete += usize::from(is_complete && is_whole);
     }
+    count
 }
 
 fn factor(change: &str) -> Option<(String, Factor)> {

@@ -119,7 +119,7 @@ fn write_packet(
         PacketEvent::Offered => "",
         PacketEvent::Lost => "lost",
         PacketEvent::Dropped => "dropped by its sender",
-        PacketEvent::Arrived | PacketEvent::Collided => return Ok(()),
+        PacketEvent::Arrived | PacketEvent::Filtered | PacketEvent::Collided => return Ok(()),
     };
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0]);
