@@ -112,7 +112,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     #[inline]
     fn note_unsubmitted(&mut self) {
         if let Some(store) = self.producer.note_unsubmitted() {
-            self.shared.note_unsubmitted(self.id, store);
+            self.shared.wakeup.helper.note_unsubmitted(self.id, store);
         }
     }
 
@@ -437,7 +437,7 @@ impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
         let deferred = self.delays_acks && !self.producer.is_in_flight();
         pump.detach(now, self.id, deferred);
         if deferred {
-            self.shared.defer_flush();
+            self.shared.wakeup.helper.defer_flush();
         } else {
             let _ = pump.flush(now);
         }

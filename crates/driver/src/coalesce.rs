@@ -4,6 +4,7 @@
 //! octets takes less time than the kernel's handling of two more addresses a packet.
 
 use engine::{AssociationId, Batch, Fragmentation, Path, Store};
+use std::cmp::Ordering;
 use std::ops::Range;
 use wire::Capabilities;
 
@@ -75,18 +76,33 @@ impl CoalesceBuffer {
         let Some(path) = self.path else {
             return true;
         };
-        let count = batch.packets().len();
         !self.ended
             && batch.path() == Some(path)
-            && (size == self.packet_len
-                || count == 1 && (size < self.packet_len || self.may_reorder_before(batch)))
-            && self.packets + count <= self.packets_max
-            && self.octets.len() + count * size <= self.octets_max
+            && self.lengths_allow(batch)
+            && self.has_room_for(batch)
     }
 
-    /// Whether the packet of `batch` may be put before the only one in the buffer: in one call of
-    /// the wire only the last packet may be shorter, and packets of different circuits have no
-    /// order.
+    /// Whether packets of the lengths of `batch` may join: in one call of the wire only the last
+    /// packet may be shorter.
+    fn lengths_allow(&self, batch: &Batch) -> bool {
+        let is_single = batch.packets().len() == 1;
+        match batch.packet_len().cmp(&self.packet_len) {
+            Ordering::Equal => true,
+            // It becomes the last.
+            Ordering::Less => is_single,
+            // The one in the buffer becomes the last.
+            Ordering::Greater => is_single && self.may_reorder_before(batch),
+        }
+    }
+
+    fn has_room_for(&self, batch: &Batch) -> bool {
+        let count = batch.packets().len();
+        self.packets + count <= self.packets_max
+            && self.octets.len() + count * batch.packet_len() <= self.octets_max
+    }
+
+    /// Whether the packet of `batch` may be put before the only one in the buffer: packets of
+    /// different circuits have no order.
     fn may_reorder_before(&self, batch: &Batch) -> bool {
         self.packets == 1 && batch.sender() != self.last_sender
     }

@@ -2,9 +2,9 @@
 
 use crate::checked_wire::PathErrors;
 use crate::circuit::Circuit;
-use crate::helper::Helper;
 use crate::pump::Pump;
 use crate::shared::{Companions, EndpointHandle, EndpointShared, PumpGuard, WaitOutcome};
+use crate::wakeup::Helper;
 use crate::watch::Watch;
 use engine::{Address, AssociationId, Associations, CommandError, Instant, Layer};
 use std::io;

@@ -22,8 +22,9 @@
 //! * [`watch`] - readiness of all circuits of an endpoint on one descriptor, for an event loop.
 //! * [`receive_queue`] - received bytes, kept where the wire put them until the user reads them.
 //! * [`lend`] - zero-copy sends: buffers that are lent until the peer has acknowledged them.
-//! * `shared`, `helper`, `wait_list` - the lock, the helper thread, and how a thread that received
-//!   a packet wakes the thread it is for.
+//! * `wakeup` - who waits for what and who wakes whom: a table of states, the helper thread, wait
+//!   lists, the claim to the receiver, readiness, send permits.
+//! * `shared` - the lock of the pump, and the waits of users.
 //! * `circuit_state`, `demultiplex`, `coalesce` - the pump's state of each circuit, the deliveries
 //!   of an arrival by circuit, and small packets sent in one call.
 //! * `failed` - messages that were given up, kept for the user who sent them.
@@ -33,7 +34,7 @@
 //! * [`timeout`] - limits that may be for ever.
 //! * `messages` - messages on their way out, and buffers that are used again.
 //! * `wire_descriptor` - the wire's descriptor, which changes when the wire joins its first group.
-//! * `permits` - limits how many circuits fill their send stores at a time.
+//! * `sync` - atomics and locks, which are loom's in the models of `wakeup`.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
 
@@ -45,22 +46,21 @@ mod coalesce;
 mod demultiplex;
 pub mod endpoint;
 mod failed;
-mod helper;
 mod layer_port;
 #[cfg(test)]
 mod layer_port_tests;
 pub mod lend;
 mod messages;
 mod packet_pump;
-mod permits;
 pub mod pump;
 pub mod receive_queue;
 mod router_host;
 mod shared;
+mod sync;
 pub mod sys;
 pub mod timeout;
 pub mod transactions;
-mod wait_list;
+mod wakeup;
 pub mod watch;
 mod wire_descriptor;
 

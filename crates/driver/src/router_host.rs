@@ -4,7 +4,7 @@ use crate::broken::{self, Breakable, Broken, Guard};
 use crate::checked_wire::PathErrors;
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::shared::timespec;
-use crate::wait_list::EventFd;
+use crate::wakeup::EventFd;
 use crate::wire_descriptor::WireDescriptor;
 use engine::{Address, Instant, Layer, Router};
 use rustix::event::{PollFd, PollFlags, poll};

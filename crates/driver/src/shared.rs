@@ -2,55 +2,28 @@
 
 use crate::broken::{self, Breakable, Broken, Guard};
 use crate::pump::Pump;
-use crate::sys::{StorePool, UnsubmittedStore};
+use crate::sys::StorePool;
 use crate::timeout::finite;
-use crate::wait_list::{EventFd, WaitList, thread_eventfd};
+use crate::wakeup::{Wakeup, thread_eventfd};
 use crate::wire_descriptor::WireDescriptor;
-use engine::{Address, AssociationId, Associations, Instant};
+use engine::{Address, Associations, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use wire::{Arrival, Receiver, Wire};
 
 pub(crate) struct EndpointShared<E, W> {
-    pub(crate) pump: Mutex<Pump<E, W>>,
+    pump: Mutex<Pump<E, W>>,
     /// A panic under the lock of the pump.
     broken: Broken,
     start: std::time::Instant,
     pub(crate) pool: Arc<StorePool>,
-    /// Users blocked in a wait; they receive for themselves.
-    pub(crate) waiting_users: AtomicU32,
-    /// Counts locks taken by users: unchanged since the last tick means that no user is active.
-    /// Written under the lock of the pump, as is `poll_generation`.
-    pub(crate) lock_generation: AtomicU64,
-    /// Counts polls of the wire.
-    pub(crate) poll_generation: AtomicU64,
     /// The wire's descriptor, to poll without the lock; None in virtual time.
     pub(crate) descriptor: Option<WireDescriptor>,
     /// The wire's receiver, to block in a receive without the lock.
     receiver: Option<Box<dyn Receiver>>,
-    /// A user is blocked in a receive; no other thread may receive meanwhile.
-    user_receiving: AtomicBool,
-    /// When that receive must end. The helper interrupts it then.
-    receive_deadline_ns: AtomicU64,
-    wait_list: WaitList,
-    /// Stores with bytes that were not submitted to the engine.
-    unsubmitted: Mutex<Vec<(AssociationId, UnsubmittedStore)>>,
-    /// Packets that may be deferred are ready to be sent.
-    flush_pending: AtomicBool,
-    /// Wakes the helper.
-    pub(crate) helper_wakeup: EventFd,
-    pub(crate) helper_parked: AtomicBool,
-    /// The helper ticks at its idle rate and must be woken for work.
-    pub(crate) helper_idle_rate: AtomicBool,
-    /// The last handle of the endpoint was dropped.
-    pub(crate) closed: AtomicBool,
-    /// Readiness of the endpoint's watch, if it has one.
-    pub(crate) readiness_fd: OnceLock<EventFd>,
-    /// `readiness_fd` is readable.
-    pub(crate) readiness_signalled: AtomicBool,
+    pub(crate) wakeup: Wakeup,
 }
 
 /// Result of a wait in a receive.
@@ -85,8 +58,7 @@ impl<E, W> std::ops::Deref for EndpointHandle<E, W> {
 
 impl<E, W> Drop for EndpointHandle<E, W> {
     fn drop(&mut self) {
-        self.0.closed.store(true, Ordering::Release);
-        self.0.helper_wakeup.signal();
+        self.0.wakeup.helper.close();
     }
 }
 
@@ -105,12 +77,8 @@ impl<E: Associations, W: Wire> Breakable for EndpointShared<E, W> {
     }
 
     fn wake_everybody(&self) {
-        self.wait_list.wake_all();
         self.interrupt();
-        self.helper_wakeup.signal();
-        if let Some(eventfd) = self.readiness_fd.get() {
-            eventfd.signal();
-        }
+        self.wakeup.wake_everybody();
     }
 }
 
@@ -130,21 +98,8 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
             pool: StorePool::new(pump.engine().layout(None), store_bytes),
             pump: Mutex::new(pump),
             broken: Broken::default(),
-            user_receiving: AtomicBool::new(false),
-            receive_deadline_ns: AtomicU64::new(u64::MAX),
             start: std::time::Instant::now(),
-            waiting_users: AtomicU32::new(0),
-            lock_generation: AtomicU64::new(0),
-            poll_generation: AtomicU64::new(0),
-            wait_list: WaitList::default(),
-            unsubmitted: Mutex::new(Vec::new()),
-            flush_pending: AtomicBool::new(false),
-            helper_wakeup: EventFd::new()?,
-            helper_parked: AtomicBool::new(false),
-            helper_idle_rate: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            readiness_fd: OnceLock::new(),
-            readiness_signalled: AtomicBool::new(false),
+            wakeup: Wakeup::new()?,
         })
     }
 
@@ -154,12 +109,9 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
     ///
     /// An earlier panic under it.
     pub(crate) fn lock(&self) -> io::Result<PumpGuard<'_, E, W>> {
-        if self.helper_parked.load(Ordering::Relaxed) {
-            // The caller may change the engine's timeout.
-            self.helper_wakeup.signal();
-        }
         let pump = broken::lock(self)?;
-        increment(&self.lock_generation);
+        self.wakeup.helper.on_pump_locked();
+        self.wakeup.activity.count_lock();
         Ok(pump)
     }
 
@@ -182,17 +134,6 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         Ok(())
     }
 
-    /// Whether a user is blocked in a receive.
-    pub(crate) fn is_user_receiving(&self) -> bool {
-        self.user_receiving.load(Ordering::Relaxed)
-    }
-
-    /// When a user's receive must end, if it has a limit.
-    pub(crate) fn receive_deadline(&self) -> Option<Instant> {
-        let until = self.receive_deadline_ns.load(Ordering::Relaxed);
-        (self.is_user_receiving() && until < u64::MAX).then(|| Instant::from_nanos(until))
-    }
-
     /// The caller has sent a request and blocks next: the receiver may busy-poll.
     pub(crate) fn hint_busy_poll(&self) {
         if let Some(receiver) = &self.receiver {
@@ -203,7 +144,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
     /// Interrupts a user's receive: its deadline passed, or an event that no packet announces
     /// concerns its circuit.
     pub(crate) fn interrupt(&self) {
-        if let (true, Some(receiver)) = (self.is_user_receiving(), &self.receiver) {
+        if let (true, Some(receiver)) = (self.wakeup.receive.is_claimed(), &self.receiver) {
             // A receiver that cannot be interrupted returns by itself after its longest wait.
             let _ = receiver.interrupt();
         }
@@ -211,10 +152,10 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
 
     /// Receives everything that arrived, unless a user is blocked in a receive and does so itself.
     pub(crate) fn receive_all(&self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<()> {
-        if self.is_user_receiving() {
+        if self.wakeup.receive.is_claimed() {
             return Ok(());
         }
-        increment(&self.poll_generation);
+        self.wakeup.activity.count_poll();
         let before = pump.arrivals();
         let mut receives = 0;
         // Packets buffered in the wire make no descriptor readable.
@@ -225,7 +166,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
             }
         }
         if pump.arrivals() != before {
-            self.wait_list.wake_all();
+            self.wakeup.waiters.wake_all();
         }
         Ok(())
     }
@@ -236,19 +177,14 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
             return Ok(());
         };
         if descriptor.refresh(pump.wire())? {
-            self.wait_list.wake_all();
-            self.helper_wakeup.signal();
-            if let Some(eventfd) = self.readiness_fd.get() {
-                self.readiness_signalled.store(true, Ordering::Relaxed);
-                eventfd.signal();
-            }
+            self.wakeup.wake_everybody();
         }
         Ok(())
     }
 
     /// Wakes users blocked for an arrival, and the watch.
     pub(crate) fn wake_waiters(&self, pump: &Pump<E, W>) {
-        self.wait_list.wake_all();
+        self.wakeup.waiters.wake_all();
         self.signal_readiness(pump);
     }
 
@@ -262,55 +198,12 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
 
     /// Makes the watch readable if a circuit is ready.
     pub(crate) fn signal_readiness(&self, pump: &Pump<E, W>) {
-        if let Some(eventfd) = self.readiness_fd.get()
-            && pump.has_ready()
-            && !self.readiness_signalled.swap(true, Ordering::Relaxed)
-        {
-            eventfd.signal();
-        }
+        self.wakeup.readiness.signal_if(|| pump.has_ready());
     }
 
-    /// Lists the store of circuit `id`, which holds bytes not yet submitted, for the helper.
-    #[cold]
-    pub(crate) fn note_unsubmitted(&self, id: AssociationId, store: UnsubmittedStore) {
-        self.lock_unsubmitted().push((id, store));
-        self.wake_helper();
-    }
-
-    /// Wakes the helper if it is parked or at its idle rate; else its next tick is soon enough.
-    fn wake_helper(&self) {
-        if self.helper_parked.load(Ordering::SeqCst) || self.helper_idle_rate.load(Ordering::SeqCst)
-        {
-            self.helper_wakeup.signal();
-        }
-    }
-
-    /// Defers a flush to the next send of any user, or to the helper.
-    pub(crate) fn defer_flush(&self) {
-        self.flush_pending.store(true, Ordering::SeqCst);
-        self.wake_helper();
-    }
-
-    /// Whether a flush was deferred since the last call.
-    pub(crate) fn take_flush_pending(&self) -> bool {
-        self.flush_pending.swap(false, Ordering::SeqCst)
-    }
-
-    /// Takes the list of stores with bytes not yet submitted.
-    pub(crate) fn take_unsubmitted(&self) -> Vec<(AssociationId, UnsubmittedStore)> {
-        std::mem::take(&mut *self.lock_unsubmitted())
-    }
-
-    /// Whether the helper has work.
+    /// Whether users left work to the helper, or wait for permits, whose number its ticks adapt.
     pub(crate) fn has_helper_work(&self) -> bool {
-        let flush_pending = self.flush_pending.load(Ordering::SeqCst);
-        flush_pending || self.pool.permits.has_waiters() || !self.lock_unsubmitted().is_empty()
-    }
-
-    fn lock_unsubmitted(&self) -> MutexGuard<'_, Vec<(AssociationId, UnsubmittedStore)>> {
-        self.unsubmitted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.wakeup.helper.has_work() || self.pool.permits.has_waiters()
     }
 
     /// Receives the next packet, blocking in the receive itself without the lock: one system call
@@ -324,22 +217,24 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         let Some(receiver) = &self.receiver else {
             return Ok((pump, WaitOutcome::Unavailable));
         };
-        if self.is_user_receiving() || pump.is_blocked() || !can_end_wait(&**receiver, limit) {
+        if self.wakeup.receive.is_claimed()
+            || pump.is_blocked()
+            || !can_end_wait(&**receiver, limit)
+        {
             return Ok((pump, WaitOutcome::Unavailable));
         }
         let until = now.as_nanos().saturating_add(nanos(limit));
-        self.receive_deadline_ns.store(until, Ordering::Relaxed);
-        // Set under the lock, so that helper and other users do not receive from here on. The
-        // helper runs timers meanwhile.
-        self.user_receiving.store(true, Ordering::Relaxed);
-        self.waiting_users.fetch_add(1, Ordering::Relaxed);
-        increment(&self.poll_generation);
+        // Under the lock, so that helper and other users do not receive from here on. The helper runs
+        // timers meanwhile.
+        self.wakeup.receive.claim(until);
+        self.wakeup.activity.begin_wait();
+        self.wakeup.activity.count_poll();
         let mut buffer = pump.take_receive_buffer();
         drop(pump);
         let arrival = receiver.receive(&mut buffer);
         let mut pump = self.lock()?;
-        self.user_receiving.store(false, Ordering::Relaxed);
-        self.waiting_users.fetch_sub(1, Ordering::Relaxed);
+        self.wakeup.receive.end();
+        self.wakeup.activity.end_wait();
         *now = self.now();
         let outcome = outcome_without_packet(&**receiver, &arrival);
         if !pump.handle_arrival(*now, buffer, arrival)? {
@@ -364,9 +259,9 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
             if pump.arrivals() != seen_arrivals {
                 return Ok(());
             }
-            // Set under the lock, so that the thread that receives next knows of this one.
-            self.waiting_users.fetch_add(1, Ordering::Relaxed);
-            self.wait_list.add(Arc::clone(&eventfd));
+            // Under the lock, so that the thread that receives next knows of this one.
+            self.wakeup.activity.begin_wait();
+            self.wakeup.waiters.add(Arc::clone(&eventfd));
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, pump.is_blocked());
             (pump.poll_timeout(), flags)
@@ -378,8 +273,8 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         ];
         let result = poll(&mut ready, Some(&timespec(until)));
         let signalled = !ready[0].revents().is_empty();
-        self.waiting_users.fetch_sub(1, Ordering::Relaxed);
-        self.wait_list.remove(&eventfd);
+        self.wakeup.activity.end_wait();
+        self.wakeup.waiters.remove(&eventfd);
         if signalled {
             eventfd.clear();
         }
@@ -405,11 +300,6 @@ fn outcome_without_packet(receiver: &dyn Receiver, arrival: &io::Result<Arrival>
         // Interrupted, a report of a path, or an empty packet.
         _ => WaitOutcome::Woken,
     }
-}
-
-/// Increments a counter that only the holder of the pump's lock writes: no locked instruction.
-fn increment(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// Shortest wait that the helper ends: the helper ticks every 1 or 4 ms.

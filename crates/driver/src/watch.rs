@@ -1,14 +1,13 @@
 //! Readiness of all circuits of an endpoint on one descriptor, for an event loop.
 
 use crate::shared::EndpointHandle;
-use crate::wait_list::EventFd;
+use crate::wakeup::EventFd;
 use crate::wire_descriptor::WireDescriptor;
 use engine::{AssociationId, Associations};
 use rustix::event::epoll;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::Wire;
 
@@ -38,7 +37,7 @@ impl<E: Associations, W: Wire> Watch<E, W> {
         epoll::add(&epoll, wire.get(), data(0), readable)?;
         let eventfd = EventFd::new()?;
         epoll::add(&epoll, eventfd.descriptor(), data(1), readable)?;
-        if shared.readiness_fd.set(eventfd).is_err() {
+        if !shared.wakeup.readiness.set_eventfd(eventfd) {
             let text = "the endpoint has a watch already";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
@@ -97,15 +96,7 @@ impl<E: Associations, W: Wire> Watch<E, W> {
         self.shared.receive_all(&mut pump, now)?;
         pump.handle_timeout(now);
         self.shared.notify_granted(&mut pump);
-        // Signalled and cleared under the lock only.
-        if self
-            .shared
-            .readiness_signalled
-            .swap(false, Ordering::Relaxed)
-            && let Some(eventfd) = self.shared.readiness_fd.get()
-        {
-            eventfd.clear();
-        }
+        self.shared.wakeup.readiness.clear();
         pump.take_ready(ready);
         Ok(pump.has_pending_accept())
     }

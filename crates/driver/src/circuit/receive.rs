@@ -236,7 +236,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         let now = shared.now();
         loop {
             let refilled = self.refill(pump, now)?;
-            let taken_elsewhere = pump.is_watched() || shared.is_user_receiving();
+            let taken_elsewhere = pump.is_watched() || shared.wakeup.receive.is_claimed();
             if refilled != RefillOutcome::Empty || taken_elsewhere || !pump.receive(now)? {
                 return Ok(refilled);
             }
@@ -258,7 +258,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             pump.handle_timeout(now);
             // Delayed ACK: the user's next request will carry it.
             if self.delays_acks && !unsent && (chunk.is_some() || peer_finished(pump, self.id)) {
-                self.shared.defer_flush();
+                self.shared.wakeup.helper.defer_flush();
             } else {
                 pump.flush(now)?;
             }

@@ -5,7 +5,7 @@
 
 use super::producer::Producer;
 use super::ring::{Consumer, Ring};
-use crate::permits::SendPermits;
+use crate::wakeup::SendPermits;
 use engine::{AssociationId, Layout};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};

@@ -5,7 +5,7 @@ use super::memory::MESSAGE_ENDS_MAX;
 use super::ring::Ring;
 use super::unsubmitted::UnsubmittedStore;
 use crate::lend::{Buffer, LOANS_MAX, ReturnedBuffer};
-use crate::permits::Permit;
+use crate::wakeup::Permit;
 use engine::{AssociationId, Note, record};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl Producer {
     pub fn append_lent(&mut self, buffer: Buffer, ends: bool) -> Result<(), Buffer> {
         let len = buffer.len() as u64;
         let refused = self.loans >= LOANS_MAX || ends && !self.has_message_end_room();
-        if refused || !self.has_space(len) || self.base.is_null() && !self.recheck_space(len) {
+        if refused || !self.has_space(len) || self.base.is_null() && !self.refresh_limit(len) {
             return Err(buffer);
         }
         self.loans += 1;
@@ -186,7 +186,7 @@ impl Producer {
         // An empty message takes no bytes, but its end needs memory.
         self.has_message_end_room()
             && self.has_space(space)
-            && (!self.base.is_null() || self.recheck_space(space))
+            && (!self.base.is_null() || self.refresh_limit(space))
     }
 
     /// Whether there is room for one more message end.
@@ -261,12 +261,14 @@ impl Producer {
 
     #[inline]
     pub(super) fn has_space(&mut self, space: u64) -> bool {
-        self.head + space <= self.limit || self.recheck_space(space)
+        self.head + space <= self.limit || self.refresh_limit(space)
     }
 
+    /// Takes what it needs to have room for `space` bytes - a permit, memory - and reads the tail anew;
+    /// whether there is room now.
     #[cold]
-    fn recheck_space(&mut self, space: u64) -> bool {
-        if !self.may_fill() || self.base.is_null() && !self.acquire_memory() {
+    fn refresh_limit(&mut self, space: u64) -> bool {
+        if !self.advance_permit() || self.base.is_null() && !self.acquire_memory() {
             return false;
         }
         let end = self.head + space;
@@ -281,8 +283,18 @@ impl Producer {
         end <= self.limit
     }
 
-    /// Whether its permit allows it to fill the store.
-    fn may_fill(&mut self) -> bool {
+    /// Moves its permit on, and returns whether the store may be filled:
+    ///
+    /// | permit | while | becomes | may fill |
+    /// |---|---|---|---|
+    /// | idle | - | idle | up to [`PERMIT_FREE_BYTES`] |
+    /// | held | no circuit waits, or less than a store was written under it | held | yes |
+    /// | held | else | held anew, or queued | if held |
+    /// | expired | circuits wait | held or queued | if held |
+    /// | expired | no circuit waits | idle | as idle |
+    /// | queued | it was granted | held | yes |
+    /// | queued | else | queued; an empty store gives its memory back, which is in the cache | no |
+    fn advance_permit(&mut self) -> bool {
         let permits = &self.ring.pool.permits;
         match self.ring.permit() {
             Permit::Idle => true,
@@ -303,7 +315,6 @@ impl Producer {
                 if granted {
                     self.start_permit();
                 } else {
-                    // The memory is in the cache; the next circuit to get a permit can use it.
                     self.release_memory();
                 }
                 granted

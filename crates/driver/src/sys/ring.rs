@@ -11,13 +11,16 @@
 //! message, `tail` once a batch. While the ring is empty the consumer touches nothing, and the
 //! producer may release its memory and acquire other memory later.
 
+#[cfg(all(test, feature = "loom"))]
+mod models;
 #[cfg(test)]
 mod tests;
 
 use super::loans::{Loan, Loans};
 use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
 use super::notes::Notes;
-use crate::permits::Permit;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use crate::wakeup::Permit;
 use engine::{Batch, Layout, Note, Part, RangeSet, checksum};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -25,7 +28,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::slice;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic;
 use std::sync::{Arc, OnceLock};
 
 /// Octets between what the two sides write: processors fetch pairs of cache lines of 64 octets.
@@ -128,7 +131,7 @@ impl Ring {
     }
 
     /// The end of message number `index`.
-    pub(super) fn end(&self, base: *mut u8, index: u64) -> &AtomicU64 {
+    pub(super) fn end(&self, base: *mut u8, index: u64) -> &atomic::AtomicU64 {
         // SAFETY: the ends lie behind the octets in the same memory, which lives until all messages
         // in it are released; all zeros is an AtomicU64.
         unsafe {

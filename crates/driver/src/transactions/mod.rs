@@ -41,7 +41,7 @@ use crate::broken::{Breakable, Broken};
 use crate::checked_wire::PathErrors;
 use crate::messages::BufferPool;
 use crate::packet_pump::{PacketPump, WireCalls};
-use crate::wait_list::EventFd;
+use crate::wakeup::EventFd;
 use crate::wire_descriptor::WireDescriptor;
 use driving::Driving;
 use engine::{Address, EntityId, Instant, Layer, Note, TransactionId, Transactions};

@@ -8,13 +8,18 @@
 //! permits come back slowly, as over long paths or from readers that stopped, there are more of
 //! them.
 
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use engine::AssociationId;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
-/// Permits before circuits queue: up to as many circuits never wait for each other.
-const PERMITS: usize = 16;
+/// Permits before circuits queue: up to as many circuits never wait for each other. One in the models,
+/// where two threads are to queue.
+const PERMITS: usize = if cfg!(all(test, feature = "loom")) {
+    1
+} else {
+    16
+};
 
 /// Ticks within which as many permits are to come back as there are; else the limit grows. Ticks
 /// without a poll of the wire do not count.

@@ -4,10 +4,10 @@ use crate::broken::{self, Breakable};
 use crate::pump::Pump;
 use crate::shared::{EndpointShared, timespec};
 use crate::sys::UnsubmittedStore;
+use crate::wakeup::{Generation, HelperSleep};
 use engine::{AssociationId, Associations};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::Wire;
 
@@ -30,14 +30,54 @@ const PARK_MAX: Duration = Duration::from_millis(100);
 /// What the helper remembers between ticks.
 #[derive(Default)]
 pub(crate) struct Helper {
-    lock_generation: u64,
-    poll_generation: u64,
+    generation: Generation,
     /// Ticks in a row without an active user and without work.
     idle_ticks: u32,
     /// Ticks in a row without work.
     ticks_without_work: u32,
     /// Listed stores, with how far each was submitted.
     pending: Vec<PendingStore>,
+}
+
+/// What there is to do in a tick.
+struct Work {
+    /// No user took the lock of the pump since the last tick.
+    user_away: bool,
+    /// Circuits whose bytes are to be submitted.
+    stalled: Vec<AssociationId>,
+    flush_pending: bool,
+    /// Circuits are to be notified of permits.
+    permits_granted: bool,
+}
+
+impl Work {
+    fn is_none(&self) -> bool {
+        let needed = self.flush_pending || self.permits_granted || !self.stalled.is_empty();
+        !needed && !self.user_away
+    }
+
+    fn run<E: Associations, W: Wire>(
+        self,
+        shared: &EndpointShared<E, W>,
+        pump: &mut Pump<E, W>,
+    ) -> io::Result<()> {
+        let now = shared.now();
+        for id in self.stalled {
+            pump.submit_pending(now, id, true);
+        }
+        shared.notify_granted(pump);
+        if self.flush_pending {
+            pump.flush_deferred(now)?;
+        }
+        if pump.has_deferred() {
+            // The wire had no room.
+            shared.wakeup.helper.defer_flush();
+        }
+        match self.user_away {
+            true => drive(shared, pump),
+            false => pump.flush(now),
+        }
+    }
 }
 
 struct PendingStore {
@@ -52,7 +92,7 @@ struct PendingStore {
 impl Helper {
     /// Runs until the last handle of the endpoint is dropped, or a panic left the engine inconsistent.
     pub(crate) fn run<E: Associations, W: Wire>(mut self, shared: &EndpointShared<E, W>) {
-        while !shared.closed.load(Ordering::Acquire) && !shared.broken().is_broken() {
+        while !shared.wakeup.helper.is_closed() && !shared.broken().is_broken() {
             self.sleep(shared);
             if self.tick(shared).is_err() {
                 // The user's next call meets the same error and reports it.
@@ -67,82 +107,78 @@ impl Helper {
     }
 
     fn sleep<E: Associations, W: Wire>(&self, shared: &EndpointShared<E, W>) {
-        let mut limit = TICK;
-        let mut descriptors = vec![PollFd::new(
-            shared.helper_wakeup.descriptor(),
-            PollFlags::IN,
-        )];
-        if self.ticks_without_work >= IDLE_AFTER_TICKS {
-            shared.helper_idle_rate.store(true, Ordering::SeqCst);
-            limit = idle_for(shared).min(IDLE_TICK);
-        }
-        if self.idle_ticks >= IDLE_AFTER_TICKS {
-            shared.helper_parked.store(true, Ordering::SeqCst);
-            limit = idle_for(shared);
-            // An arrival must wake the user who waits for it, and only that one.
-            if let Some(wire) = &shared.descriptor
-                && shared.waiting_users.load(Ordering::Relaxed) == 0
-            {
-                descriptors.push(PollFd::new(wire.get(), PollFlags::IN));
-            }
+        let state = &shared.wakeup.helper;
+        let mut descriptors = vec![PollFd::new(state.eventfd().descriptor(), PollFlags::IN)];
+        let sleep = self.next_sleep();
+        state.fall_asleep(sleep);
+        let limit = match sleep {
+            HelperSleep::Ticking => TICK,
+            HelperSleep::Idle => idle_for(shared).min(IDLE_TICK),
+            HelperSleep::Parked => idle_for(shared),
+        };
+        // An arrival must wake the user who waits for it, and only that one.
+        if let Some(wire) = &shared.descriptor
+            && sleep == HelperSleep::Parked
+            && !shared.wakeup.activity.is_user_waiting()
+        {
+            descriptors.push(PollFd::new(wire.get(), PollFlags::IN));
         }
         // An interrupted sleep is a short one.
         let _ = poll(&mut descriptors, Some(&timespec(limit)));
-        shared.helper_parked.store(false, Ordering::SeqCst);
-        shared.helper_idle_rate.store(false, Ordering::SeqCst);
+        state.wake_up();
         if !descriptors[0].revents().is_empty() {
-            shared.helper_wakeup.clear();
+            state.eventfd().clear();
+        }
+    }
+
+    fn next_sleep(&self) -> HelperSleep {
+        if self.idle_ticks >= IDLE_AFTER_TICKS {
+            HelperSleep::Parked
+        } else if self.ticks_without_work >= IDLE_AFTER_TICKS {
+            HelperSleep::Idle
+        } else {
+            HelperSleep::Ticking
         }
     }
 
     fn tick<E: Associations, W: Wire>(&mut self, shared: &EndpointShared<E, W>) -> io::Result<()> {
-        let lock_generation = shared.lock_generation.load(Ordering::Relaxed);
-        let user_away = lock_generation == self.lock_generation;
-        self.lock_generation = lock_generation;
-        if shared
-            .receive_deadline()
-            .is_some_and(|at| at <= shared.now())
-        {
+        let receive = &shared.wakeup.receive;
+        if receive.deadline().is_some_and(|at| at <= shared.now()) {
             shared.interrupt();
         }
-        let stalled = self.find_stalled(shared, user_away);
-        let flush_pending = shared.take_flush_pending();
-        let poll_generation = shared.poll_generation.load(Ordering::Relaxed);
-        if user_away || poll_generation != self.poll_generation {
+        let work = self.find_work(shared);
+        if work.is_none() {
+            return Ok(());
+        }
+        match broken::try_lock(shared)? {
+            Some(mut pump) => work.run(shared, &mut pump),
+            None if work.flush_pending => {
+                shared.wakeup.helper.defer_flush();
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What there is to do in this tick, and counts of ticks without. Needs no lock of the pump.
+    fn find_work<E: Associations, W: Wire>(&mut self, shared: &EndpointShared<E, W>) -> Work {
+        let generation = shared.wakeup.activity.generation();
+        let user_away = generation.locks == self.generation.locks;
+        if user_away || generation.polls != self.generation.polls {
             shared.pool.permits.tick();
         }
-        self.poll_generation = poll_generation;
-        let unnotified = shared.pool.permits.has_unnotified();
-        let needed = !self.pending.is_empty() || flush_pending || unnotified;
-        let count_if = |ticks: u32, holds: bool| if holds { ticks.saturating_add(1) } else { 0 };
-        self.ticks_without_work = count_if(self.ticks_without_work, !needed);
-        self.idle_ticks = count_if(self.idle_ticks, !needed && user_away);
-        if !user_away && stalled.is_empty() && !flush_pending && !unnotified {
-            return Ok(());
-        }
-        let Some(mut pump) = broken::try_lock(shared)? else {
-            if flush_pending {
-                shared.defer_flush();
-            }
-            return Ok(());
+        self.generation = generation;
+        let work = Work {
+            user_away,
+            stalled: self.find_stalled(shared, user_away),
+            flush_pending: shared.wakeup.helper.take_flush_pending(),
+            permits_granted: shared.pool.permits.has_unnotified(),
         };
-        let now = shared.now();
-        for id in stalled {
-            pump.submit_pending(now, id, true);
-        }
-        shared.notify_granted(&mut pump);
-        if flush_pending {
-            pump.flush_deferred(now)?;
-        }
-        if pump.has_deferred() {
-            // The wire had no room.
-            shared.defer_flush();
-        }
-        if user_away {
-            drive(shared, &mut pump)
-        } else {
-            pump.flush(now)
-        }
+        let has_work = !self.pending.is_empty() || work.flush_pending || work.permits_granted;
+        let count_if = |ticks: u32, holds: bool| if holds { ticks.saturating_add(1) } else { 0 };
+        self.ticks_without_work = count_if(self.ticks_without_work, !has_work);
+        self.idle_ticks = count_if(self.idle_ticks, !has_work && user_away);
+        work
     }
 
     /// Circuits with bytes to submit whose user is inactive, or submitted none of them for a tick.
@@ -173,7 +209,7 @@ impl Helper {
             }
             pending.empty_ticks < 2
         });
-        let listed = shared.take_unsubmitted().into_iter();
+        let listed = shared.wakeup.helper.take_unsubmitted().into_iter();
         self.pending.extend(listed.map(|(id, store)| PendingStore {
             id,
             submitted: store.submitted_if_behind(),
@@ -193,7 +229,7 @@ fn idle_for<E: Associations, W: Wire>(shared: &EndpointShared<E, W>) -> Duration
     let next = pump
         .poll_timeout()
         .into_iter()
-        .chain(shared.receive_deadline());
+        .chain(shared.wakeup.receive.deadline());
     let left = next.min().map(|at| at.since(shared.now()));
     left.map_or(PARK_MAX, |left| left.clamp(TICK, PARK_MAX))
 }
@@ -202,7 +238,7 @@ fn drive<E: Associations, W: Wire>(
     shared: &EndpointShared<E, W>,
     pump: &mut Pump<E, W>,
 ) -> io::Result<()> {
-    if shared.waiting_users.load(Ordering::Relaxed) == 0 {
+    if !shared.wakeup.activity.is_user_waiting() {
         return shared.drive(pump);
     }
     // A user polls the wire, and an arrival must wake that user; but that user does not know of
