@@ -8,8 +8,8 @@ use crate::config::RateLimit;
 use crate::pdu::v3::RTN_V3;
 use congestion::{RateCredit, RttEstimator};
 use core::time::Duration;
-use engine::{Address, Instant};
-use std::collections::{BTreeMap, BTreeSet};
+use engine::{Address, Instant, TimerTable};
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 struct Route {
@@ -23,8 +23,7 @@ struct Route {
     rtt: RttEstimator,
     /// Rate limit of a router, for all associations together.
     rate_credit: Option<RateCredit>,
-    /// When the unused route is to be released or forgotten, and how often release was requested.
-    expires_at: Option<Instant>,
+    /// Requests of its release.
     tries: u32,
 }
 
@@ -37,7 +36,8 @@ pub(crate) struct Routes {
     by_destination: BTreeMap<(Address, Address), u32>,
     /// By neighbour and its value.
     by_value: BTreeMap<(Address, u32), u32>,
-    expiries: BTreeSet<(Instant, u32)>,
+    /// When unused routes are to be released or forgotten.
+    expiries: TimerTable<u32>,
 }
 
 /// Limit of routes, some 200 octets each (0008, Release).
@@ -82,7 +82,6 @@ impl Routes {
             users: 0,
             rtt: RttEstimator::default(),
             rate_credit: None,
-            expires_at: None,
             tries: 0,
         });
         let index = self.free.pop().unwrap_or(self.entries.len() as u32);
@@ -130,7 +129,7 @@ impl Routes {
             return 0;
         };
         self.set_value(route, value);
-        self.schedule(route, Some(now + IDLE_TIMEOUT));
+        self.expiries.set(route, now + IDLE_TIMEOUT);
         route
     }
 
@@ -175,7 +174,7 @@ impl Routes {
 
     /// An association begins to use the route.
     pub(crate) fn add_user(&mut self, route: u32) {
-        self.schedule(route, None);
+        self.expiries.cancel(route);
         if let Some(entry) = self.get_mut(route) {
             entry.users += 1;
             entry.tries = 0;
@@ -195,26 +194,13 @@ impl Routes {
             IDLE_TIMEOUT
         };
         if entry.users == 0 {
-            self.schedule(route, Some(now + span));
-        }
-    }
-
-    fn schedule(&mut self, route: u32, due: Option<Instant>) {
-        let Some(entry) = self.get_mut(route) else {
-            return;
-        };
-        let before = std::mem::replace(&mut entry.expires_at, due);
-        if let Some(at) = before {
-            self.expiries.remove(&(at, route));
-        }
-        if let Some(at) = due {
-            self.expiries.insert((at, route));
+            self.expiries.set(route, now + span);
         }
     }
 
     /// When the next unused route expires.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        self.expiries.first().map(|&(at, _)| at)
+        self.expiries.deadline()
     }
 
     /// Handles the next expired route: requests its release, with `wait` doubled each time, or
@@ -225,7 +211,7 @@ impl Routes {
         wait: Duration,
         tries_max: u32,
     ) -> Option<RouteExpiry> {
-        let &(_, route) = self.expiries.first().filter(|(at, _)| *at <= now)?;
+        let route = self.expiries.pop_due(now)?;
         let entry = self.get_mut(route)?;
         let request_release = entry.destination.is_some() && entry.neighbour_value.is_some();
         if !request_release || entry.tries >= tries_max {
@@ -234,7 +220,7 @@ impl Routes {
         }
         entry.tries += 1;
         let again = now + wait * (1 << entry.tries.min(16));
-        self.schedule(route, Some(again));
+        self.expiries.set(route, again);
         Some(RouteExpiry::RequestRelease(route))
     }
 
@@ -248,7 +234,7 @@ impl Routes {
     }
 
     fn remove(&mut self, route: u32) {
-        self.schedule(route, None);
+        self.expiries.cancel(route);
         self.forget_value(route);
         let index = route as usize - 1;
         let Some(entry) = self.entries.get_mut(index).and_then(Option::take) else {

@@ -101,11 +101,7 @@ impl GroupEndpoint {
         });
         // 0009, Closing: a receiver that missed the end gets END again.
         if let Some(ended) = ended.filter(|_| !header.options.has(Options::END)) {
-            let body = Body::Cntl(CommonControl {
-                rseq: 0,
-                alloc: 0,
-                echo: 0,
-            });
+            let body = Body::Cntl(CommonControl::default());
             let options = Options::MULTI | Options::END;
             let end = control_octets(ended.key, options, &body, (header.sync, 0));
             self.ep.queue_reply(from, end, packet.len());

@@ -3,7 +3,7 @@
 use super::endpoint_state::{GroupEndpointState, control_octets};
 use super::receiver::{Receiver, ReceiverPhase, ScheduledControl};
 use crate::config::ErrorControl;
-use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans};
+use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans, span_octets};
 use core::time::Duration;
 use engine::{Address, Instant};
 
@@ -84,12 +84,7 @@ impl Receiver {
         let selective = self.counted && ep.config.error == ErrorControl::Selective;
         let spans_max = (ep.config.packet_len - ECNTL_LEN) / SPAN_LEN;
         let octets: Vec<u8> = if selective && !self.rx.reassembly.is_empty() {
-            let spans = self.rx.reassembly.spans(spans_max);
-            let octets = |span: &crate::pdu::Span| {
-                let (left, right) = (span.left.to_be_bytes(), span.right.to_be_bytes());
-                left.into_iter().chain(right)
-            };
-            spans.iter().flat_map(octets).collect()
+            span_octets(&self.rx.reassembly.spans(spans_max))
         } else {
             Vec::new()
         };

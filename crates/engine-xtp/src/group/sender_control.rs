@@ -9,10 +9,10 @@ use super::sender::{GroupTracking, Sender};
 use crate::config::{ErrorControl, RateLimit};
 use crate::numbers::sync_before;
 use crate::pdu::{
-    Body, CommonControl, Diag, DiagCode, DiagValue, Header, Options, RTN, Reject, Spans,
+    Body, CommonControl, Diag, DiagCode, DiagValue, Header, Options, RTN, Reject, Span,
     TrafficSpec, UNLIMITED,
 };
-use crate::tx::RateLimits;
+use crate::tx::{RateLimits, missing_ranges, spans_are_valid};
 use congestion::RateCredit;
 use core::ops::Range;
 use engine::{Address, Instant};
@@ -45,9 +45,10 @@ impl Sender {
                 };
                 self.handle_join(ep, now, from, &join)
             }
-            Body::Cntl(common) => self.handle_control(ep, now, from, header, &common, Spans::EMPTY),
+            Body::Cntl(common) => self.handle_control(ep, now, from, header, &common, &[]),
             Body::Ecntl(common, spans) => {
-                self.handle_control(ep, now, from, header, &common, spans)
+                let spans: Vec<Span> = spans.iter().collect();
+                self.handle_control(ep, now, from, header, &common, &spans)
             }
             _ => Err(Reject::State),
         }
@@ -265,7 +266,7 @@ impl Sender {
         from: Address,
         header: &Header,
         common: &CommonControl,
-        spans: Spans<'_>,
+        spans: &[Span],
     ) -> Result<(), Reject> {
         if header.options.has(Options::END) {
             return self.handle_leave(ep, now, from, header);
@@ -375,7 +376,7 @@ impl Sender {
 
     /// Queues the ranges that the member at `from` lacks and that were not retransmitted since
     /// request `echo`; excludes a member that asks for too many (0018, Repairs).
-    fn repair(&mut self, ep: &mut GroupEndpointState, from: Address, echo: u32, spans: Spans<'_>) {
+    fn repair(&mut self, ep: &mut GroupEndpointState, from: Address, echo: u32, spans: &[Span]) {
         let GroupTracking::Counted(members) = &mut self.tracking else {
             return;
         };
@@ -384,7 +385,9 @@ impl Sender {
         let Some(member) = members.get_mut(from) else {
             return;
         };
-        let mut missing = missing_ranges(member.rseq.max(self.una), sent, spans);
+        let missing = missing_ranges(member.rseq.max(self.una), sent, spans);
+        // A later report has the others.
+        let mut missing: Vec<_> = missing.take(RANGES_MAX).collect();
         if ep.config.error == ErrorControl::GoBackN
             && let (Some(first), Some(last)) = (missing.first(), missing.last())
         {
@@ -425,34 +428,4 @@ struct JoinRequest {
     /// Bytes that it has room for.
     window: u64,
     traffic: TrafficSpec,
-}
-
-/// Whether spans are ascending, disjoint, beyond `rseq` and within the bytes sent.
-fn spans_are_valid(rseq: u64, next_seq: u64, spans: Spans<'_>) -> bool {
-    let mut at = rseq;
-    spans.iter().all(|span| {
-        let is_valid = span.left >= at && span.right > span.left && span.right <= next_seq;
-        at = span.right;
-        is_valid
-    })
-}
-
-/// The ranges between byte `from` and `sent` that `spans` do not cover, and those between the spans.
-/// The first [`RANGES_MAX`]: a later report has the others.
-fn missing_ranges(from: u64, sent: u64, spans: Spans<'_>) -> Vec<Range<u64>> {
-    let mut left = from;
-    let mut missing = Vec::new();
-    for span in spans.iter() {
-        if missing.len() == RANGES_MAX {
-            return missing;
-        }
-        if span.left > left {
-            missing.push(left..span.left);
-        }
-        left = left.max(span.right);
-    }
-    if sent > left {
-        missing.push(left..sent);
-    }
-    missing
 }

@@ -9,7 +9,7 @@ pub(super) const COMMON_LEN: usize = 20;
 pub const SPAN_LEN: usize = 16;
 
 /// The common control segment of every control packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommonControl {
     /// Everything below was received.
     pub rseq: u64,
@@ -78,4 +78,13 @@ impl<'a> Spans<'a> {
             right: u64_at(chunk, 8).unwrap_or_default(),
         })
     }
+}
+
+/// The octets of `spans`, as [`Spans::new`] takes them.
+pub(crate) fn span_octets(spans: &[Span]) -> Vec<u8> {
+    let octets = |span: &Span| {
+        let (left, right) = (span.left.to_be_bytes(), span.right.to_be_bytes());
+        left.into_iter().chain(right)
+    };
+    spans.iter().flat_map(octets).collect()
 }

@@ -16,6 +16,7 @@ mod traffic_specifier;
 pub mod v3;
 
 pub use address_segment::{AddressFormat, AddressSegment, Endpoints};
+pub(crate) use control_segment::span_octets;
 pub use control_segment::{CommonControl, SPAN_LEN, Span, Spans};
 pub use diag::{Diag, DiagCode, DiagValue};
 pub use header::{CHECK_AT, Format, HEADER_LEN, Header, RTN, packet_len};

@@ -4,11 +4,11 @@ use crate::config::{ErrorControl, SpanMeaning};
 use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::sync_before;
-use crate::pdu::{CommonControl, Options, Reject, Span, Spans, TrafficSpec};
+use crate::pdu::{CommonControl, Options, Reject, Span, TrafficSpec};
 use crate::procedure::{
     address_validation, association_close, association_setup, path_mtu, status_request,
 };
-use crate::tx::StatusRequest;
+use crate::tx::{self, StatusRequest};
 use congestion::{AckSample, RttSample};
 use core::ops::Range;
 use engine::{Event, Instant};
@@ -20,9 +20,9 @@ pub(crate) fn handle_acknowledgment(
     ep: &mut EndpointState,
     now: Instant,
     common: &CommonControl,
-    spans: Spans<'_>,
+    spans: &[Span],
 ) -> Result<(), Reject> {
-    if common.rseq > ctx.tx.next_seq || !spans_are_valid(ctx, common, spans) {
+    if common.rseq > ctx.tx.next_seq || !tx::spans_are_valid(common.rseq, ctx.tx.next_seq, spans) {
         return Err(Reject::NeverSent);
     }
     // The echo of a sync that was never used.
@@ -86,7 +86,7 @@ fn has_lost_state(ctx: &Context, common: &CommonControl) -> bool {
 
 /// Finds out whether the peer keeps what arrives beyond a gap. The packet with the echoed sync arrived:
 /// if its bytes lie beyond the gap and nothing there is listed, they were dropped (0007, Repair).
-fn note_receiver_mode(ctx: &mut Context, common: &CommonControl, spans: Spans<'_>) {
+fn note_receiver_mode(ctx: &mut Context, common: &CommonControl, spans: &[Span]) {
     let mut requests = ctx.tx.outstanding_requests.iter();
     let echoed = requests.find(|request| request.sync == common.echo);
     let start = echoed.and_then(|request| request.data_start);
@@ -97,23 +97,8 @@ fn note_receiver_mode(ctx: &mut Context, common: &CommonControl, spans: Spans<'_
     }
 }
 
-/// Whether spans are ascending, disjoint, beyond `rseq` and within the bytes sent.
-fn spans_are_valid(ctx: &Context, common: &CommonControl, spans: Spans<'_>) -> bool {
-    let mut at = common.rseq;
-    spans.iter().all(|span| {
-        let sane = span.left >= at && span.right > span.left && span.right <= ctx.tx.next_seq;
-        at = span.right;
-        sane
-    })
-}
-
 /// Bytes that the peer has, of those sent before the echoed request.
-fn delivered_bytes(
-    ep: &EndpointState,
-    rseq: u64,
-    spans: Spans<'_>,
-    sent_before_request: u64,
-) -> u64 {
+fn delivered_bytes(ep: &EndpointState, rseq: u64, spans: &[Span], sent_before_request: u64) -> u64 {
     let listed: u64 = spans.iter().map(|span| span.right - span.left).sum();
     match ep.config.spans {
         SpanMeaning::Received => rseq + listed,
@@ -200,14 +185,14 @@ fn queue_retransmissions(
     ctx: &mut Context,
     ep: &EndpointState,
     common: &CommonControl,
-    spans: Spans<'_>,
+    spans: &[Span],
     sent_before_request: Option<u64>,
 ) {
     let stale = sync_before(common.echo, ctx.tx.saved_sync) || ctx.tx.retransmitted_since_request;
     if stale || !ctx.tx.retransmission_queue.is_empty() || common.rseq < ctx.tx.acknowledged {
         return;
     }
-    let mut lost = missing_ranges(ep, common.rseq, spans, sent_before_request.unwrap_or(0));
+    let mut lost = lost_ranges(ep, common.rseq, spans, sent_before_request.unwrap_or(0));
     if lost.is_empty() {
         return;
     }
@@ -225,28 +210,16 @@ fn queue_retransmissions(
 
 /// The missing ranges below the highest span, or below the bytes sent before the echoed request
 /// (0007, Repair).
-fn missing_ranges(
+fn lost_ranges(
     ep: &EndpointState,
     rseq: u64,
-    spans: Spans<'_>,
+    spans: &[Span],
     sent_before_request: u64,
 ) -> VecDeque<Range<u64>> {
-    let mut lost = VecDeque::new();
     if ep.config.spans == SpanMeaning::Missing && !spans.is_empty() {
-        lost.extend(spans.iter().map(|Span { left, right }| left..right));
-        return lost;
+        return spans.iter().map(|span| span.left..span.right).collect();
     }
-    let mut at = rseq;
-    for span in spans.iter() {
-        if span.left > at {
-            lost.push_back(at..span.left);
-        }
-        at = span.right;
-    }
-    if sent_before_request > at {
-        lost.push_back(at..sent_before_request);
-    }
-    lost
+    tx::missing_ranges(rseq, sent_before_request, spans).collect()
 }
 
 /// Processes the part that only a TCNTL has: the peer's key and limits.

@@ -7,7 +7,7 @@ use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::v3::PAIRS_MAX;
 use crate::pdu::{
     Body, CommonControl, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans,
-    TrafficSpec,
+    TrafficSpec, span_octets,
 };
 use crate::procedure::{
     association_close, association_setup, data_receive, data_send, path_mtu, status_request, v3,
@@ -114,7 +114,7 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
             SpanMeaning::Received => received,
             SpanMeaning::Missing => gaps(ctx.rx.next_seq, &received),
         };
-        let octets: Vec<u8> = spans.iter().flat_map(span_octets).collect();
+        let octets = span_octets(&spans);
         let len = CNTL_LEN + ECNTL_EXTRA_LEN + octets.len();
         if ctx.within_amplification_limit(len) {
             return (ControlKind::Ecntl(octets), len);
@@ -166,7 +166,7 @@ fn choose_kind_v3(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off {
         let received = ctx.rx.reassembly.spans(room.min(PAIRS_MAX));
         let spans = gaps(ctx.rx.next_seq, &received);
-        let octets: Vec<u8> = spans.iter().flat_map(span_octets).collect();
+        let octets = span_octets(&spans);
         let pairs = if fixed { PAIRS_MAX } else { spans.len() };
         if ctx.within_amplification_limit(least + 8 * pairs) {
             return (ControlKind::Ecntl(octets), least + 8 * pairs);
@@ -193,13 +193,6 @@ fn gaps(next: u64, received: &[Span]) -> Vec<Span> {
         gap
     };
     received.iter().map(gap).collect()
-}
-
-fn span_octets(span: &Span) -> [u8; SPAN_LEN] {
-    let mut octets = [0; SPAN_LEN];
-    octets[..8].copy_from_slice(&span.left.to_be_bytes());
-    octets[8..].copy_from_slice(&span.right.to_be_bytes());
-    octets
 }
 
 /// Whether a packet of `len` octets may end `batch`: only the last may be shorter than a segment.

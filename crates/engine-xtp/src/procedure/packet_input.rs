@@ -2,7 +2,7 @@
 
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
-use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Spans};
+use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Span};
 use crate::procedure::{
     address_validation, association_close, control_receive, control_send, data_receive,
     status_request, v3,
@@ -62,11 +62,10 @@ fn handle_control(
     body: &Body<'_>,
 ) -> Result<(), Reject> {
     match body {
-        Body::Cntl(common) => {
-            control_receive::handle_acknowledgment(ctx, ep, now, common, Spans::EMPTY)?
-        }
+        Body::Cntl(common) => control_receive::handle_acknowledgment(ctx, ep, now, common, &[])?,
         Body::Ecntl(common, spans) => {
-            control_receive::handle_acknowledgment(ctx, ep, now, common, *spans)?
+            let spans: Vec<Span> = spans.iter().collect();
+            control_receive::handle_acknowledgment(ctx, ep, now, common, &spans)?
         }
         Body::Tcntl {
             common,
@@ -74,7 +73,7 @@ fn handle_control(
             traffic,
             ..
         } => {
-            control_receive::handle_acknowledgment(ctx, ep, now, common, Spans::EMPTY)?;
+            control_receive::handle_acknowledgment(ctx, ep, now, common, &[])?;
             control_receive::handle_traffic_control(ctx, ep, now, *xkey, traffic);
         }
         _ => return Err(Reject::Multicast),

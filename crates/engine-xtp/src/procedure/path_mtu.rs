@@ -8,7 +8,7 @@
 use crate::context::Context;
 use crate::endpoint::Xtp;
 use crate::endpoint_state::EndpointState;
-use crate::pdu::Spans;
+use crate::pdu::Span;
 use core::net::SocketAddr;
 use core::ops::Range;
 use engine::{Address, PathError, PathFault};
@@ -88,7 +88,7 @@ pub(crate) fn on_loss(
     ctx: &mut Context,
     ep: &EndpointState,
     lost: &VecDeque<Range<u64>>,
-    spans: Spans<'_>,
+    spans: &[Span],
 ) {
     let least = packet_len_min(ctx.peer);
     let first = lost.front().cloned().unwrap_or_default();

@@ -71,18 +71,8 @@ fn send_route(ep: &mut EndpointState, to: Address, outgoing: u32, op: u32, route
 
 fn send_reply(ep: &mut EndpointState, to: Address, route: u32, key: u32, body: BodyV3<'_>) {
     let header = HeaderV3 {
-        kind: body.kind(),
-        options: Options::NONE,
-        pad_front: 0,
-        pad_back: 0,
         key,
-        route,
-        seq: 0,
-        dseq: 0,
-        sync: 0,
-        dlen: 0,
-        sort: 0,
-        ttl: ep.config.hop_limit,
+        ..HeaderV3::plain(body.kind(), route, ep.config.hop_limit)
     };
     let octets = PacketV3 { header, body }.emit(ep.config.version);
     ep.count_packet_built(0);

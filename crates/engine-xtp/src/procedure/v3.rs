@@ -11,8 +11,8 @@ use crate::pdu::v3::{
     BodyV3, ControlSegmentV3, HeaderV3, PacketKind, PacketV3, RTN_V3, ResendPairs, padding_len,
 };
 use crate::pdu::{
-    AddressSegment, Body, CommonControl, Diag, Format, Header, Options, Packet, RTN, Reject,
-    SPAN_LEN, Spans, TrafficSpec, UNLIMITED, Version,
+    AddressSegment, Body, CommonControl, Diag, Format, Header, Options, Packet, RTN, Reject, Span,
+    TrafficSpec, UNLIMITED, Version,
 };
 use crate::procedure::{
     address_validation, association_close, association_setup, control_receive, control_send,
@@ -126,18 +126,13 @@ fn to_v3_header(
     header_context: &HeaderContext,
 ) -> HeaderV3 {
     HeaderV3 {
-        kind,
         options: header.options,
-        pad_front: 0,
-        pad_back: 0,
         key: key_to_wire32(header.key),
-        route: header_context.route,
         seq: header_context.wire_seq(header.seq),
         dseq: header_context.wire_seq(header_context.dseq),
         sync: header.sync,
-        dlen: 0,
         sort: u32::from(header.sort),
-        ttl: ep.config.hop_limit,
+        ..HeaderV3::plain(kind, header_context.route, ep.config.hop_limit)
     }
 }
 
@@ -185,14 +180,9 @@ fn control_segment<'a>(
     header_context: &HeaderContext,
     pairs: &'a [u8],
 ) -> BodyV3<'a> {
-    let none = CommonControl {
-        rseq: 0,
-        alloc: 0,
-        echo: 0,
-    };
     let common = match packet.body {
         Body::Cntl(common) | Body::Ecntl(common, _) | Body::Tcntl { common, .. } => common,
-        _ => none,
+        _ => CommonControl::default(),
     };
     let (rate, burst) = header_context
         .accepted_rate
@@ -378,13 +368,14 @@ fn handle_control(
         alloc: at(control.alloc)?,
         echo: control.echo,
     };
-    let mut octets = Vec::with_capacity(pairs.len() * SPAN_LEN);
+    let mut spans = Vec::with_capacity(pairs.len());
     for pair in pairs.iter() {
-        octets.extend(at(pair.left)?.to_be_bytes());
-        octets.extend(at(pair.right)?.to_be_bytes());
+        spans.push(Span {
+            left: at(pair.left)?,
+            right: at(pair.right)?,
+        });
     }
-    let spans = Spans::new(&octets).unwrap_or(Spans::EMPTY);
-    control_receive::handle_acknowledgment(ctx, ep, now, &common, spans)?;
+    control_receive::handle_acknowledgment(ctx, ep, now, &common, &spans)?;
     let limits = TrafficSpec::Limits {
         service: ctx.service,
         maxdata: u32::from(control.maxdata),

@@ -134,18 +134,9 @@ impl XtpRouter {
         body: BodyV3<'_>,
     ) {
         let header = HeaderV3 {
-            kind: body.kind(),
-            options: Options::NONE,
-            pad_front: 0,
-            pad_back: 0,
             key,
-            route,
-            seq: 0,
-            dseq: 0,
             sync,
-            dlen: 0,
-            sort: 0,
-            ttl: 1,
+            ..HeaderV3::plain(body.kind(), route, 1)
         };
         self.enqueue(to, PacketV3 { header, body }.emit(VERSION), 0);
     }

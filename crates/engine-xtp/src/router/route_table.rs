@@ -4,8 +4,8 @@ use crate::config::RateLimit;
 use crate::pdu::v3::RTN_V3;
 use crate::unvalidated::UnvalidatedQueue;
 use core::time::Duration;
-use engine::{Address, AssociationId, Instant};
-use std::collections::{BTreeMap, BTreeSet};
+use engine::{Address, AssociationId, Instant, TimerTable};
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 struct PathEntry {
@@ -14,10 +14,9 @@ struct PathEntry {
     remote_route: Option<u32>,
     /// The opposite route of the path, until it is released.
     opposite: Option<u32>,
-    /// When it is removed, or its release is sent again.
+    /// When it is removed, or its release is sent again. Its timer may fire early: forwarding a packet
+    /// does not move it (lazy re-arm).
     expires_at: Instant,
-    /// Its entry in `timers`. May fire early: forwarding a packet does not move it (lazy re-arm).
-    scheduled_at: Instant,
     /// Releases sent.
     release_tries: u32,
     /// The limit that a router beyond the opposite route imposes on senders by this one.
@@ -35,7 +34,7 @@ pub(super) struct RouteTable {
     entries: Vec<Option<PathEntry>>,
     free: Vec<u32>,
     by_remote: BTreeMap<(Address, u32), u32>,
-    timers: BTreeSet<(Instant, u32)>,
+    timers: TimerTable<u32>,
     /// Paths whose opener may be forged, the oldest first.
     unconfirmed: UnvalidatedQueue,
     installed: u32,
@@ -84,7 +83,6 @@ impl RouteTable {
                 remote_route: remote,
                 opposite: None,
                 expires_at: due,
-                scheduled_at: due,
                 release_tries: 0,
                 imposed_rate: None,
                 rate_sent_at: None,
@@ -95,7 +93,7 @@ impl RouteTable {
                 self.entries.push(None);
             }
             self.entries[index as usize] = Some(entry);
-            self.timers.insert((due, index + 1));
+            self.timers.set(index + 1, due);
             index + 1
         });
         self.by_remote.insert((from, value), first);
@@ -215,9 +213,7 @@ impl RouteTable {
         let entry = self.get_mut(opposite)?;
         entry.opposite = None;
         entry.expires_at = now;
-        let before = std::mem::replace(&mut entry.scheduled_at, now);
-        self.timers.remove(&(before, opposite));
-        self.timers.insert((now, opposite));
+        self.timers.set(opposite, now);
         Some(opposite)
     }
 
@@ -227,7 +223,7 @@ impl RouteTable {
         let Some(entry) = self.entries.get_mut(index).and_then(Option::take) else {
             return;
         };
-        self.timers.remove(&(entry.scheduled_at, local_route));
+        self.timers.cancel(local_route);
         if entry.unconfirmed.is_some() {
             self.unconfirmed.forget_one();
         }
@@ -243,7 +239,7 @@ impl RouteTable {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.timers.first().map(|&(at, _)| at)
+        self.timers.deadline()
     }
 
     /// Handles the next due route: removes its path, or returns the release to send (route,
@@ -253,13 +249,11 @@ impl RouteTable {
         now: Instant,
         wait: Duration,
     ) -> Option<Option<(u32, Address, u32)>> {
-        let &(at, local_route) = self.timers.first().filter(|(at, _)| *at <= now)?;
-        self.timers.remove(&(at, local_route));
+        let local_route = self.timers.pop_due(now)?;
         let entry = self.get_mut(local_route)?;
         if entry.expires_at > now {
-            entry.scheduled_at = entry.expires_at;
             let at = entry.expires_at;
-            self.timers.insert((at, local_route));
+            self.timers.set(local_route, at);
             return Some(None);
         }
         // A route with an opposite one is idle; one without is being released.
@@ -274,9 +268,8 @@ impl RouteTable {
         }
         entry.release_tries += 1;
         entry.expires_at = now + wait * (1 << entry.release_tries);
-        entry.scheduled_at = entry.expires_at;
-        let (at, neighbour) = (entry.scheduled_at, entry.neighbour);
-        self.timers.insert((at, local_route));
+        let (at, neighbour) = (entry.expires_at, entry.neighbour);
+        self.timers.set(local_route, at);
         Some(Some((
             local_route,
             neighbour,

@@ -98,6 +98,24 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 const OPTIONS_MASK: u32 = 0xffff;
 
 impl HeaderV3 {
+    /// The header of a packet that belongs to no association: all else is zero.
+    pub(crate) fn plain(kind: PacketKind, route: u32, ttl: u8) -> HeaderV3 {
+        HeaderV3 {
+            kind,
+            options: Options::NONE,
+            pad_front: 0,
+            pad_back: 0,
+            key: 0,
+            route,
+            seq: 0,
+            dseq: 0,
+            sync: 0,
+            dlen: 0,
+            sort: 0,
+            ttl,
+        }
+    }
+
     /// Parses and checks the header of `packet` and the check in its trailer, in the order of
     /// [`Reject`].
     pub fn parse(version: Version, packet: &[u8]) -> Result<HeaderV3, Reject> {
