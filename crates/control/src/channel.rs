@@ -205,11 +205,8 @@ impl Channel {
     fn wait(&self, what: PollFlags, end: Instant, limit: Duration) -> Result<(), ChannelError> {
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let span = Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
-            match poll(&mut [PollFd::new(&self.socket, what)], Some(&span)) {
+            let span = Timespec::try_from(left).ok();
+            match poll(&mut [PollFd::new(&self.socket, what)], span.as_ref()) {
                 Ok(0) => return Err(ChannelError::TimedOut(limit)),
                 Ok(_) => return Ok(()),
                 Err(rustix::io::Errno::INTR) => {}

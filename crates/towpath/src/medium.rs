@@ -1,10 +1,10 @@
 //! The wires below engines that run in the user's thread: UDP, raw IP, Ethernet.
 
+use crate::engine_setup::random_seed;
 use crate::options::Options;
 use crate::socket;
 use crate::source_filter;
 use engine::Address;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
@@ -263,16 +263,12 @@ fn random_loopback_address(local: IpAddr) -> IpAddr {
     if local != IpAddr::V4(Ipv4Addr::LOCALHOST) {
         return local;
     }
-    let [a, b, c, d, ..] = random().to_be_bytes();
+    let [a, b, c, d, ..] = random_seed().to_be_bytes();
     // Not 0 or 255 in the last octet: they could be network or broadcast addresses.
     IpAddr::V4(Ipv4Addr::new(127, a, b.max(1), (c ^ d).clamp(1, 254)))
 }
 
 /// A random port, 1 to 65,535. Nothing allocates ports on these wires; collisions are unlikely.
 pub(crate) fn random_port() -> u16 {
-    (random() % 65_535) as u16 + 1
-}
-
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+    (random_seed() % 65_535) as u16 + 1
 }

@@ -1,12 +1,12 @@
 //! Shared by the socket transports: addresses, timeouts, buffers, send and receive.
 
 use crate::contract::Interest;
+use crate::engine_setup::random_seed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrAny, recvmsg};
 use socket2::{SockAddr, SockRef, Socket};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -53,7 +53,7 @@ pub(crate) fn rendezvous_entry(bytes: &[u8], index: usize) -> io::Result<&[u8]> 
 pub(crate) fn unique_name(role: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let random = RandomState::new().build_hasher().finish();
+    let random = random_seed();
     let process = std::process::id();
     format!("\0towpath-{role}-{process}-{count}-{random:016x}")
 }
@@ -166,11 +166,8 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, interest: Interest, deadline: Instant) ->
         Interest::Write => PollFlags::OUT,
     };
     let left = deadline.saturating_duration_since(Instant::now());
-    let limit = Timespec {
-        tv_sec: left.as_secs() as i64,
-        tv_nsec: i64::from(left.subsec_nanos()),
-    };
-    match poll(&mut [PollFd::new(&fd, flags)], Some(&limit)) {
+    let limit = Timespec::try_from(left).ok();
+    match poll(&mut [PollFd::new(&fd, flags)], limit.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

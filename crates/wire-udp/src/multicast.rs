@@ -145,10 +145,7 @@ impl MemberSockets {
 
     /// Sleeps until a socket is readable; false after `max_wait`.
     fn wait(&self, max_wait: Option<Duration>) -> io::Result<bool> {
-        let limit = max_wait.map(|span| Timespec {
-            tv_sec: span.as_secs() as i64,
-            tv_nsec: i64::from(span.subsec_nanos()),
-        });
+        let limit = max_wait.and_then(|span| Timespec::try_from(span).ok());
         let epoll = self.epoll.get().ok_or(io::ErrorKind::WouldBlock)?;
         let mut ready = [PollFd::new(epoll, PollFlags::IN)];
         match poll(&mut ready, limit.as_ref()) {

@@ -3,10 +3,10 @@
 use super::partial_file::FileHasher;
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, PEER_TIMEOUT, TransferProgress};
+use crate::engine_setup::random_seed;
 use crate::xtp::group::{self, AdmittedHost, Sender};
 use crate::xtp::{Circuit, Endpoint};
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -181,7 +181,7 @@ fn open_offer(path: &Path, group: Option<SocketAddr>) -> io::Result<(File, Offer
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut id = [0; ID_LEN];
     for part in id.chunks_exact_mut(8) {
-        part.copy_from_slice(&RandomState::new().build_hasher().finish().to_be_bytes());
+        part.copy_from_slice(&random_seed().to_be_bytes());
     }
     let offer = Offer {
         name: name.into_owned(),

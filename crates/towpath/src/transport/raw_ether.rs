@@ -7,13 +7,13 @@ use crate::contract::{
     Circuit, Class, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous, Reserved,
     Transport, Unavailable,
 };
+use crate::medium::random_port;
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
 use crate::socket;
 use rustix::io::Errno;
 use socket2::SockRef;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -108,11 +108,6 @@ fn open(options: &Options) -> io::Result<EtherSocket> {
         wire_udp::sys::set_buffers(socket.as_fd(), len);
     }
     Ok(socket)
-}
-
-/// A random port, 1 to 65,535. Nothing allocates these ports; collisions are unlikely.
-fn random_port() -> u16 {
-    (RandomState::new().build_hasher().finish() % 65_535) as u16 + 1
 }
 
 struct RawEtherListener {

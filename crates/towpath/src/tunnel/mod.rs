@@ -296,17 +296,14 @@ impl Tunnel {
     fn wait(&mut self, limit: Duration, todo: &mut Vec<u64>) -> io::Result<()> {
         let timeout = self.watch.prepare_wait()?;
         let limit = timeout.map_or(limit, |timeout| timeout.min(limit));
-        let limit = Timespec {
-            tv_sec: limit.as_secs() as i64,
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        };
+        let limit = Timespec::try_from(limit).ok();
         let mut events = [const {
             epoll::Event {
                 flags: epoll::EventFlags::empty(),
                 data: epoll::EventData::new_u64(0),
             }
         }; 64];
-        let count = match epoll::wait(&self.epoll, &mut events, Some(&limit)) {
+        let count = match epoll::wait(&self.epoll, &mut events, limit.as_ref()) {
             Err(rustix::io::Errno::INTR) => 0,
             other => other?,
         };

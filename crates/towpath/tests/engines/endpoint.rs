@@ -34,12 +34,12 @@ fn serve_by_readiness(endpoint: &Endpoint, count: usize) -> io::Result<u64> {
     let (mut ready, mut buffer) = (Vec::new(), [0; 4096]);
     while ended < count {
         let span = watch.prepare_wait()?.unwrap_or(LIMIT).min(LIMIT);
-        let span = Timespec {
-            tv_sec: span.as_secs() as i64,
-            tv_nsec: i64::from(span.subsec_nanos()),
-        };
+        let span = Timespec::try_from(span).ok();
         let descriptor = watch.descriptor();
-        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&span))?;
+        poll(
+            &mut [PollFd::new(&descriptor, PollFlags::IN)],
+            span.as_ref(),
+        )?;
         if watch.poll_ready(&mut ready)? {
             while let Ok(circuit) = endpoint.try_accept() {
                 ready.push(circuit.id());

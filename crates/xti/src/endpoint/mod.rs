@@ -338,10 +338,7 @@ impl XtiEndpoint {
         };
         self.shared.waits.fetch_add(1, Ordering::Relaxed);
         let flags = if write { PollFlags::OUT } else { PollFlags::IN };
-        let limit = limit.map(|limit| Timespec {
-            tv_sec: limit.as_secs() as i64,
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        });
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         match poll(&mut [PollFd::new(&*socket, flags)], limit.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(std::io::Error::from(error).into()),

@@ -78,11 +78,8 @@ impl SharedEndpoint {
             (flags, timer.map_or(deadline, |at| at.min(deadline)))
         };
         let left = until.saturating_duration_since(Instant::now());
-        let limit = Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        let result = poll(&mut [PollFd::new(&self.descriptor, flags)], Some(&limit));
+        let limit = Timespec::try_from(left).ok();
+        let result = poll(&mut [PollFd::new(&self.descriptor, flags)], limit.as_ref());
         self.waiters.fetch_sub(1, Ordering::Relaxed);
         match result {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

@@ -80,13 +80,12 @@ pub use receiver::{Receiver, Stream};
 pub use relay::Relay;
 pub use sender::Sender;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// A random group for an example or a test: an address of 239.192.0.0/14, the organization-local
 /// scope (RFC 2365 s. 6.2), and a port.
 pub fn example_group() -> SocketAddr {
-    let [a, b, c, d, e, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
+    let [a, b, c, d, e, ..] = crate::engine_setup::random_seed().to_be_bytes();
     let address = Ipv4Addr::new(239, 192 + a % 4, b, c);
     // Below the kernel's ephemeral ports; the next port is for the receivers' control packets.
     let port = 20_000 + 2 * (u16::from_be_bytes([d, e]) % 5000);
