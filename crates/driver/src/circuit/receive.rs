@@ -250,19 +250,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             pump.consume(now, self.id, consumed);
         }
         let chunk = pump.pop_chunk(self.id);
-        let unsent = self.producer.position() > self.submitted;
-        if chunk.is_none() && unsent {
-            pump.submit_pending(now, self.id, true);
-        }
-        if unsent || !pump.is_watched() {
-            pump.handle_timeout(now);
-            // Delayed ACK: the user's next request will carry it.
-            if self.delays_acks && !unsent && (chunk.is_some() || peer_finished(pump, self.id)) {
-                self.shared.wakeup.helper.defer_flush();
-            } else {
-                pump.flush(now)?;
-            }
-        }
+        self.send_due(pump, now, chunk.is_some())?;
         self.submitted = pump.submitted(self.id);
         self.producer.release_memory();
         self.shared.notify_granted(pump);
@@ -275,6 +263,26 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             }
             None => empty_outcome(pump, self.id),
         }
+    }
+
+    /// Sends the user's bytes, if the user is about to wait, and acknowledgements.
+    #[inline]
+    fn send_due(&mut self, pump: &mut Pump<E, W>, now: Instant, has_chunk: bool) -> io::Result<()> {
+        let unsent = self.producer.position() > self.submitted;
+        if unsent && !has_chunk {
+            pump.submit_pending(now, self.id, true);
+        }
+        if !unsent && pump.is_watched() {
+            // The watch sends the acknowledgements of all circuits together.
+            return Ok(());
+        }
+        pump.handle_timeout(now);
+        // Delayed ACK: the user's next request will carry it.
+        if self.delays_acks && !unsent && (has_chunk || peer_finished(pump, self.id)) {
+            self.shared.wakeup.helper.defer_flush();
+            return Ok(());
+        }
+        pump.flush(now)
     }
 }
 
