@@ -51,6 +51,8 @@ def ray_sweep():
         return None, "Ray is not installed"
     node = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp", ignore_cleanup_errors=True) as scratch:
+        # Ray writes the address of the last cluster here.
+        os.makedirs("/tmp/ray", exist_ok=True)
         cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False, "temp_dir": scratch})
         cluster.add_node(**node)
         cluster.wait_for_nodes()

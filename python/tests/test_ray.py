@@ -22,6 +22,8 @@ def cluster():
     """Two nodes of one processor; sockets of Ray need a short path."""
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp", ignore_cleanup_errors=True) as scratch:
         node = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 * 2**20}
+        # Ray writes the address of the last cluster here.
+        os.makedirs("/tmp/ray", exist_ok=True)
         cluster = Cluster(initialize_head=True, head_node_args={**node, "temp_dir": scratch})
         node.pop("include_dashboard")
         cluster.second = cluster.add_node(**node)
