@@ -38,7 +38,7 @@ fn receiver_of(listener: &UnixListener) -> io::Result<ChannelReceiver> {
 }
 
 #[test]
-fn channels_of_programs_are_carried_whole_and_broken_ones_are_told() {
+fn channels_of_programs_are_carried_whole_and_breaks_are_reported() {
     let scratch = Scratch::new();
     let (listener, far, near) = proxies(&scratch);
     let path = scratch.path("sends");

@@ -363,7 +363,7 @@ impl NamedListener {
 
 impl Drop for NamedListener {
     fn drop(&mut self) {
-        // Somebody may have removed it.
+        // Its user may have removed it.
         let _ = fs::remove_file(&self.path);
     }
 }
