@@ -48,7 +48,7 @@ enum End {
     /// Channels of programs of this host, over circuits to the far end.
     Near {
         programs: NamedListener,
-        carrier: Carrier,
+        carrier: Box<Carrier>,
         far: SocketAddr,
     },
     /// Circuits of the near end, into channels to a program that listens at `program`.
@@ -99,7 +99,7 @@ impl ChannelProxy {
         check_carrier(transport, &options)?;
         Ok(ChannelProxy::new(End::Near {
             programs: NamedListener::bind(path)?,
-            carrier: Carrier { transport, options },
+            carrier: Box::new(Carrier { transport, options }),
             far,
         }))
     }
