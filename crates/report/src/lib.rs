@@ -4,7 +4,7 @@
 //! * [`html`] - one self-contained page: verdict, tables, charts, the host, how to reproduce it.
 //! * [`table`] - tables and verdicts for a terminal; [`medians`] and [`verdicts`] - each alone.
 //! * [`notes()`] - what stands in no table.
-//! * [`rows`], [`csv()`] - every trial as a row; [`read`] - a run whose summary is computed where it has none.
+//! * [`rows`], [`csv()`] - every trial as a row; [`read()`] - a run whose summary is computed where it has none.
 //! * [`merged`] - the histograms of each cell over its trials.
 //! * `parquet` - runs and rows of sweeps as typed tables, with the feature of that name.
 //! * [`hgrm()`] - histograms for HDR plotters.
