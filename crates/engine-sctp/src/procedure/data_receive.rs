@@ -207,7 +207,7 @@ pub(crate) fn end_packet(
         shutdown::repeat_shutdown(a);
         // The SHUTDOWN acknowledges what has no gap (RFC 9260 section 9.2).
         if !a.rx.has_gap() && a.rx.duplicates().is_empty() {
-            a.rx.note_acknowledged();
+            a.rx.acknowledge_alone();
         }
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct ReceiveState {
     buffer: u64,
     /// The window last advertised.
     advertised: u64,
+    /// Chunks other than SACK that acknowledged since the last SACK: they renew no window.
+    acknowledged_alone: u32,
     /// Packets with data since the last SACK.
     pub(crate) packets: u32,
     /// A SACK is to leave with the next packet, alone if need be.
@@ -80,6 +82,7 @@ impl ReceiveState {
             unread: 0,
             buffer,
             advertised: buffer,
+            acknowledged_alone: 0,
             packets: 0,
             sack_due: false,
             has_data: false,
@@ -220,6 +223,7 @@ impl ReceiveState {
     /// A SACK leaves.
     pub(crate) fn record_sack(&mut self) {
         self.advertised = u64::from(self.window());
+        self.acknowledged_alone = 0;
         self.duplicates.clear();
         self.note_acknowledged();
     }
@@ -228,6 +232,15 @@ impl ReceiveState {
     pub(crate) fn note_acknowledged(&mut self) {
         self.packets = 0;
         self.sack_due = false;
+    }
+
+    /// A chunk without a window acknowledges instead of a SACK, twice in a row at most: the peer's view of
+    /// the window shrinks with all that it sends.
+    pub(crate) fn acknowledge_alone(&mut self) {
+        if self.acknowledged_alone < 2 {
+            self.acknowledged_alone += 1;
+            self.note_acknowledged();
+        }
     }
 
     /// Whether a SACK may travel with a packet that leaves anyway.
