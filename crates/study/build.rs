@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut text = String::from("&[\n");
     for study in sorted(&folder) {

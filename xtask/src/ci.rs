@@ -46,7 +46,7 @@ pub fn run(root: &Path) -> ExitCode {
     tally.add(step("advisories", || advisories(root)));
     let tests = "test --locked --workspace --no-fail-fast";
     tally.add(step("tests", || test(root, tests)));
-    let models = "test --locked -p driver --lib --features loom models";
+    let models = "test --locked -p towpath-driver --lib --features loom models";
     tally.add(step("models of the wake-ups", || test(root, models)));
     tally.add(step("SCTP against other stacks", || interoperation(root)));
     // From seeds of the commit, so that each run looks somewhere new.

@@ -70,7 +70,7 @@ fn start(root: &Path, profile: &[&str], arguments: &[String]) -> Option<i32> {
         .current_dir(root)
         .args(["run", "--quiet", "--locked"])
         .args(profile)
-        .args(["--package", "scenario", "--example", "swarm", "--"])
+        .args(["--package", "towpath-scenario", "--example", "swarm", "--"])
         .args(arguments)
         .status();
     match status {

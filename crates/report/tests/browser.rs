@@ -1,7 +1,7 @@
 //! The page in a real browser: nothing on the console, nothing wider than the window, in light and
 //! dark, wide and narrow. Prints SKIPPED where there is no Chromium.
 //!
-//! `TOWPATH_SCREENSHOTS=DIR cargo test -p report --test browser` also leaves pictures in DIR.
+//! `TOWPATH_SCREENSHOTS=DIR cargo test -p towpath-report --test browser` also leaves pictures in DIR.
 
 mod synthetic;
 

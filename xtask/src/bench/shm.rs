@@ -133,7 +133,7 @@ fn remote() -> Comparison {
 fn passed_on(root: &Path, kind: &'static str, part: &'static str) -> Measure {
     let root = root.to_path_buf();
     Box::new(move |_| {
-        let program = ExampleProgram::build(&root, "channel", "forward_bench")?;
+        let program = ExampleProgram::build(&root, "towpath-channel", "forward_bench")?;
         program.run(&[kind, part, "16384", TRIAL])
     })
 }

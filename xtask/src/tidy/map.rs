@@ -68,11 +68,17 @@ fn edges_of(metadata: &serde_json::Value) -> Edges {
         }
         let dependencies = list(&package["dependencies"]).into_iter();
         let ours = dependencies.filter(|d| d["path"].is_string() && d["kind"].is_null());
-        let mut ours: Vec<String> = ours.map(|dependency| text(&dependency["name"])).collect();
+        let mut ours: Vec<String> = ours.map(|dependency| folder(&text(&dependency["path"]))).collect();
         ours.sort();
-        edges.insert(text(&package["name"]), ours);
+        let place = text(&package["manifest_path"]);
+        edges.insert(folder(place.trim_end_matches("/Cargo.toml")), ours);
     }
     edges
+}
+
+/// The last folder of a path: the table names crates by their folders, which are the names in `use`.
+fn folder(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// Name, contents and last column of a row of the table.

@@ -31,7 +31,7 @@
 //! | the final acknowledgement of a circuit with delayed ACKs | as small packets |
 //!
 //! The rules that make this free of lost wake-ups, each checked in every order of two threads by a model
-//! (`models`, `cargo test -p driver --lib --features loom models`):
+//! (`models`, `cargo test -p towpath-driver --lib --features loom models`):
 //!
 //! 1. A user goes to sleep and a packet is received under the same lock. So a sleeper either saw the
 //!    arrival or is on the list.

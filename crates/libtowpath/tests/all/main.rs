@@ -40,7 +40,7 @@ fn build_library() -> PathBuf {
         "--locked",
         "--offline",
         "-p",
-        "libtowpath",
+        "towpath-c",
     ]);
     command.arg("--manifest-path");
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));

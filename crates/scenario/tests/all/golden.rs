@@ -1,6 +1,6 @@
 //! Trace hashes recorded once: a change that is meant to leave behaviour alone leaves them alone.
 //!
-//! `TOWPATH_RECORD=1 cargo test -p scenario golden` writes them again, after a change that is meant
+//! `TOWPATH_RECORD=1 cargo test -p towpath-scenario golden` writes them again, after a change that is meant
 //! to change behaviour.
 
 use scenario::swarm::{CALLS_AND_LAYERS, draw};

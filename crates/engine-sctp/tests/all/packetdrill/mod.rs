@@ -4,7 +4,7 @@
 //! TSNs of the engine are learnt from its INIT or INIT-ACK ([`pattern`], [`player`]). The public suites are not part
 //! of this project: `TOWPATH_PACKETDRILL` names a folder that holds them,
 //!
-//!     TOWPATH_PACKETDRILL=~/suites cargo test -p engine-sctp --test all packetdrill -- --nocapture
+//!     TOWPATH_PACKETDRILL=~/suites cargo test -p towpath-engine-sctp --test all packetdrill -- --nocapture
 //!
 //! which says of each script whether it passed. Scripts know two systems, FreeBSD and Linux; one passes if the
 //! engine does what it says of either.
