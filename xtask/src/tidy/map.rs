@@ -68,7 +68,9 @@ fn edges_of(metadata: &serde_json::Value) -> Edges {
         }
         let dependencies = list(&package["dependencies"]).into_iter();
         let ours = dependencies.filter(|d| d["path"].is_string() && d["kind"].is_null());
-        let mut ours: Vec<String> = ours.map(|dependency| folder(&text(&dependency["path"]))).collect();
+        let mut ours: Vec<String> = ours
+            .map(|dependency| folder(&text(&dependency["path"])))
+            .collect();
         ours.sort();
         let place = text(&package["manifest_path"]);
         edges.insert(folder(place.trim_end_matches("/Cargo.toml")), ours);
