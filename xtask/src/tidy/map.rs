@@ -135,7 +135,10 @@ mod tests {
             let path = format!("/a/crates/{name}/Cargo.toml");
             serde_json::json!({"name": name, "manifest_path": path, "dependencies": deps})
         };
-        let on = |name: &str, kind: serde_json::Value| serde_json::json!({"name": name, "kind": kind, "path": "/a/crates/x"});
+        let on = |name: &str, kind: serde_json::Value| {
+            let path = format!("/a/crates/{name}");
+            serde_json::json!({"name": name, "kind": kind, "path": path})
+        };
         let null = serde_json::Value::Null;
         let wire =
             serde_json::json!([on("engine", null), on("sim", "dev".into()), {"name": "libc"}]);
