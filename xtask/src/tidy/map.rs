@@ -69,18 +69,20 @@ fn edges_of(metadata: &serde_json::Value) -> Edges {
         let dependencies = list(&package["dependencies"]).into_iter();
         let ours = dependencies.filter(|d| d["path"].is_string() && d["kind"].is_null());
         let mut ours: Vec<String> = ours
-            .map(|dependency| folder(&text(&dependency["path"])))
+            .map(|dependency| folder(Path::new(&text(&dependency["path"]))))
             .collect();
         ours.sort();
-        let place = text(&package["manifest_path"]);
-        edges.insert(folder(place.trim_end_matches("/Cargo.toml")), ours);
+        let manifest = text(&package["manifest_path"]);
+        let own = Path::new(&manifest).parent().unwrap_or(Path::new(""));
+        edges.insert(folder(own), ours);
     }
     edges
 }
 
 /// The last folder of a path: the table names crates by their folders, which are the names in `use`.
-fn folder(path: &str) -> String {
-    path.rsplit('/').next().unwrap_or_default().to_owned()
+fn folder(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// Name, contents and last column of a row of the table.
