@@ -17,8 +17,12 @@ impl PerByte {
     pub const FREE: PerByte = PerByte { ps: 0, bytes: 1 };
 
     fn cost_ps(self, bytes: u64) -> u64 {
-        let product = u128::from(self.ps) * u128::from(bytes);
-        (product / u128::from(self.bytes.max(1))) as u64
+        let divisor = self.bytes.max(1);
+        match self.ps.checked_mul(bytes) {
+            // A division of 128 bits costs several times as much.
+            Some(product) => product / divisor,
+            None => (u128::from(self.ps) * u128::from(bytes) / u128::from(divisor)) as u64,
+        }
     }
 }
 

@@ -254,13 +254,13 @@ impl Flow {
         if let Some(calls) = &mut self.calls {
             return calls.note_dequeued(now_ps, end);
         }
-        for message in &mut self.outstanding {
+        // Messages lie in the order of their ends.
+        let first = self.outstanding.partition_point(|message| message.end <= start);
+        for message in self.outstanding.range_mut(first..) {
             if message.end > end {
                 return;
             }
-            if message.end > start && message.dequeued_ps.is_none() {
-                message.dequeued_ps = Some(now_ps);
-            }
+            message.dequeued_ps.get_or_insert(now_ps);
         }
     }
 

@@ -7,41 +7,47 @@ const SLICES: usize = 1024;
 const FIRST_PS: u64 = 1_000_000;
 
 /// Bytes in each slice of time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
-    slice_ps: u64,
+    /// How often slices were merged: one lasts [`FIRST_PS`] times two to this power.
+    merges: u32,
     bytes: Vec<u64>,
-}
-
-impl Default for Series {
-    fn default() -> Self {
-        Series {
-            slice_ps: FIRST_PS,
-            bytes: Vec::new(),
-        }
-    }
 }
 
 impl Series {
     /// Adds bytes received at `now_ps`.
     pub fn add(&mut self, now_ps: u64, bytes: u64) {
-        while now_ps / self.slice_ps >= 2 * SLICES as u64 {
-            let joined = self.bytes.chunks(2).map(|pair| pair.iter().sum());
-            self.bytes = joined.collect();
-            self.slice_ps *= 2;
+        // The division is by a constant: every read of every receiver comes here.
+        let first_slices = now_ps / FIRST_PS;
+        while first_slices >> self.merges >= 2 * SLICES as u64 {
+            self.merge_pairs();
         }
-        let slice = (now_ps / self.slice_ps) as usize;
+        let slice = (first_slices >> self.merges) as usize;
         if slice >= self.bytes.len() {
             self.bytes.resize(slice + 1, 0);
         }
         self.bytes[slice] += bytes;
     }
 
+    fn merge_pairs(&mut self) {
+        let merged = self.bytes.len().div_ceil(2);
+        for slice in 0..merged {
+            let second = self.bytes.get(2 * slice + 1).copied().unwrap_or(0);
+            self.bytes[slice] = self.bytes[2 * slice] + second;
+        }
+        self.bytes.truncate(merged);
+        self.merges += 1;
+    }
+
+    fn slice_ps(&self) -> u64 {
+        FIRST_PS << self.merges
+    }
+
     /// Bytes a second in each complete slice, merged to at most `count` slices.
     pub fn rates(&self, count: usize) -> Vec<f64> {
         let whole = &self.bytes[..self.bytes.len().saturating_sub(1)];
         let width = whole.len().div_ceil(count.max(1)).max(1);
-        let span_s = width as f64 * self.slice_ps as f64 / 1e12;
+        let span_s = width as f64 * self.slice_ps() as f64 / 1e12;
         let joined = whole.chunks_exact(width);
         joined
             .map(|slices| slices.iter().sum::<u64>() as f64 / span_s)

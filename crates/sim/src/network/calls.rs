@@ -196,7 +196,7 @@ impl Network {
     }
 
     /// Puts the blocks that a packet brought where they belong.
-    pub(super) fn keep_blocks(&mut self, station: usize, packet: &[u8], contents: Contents) {
+    pub(super) fn keep_blocks(&mut self, station: usize, packet: &[u8], contents: &Contents) {
         let host = &mut self.hosts[station];
         let Some(messages) = &mut host.messages else {
             return;

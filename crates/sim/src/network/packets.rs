@@ -32,7 +32,7 @@ impl Network {
             };
             let tag = self.frames.add(station, path);
             let mut packet = std::mem::take(&mut self.frames.get_mut(tag).packet);
-            self.write_packet(station, contents, &mut packet);
+            self.write_packet(station, &contents, &mut packet);
             let frame = self.frames.get_mut(tag);
             (frame.packet, frame.contents) = (packet, contents);
             self.hosts[station].built = Some(tag);
@@ -57,7 +57,7 @@ impl Network {
             }
             let (path, contents) = self.poll_engine(station, now)?;
             let mut packet = Vec::new();
-            self.write_packet(station, contents, &mut packet);
+            self.write_packet(station, &contents, &mut packet);
             let layer = self.hosts[station].layer.as_mut()?;
             layer.send(now, path, &packet, contents);
         }
@@ -105,7 +105,7 @@ impl Network {
     }
 
     /// Appends the packet in the batch to `packet`.
-    fn write_packet(&mut self, station: usize, contents: Contents, packet: &mut Vec<u8>) {
+    fn write_packet(&mut self, station: usize, contents: &Contents, packet: &mut Vec<u8>) {
         let host = &self.hosts[station];
         let Some(built) = host.batch.packets().first() else {
             return;
@@ -161,14 +161,14 @@ impl Network {
             let packets = layer.receive(now, Received::new(path, &octets));
             for (path, packet) in &packets {
                 let packet = Received::new(*path, packet);
-                self.handle_packet(station, now, packet, contents, arrived.at_ps);
+                self.handle_packet(station, now, packet, &contents, arrived.at_ps);
             }
             if let Some(layer) = &mut self.hosts[station].layer {
                 layer.recycle(packets);
             }
         } else {
             let packet = Received::new(path, &octets);
-            self.handle_packet(station, now, packet, contents, arrived.at_ps);
+            self.handle_packet(station, now, packet, &contents, arrived.at_ps);
         }
         let arrival_ps = self.arrival_ps(station, &octets);
         self.frames.get_mut(arrived.tag).packet = octets;
@@ -187,7 +187,7 @@ impl Network {
         station: usize,
         now: Instant,
         packet: Received<'_>,
-        contents: Contents,
+        contents: &Contents,
         at_ps: u64,
     ) {
         let host = &mut self.hosts[station];
@@ -195,7 +195,7 @@ impl Network {
         engine.handle_packet(now, packet, &mut host.deliveries);
         if contents.flow.is_some() && host.engine.as_router().is_some() {
             let arrival = host.engine.protocol().counters().packets_parsed;
-            note_forwardable(&mut host.forwardable, arrival, contents);
+            note_forwardable(&mut host.forwardable, arrival, *contents);
         }
         self.keep_blocks(station, packet.octets, contents);
         self.arriving_flow = contents.flow;
