@@ -255,7 +255,9 @@ impl Flow {
             return calls.note_dequeued(now_ps, end);
         }
         // Messages lie in the order of their ends.
-        let first = self.outstanding.partition_point(|message| message.end <= start);
+        let first = self
+            .outstanding
+            .partition_point(|message| message.end <= start);
         for message in self.outstanding.range_mut(first..) {
             if message.end > end {
                 return;
