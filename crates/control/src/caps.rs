@@ -309,6 +309,7 @@ pub(crate) mod tests {
             pin: None,
             priority: None,
             busy_poll: false,
+            series: false,
             seed: 1,
         }
     }

@@ -39,6 +39,7 @@
 mod byte_account;
 pub mod caps;
 mod channel;
+mod connection;
 pub mod frame;
 mod message;
 mod program;
@@ -49,6 +50,7 @@ pub mod validate;
 pub use byte_account::ByteAccount;
 pub use caps::{Caps, WORKER_MEMORY_MIN, WorkerQuota};
 pub use channel::{Channel, ChannelError, DESCRIPTORS_MAX, FRAME_MAX};
+pub use connection::{CONNECTION_VALUES, ConnectionValue, NO_SERIES};
 pub use message::{
     Arrivals, CircuitOptions, CircuitReport, ComponentSpec, CpuUse, FromWorker, Job, Limits, Mix,
     Rate, RendezvousFrame, Role, Side, Slice, ToWorker, WorkerReport, Workload,
@@ -60,4 +62,4 @@ pub use program::{
 pub use turns::{TURNS_MAX, Turn, Turns};
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 7;
+pub const PROTOCOL_VERSION: u32 = 8;

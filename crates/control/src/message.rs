@@ -109,6 +109,8 @@ pub struct Job {
     pub priority: Option<i32>,
     /// Busy-poll with non-blocking calls instead of sleeping.
     pub busy_poll: bool,
+    /// Record what the first circuit of each component that sends says of its connection, once a slice.
+    pub series: bool,
     /// Seed of random choices.
     pub seed: u64,
 }
@@ -300,6 +302,9 @@ pub struct CircuitReport {
     pub last_ns: u64,
     /// The time series.
     pub slices: Vec<Slice>,
+    /// What its connection said of itself over time, by the names of
+    /// [`CONNECTION_VALUES`](crate::CONNECTION_VALUES): when, ns, and the value.
+    pub connection: BTreeMap<String, Vec<(u64, u64)>>,
     /// HDR histograms by name, in the text form of results.
     pub histograms: BTreeMap<String, String>,
     /// The transport's counts.

@@ -1,7 +1,9 @@
 //! Validation of untrusted reports: bounded, finite, ordered, printable.
 
 use crate::session::{HostCounters, MachineDescription, PathFacts};
-use crate::{CircuitReport, CpuUse, FromWorker, Job, Slice, TURNS_MAX, WorkerReport};
+use crate::{
+    CONNECTION_VALUES, CircuitReport, CpuUse, FromWorker, Job, Slice, TURNS_MAX, WorkerReport,
+};
 use std::collections::BTreeMap;
 
 /// Largest valid count: exact as floating point, and a thousand of them can be added.
@@ -137,6 +139,7 @@ fn circuit(report: &mut CircuitReport, job: &Job) -> Result<(), String> {
         return Err("it ended before it began".into());
     }
     slices(&report.slices)?;
+    connection(report, job)?;
     if report.histograms.len() > HISTOGRAMS_MAX {
         return Err("it has too many histograms".into());
     }
@@ -193,6 +196,27 @@ fn slices(slices: &[Slice]) -> Result<(), String> {
     } else {
         Err("its time series runs backwards".into())
     }
+}
+
+/// Only what was asked for, under known names, in the order of time.
+fn connection(report: &CircuitReport, job: &Job) -> Result<(), String> {
+    let is_known = |name: &String| CONNECTION_VALUES.iter().any(|known| known.name == name);
+    if !report.connection.is_empty() && !job.series || !report.connection.keys().all(is_known) {
+        return Err("it has a series of a connection that was not requested".into());
+    }
+    for points in report.connection.values() {
+        if points.len() > SLICES_MAX {
+            return Err("a series of its connection is too long".into());
+        }
+        for &(at_ns, value) in points {
+            time(at_ns)?;
+            count("values of a connection", value)?;
+        }
+        if !points.windows(2).all(|pair| pair[0].0 <= pair[1].0) {
+            return Err("a series of its connection runs backwards".into());
+        }
+    }
+    Ok(())
 }
 
 fn count(what: &str, value: u64) -> Result<(), String> {
@@ -291,6 +315,9 @@ pub fn shift_clock(report: &mut WorkerReport, offset_ns: i64) {
         for slice in &mut circuit.slices {
             slice.at_ns = moved(slice.at_ns);
         }
+        for (at_ns, _) in circuit.connection.values_mut().flatten() {
+            *at_ns = moved(*at_ns);
+        }
     }
 }
 
@@ -363,6 +390,24 @@ mod tests {
     }
 
     #[test]
+    fn series_of_a_connection_are_known_requested_short_and_in_order() {
+        let with = |name: &str, points: Vec<(u64, u64)>, series: bool| {
+            let mut report = valid_report();
+            report.circuits[0].connection = BTreeMap::from([(name.to_owned(), points)]);
+            let job = Job { series, ..job() };
+            super::report(&mut report, &job)
+        };
+        let rtt = |points: Vec<(u64, u64)>| with("smoothed_rtt", points, true);
+        assert_eq!(rtt(vec![(1, 5), (1, 4), (2, 0)]), Ok(()));
+        with("smoothed_rtt", vec![(1, 5)], false).expect_err("not requested");
+        with("mood", vec![(1, 5)], true).expect_err("an unknown name");
+        rtt(vec![(2, 5), (1, 5)]).expect_err("backwards");
+        rtt(vec![(1, u64::MAX)]).expect_err("a value out of range");
+        rtt(vec![(u64::MAX, 1)]).expect_err("a time out of range");
+        rtt(vec![(1, 1); SLICES_MAX + 1]).expect_err("too long");
+    }
+
+    #[test]
     fn texts_are_sanitized_and_truncated() {
         assert_eq!(printable("a\u{1b}[2J\nb\u{202e}", 99), "a [2J b ");
         assert_eq!(sentence(&"x".repeat(1000)).len(), TEXT_MAX);
@@ -390,7 +435,10 @@ mod tests {
     #[test]
     fn shift_clock_moves_times() {
         let mut report = valid_report();
+        let points = vec![(12, 7)];
+        report.circuits[0].connection = BTreeMap::from([("in_flight".to_owned(), points)]);
         shift_clock(&mut report, 4);
+        assert_eq!(report.circuits[0].connection["in_flight"], [(8, 7)]);
         assert_eq!(
             (report.circuits[0].first_ns, report.circuits[0].last_ns),
             (6, 16)

@@ -110,7 +110,44 @@ pub struct ReceivingView {
     pub allocation: u64,
 }
 
+/// How fast an association may send, and what came of it; cheap enough to read many times a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendingPace {
+    /// Congestion window in bytes, with a congestion controller.
+    pub congestion_window: Option<u64>,
+    /// Bytes beyond what was acknowledged that the peer's allocation has room for.
+    pub send_window: u64,
+    /// Bytes sent that are neither acknowledged nor waiting to be retransmitted.
+    pub in_flight_bytes: u64,
+    /// Bytes a second that it may send: the lower of the rate limit in force and its controller's
+    /// pacing; None without either.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Smoothed RTT, once measured.
+    pub smoothed_rtt: Option<Duration>,
+    /// Packets retransmitted so far.
+    pub retransmissions: u64,
+}
+
 impl Xtp {
+    /// How fast an association may send now; None once it is gone.
+    pub fn sending(&self, id: AssociationId) -> Option<SendingPace> {
+        let tx = &self.table.get(id)?.tx;
+        let lost = tx.retransmission_queue.iter();
+        let lost: u64 = lost.map(|range| range.end - range.start).sum();
+        let control = tx.congestion.as_ref();
+        let limit = tx.limits.effective();
+        let limit = limit.map(|limit| u64::from(limit.rate_bytes_per_s));
+        let paced = control.and_then(|control| control.pacing_rate_bytes_per_s());
+        Some(SendingPace {
+            congestion_window: control.map(|control| control.window_bytes()),
+            send_window: tx.alloc.saturating_sub(tx.acknowledged),
+            in_flight_bytes: tx.bytes_in_flight().saturating_sub(lost),
+            rate_bytes_per_s: limit.into_iter().chain(paced).min(),
+            smoothed_rtt: Some(tx.rtt.srtt()).filter(|rtt| !rtt.is_zero()),
+            retransmissions: tx.retransmissions,
+        })
+    }
+
     /// What the endpoint holds right now. Visits every association.
     pub fn holdings(&self) -> Holdings {
         let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();

@@ -52,5 +52,7 @@ pub use config::{
     StatusRequestKind,
 };
 pub use endpoint::Xtp;
-pub use introspection::{AssociationState, AssociationView, ReceivingView, SendingView};
+pub use introspection::{
+    AssociationState, AssociationView, ReceivingView, SendingPace, SendingView,
+};
 pub use router::{RouterConfig, XtpRouter};

@@ -344,6 +344,10 @@ impl<P: TrialProbe> Environment for ProbedEnvironment<'_, P> {
         self.environment.path_delay_max()
     }
 
+    fn record_queues(&mut self, every_ns: u64) {
+        self.environment.record_queues(every_ns);
+    }
+
     fn begin(&mut self, seed: u64) {
         self.environment.begin(seed);
         self.probe.begin();

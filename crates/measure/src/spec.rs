@@ -62,6 +62,8 @@ pub struct RaceSpec {
     pub trial_s: Option<f64>,
     /// Sample the sizes of packets in pilots.
     pub packet_sizes: bool,
+    /// Record what connections and the link's queue say of themselves over time.
+    pub series: bool,
     /// Seed of all random choices.
     pub seed: u64,
     /// The programs that contestants `exec:NAME` are, by name.
@@ -105,6 +107,7 @@ impl RaceSpec {
             time_s: 60.0,
             trial_s: None,
             packet_sizes: false,
+            series: false,
             seed: 1,
             programs: Definitions::new(),
             notes: BTreeMap::new(),
@@ -220,6 +223,9 @@ impl RaceSpec {
         let mut options = self.notes.clone();
         let mut put = |name: &str, value: String| options.insert(name.to_owned(), value);
         put("circuits", list(&self.circuits).unwrap_or_default());
+        if self.series {
+            put("series", "on".to_owned());
+        }
         put("turns", self.turns.name().to_owned());
         put("direction", format!("{:?}", self.direction).to_lowercase());
         put("busy_poll", self.busy_poll.to_string());

@@ -10,8 +10,8 @@ use crate::spec::{Contest, Direction, RaceSpec};
 use crate::worker_host::{WorkerHandle, WorkerHost};
 use crate::{contestant, worker_program};
 use control::{FromWorker, Job, Limits, Role, ToWorker, Turns, WorkerReport, validate};
-pub(crate) use jobs::circuits_of;
 use jobs::{ClockOffsets, Jobs, PairPath, check_supported, has_direction};
+pub(crate) use jobs::{circuits_of, has_series};
 pub(crate) use program::{ProgramRun, run as run_program};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -220,6 +220,9 @@ fn measure(
         pair.set_up()?;
     }
     let own = host::TaskCpu::of_self();
+    if spec.series {
+        environment.record_queues(trial.limits.slice_ns);
+    }
     environment.begin(link_seed);
     let before = environment.snapshot();
     let measured = start_all(pairs).and_then(|()| {

@@ -167,6 +167,9 @@ pub(crate) fn hindrance(
     if spec.contestants.len() + usize::from(spec.control) < 2 {
         return Some("one contestant alone has nobody to take turns with".into());
     }
+    if spec.series {
+        return Some("series of a connection (--series) would have gaps".into());
+    }
     let is_program = |label: &String| crate::exec::name_of(label).is_some();
     if spec.contestants.iter().any(is_program) {
         return Some("a program of another project runs by itself and does not pause".into());

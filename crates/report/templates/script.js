@@ -80,18 +80,20 @@
     const trial = trials[select.value];
     const colour = value(`--c${trial.contestant % 8}`);
     const axis = { stroke: value("--soft"), grid: { stroke: value("--grid"), width: 1 }, ticks: { stroke: value("--grid"), width: 1 } };
+    // All series of a trial to the same end, and zoomed together.
+    const end = Math.max(...trial.series.map((series) => series.at.at(-1) ?? 0));
     shown = trial.series.filter((series) => series.at.length > 1).map((series) => new uPlot({
       title: series.title,
       width: width(),
       height: 260,
-      cursor: { drag: { x: true, y: false } },
+      cursor: { drag: { x: true, y: false }, sync: { key: "time" } },
       scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },
       axes: [{ ...axis, label: "seconds", labelSize: 22 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(short) }],
       series: [
         { label: "at", value: (_, at) => (at == null ? "" : at.toFixed(3) + " s") },
         { label: "value", stroke: colour, width: 1.6, points: { show: false }, value: (_, v) => (v == null ? "" : short(v)) },
       ],
-    }, [series.at, series.values], plots));
+    }, [[0, ...series.at, end], [null, ...series.values, null]], plots));
   };
   still.hidden = true;
   moving.hidden = false;

@@ -44,7 +44,7 @@ pub mod user;
 
 pub use calibrate::{Calibration, calibrate};
 pub use emulate::ether::EtherKind;
-pub use emulate::link_thread::LinkReport;
+pub use emulate::link_report::LinkReport;
 pub use error::{LinksError, TestbedError};
 pub use host::{Host, INTERFACE, interface_name};
 pub use links::{LINKS_MAX, Links};

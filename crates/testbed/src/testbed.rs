@@ -1,7 +1,7 @@
 //! Creation of a testbed: hosts, and the links between them.
 
 use crate::emulate::Emulator;
-use crate::emulate::link_thread::LinkReport;
+use crate::emulate::link_report::LinkReport;
 use crate::error::TestbedError;
 use crate::host::{Host, interface_name};
 use crate::interface::{LinkInterface, await_running, run_in_host};
@@ -91,6 +91,23 @@ impl Testbed {
     /// Ends the measurement; reports each direction of each link, none for a kernel link.
     pub fn end(&self) -> Vec<Vec<LinkReport>> {
         self.reports(Emulator::end)
+    }
+
+    /// Records the queues of the first link, see [`Emulator::record_queues`]; no effect on a kernel link.
+    pub fn record_queues(&self, every_ns: u64) {
+        if let Some(emulator) = self.first_emulator() {
+            emulator.record_queues(every_ns);
+        }
+    }
+
+    /// The queues of the first link, see [`Emulator::take_queues`]; none of a kernel link.
+    pub fn take_queues(&self) -> Vec<Vec<(u64, u64)>> {
+        let emulator = self.first_emulator();
+        emulator.map(Emulator::take_queues).unwrap_or_default()
+    }
+
+    fn first_emulator(&self) -> Option<&Emulator> {
+        self.links.first()?.emulator.as_ref()
     }
 
     /// Reports each direction of each link since [`Testbed::begin`].

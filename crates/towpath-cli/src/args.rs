@@ -306,6 +306,11 @@ pub struct RaceArgs {
     /// refuse a race in which they cannot, off to run trials back to back.
     #[arg(long, value_name = "auto, on or off", default_value = "auto", value_parser = parse::turns)]
     pub turns: TurnChoice,
+    /// Record over time what the sending connection says of itself - congestion window, round trip,
+    /// retransmissions, rates - beside the goodput, in throughput, delay and offered. Trials then run back
+    /// to back. What says nothing, as udp, is named with the reason.
+    #[arg(long)]
+    pub series: bool,
     /// Seed of the order of trials and all random choices; default: from the clock.
     #[arg(long)]
     pub seed: Option<u64>,

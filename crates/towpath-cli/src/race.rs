@@ -281,6 +281,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         trial_s: args.trial.map(|time| time.as_secs_f64()),
         seed: args.seed.unwrap_or_else(clock_seed),
         packet_sizes: args.packet_sizes,
+        series: args.series,
         programs: programs_to_run,
         notes,
     })

@@ -23,6 +23,7 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     check_transaction_options(args)?;
     check_programs(args)?;
     check_turns(args)?;
+    check_series(args)?;
     check_unused(args)
 }
 
@@ -52,6 +53,19 @@ fn check_turns(args: &RaceArgs) -> Result<(), CliError> {
         )),
         false => Ok(()),
     }
+}
+
+/// Refuses series where no circuit lasts as long as its trial.
+fn check_series(args: &RaceArgs) -> Result<(), CliError> {
+    use WorkloadArg::{Connect, Transactions};
+    let has_none = |workload: &WorkloadArg| matches!(workload, Connect | Transactions);
+    if args.series && !args.workload.is_empty() && args.workload.iter().all(has_none) {
+        return Err(CliError::usage(
+            "--series is for throughput, delay and offered, which are not measured; add -w throughput, \
+             or omit it",
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses options of transactions without such, and `--circuits` where clients are counted.

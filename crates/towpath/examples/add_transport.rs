@@ -13,8 +13,8 @@ use std::time::Instant;
 use towpath::contract::BLOCKING_TIMEOUT;
 use towpath::parts::{self, MessageRest};
 use towpath::{
-    Circuit, Class, Interest, LentArrival, Listener, Note, Options, Part, Reach, Rendezvous,
-    Reserved, Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note,
+    Options, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 
 /// The transport: its name, its class, how two ends connect.
@@ -205,6 +205,11 @@ impl Circuit for End {
     }
 
     // Read back the options in effect; do not repeat the requested ones.
+    // No connection, no state of one.
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err("has no connection")
+    }
+
     fn effective(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }

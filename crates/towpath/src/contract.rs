@@ -1,6 +1,7 @@
 //! The contract of a transport: [`Transport`], [`Listener`], [`Circuit`].
 
 use crate::Options;
+pub use crate::connection_info::{ConnectionInfo, NoConnectionInfo};
 pub use driver::{ArrivalPiece, LentArrival, Part, Reserved};
 pub use engine::{Note, Reliability};
 use std::collections::BTreeMap;
@@ -345,6 +346,14 @@ pub trait Circuit: Send {
     /// Options in effect, read back from the system: `congestion`, `send_buffer`,
     /// `receive_buffer`, `nodelay`, `segmentation`, ...
     fn effective(&self) -> BTreeMap<String, String>;
+
+    /// What the connection says of itself now: for a series beside the rate (`race --series`). Costs a
+    /// system call or a lock, so it is called once in many messages.
+    ///
+    /// # Errors
+    ///
+    /// Why it says nothing: a clause after the transport's name.
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
 
     /// Counters of the transport: `retransmissions`, `receive_drops`, `packets_sent`,
     /// `packets_received`, `send_calls`, `receive_calls` (system calls, failed ones included),

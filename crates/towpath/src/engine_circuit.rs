@@ -2,10 +2,10 @@
 
 use crate::cells;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous,
-    Reserved,
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo,
+    Note, Part, Reach, Rendezvous, Reserved,
 };
-use crate::engine_setup::{EngineSetup, ReceiveBufferPosting};
+use crate::engine_setup::{EngineSetup, ReadConnection, ReceiveBufferPosting};
 use crate::medium::{Medium, OpenedWire};
 use crate::options::Options;
 use crate::socket;
@@ -74,6 +74,7 @@ struct EngineEndpoint<M: Medium, E> {
     ends_by_handshake: bool,
     recv_timeout: Duration,
     buffer_posting: Option<ReceiveBufferPosting<E>>,
+    connection_info: ReadConnection<E>,
 }
 
 impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
@@ -89,6 +90,7 @@ impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
             ends_by_handshake: self.ends_by_handshake,
             recv_timeout: self.recv_timeout,
             buffer_posting: self.buffer_posting.clone(),
+            connection_info: self.connection_info,
         };
         circuit.post_consumed(0)?;
         Ok(circuit)
@@ -169,6 +171,7 @@ fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
             .blocking_timeout
             .map_or(Duration::MAX, |_| BLOCKING_TIMEOUT),
         buffer_posting: setup.buffer_posting,
+        connection_info: setup.connection_info,
     })
 }
 
@@ -210,6 +213,7 @@ struct EngineCircuit<E: Associations, W: Wire> {
     ends_by_handshake: bool,
     recv_timeout: Duration,
     buffer_posting: Option<ReceiveBufferPosting<E>>,
+    connection_info: ReadConnection<E>,
 }
 
 impl<E: Associations, W: Wire> EngineCircuit<E, W> {
@@ -383,6 +387,12 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.circuit.descriptor()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        let id = self.circuit.id();
+        self.circuit
+            .with_pump(|pump| (self.connection_info)(pump.engine(), id))
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

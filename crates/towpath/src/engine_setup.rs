@@ -1,6 +1,7 @@
 //! What the transports with an engine in the user's thread set up: engines and the parameters of
 //! their circuits, seeds and secrets, packet lengths.
 
+use crate::connection_info::{ConnectionInfo, NoConnectionInfo};
 use crate::options::Options;
 use crate::xtp::EndpointConfig;
 use crate::xtp::contexts::{self, EndpointIdentity, SnapshotFn};
@@ -36,7 +37,13 @@ pub(crate) struct EngineSetup<E> {
     pub(crate) introspection: Introspection<E>,
     /// Receive buffers that the user posts, if the service needs them.
     pub(crate) buffer_posting: Option<ReceiveBufferPosting<E>>,
+    /// What an association says of itself.
+    pub(crate) connection_info: ReadConnection<E>,
 }
+
+/// Reads the state of an association.
+pub(crate) type ReadConnection<E> =
+    fn(&E, AssociationId) -> Result<ConnectionInfo, NoConnectionInfo>;
 
 /// Posts receive buffers of so many bytes more for an association.
 type PostBuffers<E> = fn(&mut E, engine::Instant, AssociationId, u64);

@@ -35,6 +35,7 @@
 //! * `engine_circuit`, `engine_setup`, `medium` - shared by the transports whose engine runs in the
 //!   user's thread: circuits, their parameters, and the wires below them.
 //! * [`cells`] - the options of ATM cells below an engine.
+//! * `connection_info` - what a connection says of itself, for a series beside the rate.
 //! * `source_filter` - a socket filter that passes packets of one source address.
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
@@ -50,6 +51,7 @@
 pub mod blocks;
 pub mod cells;
 pub mod channel_proxy;
+mod connection_info;
 pub mod contract;
 mod datagram;
 mod engine_circuit;
@@ -78,8 +80,9 @@ pub mod xtp;
 pub use channel;
 
 pub use contract::{
-    ArrivalPiece, Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part, Reach,
-    ReceiveCounts, Reliability, Rendezvous, Reserved, Transport, Unavailable,
+    ArrivalPiece, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, OptionHelp, Part, Reach, ReceiveCounts, Reliability, Rendezvous,
+    Reserved, Transport, Unavailable,
 };
 pub use options::{Family, Options};
 pub use registry::{UnknownTransport, all, find};

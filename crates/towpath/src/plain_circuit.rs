@@ -1,6 +1,9 @@
 //! A circuit on a datagram socket, with one system call per message.
 
-use crate::contract::{Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::connection_info;
+use crate::contract::{
+    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
+};
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
 use crate::parts;
@@ -86,6 +89,10 @@ impl Circuit for PlainCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.inner.as_fd())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_CONNECTION)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -1,6 +1,8 @@
 //! Shared by the stream-socket transports: the circuit on a connected socket.
 
-use crate::contract::{Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::contract::{
+    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
+};
 use crate::options::Options;
 use crate::parts;
 use crate::socket::{self, UnsentTail};
@@ -41,6 +43,8 @@ pub(crate) struct SocketReadback {
     pub(crate) effective: fn(&Socket, &mut BTreeMap<String, String>),
     /// Adds counters.
     pub(crate) counts: fn(&Socket, &mut BTreeMap<String, u64>),
+    /// Reads the connection's state.
+    pub(crate) connection_info: fn(&Socket) -> Result<ConnectionInfo, NoConnectionInfo>,
 }
 
 impl StreamCircuit {
@@ -161,6 +165,10 @@ impl Circuit for StreamCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        (self.readback.connection_info)(&self.socket)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

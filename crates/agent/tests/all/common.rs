@@ -303,6 +303,7 @@ pub fn job(transport: &str, side: Side) -> Job {
         message_len: 1000,
         reply_len: 0,
         service_ns: 0,
+        series: false,
         mix: None,
         limits: Limits {
             messages: u64::MAX,

@@ -315,17 +315,17 @@ fn non_agent_peer_detected() {
         assert!(why.contains(words), "{why}");
         thread.join().expect("no panic");
     };
-    let open = b"towpath agent\0\x07\0";
+    let open = b"towpath agent\0\x08\0";
     assert_eq!(open[14], control::PROTOCOL_VERSION as u8);
     assert_refused(b"", "closed the connection at once");
     assert_refused(b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no towpath agent");
-    assert_refused(b"towpath agent\0\x07\x09", "is no towpath agent");
-    assert_refused(b"towpath agent\0\x08\0", "version 8");
+    assert_refused(b"towpath agent\0\x08\x09", "is no towpath agent");
+    assert_refused(b"towpath agent\0\x09\0", "version 9");
     assert_refused(open, "closed the connection");
     assert_refused(
-        b"towpath agent\0\x07\0\xff\xff\xff\xff",
+        b"towpath agent\0\x08\0\xff\xff\xff\xff",
         "exceeds the limit",
     );
-    assert_refused(b"towpath agent\0\x07\0\x02\0\0\0\x63\x63", "no message");
-    assert_refused(b"towpath agent\0\x07\0\x01\0\0\0\x02", "its limits");
+    assert_refused(b"towpath agent\0\x08\0\x02\0\0\0\x63\x63", "no message");
+    assert_refused(b"towpath agent\0\x08\0\x01\0\0\0\x02", "its limits");
 }

@@ -34,6 +34,11 @@ impl CongestionControl {
         self.controller.window_bytes()
     }
 
+    /// Rate at which data are paced; None for a controller of windows alone.
+    pub(crate) fn pacing_rate_bytes_per_s(&self) -> Option<u64> {
+        self.controller.pacing_rate_bytes_per_s()
+    }
+
     /// Bytes below this may be sent when everything below `acknowledged` is acknowledged. With BBR,
     /// the window counts from what was delivered: acknowledgement stops at the first gap (0011).
     pub(crate) fn send_limit(&self, acknowledged: u64) -> u64 {

@@ -6,10 +6,12 @@
 //! * `transactions` - those of several clients: rates, delays, user bytes, share of the link.
 //! * `host_pairs` - the same for each host pair, when several ran at once.
 //! * `turns` - the turns of a trial that shared its time, and their values.
+//! * `connection` - what connections said of themselves, and the goodput beside it.
 //! * `costs` - CPU cost per message, and the evidence that explains verdicts.
 //! * `program` - the record of a trial of another project's program.
 //! * `ledger` - where the messages went, and whether the trial is valid.
 
+mod connection;
 mod costs;
 mod delays;
 mod host_pairs;
@@ -106,6 +108,7 @@ fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collec
         Workload::Transactions => transactions::transactions(made, &view),
     }
     turns::turns(made, &view);
+    connection::connection(made, &view);
     host_pairs::pair_metrics(made, &view);
     costs::costs(made, &view);
     made.ledger = ledger::ledger(&view);

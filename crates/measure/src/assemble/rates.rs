@@ -48,7 +48,7 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
 }
 
 /// Points of a time series kept in a result.
-const SERIES_MAX: usize = 250;
+pub(super) const SERIES_MAX: usize = 250;
 
 /// Each circuit's share of the total rate, when there are several.
 fn shares(made: &mut Trial, rates: &[(&str, f64, f64)], total: f64) {

@@ -305,6 +305,12 @@ impl Environment for LocalEnvironment {
         loads.then(|| "a load's work is accounted for trial by trial".to_owned())
     }
 
+    fn record_queues(&mut self, every_ns: u64) {
+        if let Some(testbed) = self.testbed() {
+            testbed.record_queues(every_ns);
+        }
+    }
+
     fn begin(&mut self, seed: u64) {
         let loads = self.load_progress();
         if let Some(testbed) = self.testbed() {
@@ -324,6 +330,10 @@ impl Environment for LocalEnvironment {
         };
         let reports = self.testbed().map(|testbed| testbed.end());
         report_links(&reports.unwrap_or_default(), &mut made);
+        let queues = self.testbed().map(|testbed| testbed.take_queues());
+        if let Ok(both) = <[_; 2]>::try_from(queues.unwrap_or_default()) {
+            made.queues = both;
+        }
         let links = self.plan.links.get(self.setting().link);
         made.link_rate = links.and_then(|(_, links)| link_rate(links, self.plan.mtu));
         self.report_loads(&before, &mut made);

@@ -78,6 +78,9 @@ pub trait Environment {
         Duration::ZERO
     }
 
+    /// The next span's report has the queues of the first link, a point at most every `every_ns`.
+    fn record_queues(&mut self, _every_ns: u64) {}
+
     /// The measured span begins; `seed` drives the random choices of the link.
     fn begin(&mut self, _seed: u64) {}
 
@@ -111,6 +114,9 @@ pub struct EnvironmentReport {
     pub links: Vec<[LinkStats; 2]>,
     /// Bits a second that the links side by side carry together; None where one has no limit.
     pub link_rate: Option<LinkRate>,
+    /// The queue of the first link over time, to the listening host and back: (CLOCK_MONOTONIC in ns,
+    /// octets). Empty unless asked for, and where the link has no rate or is the kernel's.
+    pub queues: [Vec<(u64, u64)>; 2],
     /// Packets cross a network whose drops are not visible here.
     pub crosses_network: bool,
     /// CPU seconds outside the workers, by consumer: `link`, `load`.

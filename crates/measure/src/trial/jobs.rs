@@ -68,6 +68,7 @@ impl Jobs {
             pin: [pin.0, pin.1][end],
             priority: [priority.0, priority.1][end],
             busy_poll: spec.busy_poll && trial.contest.workload == Workload::Delay,
+            series: spec.series && has_series(trial.contest.workload),
             seed: trial.seed,
         };
         Jobs {
@@ -75,6 +76,14 @@ impl Jobs {
             connector: job(Side::Connect, connector_role, connector_end),
             listener: job(Side::Listen, listener_role, listener_end),
         }
+    }
+}
+
+/// Whether a circuit of the workload lasts as long as the trial, and so has a series of its connection.
+pub(crate) fn has_series(workload: Workload) -> bool {
+    match workload {
+        Workload::Throughput | Workload::Delay | Workload::Offered => true,
+        Workload::Connect | Workload::Transactions => false,
     }
 }
 

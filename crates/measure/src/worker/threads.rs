@@ -7,8 +7,8 @@ use crate::workload::meter::{Meter, MeteredCircuit};
 use crate::workload::transactions::{self, Clients, StartGate, Tally};
 use crate::workload::{WorkerFlags, bidirectional, client, connect, offered, server, sink, source};
 use control::caps::QUOTA_EXCEEDED;
-use control::{CircuitReport, Job, Role, Turns, Workload};
-use std::collections::BTreeMap;
+use control::{CircuitReport, Job, NO_SERIES, Role, Turns, Workload};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -86,10 +86,12 @@ pub(super) fn start(
     let done_sender = Arc::new(done_sender);
     let threads = circuits.slots.len() as u64;
     let clients = Arc::new(Clients::of(job));
+    let is_first = firsts_of_components(&circuits.slots);
     let spawn = |(index, slot): (usize, CircuitSlot)| {
         let (flags, done_sender) = (Arc::clone(flags), Arc::clone(&done_sender));
         let mut job = job.clone();
         job.seed = engine::SplitMix64::at(job.seed, index as u64);
+        job.series &= is_first[index];
         job.pace_bytes_per_s = job.pace_bytes_per_s.map(|pace| (pace / threads).max(1));
         let component = slot.component.clone();
         // Read before the peer may start: drops count from here on, even if a thread starts late.
@@ -135,6 +137,22 @@ impl RunningThreads {
             reports = transactions::merge_reports(reports, &self.clients);
         }
         (reports, slots)
+    }
+}
+
+/// Whether each circuit is the first one of its component.
+fn firsts_of_components(slots: &[CircuitSlot]) -> Vec<bool> {
+    let mut seen = BTreeSet::new();
+    let mut is_first = |slot: &CircuitSlot| seen.insert(slot.component.clone());
+    slots.iter().map(&mut is_first).collect()
+}
+
+/// Says why a circuit has no series that the job asked for.
+fn note_missing_series(report: &mut CircuitReport, job: &Job, circuit: &dyn Circuit) {
+    if job.series && job.sends() && report.connection.is_empty() {
+        let why = circuit.connection_info().err();
+        let why = why.unwrap_or("was too short to be looked at");
+        report.effective.insert(NO_SERIES.into(), why.into());
     }
 }
 
@@ -184,6 +202,7 @@ fn measure_one(
             let tally = tally.map(|tally| (&clients.gate, tally));
             let mut report = move_messages(circuit, job, &class, control, tally);
             report.effective = circuit.effective();
+            note_missing_series(&mut report, job, circuit);
             report.counts = circuit.counts();
             for (name, count) in &mut report.counts {
                 *count = count.saturating_sub(earlier.get(name).copied().unwrap_or(0));

@@ -1,5 +1,6 @@
 //! Bidirectional: one thread sends and receives on one circuit.
 
+use super::connection::ConnectionRecorder;
 use super::message::Messages;
 use super::slices::SliceRecorder;
 use super::turns::TurnGate;
@@ -25,6 +26,7 @@ pub(crate) fn run(
     let start_ns = now_ns();
     let end_ns = start_ns + job.limits.time_ns;
     let mut slices = SliceRecorder::of(flags, start_ns, job.limits.slice_ns);
+    let mut connection = ConnectionRecorder::of(job, start_ns);
     let mut report = CircuitReport {
         first_ns: start_ns,
         last_ns: start_ns,
@@ -48,6 +50,7 @@ pub(crate) fn run(
         };
         report.last_ns = now_ns();
         slices.record(report.last_ns, report.received, report.received_bytes);
+        connection.record(report.last_ns, circuit);
         if report.last_ns >= end_ns || report.sent >= job.limits.messages || flags.is_stopped() {
             break Ok(());
         }
@@ -59,6 +62,7 @@ pub(crate) fn run(
         }
     };
     slices.finish_into(&mut report);
+    report.connection = connection.finish();
     report
         .measures
         .insert("sent_bytes".into(), sent_bytes as f64);

@@ -1,5 +1,6 @@
 //! Client: sends a request, waits for the reply, and times the round trip.
 
+use super::connection::ConnectionRecorder;
 use super::message::Messages;
 use super::meter::Meter;
 use super::server::MessageExchange;
@@ -117,6 +118,7 @@ pub(super) fn call_repeatedly(
     };
     let reply_timeout_ns = reply_timeout_ns(job, reliable);
     let mut lost = 0u64;
+    let mut connection = ConnectionRecorder::of(job, start_ns);
     let mut gate = TurnGate::of(flags);
     while report.sent < job.limits.messages && gate.wait(report.last_ns, flags) {
         let message = messages.next();
@@ -152,11 +154,13 @@ pub(super) fn call_repeatedly(
             }
         }
         recorder.called(&report);
+        connection.record(report.last_ns, circuit);
         if report.last_ns >= end_ns || flags.is_stopped() {
             break;
         }
     }
     report.error = report.error.or_else(|| source::finish(circuit, flags));
+    report.connection = connection.finish();
     report.measures.insert("lost".into(), lost as f64);
     report
 }

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use towpath::contract::ReceiveCounts;
-use towpath::{Circuit, Interest, LentArrival, Note, Part, Reserved};
+use towpath::{
+    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
+};
 
 /// Largest grant of an allowance to a circuit, bytes; and 1/[`GRANTS`] of what is left at most. The
 /// shared counter is touched seldom, and one circuit leaves enough for the others.
@@ -382,6 +384,10 @@ impl Circuit for MeteredCircuit<'_> {
 
     fn next_deadline(&self) -> Option<Instant> {
         self.circuit.next_deadline()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        self.circuit.connection_info()
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

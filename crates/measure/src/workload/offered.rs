@@ -5,6 +5,7 @@
 //! a load that the generator could not keep is invalid.
 
 use super::client::DelayRecorder;
+use super::connection::ConnectionRecorder;
 use super::message::{Messages, put_stamp, stamp};
 use super::slices::SliceRecorder;
 use super::{WorkerFlags, is_retryable, sink, source};
@@ -37,6 +38,7 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) 
     let mut schedule = Schedule::new(rate, job.seed);
     let start_ns = now_ns();
     let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
+    let mut connection = ConnectionRecorder::of(job, start_ns);
     let mut lag = DelayRecorder::new(job.limits.messages.min(1 << 20));
     let mut report = CircuitReport {
         first_ns: start_ns,
@@ -76,9 +78,11 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) 
             break;
         }
         slices.record(free_ns, report.sent, 0);
+        connection.record(free_ns, circuit);
     }
     let behind_ns = report.last_ns.saturating_sub(start_ns + job.limits.time_ns);
     report.slices = slices.finish(report.last_ns, report.sent, 0);
+    report.connection = connection.finish();
     report.error = report.error.or_else(|| source::finish(circuit, flags));
     check_schedule(
         &mut report,

@@ -1,5 +1,6 @@
 //! Source: sends as many messages as the transport accepts.
 
+use super::connection::ConnectionRecorder;
 use super::message::Messages;
 use super::slices::SliceRecorder;
 use super::turns::TurnGate;
@@ -16,6 +17,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
     let start_ns = now_ns();
     let end_ns = start_ns + job.limits.time_ns;
     let mut slices = SliceRecorder::of(flags, start_ns, job.limits.slice_ns);
+    let mut connection = ConnectionRecorder::of(job, start_ns);
     let mut length = RunLength::new(start_ns);
     let (mut sent, mut bytes, mut error, mut last_ns) = (0u64, 0u64, None, start_ns);
     let mut gate = TurnGate::of(flags);
@@ -35,6 +37,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
         last_ns = now_ns();
         length.adapt(last_ns);
         slices.record(last_ns, sent, bytes);
+        connection.record(last_ns, circuit);
         if last_ns >= end_ns || flags.is_stopped() {
             break;
         }
@@ -46,6 +49,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
         last_ns,
         slices: slices.finish(last_ns, sent, bytes),
         measures: BTreeMap::from([("sent_bytes".to_owned(), bytes as f64)]),
+        connection: connection.finish(),
         error,
         ..CircuitReport::default()
     }

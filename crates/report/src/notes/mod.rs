@@ -1,9 +1,10 @@
 //! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, cells, what
-//! links and loads did, and knees of load sweeps.
+//! links and loads did, what has no series of its connection, and knees of load sweeps.
 
 mod cells;
 mod fairness;
 mod links;
+mod series;
 
 use results::{Cell, RunData, Status, Trial};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ pub fn notes(run: &RunData) -> Vec<String> {
     lines.extend(run.summary.iter().flat_map(fairness::lines));
     lines.extend(cells::lines(run));
     lines.extend(links::lines(run));
+    lines.extend(series::lines(run));
     let knees = stats::knees(&run.plan, &run.trials);
     lines.extend(knees.iter().map(stats::knee::sentence));
     lines

@@ -1,6 +1,6 @@
 //! The JSON that the script reads: time series of the trials, thinned to a size limit.
 
-use super::timeline::{label, shown, thinned};
+use super::timeline::{in_order, label, shown, thinned};
 use crate::chart::timeline::title;
 use crate::view::View;
 use serde::Serialize;
@@ -39,9 +39,8 @@ pub(super) fn embedded(view: &View) -> String {
         .map(|(contestant, trial)| TrialData {
             label: label(trial),
             contestant,
-            series: trial
-                .series
-                .iter()
+            series: in_order(trial)
+                .into_iter()
                 .map(|(name, series)| {
                     let thin = thinned(series, points);
                     SeriesData {

@@ -125,6 +125,9 @@ pub fn charts(run: &RunData) -> Vec<charts::ChartFile> {
                 .map(|figure| figure.file(&section.title)),
         );
     }
+    let timeline = timeline::section(&view);
+    let connections = timeline.iter().flat_map(|section| &section.connections);
+    files.extend(connections.map(|figure| figure.file("connections over time")));
     let trials = trials::section(&view);
     files.extend(trials.order.iter().map(|figure| figure.file("trials")));
     files

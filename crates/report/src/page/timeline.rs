@@ -1,7 +1,7 @@
 //! Time series: a static chart of one trial; all trials for the script.
 
 use super::charts::Figure;
-use crate::chart::timeline::{chart, title};
+use crate::chart::timeline::{chart, chart_of_several, connection_names, rank, title};
 use crate::quantity;
 use crate::view::View;
 use results::{Cell, Series, Status, Trial};
@@ -11,11 +11,18 @@ use serde::Serialize;
 pub(super) struct Section {
     label: String,
     figures: Vec<Figure>,
+    /// The trials of `connections`.
+    beside: Vec<String>,
+    /// Series of the connections of all contestants, on one time axis.
+    pub(super) connections: Vec<Figure>,
 }
 
 pub(super) fn section(view: &View) -> Option<Section> {
     let (contestant, trial) = first(view)?;
-    let figures = trial.series.iter().filter_map(|(name, series)| {
+    let ordered = in_order(trial);
+    // Those of connections stand by themselves, of all contestants.
+    let own = ordered.iter().filter(|(name, _)| rank(name) == 0);
+    let figures = own.filter_map(|&(name, series)| {
         let caption = super::workload::capital(&title(name, series));
         let series = thinned(series, 400);
         Some(super::workload::figure(
@@ -24,10 +31,60 @@ pub(super) fn section(view: &View) -> Option<Section> {
             &chart(name, &series, contestant)?,
         ))
     });
+    let beside = trials_beside(view, trial);
     Some(Section {
         label: label(trial),
         figures: figures.take(4).collect(),
+        connections: connections(view, &beside),
+        beside: beside.iter().map(|(_, trial)| label(trial)).collect(),
     })
+}
+
+/// The series of a trial in the order of a page.
+pub(super) fn in_order(trial: &Trial) -> Vec<(&String, &Series)> {
+    let mut all: Vec<_> = trial.series.iter().collect();
+    all.sort_by_key(|(name, _)| rank(name));
+    all
+}
+
+/// The first valid trial of each contestant in the cell of `first`, where series of connections were
+/// recorded.
+fn trials_beside<'a>(view: &View<'a>, first: &Trial) -> Vec<(usize, &'a Trial)> {
+    let cell = first.cell.without(Cell::TRANSPORT);
+    let is_same = |trial: &Trial| {
+        let recorded = trial.series.keys().any(|name| rank(name) > 0);
+        let counts = trial.status == Status::Ok && trial.block > 0 && !trial.control;
+        recorded && counts && trial.cell.without(Cell::TRANSPORT) == cell
+    };
+    let same = shown(view).filter(|(_, trial)| is_same(trial));
+    let mut found: Vec<(usize, &Trial)> = Vec::new();
+    for (contestant, trial) in same {
+        if found.iter().all(|(other, _)| *other != contestant) {
+            found.push((contestant, trial));
+        }
+    }
+    found.sort_by_key(|(contestant, _)| *contestant);
+    found
+}
+
+/// A chart for each series of a connection that any of these trials has, all to the same end.
+fn connections(view: &View, trials: &[(usize, &Trial)]) -> Vec<Figure> {
+    let recorded = |trial: &Trial, name: &str| trial.series.get(name).map(|it| thinned(it, 400));
+    let ends = trials.iter().flat_map(|(_, trial)| {
+        let own = trial.series.iter().filter(|(name, _)| rank(name) > 0);
+        own.filter_map(|(_, series)| series.at_s.last().copied())
+    });
+    let end_s = ends.filter(|at| at.is_finite()).fold(0.0, f64::max);
+    let figure = |name: &str| {
+        let found = trials.iter();
+        let found = found.filter_map(|(at, trial)| Some((*at, recorded(trial, name)?)));
+        let found: Vec<(usize, Series)> = found.collect();
+        let all: Vec<(usize, &Series)> = found.iter().map(|(at, it)| (*at, it)).collect();
+        let caption = super::workload::capital(&title(name, all.first()?.1));
+        let plot = chart_of_several(name, &all, end_s)?;
+        Some(super::workload::figure(view, &caption, &plot))
+    };
+    connection_names().filter_map(figure).collect()
 }
 
 /// The trial shown first: the baseline's first valid one, else the first of any.

@@ -1,6 +1,7 @@
 //! A shared Ethernet in real time.
 
-use super::link_thread::{Lag, LinkReport, OutputPorts};
+use super::link_report::{Lag, LinkReport};
+use super::link_thread::OutputPorts;
 use super::path_model::FrameModel;
 use crate::host::host_number;
 use link::{
@@ -203,6 +204,10 @@ impl FrameModel for EtherModel {
 
     fn due_ps(&self) -> Option<u64> {
         self.ether.deadline()
+    }
+
+    fn queued_octets(&self, _now_ps: u64) -> Option<u64> {
+        None
     }
 
     /// The cable keeps its state: frames on it belong to established circuits.

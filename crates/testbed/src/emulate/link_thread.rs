@@ -1,10 +1,11 @@
 //! The thread that emulates a link.
 
+use super::link_report::LinkReport;
 use super::membership::is_group_membership;
 use super::path_model::FrameModel;
+use super::queue_record::QueueRecord;
 use super::sleep_latency::{SleepLatency, WAKE_EARLY_NS};
 use crate::error::TestbedError;
-use link::LinkCounters;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -115,67 +116,14 @@ impl OutputPorts {
     }
 }
 
-/// How late frames were written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lag {
-    /// Frames that were delayed.
-    pub frames: u64,
-    /// Sum of their lags, ns.
-    pub sum_ns: u64,
-    /// Largest lag, ns.
-    pub max_ns: u64,
-    /// Frames with a lag above 50 us.
-    pub late: u64,
-}
-
-/// A lag that affects measured delays, ns.
-const LATE_NS: u64 = 50_000;
-
-impl Lag {
-    /// Counts a frame due at `due_ps` and written at `now_ps`.
-    pub(crate) fn record(&mut self, due_ps: u64, now_ps: u64) {
-        let ns = now_ps.saturating_sub(due_ps) / 1000;
-        self.frames += 1;
-        self.sum_ns += ns;
-        self.max_ns = self.max_ns.max(ns);
-        self.late += u64::from(ns > LATE_NS);
-    }
-
-    /// Mean lag, us; 0 without frames.
-    pub fn mean_us(&self) -> f64 {
-        self.sum_ns as f64 / 1000.0 / self.frames.max(1) as f64
-    }
-}
-
-/// What a link thread did since the measurement began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkReport {
-    /// The model's counters: super-frames count as one frame, octets as on the wire.
-    pub link: LinkCounters,
-    /// Frames written to hosts; super-frames count as one.
-    pub written: u64,
-    /// Frames that a host's interface refused.
-    pub refused: u64,
-    /// Frames dropped because the delay queue was full.
-    pub overflowed: u64,
-    /// Frames in flight now.
-    pub in_flight: u64,
-    /// Collisions; shared Ethernet only.
-    pub collisions: u64,
-    /// How late frames were written.
-    pub lag: Lag,
-    /// CPU time of the thread, ns: reading, the model, and the hosts' receive processing, which the
-    /// kernel does within write(2).
-    pub cpu_ns: u64,
-    /// Time since the measurement began, ns.
-    pub elapsed_ns: u64,
-}
-
 /// Commands to a link thread.
 enum Command {
     Begin(u64, Sender<()>),
     End(Sender<LinkReport>),
     Report(Sender<LinkReport>),
+    /// Record the queue, at most once in so many ns.
+    RecordQueue(u64),
+    TakeQueue(Sender<Vec<(u64, u64)>>),
     /// Answer with the time since this one, ns.
     MeasureWakeup(u64, Sender<u64>),
     /// Take the arrival of frames that end a sleep as this much earlier, ns.
@@ -227,6 +175,7 @@ impl LinkThread {
             sleep_latency: SleepLatency::default(),
             wakeup_latency_ns: 0,
             slept_since_ns: None,
+            queue: None,
             buffer: vec![0; FRAME_MAX],
         };
         let thread = std::thread::Builder::new()
@@ -260,6 +209,14 @@ impl LinkThread {
         late_ns.sort_unstable();
         let quartile = late_ns.get(late_ns.len() / 4).copied().unwrap_or(0);
         self.send(Command::SetWakeupLatency(quartile.min(WAKE_EARLY_NS.1)));
+    }
+
+    pub(crate) fn record_queue(&self, every_ns: u64) {
+        self.send(Command::RecordQueue(every_ns));
+    }
+
+    pub(crate) fn take_queue(&self) -> Vec<(u64, u64)> {
+        self.request(Command::TakeQueue).unwrap_or_default()
     }
 
     pub(crate) fn report(&self) -> LinkReport {
@@ -314,6 +271,8 @@ struct LinkLoop<C> {
     wakeup_latency_ns: u64,
     /// Begin of the sleep that a frame or command has just ended, ns.
     slept_since_ns: Option<u64>,
+    /// Record of the queue, while one is asked for.
+    queue: Option<QueueRecord>,
     buffer: Vec<u8>,
 }
 
@@ -339,6 +298,7 @@ impl<C: FrameModel> LinkLoop<C> {
                 read += self.read_port(at);
             }
             self.slept_since_ns = None;
+            self.record_queue();
             if read > 0 {
                 continue;
             }
@@ -376,6 +336,19 @@ impl<C: FrameModel> LinkLoop<C> {
             }
         }
         BATCH
+    }
+
+    #[inline]
+    fn record_queue(&mut self) {
+        let Some(record) = &mut self.queue else {
+            return;
+        };
+        let now_ps = now_ps();
+        if record.is_due(now_ps)
+            && let Some(octets) = self.model.queued_octets(now_ps)
+        {
+            record.push(now_ps, octets);
+        }
     }
 
     /// Arrival time of the frame just read: one that ended a sleep arrived a wake-up latency
@@ -434,6 +407,14 @@ impl<C: FrameModel> LinkLoop<C> {
                 }
                 Command::Report(done) => {
                     let _ = done.send(self.report());
+                }
+                Command::RecordQueue(every_ns) => {
+                    self.queue = Some(QueueRecord::new(every_ns, now_ps()));
+                }
+                Command::TakeQueue(done) => {
+                    let now = (now_ps(), clock_ns(ClockId::Monotonic));
+                    let taken = self.queue.take();
+                    let _ = done.send(taken.map_or_else(Vec::new, |it| it.finish(now.0, now.1)));
                 }
                 Command::MeasureWakeup(then_ns, done) => {
                     let _ = done.send(clock_ns(ClockId::Monotonic).saturating_sub(then_ns));

@@ -2,11 +2,13 @@
 //! and written to another's.
 //!
 //! * [`link_thread`] - the thread: read, ask the model, wait, write.
+//! * [`link_report`] - what it counted.
 //! * [`path_model`] - the fate of frames on a path.
 //! * [`ether`] - the same for an Ethernet that all hosts share.
 //! * `membership` - IGMP and MLD, which pass beside the model.
 //! * `sleep_latency` - how late the thread's sleeps end, by which it shortens them.
 //! * [`delay_queue`] - frames in flight, by arrival time.
+//! * `queue_record` - the queue over time, on request.
 //! * [`superframe`] - GSO super-frames, and their size on the wire.
 //!
 //! A frame's arrival is stamped when it is read; for one that ends a sleep the usual wake-up
@@ -15,9 +17,11 @@
 
 pub mod delay_queue;
 pub mod ether;
+pub mod link_report;
 pub mod link_thread;
 mod membership;
 pub mod path_model;
+mod queue_record;
 mod sleep_latency;
 pub mod superframe;
 
@@ -25,7 +29,8 @@ use crate::error::TestbedError;
 use crate::plan::LinkEnds;
 use ether::{EtherKind, EtherModel};
 use link::Path;
-use link_thread::{LinkReport, LinkThread, Port};
+use link_report::LinkReport;
+use link_thread::{LinkThread, Port};
 use path_model::PathModel;
 
 /// A running emulated link.
@@ -97,6 +102,20 @@ impl Emulator {
     /// Ends the measurement; reports each direction, or the shared Ethernet as one.
     pub fn end(&self) -> Vec<LinkReport> {
         self.lanes.iter().map(LinkThread::end).collect()
+    }
+
+    /// Records from now on how much waits in the queue of each direction, at most once every `every_ns`.
+    pub fn record_queues(&self, every_ns: u64) {
+        self.lanes
+            .iter()
+            .for_each(|lane| lane.record_queue(every_ns));
+    }
+
+    /// Ends the record: (CLOCK_MONOTONIC in ns, octets) of each direction. It is empty for a direction
+    /// without a rate, for a shared Ethernet, whose stations have a queue each, and where nothing was
+    /// recorded.
+    pub fn take_queues(&self) -> Vec<Vec<(u64, u64)>> {
+        self.lanes.iter().map(LinkThread::take_queue).collect()
     }
 
     /// Reports each direction since [`Emulator::begin`].

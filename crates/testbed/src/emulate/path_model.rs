@@ -1,7 +1,8 @@
 //! The fate and delay of frames.
 
 use super::delay_queue::DelayQueue;
-use super::link_thread::{Lag, LinkReport, OutputPorts};
+use super::link_report::{Lag, LinkReport};
+use super::link_thread::OutputPorts;
 use super::superframe::{VNET_HEADER_LEN, wire_frames};
 use crate::host::host_number;
 use link::{Link, LinkConfig, Path};
@@ -19,6 +20,9 @@ pub trait FrameModel: Send {
 
     /// The time of its next event.
     fn due_ps(&self) -> Option<u64>;
+
+    /// Octets that wait to be sent or are being sent; None where there is no one queue.
+    fn queued_octets(&self, now_ps: u64) -> Option<u64>;
 
     /// Begins a measurement.
     fn begin(&mut self, now_ps: u64, seed: u64);
@@ -124,6 +128,11 @@ impl FrameModel for PathModel {
 
     fn due_ps(&self) -> Option<u64> {
         self.queue.due_ps()
+    }
+
+    fn queued_octets(&self, now_ps: u64) -> Option<u64> {
+        self.link.config().rate_bps?;
+        Some(self.link.waiting_octets(now_ps))
     }
 
     fn begin(&mut self, now_ps: u64, seed: u64) {

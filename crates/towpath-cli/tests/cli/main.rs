@@ -47,6 +47,7 @@ mod refusals;
 mod result_commands;
 mod schema;
 mod sctp_tools;
+mod series;
 mod simulations;
 mod studies;
 mod study_folders;

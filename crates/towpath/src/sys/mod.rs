@@ -5,4 +5,4 @@ mod rcvlowat;
 mod tcp_info;
 
 pub(crate) use rcvlowat::{rcvlowat, set_rcvlowat};
-pub(crate) use tcp_info::{mptcp_info, tcp_info};
+pub(crate) use tcp_info::{mptcp_info, tcp_connection_info, tcp_info};

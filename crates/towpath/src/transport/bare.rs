@@ -4,6 +4,7 @@
 //! message leaves at once if nothing is in flight; otherwise it is coalesced for about a
 //! millisecond or until a flush.
 
+use crate::connection_info;
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
@@ -88,6 +89,7 @@ fn setup(options: &Options) -> EngineSetup<Engine> {
         empty_message_error: None,
         introspection: Introspection::trace_only(),
         buffer_posting: None,
+        connection_info: |_, _| Err(connection_info::FIXED_WINDOW),
         zero_copy: false,
     }
 }

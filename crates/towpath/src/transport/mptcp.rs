@@ -91,7 +91,11 @@ fn require_mptcp(end: StreamCircuit) -> io::Result<StreamCircuit> {
              race tcp instead",
         ));
     }
-    Ok(end.with_readback(SocketReadback { effective, counts }))
+    Ok(end.with_readback(SocketReadback {
+        effective,
+        counts,
+        connection_info: tcp::connection_info,
+    }))
 }
 
 fn fell_back(socket: &Socket) -> bool {

@@ -2,9 +2,10 @@
 //!
 //! A send discards the message; a receive returns one at once, without touching memory.
 
+use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous, Reserved,
-    Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
+    Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
@@ -136,6 +137,10 @@ impl Circuit for NullCircuit {
 
     fn wait(&mut self, _interest: Interest, _deadline: Instant) -> io::Result<()> {
         Ok(())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_PATH)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -4,9 +4,10 @@
 //! sees the end only when every copy of the write end is closed, so drop the rendezvous once all
 //! circuits are connected.
 
+use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, Part, Reach,
-    Rendezvous, Reserved, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
@@ -320,6 +321,10 @@ impl Circuit for PipeCircuit {
     /// The read end. Space to write shows on the write end: use `wait`.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.read_fd.as_fd())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_PATH)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -3,9 +3,10 @@
 //! The user names the interface and the EtherType. `wire_ether` describes the header; the only
 //! checksum is the frame's.
 
+use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous, Reserved,
-    Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
+    Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::medium::random_port;
 use crate::options::Options;
@@ -279,6 +280,10 @@ impl Circuit for RawEtherCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_CONNECTION)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -6,6 +6,7 @@
 //! on one host. Where several links join the ends, `sctp` has a path over each. On raw IP endpoints of one address receive each other's packets and select their own by
 //! SCTP's ports; on the IPv4 loopback each takes its own address.
 
+use crate::connection_info;
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
@@ -285,6 +286,7 @@ fn setup(settings: &EndpointConfig, config: SctpConfig) -> EngineSetup<Engine> {
         empty_message_error: has_messages.then_some(empty),
         introspection: Introspection::trace_only(),
         buffer_posting: None,
+        connection_info: connection_info::of_sctp,
         zero_copy: false,
     }
 }

@@ -5,9 +5,10 @@
 //! process can write it at any time, and a reference to it would be no safe Rust.
 
 use crate::channel_proxy;
+use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, Part, Rendezvous,
-    Reserved, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, Part, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
@@ -276,6 +277,10 @@ impl Circuit for ShmCircuit {
             (Interest::Write, None) => Ok(()),
         };
         waited.map_err(to_io_error)
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_PATH)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

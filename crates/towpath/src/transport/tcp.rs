@@ -1,8 +1,9 @@
 //! tcp: the kernel's TCP, one system call per message.
 
+use crate::connection_info::NOT_TOLD;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport,
-    Unavailable, check_names,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Listener, NoConnectionInfo, OptionHelp,
+    Reach, Rendezvous, Transport, Unavailable, check_names,
 };
 use crate::options::{self, Options};
 use crate::source_filter;
@@ -246,7 +247,16 @@ fn accepted(socket: Socket, options: &Options) -> io::Result<StreamCircuit> {
     new_circuit(socket, options)
 }
 
-const READBACK: SocketReadback = SocketReadback { effective, counts };
+const READBACK: SocketReadback = SocketReadback {
+    effective,
+    counts,
+    connection_info,
+};
+
+/// State of the connection from TCP_INFO; of MPTCP's first subflow.
+pub(crate) fn connection_info(socket: &Socket) -> Result<ConnectionInfo, NoConnectionInfo> {
+    sys::tcp_connection_info(socket.as_fd()).map_err(|_| NOT_TOLD)
+}
 
 pub(crate) fn effective(socket: &Socket, into: &mut BTreeMap<String, String>) {
     if let Ok(name) = socket.tcp_congestion() {

@@ -4,8 +4,8 @@
 //! buffer is written when it is full, at a flush, and when the user waits or receives.
 
 use crate::contract::{
-    Circuit, Class, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous, Reserved,
-    Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
+    Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
@@ -201,6 +201,10 @@ impl Circuit for TcpBatchedCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        self.inner.connection_info()
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -3,9 +3,10 @@
 //! Each datagram still passes through the network stack alone; only system-call entries are saved.
 //! Single sends and receives are one datagram per call, as in `udp-connected`.
 
+use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Interest, LentArrival, Listener, Note, Part, ReceiveCounts, Rendezvous,
-    Reserved, Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
+    ReceiveCounts, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::datagram::{
     AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
@@ -239,6 +240,10 @@ impl Circuit for UdpBatchedCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.port.inner.as_fd())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_CONNECTION)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

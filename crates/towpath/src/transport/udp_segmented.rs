@@ -4,9 +4,10 @@
 //! Unlike in `udp-batched`, the messages pass through the network stack together. Single sends are
 //! one datagram per call.
 
+use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part, ReceiveCounts,
-    Rendezvous, Reserved, Transport, Unavailable, check_names,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note,
+    OptionHelp, Part, ReceiveCounts, Rendezvous, Reserved, Transport, Unavailable, check_names,
 };
 use crate::datagram::{
     AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
@@ -373,6 +374,10 @@ impl Circuit for SegmentedCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.port.inner.as_fd())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_CONNECTION)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

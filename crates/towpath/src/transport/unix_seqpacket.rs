@@ -3,9 +3,10 @@
 //! The receiver cannot tell an empty message from the end of the stream, so empty messages are
 //! refused.
 
+use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Interest, LentArrival, Listener, Note, Part, Rendezvous, Reserved, Transport,
-    Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
+    Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
@@ -182,6 +183,10 @@ impl Circuit for SeqpacketCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_PATH)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -1,5 +1,6 @@
 //! unix-stream: byte streams between Unix sockets, one send per message.
 
+use crate::connection_info;
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::stream::{SocketReadback, StreamCircuit};
@@ -65,6 +66,7 @@ fn stream_circuit(socket: Socket, options: &Options) -> io::Result<Box<dyn Circu
     let nothing_more = SocketReadback {
         effective: |_, _| {},
         counts: |_, _| {},
+        connection_info: |_| Err(connection_info::NO_PATH),
     };
     let circuit = StreamCircuit::new(socket, options, nothing_more);
     Ok(Box::new(circuit))

@@ -1,9 +1,10 @@
 //! xti-tcp: the kernel's TCP under XTI over STREAMS in the user's process, as the study of 2007 raced
 //! it against sockets.
 
+use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part,
-    Reach, Rendezvous, Reserved, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, OptionHelp, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::tcp;
@@ -381,6 +382,11 @@ impl Circuit for XtiCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        let socket = self.end.socket().ok_or(connection_info::NOT_TOLD)?;
+        tcp::connection_info(&socket)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

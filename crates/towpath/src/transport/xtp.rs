@@ -6,6 +6,7 @@
 //! it is coalesced for about a millisecond or until a flush. A race has the path to itself, so
 //! congestion control is off by default.
 
+use crate::connection_info;
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
@@ -188,6 +189,7 @@ impl Xtp {
             empty_message_error: (self.framing == Framing::Messages).then_some(empty_message_error),
             introspection: Introspection::from_config(settings),
             buffer_posting: settings.buffer_posting(),
+            connection_info: connection_info::of_xtp,
         }
     }
 }

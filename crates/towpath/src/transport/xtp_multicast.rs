@@ -6,9 +6,10 @@
 //! when the last one has the message. The sender first waits until all have joined.
 
 use super::xtp_multicast_receiver::{GroupReceiverCircuit, OtherReceivers};
+use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part,
-    Reach, Rendezvous, Reserved, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, OptionHelp, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::medium::source_address_to;
 use crate::options::{Family, Options};
@@ -259,6 +260,10 @@ impl Circuit for GroupSenderCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.sender.descriptor()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::SEVERAL_PEERS)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -2,7 +2,11 @@
 //! others.
 
 use super::xtp_multicast::{CLOSE_TIMEOUT, one_way_error};
-use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::connection_info;
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
+    Reserved,
+};
 use crate::parts;
 use crate::socket;
 use crate::xtp::group::{Receiver, Stream};
@@ -221,6 +225,10 @@ impl Circuit for GroupReceiverCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.stream.descriptor()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::SEVERAL_PEERS)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

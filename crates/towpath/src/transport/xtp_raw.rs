@@ -4,6 +4,7 @@
 //! own by XTP's keys and ports; on the IPv4 loopback each takes its own address. Raw IP has no
 //! checksum over user data, so XTP's is on by default there; an Ethernet frame has its FCS.
 
+use crate::connection_info;
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
@@ -280,6 +281,7 @@ fn setup(settings: &EndpointConfig, port: u16) -> EngineSetup<Engine> {
         empty_message_error: None,
         introspection: Introspection::from_config(settings),
         buffer_posting: settings.buffer_posting(),
+        connection_info: connection_info::of_xtp,
         zero_copy: false,
     }
 }

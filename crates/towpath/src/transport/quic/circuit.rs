@@ -2,7 +2,10 @@
 
 use super::endpoint::{ConnectionState, QuicEndpoint};
 use super::shared_endpoint::SharedEndpoint;
-use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
+    Reserved,
+};
 use crate::listener_keys;
 use crate::options::Options;
 use crate::parts;
@@ -381,6 +384,20 @@ impl Circuit for QuicCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.shared.descriptor())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        let mut endpoint = self.shared.lock();
+        let slot = endpoint.slot(self.handle);
+        let slot = slot.map_err(|_| "has ended")?;
+        let path = slot.connection.stats().path;
+        Ok(ConnectionInfo {
+            congestion_window: Some(path.cwnd),
+            smoothed_rtt: Some(path.rtt),
+            // Lost data are retransmitted in new packets; the library counts the lost packets.
+            retransmissions: Some(path.lost_packets),
+            ..ConnectionInfo::default()
+        })
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -1,7 +1,9 @@
 //! A TLS session on a connected TCP socket.
 
 use super::session::{PlainText, Queue, RECORD_MAX, Seal, Session, Step};
-use crate::contract::{Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::contract::{
+    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
+};
 use crate::listener_keys;
 use crate::options::Options;
 use crate::parts;
@@ -271,6 +273,10 @@ impl Circuit for TlsCircuit {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        self.inner.connection_info()
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -3,7 +3,11 @@
 use super::end::{
     End, NOT_ANSWERED, OUTSTANDING_MAX, first_part, hand_out, no_way_back, would_block,
 };
-use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::connection_info;
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
+    Reserved,
+};
 use crate::parts::{self, MessageRest};
 use driver::transactions::{Call, Message, Reply};
 use engine::{EntityId, Reliability};
@@ -255,6 +259,10 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
             }
             false => self.await_oldest(rest),
         }
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::TRANSACTIONS)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

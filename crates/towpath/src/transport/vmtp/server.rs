@@ -1,7 +1,10 @@
 //! The end of a circuit that is called.
 
 use super::end::{End, NOT_ANSWERED, first_part, hand_out, no_way_back, would_block};
-use crate::contract::{Circuit, Interest, LentArrival, Note, Part, Reserved};
+use crate::connection_info;
+use crate::contract::{
+    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
+};
 use crate::parts::{self, MessageRest};
 use driver::transactions::{Message, Request};
 use std::collections::BTreeMap;
@@ -155,6 +158,10 @@ impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
             self.end.endpoint.wait_request(rest);
         }
         self.flush()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::TRANSACTIONS)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -1,0 +1,180 @@
+//! Races that record what connections say of themselves.
+
+use crate::support::{Scratch, is_valid_trial, race, towpath};
+use results::{RunData, Trial};
+
+const SHORT: [&str; 9] = [
+    "--sizes",
+    "1000",
+    "--trial",
+    "80ms",
+    "--blocks",
+    "1",
+    "--seed",
+    "5",
+    "--no-control",
+];
+
+/// Values that every connection of a reliable transport has, and the goodput.
+const OF_EVERY_CONNECTION: [&str; 5] = [
+    "goodput",
+    "send_window",
+    "in_flight",
+    "smoothed_rtt",
+    "retransmissions",
+];
+
+fn trial_of<'a>(run: &'a RunData, workload: &str, transport: &str) -> &'a Trial {
+    let is_it = |trial: &&Trial| {
+        let cell = &trial.cell;
+        trial.block > 0 && cell.workload() == workload && cell.transport() == transport
+    };
+    run.trials.iter().find(is_it).expect("a trial of it")
+}
+
+#[track_caller]
+fn has_series(trial: &Trial, names: &[&str]) {
+    assert!(is_valid_trial(trial), "{:?}: {}", trial.cell, trial.reason);
+    for name in names {
+        let series = trial.series.get(*name);
+        let series = series.unwrap_or_else(|| panic!("no {name} of {:?}", trial.cell));
+        assert!(!series.values.is_empty(), "{name}");
+        assert_eq!(series.values.len(), series.at_s.len(), "{name}");
+        assert!(series.at_s.is_sorted(), "{name}: {:?}", series.at_s);
+        let end_s = series.at_s.last().copied().unwrap_or_default();
+        assert!(
+            end_s <= trial.span_s * 1.01,
+            "{name}: {end_s} of {}",
+            trial.span_s
+        );
+    }
+    assert!(!trial.effective.contains_key("sender.no_series"));
+}
+
+#[test]
+fn series_of_tcp_and_xtp_are_there_and_udp_says_why_not() {
+    let scratch = Scratch::new();
+    let mut words = vec!["tcp", "xtp", "udp", "--series", "-w", "throughput,delay"];
+    words.extend(SHORT);
+    let run = race(&scratch, "series", &words);
+    assert_eq!(run.plan.options["series"], "on");
+    for workload in ["throughput", "delay"] {
+        let tcp = trial_of(&run, workload, "tcp");
+        has_series(tcp, &OF_EVERY_CONNECTION);
+        has_series(tcp, &["congestion_window", "delivery_rate"]);
+        let window = tcp.series["congestion_window"].values.iter();
+        assert!(window.clone().all(|octets| *octets > 0.0), "{window:?}");
+        has_series(trial_of(&run, workload, "xtp"), &OF_EVERY_CONNECTION);
+        let udp = trial_of(&run, workload, "udp");
+        let names: Vec<&String> = udp.series.keys().collect();
+        assert_eq!(names, ["goodput", "messages_per_s"]);
+        let why = &udp.effective["sender.no_series"];
+        assert!(why.starts_with("has no connection"), "{why}");
+        let how = &run.plan.options[&format!("turns.{workload}")];
+        assert!(how.starts_with("back to back: series"), "{how}");
+    }
+    let notes = report::notes(&run);
+    let said = |note: &&String| note.starts_with("no series of udp's connection: it has no");
+    assert_eq!(notes.iter().filter(said).count(), 1, "{notes:?}");
+    let html = report::html(&run);
+    for words in [
+        "Connections over time",
+        "Congestion window (kB)",
+        "Smoothed round trip (ms)",
+    ] {
+        assert!(html.contains(words), "the page has {words}");
+    }
+    let files = report::charts(&run);
+    let of_rtt = |file: &&report::ChartFile| file.name.contains("smoothed-round-trip");
+    let csv = &files.iter().find(of_rtt).expect("a chart of it").csv;
+    assert!(csv.contains("xtp") && csv.contains("tcp"), "{csv}");
+}
+
+#[test]
+fn engines_with_a_controller_and_quic_have_a_window() {
+    let scratch = Scratch::new();
+    let mut words = vec![
+        "xtp,congestion=newreno",
+        "sctp",
+        "quic",
+        "--series",
+        "-w",
+        "throughput",
+    ];
+    words.extend(SHORT);
+    let run = race(&scratch, "windows", &words);
+    for transport in ["xtp,congestion=newreno", "sctp", "quic"] {
+        let trial = trial_of(&run, "throughput", transport);
+        has_series(
+            trial,
+            &[
+                "goodput",
+                "congestion_window",
+                "smoothed_rtt",
+                "retransmissions",
+            ],
+        );
+    }
+}
+
+#[test]
+fn both_directions_several_circuits_and_offered_loads_have_series_of_the_first_sender() {
+    let scratch = Scratch::new();
+    for (name, options) in [
+        ("reverse", &["--reverse", "-w", "throughput"][..]),
+        (
+            "both",
+            &["--bidir", "-w", "throughput", "--circuits", "2"][..],
+        ),
+        ("offered", &["-w", "offered", "--rate", "2k"][..]),
+    ] {
+        let mut words = vec!["tcp", "--series"];
+        words.extend(options);
+        words.extend(SHORT);
+        let run = race(&scratch, name, &words);
+        let trial = run.trials.iter().find(|trial| trial.block > 0);
+        has_series(
+            trial.expect("a trial"),
+            &["goodput", "congestion_window", "smoothed_rtt"],
+        );
+    }
+}
+
+#[test]
+fn race_without_series_records_none() {
+    let scratch = Scratch::new();
+    let mut words = vec!["tcp", "udp", "-w", "throughput", "--turns", "off"];
+    words.extend(SHORT);
+    let run = race(&scratch, "plain", &words);
+    assert!(!run.plan.options.contains_key("series"));
+    for trial in &run.trials {
+        let names: Vec<&String> = trial.series.keys().collect();
+        assert_eq!(names, ["messages_per_s"], "{:?}", trial.cell);
+        assert!(!trial.effective.contains_key("sender.no_series"));
+    }
+    assert!(!report::html(&run).contains("Connections over time"));
+}
+
+#[test]
+fn series_that_cannot_be_are_refused_with_the_remedy() {
+    for (words, wanted) in [
+        (
+            &["tcp", "--series", "-w", "connect"][..],
+            "add -w throughput",
+        ),
+        (
+            &["tcp", "udp", "--series", "--turns", "on", "-w", "delay"][..],
+            "(--series)",
+        ),
+    ] {
+        let scratch = Scratch::new();
+        let out = scratch.text("none");
+        let said = towpath(&[&["race"], words, &["--out", &out]].concat());
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(
+            said.err.contains(wanted) && said.err.lines().count() <= 2,
+            "{}",
+            said.err
+        );
+    }
+}
