@@ -26,6 +26,8 @@ const EXAMPLES: &str = "Examples:
   towpath race                                    the usual transports, one minute
   towpath race tcp unix-stream --sizes 1..16KiB   two of them, sizes doubling
   towpath race tcp udp --workload offered         open loop: where is the knee?
+  towpath race tcp quic --series --link rate=20mbit,delay=10ms
+                                                  windows, round trips and the link's queue over time
   towpath profile tcp --size 64,16KiB             CPU time of a message, by layer
   towpath doctor                                  what would distort measurements here
   towpath doctor --to lab2                        and on lab2, and on the path to it

@@ -44,7 +44,7 @@ pub(crate) const TRANSACTIONS: NoConnectionInfo =
     "sends calls one by one: it keeps no connection between them";
 
 /// Of a socket that the system does not describe.
-pub(crate) const NOT_TOLD: NoConnectionInfo = "is not described by this kernel (no TCP_INFO)";
+pub(crate) const NOT_READABLE: NoConnectionInfo = "is not described by this kernel (no TCP_INFO)";
 
 /// Of an engine with neither a round trip nor retransmission.
 pub(crate) const FIXED_WINDOW: NoConnectionInfo =

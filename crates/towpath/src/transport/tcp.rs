@@ -1,6 +1,6 @@
 //! tcp: the kernel's TCP, one system call per message.
 
-use crate::connection_info::NOT_TOLD;
+use crate::connection_info::NOT_READABLE;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Listener, NoConnectionInfo, OptionHelp,
     Reach, Rendezvous, Transport, Unavailable, check_names,
@@ -255,7 +255,7 @@ const READBACK: SocketReadback = SocketReadback {
 
 /// State of the connection from TCP_INFO; of MPTCP's first subflow.
 pub(crate) fn connection_info(socket: &Socket) -> Result<ConnectionInfo, NoConnectionInfo> {
-    sys::tcp_connection_info(socket.as_fd()).map_err(|_| NOT_TOLD)
+    sys::tcp_connection_info(socket.as_fd()).map_err(|_| NOT_READABLE)
 }
 
 pub(crate) fn effective(socket: &Socket, into: &mut BTreeMap<String, String>) {

@@ -385,7 +385,7 @@ impl Circuit for XtiCircuit {
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        let socket = self.end.socket().ok_or(connection_info::NOT_TOLD)?;
+        let socket = self.end.socket().ok_or(connection_info::NOT_READABLE)?;
         tcp::connection_info(&socket)
     }
 
