@@ -153,6 +153,7 @@ pub(crate) fn render(name: &str, page: &impl Serialize) -> String {
         ),
         ("loads.html", include_str!("../../templates/loads.html")),
         ("figure.html", include_str!("../../templates/figure.html")),
+        ("legend.html", include_str!("../../templates/legend.html")),
         ("back.html", include_str!("../../templates/back.html")),
         ("compare.html", include_str!("../../templates/compare.html")),
         ("curves.html", include_str!("../../templates/curves.html")),
