@@ -1,10 +1,13 @@
 //! All checks that must pass before a merge, cheapest first.
 
-use crate::{fail, swarm, tidy};
+use crate::{fail, swarm, target, tidy};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
+
+/// Says to the tests of libtowpath that the library beside them was built from these sources.
+const LIBRARY_IS_BUILT: &str = "TOWPATH_LIBRARY_IS_BUILT";
 
 /// Counts of passed and failed checks and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,10 +47,16 @@ pub fn run(root: &Path) -> ExitCode {
     let python = "fetch --locked --manifest-path python/Cargo.toml";
     tally.add(step("lock file of the wheel", || cargo(root, python)));
     tally.add(step("advisories", || advisories(root)));
+    // With examples, cargo gives the libraries the features that their tests have, so that nothing is compiled
+    // twice; tests of C programs link one of them, and the swarm is an example.
+    let libraries = "build --locked --workspace --lib --examples";
+    tally.add(step("libraries and examples", || cargo(root, libraries)));
     let tests = "test --locked --workspace --no-fail-fast";
-    tally.add(step("tests", || test(root, tests)));
+    tally.add(step("tests", || test(command(root, tests))));
     let models = "test --locked -p towpath-driver --lib --features loom models";
-    tally.add(step("models of the wake-ups", || test(root, models)));
+    tally.add(step("models of the wake-ups", || {
+        test(command(root, models))
+    }));
     tally.add(step("SCTP against other stacks", || interoperation(root)));
     // From seeds of the commit, so that each run looks somewhere new.
     tally.add(step("swarm", || Tally::of(swarm::check(root))));
@@ -77,7 +86,8 @@ fn command(root: &Path, arguments: &str) -> Command {
     command
         .current_dir(root)
         .args(arguments.split_whitespace())
-        .env("RUSTDOCFLAGS", "-D warnings");
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .env(LIBRARY_IS_BUILT, "1");
     command
 }
 
@@ -118,12 +128,14 @@ fn interoperation(root: &Path) -> Tally {
         );
         return Tally::default();
     }
-    test(root, &format!("test --locked --no-fail-fast {manifest}"))
+    // Crates of this workspace are compiled already.
+    let mut tests = command(root, &format!("test --locked --no-fail-fast {manifest}"));
+    tests.env("CARGO_TARGET_DIR", target(root));
+    test(tests)
 }
 
 /// Runs tests, and counts them.
-fn test(root: &Path, arguments: &str) -> Tally {
-    let mut command = command(root, arguments);
+fn test(mut command: Command) -> Tally {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = match child {
         Ok(child) => child,

@@ -74,9 +74,7 @@ fn build(folder: &Path) -> Result<PathBuf, String> {
         let why = "the targets do not build, see above; they need a C++ compiler";
         return Err(why.into());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or(folder.join("target"), PathBuf::from);
-    Ok(target.join(TARGET).join("release"))
+    Ok(crate::target(folder).join(TARGET).join("release"))
 }
 
 fn fuzz(folder: &Path, program: &Path, name: &str, seconds: &str) -> Result<(), String> {

@@ -80,6 +80,12 @@ fn root() -> PathBuf {
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
+/// Where cargo puts what it builds of the workspace in `folder`.
+fn target(folder: &Path) -> PathBuf {
+    let named = std::env::var_os("CARGO_TARGET_DIR");
+    named.map_or(folder.join("target"), PathBuf::from)
+}
+
 /// Prints an error line; gives the exit code of a failure.
 fn fail(message: &str) -> ExitCode {
     eprintln!("xtask: {message}");

@@ -24,7 +24,7 @@ enum Tested {
 /// Builds a quick wheel around the program of the last debug build, and runs its tests. The last line is
 /// `N passed, N failed`.
 pub fn run_tests(root: &Path) -> ExitCode {
-    match test(root, &root.join("target/debug/towpath")) {
+    match test(root, &crate::target(root).join("debug/towpath")) {
         Tested::Skipped(why) => {
             println!("SKIPPED: {why}; the wheel was not tested");
             ExitCode::SUCCESS
@@ -41,7 +41,7 @@ pub fn run_tests(root: &Path) -> ExitCode {
 
 /// Builds the wheel quickly around `program`, and runs its tests.
 fn test(root: &Path, program: &Path) -> Tested {
-    let place = root.join("target/python");
+    let place = crate::target(root).join("python");
     // What an earlier run left is of no use: the environment must be fresh.
     let _ = fs::remove_dir_all(&place);
     let python = place.join("bin/python");
@@ -97,7 +97,7 @@ pub fn program(root: &Path) -> Result<PathBuf, String> {
         "parquet",
     ]);
     run(&mut cargo)?;
-    Ok(root.join("target/release/towpath"))
+    Ok(crate::target(root).join("release/towpath"))
 }
 
 /// Builds a wheel around `program` into `out`.
@@ -127,7 +127,7 @@ pub fn wheel(
     let path = std::env::var("PATH").unwrap_or_default();
     pip.env("PATH", format!("{}{path}", own.collect::<String>()));
     // Compiled dependencies are those of the workspace.
-    pip.env("CARGO_TARGET_DIR", root.join("target"));
+    pip.env("CARGO_TARGET_DIR", crate::target(root));
     pip.env("TOWPATH_PROGRAM", program);
     if profile == Profile::Dev {
         pip.env("MATURIN_PEP517_ARGS", "--profile dev");

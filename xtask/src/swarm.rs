@@ -1,8 +1,9 @@
 //! Scenarios drawn from seeds, by number or time; see the example `swarm` of crate `scenario`.
 
-use crate::fail;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use crate::{fail, target};
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
 
 /// Scenarios of circuits in `ci`, and of transactions and layers: some ten seconds in a build that is
 /// not optimised.
@@ -38,15 +39,15 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     if many {
         arguments.extend(["--violations".to_owned(), violations_file(root, "")]);
     }
-    match start(root, &["--release"], &arguments) {
+    match start(root, &arguments) {
         Some(0) => ExitCode::SUCCESS,
         Some(VIOLATED) => ExitCode::from(1),
         _ => ExitCode::from(FAILED),
     }
 }
 
-/// A bounded run from the seed of the commit, so that each commit looks somewhere new; the tests run
-/// the seeds from 0. Returns whether all invariants held.
+/// A bounded run of the example that the checks have built, from the seed of the commit, so that each
+/// commit looks somewhere new; the tests run the seeds from 0. Returns whether all invariants held.
 pub fn check(root: &Path) -> bool {
     let seed = commit_seed(root).unwrap_or_else(|| {
         println!("NOTE: git names no commit here, so the seeds are those of the tests");
@@ -59,33 +60,36 @@ pub fn check(root: &Path) -> bool {
         let arguments = [count.to_string(), (offset + seed).to_string()];
         let file = ["--violations".to_owned(), file];
         let arguments: Vec<String> = arguments.into_iter().chain(file).collect();
-        held &= start(root, &[], &arguments) == Some(0);
+        let program = target(root).join("debug/examples/swarm");
+        let swarm = Command::new(program).args(&arguments).status();
+        held &= exit_code(swarm) == Some(0);
     }
     held
 }
 
-/// Runs the swarm; its exit code, or None when it was not run or was killed.
-fn start(root: &Path, profile: &[&str], arguments: &[String]) -> Option<i32> {
+/// Runs the swarm, built for speed; its exit code, or None when it was not run or was killed.
+fn start(root: &Path, arguments: &[String]) -> Option<i32> {
     let status = Command::new(env!("CARGO"))
         .current_dir(root)
-        .args(["run", "--quiet", "--locked"])
-        .args(profile)
+        .args(["run", "--quiet", "--locked", "--release"])
         .args(["--package", "towpath-scenario", "--example", "swarm", "--"])
         .args(arguments)
         .status();
+    exit_code(status)
+}
+
+fn exit_code(status: io::Result<ExitStatus>) -> Option<i32> {
     match status {
         Ok(status) => status.code(),
         Err(error) => {
-            fail(&format!("cargo does not run: {error}"));
+            fail(&format!("the swarm does not run: {error}"));
             None
         }
     }
 }
 
 fn violations_file(root: &Path, name: &str) -> String {
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or(root.join("target"), PathBuf::from);
-    let file = target.join(format!("swarm-violations{name}.txt"));
+    let file = target(root).join(format!("swarm-violations{name}.txt"));
     file.display().to_string()
 }
 

@@ -85,8 +85,7 @@ pub(super) fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
     if !status.success() {
         return Err(format!("{} does not build", folder.display()));
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    Ok(target.map_or(folder.join("target"), PathBuf::from))
+    Ok(crate::target(folder))
 }
 
 /// Runs it; the number on its last line.

@@ -40,8 +40,7 @@ impl TrialRunner {
         if !status.success() {
             return Err("the program does not build".into());
         }
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        let target = crate::target(root);
         Ok(TrialRunner::of(target.join("release/towpath")))
     }
 

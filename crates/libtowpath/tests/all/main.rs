@@ -27,11 +27,22 @@ impl Drop for Program {
     }
 }
 
+/// Set where the library was built from these sources already.
+const LIBRARY_IS_BUILT: &str = "TOWPATH_LIBRARY_IS_BUILT";
+
 /// The folder of the built library; cargo does not build a cdylib for its tests.
 fn build_library() -> PathBuf {
     let test = std::env::current_exe().expect("a test binary");
     // TARGET/PROFILE/deps/TEST
     let profile = test.ancestors().nth(2).expect("cargo put it there");
+    if std::env::var_os(LIBRARY_IS_BUILT).is_none() {
+        run_cargo_build(profile);
+    }
+    assert!(profile.join("libtowpath.so").exists());
+    profile.to_owned()
+}
+
+fn run_cargo_build(profile: &Path) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args([
@@ -71,8 +82,6 @@ fn build_library() -> PathBuf {
     let output = command.output().expect("cargo runs this test");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    assert!(profile.join("libtowpath.so").exists());
-    profile.to_owned()
 }
 
 /// Compiles `tests/SOURCE` with `flags`; None, with a SKIPPED line, if there is no compiler.

@@ -22,8 +22,7 @@ impl Ns3 {
     /// Builds it against the ns-3 of the system.
     pub fn build(root: &Path) -> Result<Ns3, String> {
         let flags = flags()?;
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        let target = crate::target(root);
         let program = target.join("ns3-csma");
         let source = root.join("xtask/peers/ns3/csma.cc");
         let status = Command::new("g++")
