@@ -114,6 +114,9 @@ pub enum Command {
         /// Print the version of the worker protocol, and exit.
         #[arg(long)]
         protocol: bool,
+        /// Send more slowly by this share, in throughput: a known difference for tests of verdicts.
+        #[arg(long, value_name = "SHARE", value_parser = parse::percent)]
+        slower_by: Option<f64>,
     },
     /// A unit of host load; started by towpath itself.
     #[command(hide = true)]

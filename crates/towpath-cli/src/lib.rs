@@ -157,7 +157,9 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Agent(args) => agent_command::run(&args),
         Command::Key(command) => key_command::run(&command),
         Command::Worker { protocol: true, .. } => print_protocol(),
-        Command::Worker { trace, .. } => run_worker(trace.as_deref()),
+        Command::Worker {
+            trace, slower_by, ..
+        } => run_worker(trace.as_deref(), slower_by),
         Command::LoadUnit { cpu, parts } => environment::load_unit(cpu, &parts),
         Command::StudyRun { parent, words } => run_of_study(parent, words),
         Command::Man => print_man_page(),
@@ -251,7 +253,7 @@ pub(crate) fn own_build() -> String {
 }
 
 /// Runs as a worker; its standard input is the control channel.
-fn run_worker(trace: Option<&std::path::Path>) -> Result<u8, CliError> {
+fn run_worker(trace: Option<&std::path::Path>, slower_by: Option<f64>) -> Result<u8, CliError> {
     use std::os::fd::AsFd;
     if let Some(path) = trace {
         towpath::xtp::tracing::trace_all(path);
@@ -267,6 +269,9 @@ fn run_worker(trace: Option<&std::path::Path>) -> Result<u8, CliError> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(CliError::failed)?;
-    measure::worker::main(socket);
+    match slower_by {
+        None => measure::worker::main(socket),
+        Some(share) => measure::worker::main_slower_by(share, socket),
+    }
     Ok(EXIT_OK)
 }

@@ -20,6 +20,7 @@ mod sim;
 mod study;
 mod suite;
 mod trial_runner;
+mod verdict;
 mod vmtp;
 mod xtp;
 mod yardstick;
@@ -82,6 +83,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "study",
         "the simulated study: printed figures met, and seconds",
         study::run,
+    ),
+    (
+        "verdict",
+        "how sure and how soon: planted differences, false verdicts, turns; --races N",
+        verdict::run,
     ),
     (
         "vmtp",

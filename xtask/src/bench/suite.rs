@@ -62,6 +62,16 @@ impl<'a> Suite<'a> {
         }
     }
 
+    /// Whether one of these bars was asked for.
+    pub fn wants_any(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.wants(name))
+    }
+
+    /// The built program.
+    pub fn program(&self) -> &Path {
+        self.ours.program()
+    }
+
     fn wants(&self, name: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|start| name.starts_with(start))
     }

@@ -11,8 +11,10 @@ mod threads;
 
 use crate::workload::WorkerFlags;
 use crate::workload::meter::Allowance;
+use crate::workload::slowdown::Slowdown;
 use control::{
-    ByteAccount, Channel, ChannelError, CircuitReport, FromWorker, Job, ToWorker, WorkerReport,
+    ByteAccount, Channel, ChannelError, CircuitReport, FromWorker, Job, Role, ToWorker,
+    WorkerReport, Workload,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,8 +28,18 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a worker on `socket` until the controller closes it.
 pub fn main(socket: OwnedFd) {
+    work(socket, Slowdown::default());
+}
+
+/// The same for a worker that sends more slowly by a share between 0 and 1, in throughput to one
+/// direction: a difference that is known, by which verdicts are tested.
+pub fn main_slower_by(share: f64, socket: OwnedFd) {
+    work(socket, Slowdown::by(share));
+}
+
+fn work(socket: OwnedFd, slowdown: Slowdown) {
     let mut channel = Channel::new(socket);
-    if let Err(failure) = serve(&mut channel) {
+    if let Err(failure) = serve(&mut channel, slowdown) {
         // Sending fails only when the controller has exited, which needs no handling.
         let _ = channel.send(&FromWorker::Failed(failure.0), &[]);
     }
@@ -44,8 +56,9 @@ impl From<ChannelError> for JobError {
     }
 }
 
-fn serve(channel: &mut Channel) -> Result<(), JobError> {
+fn serve(channel: &mut Channel, slowdown: Slowdown) -> Result<(), JobError> {
     let (first, mut descriptors) = channel.receive::<ToWorker>(STEP_TIMEOUT)?;
+    check_slowdown(&first, slowdown)?;
     match first {
         ToWorker::Listen(job) => {
             let allowance = allowance(&job, &mut descriptors)?;
@@ -59,20 +72,38 @@ fn serve(channel: &mut Channel) -> Result<(), JobError> {
             drop(descriptors);
             let circuits = setup::accept(&job, listeners).map_err(JobError)?;
             channel.send(&FromWorker::Accepted, &[])?;
-            measure(channel, &job, circuits, allowance)
+            measure(channel, &job, circuits, (allowance, slowdown))
         }
         ToWorker::Connect(job, frames) => {
             let allowance = allowance(&job, &mut descriptors)?;
             prepare(&job)?;
             let circuits = setup::connect(&job, frames, descriptors).map_err(JobError)?;
             channel.send(&FromWorker::Connected, &[])?;
-            measure(channel, &job, circuits, allowance)
+            measure(channel, &job, circuits, (allowance, slowdown))
         }
         ToWorker::Serve(job) => program::serve(channel, &job),
         ToWorker::Run(job) => program::run(channel, &job),
         _ => Err(JobError(
             "the controller began with an unexpected message".into(),
         )),
+    }
+}
+
+/// Refuses a planted slowdown where nothing would be slower.
+fn check_slowdown(first: &ToWorker, slowdown: Slowdown) -> Result<(), JobError> {
+    let slows = match first {
+        ToWorker::Listen(job) | ToWorker::Connect(job, _) => {
+            job.workload == Workload::Throughput && job.role != Role::Both
+        }
+        _ => false,
+    };
+    match slowdown.is_any() && !slows {
+        true => Err(JobError(
+            "a worker with --slower-by slows throughput in one direction and nothing else; \
+             race it with -w throughput"
+                .into(),
+        )),
+        false => Ok(()),
     }
 }
 
@@ -98,7 +129,7 @@ fn measure(
     channel: &mut Channel,
     job: &Job,
     circuits: CircuitSlots,
-    allowance: Option<Allowance>,
+    (allowance, slowdown): (Option<Allowance>, Slowdown),
 ) -> Result<(), JobError> {
     let turns = match channel.receive::<ToWorker>(STEP_TIMEOUT)?.0 {
         ToWorker::Go(at_ns) => {
@@ -114,7 +145,8 @@ fn measure(
         }
     };
     let before = cpu::used();
-    let flags = Arc::new(WorkerFlags::new(allowance).in_turns(turns));
+    let flags = WorkerFlags::new(allowance).in_turns(turns).slowed(slowdown);
+    let flags = Arc::new(flags);
     let (done_receiver, done_sender) =
         UnixStream::pair().map_err(|error| JobError(error.to_string()))?;
     let wakers = BlockedReceivers::of(&circuits, job);

@@ -10,12 +10,14 @@ pub(crate) mod offered;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod slices;
+pub(crate) mod slowdown;
 pub(crate) mod source;
 pub(crate) mod transactions;
 pub(crate) mod turns;
 
 use control::Turns;
 use meter::Allowance;
+use slowdown::Slowdown;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -27,6 +29,7 @@ pub(crate) struct WorkerFlags {
     peer_sent: AtomicU64,
     allowance: Option<Allowance>,
     turns: Option<Turns>,
+    slowdown: Slowdown,
 }
 
 impl WorkerFlags {
@@ -41,6 +44,16 @@ impl WorkerFlags {
     /// The same, for loops that run in these turns; None for loops that run throughout.
     pub(crate) fn in_turns(self, turns: Option<Turns>) -> WorkerFlags {
         WorkerFlags { turns, ..self }
+    }
+
+    /// The same, for senders with a planted slowdown.
+    pub(crate) fn slowed(self, slowdown: Slowdown) -> WorkerFlags {
+        WorkerFlags { slowdown, ..self }
+    }
+
+    /// The slowdown of senders, from its start.
+    pub(crate) fn slowdown(&self) -> Slowdown {
+        self.slowdown
     }
 
     pub(crate) fn turns(&self) -> Option<&Turns> {

@@ -21,6 +21,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
     let mut length = RunLength::new(start_ns);
     let (mut sent, mut bytes, mut error, mut last_ns) = (0u64, 0u64, None, start_ns);
     let mut gate = TurnGate::of(flags);
+    let mut slowdown = flags.slowdown();
     while sent < job.limits.messages && gate.wait(last_ns, flags) {
         let want = length.messages.min((job.limits.messages - sent) as usize);
         match send(circuit, &mut messages, want) {
@@ -34,7 +35,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
                 break;
             }
         }
-        last_ns = now_ns();
+        last_ns = slowdown.pause_after(last_ns.max(gate.opened_ns()), now_ns());
         length.adapt(last_ns);
         slices.record(last_ns, sent, bytes);
         connection.record(last_ns, circuit);

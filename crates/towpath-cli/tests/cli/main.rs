@@ -21,6 +21,7 @@
 //! * `doctor_paths` - the path between two hosts.
 //! * `watching` - running races from their files.
 //! * `two_builds` - two builds in one race, and the gate.
+//! * `planted` - a contestant that is slower by a known share.
 //! * `own_programs` - programs of other projects as contestants.
 //! * `one_race` - one race at a time on a machine.
 //! * `transactions` - clients, replies and services.
@@ -42,6 +43,7 @@ mod options;
 mod own_programs;
 mod own_studies;
 mod paths;
+mod planted;
 mod profiles;
 mod refusals;
 mod result_commands;

@@ -1,0 +1,64 @@
+//! A contestant that is slower by a planted share.
+
+use crate::support::{Scratch, race, towpath, trials_of};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// This build, as the other one of a race, whose workers are slower by `share`.
+fn slower_by(scratch: &Scratch, share: &str) -> String {
+    let this = env!("CARGO_BIN_EXE_towpath");
+    let path = scratch.path("slower");
+    let lines = format!("#!/bin/sh\nexec {this} \"$@\" --slower-by {share}\n");
+    fs::write(&path, lines).expect("a script");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    format!("tcp,program={}", scratch.text("slower"))
+}
+
+/// Four fifths, because a sender that its receiver holds up is slower by less: what it pauses, it need
+/// not wait for. `cargo xtask bench verdict` measures 1 % and 5 %.
+#[test]
+fn rate_of_a_slower_contestant_falls_by_the_planted_share() {
+    let scratch = Scratch::new();
+    let other = slower_by(&scratch, "80%");
+    let words = ["tcp", &other, "-w", "throughput", "--sizes", "64"];
+    let more = ["--trial", "100ms", "--blocks", "3", "--no-control"];
+    let run = race(&scratch, "planted", &[&words[..], &more].concat());
+    let rates = |name: &str| {
+        let trials = trials_of(&run, name);
+        let rates: Vec<f64> = trials
+            .iter()
+            .map(|trial| trial.metrics["messages_per_s"])
+            .collect();
+        stats::estimate::median(&rates)
+    };
+    let ratio = rates(&other) / rates("tcp");
+    assert!(ratio > 0.02 && ratio < 0.5, "{ratio}");
+}
+
+#[test]
+fn planted_share_that_would_slow_nothing_fails_its_trials_and_says_why() {
+    let scratch = Scratch::new();
+    let other = slower_by(&scratch, "5%");
+    let words = [
+        "tcp",
+        &other,
+        "-w",
+        "delay",
+        "--sizes",
+        "64",
+        "--no-control",
+    ];
+    let run = race(&scratch, "delay", &words);
+    let failed = run
+        .trials
+        .iter()
+        .find(|trial| trial.cell.transport() == other);
+    let failed = failed.expect("a pilot");
+    assert!(
+        failed.reason.contains("race it with -w throughput"),
+        "{}",
+        failed.reason
+    );
+    let said = towpath(&["worker", "--slower-by", "200%"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+}
