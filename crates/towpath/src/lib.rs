@@ -32,6 +32,7 @@
 //! * `datagram`, `plain_circuit`, `stream`, `unix_socket`, `socket` - shared by the kernel transports:
 //!   datagram sockets that learn their peer and circuits on them, stream sockets, Unix listeners,
 //!   socket options.
+//! * `shared_send` - TCP circuits that send shared messages without a copy, or from a file.
 //! * `engine_circuit`, `engine_setup`, `medium` - shared by the transports whose engine runs in the
 //!   user's thread: circuits, their parameters, and the wires below them.
 //! * [`cells`] - the options of ATM cells below an engine.
@@ -65,6 +66,7 @@ mod peer_counts;
 mod plain_circuit;
 pub mod registry;
 pub mod sctp;
+mod shared_send;
 mod socket;
 mod source_filter;
 mod stream;

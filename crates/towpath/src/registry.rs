@@ -7,17 +7,20 @@
 
 use crate::contract::Transport;
 use crate::transport::{
-    mptcp, null, over_cells, pipe, quic, raw_ether, shm, shm_remote, tcp, tcp_batched, tls, udp,
-    udp_batched, udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram,
-    unix_seqpacket, unix_stream, xti_tcp, xtp_multicast,
+    mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, shm, shm_remote, smc, tcp,
+    tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched, udp_connected, udp_lite,
+    udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xti_tcp, xtp_multicast,
 };
 
-static ALL: [&dyn Transport; 36] = [
+static ALL: [&dyn Transport; 40] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
+    &tcp_zerocopy::TcpZerocopy,
+    &tcp_sendfile::TcpSendfile,
     &mptcp::Mptcp,
     &xti_tcp::XtiTcp,
     &tls::Tls,
+    &smc::Smc,
     &udp::Udp,
     &udp_connected::UdpConnected,
     &udp_nochecksum::UdpNochecksum,
@@ -33,6 +36,7 @@ static ALL: [&dyn Transport; 36] = [
     &shm_remote::ShmRemote,
     &raw_ether::RawEther,
     &quic::Quic,
+    &quic_kernel::QuicKernel,
     &over_cells::XTP,
     &over_cells::XTP_MESSAGES,
     &over_cells::XTP_LENT,

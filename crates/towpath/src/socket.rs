@@ -260,9 +260,15 @@ impl UnsentTail {
         Ok(())
     }
 
+    /// Keeps `rest` as the tail; there must be none.
+    pub(crate) fn keep(&mut self, rest: &[u8]) {
+        debug_assert!(self.bytes.is_empty());
+        self.bytes.extend_from_slice(rest);
+    }
+
     #[cold]
     fn queue(&mut self, fd: BorrowedFd<'_>, rest: &[u8], block: bool) {
-        self.bytes.extend_from_slice(rest);
+        self.keep(rest);
         if block {
             // The next call sends what is left, and reports any error.
             let _ = self.flush(fd, true);

@@ -94,6 +94,11 @@ impl StreamCircuit {
         socket::send(self.socket.as_fd(), bytes, block)
     }
 
+    /// Keeps what is left of a message that was sent in part; it is sent before all else.
+    pub(crate) fn keep_unsent(&mut self, rest: &[u8]) {
+        self.unsent.keep(rest);
+    }
+
     #[inline]
     fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
         self.receive_calls += 1;

@@ -54,14 +54,18 @@ fn option_bytes(value: &str) -> Option<u64> {
 }
 
 /// Whether a transport can be used with an agent: `null` moves nothing, raw frames and packets need
-/// privileges that an agent drops, multicast has more than one peer address, and `shm-remote` needs files
-/// in memory, which a worker's limit on files forbids.
+/// privileges that an agent drops, multicast has more than one peer address, `shm-remote` and
+/// `tcp-sendfile` need files in memory, which a worker's limit on files forbids, sockets of SMC take no
+/// filter of sources, and the kernel's QUIC is not used yet.
 pub fn crosses_network(name: &str) -> bool {
     !matches!(
         name,
         "null"
             | "raw-ether"
+            | "quic-kernel"
             | "shm-remote"
+            | "smc"
+            | "tcp-sendfile"
             | "sctp-rawip"
             | "xtp-ether"
             | "xtp-rawip"

@@ -17,9 +17,10 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 21] = [
+pub const TRANSPORTS: [&str; 22] = [
     "tcp",
     "tcp-batched",
+    "tcp-zerocopy",
     "mptcp",
     "xti-tcp",
     "tls",

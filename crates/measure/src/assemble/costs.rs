@@ -13,6 +13,7 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
     made.evidence
         .extend(view.collected.environment.evidence.clone());
     cells(made, view);
+    zerocopy(made, view);
     let messages = match view.trial.contest.workload {
         Workload::Delay | Workload::Connect | Workload::Transactions => {
             view.senders().map(|report| report.received).sum::<u64>() as f64
@@ -49,6 +50,20 @@ fn cells(made: &mut Trial, view: &TrialView<'_>) {
     let all = view.circuits().flat_map(|report| &report.counts);
     for (name, count) in all.filter(|(name, count)| name.starts_with("cells_") && **count > 0) {
         *made.evidence.entry(name.clone()).or_default() += *count as f64;
+    }
+}
+
+/// Sends without a copy: how many the kernel was done with, which share of them it had copied after all,
+/// and how many it refused.
+fn zerocopy(made: &mut Trial, view: &TrialView<'_>) {
+    let [sends, copied, refused] = ["zerocopy_sends", "zerocopy_copied", "zerocopy_refused"]
+        .map(|name| view.count(name) as f64);
+    if sends + refused > 0.0 {
+        let share = copied / sends.max(1.0);
+        made.evidence.insert("zerocopy_sends".into(), sends);
+        made.evidence
+            .insert("zerocopy_copied_fraction".into(), share);
+        made.evidence.insert("zerocopy_refused".into(), refused);
     }
 }
 

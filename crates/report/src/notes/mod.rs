@@ -1,10 +1,11 @@
-//! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, cells, what
-//! links and loads did, what has no series of its connection, and knees of load sweeps.
+//! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, cells, copies
+//! of zero-copy sends, what links and loads did, what has no series of its connection, and knees of load sweeps.
 
 mod cells;
 mod fairness;
 mod links;
 mod series;
+mod zerocopy;
 
 use results::{Cell, RunData, Status, Trial};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ pub fn notes(run: &RunData) -> Vec<String> {
     let mut lines: Vec<String> = run.trials.iter().filter_map(packet_line).collect();
     lines.extend(run.summary.iter().flat_map(fairness::lines));
     lines.extend(cells::lines(run));
+    lines.extend(zerocopy::lines(run));
     lines.extend(links::lines(run));
     lines.extend(series::lines(run));
     let knees = stats::knees(&run.plan, &run.trials);

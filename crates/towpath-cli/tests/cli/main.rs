@@ -24,6 +24,7 @@
 //! * `planted` - a contestant that is slower by a known share.
 //! * `own_programs` - programs of other projects as contestants.
 //! * `one_race` - one race at a time on a machine.
+//! * `copies` - TCP without a copy and from a file; rows that only say why they do not run.
 //! * `transactions` - clients, replies and services.
 //! * `exhaustion` - no descriptors left.
 //! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
@@ -31,6 +32,7 @@
 
 mod agents;
 mod channel_tools;
+mod copies;
 mod doctor_paths;
 mod exhaustion;
 mod help_and_output;

@@ -3,6 +3,8 @@
 
 mod rcvlowat;
 mod tcp_info;
+mod zerocopy;
 
 pub(crate) use rcvlowat::{rcvlowat, set_rcvlowat};
 pub(crate) use tcp_info::{mptcp_info, tcp_connection_info, tcp_info};
+pub(crate) use zerocopy::{Completion, next_completion, send_zerocopy, set_zerocopy};

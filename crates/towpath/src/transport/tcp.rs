@@ -147,6 +147,15 @@ impl TcpCircuitListener {
             _ => first,
         };
         let socket = new_socket(address, options, protocol)?;
+        TcpCircuitListener::listening(socket, address, options)
+    }
+
+    /// Listens on a socket that is set up, at a free port of `address`.
+    pub(crate) fn listening(
+        socket: Socket,
+        address: SocketAddr,
+        options: &Options,
+    ) -> io::Result<TcpCircuitListener> {
         socket.bind(&SockAddr::from(address))?;
         socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;
         // Backlog for a connect workload in which the listener briefly falls behind.
@@ -208,7 +217,15 @@ pub(crate) fn connect_to(
     options: &Options,
     protocol: Protocol,
 ) -> io::Result<StreamCircuit> {
-    let socket = new_socket(address, options, protocol)?;
+    connect_socket(new_socket(address, options, protocol)?, address, options)
+}
+
+/// Connects a socket that is set up.
+pub(crate) fn connect_socket(
+    socket: Socket,
+    address: SocketAddr,
+    options: &Options,
+) -> io::Result<StreamCircuit> {
     socket::connect(&socket, &SockAddr::from(address), options.blocking_timeout)?;
     new_circuit(socket, options)
 }

@@ -1,0 +1,197 @@
+//! TCP circuits that send shared, immutable messages in another way than all others: without copying
+//! them, or from a file. What a user lends only for the call is sent as by `tcp`.
+
+use crate::contract::{
+    Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
+    Rendezvous, Reserved,
+};
+use crate::stream::StreamCircuit;
+use crate::transport::tcp::TcpCircuitListener;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A way to send a shared message.
+pub(crate) trait SharedSender: Send {
+    /// Sends `message` from octet `from` on, blocking as the socket does; gives how many octets.
+    fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        message: &Arc<[u8]>,
+        from: usize,
+    ) -> io::Result<usize>;
+
+    /// Notes what the kernel is done with, without blocking.
+    fn note_done(&mut self, socket: BorrowedFd<'_>);
+
+    /// Waits for what the kernel is not done with, for a moment.
+    fn settle(&mut self, socket: BorrowedFd<'_>);
+
+    /// Adds options in effect.
+    fn effective(&self, into: &mut BTreeMap<String, String>);
+
+    /// Adds counters.
+    fn counts(&self, into: &mut BTreeMap<String, u64>);
+}
+
+/// A circuit whose shared messages leave by a [`SharedSender`].
+pub(crate) struct SharedSendCircuit<S: SharedSender> {
+    inner: StreamCircuit,
+    sender: S,
+    /// Calls of the sender.
+    calls: u64,
+}
+
+impl<S: SharedSender> SharedSendCircuit<S> {
+    pub(crate) fn new(inner: StreamCircuit, sender: S) -> SharedSendCircuit<S> {
+        SharedSendCircuit {
+            inner,
+            sender,
+            calls: 0,
+        }
+    }
+
+    /// Sends one message whole. Of one that is sent in part, the rest is copied and sent first in the
+    /// next call, as by every byte stream.
+    fn send_shared(&mut self, message: &Arc<[u8]>) -> io::Result<()> {
+        self.inner.flush()?;
+        if message.is_empty() {
+            return self.inner.send(message);
+        }
+        let mut sent = self.send_from(message, 0)?;
+        while sent < message.len() {
+            match self.send_from(message, sent) {
+                Ok(more) => sent += more,
+                Err(_) => {
+                    // The next call sends what is left, and reports any error.
+                    self.inner.keep_unsent(&message[sent..]);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send_from(&mut self, message: &Arc<[u8]>, from: usize) -> io::Result<usize> {
+        self.calls += 1;
+        self.sender.send(self.inner.socket.as_fd(), message, from)
+    }
+}
+
+impl<S: SharedSender> Drop for SharedSendCircuit<S> {
+    /// Messages that the peer has are released.
+    fn drop(&mut self) {
+        self.sender.settle(self.inner.socket.as_fd());
+    }
+}
+
+impl<S: SharedSender> Circuit for SharedSendCircuit<S> {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.inner.try_send(message)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.inner.try_recv(buffer)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.inner.send(message)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.inner.recv(buffer)
+    }
+
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        for done in 0..count {
+            match self.send_shared(message) {
+                Ok(()) => {}
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        self.inner.send_noted(message, note)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        self.inner.receive_part(buffer)
+    }
+
+    fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>> {
+        self.inner.reserve(len)
+    }
+
+    fn commit(&mut self, note: &Note) -> io::Result<()> {
+        self.inner.commit(note)
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        self.inner.take_arrival()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.inner.finish()?;
+        self.sender.settle(self.inner.socket.as_fd());
+        Ok(())
+    }
+
+    /// A notice that is not read makes the socket ready for everything (POLLERR).
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        self.sender.note_done(self.inner.socket.as_fd());
+        self.inner.wait(interest, deadline)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        self.inner.connection_info()
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = self.inner.effective();
+        self.sender.effective(&mut effective);
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = self.inner.counts();
+        *counts.entry("send_calls".into()).or_default() += self.calls;
+        self.sender.counts(&mut counts);
+        counts
+    }
+}
+
+/// Makes the circuit of a transport from a connected socket.
+pub(crate) type Wrap = fn(StreamCircuit) -> io::Result<Box<dyn Circuit>>;
+
+/// A TCP listener whose circuits are wrapped.
+pub(crate) struct WrappingListener {
+    pub(crate) inner: TcpCircuitListener,
+    pub(crate) wrap: Wrap,
+}
+
+impl Listener for WrappingListener {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        self.inner.rendezvous()
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        (self.wrap)(self.inner.accept_circuit(deadline)?)
+    }
+}
