@@ -175,7 +175,7 @@ impl Caps {
             at_most("message", len, self.message_len, "B")?;
         }
         at_most("reply", job.reply_len, self.message_len, "B")?;
-        if job.workload == Workload::Transactions {
+        if matches!(job.workload, Workload::Transactions | Workload::Responsive) {
             at_least_one("reply", job.reply_len)?;
         }
         if job.mix.is_some_and(|mix| mix.small_percent > 100) {

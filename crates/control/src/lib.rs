@@ -62,4 +62,4 @@ pub use program::{
 pub use turns::{TURNS_MAX, Turn, Turns};
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 8;
+pub const PROTOCOL_VERSION: u32 = 9;

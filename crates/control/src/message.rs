@@ -153,9 +153,10 @@ impl Job {
         match self.workload {
             Workload::Connect => true,
             Workload::Offered => self.role == Role::Source,
-            Workload::Throughput | Workload::Delay | Workload::Transactions => {
-                self.role != Role::Sink
-            }
+            Workload::Throughput
+            | Workload::Delay
+            | Workload::Transactions
+            | Workload::Responsive => self.role != Role::Sink,
         }
     }
 }
@@ -198,6 +199,9 @@ pub enum Workload {
     /// Requests of several clients and their replies, closed loop: each component's circuits are its
     /// clients.
     Transactions,
+    /// Round trips of short messages on the first circuit of each component, as long as `reply_len`,
+    /// beside bulk of `message_len` on the others, from a quarter of the time on.
+    Responsive,
 }
 
 /// A component of a contestant: circuits of one transport.

@@ -21,7 +21,7 @@
 //! * [`packet_sizes`] - packet sizes, sampled in pilots.
 //! * [`worker`] - the worker process.
 //! * `workload/` - the measuring loops, one file each: `source`, `sink`, `bidirectional`, `client`,
-//!   `server`, `offered`, `connect`. They are plain threads that count, and read the clock once per
+//!   `server`, `offered`, `connect`, `transactions`, `responsive`. They are plain threads that count, and read the clock once per
 //!   run of messages.
 #![forbid(unsafe_code)]
 

@@ -327,7 +327,7 @@ impl Race<'_> {
         let rate_per_s = shape.rate_per_s.or(percent);
         let limits = match shape.workload {
             // Clients that ended one by one would leave the last ones alone.
-            Workload::Offered | Workload::Transactions => {
+            Workload::Offered | Workload::Transactions | Workload::Responsive => {
                 limits(u64::MAX, trial_s.max(trial_min_s(&shape)))
             }
             _ if exec::name_of(&self.spec.contestants[contestant]).is_some() => {

@@ -13,6 +13,9 @@ pub(crate) const TRIAL_MIN_S: f64 = 0.05;
 /// Seconds a trial of an open loop measures at least.
 const OFFERED_MIN_S: f64 = 0.1;
 
+/// Seconds that a trial with an idle part and a loaded one measures at least.
+const RESPONSIVE_MIN_S: f64 = 0.4;
+
 /// Service times that a trial of transactions measures at least.
 const SERVICES_MIN: u32 = 10;
 
@@ -21,6 +24,7 @@ pub(crate) fn trial_min_s(contest: &Contest) -> f64 {
     let service = contest.transactions.map(|load| load.service * SERVICES_MIN);
     match contest.workload {
         Workload::Offered => OFFERED_MIN_S,
+        Workload::Responsive => RESPONSIVE_MIN_S,
         _ => TRIAL_MIN_S.max(service.unwrap_or_default().as_secs_f64()),
     }
 }

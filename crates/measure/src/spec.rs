@@ -20,7 +20,8 @@ pub struct RaceSpec {
     pub contestants: Vec<String>,
     /// The contestant the others are compared with.
     pub baseline: String,
-    /// Workloads, in order: `throughput`, `delay`, `offered`, `connect`, `transactions`.
+    /// Workloads, in order: `throughput`, `delay`, `offered`, `connect`, `transactions`,
+    /// `responsive`.
     pub workloads: Vec<String>,
     /// Message sizes, bytes.
     pub sizes: Vec<u64>,
@@ -300,8 +301,9 @@ impl RaceSpec {
     pub fn circuits_max(&self) -> u32 {
         let clients = self.transactions.clients.iter().copied();
         let clients = clients.filter(|_| self.has_transactions());
+        let short = u32::from(self.workloads.iter().any(|name| name == "responsive"));
         clients
-            .chain(self.circuits.iter().copied())
+            .chain(self.circuits.iter().map(|circuits| circuits + short))
             .max()
             .unwrap_or(1)
     }
@@ -427,6 +429,7 @@ pub fn workload_named(workload: &str) -> control::Workload {
         "offered" => control::Workload::Offered,
         "connect" => control::Workload::Connect,
         "transactions" => control::Workload::Transactions,
+        "responsive" => control::Workload::Responsive,
         _ => control::Workload::Throughput,
     }
 }

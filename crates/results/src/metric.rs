@@ -31,6 +31,8 @@ pub const LOSS_FRACTION: &str = "loss_fraction";
 pub const CONNECTIONS_PER_S: &str = "connections_per_s";
 /// Requests answered a second, of all clients: the primary measure of `transactions`.
 pub const TRANSACTIONS_PER_S: &str = "transactions_per_s";
+/// Replies to short messages beside bulk, a minute: the primary measure of `responsive`.
+pub const ROUND_TRIPS_PER_MIN: &str = "round_trips_per_min";
 /// Requests of one client answered a second, the median of the clients.
 pub const CLIENT_PER_S: &str = "client_per_s";
 /// User bits a second of both directions, in parts of what the link could carry in one.
@@ -45,6 +47,20 @@ pub const METRICS: &[Metric] = &[
     metric("delay_p99_us", "round trip, 99 %", "us", false),
     metric("delay_p999_us", "round trip, 99.9 %", "us", false),
     metric("delay_mean_us", "round trip, mean", "us", false),
+    metric(ROUND_TRIPS_PER_MIN, "round trips beside bulk", "/min", true),
+    metric(
+        "idle_p50_us",
+        "round trip without bulk, median",
+        "us",
+        false,
+    ),
+    metric("idle_p99_us", "round trip without bulk, 99 %", "us", false),
+    metric(
+        "idle_p999_us",
+        "round trip without bulk, 99.9 %",
+        "us",
+        false,
+    ),
     metric(DELIVERED_PER_S, "messages delivered", "/s", true),
     metric(PEAK_PER_S, "messages delivered at most", "/s", true),
     metric(OFFERED_PER_S, "messages offered", "/s", true),
@@ -114,6 +130,7 @@ pub fn primary(workload: &str) -> &'static str {
         "offered" => DELIVERED_PER_S,
         "connect" => CONNECTIONS_PER_S,
         "transactions" => TRANSACTIONS_PER_S,
+        "responsive" => ROUND_TRIPS_PER_MIN,
         _ => MESSAGES_PER_S,
     }
 }

@@ -103,6 +103,7 @@ fn verb_and_object(name: &str) -> (&'static str, String) {
         metric::DELIVERED_PER_S => ("delivers", "messages"),
         metric::PEAK_PER_S => ("delivers at most", "messages"),
         metric::CONNECTIONS_PER_S => ("makes", "connections"),
+        metric::ROUND_TRIPS_PER_MIN => ("answers beside bulk", "short messages"),
         metric::TRANSACTIONS_PER_S => ("completes", "transactions"),
         _ => {
             let label = metric::find(name).map_or(name, |metric| metric.label);

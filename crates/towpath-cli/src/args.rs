@@ -252,6 +252,9 @@ pub enum WorkloadArg {
     /// Requests of several clients and their replies: each client calls again when it is answered
     /// (closed loop).
     Transactions,
+    /// Short requests and replies of 64 B, first alone, then beside bulk of --sizes on --circuits other
+    /// circuits of the same path.
+    Responsive,
 }
 
 /// How open-loop messages are spaced.
@@ -437,6 +440,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed
   towpath race tcp --workload connect
   towpath race vmtp tcp -w transactions --clients 1,4,16 --reply 512 --service 100us
+  towpath race tcp quic xtp -w responsive --sizes 16KiB --link rate=100mbit,delay=5ms
   towpath race xtp --blocks 1 --trace xtp.trace
   towpath race tcp udp --label commit=1f3a        for `towpath history --by commit`
   towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%

@@ -443,6 +443,7 @@ fn workload_name(workload: WorkloadArg) -> &'static str {
         WorkloadArg::Offered => "offered",
         WorkloadArg::Connect => "connect",
         WorkloadArg::Transactions => "transactions",
+        WorkloadArg::Responsive => "responsive",
     }
 }
 

@@ -57,8 +57,8 @@ fn check_turns(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Refuses series where no circuit lasts as long as its trial.
 fn check_series(args: &RaceArgs) -> Result<(), CliError> {
-    use WorkloadArg::{Connect, Transactions};
-    let has_none = |workload: &WorkloadArg| matches!(workload, Connect | Transactions);
+    use WorkloadArg::{Connect, Responsive, Transactions};
+    let has_none = |workload: &WorkloadArg| matches!(workload, Connect | Transactions | Responsive);
     if args.series && !args.workload.is_empty() && args.workload.iter().all(has_none) {
         return Err(CliError::usage(
             "--series is for throughput, delay and offered, which are not measured; add -w throughput, \

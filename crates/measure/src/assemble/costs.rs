@@ -1,5 +1,6 @@
 //! CPU cost per message, and the evidence that explains verdicts.
 
+use super::responsive;
 use super::view::TrialView;
 use crate::contestant;
 use control::{CircuitReport, CpuUse, Workload};
@@ -18,6 +19,7 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
         Workload::Delay | Workload::Connect | Workload::Transactions => {
             view.senders().map(|report| report.received).sum::<u64>() as f64
         }
+        Workload::Responsive => responsive::bulk_messages(view).1,
         _ => view.delivered(),
     };
     if messages < 1.0 {

@@ -135,6 +135,22 @@ fn merged(circuits: &[&CircuitReport], name: &str) -> hdrhistogram::Histogram<u6
     merged
 }
 
+/// Adds the merged histogram of that name to the record; gives its percentile in us where there are
+/// enough samples.
+pub(super) fn percentile_of(
+    made: &mut Trial,
+    circuits: &[&CircuitReport],
+    name: &str,
+    q: f64,
+) -> Option<f64> {
+    let merged = merged(circuits, name);
+    if let (false, Ok(histogram)) = (merged.is_empty(), Histogram::encode(&merged, "ns")) {
+        made.histograms.insert(name.into(), histogram);
+    }
+    let suffices = !merged.is_empty() && merged.len() >= stats::estimate::samples_needed(q);
+    suffices.then(|| merged.value_at_quantile(q) as f64 / 1000.0)
+}
+
 /// Percentiles with enough samples, by metric name.
 pub(super) fn percentiles(circuits: &[&CircuitReport]) -> Vec<(&'static str, f64)> {
     let merged = merged(circuits, "delay");

@@ -21,6 +21,8 @@ pub(super) fn pair_metrics(made: &mut Trial, view: &TrialView<'_>) {
             Workload::Transactions => {
                 request_reply(made, view, part, senders, "transactions_per_s");
             }
+            // All pairs together: a path is loaded by what its own hosts send.
+            Workload::Responsive => {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where the messages of a trial went, and whether the trial is valid.
 
+use super::responsive;
 use super::view::{TrialView, is_stream};
 use control::Workload;
 use control::caps::QUOTA_EXCEEDED;
@@ -16,6 +17,7 @@ pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
     Some(match view.trial.contest.workload {
         Workload::Throughput | Workload::Offered => one_way(view),
         Workload::Delay | Workload::Connect | Workload::Transactions => request_reply(view),
+        Workload::Responsive => beside_bulk(view),
     })
 }
 
@@ -102,6 +104,15 @@ fn request_reply(view: &TrialView<'_>) -> Ledger {
     ledger
 }
 
+/// Short messages and the bulk beside them.
+fn beside_bulk(view: &TrialView<'_>) -> Ledger {
+    let mut ledger = responsive::ledger(view);
+    let per_drop = if view.is_segmented() { SEGMENTS_MAX } else { 1 };
+    let drops = view.count("receive_drops") + interface_drops(view);
+    attribute_missing(&mut ledger, view, drops.saturating_mul(per_drop));
+    ledger
+}
+
 /// The error that ended the trial. A quota error takes precedence: the other side reports only a
 /// closed circuit.
 fn error(view: &TrialView<'_>) -> Option<String> {
@@ -118,7 +129,7 @@ pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
     } else if let Some(reason) = view.circuits().find_map(|report| report.invalid.clone()) {
         made.status = Status::Invalid;
         made.reason = reason;
-    } else if let Some(reason) = ledger_fault(made, view) {
+    } else if let Some(reason) = unloaded(view).or_else(|| ledger_fault(made, view)) {
         made.status = Status::Invalid;
         made.reason = reason;
     }
@@ -152,6 +163,14 @@ pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
             "the ledger does not close: {} messages unaccounted for",
             ledger.unaccounted
         ));
+    }
+}
+
+/// Why a trial of short messages beside bulk was not under load; None for all others.
+fn unloaded(view: &TrialView<'_>) -> Option<String> {
+    match view.trial.contest.workload {
+        Workload::Responsive => responsive::unloaded(view),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@
 //! * `rates` - throughput: warm-up, rates, shares.
 //! * `delays` - round trips, connections, open-loop delays.
 //! * `transactions` - those of several clients: rates, delays, user bytes, share of the link.
+//! * `responsive` - round trips of short messages without and beside bulk, and the bulk.
 //! * `host_pairs` - the same for each host pair, when several ran at once.
 //! * `turns` - the turns of a trial that shared its time, and their values.
 //! * `connection` - what connections said of themselves, and the goodput beside it.
@@ -18,6 +19,7 @@ mod host_pairs;
 mod ledger;
 mod program;
 mod rates;
+mod responsive;
 mod transactions;
 mod turns;
 mod view;
@@ -106,6 +108,7 @@ fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collec
         Workload::Offered => delays::offered(made, &view),
         Workload::Connect => delays::delays(made, &view, "connection"),
         Workload::Transactions => transactions::transactions(made, &view),
+        Workload::Responsive => responsive::responsive(made, &view),
     }
     turns::turns(made, &view);
     connection::connection(made, &view);

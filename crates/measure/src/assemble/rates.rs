@@ -114,7 +114,7 @@ impl SteadyPart {
 
     /// All of a series of turns: each contestant's first turn settles for longer, and cutting off more
     /// of one than of another would leave them with different moments of the machine.
-    fn whole(slices: &[Slice]) -> SteadyPart {
+    pub(super) fn whole(slices: &[Slice]) -> SteadyPart {
         let first = slices.first().copied().unwrap_or_default();
         SteadyPart::between(first, slices.last().copied().unwrap_or(first))
     }

@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::spec::RaceSpec;
 use crate::trial::{self, TrialSpec};
 use crate::turn_plan;
-use control::Limits;
+use control::{Limits, Workload};
 use results::metric::{CONNECTIONS_PER_S, MESSAGES_PER_S, TRANSACTIONS_PER_S};
 use results::{Plan, SCHEMA_VERSION, Trial};
 
@@ -66,9 +66,14 @@ pub(super) fn estimate_from_pilot(pilot: &Trial, trial: &TrialSpec, pairs: usize
         .map(|series| series.values.clone())
         .unwrap_or_default();
     let slice_s = pilot.span_s / rates.len().max(1) as f64;
+    let precise_s = stats::pilot(&rates, slice_s, &PRECISION_TARGET).span_s;
     PilotEstimate {
         per_s: total / circuits.max(1.0),
-        trial_s: stats::pilot(&rates, slice_s, &PRECISION_TARGET).span_s,
+        trial_s: match trial.contest.workload {
+            // One round trip in a thousand is among few: as long as the race has time for.
+            Workload::Responsive => PRECISION_TARGET.max_s,
+            _ => precise_s,
+        },
         capacity_per_s: pilot.metrics.get(MESSAGES_PER_S).copied().unwrap_or(total),
     }
 }

@@ -5,6 +5,7 @@ use crate::contestant;
 use crate::environment::HostPair;
 use crate::spec::{Direction, RaceSpec};
 use crate::worker_host::{ClockOffset, WorkerHost};
+use crate::workload::responsive::SHORT_LEN;
 use control::{ComponentSpec, Job, Rate, Role, Side, WorkerReport, Workload};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -60,7 +61,10 @@ impl Jobs {
             allowance_bytes: None,
             path_delay_ns: path.delay_max.as_nanos() as u64,
             message_len: trial.contest.size,
-            reply_len: transactions.map_or(0, |load| load.reply_len),
+            reply_len: match trial.contest.workload {
+                Workload::Responsive => SHORT_LEN,
+                _ => transactions.map_or(0, |load| load.reply_len),
+            },
             service_ns: transactions.map_or(0, |load| load.service.as_nanos() as u64),
             mix: trial.contest.mix,
             limits: trial.limits,
@@ -83,25 +87,28 @@ impl Jobs {
 pub(crate) fn has_series(workload: Workload) -> bool {
     match workload {
         Workload::Throughput | Workload::Delay | Workload::Offered => true,
-        Workload::Connect | Workload::Transactions => false,
+        Workload::Connect | Workload::Transactions | Workload::Responsive => false,
     }
 }
 
 fn roles(spec: &RaceSpec, trial: &TrialSpec) -> (Role, Role) {
     match (trial.contest.workload, spec.direction) {
-        (Workload::Delay | Workload::Connect | Workload::Transactions, _) => {
-            (Role::Client, Role::Server)
-        }
+        (
+            Workload::Delay | Workload::Connect | Workload::Transactions | Workload::Responsive,
+            _,
+        ) => (Role::Client, Role::Server),
         (Workload::Throughput, Direction::Both) => (Role::Both, Role::Both),
         (_, Direction::Reverse) => (Role::Sink, Role::Source),
         _ => (Role::Source, Role::Sink),
     }
 }
 
-/// Circuits of each transport: a client each, where there are clients.
+/// Circuits of each transport: a client each, where there are clients; one more than carry bulk, where
+/// short messages go beside it.
 pub(crate) fn circuits_of(trial: &TrialSpec) -> u32 {
     let clients = trial.contest.transactions.map(|load| load.clients);
-    clients.unwrap_or(trial.contest.circuits)
+    let short = u32::from(trial.contest.workload == Workload::Responsive);
+    clients.unwrap_or(trial.contest.circuits + short)
 }
 
 fn components(trial: &TrialSpec) -> Vec<ComponentSpec> {

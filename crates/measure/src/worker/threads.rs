@@ -5,7 +5,9 @@ use crate::contestant::Component;
 use crate::workload::client::ClientControl;
 use crate::workload::meter::{Meter, MeteredCircuit};
 use crate::workload::transactions::{self, Clients, StartGate, Tally};
-use crate::workload::{WorkerFlags, bidirectional, client, connect, offered, server, sink, source};
+use crate::workload::{
+    WorkerFlags, bidirectional, client, connect, offered, responsive, server, sink, source,
+};
 use control::caps::QUOTA_EXCEEDED;
 use control::{CircuitReport, Job, NO_SERIES, Role, Turns, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,11 +89,13 @@ pub(super) fn start(
     let threads = circuits.slots.len() as u64;
     let clients = Arc::new(Clients::of(job));
     let is_first = firsts_of_components(&circuits.slots);
+    let begins: BTreeSet<usize> = begins_of_components(job).collect();
     let spawn = |(index, slot): (usize, CircuitSlot)| {
         let (flags, done_sender) = (Arc::clone(flags), Arc::clone(&done_sender));
         let mut job = job.clone();
         job.seed = engine::SplitMix64::at(job.seed, index as u64);
         job.series &= is_first[index];
+        responsive::divide(&mut job, begins.contains(&index));
         job.pace_bytes_per_s = job.pace_bytes_per_s.map(|pace| (pace / threads).max(1));
         let component = slot.component.clone();
         // Read before the peer may start: drops count from here on, even if a thread starts late.
@@ -138,6 +142,15 @@ impl RunningThreads {
         }
         (reports, slots)
     }
+}
+
+/// The number of the first circuit of each component, where each circuit has a slot.
+fn begins_of_components(job: &Job) -> impl Iterator<Item = usize> {
+    job.components.iter().scan(0, |next, component| {
+        let begin = *next;
+        *next += component.circuits as usize;
+        Some(begin)
+    })
 }
 
 /// Whether each circuit is the first one of its component.
@@ -252,6 +265,8 @@ fn move_messages(
         (Workload::Transactions, Role::Server) => {
             transactions::server(circuit, job, flags, class.stream)
         }
+        (Workload::Responsive, Role::Source) => responsive::bulk(circuit, job, flags),
+        (Workload::Responsive, Role::Client) => responsive::short(circuit, job, control),
         (_, Role::Source) => source::run(circuit, job, flags),
         (_, Role::Sink) => sink::run(circuit, job, flags, class.stream, class.connectionless),
         (_, Role::Both) => bidirectional::run(circuit, job, flags, class.connectionless),

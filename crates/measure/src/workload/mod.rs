@@ -7,6 +7,7 @@ pub(crate) mod connection;
 pub(crate) mod message;
 pub(crate) mod meter;
 pub(crate) mod offered;
+pub(crate) mod responsive;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod slices;

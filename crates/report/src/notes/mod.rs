@@ -1,9 +1,10 @@
-//! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, cells, copies
-//! of zero-copy sends, what links and loads did, what has no series of its connection, and knees of load sweeps.
+//! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, round trips
+//! beside bulk, cells, copies of zero-copy sends, what links and loads did, what has no series of its connection, and knees of load sweeps.
 
 mod cells;
 mod fairness;
 mod links;
+mod responsive;
 mod series;
 mod zerocopy;
 
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 pub fn notes(run: &RunData) -> Vec<String> {
     let mut lines: Vec<String> = run.trials.iter().filter_map(packet_line).collect();
     lines.extend(run.summary.iter().flat_map(fairness::lines));
+    lines.extend(run.summary.iter().flat_map(responsive::lines));
     lines.extend(cells::lines(run));
     lines.extend(zerocopy::lines(run));
     lines.extend(links::lines(run));

@@ -104,6 +104,9 @@ fn workload_description(workload: &str) -> &'static str {
         "transactions" => {
             "Each client sends a request, waits for the reply and calls again; all clients run at once (closed loop). The rate counts replies. Higher is better."
         }
+        "responsive" => {
+            "One circuit sends short requests and waits for each reply, first alone, then beside bulk on other circuits of the same path. The rate counts round trips a minute beside bulk. Higher is better."
+        }
         _ => "Medians over trials.",
     }
 }
@@ -153,6 +156,13 @@ fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
             false,
             false,
             "Transactions per second",
+        ),
+        (
+            metric::ROUND_TRIPS_PER_MIN,
+            "round trips per minute",
+            false,
+            false,
+            "Round trips of short messages per minute, beside bulk",
         ),
     ];
     // The message rate of a delay trial is the inverse of its delay, and not shown.

@@ -25,6 +25,7 @@
 //! * `own_programs` - programs of other projects as contestants.
 //! * `one_race` - one race at a time on a machine.
 //! * `copies` - TCP without a copy and from a file; rows that only say why they do not run.
+//! * `responsive` - short messages beside bulk.
 //! * `transactions` - clients, replies and services.
 //! * `exhaustion` - no descriptors left.
 //! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
@@ -48,6 +49,7 @@ mod paths;
 mod planted;
 mod profiles;
 mod refusals;
+mod responsive;
 mod result_commands;
 mod schema;
 mod sctp_tools;

@@ -94,6 +94,17 @@ fn delay_on_every_transport() {
     workload(&["-w", "delay"], "delay_p50_us", bidirectional);
 }
 
+/// Bulk of datagrams without flow control may leave no room for a single short message: see
+/// `responsive`.
+#[test]
+fn round_trips_beside_bulk_on_every_transport_with_flow_control() {
+    let takes_part = |name: &str, class: &Value| {
+        bidirectional(name, class) && name != "null" && class["flow_control"] == true
+    };
+    let arguments = ["-w", "responsive", "--trial", "400ms"];
+    workload(&arguments, "round_trips_per_min", takes_part);
+}
+
 #[test]
 fn delay_with_busy_poll_on_every_transport() {
     let arguments = ["-w", "delay", "--busy-poll"];
