@@ -179,12 +179,18 @@ impl<R: Router, W: Wire> RouterShared<R, W> {
 
     fn run(&self) {
         while !self.closed.load(Ordering::Acquire) {
-            let (timeout, blocked) = match self.lock() {
-                Ok(pump) => (pump.poll_timeout(), pump.is_blocked()),
+            let (timeout, blocked, may_wait) = match self.lock() {
+                Ok(mut pump) => {
+                    let may_wait = pump.wire_mut().may_wait();
+                    (pump.poll_timeout(), pump.is_blocked(), may_wait)
+                }
                 // [`RouterHost::check`] reports it.
                 Err(_) => return,
             };
-            let left = timeout.map_or(SLEEP_MAX, |at| at.since(self.now()).min(SLEEP_MAX));
+            let left = match may_wait {
+                true => timeout.map_or(SLEEP_MAX, |at| at.since(self.now()).min(SLEEP_MAX)),
+                false => Duration::ZERO,
+            };
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, blocked);
             let mut ready = [

@@ -255,8 +255,12 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         };
         let eventfd = thread_eventfd()?;
         let (deadline, flags) = {
-            let pump = self.lock()?;
+            let mut pump = self.lock()?;
             if pump.arrivals() != seen_arrivals {
+                return Ok(());
+            }
+            // Who is in the receive has asked already, and wakes this thread.
+            if !self.wakeup.receive.is_claimed() && !pump.wire_mut().may_wait() {
                 return Ok(());
             }
             // Under the lock, so that the thread that receives next knows of this one.

@@ -96,6 +96,10 @@ impl Wire for StationWire {
         false
     }
 
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
     // Stations receive multicast without joining.
     fn join(&mut self, group: Address) -> io::Result<()> {
         Err(wire::no_multicast(group))

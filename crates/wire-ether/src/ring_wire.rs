@@ -224,6 +224,10 @@ impl Wire for EtherWire {
         false
     }
 
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         let group = group_address(group)?;
         if self.groups.contains(&group) {

@@ -225,6 +225,10 @@ impl Wire for IpWire {
         self.queue.try_lock().is_ok_and(|queue| !queue.is_empty())
     }
 
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         let group = group_address(group)?;
         self.members.check_new(group)?;

@@ -19,10 +19,11 @@ pub mod path_mtu;
 mod receiver;
 pub mod sys;
 
+pub use receiver::UdpReceiver;
+
 use engine::{Address, Ecn, Fragmentation, PacketLen, Path, PathError};
 use multicast::{GroupReceiver, MemberSockets};
 use path_mtu::{FragmentationOption, RouteProbe};
-use receiver::UdpReceiver;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -204,6 +205,28 @@ impl UdpWire {
         Ok(())
     }
 
+    /// Its receiver, for a wire that waits for more than this one; None when there is no descriptor left.
+    pub fn udp_receiver(&self) -> Option<UdpReceiver> {
+        let socket = self.socket.try_clone().ok()?;
+        // A connected socket drops its own datagrams, so they cannot interrupt a wait.
+        let own = match self.shared.peer.get() {
+            None => socket.local_addr().ok().map(local_destination),
+            Some(_) => None,
+        };
+        Some(UdpReceiver {
+            socket,
+            max_wait: self.max_wait,
+            shared: Arc::clone(&self.shared),
+            own,
+            packet_len: self.packet_len,
+            spin: self.spin,
+            in_bulk: AtomicBool::new(false),
+            busy_poll_hinted: AtomicBool::new(false),
+            spin_backoff: AtomicU32::new(0),
+            groups: GroupReceiver::default(),
+        })
+    }
+
     /// Whether the kernel segments and coalesces for this socket.
     pub fn is_segmented(&self) -> bool {
         self.segmented
@@ -313,6 +336,10 @@ impl Wire for UdpWire {
         false
     }
 
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         let group = group_address(group)?;
         if let Some(peer) = self.shared.peer.get() {
@@ -347,24 +374,7 @@ impl Wire for UdpWire {
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        let socket = self.socket.try_clone().ok()?;
-        // A connected socket drops its own datagrams, so they cannot interrupt a wait.
-        let own = match self.shared.peer.get() {
-            None => socket.local_addr().ok().map(local_destination),
-            Some(_) => None,
-        };
-        Some(Box::new(UdpReceiver {
-            socket,
-            max_wait: self.max_wait,
-            shared: Arc::clone(&self.shared),
-            own,
-            packet_len: self.packet_len,
-            spin: self.spin,
-            in_bulk: AtomicBool::new(false),
-            busy_poll_hinted: AtomicBool::new(false),
-            spin_backoff: AtomicU32::new(0),
-            groups: GroupReceiver::default(),
-        }))
+        Some(Box::new(self.udp_receiver()?))
     }
 }
 

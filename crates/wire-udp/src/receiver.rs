@@ -27,7 +27,7 @@ const SPIN_TIME: Duration = Duration::from_micros(100);
 const SPIN_BACKOFF: u32 = 64;
 
 /// Waits on the wire's sockets.
-pub(crate) struct UdpReceiver {
+pub struct UdpReceiver {
     pub(crate) socket: UdpSocket,
     pub(crate) max_wait: Option<Duration>,
     pub(crate) shared: Arc<Shared>,
@@ -45,6 +45,42 @@ pub(crate) struct UdpReceiver {
 }
 
 impl UdpReceiver {
+    /// Receives as [`Receiver::receive`] does, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing is there, else those of [`Receiver::receive`].
+    pub fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let own = self.socket.as_fd();
+        let members = &self.shared.members;
+        let received = if members.is_empty() {
+            let peer = self.shared.peer.get().copied();
+            receive(own, buffer, peer, self.packet_len, false)
+        } else {
+            self.groups.try_receive(members, own, |socket| {
+                receive(socket, buffer, None, self.packet_len, false)
+            })
+        };
+        self.checked(received)
+    }
+
+    /// How long it busy-polls before it sleeps.
+    pub fn spin(&self) -> Duration {
+        self.spin
+    }
+
+    /// What a receive brought; an empty datagram is an interrupt.
+    fn checked(&self, received: io::Result<Arrival>) -> io::Result<Arrival> {
+        let arrived = self.shared.check(received)?;
+        // An interrupt is an empty datagram from a real sender; a socket that was shut down for
+        // reading gives no octets without one.
+        let is_empty = arrived.len == 0 && arrived.path.remote != Address::Socket(sys::NO_SENDER);
+        if is_empty && self.is_interruptible() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        Ok(arrived)
+    }
+
     /// Receives on the only socket of a wire without groups.
     fn recv_unicast(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let peer = self.shared.peer.get().copied();
@@ -144,15 +180,9 @@ impl Receiver for UdpReceiver {
             true => self.recv_unicast(buffer),
             false => self.recv_any(buffer),
         };
-        let arrived = self.shared.check(received)?;
+        let arrived = self.checked(received)?;
         let in_bulk = arrived.len >= BULK_LEN;
         self.in_bulk.store(in_bulk, Ordering::Relaxed);
-        // An interrupt is an empty datagram from a real sender; a socket that was shut down for
-        // reading gives no octets without one.
-        let is_empty = arrived.len == 0 && arrived.path.remote != Address::Socket(sys::NO_SENDER);
-        if is_empty && self.is_interruptible() {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
         Ok(arrived)
     }
 

@@ -46,6 +46,10 @@ impl Wire for Box<dyn Wire + Send> {
         (**self).has_buffered()
     }
 
+    fn may_wait(&mut self) -> bool {
+        (**self).may_wait()
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         (**self).join(group)
     }

@@ -125,6 +125,11 @@ pub trait Wire {
     /// does not show them. The host receives until there are none, and only then waits.
     fn has_buffered(&self) -> bool;
 
+    /// Whether a thread may wait for the descriptor now; asked right before each such wait. A wire that shares
+    /// memory with its peers asks them for a wake here. False when something is there that no descriptor
+    /// shows: the host receives instead.
+    fn may_wait(&mut self) -> bool;
+
     /// Joins the multicast group `group`, also while a receiver waits.
     ///
     /// # Errors

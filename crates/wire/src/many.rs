@@ -259,6 +259,11 @@ impl<W: Wire> Wire for Many<W> {
         members.any(|member| !member.is_over && member.wire.has_buffered())
     }
 
+    fn may_wait(&mut self) -> bool {
+        let mut members = self.members.iter_mut();
+        members.all(|member| member.is_over || member.wire.may_wait())
+    }
+
     /// Joins the group at every local address, or at none.
     fn join(&mut self, group: Address) -> io::Result<()> {
         for at in 0..self.members.len() {

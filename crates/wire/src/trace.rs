@@ -359,6 +359,10 @@ impl<W: Wire> Wire for Traced<W> {
         self.wire.has_buffered()
     }
 
+    fn may_wait(&mut self) -> bool {
+        self.wire.may_wait()
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         self.wire.join(group)
     }

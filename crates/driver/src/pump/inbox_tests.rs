@@ -189,6 +189,10 @@ impl Wire for NoWire {
         false
     }
 
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         Err(wire::no_multicast(group))
     }

@@ -232,11 +232,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// Polls the wire without the lock, then takes in an arrival.
     fn poll_for<'a>(
         &'a self,
-        state: Locked<'a, E, W>,
+        mut state: Locked<'a, E, W>,
         limit: Duration,
     ) -> io::Result<Locked<'a, E, W>> {
+        let may_wait = state.pump.wire_mut().may_wait();
         self.release(state);
-        if self.lock_submissions().is_empty() {
+        if may_wait && self.lock_submissions().is_empty() {
             let mut ready = [
                 PollFd::new(self.descriptor.get(), PollFlags::IN),
                 PollFd::new(self.driver_wakeup.descriptor(), PollFlags::IN),

@@ -161,6 +161,7 @@ impl<E: Transactions, W: Wire> Service<'_, E, W> {
                 continue;
             }
             let (until, is_blocked) = self.announce_sleep(&state, NEVER);
+            let may_wait = state.pump.wire_mut().may_wait();
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, is_blocked);
             // Before users are woken: one of them may drive at once.
@@ -169,7 +170,7 @@ impl<E: Transactions, W: Wire> Service<'_, E, W> {
             if taken.is_err() {
                 std::thread::sleep(ERROR_PAUSE);
             }
-            if shared.driving.service_drives() {
+            if may_wait && shared.driving.service_drives() {
                 self.sleep(until, flags);
             }
             if !shared.driving.wake_as_service() {

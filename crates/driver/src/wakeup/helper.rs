@@ -111,7 +111,7 @@ impl Helper {
         let mut descriptors = vec![PollFd::new(state.eventfd().descriptor(), PollFlags::IN)];
         let sleep = self.next_sleep();
         state.fall_asleep(sleep);
-        let limit = match sleep {
+        let mut limit = match sleep {
             HelperSleep::Ticking => TICK,
             HelperSleep::Idle => idle_for(shared).min(IDLE_TICK),
             HelperSleep::Parked => idle_for(shared),
@@ -121,7 +121,10 @@ impl Helper {
             && sleep == HelperSleep::Parked
             && !shared.wakeup.activity.is_user_waiting()
         {
-            descriptors.push(PollFd::new(wire.get(), PollFlags::IN));
+            match may_wait(shared) {
+                true => descriptors.push(PollFd::new(wire.get(), PollFlags::IN)),
+                false => limit = limit.min(TICK),
+            }
         }
         // An interrupted sleep is a short one.
         let _ = poll(&mut descriptors, Some(&timespec(limit)));
@@ -234,12 +237,23 @@ fn idle_for<E: Associations, W: Wire>(shared: &EndpointShared<E, W>) -> Duration
     left.map_or(PARK_MAX, |left| left.clamp(TICK, PARK_MAX))
 }
 
+/// Whether the wire shows by its descriptor what arrives from now on; false also while a user has the lock.
+fn may_wait<E: Associations, W: Wire>(shared: &EndpointShared<E, W>) -> bool {
+    let locked = broken::try_lock(shared);
+    locked.is_ok_and(|pump| pump.is_some_and(|mut pump| pump.wire_mut().may_wait()))
+}
+
 fn drive<E: Associations, W: Wire>(
     shared: &EndpointShared<E, W>,
     pump: &mut Pump<E, W>,
 ) -> io::Result<()> {
     if !shared.wakeup.activity.is_user_waiting() {
-        return shared.drive(pump);
+        shared.drive(pump)?;
+        // An event loop may be waiting for the descriptor since before this thread received.
+        if !pump.wire_mut().may_wait() {
+            shared.wakeup.readiness.signal();
+        }
+        return Ok(());
     }
     // A user polls the wire, and an arrival must wake that user; but that user does not know of
     // timeouts that became due since.

@@ -94,6 +94,10 @@ impl Wire for FailingWire {
         false
     }
 
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         Err(wire::no_multicast(group))
     }

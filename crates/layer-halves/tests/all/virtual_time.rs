@@ -147,6 +147,10 @@ impl Wire for Narrow {
         false
     }
 
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         Err(wire::no_multicast(group))
     }

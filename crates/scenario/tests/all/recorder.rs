@@ -85,6 +85,10 @@ impl Wire for Recorder {
         self.wire.has_buffered()
     }
 
+    fn may_wait(&mut self) -> bool {
+        self.wire.may_wait()
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         self.wire.join(group)
     }

@@ -144,6 +144,11 @@ impl Wire for MockWire {
         true
     }
 
+    fn may_wait(&mut self) -> bool {
+        self.0.add("may_wait");
+        false
+    }
+
     fn join(&mut self, _: Address) -> io::Result<()> {
         self.0.add("join");
         Ok(())
