@@ -10,6 +10,8 @@
 //! - [`Geometry`] is how many slots of which length; [`ChannelError`] says what was refused, and the remedy.
 //! - [`Arena`] is memory that several channels share: a message is written once, and passed on, to one member or
 //!   to many, by its number ([`ArenaSender::pass`]).
+//! - An end that polls ([`Signal::Poll`]) has a descriptor for an event loop
+//!   ([`ChannelReceiver::prepare_poll`]).
 //! - [`ManyReceivers`] waits for the first of many channels: one receiver of many senders.
 //! - `ends` and `opening` set a channel up and pass its segment, `sys` maps it, `ring` is the sender and
 //!   the receiver, `wait` how they wait and how they notice that the other is gone.

@@ -2,7 +2,9 @@
 
 use crate::error::{ChannelError, system};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{RecvFlags, SendFlags};
 use rustix::thread::futex;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -27,11 +29,20 @@ const SLEEPS: u32 = 1;
 /// The end never sleeps, so its peer needs no look at this word in step with its position.
 const SPINS: u32 = 2;
 
+/// The end sleeps in a poll of its socket, and its peer writes an octet to it then.
+const POLLS: u32 = 3;
+
+/// The octet by which a peer wakes an end that polls. Any other one does it too.
+const WAKE: [u8; 1] = [1];
+
 /// How an end waits for its peer. Each end chooses for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// The end sleeps in the kernel (futex), and its peer wakes it.
     Futex,
+    /// The end polls a descriptor, also beside others ([`crate::ChannelReceiver::prepare_poll`]), and its
+    /// peer makes it readable.
+    Poll,
     /// The end looks at the word until it changes, and yields its processor in between. It needs no
     /// system call of its peer, and a processor of its own.
     Spin,
@@ -115,6 +126,7 @@ impl Lifeline {
         let changed = match self.signal {
             Signal::Spin => looked_for_change(waited, limit),
             Signal::Futex => self.slept_for_change(waited, limit)?,
+            Signal::Poll => self.polled_for_change(waited, limit)?,
         };
         *left = left.saturating_sub(if changed { USELESS_WAKE } else { limit });
         if !changed {
@@ -151,6 +163,68 @@ impl Lifeline {
         }
     }
 
+    /// Asks the peer for a wake of the socket when it moves; false when it has moved.
+    pub(crate) fn prepare_poll(&self, waited: Waited<'_>) -> bool {
+        // The fence is that of `slept_for_change`.
+        waited.waits.store(POLLS, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        // The wish stays when it has moved: another thread may be polling, whom the peer has yet to wake.
+        !waited.has_changed(Ordering::Acquire)
+    }
+
+    fn polled_for_change(
+        &mut self,
+        waited: Waited<'_>,
+        limit: Duration,
+    ) -> Result<bool, ChannelError> {
+        if !self.prepare_poll(waited) {
+            waited.waits.store(AWAKE, Ordering::Relaxed);
+            return Ok(true);
+        }
+        let limit = Timespec {
+            tv_sec: 0,
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        self.system_calls += 1;
+        let polled = {
+            let mut polled = [PollFd::new(&*self.socket, PollFlags::IN)];
+            rustix::event::poll(&mut polled, Some(&limit))
+        };
+        waited.waits.store(AWAKE, Ordering::Relaxed);
+        match polled {
+            Ok(0) => Ok(false),
+            Ok(_) => {
+                self.take_wakes()?;
+                Ok(!self.hung_up)
+            }
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            Err(errno) => Err(system("poll of a channel's socket")(errno)),
+        }
+    }
+
+    /// Takes a wish for a wake back.
+    pub(crate) fn stop_polling(&self, waits: &AtomicU32) {
+        waits.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// The socket that a peer writes to in order to wake.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Takes wakes out of the socket; notes when the peer has hung up instead.
+    pub(crate) fn take_wakes(&mut self) -> Result<(), ChannelError> {
+        // A peer that sends more leaves the socket readable, as one that wakes again does.
+        let mut wakes = [0; 64];
+        self.system_calls += 1;
+        match rustix::net::recv(&*self.socket, &mut wakes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => self.hung_up = true,
+            Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(system("recv of a channel's wakes")(errno)),
+        }
+        Ok(())
+    }
+
     /// Publishes `value` in `position` and wakes a peer that sleeps. A peer that spins costs no fence;
     /// one that lies about it waits for the end of its own sleep.
     #[inline]
@@ -165,10 +239,30 @@ impl Lifeline {
             return Ok(());
         }
         fence(Ordering::SeqCst);
-        if peer_waits.load(Ordering::Relaxed) != AWAKE {
-            self.wake(position)?;
+        match peer_waits.load(Ordering::Relaxed) {
+            AWAKE => Ok(()),
+            POLLS => self.wake_poll(peer_waits),
+            _ => self.wake(position),
         }
-        Ok(())
+    }
+
+    /// Answers the peer's wish for a wake, once.
+    #[cold]
+    fn wake_poll(&mut self, peer_waits: &AtomicU32) -> Result<(), ChannelError> {
+        if peer_waits.swap(AWAKE, Ordering::Relaxed) != POLLS {
+            return Ok(());
+        }
+        self.system_calls += 1;
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match rustix::net::send(&*self.socket, &WAKE, flags) {
+            // A socket without room is readable at its other end.
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                self.hung_up = true;
+                Ok(())
+            }
+            Err(errno) => Err(system("send of a channel's wake")(errno)),
+        }
     }
 
     #[cold]

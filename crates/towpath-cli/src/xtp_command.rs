@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use towpath::xtp::contexts::{
-    AssociationReport, EndpointReport, QueriedEndpoint, query, query_all,
+    AssociationReport, EndpointReport, QueriedEndpoint, RingsReport, query, query_all,
 };
 
 /// Subcommands of `towpath xtp`.
@@ -137,6 +137,9 @@ fn endpoint_text(report: &EndpointReport) -> String {
             push_line(&mut text, what, &counts_text(counts, u64::to_string));
         }
     }
+    for rings in report.shortcut.iter().flatten() {
+        push_line(&mut text, "shortcut", &rings_text(rings));
+    }
     for association in &report.associations {
         add_association(&mut text, association);
     }
@@ -153,6 +156,19 @@ fn endpoint_text(report: &EndpointReport) -> String {
         push_line(&mut text, "", &format!("and {left} more associations"));
     }
     text
+}
+
+/// Rings of shared memory with a peer.
+fn rings_text(rings: &RingsReport) -> String {
+    format!(
+        "to {}: {} calls sent {} octets, {} calls received {}; {} calls went by UDP",
+        strip_control_characters(&rings.peer),
+        rings.sends,
+        rings.octets_sent,
+        rings.receives,
+        rings.octets_received,
+        rings.spills
+    )
 }
 
 /// Appends a line with its label in front.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::Wire;
 use wire::trace::Traced;
+use wire_shortcut::ShortcutHandle;
 
 /// Timeout of a handshake; engines themselves may retry for longer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,6 +76,7 @@ struct EngineEndpoint<M: Medium, E> {
     recv_timeout: Duration,
     buffer_posting: Option<ReceiveBufferPosting<E>>,
     connection_info: ReadConnection<E>,
+    shortcut: Option<ShortcutHandle>,
 }
 
 impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
@@ -91,6 +93,7 @@ impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
             recv_timeout: self.recv_timeout,
             buffer_posting: self.buffer_posting.clone(),
             connection_info: self.connection_info,
+            shortcut: self.shortcut.clone(),
         };
         circuit.post_consumed(0)?;
         Ok(circuit)
@@ -143,6 +146,7 @@ fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
     }
     effective.insert("segmentation".into(), segmentation);
     effective.insert("packet_len".into(), packet_len.to_string());
+    let shortcut = M::shortcut(&wire);
     let wire = Traced::new(wire, setup.introspection.log?, own);
     let endpoint = match layer {
         None => Endpoint::new(setup.engine, wire, setup.send_buffer_len)?,
@@ -154,6 +158,7 @@ fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
             &endpoint,
             EndpointIdentity {
                 address,
+                shortcut: shortcut.clone(),
                 ..identity
             },
             snapshot,
@@ -172,6 +177,7 @@ fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
             .map_or(Duration::MAX, |_| BLOCKING_TIMEOUT),
         buffer_posting: setup.buffer_posting,
         connection_info: setup.connection_info,
+        shortcut,
     })
 }
 
@@ -214,6 +220,7 @@ struct EngineCircuit<E: Associations, W: Wire> {
     recv_timeout: Duration,
     buffer_posting: Option<ReceiveBufferPosting<E>>,
     connection_info: ReadConnection<E>,
+    shortcut: Option<ShortcutHandle>,
 }
 
 impl<E: Associations, W: Wire> EngineCircuit<E, W> {
@@ -420,6 +427,11 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         ]);
         let of_layer = self.circuit.with_pump(|pump| pump.layer_counts());
         cells::add_counts(of_layer, &mut counts);
+        if let Some(shortcut) = &self.shortcut {
+            let (sends, receives) = shortcut.calls();
+            counts.insert("shortcut_sends".into(), sends);
+            counts.insert("shortcut_receives".into(), receives);
+        }
         counts
     }
 }

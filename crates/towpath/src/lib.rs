@@ -67,6 +67,7 @@ mod plain_circuit;
 pub mod registry;
 pub mod sctp;
 mod shared_send;
+mod shortcut_medium;
 mod socket;
 mod source_filter;
 mod stream;

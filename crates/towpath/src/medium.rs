@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 use wire::Wire;
 use wire_ether::{EtherWire, Interface};
 use wire_ip::IpWire;
+use wire_shortcut::ShortcutHandle;
 use wire_udp::UdpWire;
 
 /// An open wire and its rendezvous entry.
@@ -56,6 +57,11 @@ pub(crate) trait Medium: Send + 'static {
     /// The sockets below the wire, in the order of its local addresses.
     fn sockets(wire: &Self::Wire) -> Vec<BorrowedFd<'_>> {
         wire.descriptor().into_iter().collect()
+    }
+
+    /// The shortcut of the wire, if it has one.
+    fn shortcut(_wire: &Self::Wire) -> Option<ShortcutHandle> {
+        None
     }
 
     /// Restricts the wire to one peer, if that makes the medium cheaper (UDP: a connected socket).

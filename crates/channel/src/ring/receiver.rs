@@ -5,6 +5,7 @@ use crate::ChannelError;
 use crate::geometry::Geometry;
 use crate::sys::Segment;
 use crate::wait::{Lifeline, SLEEP_MAX, Signal, Waited};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -20,6 +21,8 @@ pub struct ChannelReceiver {
     tail: u32,
     /// [`HEAD`] as it was read last, and checked.
     head: u32,
+    /// The sender was asked to make the descriptor readable.
+    asked: bool,
 }
 
 /// What a receiver finds in its ring.
@@ -47,6 +50,7 @@ impl ChannelReceiver {
             lifeline,
             tail: 0,
             head: 0,
+            asked: false,
         }
     }
 
@@ -118,6 +122,37 @@ impl ChannelReceiver {
         }
     }
 
+    /// Asks the sender to make the [`descriptor`](Self::descriptor) readable with its next message; false
+    /// when there is one now, or the end. For an end that polls ([`Signal::Poll`]); a message that is received
+    /// takes the wish back, so it is asked before each wait.
+    ///
+    /// # Errors
+    /// Those of [`Self::look`].
+    pub fn prepare_poll(&mut self) -> Result<bool, ChannelError> {
+        if self.look()? != Arrival::Nothing {
+            return Ok(false);
+        }
+        self.asked = true;
+        let waited = waited(&self.segment, self.head);
+        Ok(self.lifeline.prepare_poll(waited))
+    }
+
+    /// The socket of the channel. It is readable after a wake, until [`take_wakes`](Self::take_wakes), and
+    /// when the sender is gone.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.lifeline.descriptor()
+    }
+
+    /// Takes the wakes that made the descriptor readable, for all channels over its socket; notices when the
+    /// sender is gone, as [`Self::look`] says then.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn take_wakes(&mut self) -> Result<(), ChannelError> {
+        self.lifeline.take_wakes()
+    }
+
     /// The words that this end waits for.
     pub(crate) fn waited(&self) -> Waited<'_> {
         waited(&self.segment, self.head)
@@ -143,6 +178,11 @@ impl ChannelReceiver {
     /// The message at the tail, with its length read once and checked.
     #[inline]
     fn take(&mut self) -> Result<ReceivedSlots<'_>, ChannelError> {
+        if self.asked {
+            self.asked = false;
+            let waits = self.segment.word(RECEIVER_WAITS);
+            self.lifeline.stop_polling(waits);
+        }
         let at = self.geometry.length_offset(self.tail);
         let len = self.segment.word(at).load(Ordering::Relaxed);
         let committed = self.head.wrapping_sub(self.tail);

@@ -142,8 +142,10 @@ impl ChannelSender {
         self.lifeline.cut();
     }
 
-    /// Whether the receiver closed its end before it could see what was committed last.
-    pub(crate) fn peer_has_closed(&self) -> bool {
+    /// Whether the receiver closed its end, perhaps before it could see what was committed last. Costs
+    /// a fence.
+    #[must_use]
+    pub fn peer_has_closed(&self) -> bool {
         fence(Ordering::SeqCst);
         self.segment.word(RECEIVER_CLOSED).load(Ordering::Acquire) != 0
     }

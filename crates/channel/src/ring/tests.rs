@@ -37,6 +37,80 @@ fn messages_with_futexes_arrive_in_order_through_a_small_ring() {
 }
 
 #[test]
+fn messages_with_polling_arrive_in_order_through_a_small_ring() {
+    messages_through_a_small_ring_arrive_in_order(Signal::Poll);
+}
+
+fn is_readable(receiver: &ChannelReceiver) -> bool {
+    let descriptor = receiver.descriptor();
+    let mut polled = [rustix::event::PollFd::new(
+        &descriptor,
+        rustix::event::PollFlags::IN,
+    )];
+    let now = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    rustix::event::poll(&mut polled, Some(&now)).unwrap() > 0
+}
+
+#[test]
+fn descriptor_is_readable_after_a_message_that_was_asked_for_and_not_after_others() {
+    let (mut sender, mut receiver) = ends(8, Signal::Poll);
+    let calls = sender.system_calls();
+    sender.send(b"not asked for").unwrap();
+    assert!(!is_readable(&receiver));
+    assert!(!receiver.prepare_poll().unwrap(), "there is a message");
+    drop(receiver.receive().unwrap());
+    assert_eq!(sender.system_calls(), calls);
+    assert!(receiver.prepare_poll().unwrap());
+    for message in [b"first", b"other"] {
+        sender.send(message).unwrap();
+    }
+    assert_eq!(sender.system_calls(), calls + 1, "one wake for both");
+    assert!(is_readable(&receiver));
+    receiver.take_wakes().unwrap();
+    assert!(!is_readable(&receiver));
+    assert_eq!(receiver.receive().unwrap().unwrap().to_vec(), b"first");
+}
+
+#[test]
+fn message_that_is_received_takes_the_wish_for_a_wake_back() {
+    let (mut sender, mut receiver) = ends(8, Signal::Poll);
+    assert!(receiver.prepare_poll().unwrap());
+    sender.send(b"a").unwrap();
+    drop(receiver.receive().unwrap());
+    receiver.take_wakes().unwrap();
+    sender.send(b"b").unwrap();
+    assert!(!is_readable(&receiver));
+}
+
+#[test]
+fn descriptor_is_readable_when_the_sender_closed_and_when_it_is_gone() {
+    let (sender, mut receiver) = ends(2, Signal::Poll);
+    assert!(receiver.prepare_poll().unwrap());
+    drop(sender);
+    assert!(is_readable(&receiver));
+    assert_eq!(receiver.look().unwrap(), Arrival::End);
+    let (mut sender, mut receiver) = ends(2, Signal::Poll);
+    sender.send(b"last").unwrap();
+    sender.abort();
+    receiver.take_wakes().unwrap();
+    assert_eq!(receiver.receive().unwrap().unwrap().to_vec(), b"last");
+    assert!(matches!(receiver.look(), Err(ChannelError::PeerGone)));
+}
+
+/// A wake that nobody answers by receiving, and one from an end that lies, only makes the descriptor readable.
+#[test]
+fn wakes_without_a_message_bring_none() {
+    let (_sender, mut receiver) = ends(2, Signal::Poll);
+    assert!(receiver.prepare_poll().unwrap());
+    receiver.take_wakes().unwrap();
+    let none = receiver.wait_for_message(std::time::Duration::from_millis(1));
+    assert_eq!(none.unwrap(), Arrival::Nothing);
+}
+
+#[test]
 fn messages_with_spinning_arrive_in_order_through_a_small_ring() {
     messages_through_a_small_ring_arrive_in_order(Signal::Spin);
 }

@@ -14,8 +14,9 @@ use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::UdpMedium;
 use crate::options::Options;
+use crate::shortcut_medium::ShortcutMedium;
 use crate::socket;
-use crate::xtp::EndpointConfig;
+use crate::xtp::{EndpointConfig, Shortcut};
 use engine::Framing;
 use engine_xtp::Xtp as Engine;
 use std::collections::BTreeMap;
@@ -110,9 +111,14 @@ impl Transport for Xtp {
         Class {
             reliable: settings.is_reliable(),
             congestion: settings.congestion_class(),
-            offload: match settings.segmentation {
-                true => class.offload,
-                false => "",
+            offload: match (&settings.shortcut, settings.segmentation) {
+                (Shortcut::Off, true) => class.offload,
+                (Shortcut::Off, false) => "",
+                _ => "shared memory within the host",
+            },
+            reach: match settings.shortcut {
+                Shortcut::Off => class.reach,
+                _ => Reach::Host,
             },
             ..class
         }
@@ -125,9 +131,11 @@ impl Transport for Xtp {
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = settings(options)?;
         let host = options.bind_address();
-        engine_circuit::listen(&UdpMedium, options, |_| {
-            self.setup(&settings, options, host)
-        })
+        let setup = |_| self.setup(&settings, options, host);
+        match &settings.shortcut {
+            Shortcut::Off => engine_circuit::listen(&UdpMedium, options, setup),
+            other => engine_circuit::listen(&ShortcutMedium(other.clone()), options, setup),
+        }
     }
 
     fn connect(
@@ -139,9 +147,13 @@ impl Transport for Xtp {
         let settings = settings(options)?;
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let host = socket::decode_address(line)?.ip();
-        engine_circuit::connect(&UdpMedium, (rendezvous, index), options, |_| {
+        let (to, setup) = ((rendezvous, index), |_| {
             self.setup(&settings, options, host)
-        })
+        });
+        match &settings.shortcut {
+            Shortcut::Off => engine_circuit::connect(&UdpMedium, to, options, setup),
+            other => engine_circuit::connect(&ShortcutMedium(other.clone()), to, options, setup),
+        }
     }
 }
 

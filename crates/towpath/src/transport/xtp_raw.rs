@@ -32,10 +32,13 @@ const V4_PACKET_LEN: usize = 1480;
 /// Octets of a full packet: 1500 less 40 for the IPv6 header.
 const V6_PACKET_LEN: usize = 1460;
 
+/// Options of what is beside UDP: its segmentation, its shortcut.
+const OF_UDP: [&str; 2] = ["segmentation", "shortcut"];
+
 /// The options of `xtp-ether`.
 static ETHER_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let words = EndpointConfig::HELP.iter().copied();
-    let words = words.filter(|word| word.name != "segmentation");
+    let words = words.filter(|word| !OF_UDP.contains(&word.name));
     let own = |word: OptionHelp| match word.name {
         "checksum" => OptionHelp {
             meaning: "XTP's own checksum over user bytes, besides the frame's",
@@ -58,7 +61,7 @@ static ETHER_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
 /// The options of `xtp-rawip`: XTP's, without those for UDP.
 static IP_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let words = EndpointConfig::HELP.iter().copied();
-    let words = words.filter(|word| word.name != "segmentation");
+    let words = words.filter(|word| !OF_UDP.contains(&word.name));
     let own = |word: OptionHelp| match word.name {
         "checksum" => OptionHelp {
             values: "on|off",
@@ -296,8 +299,10 @@ fn parse_options(
     own: &BTreeMap<String, String>,
     packet_max: usize,
 ) -> Result<EndpointConfig, String> {
-    if own.contains_key("segmentation") {
-        return Err("there is no option segmentation here: the kernel segments UDP only".into());
+    if let Some(name) = OF_UDP.iter().find(|name| own.contains_key(**name)) {
+        return Err(format!(
+            "there is no option {name} here: only over UDP is there one; leave it out, or take xtp"
+        ));
     }
     let settings = base.with_options(own)?;
     let len = settings.config.packet_len;

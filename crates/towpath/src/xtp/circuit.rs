@@ -8,12 +8,12 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 use wire::trace::Traced;
-use wire_udp::UdpWire;
+use wire_shortcut::ShortcutWire;
 
 /// A circuit to a peer. Used by one thread at a time; different circuits of an endpoint may be used
 /// by different threads.
 pub struct Circuit {
-    pub(super) inner: driver::Circuit<Xtp, Traced<UdpWire>>,
+    pub(super) inner: driver::Circuit<Xtp, Traced<ShortcutWire>>,
 }
 
 /// The tags of a message (XTP 4.0: BTAG; XTP 3.x: BTAG and ETAG).
@@ -26,7 +26,7 @@ pub struct Tags {
 }
 
 impl Circuit {
-    pub(super) fn new(inner: driver::Circuit<Xtp, Traced<UdpWire>>) -> Circuit {
+    pub(super) fn new(inner: driver::Circuit<Xtp, Traced<ShortcutWire>>) -> Circuit {
         Circuit { inner }
     }
 

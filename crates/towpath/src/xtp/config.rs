@@ -5,6 +5,7 @@ use super::option_values::{
     self, ERROR_CONTROLS, OFF_ON, SERVICES, STATUS_REQUEST_KINDS, VERSIONS, parse_bytes,
     parse_choice,
 };
+use super::shortcut::Shortcut;
 use super::tracing;
 use crate::contract::OptionHelp;
 use crate::engine_setup::ReceiveBufferPosting;
@@ -37,6 +38,8 @@ pub struct EndpointConfig {
     pub contexts: bool,
     /// The packet trace, for endpoints of this library.
     pub trace: Option<Arc<TraceLog>>,
+    /// Whether packets to endpoints of this host go through shared memory.
+    pub shortcut: Shortcut,
 }
 
 /// Default send buffer: four times the 120 KiB between acknowledgements.
@@ -70,6 +73,7 @@ impl Default for EndpointConfig {
             spin: Duration::ZERO,
             contexts: false,
             trace: None,
+            shortcut: Shortcut::Off,
         }
     }
 }
@@ -141,6 +145,7 @@ impl EndpointConfig {
             "dialect" => config.version = parse_choice(name, value, &VERSIONS)?,
             "error" => config.error = parse_choice(name, value, &ERROR_CONTROLS)?,
             "gateway" => config.gateway = Some(option_values::parse_gateway(name, value)?),
+            "shortcut" => self.shortcut = Shortcut::parse(value)?,
             "service" => config.service = parse_choice(name, value, &SERVICES)?,
             "packet" => config.packet_len = parse_bytes(name, value, PACKET_LENS)?,
             "queue" => {
@@ -227,6 +232,7 @@ impl EndpointConfig {
         EndpointIdentity {
             address,
             dialect: dialect.map_or("?", |(name, _)| name).to_owned(),
+            shortcut: None,
         }
     }
 
@@ -256,6 +262,7 @@ impl EndpointConfig {
             ("send_store".into(), self.send_buffer_len.to_string()),
             ("error".into(), named(error.map(|(name, _)| *name))),
             ("congestion".into(), self.config.congestion.name().into()),
+            ("shortcut".into(), self.shortcut.name()),
         ]);
         let dialect = VERSIONS.iter().find(|(_, one)| *one == self.config.version);
         effective.insert("dialect".into(), named(dialect.map(|(name, _)| *name)));
@@ -337,6 +344,7 @@ mod tests {
                     "RATE" => "10mbit",
                     "COUNT" => "7",
                     "ADDR:PORT" => "10.0.0.1:9000",
+                    "DIRECTORY" => "/run/towpath",
                     word => word,
                 };
                 let more = match help.name {
@@ -376,6 +384,7 @@ mod tests {
             (("service", "isochronous"), "add rate=100mbit"),
             (("retrycount", "0"), "from 1 to 1000"),
             (("sort", "-1"), "from 0 to 65535"),
+            (("shortcut", "maybe"), "choose off, on, or the whole path"),
         ];
         for (word, part) in wrong {
             let text = parse(&[word]).expect_err("it is wrong");

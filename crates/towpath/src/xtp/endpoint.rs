@@ -15,20 +15,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::trace::{TraceLog, Traced};
+use wire_shortcut::{RingReport, ShortcutHandle, ShortcutWire};
 use wire_udp::UdpWire;
 
 /// An XTP endpoint on a UDP port. Clones share it.
 #[derive(Clone)]
 pub struct Endpoint {
-    inner: driver::Endpoint<Xtp, Traced<UdpWire>>,
+    inner: driver::Endpoint<Xtp, Traced<ShortcutWire>>,
     address: SocketAddr,
     identity: EndpointIdentity,
     trace: Option<Arc<TraceLog>>,
+    shortcut: Option<ShortcutHandle>,
     serves_contexts: Arc<AtomicBool>,
 }
 
 /// Readiness of all circuits of an endpoint on one descriptor; see [`driver::Watch`].
-pub type EndpointWatch = driver::Watch<Xtp, Traced<UdpWire>>;
+pub type EndpointWatch = driver::Watch<Xtp, Traced<ShortcutWire>>;
 
 impl Endpoint {
     /// Binds a port, 0 for any free one, whose circuits are byte streams.
@@ -58,15 +60,21 @@ impl Endpoint {
         }
         let address = wire.local_addr()?;
         let trace = config.log()?;
+        let wire = config.shortcut.wire(wire)?;
+        let shortcut = wire.handle();
         let wire = Traced::new(wire, trace.clone(), Address::Socket(address));
         let engine = Xtp::new(config.config(framing));
         let inner = driver::Endpoint::new(engine, wire, config.send_buffer_len)?;
-        let identity = config.identity(address.to_string());
+        let identity = EndpointIdentity {
+            shortcut: shortcut.clone(),
+            ..config.identity(address.to_string())
+        };
         let endpoint = Endpoint {
             inner,
             address,
             identity,
             trace,
+            shortcut,
             serves_contexts: Arc::default(),
         };
         if config.serves_contexts() {
@@ -128,6 +136,7 @@ impl Endpoint {
     ///
     /// `ConnectionRefused` or `TimedOut`.
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
+        self.offer_shortcut(to);
         let circuit = self.inner.connect(Address::Socket(to), finite(limit))?;
         Ok(Circuit::new(circuit))
     }
@@ -162,6 +171,7 @@ impl Endpoint {
     }
 
     fn connect_as(&self, to: SocketAddr, service: Service, limit: Duration) -> io::Result<Circuit> {
+        self.offer_shortcut(to);
         let to = Address::Socket(to);
         let open = |engine: &mut Xtp, now| engine.open(now, to, service);
         self.inner
@@ -280,7 +290,29 @@ impl Endpoint {
         self.inner.command(|engine, now| engine.admit(now, id))
     }
 
+    /// The peers of this host with which packets go through shared memory now; none if that is off.
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.shortcut
+            .as_ref()
+            .map_or_else(Vec::new, ShortcutHandle::rings)
+    }
+
+    /// Ends the shared memory of all peers: packets go by UDP from now on. Associations do not notice.
+    pub fn end_rings(&self) {
+        if let Some(shortcut) = &self.shortcut {
+            shortcut.end_rings();
+        }
+    }
+
+    /// Offers rings to a peer to which this side opens a circuit, if they are wanted.
+    fn offer_shortcut(&self, to: SocketAddr) {
+        if let Some(shortcut) = &self.shortcut {
+            shortcut.offer_to(to);
+        }
+    }
+
     fn open(&self, to: SocketAddr, service: Service) -> io::Result<Circuit> {
+        self.offer_shortcut(to);
         let to = Address::Socket(to);
         let circuit = self
             .inner

@@ -79,6 +79,7 @@ pub mod group;
 pub mod lend;
 pub(crate) mod option_values;
 pub mod router;
+pub(crate) mod shortcut;
 pub mod tracing;
 
 pub use circuit::{Circuit, Tags};
@@ -87,4 +88,6 @@ pub use endpoint::{Endpoint, EndpointWatch};
 pub use engine::AssociationId;
 pub use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, RateLimit, StatusRequestKind};
 pub use lend::{Buffer, LendError, LendOutcome, ReturnedBuffer};
+pub use shortcut::Shortcut;
 pub use wire::trace::TraceLog;
+pub use wire_shortcut::RingReport;

@@ -119,6 +119,12 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "reliable stream; isochronous: at a rate, unreliable; bulk: into posted receive buffers",
     ),
     option(
+        "shortcut",
+        "off|on|DIRECTORY",
+        "shared memory instead of UDP to endpoints of this host; across network namespaces by a directory that \
+         both see",
+    ),
+    option(
         "sort",
         "COUNT",
         "priority among the circuits of an endpoint: the lowest is served first",

@@ -13,6 +13,7 @@ mod path_mtu;
 mod relay;
 mod sctp;
 mod services;
+mod shortcut;
 mod testbed_hosts;
 mod timeouts;
 mod tunnel;

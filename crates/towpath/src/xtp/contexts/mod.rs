@@ -20,7 +20,7 @@ mod socket_dir;
 pub use client::{Queried, QueriedEndpoint, query, query_all, remove_stale_sockets};
 pub(crate) use client::{query_report, query_sockets};
 pub use group_report::{GroupMemberReport, GroupReceiverReport, GroupSenderReport};
-pub use report::{AssociationReport, EndpointReport};
+pub use report::{AssociationReport, EndpointReport, RingsReport};
 pub(crate) use server::{EndpointIdentity, SnapshotFn, serve, snapshot_group, snapshot_xtp};
 pub(crate) use server::{ReportSocket, serve_reports};
 

@@ -37,6 +37,26 @@ pub struct EndpointReport {
     pub counters: BTreeMap<String, u64>,
     /// Packets rejected, by reason.
     pub rejects: BTreeMap<String, u64>,
+    /// Peers of this host with which it has rings of shared memory; none if the shortcut is off.
+    #[serde(default)]
+    pub shortcut: Option<Vec<RingsReport>>,
+}
+
+/// Rings with a peer, and what went through them: calls of the wire, and octets of their packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingsReport {
+    /// The peer's address.
+    pub peer: String,
+    /// Calls that sent.
+    pub sends: u64,
+    /// Octets they sent.
+    pub octets_sent: u64,
+    /// Calls that went by UDP because the ring was full.
+    pub spills: u64,
+    /// Calls that received.
+    pub receives: u64,
+    /// Octets they received.
+    pub octets_received: u64,
 }
 
 /// An association. Sequence numbers start at 0 in each direction.
@@ -119,7 +139,22 @@ impl EndpointReport {
             holdings: snapshot.holdings,
             counters: counters_map(&snapshot.counters),
             rejects: rejects_map(&snapshot.rejects),
+            shortcut: identity
+                .shortcut
+                .as_ref()
+                .map(|handle| handle.rings().iter().map(rings_report).collect()),
         }
+    }
+}
+
+fn rings_report(rings: &wire_shortcut::RingReport) -> RingsReport {
+    RingsReport {
+        peer: rings.peer.to_string(),
+        sends: rings.sends,
+        octets_sent: rings.octets_sent,
+        spills: rings.spills,
+        receives: rings.receives,
+        octets_received: rings.octets_received,
     }
 }
 

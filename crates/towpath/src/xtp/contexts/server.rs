@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use wire::Wire;
+use wire_shortcut::ShortcutHandle;
 
 /// Most associations in a report, about 1 kB each: 500 kB, copied in a fraction of a millisecond
 /// while the endpoint is locked.
@@ -81,6 +82,8 @@ pub(crate) struct EndpointIdentity {
     pub(crate) address: String,
     /// Its XTP version.
     pub(crate) dialect: String,
+    /// Its shortcut, if that is on.
+    pub(crate) shortcut: Option<ShortcutHandle>,
 }
 
 /// How long nothing is accepted when descriptors have run out: 100 ms.

@@ -124,6 +124,7 @@ impl GroupEndpointConfig {
             let identity = EndpointIdentity {
                 address: address.to_string(),
                 dialect: "4.0".to_owned(),
+                shortcut: None,
             };
             contexts::serve(&endpoint, identity, contexts::snapshot_group)?;
         }

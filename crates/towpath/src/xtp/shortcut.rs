@@ -1,0 +1,65 @@
+//! The shortcut between endpoints of one host: see crate `wire-shortcut`.
+
+use std::io;
+use std::path::PathBuf;
+use wire_shortcut::{BootId, MeetingPlace, ShortcutWire};
+use wire_udp::UdpWire;
+
+/// Whether an endpoint exchanges packets with endpoints of its host, of the same user, through shared memory.
+/// Both ends have to want it; to all others packets go by UDP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Shortcut {
+    /// No offers are made or answered.
+    #[default]
+    Off,
+    /// With endpoints of this network namespace.
+    On,
+    /// With endpoints that see this directory too, also of other network namespaces.
+    Directory(PathBuf),
+}
+
+impl Shortcut {
+    /// The value of the option.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the option and its valid values.
+    pub(crate) fn parse(value: &str) -> Result<Shortcut, String> {
+        match value {
+            "off" => Ok(Shortcut::Off),
+            "on" => Ok(Shortcut::On),
+            path if path.starts_with('/') => Ok(Shortcut::Directory(PathBuf::from(path))),
+            _ => Err(format!(
+                "shortcut={value} is not possible; choose off, on, or the whole path of a directory, such as \
+                 /run/towpath"
+            )),
+        }
+    }
+
+    /// The value, as results show it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Shortcut::Off => "off".to_owned(),
+            Shortcut::On => "on".to_owned(),
+            Shortcut::Directory(directory) => directory.display().to_string(),
+        }
+    }
+
+    /// The wire of an endpoint on `udp`.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where the kernel shows no boot identifier, `NotFound` for a directory that is none.
+    pub(crate) fn wire(&self, udp: UdpWire) -> io::Result<ShortcutWire> {
+        let place = match self {
+            Shortcut::Off => return Ok(ShortcutWire::off(udp)),
+            Shortcut::On => MeetingPlace::Namespace,
+            Shortcut::Directory(directory) => MeetingPlace::Directory(directory.clone()),
+        };
+        let boot = BootId::of_this_host().ok_or_else(|| {
+            let text = "the kernel shows no boot identifier in /proc/sys/kernel/random; leave shortcut out";
+            io::Error::new(io::ErrorKind::Unsupported, text)
+        })?;
+        ShortcutWire::on(udp, place, boot)
+    }
+}
