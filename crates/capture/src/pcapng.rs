@@ -38,6 +38,8 @@ pub enum LinkType {
     Ethernet,
     /// An IPv4 or IPv6 header.
     Ip,
+    /// What only its users know (LINKTYPE_USER0).
+    User,
 }
 
 /// An interface of one file.
@@ -108,6 +110,7 @@ impl LinkType {
         match self {
             LinkType::Ethernet => 1,
             LinkType::Ip => 101,
+            LinkType::User => 147,
         }
     }
 }

@@ -137,9 +137,13 @@ pub fn label(components: &[Component]) -> String {
     labels.join("+")
 }
 
-/// All options a component of `transport` may have: its own, then those it may override.
+/// All options a component of `transport` may have: its own, those it may override, and those of
+/// modules on it.
 pub fn options_of(transport: &dyn Transport) -> Vec<OptionHelp> {
-    let mut all = transport.options().to_vec();
+    let (modules, mut all): (Vec<OptionHelp>, Vec<OptionHelp>) = transport
+        .options()
+        .iter()
+        .partition(|option| towpath::push::is_option(option.name));
     let class = transport.class();
     let tcp = class.kernel && class.stream && class.reach == Reach::Network;
     // The null transport moves nothing and so has no buffers.
@@ -154,6 +158,7 @@ pub fn options_of(transport: &dyn Transport) -> Vec<OptionHelp> {
             all.push(option);
         }
     }
+    all.extend(modules);
     all
 }
 
@@ -316,11 +321,12 @@ fn is_of_workers(key: &str) -> bool {
     OF_WORKERS.iter().any(|(name, _)| *name == key)
 }
 
-/// `congestion=NAME, nodelay=on|off`.
+/// `congestion=NAME, nodelay=on|off`. Options of single modules belong to a push, and are left out.
 fn option_list(transport: &dyn Transport) -> String {
     let all = options_of(transport);
     let texts: Vec<String> = all
         .iter()
+        .filter(|option| !towpath::push::is_setting(option.name))
         .map(|option| format!("{}={}", option.name, option.values))
         .collect();
     if texts.is_empty() {

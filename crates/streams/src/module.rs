@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::message::{FlushRequest, FlushScope, Message};
 use crate::queue::Marks;
 use crate::runtime::{QueueId, Runtime};
+use std::any::Any;
 
 /// Which of a module's two queues: messages to users, or from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +52,7 @@ pub struct ModuleInfo {
 ///
 /// Its procedures run one at a time and never wait. A message that comes while it runs (an answer of
 /// the module below, say) is handed over when it returns.
-pub trait Module: Send {
+pub trait Module: Any + Send {
     /// Name, water marks and lengths.
     fn info(&self) -> ModuleInfo;
 
@@ -143,6 +144,17 @@ impl Context<'_> {
     pub fn enable(&mut self, side: Side) {
         let queue = self.queue(side);
         self.runtime.enable(queue);
+    }
+
+    /// The time on the host's clock, in nanoseconds; 0 where the host has none.
+    pub fn now(&self) -> u64 {
+        self.runtime.now()
+    }
+
+    /// Schedules a service procedure for a time of the host's clock (qtimeout).
+    pub fn enable_at(&mut self, side: Side, at: u64) {
+        let queue = self.queue(side);
+        self.runtime.enable_at(queue, at);
     }
 
     /// Ordinary messages no longer schedule the service procedure, or do so again (noenable,

@@ -28,6 +28,7 @@
 //! * [`parts`] - for transports: messages longer than a buffer, and what a transport without notes or
 //!   memory of its own answers.
 //! * [`registry`] - all transports of this build, and how to add one.
+//! * [`push`] - modules of a stream between the user of a circuit and its transport.
 //! * `transport/` - one file per transport.
 //! * `datagram`, `plain_circuit`, `stream`, `unix_socket`, `socket` - shared by the kernel transports:
 //!   datagram sockets that learn their peer and circuits on them, stream sockets, Unix listeners,
@@ -64,6 +65,7 @@ pub mod options;
 pub mod parts;
 mod peer_counts;
 mod plain_circuit;
+pub mod push;
 pub mod registry;
 pub mod sctp;
 mod shared_send;

@@ -6,13 +6,15 @@
 //! [`all`] against the contract.
 
 use crate::contract::Transport;
+use crate::push::Pushable;
 use crate::transport::{
     mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, shm, shm_remote, smc, tcp,
     tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched, udp_connected, udp_lite,
     udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xti_tcp, xtp_multicast,
 };
+use std::sync::LazyLock;
 
-static ALL: [&dyn Transport; 40] = [
+static TRANSPORTS: [&dyn Transport; 40] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -54,6 +56,18 @@ static ALL: [&dyn Transport; 40] = [
     &over_cells::BARE,
     &null::Null,
 ];
+
+/// All take modules but `null`, which moves nothing, and those to many, as a stream has one other end.
+static ALL: LazyLock<Vec<&dyn Transport>> = LazyLock::new(|| {
+    let takes_modules = |one: &dyn Transport| one.name() != "null" && !one.is_one_to_many();
+    let all = TRANSPORTS
+        .iter()
+        .map(|&transport| match takes_modules(transport) {
+            true => Box::leak(Box::new(Pushable::new(transport))),
+            false => transport,
+        });
+    all.collect()
+});
 
 /// All transports, in the order of result tables.
 pub fn all() -> &'static [&'static dyn Transport] {

@@ -34,6 +34,16 @@ pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
             // Data would go to an unvalidated address.
             return Err(format!("an agent's {name} has no {key}; leave it out"));
         }
+        if values.contains("FOLDER") || values.contains("FILE") {
+            // A client's words name no files of this host.
+            return Err(format!("an agent's {name} has no {key}; leave it out"));
+        }
+        if values == "HIGH/LOW" && high_mark(&value) > caps.buffers {
+            return Err(format!(
+                "{key}={value} of {name} is more than this agent allows for buffers, {} B",
+                caps.buffers
+            ));
+        }
         if values.contains("BYTES") && option_bytes(&value).is_none_or(|len| len > caps.buffers) {
             return Err(format!(
                 "{key}={value} of {name} is more than this agent allows for buffers, {} B",
@@ -42,6 +52,12 @@ pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The octets that a queue holds with these water marks.
+fn high_mark(value: &str) -> u64 {
+    let high = value.split('/').next().unwrap_or_default();
+    high.parse().unwrap_or(u64::MAX)
 }
 
 /// The bytes that a transport's option value means; None if unknown.
@@ -235,6 +251,10 @@ mod tests {
             ("xtp,talloc=2M", false),
             ("xtp,rate=1gbit,burst=2M", false),
             ("xtp,rate=1gbit,burst=64k", true),
+            ("tcp,push=meter/buffer,buffer-marks=4096/0", true),
+            ("tcp,push=buffer,buffer-marks=2000000/0", false),
+            ("xti-tcp,marks=2000000/0", false),
+            ("tcp,push=capture,capture-to=.", false),
         ] {
             assert_eq!(
                 check_transport(component, &caps).is_ok(),

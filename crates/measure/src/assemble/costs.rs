@@ -13,7 +13,7 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
     made.cpu.insert("receiver".into(), cpu(&receiver.cpu));
     made.evidence
         .extend(view.collected.environment.evidence.clone());
-    cells(made, view);
+    layers(made, view);
     zerocopy(made, view);
     let messages = match view.trial.contest.workload {
         Workload::Delay | Workload::Connect | Workload::Transactions => {
@@ -47,10 +47,12 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
     evidence(made, view, messages);
 }
 
-/// Counts of the layers below both engines, those above 0: cells, and what was wrong with them.
-fn cells(made: &mut Trial, view: &TrialView<'_>) {
+/// Counts of the layers below both engines and of modules above both circuits, those above 0: cells
+/// and what was wrong with them, what meters counted.
+fn layers(made: &mut Trial, view: &TrialView<'_>) {
     let all = view.circuits().flat_map(|report| &report.counts);
-    for (name, count) in all.filter(|(name, count)| name.starts_with("cells_") && **count > 0) {
+    let is_of_layer = |name: &str| name.starts_with("cells_") || towpath::push::is_count(name);
+    for (name, count) in all.filter(|(name, count)| is_of_layer(name) && **count > 0) {
         *made.evidence.entry(name.clone()).or_default() += *count as f64;
     }
 }

@@ -122,6 +122,17 @@ fn interleave_is_of_cells_as_a_number_and_of_sctp_as_a_word() {
 }
 
 #[test]
+fn modules_are_options_of_a_component_and_change_what_it_says_of_itself() {
+    let text = "tcp,buffer-marks=9/3,nodelay=on,push=meter/buffer";
+    let component = Component::parse(text).expect("modules that there are");
+    assert_eq!(component.to_string(), text);
+    let offload = component.class().offload;
+    assert!(offload.contains("stream head"), "{offload}");
+    let why = Component::parse("tcp,push=metre").expect_err("no such module");
+    assert!(why.contains("'metre'") && why.contains("meter"), "{why}");
+}
+
+#[test]
 fn every_transport_option_parses_and_applies() {
     for transport in towpath::all() {
         for option in transport.options() {
@@ -135,12 +146,21 @@ fn every_transport_option_parses_and_applies() {
                 "PATH/ASSOC/INIT" => "5/10/8",
                 "HIGH/LOW" => "4096/1024",
                 "ADDR:PORT" => "10.0.0.1:9000",
+                "MODULE[/MODULE]" => "meter/pass",
+                "FOLDER" => ".",
+                "PERCENT%" if option.name == "fault-drop" && transport.class().reliable => continue,
+                "PERCENT%" => "1%",
+                "NUMBER" => "7",
                 other => other,
             };
             // `burst` requires `rate`, `gateway` XTP 3.6, and `key` authentication.
             let more = match option.name {
                 "burst" => ",rate=1gbit",
                 "gateway" => ",dialect=3.6",
+                "buffer-marks" => ",push=buffer",
+                "capture-to" => ",push=capture",
+                "fault-seed" => ",push=fault,fault-corrupt=1%",
+                name if name.starts_with("fault-") => ",push=fault",
                 "key" if has_option(*transport, "auth") => ",auth=on",
                 "correct" | "cpcs" | "interleave" | "mids" | "repair" | "sar" | "frame" | "mri"
                     if has_option(*transport, "cells") =>

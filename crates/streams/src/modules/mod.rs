@@ -19,7 +19,7 @@ const MODULE_MARKS: Marks = match Marks::constant(5120, 1024) {
 };
 
 /// A queue without a service procedure.
-const PUT_ONLY: QueueInfo = QueueInfo {
+pub const PUT_ONLY: QueueInfo = QueueInfo {
     marks: MODULE_MARKS,
     packet: (0, usize::MAX),
     service: false,

@@ -3,10 +3,12 @@
 //! * `schedule` - the run list: service procedures run to completion, one after another.
 //! * `flow` - put, get and their effects on those before and behind.
 //! * `streams` - open, push, pop, close, and the ends of pipes.
+//! * `timers` - service procedures that are due at a time of the host's clock.
 
 mod flow;
 mod schedule;
 mod streams;
+mod timers;
 
 use crate::block::Pool;
 use crate::head::Head;
@@ -20,7 +22,7 @@ use std::collections::VecDeque;
 pub struct StreamId(pub(crate) u32);
 
 /// Number of a queue: a level of a stream, and a direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueId(u32);
 
 impl QueueId {
@@ -104,6 +106,7 @@ pub struct Runtime {
     pool: Pool,
     hysteresis: Hysteresis,
     counters: Counters,
+    timers: timers::Timers,
 }
 
 impl Runtime {
@@ -117,6 +120,7 @@ impl Runtime {
             pool: Pool::default(),
             hysteresis,
             counters: Counters::default(),
+            timers: timers::Timers::default(),
         }
     }
 

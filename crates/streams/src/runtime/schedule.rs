@@ -57,6 +57,59 @@ impl Runtime {
         Ok(())
     }
 
+    /// Runs `action` with the driver of a stream, for a host that looks after its other end, and
+    /// hands the driver what arrived at it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// No such stream, or one whose driver is of another type.
+    pub fn with_driver<D: Module, T>(
+        &mut self,
+        stream: StreamId,
+        action: impl FnOnce(&mut D, &mut Context<'_>) -> T,
+    ) -> Result<T, Error> {
+        let level = self.stream(stream)?.modules.last().copied();
+        let done = level.and_then(|level| {
+            self.with_module(level, |module, context| {
+                let module: &mut dyn std::any::Any = module;
+                let driver = module.downcast_mut::<D>()?;
+                Some(action(driver, context))
+            })
+        });
+        done.flatten()
+            .ok_or(Error::Modules("the stream has no such driver"))
+    }
+
+    /// The driver of a stream, to look at.
+    ///
+    /// # Errors
+    ///
+    /// No such stream, or one whose driver is of another type.
+    pub fn driver<D: Module>(&self, stream: StreamId) -> Result<&D, Error> {
+        let level = self.stream(stream)?.modules.last();
+        let occupant = level.map(|&level| &self.levels[level as usize].occupant);
+        let found = match occupant {
+            Some(Occupant::Module(module)) => {
+                let module: &dyn std::any::Any = module.as_ref();
+                module.downcast_ref::<D>()
+            }
+            _ => None,
+        };
+        found.ok_or(Error::Modules("the stream has no such driver"))
+    }
+
+    /// Messages that wait in the queues of a direction below the head of a stream.
+    ///
+    /// # Errors
+    ///
+    /// No such stream.
+    pub fn queued(&self, stream: StreamId, side: crate::Side) -> Result<usize, Error> {
+        let levels = self.stream(stream)?.modules.iter();
+        Ok(levels
+            .map(|&level| self.queue(QueueId::new(level, side)).len())
+            .sum())
+    }
+
     /// Schedules the service procedure of a queue, if it has one (qenable).
     #[inline]
     pub(crate) fn enable(&mut self, queue: QueueId) {
@@ -139,6 +192,9 @@ impl Runtime {
             level,
         };
         let result = action(module.as_mut(), &mut context);
+        while let Some((side, message)) = self.levels[at].arrived.pop_front() {
+            self.enter(module.as_mut(), level, Call::Put(side, message));
+        }
         self.levels[at].occupant = Occupant::Module(module);
         Some(result)
     }

@@ -248,6 +248,7 @@ impl Runtime {
             self.slot_mut(queue).service = false;
             self.run_list.retain(|scheduled| *scheduled != queue);
         }
+        self.forget_timers(level);
         self.wake_behind(level);
         self.bridge(level);
         let level_state = &mut self.levels[level as usize];

@@ -2,6 +2,7 @@
 
 mod explore;
 mod head;
+mod host;
 mod kit;
 mod pipes;
 mod queue;

@@ -137,6 +137,11 @@ fn invalid_contestant_options_are_refused() {
             &["nodelay of tcp is 'maybe'", "on or off"],
         ),
         (&["tcp,buffers=big"], &["'big' is no size", "buffers=BYTES"]),
+        (&["tcp,push=metre"], &["no module 'metre'", "meter"]),
+        (
+            &["tcp,push=fault,fault-drop=1%"],
+            &["fault-drop= on tcp", "udp"],
+        ),
         (
             &["tcp,nodelay=on,nodelay=on"],
             &["tcp is given option 'nodelay' twice"],

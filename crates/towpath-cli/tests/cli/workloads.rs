@@ -272,3 +272,24 @@ fn cells_are_counted_in_the_result_of_a_race() {
     assert!(shown.out.contains("cells of aal34: "), "{}", shown.out);
     assert!(!shown.out.contains("cells of tcp"), "{}", shown.out);
 }
+
+#[test]
+fn modules_on_a_contestant_are_counted_in_the_result_of_a_race() {
+    let scratch = Scratch::new();
+    let names = [
+        "tcp",
+        "tcp,push=meter/buffer",
+        "xtp-message,push=pass/meter",
+    ];
+    let mut words = names.to_vec();
+    words.extend(["--sizes", "64", "--no-control", "-w", "throughput,delay"]);
+    let run = race(&scratch, "run", &words);
+    for name in names {
+        for trial in trials_of(&run, name) {
+            assert!(is_valid_trial(trial), "{name}");
+            let count = |key: &str| trial.evidence.get(key).copied().unwrap_or_default();
+            let passed = count("meter_messages_sent");
+            assert_eq!(passed > 0.0, name != "tcp", "{name}: {passed}");
+        }
+    }
+}

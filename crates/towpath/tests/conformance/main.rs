@@ -5,6 +5,7 @@ mod cells;
 mod endings;
 mod long_messages;
 mod parts;
+mod pushed;
 #[path = "../support/mod.rs"]
 mod support;
 

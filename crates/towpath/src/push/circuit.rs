@@ -1,0 +1,395 @@
+//! The top of a stream on a circuit: the calls of a circuit as those of a stream head.
+//!
+//! Nothing is deferred: what a call schedules runs before it returns. What the circuit below refuses
+//! waits in queues, and goes on in the next call of its user, as the rest of a message does that a
+//! socket took in part.
+
+use super::driver::CircuitDriver;
+use super::stack::{Report, Stack};
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, NoConnectionInfo,
+    Note, Part, Reserved,
+};
+use crate::options::Options;
+use crate::parts;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+use streams::{Hysteresis, Message, MessageKind, Runtime, Side, StreamId, Want};
+
+/// Service procedures that run before the clock is read again: more than modules of one stream have.
+const BUDGET: usize = 1024;
+
+/// How long a receive waits for room to send before it looks for arrivals again, and the other way
+/// round: with something queued, either may end the wait.
+const TURN: Duration = Duration::from_millis(1);
+
+/// A circuit with modules on it.
+pub(super) struct PushedCircuit {
+    runtime: Runtime,
+    stream: StreamId,
+    is_stream: bool,
+    words: String,
+    reports: Vec<Report>,
+    /// When its clock began, where a module holds messages by it.
+    epoch: Option<Instant>,
+    /// What is left of a message that did not fit into the user's buffer.
+    rest: Option<Message>,
+}
+
+impl PushedCircuit {
+    /// `circuit`, of a transport of `class`, below new modules of `stack`.
+    ///
+    /// # Errors
+    ///
+    /// That of a module that cannot be on the stream.
+    pub(super) fn new(
+        circuit: Box<dyn Circuit>,
+        stack: &Stack,
+        class: &Class,
+        options: &Options,
+    ) -> io::Result<PushedCircuit> {
+        let mut runtime = Runtime::new(Hysteresis::Full);
+        let driver = CircuitDriver::new(circuit, class.stream, options.read_len);
+        let stream = runtime.open(Box::new(driver)).map_err(from_stream)?;
+        let (modules, reports) = stack.make()?;
+        // The last one pushed is the one below the head.
+        for module in modules.into_iter().rev() {
+            runtime.push(stream, module).map_err(from_stream)?;
+        }
+        Ok(PushedCircuit {
+            runtime,
+            stream,
+            is_stream: class.stream,
+            words: stack.words(),
+            reports,
+            epoch: stack.keeps_time().then(Instant::now),
+            rest: None,
+        })
+    }
+
+    fn below(&self) -> &CircuitDriver {
+        let driver = self.runtime.driver::<CircuitDriver>(self.stream);
+        driver.expect("the stream is open on a circuit")
+    }
+
+    fn with_below<T>(
+        &mut self,
+        action: impl FnOnce(&mut CircuitDriver, &mut streams::Context<'_>) -> T,
+    ) -> T {
+        let done = self.runtime.with_driver(self.stream, action);
+        done.expect("the stream is open on a circuit")
+    }
+
+    /// Tells the modules the time, where one of them asks for it.
+    #[inline]
+    fn tell_time(&mut self) {
+        if let Some(epoch) = self.epoch {
+            self.runtime.set_now(epoch.elapsed().as_nanos() as u64);
+        }
+    }
+
+    #[inline]
+    fn run(&mut self) {
+        self.tell_time();
+        while self.runtime.has_work() && self.runtime.run(BUDGET) == BUDGET {}
+    }
+
+    /// Sends on what waits in queues.
+    fn carry_on(&mut self) {
+        self.with_below(CircuitDriver::send_waiting);
+        self.run();
+    }
+
+    /// Messages in the queues of a direction below the head.
+    fn queued(&self, side: Side) -> usize {
+        self.runtime.queued(self.stream, side).unwrap_or(0)
+    }
+
+    #[inline]
+    fn check_failure(&mut self) -> io::Result<()> {
+        self.with_below(|driver, _| driver.take_failure())
+    }
+
+    /// Hands one message to the head; false when the queue below it is full.
+    #[inline]
+    fn put(&mut self, octets: &[u8]) -> io::Result<bool> {
+        if !self.runtime.can_put(self.stream, 0).map_err(from_stream)? {
+            return Ok(false);
+        }
+        self.tell_time();
+        let block = self.runtime.pool_mut().copy(0, octets);
+        let put = self.runtime.put_blocks(self.stream, Message::data(block));
+        put.map_err(|(error, _)| from_stream(error))?;
+        self.run();
+        Ok(true)
+    }
+
+    #[inline]
+    fn transmit(&mut self, octets: &[u8], limit: Option<Duration>) -> io::Result<()> {
+        if self.is_stream && octets.is_empty() {
+            return self.check_failure();
+        }
+        if !self.put(octets)? {
+            self.transmit_when_room(octets, limit)?;
+        }
+        self.check_failure()
+    }
+
+    #[cold]
+    fn transmit_when_room(&mut self, octets: &[u8], limit: Option<Duration>) -> io::Result<()> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        loop {
+            self.carry_on();
+            self.check_failure()?;
+            if self.put(octets)? {
+                return Ok(());
+            }
+            self.wait_for_room(deadline)?;
+        }
+    }
+
+    /// When a message that is held by the clock goes on.
+    fn timer(&self) -> Option<Instant> {
+        let at = self.runtime.next_timer()?;
+        Some(self.epoch? + Duration::from_nanos(at))
+    }
+
+    /// `deadline`, or the time at which a message goes on if that is earlier.
+    fn or_timer(&self, deadline: Instant) -> Instant {
+        self.timer().map_or(deadline, |timer| timer.min(deadline))
+    }
+
+    /// Whether a message waits for the circuit below, not only for a module.
+    fn is_blocked(&mut self) -> bool {
+        self.with_below(|_, context| !context.is_empty(Side::Write))
+    }
+
+    /// Waits until the circuit below may have room, or a message that is held may go on.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` at the deadline, or at once where there is none.
+    fn wait_for_room(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        let now = Instant::now();
+        let Some(deadline) = deadline.filter(|deadline| now < *deadline) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let until = self.or_timer(deadline);
+        if self.timer().is_some() && !self.is_blocked() {
+            std::thread::sleep(until.saturating_duration_since(now));
+            return Ok(());
+        }
+        self.with_below(|driver, _| driver.circuit.wait(Interest::Write, until))
+    }
+
+    /// Copies the next message at the head, or what fits of it: its length, and whether it ends
+    /// with it. What does not fit is kept for the next receive if `keep`.
+    fn take(&mut self, buffer: &mut [u8], keep: bool) -> Option<(usize, bool)> {
+        let mut message = match self.rest.take() {
+            Some(rest) => rest,
+            None => self.next_data()?,
+        };
+        let len = message.copy_data(0, buffer);
+        let is_whole = len == message.data_octets();
+        if is_whole || !keep {
+            message.release(self.runtime.pool_mut());
+        } else {
+            message.trim_front(len, self.runtime.pool_mut());
+            self.rest = Some(message);
+        }
+        Some((len, is_whole))
+    }
+
+    /// The next message of data at the head; others have no meaning on a circuit.
+    fn next_data(&mut self) -> Option<Message> {
+        loop {
+            let message = self.runtime.take_blocks(self.stream, Want::Any).ok()?;
+            let is_empty_of_stream = self.is_stream && message.data_octets() == 0;
+            if message.kind() == MessageKind::Data && !is_empty_of_stream {
+                return Some(message);
+            }
+            message.release(self.runtime.pool_mut());
+        }
+    }
+
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        keep: bool,
+        block: bool,
+    ) -> io::Result<Option<(usize, bool)>> {
+        let keep = keep || self.is_stream;
+        let mut deadline = None;
+        loop {
+            let waits_below = block && self.queued(Side::Write) == 0;
+            if let Some(taken) = self.take(buffer, keep) {
+                return Ok(Some(taken));
+            }
+            self.check_failure()?;
+            if self.below().has_ended {
+                return Ok(None);
+            }
+            match self.pull(buffer.len(), block, waits_below) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock && block && !waits_below =>
+                {
+                    let now = Instant::now();
+                    if now >= *deadline.get_or_insert(now + BLOCKING_TIMEOUT) {
+                        return Err(error);
+                    }
+                }
+                pulled => pulled?,
+            }
+        }
+    }
+
+    /// Receives once from the circuit below, and waits in its receive if nothing waits to be sent.
+    fn pull(&mut self, least: usize, block: bool, waits_below: bool) -> io::Result<()> {
+        if !waits_below && self.queued(Side::Write) > 0 {
+            self.carry_on();
+        }
+        if block && self.queued(Side::Write) > 0 {
+            let turn = self.or_timer(Instant::now() + TURN);
+            // What waits for the circuit goes on when it has room; what a module holds, by the clock.
+            let interest = match self.is_blocked() {
+                true => Interest::Write,
+                false => Interest::Read,
+            };
+            self.with_below(|driver, _| driver.circuit.wait(interest, turn))?;
+            self.carry_on();
+        }
+        let pulled = self.with_below(|driver, context| driver.receive(context, least, waits_below));
+        self.run();
+        pulled
+    }
+
+    /// Sends all that waits in queues.
+    fn empty_queues(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + BLOCKING_TIMEOUT;
+        loop {
+            self.carry_on();
+            self.check_failure()?;
+            if self.queued(Side::Write) == 0 {
+                return Ok(());
+            }
+            self.wait_for_room(Some(deadline))?;
+        }
+    }
+}
+
+fn from_stream(error: streams::Error) -> io::Error {
+    io::Error::from_raw_os_error(error.errno())
+}
+
+impl Drop for PushedCircuit {
+    /// What waits leaves if the circuit takes it; modules close their files.
+    fn drop(&mut self) {
+        let _ = self.runtime.close(self.stream);
+    }
+}
+
+impl Circuit for PushedCircuit {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.transmit(message, None)
+    }
+
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let received = self.receive(buffer, false, false)?;
+        Ok(received.map(|(len, _)| len))
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.transmit(message, Some(BLOCKING_TIMEOUT))
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let received = self.receive(buffer, false, true)?;
+        Ok(received.map(|(len, _)| len))
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        let received = self.receive(buffer, true, true)?;
+        Ok(received.map(|(len, end)| match self.is_stream {
+            true => Part::of_stream(len),
+            false => Part {
+                len,
+                end,
+                note: Note::default(),
+            },
+        }))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.empty_queues()?;
+        self.with_below(|driver, _| driver.circuit.flush())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.empty_queues()?;
+        self.with_below(|driver, _| driver.circuit.finish())
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        self.carry_on();
+        let queued = self.queued(Side::Write) > 0;
+        let readable = self.rest.is_some()
+            || matches!(self.runtime.readable(self.stream), Ok((messages, _)) if messages > 0);
+        if interest == Interest::Read && readable {
+            return Ok(());
+        }
+        // What waits for room ends the wait too: it goes on with the user's next call.
+        let deadline = match queued && interest == Interest::Read {
+            true => self.or_timer(deadline.min(Instant::now() + TURN)),
+            false => self.or_timer(deadline),
+        };
+        self.with_below(|driver, _| driver.circuit.wait(interest, deadline))?;
+        self.carry_on();
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.below().circuit.descriptor()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let below = self.below().circuit.next_deadline();
+        below.into_iter().chain(self.timer()).min()
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = self.below().circuit.effective();
+        effective.insert("push".into(), self.words.clone());
+        effective
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        self.below().circuit.connection_info()
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = self.below().circuit.counts();
+        self.reports.iter().for_each(|report| report(&mut counts));
+        counts
+    }
+}
