@@ -1,8 +1,8 @@
 //! Benchmarks of XTP's carriers and of the TCP tunnel, besides races; each prints one number.
 //!
-//! `tunnel_ether_bench forward bare|through SECONDS` - MB/s of user data over a TCP connection,
-//! direct or through a tunnel, all on the loopback: sender and near end on CPU 0, the rest on
-//! CPU 1.
+//! `tunnel_ether_bench forward bare|through|shortcut SECONDS` - MB/s of user data over a TCP
+//! connection, direct, through a tunnel by UDP, or through one by shared memory, all on the loopback:
+//! sender and near end on CPU 0, the rest on CPU 1.
 //! `tunnel_ether_bench ether bare|xtp SECONDS` - frames of 1400 octets per second received between
 //! two hosts of a testbed, by the packet ring alone or by XTP above it. Needs root, or unprivileged
 //! user namespaces.
@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use testbed::{INTERFACE, Testbed, TestbedPlan, enter_user_namespace};
 use towpath::tunnel::Tunnel;
-use towpath::xtp::EndpointConfig;
+use towpath::xtp::{EndpointConfig, Shortcut};
 use wire::Wire;
 use wire_ether::{EtherWire, Interface};
 
@@ -42,8 +42,9 @@ fn main() -> Outcome<()> {
     };
     let span = Duration::from_secs_f64(seconds.parse()?);
     let value = match (what, how) {
-        ("forward", "bare") => forward(false, span)?,
-        ("forward", "through") => forward(true, span)?,
+        ("forward", "bare") => forward(None, span)?,
+        ("forward", "through") => forward(Some(Shortcut::Off), span)?,
+        ("forward", "shortcut") => forward(Some(Shortcut::On), span)?,
         ("ether", "bare") => ether(span, bare)?,
         ("ether", "xtp") => ether(span, xtp)?,
         _ => return Err("see the top of this file for how to call it".into()),
@@ -71,7 +72,8 @@ fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-fn forward(through: bool, span: Duration) -> Outcome<f64> {
+/// Through a tunnel with this shortcut, or without one.
+fn forward(through: Option<Shortcut>, span: Duration) -> Outcome<f64> {
     let listener = TcpListener::bind(local())?;
     let target = listener.local_addr()?;
     let receiving = on(1, move || {
@@ -91,12 +93,16 @@ fn forward(through: bool, span: Duration) -> Outcome<f64> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut ends = Vec::new();
     let mut entry = target;
-    if through {
+    if let Some(shortcut) = through {
+        let settings = EndpointConfig {
+            shortcut,
+            ..EndpointConfig::default()
+        };
         for cpu in [1, 0] {
+            let settings = settings.clone();
             let (to, stop) = (entry, Arc::clone(&stop));
             let (sender, made) = std::sync::mpsc::channel();
             ends.push(on(cpu, move || {
-                let settings = EndpointConfig::default();
                 let mut end = match cpu {
                     1 => Tunnel::from_xtp(local(), to, &settings)?,
                     _ => Tunnel::to_xtp(local(), to, &settings)?,

@@ -1,5 +1,8 @@
 //! The half of a wire that receives: rings, the UDP socket beside them, and peers who are about to meet.
 
+#[cfg(test)]
+mod tests;
+
 use crate::boot::BootId;
 use crate::link::{self, LinkEnd, LinkReceiver, LinkSender, LinkState};
 use crate::meeting::{self, Hello, MeetingPlace, Waiting};
@@ -245,10 +248,14 @@ impl Inbound {
     }
 
     fn try_offer_to(&mut self, peer: SocketAddr, now: Instant) -> io::Result<()> {
+        push_bounded(&mut self.silent, (peer, now), REMEMBERED_MAX);
+        // Names without files end with the network namespace, and so do its addresses.
+        if self.place == MeetingPlace::Namespace && !meeting::is_local(peer.ip()) {
+            return Ok(());
+        }
         let nonce = crate::random_nonce()?;
         let waiting = Waiting::new(&self.place, &self.boot, &nonce)?;
         let token = self.watch(waiting.descriptor())?;
-        push_bounded(&mut self.silent, (peer, now), REMEMBERED_MAX);
         push_bounded(
             &mut self.offered,
             Offered {

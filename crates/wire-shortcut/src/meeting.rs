@@ -9,6 +9,7 @@ use rustix::net::{
     bind, connect, listen, recv, send, socket_with,
 };
 use std::io;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -125,6 +126,11 @@ pub(crate) fn hello(socket: &UnixStream, nonce: &Nonce) -> Hello {
     }
 }
 
+/// Whether `host` is an address of this network namespace: a socket can be bound to it.
+pub(crate) fn is_local(host: IpAddr) -> bool {
+    UdpSocket::bind((host, 0)).is_ok()
+}
+
 fn unix_socket() -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
@@ -171,6 +177,13 @@ mod tests {
             drop(far);
             assert_eq!(hello(&near, &nonce), Hello::Wrong);
         }
+    }
+
+    #[test]
+    fn addresses_of_this_host_are_local_and_others_are_not() {
+        assert!(is_local([127, 0, 0, 1].into()));
+        // For documentation only (RFC 5737): no host has it.
+        assert!(!is_local([192, 0, 2, 1].into()));
     }
 
     #[test]

@@ -27,6 +27,12 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     };
     suite.comparisons(comparisons());
     suite.comparisons([forward(root), remote()]);
+    suite.comparisons([
+        shortcut_throughput("shortcut-16k", 16 << 10, (2.0, 3.0)),
+        shortcut_throughput("shortcut-128k", 128 << 10, (1.5, 2.3)),
+        shortcut_delay(),
+        shortcut_forward(root),
+    ]);
     suite.row(
         "shm-forward-whole",
         "messages/s",
@@ -126,6 +132,61 @@ fn remote() -> Comparison {
         target: BenchTarget::GoalAtLeast {
             floor: 0.3,
             goal: 0.6,
+        },
+    }
+}
+
+/// XTP whose packets go through shared memory.
+const SHORTCUT: &str = "xtp,shortcut=on";
+
+/// Messages a second through the shortcut against those of the kernel's TCP.
+fn shortcut_throughput(name: &'static str, size: u64, (floor, goal): (f64, f64)) -> Comparison {
+    let of = |transport| metric_of(ask(transport, "throughput", size, "0,1"), "messages_per_s");
+    Comparison {
+        name,
+        ours: of(SHORTCUT),
+        peers: vec![("tcp", of("tcp"))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtLeast { floor, goal },
+    }
+}
+
+/// Median round trips of 64 bytes while both ends busy-poll, against those of the kernel's TCP.
+fn shortcut_delay() -> Comparison {
+    let of = |transport| {
+        let mut request = ask(transport, "delay", 64, "0,1");
+        request.more.push("--busy-poll".into());
+        metric_of(request, "delay_p50_us")
+    };
+    Comparison {
+        name: "shortcut-delay-busy",
+        ours: of(SHORTCUT),
+        peers: vec![("tcp", of("tcp"))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtMost {
+            floor: 0.3,
+            goal: 0.1,
+        },
+    }
+}
+
+/// Bytes of a TCP connection through a tunnel whose ends are on this host, against the connection itself.
+fn shortcut_forward(root: &Path) -> Comparison {
+    let of = |how: &'static str| -> Measure {
+        let root = root.to_path_buf();
+        Box::new(move |_| {
+            let program = ExampleProgram::build(&root, "towpath", "tunnel_ether_bench")?;
+            program.run(&["forward", how, TRIAL])
+        })
+    };
+    Comparison {
+        name: "shortcut-forward",
+        ours: of("shortcut"),
+        peers: vec![("bare", of("bare"))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtLeast {
+            floor: 0.6,
+            goal: 0.8,
         },
     }
 }

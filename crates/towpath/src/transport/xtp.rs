@@ -186,7 +186,8 @@ impl Xtp {
         let empty_message_error = "xtp-message carries no empty messages; send at least one byte";
         let mut config = settings.config(self.framing);
         config.packet_len = engine_setup::packet_len_for_family(config.packet_len, options);
-        if self.zero_copy && !options.transport_specific.contains_key("packet") {
+        let is_copied_once = self.zero_copy || settings.shortcut != Shortcut::Off;
+        if is_copied_once && !options.transport_specific.contains_key("packet") {
             let long = engine_setup::loopback_packet_len(host);
             config.packet_len = long.unwrap_or(config.packet_len);
         }

@@ -19,6 +19,15 @@ pub enum Shortcut {
 }
 
 impl Shortcut {
+    /// On where the kernel lets processes of one boot know each other; for programs whose peers may be on this
+    /// host or not.
+    pub fn where_possible() -> Shortcut {
+        match BootId::of_this_host() {
+            Some(_) => Shortcut::On,
+            None => Shortcut::Off,
+        }
+    }
+
     /// The value of the option.
     ///
     /// # Errors

@@ -1,10 +1,13 @@
 //! Associations of XTP whose packets go through shared memory, and which outlive it.
 
-use std::io;
+use super::testbed_hosts::{at, hosts, start};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use testbed::{FrameMode, LinkPlan};
 use towpath::xtp::contexts::query;
 use towpath::xtp::{Circuit, Endpoint, EndpointConfig, Shortcut};
 
@@ -129,7 +132,7 @@ fn directory_that_is_none_is_refused_with_its_name() {
 
 #[test]
 fn many_circuits_of_two_endpoints_share_one_pair_of_rings() {
-    const CIRCUITS: usize = 20;
+    const CIRCUITS: usize = 8;
     let server = endpoint(Shortcut::On);
     server.listen(true);
     let to = server.local_addr();
@@ -146,7 +149,7 @@ fn many_circuits_of_two_endpoints_share_one_pair_of_rings() {
             thread::spawn(move || -> io::Result<()> {
                 let mut circuit = client.connect(to, LIMIT)?;
                 let mut buffer = [0; 256];
-                for round in 0..200 {
+                for round in 0..100 {
                     let message = [(number + round) as u8; 200];
                     circuit.send(&message, LIMIT)?;
                     let mut got = 0;
@@ -192,4 +195,95 @@ fn report_on_contexts_names_the_rings() {
     let off = endpoint(Shortcut::Off);
     let path = off.serve_contexts().expect("a private directory");
     assert_eq!(query(&path).expect("it answers").shortcut, None);
+}
+
+/// Set in the processes that a test starts and kills: they echo.
+const ROLE: &str = "TOWPATH_TEST_SHORTCUT";
+
+/// The child process. Does nothing in an ordinary run.
+#[test]
+fn shortcut_process() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let server = endpoint(Shortcut::On);
+    server.listen(true);
+    println!("\naddress {}", server.local_addr());
+    io::stdout().flush().expect("stdout is a pipe");
+    // It is killed in the middle of it.
+    let _ = echo(&server);
+}
+
+/// A process that echoes, and its address.
+fn process() -> (Child, SocketAddr) {
+    let mut child = Command::new(std::env::current_exe().expect("a test binary"))
+        .args(["--exact", "shortcut::shortcut_process", "--nocapture"])
+        .env(ROLE, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the test binary runs");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let address = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("address ")?.parse().ok());
+    (child, address.expect("the child names its address"))
+}
+
+#[test]
+fn peer_that_is_killed_takes_its_rings_along_and_nothing_else() {
+    let client = endpoint(Shortcut::On);
+    for _ in 0..3 {
+        let (mut child, to) = process();
+        let mut circuit = client.connect(to, LIMIT).expect("the child accepts");
+        exchange(&mut circuit, || ());
+        assert_eq!(client.rings().len(), 1);
+        circuit.send(&[1; 100_000], LIMIT).expect("it is sent");
+        child.kill().expect("it runs");
+        child.wait().expect("it was killed");
+        let end = Instant::now() + LIMIT;
+        let mut buffer = [0; 4096];
+        while !client.rings().is_empty() {
+            // What was sent before the end arrives; then nothing does.
+            let _ = circuit.recv(&mut buffer, Duration::from_millis(20));
+            assert!(
+                Instant::now() < end,
+                "the end of the process was not noticed"
+            );
+        }
+    }
+}
+
+#[test]
+fn hosts_in_different_namespaces_meet_by_a_directory_that_both_see() {
+    let link = LinkPlan::Emulated(Default::default(), FrameMode::Auto);
+    let Some(testbed) = hosts(&["a", "b"], link) else {
+        return;
+    };
+    let [a, b] = ["a", "b"].map(|name| testbed.host(name).expect("it is up"));
+    let [from, to] = [at(a), at(b)];
+    let directory = std::env::temp_dir().join(format!("towpath-namespaces-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let config = EndpointConfig {
+        shortcut: Shortcut::Directory(directory.clone()),
+        ..EndpointConfig::default()
+    };
+    let of_server = config.clone();
+    let bound = b.run(move || Endpoint::bind(to, &of_server));
+    let server = bound.expect("the host is there").expect("a port");
+    server.listen(true);
+    let serving = start(b, move || echo(&server));
+    let octets = start(a, move || {
+        let client = Endpoint::bind(from, &config).expect("a port");
+        let mut circuit = client.connect(to, LIMIT).expect("the server accepts");
+        exchange(&mut circuit, || ());
+        let rings = client.rings();
+        circuit.close(LIMIT).expect("the peer closes too");
+        // The server ends after it: the endpoint stays for its last acknowledgement.
+        (client, rings.first().map_or(0, |one| one.octets_sent))
+    });
+    let (_client, octets) = octets.recv_timeout(2 * LIMIT).expect("it ends");
+    assert!(octets as usize > BYTES * 9 / 10, "{octets}");
+    let served = serving.recv_timeout(LIMIT).expect("it ends");
+    served.expect("it ends well");
+    std::fs::remove_dir(&directory).expect("no file is left");
 }

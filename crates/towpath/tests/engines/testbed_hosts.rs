@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PORT: u16 = 9000;
 
 /// Hosts on a link, or None, with SKIPPED printed, where no testbed is possible.
-fn hosts(names: &[&str], link: LinkPlan) -> Option<Testbed> {
+pub(super) fn hosts(names: &[&str], link: LinkPlan) -> Option<Testbed> {
     let plan = TestbedPlan {
         hosts: names.iter().map(|name| HostPlan::new(*name)).collect(),
         ends: LinkEnds::default(),
@@ -37,7 +37,7 @@ fn hosts(names: &[&str], link: LinkPlan) -> Option<Testbed> {
     }
 }
 
-fn at(host: &Host) -> SocketAddr {
+pub(super) fn at(host: &Host) -> SocketAddr {
     SocketAddr::new(host.address(), PORT)
 }
 
@@ -60,7 +60,10 @@ fn listening(host: &Host, local: SocketAddr, gateway: SocketAddr) -> Endpoint {
 }
 
 /// Runs `work` in a new thread of `host`.
-fn start<R: Send + 'static>(host: &Host, work: impl FnOnce() -> R + Send + 'static) -> Answer<R> {
+pub(super) fn start<R: Send + 'static>(
+    host: &Host,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Answer<R> {
     let (done, result) = channel();
     let begun = host.run(move || {
         // A thread belongs to the host on which it is started.
