@@ -11,6 +11,7 @@
 //! * `profiles` - CPU time by layer and procedure.
 //! * `testbeds` - hosts, links and loads, and their removal.
 //! * `simulations` - scenarios, sweeps and traces.
+//! * `slurm` - a sweep as an array of jobs under a slurmctld.
 //! * `studies` - studies as data.
 //! * `study_folders` - several studies and their index, resumed; runs of each kind.
 //! * `xtp_tools` - tunnel, file copy, contexts, router and relay.
@@ -55,6 +56,7 @@ mod schema;
 mod sctp_tools;
 mod series;
 mod simulations;
+mod slurm;
 mod studies;
 mod study_folders;
 mod support;
