@@ -63,7 +63,7 @@ def test_node_removed_halfway_costs_no_row_and_doubles_none(cluster, scenario, t
     assert seeds == list(range(1, 25)), said
 
 
-def test_node_of_another_build_is_refused_by_name_and_takes_a_sent_wheel(cluster, scenario, tmp_path):
+def test_node_of_another_build_is_refused_by_name_or_takes_a_sent_wheel(cluster, scenario, tmp_path):
     # An older towpath comes first on the path of that node's workers.
     other = tmp_path / "other" / "towpath"
     other.mkdir(parents=True)
@@ -75,6 +75,11 @@ def test_node_of_another_build_is_refused_by_name_and_takes_a_sent_wheel(cluster
     seeds = range(1, 41)
     with pytest.raises(towpath.ProgramError, match=r"node \S+/[0-9a-f]{8}: towpath is of build 0.0.1-old"):
         towpath.sweep(scenario, {"messages": [2000]}, seeds, on=f"ray:{cluster.address}", out=tmp_path / "rows")
+    sent = towpath.sweep(
+        scenario, {"messages": [2000]}, seeds, on=f"ray:{cluster.address}", send=True, out=tmp_path / "sent"
+    )
+    assert [row["seed"] for row in sent] == list(seeds)
+    assert {row["build"] for row in sent} == {towpath._towpath.BUILD}
 
 
 def test_nothing_is_left_when_the_driver_is_killed(cluster, scenario, tmp_path):

@@ -5,7 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 /// What the tests use besides the wheel.
-const TOOLS: [&str; 5] = ["maturin>=1.8,<2", "pytest", "pyarrow", "polars", "pandas"];
+const TOOLS: [&str; 6] = [
+    "maturin>=1.8,<2",
+    "pytest",
+    "pyarrow",
+    "polars",
+    "pandas",
+    "prometheus_client",
+];
 
 /// Whether Ray is installed too: 79 MB, and a minute or two of tests.
 const WITH_RAY: &str = "TOWPATH_TEST_RAY";
