@@ -118,7 +118,8 @@ pub fn run(
 ) -> Result<(PathBuf, Summary), RaceError> {
     let plan = plan_of(spec, environment)?;
     let folder = RunFolder::create(folder, &plan, machine)?;
-    let contests = spec::in_each_setting(&spec.contests(), &environment.settings());
+    let mut contests = spec::in_each_setting(&spec.contests(), &environment.settings());
+    contests.retain(|contest| !spec.settled.contains(&contest.cell));
     if contests.is_empty() || spec.contestants.is_empty() {
         return Err(RaceError::Empty(
             "there is nothing to race; give transports and sizes".into(),

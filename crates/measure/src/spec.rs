@@ -69,6 +69,8 @@ pub struct RaceSpec {
     pub seed: u64,
     /// The programs that contestants `exec:NAME` are, by name.
     pub programs: Definitions,
+    /// Contests that do not run, because an older race that is taken on decided them.
+    pub settled: Vec<Cell>,
     /// Further entries of the plan, by name, e.g. `class.tcp`.
     pub notes: BTreeMap<String, String>,
 }
@@ -111,6 +113,7 @@ impl RaceSpec {
             series: false,
             seed: 1,
             programs: Definitions::new(),
+            settled: Vec::new(),
             notes: BTreeMap::new(),
         }
     }

@@ -57,6 +57,13 @@ pub const LABEL_PREFIX: &str = "label.";
 /// The name of the option that names another race on the machine, beside which this one ran.
 pub const OTHER_RACE: &str = "other_race";
 
+/// The name of the option that names the folder of an older race whose open questions this one asks
+/// again.
+pub const RESUMES: &str = "resumes";
+
+/// The name of the option that says at which level, and what it makes together with the older race's.
+pub const RESUMED_LEVEL: &str = "resumes.level";
+
 /// How the name of an option starts that says how a workload's trials run: `turns.throughput`, with
 /// `in turns of about 20 ms`, or `back to back` and why.
 pub const TURNS_PREFIX: &str = "turns.";

@@ -56,7 +56,7 @@ pub use missing::{MissingResult, missing_results};
 pub use order::CellOrder;
 pub use phrasing::sentence;
 pub use pilot::{Bound, Pilot, PrecisionTarget, pilot};
-pub use race::{Judgement, is_look, judge_race};
+pub use race::{Judgement, UnspentLevel, is_look, judge_race, unspent_level};
 pub use resolution::{Resolution, resolution};
 pub use spread::{Spread, spreads};
 pub use steady::{Steady, steady_state};

@@ -60,6 +60,31 @@ pub fn alpha_of_look(plan: &Plan) -> f64 {
     plan.alpha / (looks.len() + usize::from(beyond)) as f64
 }
 
+/// What a race has left of its level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum UnspentLevel {
+    /// The shares of the looks that it did not take.
+    Part(f64),
+    /// Nothing: it took all its looks.
+    Nothing,
+}
+
+/// The level that a race which ended early has not spent. One that ended between two looks took one, in
+/// the place of the look it did not reach.
+pub fn unspent_level(plan: &Plan, trials: &[Trial]) -> UnspentLevel {
+    let each = alpha_of_look(plan);
+    let blocks = last_block(trials);
+    let planned = (plan.alpha / each).round();
+    let looks = &plan.blocks.looks;
+    let taken = looks.iter().filter(|look| **look <= blocks).count();
+    let between = blocks > 0 && !looks.contains(&blocks);
+    let left = planned - (taken + usize::from(between)) as f64;
+    match left >= 1.0 {
+        true => UnspentLevel::Part(each * left),
+        false => UnspentLevel::Nothing,
+    }
+}
+
 pub(crate) fn last_block(trials: &[Trial]) -> u32 {
     trials.iter().map(|trial| trial.block).max().unwrap_or(0)
 }
@@ -118,4 +143,81 @@ fn overall_of_single_contests(verdicts: &[Verdict], overall: &[Verdict]) -> Vec<
         ..verdict.clone()
     };
     verdicts.iter().filter(alone).map(spread).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::Status;
+    use std::collections::BTreeMap;
+
+    fn plan(looks: &[u32], max: u32) -> Plan {
+        Plan {
+            version: results::SCHEMA_VERSION,
+            command: Vec::new(),
+            seed: 1,
+            transports: vec!["tcp".into(), "udp".into()],
+            baseline: "tcp".into(),
+            control: false,
+            workloads: vec!["throughput".into()],
+            sizes: vec![64],
+            blocks: BlockPlan {
+                min: 1,
+                max,
+                looks: looks.to_vec(),
+            },
+            alpha: 0.05,
+            equal_within: 0.03,
+            time_s: 1.0,
+            trial_s: 0.0,
+            options: BTreeMap::new(),
+        }
+    }
+
+    /// A trial of the last block; a pilot for 0.
+    fn until(block: u32) -> Vec<Trial> {
+        vec![Trial {
+            version: results::SCHEMA_VERSION,
+            index: 0,
+            block,
+            cell: Cell::default(),
+            control: false,
+            status: Status::Ok,
+            reason: String::new(),
+            disturbed: Vec::new(),
+            started_s: 0.0,
+            span_s: 0.0,
+            warm_up_s: 0.0,
+            metrics: BTreeMap::new(),
+            evidence: BTreeMap::new(),
+            histograms: BTreeMap::new(),
+            series: BTreeMap::new(),
+            ledger: None,
+            cpu: BTreeMap::new(),
+            effective: BTreeMap::new(),
+        }]
+    }
+
+    #[test]
+    fn looks_that_were_not_taken_leave_their_share_of_the_level() {
+        let plan_of_four = plan(&[3, 5, 10, 20], 20);
+        for (blocks, shares) in [
+            (0, 4.0),
+            (2, 3.0),
+            (3, 3.0),
+            (4, 2.0),
+            (5, 2.0),
+            (12, 0.0),
+            (20, 0.0),
+        ] {
+            let left = match unspent_level(&plan_of_four, &until(blocks)) {
+                UnspentLevel::Part(alpha) => alpha,
+                UnspentLevel::Nothing => 0.0,
+            };
+            assert!((left - 0.0125 * shares).abs() < 1e-12, "{blocks}: {left}");
+        }
+        // A plan whose last look is not its end has one look more.
+        let left = unspent_level(&plan(&[3], 10), &until(3));
+        assert_eq!(left, UnspentLevel::Part(0.025));
+    }
 }

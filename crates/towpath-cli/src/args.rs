@@ -319,6 +319,11 @@ pub struct RaceArgs {
     /// to back. What says nothing, as udp, is named with the reason.
     #[arg(long)]
     pub series: bool,
+    /// Take on the race in FOLDER, with its contestants and options: the questions that it left open are
+    /// asked again, in a new folder that names it. What comes is new evidence, judged by itself. Only
+    /// --time, --blocks, --trial, --seed, --label and the options of output may be given beside it.
+    #[arg(long, value_name = "FOLDER")]
+    pub resume: Option<PathBuf>,
     /// Seed of the order of trials and all random choices; default: from the clock.
     #[arg(long)]
     pub seed: Option<u64>,
@@ -442,6 +447,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race vmtp tcp -w transactions --clients 1,4,16 --reply 512 --service 100us
   towpath race tcp quic xtp -w responsive --sizes 16KiB --link rate=100mbit,delay=5ms
   towpath race xtp --blocks 1 --trace xtp.trace
+  towpath race --resume results/20261125-101500-race --time 5m   what it left open
   towpath race tcp udp --label commit=1f3a        for `towpath history --by commit`
   towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%
   towpath race tcp mptcp --link rate=20mbit+rate=10mbit,delay=9ms     two links side by side

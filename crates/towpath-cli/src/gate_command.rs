@@ -89,6 +89,11 @@ fn race_args(args: &GateArgs) -> Result<RaceArgs, CliError> {
              --baseline and --no-control",
         ));
     }
+    if race.resume.is_some() {
+        return Err(CliError::usage(
+            "a gate begins anew; omit --resume, or take the race on with `towpath race --resume`",
+        ));
+    }
     race.transports = match (&args.old, &args.new) {
         (Some(old), Some(new)) => two_builds(&race.transports, old, new)?,
         _ if race.transports.len() == 2 => race.transports,

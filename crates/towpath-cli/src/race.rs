@@ -4,6 +4,8 @@ use crate::alone::{self, Alone};
 use crate::args::{ArrivalsArg, RaceArgs, WorkloadArg};
 use crate::contestants::{baseline, check_buffers, classes, contestants, programs};
 use crate::environment::RunningCapture;
+use crate::pins::check_pins;
+pub(crate) use crate::pins::{allowed_cpus, default_pins};
 use crate::print::{self, note};
 use crate::progress::{ProgressDisplay, counted};
 use crate::results_commands::{overview, write_report};
@@ -28,6 +30,7 @@ const BLOCKS: u32 = 10;
 
 /// Runs the command.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
+    let args = &crate::resume::resolved(args)?;
     race_checks::check(args)?;
     if args.remote.is_given() {
         return crate::remote_race::run(args);
@@ -52,6 +55,7 @@ pub(crate) fn measure_here(
     note_other_race(&mut spec, &alone);
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::transports::doctor_test(&spec));
+    crate::resume::note_changes(args, &machine)?;
     if !args.json {
         note(headline(&spec));
     }
@@ -241,7 +245,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     notes.extend(unavailable.map(|(name, why)| (format!("unavailable.{name}"), why)));
     notes.extend(labels(args)?);
     notes.extend(path_note(args).map(|text| ("path".to_owned(), text)));
-    Ok(RaceSpec {
+    let mut spec = RaceSpec {
         command: crate::own_words(std::env::args().collect()),
         contestants,
         baseline,
@@ -283,8 +287,11 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         packet_sizes: args.packet_sizes,
         series: args.series,
         programs: programs_to_run,
+        settled: Vec::new(),
         notes,
-    })
+    };
+    crate::resume::restrict(args, &mut spec)?;
+    Ok(spec)
 }
 
 fn transaction_plan(args: &RaceArgs) -> TransactionPlan {
@@ -391,41 +398,6 @@ pub(crate) fn options(settings: &CircuitOptions) -> Options {
     }
 }
 
-/// Refuses CPUs that this process may not run on.
-fn check_pins(args: &RaceArgs) -> Result<(), CliError> {
-    let own = args.transports.iter();
-    let own = own.filter_map(|label| measure::contestant::pin(label));
-    let asked: Vec<u32> = own
-        .chain(args.pin)
-        .flat_map(|(sender, receiver)| [sender, receiver])
-        .flatten()
-        .collect();
-    let allowed = allowed_cpus();
-    match asked.iter().find(|cpu| !allowed.contains(cpu)) {
-        Some(cpu) => {
-            let here: Vec<String> = allowed.iter().map(u32::to_string).collect();
-            Err(CliError::usage(format!(
-                "there is no CPU {cpu} for this process; choose from {} with --pin",
-                here.join(",")
-            )))
-        }
-        None => Ok(()),
-    }
-}
-
-/// CPUs this process may run on.
-pub(crate) fn allowed_cpus() -> Vec<u32> {
-    // The affinity of the main thread: others may be in a testbed host with another CPU set.
-    let process = rustix::process::getpid();
-    let Ok(set) = rustix::thread::sched_getaffinity(Some(process)) else {
-        return Vec::new();
-    };
-    let all = 0..rustix::thread::CpuSet::MAX_CPU;
-    all.filter(|&cpu| set.is_set(cpu))
-        .filter_map(|cpu| u32::try_from(cpu).ok())
-        .collect()
-}
-
 fn check_sizes(args: &RaceArgs, sizes: &[u64]) -> Result<(), CliError> {
     let smallest = sizes.iter().min().copied().unwrap_or(0);
     if args.workload.contains(&WorkloadArg::Offered) && smallest < 16 {
@@ -461,14 +433,6 @@ fn block_plan(asked: Option<(u32, u32)>) -> BlockPlan {
     let fewest = stats::verdict::PAIRS_MIN as u32;
     let min = asked.map_or(fewest.min(max), |(min, _)| min);
     BlockPlan { min, max, looks }
-}
-
-/// Two CPUs where there are two, so that placement does not vary between trials.
-pub(crate) fn default_pins() -> (Option<u32>, Option<u32>) {
-    match allowed_cpus()[..] {
-        [first, second, ..] => (Some(first), Some(second)),
-        _ => (None, None),
-    }
 }
 
 /// The values in order without duplicates: a repeated value is the same cell.

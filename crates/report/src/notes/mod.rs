@@ -1,4 +1,4 @@
-//! What stands in no table, a sentence each: packet sizes, shares of concurrent circuits, round trips
+//! What stands in no table, a sentence each: a race that is taken on, packet sizes, shares of concurrent circuits, round trips
 //! beside bulk, cells, copies of zero-copy sends, what links and loads did, what has no series of its connection, and knees of load sweeps.
 
 mod cells;
@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 /// The sentences, as they were measured; names of the run are not cleaned.
 pub fn notes(run: &RunData) -> Vec<String> {
-    let mut lines: Vec<String> = run.trials.iter().filter_map(packet_line).collect();
+    let mut lines: Vec<String> = resumed_line(run).into_iter().collect();
+    lines.extend(run.trials.iter().filter_map(packet_line));
     lines.extend(run.summary.iter().flat_map(fairness::lines));
     lines.extend(run.summary.iter().flat_map(responsive::lines));
     lines.extend(cells::lines(run));
@@ -23,6 +24,13 @@ pub fn notes(run: &RunData) -> Vec<String> {
     let knees = stats::knees(&run.plan, &run.trials);
     lines.extend(knees.iter().map(stats::knee::sentence));
     lines
+}
+
+/// Which race this one takes on, and what its verdicts rest on.
+fn resumed_line(run: &RunData) -> Option<String> {
+    let older = run.plan.options.get(results::RESUMES)?;
+    let level = run.plan.options.get(results::RESUMED_LEVEL)?;
+    Some(format!("this race asks what {older} left open: {level}"))
 }
 
 /// Number of most frequent packet sizes shown.

@@ -27,6 +27,7 @@
 //! * `one_race` - one race at a time on a machine.
 //! * `copies` - TCP without a copy and from a file; rows that only say why they do not run.
 //! * `responsive` - short messages beside bulk.
+//! * `resumed` - races that take on what an older one left open.
 //! * `transactions` - clients, replies and services.
 //! * `exhaustion` - no descriptors left.
 //! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
@@ -52,6 +53,7 @@ mod profiles;
 mod refusals;
 mod responsive;
 mod result_commands;
+mod resumed;
 mod schema;
 mod sctp_tools;
 mod series;
