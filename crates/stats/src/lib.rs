@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;
+pub mod calibration;
 pub mod compare;
 pub mod contests;
 pub mod crossover;

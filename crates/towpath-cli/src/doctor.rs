@@ -1,5 +1,6 @@
 //! `towpath doctor`: this machine, other hosts, and the paths to them.
 
+use crate::calibrate;
 use crate::print::{self, note, wrap};
 use crate::race::{default_congestion, stop_flag};
 use crate::remote_race::{common_congestion, connect_agent, intent};
@@ -26,11 +27,13 @@ const VALUE_COLUMN: usize = 10;
 #[command(
     after_help = "With --to, the path to another host is probed too, through `towpath agent` there: path MTU and \
 offloads in both directions, clock offset, round-trip time, and the throughput of one TCP \
-connection in each direction.
+connection in each direction. With --calibrate, tcp races against itself for that time: how often \
+such races say that it differs, and the smallest difference that shows here in 10 s, 1 min and 10 min.
 
 Examples:
   towpath doctor
   towpath doctor --json
+  towpath doctor --calibrate 5m
   towpath doctor --to lab2
   towpath doctor --to lab2,lab3:7471 --trial 10s"
 )]
@@ -39,6 +42,9 @@ pub struct DoctorArgs {
     /// in turn.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
     pub to: Vec<AgentAddress>,
+    /// Race tcp against itself for TIME, 10s at least, and say how sure and how fine races are here.
+    #[arg(long, value_name = "TIME", conflicts_with = "to", value_parser = parse::time)]
+    pub calibrate: Option<Duration>,
     /// Duration of the TCP trial in each direction.
     #[arg(long, value_name = "TIME", default_value = "2s", requires = "to", value_parser = parse::time)]
     pub trial: Duration,
@@ -56,6 +62,9 @@ pub struct DoctorArgs {
 ///
 /// When an agent cannot be reached, or standard output cannot be written.
 pub fn run(args: &DoctorArgs) -> Result<u8, CliError> {
+    if let Some(time) = args.calibrate {
+        return run_calibration(args, time);
+    }
     // Connect to all hosts first, so that an unreachable one is reported at once.
     let stop = stop_flag()?;
     let mut sessions: Vec<Arc<Session>> = Vec::new();
@@ -76,6 +85,30 @@ pub fn run(args: &DoctorArgs) -> Result<u8, CliError> {
         }))?,
         (false, true) => print::line(machine_text(&machine, width()))?,
         (false, false) => print::line(all_hosts_text(&machine, &surveys, width()))?,
+    }
+    Ok(EXIT_OK)
+}
+
+/// Examines this machine, and races on it.
+fn run_calibration(args: &DoctorArgs, time: Duration) -> Result<u8, CliError> {
+    if time < calibrate::TIME_MIN {
+        return Err(CliError::usage(format!(
+            "--calibrate {}: a race of it takes {} at least; give 5m for a rate that says something",
+            seconds_text(time),
+            seconds_text(calibrate::TIME_MIN)
+        )));
+    }
+    let machine = host::machine(&host::TestSpec::default());
+    let calibration = calibrate::run(time, args.json)?;
+    match args.json {
+        true => print::json(&serde_json::json!({
+            "version": results::SCHEMA_VERSION, "here": machine, "calibration": calibration,
+        }))?,
+        false => print::line(format_args!(
+            "{}\n\n{}",
+            machine_text(&machine, width()),
+            calibrate::text(&calibration, width().min(PROSE_WIDTH))
+        ))?,
     }
     Ok(EXIT_OK)
 }

@@ -32,6 +32,7 @@ pub mod agent_command;
 mod alone;
 pub mod args;
 pub mod blocks_command;
+mod calibrate;
 pub mod channel_command;
 pub mod contestants;
 pub mod cp_command;

@@ -62,3 +62,27 @@ fn planted_share_that_would_slow_nothing_fails_its_trials_and_says_why() {
     let said = towpath(&["worker", "--slower-by", "200%"]);
     assert_eq!(said.code, 2, "{}", said.err);
 }
+
+#[test]
+fn machine_is_calibrated_by_races_of_tcp_against_itself() {
+    let scratch = Scratch::new();
+    let said = {
+        let mut command = crate::support::program();
+        let command = command.args(["doctor", "--calibrate", "10s", "--json"]);
+        command.current_dir(&scratch.0).output().expect("it runs")
+    };
+    assert!(said.status.success(), "{said:?}");
+    let found: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let contests = found["calibration"]["contests"].as_array().expect("a list");
+    assert_eq!(contests.len(), 2, "{found}");
+    for contest in contests {
+        let (races, wrong) = (&contest["races"], &contest["wrong"]);
+        assert!(races.as_u64() >= Some(1) && wrong.as_u64() <= races.as_u64());
+        let minute = contest["smallest"][1][1].as_f64().expect("a difference");
+        assert!(minute > 0.0, "{contest}");
+    }
+    let folder = found["calibration"]["folder"].as_str().expect("a folder");
+    assert!(scratch.path(folder).join("plan.toml").exists());
+    let said = towpath(&["doctor", "--calibrate", "2s"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+}
