@@ -5,7 +5,7 @@ use crate::socket_pair::{self, ConnState, SocketPairEnd};
 use crate::socket_table::Entry;
 use crate::stream_service::{self, StreamService};
 use crate::{client_endpoints, socket_table};
-use library::xtp::EndpointConfig;
+use library::xtp::{EndpointConfig, Shortcut};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::SocketType;
@@ -88,7 +88,8 @@ impl Socket {
 impl SocketInner {
     /// The endpoint settings that the options give.
     pub(crate) fn settings(&self) -> io::Result<EndpointConfig> {
-        let late = EndpointConfig::accepting_late();
+        let mut late = EndpointConfig::accepting_late();
+        late.shortcut = Shortcut::where_possible();
         Ok(late.with_options(&self.options).map_err(|_| Errno::INVAL)?)
     }
 

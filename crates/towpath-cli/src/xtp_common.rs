@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use towpath::xtp::{Endpoint, EndpointConfig, TraceLog};
+use towpath::xtp::{Endpoint, EndpointConfig, Shortcut, TraceLog};
 
 /// The first address of `HOST:PORT`.
 ///
@@ -50,7 +50,8 @@ pub fn parse_transport(text: &str) -> Result<EndpointConfig, CliError> {
             .ok_or_else(|| CliError::usage(format!("'{word}' is no option; write KEY=VALUE")))?;
         own.insert(key.to_owned(), value.to_owned());
     }
-    let late = EndpointConfig::accepting_late();
+    let mut late = EndpointConfig::accepting_late();
+    late.shortcut = Shortcut::where_possible();
     late.with_options(&own).map_err(CliError::usage)
 }
 
@@ -129,6 +130,18 @@ impl StopSignal {
 #[cfg(test)]
 mod tests {
     use super::{parse_transport, resolve};
+    use towpath::xtp::Shortcut;
+
+    #[test]
+    fn shortcut_is_on_unless_an_option_says_otherwise() {
+        let of = |text| parse_transport(text).map(|settings| settings.shortcut).ok();
+        assert_eq!(of("xtp"), Some(Shortcut::where_possible()));
+        assert_eq!(of("xtp,shortcut=off"), Some(Shortcut::Off));
+        assert_eq!(
+            of("xtp,shortcut=/run/a"),
+            Some(Shortcut::Directory("/run/a".into()))
+        );
+    }
 
     #[test]
     fn invalid_address_or_option_is_named_in_error() {

@@ -273,7 +273,9 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
     assert_eq!(reports.len(), 2, "{}", seen.out);
     let process = far.child.as_ref().expect("it runs").id();
     let of_far = reports.iter().find(|one| one["process"] == process);
-    let association = &of_far.expect("it answers")["associations"][0];
+    let of_far = of_far.expect("it answers");
+    assert!(of_far["shortcut"].is_array(), "on by default: {}", seen.out);
+    let association = &of_far["associations"][0];
     assert_eq!(association["receive_next"], 5);
     assert_eq!(association["initiator"], false);
     let text = look(&[&process.to_string()]);
