@@ -26,7 +26,7 @@ impl MeterCounts {
     }
 }
 
-/// Counts messages and octets in both directions.
+/// Counts messages of data and of protocols, and their octets, in both directions.
 #[derive(Debug, Default)]
 pub struct Meter {
     counts: Arc<MeterCounts>,
@@ -59,8 +59,10 @@ impl Module for Meter {
         let add = |counter: &AtomicU64, more: u64| {
             counter.fetch_add(more, Ordering::Relaxed);
         };
-        add(&self.counts.messages[at], 1);
-        add(&self.counts.octets[at], message.octets() as u64);
+        if message.kind().is_data() {
+            add(&self.counts.messages[at], 1);
+            add(&self.counts.octets[at], message.octets() as u64);
+        }
         context.put_next(side, message);
     }
 

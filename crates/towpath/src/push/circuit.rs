@@ -5,12 +5,12 @@
 //! socket took in part.
 
 use super::driver::CircuitDriver;
-use super::stack::{Report, Stack};
+use super::frames;
+use super::stack::{Place, Report, Stack};
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, NoConnectionInfo,
-    Note, Part, Reserved,
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
+    Reserved,
 };
-use crate::options::Options;
 use crate::parts;
 use std::collections::BTreeMap;
 use std::io;
@@ -32,6 +32,8 @@ pub(super) struct PushedCircuit {
     is_stream: bool,
     words: String,
     reports: Vec<Report>,
+    /// Modules below know that no more is sent.
+    has_finished: bool,
     /// When its clock began, where a module holds messages by it.
     epoch: Option<Instant>,
     /// What is left of a message that did not fit into the user's buffer.
@@ -39,7 +41,7 @@ pub(super) struct PushedCircuit {
 }
 
 impl PushedCircuit {
-    /// `circuit`, of a transport of `class`, below new modules of `stack`.
+    /// `circuit`, which receives `read_len` octets of a stream at a time, below new modules of `stack`.
     ///
     /// # Errors
     ///
@@ -47,13 +49,13 @@ impl PushedCircuit {
     pub(super) fn new(
         circuit: Box<dyn Circuit>,
         stack: &Stack,
-        class: &Class,
-        options: &Options,
+        place: Place,
+        read_len: usize,
     ) -> io::Result<PushedCircuit> {
         let mut runtime = Runtime::new(Hysteresis::Full);
-        let driver = CircuitDriver::new(circuit, class.stream, options.read_len);
+        let driver = CircuitDriver::new(circuit, place.is_stream, read_len);
         let stream = runtime.open(Box::new(driver)).map_err(from_stream)?;
-        let (modules, reports) = stack.make()?;
+        let (modules, reports) = stack.make(place)?;
         // The last one pushed is the one below the head.
         for module in modules.into_iter().rev() {
             runtime.push(stream, module).map_err(from_stream)?;
@@ -61,9 +63,10 @@ impl PushedCircuit {
         Ok(PushedCircuit {
             runtime,
             stream,
-            is_stream: class.stream,
+            is_stream: place.is_stream,
             words: stack.words(),
             reports,
+            has_finished: false,
             epoch: stack.keeps_time().then(Instant::now),
             rest: None,
         })
@@ -186,10 +189,17 @@ impl PushedCircuit {
 
     /// Copies the next message at the head, or what fits of it: its length, and whether it ends
     /// with it. What does not fit is kept for the next receive if `keep`.
-    fn take(&mut self, buffer: &mut [u8], keep: bool) -> Option<(usize, bool)> {
-        let mut message = match self.rest.take() {
-            Some(rest) => rest,
+    ///
+    /// # Errors
+    ///
+    /// What a module ended the stream with.
+    fn take(&mut self, buffer: &mut [u8], keep: bool) -> io::Result<Option<(usize, bool)>> {
+        let next = match self.rest.take() {
+            Some(rest) => Some(rest),
             None => self.next_data()?,
+        };
+        let Some(mut message) = next else {
+            return Ok(None);
         };
         let len = message.copy_data(0, buffer);
         let is_whole = len == message.data_octets();
@@ -199,16 +209,20 @@ impl PushedCircuit {
             message.trim_front(len, self.runtime.pool_mut());
             self.rest = Some(message);
         }
-        Some((len, is_whole))
+        Ok(Some((len, is_whole)))
     }
 
     /// The next message of data at the head; others have no meaning on a circuit.
-    fn next_data(&mut self) -> Option<Message> {
+    fn next_data(&mut self) -> io::Result<Option<Message>> {
         loop {
-            let message = self.runtime.take_blocks(self.stream, Want::Any).ok()?;
+            let message = match self.runtime.take_blocks(self.stream, Want::Any) {
+                Ok(message) => message,
+                Err(streams::Error::WouldBlock) => return Ok(None),
+                Err(error) => return Err(from_stream(error)),
+            };
             let is_empty_of_stream = self.is_stream && message.data_octets() == 0;
             if message.kind() == MessageKind::Data && !is_empty_of_stream {
-                return Some(message);
+                return Ok(Some(message));
             }
             message.release(self.runtime.pool_mut());
         }
@@ -224,7 +238,7 @@ impl PushedCircuit {
         let mut deadline = None;
         loop {
             let waits_below = block && self.queued(Side::Write) == 0;
-            if let Some(taken) = self.take(buffer, keep) {
+            if let Some(taken) = self.take(buffer, keep)? {
                 return Ok(Some(taken));
             }
             self.check_failure()?;
@@ -265,6 +279,18 @@ impl PushedCircuit {
         pulled
     }
 
+    /// Tells the modules that no more is sent, behind what was.
+    fn tell_end(&mut self) -> io::Result<()> {
+        if !self.has_finished {
+            self.tell_time();
+            let end = Message::new(MessageKind::Control);
+            let put = self.runtime.put_blocks(self.stream, end);
+            put.map_err(|(error, _)| from_stream(error))?;
+            self.has_finished = true;
+        }
+        Ok(())
+    }
+
     /// Sends all that waits in queues.
     fn empty_queues(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + BLOCKING_TIMEOUT;
@@ -280,12 +306,20 @@ impl PushedCircuit {
 }
 
 fn from_stream(error: streams::Error) -> io::Error {
-    io::Error::from_raw_os_error(error.errno())
+    match error {
+        streams::Error::Failed(frames::BAD_MESSAGE) => {
+            let text = "what arrived is no frame of the peer's modules, or was cut off: give both ends \
+                        the same push=, and with seal the same key";
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        }
+        error => io::Error::from_raw_os_error(error.errno()),
+    }
 }
 
 impl Drop for PushedCircuit {
     /// What waits leaves if the circuit takes it; modules close their files.
     fn drop(&mut self) {
+        let _ = self.tell_end();
         let _ = self.runtime.close(self.stream);
     }
 }
@@ -346,6 +380,8 @@ impl Circuit for PushedCircuit {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        self.empty_queues()?;
+        self.tell_end()?;
         self.empty_queues()?;
         self.with_below(|driver, _| driver.circuit.finish())
     }

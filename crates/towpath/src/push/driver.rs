@@ -119,8 +119,11 @@ impl CircuitDriver {
             Ok(len)
         });
         if filled.is_err() || !got_any {
-            self.has_ended |= filled.is_ok();
             context.pool().release(arrived);
+            if filled.is_ok() && !self.has_ended {
+                self.has_ended = true;
+                context.put_next(Side::Read, Message::new(MessageKind::Control));
+            }
             return filled.map(drop);
         }
         let mut message = self

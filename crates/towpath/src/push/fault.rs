@@ -133,6 +133,11 @@ impl Module for Fault {
                     self.due.clear();
                 }
             }
+            // What is no data is not held, but keeps its place behind what is.
+            (Side::Write, kind, _) if !kind.is_high_priority() && !context.is_empty(side) => {
+                self.due.push_back(self.due.back().copied().unwrap_or(0));
+                context.put_queue(side, message);
+            }
             _ => context.put_next(side, message),
         }
     }

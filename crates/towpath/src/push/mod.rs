@@ -6,22 +6,28 @@
 //!
 //! * `stack`, `settings` - the words of the option, which modules there are, what each may stand on, and
 //!   their options.
-//! * `capture`, `fault` - modules that are not of crate `streams`: they need files and random numbers.
+//! * `capture`, `compress`, `fault`, `seal` - modules that are not of crate `streams`: they need files,
+//!   random numbers and libraries. `frames`: what those that change octets put around them.
 //! * `driver` - the bottom of the stream: a module around a circuit.
 //! * `circuit` - its top: what the user calls.
 
 mod capture;
 mod circuit;
+mod compress;
 mod driver;
 mod fault;
+mod frames;
+mod seal;
 mod settings;
 mod stack;
+#[cfg(test)]
+mod test_kit;
 
 use crate::contract::{Circuit, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable};
 use crate::options::{Options, invalid};
 use circuit::PushedCircuit;
 use settings::{OPTIONS, PUSH};
-use stack::Stack;
+use stack::{Place, Stack};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
@@ -98,12 +104,21 @@ fn on_top(
     stack: Option<&Stack>,
     class: &Class,
     options: &Options,
+    connects: bool,
     circuit: Box<dyn Circuit>,
 ) -> io::Result<Box<dyn Circuit>> {
-    Ok(match stack {
-        None => circuit,
-        Some(stack) => Box::new(PushedCircuit::new(circuit, stack, class, options)?),
-    })
+    let Some(stack) = stack else {
+        return Ok(circuit);
+    };
+    let place = Place {
+        is_stream: class.stream,
+        is_reliable: class.reliable,
+        connects,
+    };
+    let read_len = options.read_len;
+    Ok(Box::new(PushedCircuit::new(
+        circuit, stack, place, read_len,
+    )?))
 }
 
 impl Transport for Pushable {
@@ -187,7 +202,7 @@ impl Transport for Pushable {
         let (stack, options) = self.inner_options(options)?;
         let circuit = self.inner.connect(rendezvous, index, &options)?;
         let class = self.inner.class_with(&options.transport_specific);
-        on_top(stack.as_ref(), &class, &options, circuit)
+        on_top(stack.as_ref(), &class, &options, true, circuit)
     }
 
     fn connect_all(
@@ -200,7 +215,7 @@ impl Transport for Pushable {
         let class = self.inner.class_with(&options.transport_specific);
         let pushed = circuits
             .into_iter()
-            .map(|circuit| on_top(stack.as_ref(), &class, &options, circuit));
+            .map(|circuit| on_top(stack.as_ref(), &class, &options, true, circuit));
         pushed.collect()
     }
 }
@@ -220,6 +235,7 @@ impl Listener for PushedListener {
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         let circuit = self.inner.accept(deadline)?;
-        on_top(Some(&self.stack), &self.class, &self.options, circuit)
+        let stack = Some(&self.stack);
+        on_top(stack, &self.class, &self.options, false, circuit)
     }
 }

@@ -1,6 +1,7 @@
 //! The options of modules: their names, their values and what they mean.
 
 use super::fault::FaultSettings;
+use super::seal::SealKey;
 use crate::contract::OptionHelp;
 use crate::xtp::option_values::parse_interval;
 use std::path::PathBuf;
@@ -20,11 +21,11 @@ pub(super) const PUSH: OptionHelp = option(
     "push",
     "MODULE[/MODULE]",
     "modules of a stream between the user and the transport, the user's end first: pass, buffer, \
-     meter, capture, fault",
+     meter, capture, fault, compress, seal",
 );
 
 /// The options of modules, each named after its module. Every transport has them.
-pub(super) const OPTIONS: [OptionHelp; 6] = [
+pub(super) const OPTIONS: [OptionHelp; 7] = [
     option(
         "buffer-marks",
         "HIGH/LOW",
@@ -55,6 +56,11 @@ pub(super) const OPTIONS: [OptionHelp; 6] = [
         "NUMBER",
         "where the random numbers of fault start; 0 unless set",
     ),
+    option(
+        "seal-key",
+        "FILE",
+        "the key of seal, 32 octets or 64 hexadecimal digits, the same at both ends",
+    ),
 ];
 
 /// The longest that a fault holds a message.
@@ -66,6 +72,7 @@ pub(super) struct Settings {
     pub(super) marks: Option<Marks>,
     pub(super) capture_to: Option<PathBuf>,
     pub(super) fault: FaultSettings,
+    pub(super) seal_key: Option<SealKey>,
 }
 
 impl Settings {
@@ -78,6 +85,10 @@ impl Settings {
         match name {
             "buffer-marks" => self.marks = Some(parse_marks(name, value)?),
             "capture-to" => self.capture_to = Some(parse_folder(name, value)?),
+            "seal-key" => {
+                let key = SealKey::read(value.as_ref());
+                self.seal_key = Some(key.map_err(|why| format!("{name}={value}: {why}"))?);
+            }
             "fault-corrupt" => self.fault.corrupt = parse_share(name, value)?,
             "fault-drop" => self.fault.drop = parse_share(name, value)?,
             "fault-delay" => {

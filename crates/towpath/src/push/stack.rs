@@ -1,7 +1,9 @@
 //! The words of `push=`: which modules, in which order, and what each needs below it.
 
 use super::capture::CaptureModule;
+use super::compress::{CompressCounts, CompressModule};
 use super::fault::{Fault, FaultCounts};
+use super::seal::Seal;
 use super::settings::{OPTIONS, PUSH, Settings, module_of};
 use crate::contract::Class;
 use std::collections::BTreeMap;
@@ -22,15 +24,30 @@ enum Kind {
     Meter,
     Capture,
     Fault,
+    Compress,
+    Seal,
 }
 
-const KINDS: [(&str, Kind); 5] = [
+const KINDS: [(&str, Kind); 7] = [
     ("pass", Kind::Pass),
     ("buffer", Kind::Buffer),
     ("meter", Kind::Meter),
     ("capture", Kind::Capture),
     ("fault", Kind::Fault),
+    ("compress", Kind::Compress),
+    ("seal", Kind::Seal),
 ];
+
+/// Where modules stand: what is below them, and which end it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The transport has no messages.
+    pub(super) is_stream: bool,
+    /// The transport loses nothing.
+    pub(super) is_reliable: bool,
+    /// It is the end that connects.
+    pub(super) connects: bool,
+}
 
 /// Adds what a module counted to the counts of its circuit.
 pub(super) type Report = Box<dyn Fn(&mut BTreeMap<String, u64>) + Send>;
@@ -82,6 +99,19 @@ impl Stack {
         if has(Kind::Capture) && self.settings.capture_to.is_none() {
             return Err("push=capture needs capture-to=FOLDER, where it writes its files".into());
         }
+        if has(Kind::Seal) && self.settings.seal_key.is_none() {
+            return Err("push=seal needs seal-key=FILE, a key of 32 octets".into());
+        }
+        let place = |kind| self.modules.iter().position(|other| *other == kind);
+        if let (Some(seal), Some(compress)) = (place(Kind::Seal), place(Kind::Compress))
+            && seal < compress
+        {
+            return Err(format!(
+                "push={}: what is sealed does not become shorter; push compress above seal, \
+                 push=compress/seal",
+                self.words()
+            ));
+        }
         let fault = &self.settings.fault;
         if has(Kind::Fault) && fault.drop == 0.0 && fault.corrupt == 0.0 && fault.delay.is_zero() {
             return Err(
@@ -105,12 +135,26 @@ impl Stack {
                  messages"
             ));
         }
+        let keeps_all = class.reliable && class.ordered;
+        if self.modules.contains(&Kind::Seal) && !keeps_all {
+            return Err(format!(
+                "push=seal on {name}: its frames are numbered, and {name} may lose messages or change \
+                 their order; use it on tcp, xtp or another that does neither"
+            ));
+        }
         Ok(())
     }
 
     /// The class of circuits with these modules on a transport of `class`.
     pub(super) fn class(&self, class: Class) -> Class {
-        class
+        match self.modules.contains(&Kind::Seal) {
+            true => Class {
+                encrypted: true,
+                checksum: "Poly1305 of each message, and the transport's own",
+                ..class
+            },
+            false => class,
+        }
     }
 
     /// Whether a module holds messages by the clock.
@@ -124,12 +168,12 @@ impl Stack {
         names.join("/")
     }
 
-    /// New modules for one circuit.
+    /// New modules for one circuit, on what is at `place`.
     ///
     /// # Errors
     ///
     /// That of a file of a module.
-    pub(super) fn make(&self) -> io::Result<Made> {
+    pub(super) fn make(&self, place: Place) -> io::Result<Made> {
         let (mut modules, mut reports) = Made::default();
         for (at, kind) in self.modules.iter().enumerate() {
             let before = self.modules[..at].iter().filter(|other| *other == kind);
@@ -137,7 +181,7 @@ impl Stack {
                 0 => name_of(*kind).to_owned(),
                 count => format!("{}{}", name_of(*kind), count + 1),
             };
-            let (module, report) = self.make_one(*kind, prefix)?;
+            let (module, report) = self.make_one(*kind, prefix, place)?;
             modules.push(module);
             reports.extend(report);
         }
@@ -148,6 +192,7 @@ impl Stack {
         &self,
         kind: Kind,
         prefix: String,
+        place: Place,
     ) -> io::Result<(Box<dyn Module>, Option<Report>)> {
         let settings = &self.settings;
         Ok(match kind {
@@ -172,6 +217,18 @@ impl Stack {
                 let fault = Fault::new(settings.fault);
                 let report = fault_report(fault.counts(), prefix);
                 (Box::new(fault), Some(report))
+            }
+            Kind::Compress => {
+                let compress = CompressModule::new(place.is_stream, place.is_reliable);
+                let counts = compress.counts();
+                let report = compress_report(counts, prefix);
+                (Box::new(compress), Some(report))
+            }
+            Kind::Seal => {
+                let no_key = || io::Error::new(io::ErrorKind::InvalidInput, "seal has no key");
+                let key = settings.seal_key.clone().ok_or_else(no_key)?;
+                let seal = Seal::new(key, place.is_stream, place.connects);
+                (Box::new(seal), None)
             }
         })
     }
@@ -207,6 +264,19 @@ fn fault_report(counts: Arc<FaultCounts>, prefix: String) -> Report {
     })
 }
 
+fn compress_report(counts: Arc<CompressCounts>, prefix: String) -> Report {
+    Box::new(move |all| {
+        let values = [
+            ("octets_plain", &counts.plain),
+            ("octets_sent", &counts.sent),
+            ("refused", &counts.refused),
+        ];
+        for (what, count) in values {
+            all.insert(format!("{prefix}_{what}"), count.load(Ordering::Relaxed));
+        }
+    })
+}
+
 fn parse_words(words: &str) -> Result<Vec<Kind>, String> {
     let modules = words.split('/').map(|word| {
         let known = KINDS.iter().find(|(name, _)| *name == word);
@@ -231,7 +301,7 @@ fn name_of(kind: Kind) -> &'static str {
 
 /// Whether `name` is a module that counts.
 pub(super) fn is_counting(name: &str) -> bool {
-    let counting = [Kind::Meter, Kind::Capture, Kind::Fault];
+    let counting = [Kind::Meter, Kind::Capture, Kind::Fault, Kind::Compress];
     counting.into_iter().any(|kind| name_of(kind) == name)
 }
 
@@ -246,6 +316,12 @@ fn not_pushed(name: &str, value: &str) -> String {
 mod tests {
     use super::*;
     use streams::Marks;
+
+    const PLACE: Place = Place {
+        is_stream: true,
+        is_reliable: true,
+        connects: true,
+    };
 
     /// Words of options, and parts of the sentence that refuses them.
     type Refused<'a> = (&'a [(&'a str, &'a str)], [&'a str; 2]);
@@ -266,7 +342,7 @@ mod tests {
         let stack = take(&[("push", "meter/buffer/meter"), ("buffer-marks", "9/3")]);
         let stack = stack.expect("valid").expect("pushed");
         assert_eq!(stack.words(), "meter/buffer/meter");
-        let (modules, reports) = stack.make().expect("no files");
+        let (modules, reports) = stack.make(PLACE).expect("no files");
         let names: Vec<&str> = modules.iter().map(|module| module.info().name).collect();
         assert_eq!(names, ["meter", "buffer", "meter"]);
         let marks = Marks::new(9, 3).expect("valid");
@@ -280,7 +356,7 @@ mod tests {
     #[test]
     fn wrong_words_are_named_with_what_would_be_right() {
         let many = "pass/pass/pass/pass/pass/pass/pass/pass/pass/pass";
-        let cases: [Refused<'_>; 15] = [
+        let cases: [Refused<'_>; 18] = [
             (&[("push", "meter/metre")], ["'metre'", "buffer"]),
             (&[("push", "")], ["no module ''", "pass"]),
             (&[("push", many)], ["10 modules", "9"]),
@@ -316,6 +392,15 @@ mod tests {
             (
                 &[("push", "capture"), ("capture-to", "/nowhere")],
                 ["/nowhere", "make it"],
+            ),
+            (&[("push", "seal")], ["seal-key=FILE", "32"]),
+            (
+                &[("push", "seal"), ("seal-key", "/nowhere")],
+                ["seal-key=/nowhere", "No such file"],
+            ),
+            (
+                &[("push", "seal/compress"), ("seal-key", "/proc/self/exe")],
+                ["/proc/self/exe", "32 octets"],
             ),
         ];
         for (words, said) in cases {

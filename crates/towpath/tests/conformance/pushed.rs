@@ -13,8 +13,8 @@ fn with(words: &str) -> Options {
     }
 }
 
-/// The words of pushes that change no octets and lose none.
-const TRANSPARENT: [&str; 2] = ["pass", "meter/buffer/pass"];
+/// The words of pushes whose users get what was sent.
+const TRANSPARENT: [&str; 3] = ["pass", "meter/buffer/pass", "buffer/compress/meter"];
 
 #[test]
 fn messages_pass_modules_intact_and_in_order() {
@@ -126,7 +126,7 @@ fn full_circuit_with_modules_blocks_its_sender_without_loss() {
 
 #[test]
 fn end_of_a_direction_passes_modules_behind_the_data() {
-    for_each(&with("buffer"), |subject| {
+    for_each(&with("buffer/compress"), |subject| {
         if !subject.transport.class().half_close {
             return;
         }
@@ -316,4 +316,113 @@ fn capture_writes_a_file_for_each_circuit() {
     std::fs::remove_dir_all(&folder).expect("the test's own folder");
     // The block type of a section header reads the same from both ends.
     assert_eq!(files, vec![(vec![0x0a, 0x0d, 0x0d, 0x0a], true); 2]);
+}
+
+/// A file with a key, gone with the test.
+struct KeyFile(std::path::PathBuf);
+
+impl KeyFile {
+    fn new(name: &str, octet: u8) -> KeyFile {
+        let file = format!("towpath-key-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        std::fs::write(&path, [octet; 32]).expect("a file");
+        KeyFile(path)
+    }
+
+    fn options(&self, push: &str) -> Options {
+        let path = self.0.to_str().expect("text");
+        with_all(&[("push", push), ("seal-key", path)])
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs `test` on transports that lose nothing and keep the order.
+fn for_each_sealed(options: &Options, test: impl Fn(&Subject) + Sync) {
+    for &transport in all() {
+        let class = transport.class();
+        let checked = transport.check_options(&options.transport_specific);
+        if !class.reliable || !class.ordered {
+            let why = checked.expect_err("no place for seal");
+            assert!(why.contains("tcp") || transport.name() == "null", "{why}");
+        } else if checked.is_ok()
+            && transport.available(options).is_ok()
+            && !transport.name().ends_with("-ether")
+        {
+            test(&Subject::new(transport, options));
+        }
+    }
+}
+
+#[test]
+fn sealed_messages_pass_where_frames_keep_their_order() {
+    let key = KeyFile::new("pass", 1);
+    for_each_sealed(&key.options("compress/seal"), |subject| {
+        let pushed = &subject.connecting.transport_specific;
+        assert!(subject.transport.class_with(pushed).encrypted);
+        let mut pair = subject.pair();
+        for (salt, len) in [1, 64, 1400, 40_000].into_iter().enumerate() {
+            let message = pattern(len, salt);
+            send(&mut *pair.client, &message);
+            assert!(
+                recv_all(subject, &mut *pair.server, len) == message,
+                "{}",
+                subject.name()
+            );
+            send(&mut *pair.server, b"reply");
+            assert_eq!(recv_all(subject, &mut *pair.client, 5), b"reply");
+        }
+    });
+}
+
+#[test]
+fn another_key_ends_the_circuit_with_a_sentence() {
+    let (one, two) = (KeyFile::new("one", 1), KeyFile::new("two", 2));
+    let tcp = towpath::find("tcp").expect("a transport");
+    let mut subject = Subject::new(tcp, &one.options("seal"));
+    subject.connecting = two.options("seal");
+    let mut pair = subject.pair();
+    send(&mut *pair.client, b"sealed with two");
+    let deadline = Instant::now() + LIMIT;
+    let error = loop {
+        match pair.server.recv(&mut [0; 64]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => break other.expect_err("another key"),
+        }
+        assert!(Instant::now() < deadline, "nothing arrives");
+    };
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+    assert!(error.to_string().contains("the same key"), "{error}");
+    assert!(pair.server.send(b"no more").is_err());
+}
+
+#[test]
+fn sealed_stream_that_is_cut_off_is_an_error_and_not_the_end() {
+    let key = KeyFile::new("cut", 1);
+    let tcp = towpath::find("tcp").expect("a transport");
+    for cut in [false, true] {
+        let mut subject = Subject::new(tcp, &key.options("seal"));
+        if cut {
+            // The frames of a peer that ends without saying so: none at all.
+            subject.connecting = Options::default();
+        }
+        let mut pair = subject.pair();
+        pair.client.finish().expect("an end");
+        let deadline = Instant::now() + LIMIT;
+        let got = loop {
+            match pair.server.recv(&mut [0; 64]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => break other,
+            }
+            assert!(Instant::now() < deadline, "nothing arrives");
+        };
+        match cut {
+            false => assert_eq!(got.expect("the end"), None),
+            true => assert_eq!(got.expect_err("cut off").kind(), ErrorKind::InvalidData),
+        }
+    }
 }
