@@ -1,8 +1,12 @@
-//! What a message costs in the runtime: `streams_bench hop` and `streams_bench thousand`.
+//! What a message costs in the runtime: `streams_bench hop`, `thousand`, `pipe LEN`, `kernel-pipe LEN`.
 //!
-//! `hop`: nanoseconds that an empty module adds to a message of 64 octets: the slope over 0 to 32
-//! modules. `thousand`: messages a second over 1,000 streams, five modules deep, all of which queue.
+//! * `hop`: nanoseconds that an empty module adds to a message of 64 octets: the slope over 0 to 32
+//!   modules.
+//! * `thousand`: messages a second over 1,000 streams, five modules deep, all of which queue.
+//! * `pipe`, `kernel-pipe`: messages a second that one thread writes to a pipe of STREAMS, or of the
+//!   kernel, and reads again, as many at a time as half the pipe holds.
 
+use std::io::{Read, Write};
 use std::time::Instant;
 use streams::modules::{Buffer, Pass};
 use streams::{Error, Hysteresis, Marks, Runtime, StreamId};
@@ -10,13 +14,64 @@ use streams::{Error, Hysteresis, Marks, Runtime, StreamId};
 /// Messages of one measurement.
 const MESSAGES: u32 = 400_000;
 
+/// Octets that are written to a pipe before they are read: half of what both kinds hold.
+const BURST_LEN: usize = 32 << 10;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    match std::env::args().nth(1).as_deref() {
-        Some("hop") => println!("{:.2}", hop_ns()?),
-        Some("thousand") => println!("{:.0}", messages_per_s(1000, 5)?),
-        _ => return Err("usage: streams_bench hop|thousand".into()),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["hop"] => println!("{:.2}", hop_ns()?),
+        ["thousand"] => println!("{:.0}", messages_per_s(1000, 5)?),
+        ["pipe", len] => println!("{:.0}", through_pipe(len.parse()?)?),
+        ["kernel-pipe", len] => println!("{:.0}", through_kernel_pipe(len.parse()?)?),
+        _ => return Err("usage: streams_bench hop|thousand|pipe LEN|kernel-pipe LEN".into()),
     }
     Ok(())
+}
+
+/// Messages a second that `write` puts into a pipe and `read` takes out, in bursts.
+fn in_bursts(
+    len: usize,
+    mut write: impl FnMut() -> std::io::Result<()>,
+    mut read: impl FnMut() -> std::io::Result<()>,
+) -> std::io::Result<f64> {
+    let burst = (BURST_LEN / len.max(1)).clamp(1, 512);
+    let rounds = MESSAGES as usize / burst + 1;
+    let start = Instant::now();
+    for _ in 0..rounds {
+        for _ in 0..burst {
+            write()?;
+        }
+        for _ in 0..burst {
+            read()?;
+        }
+    }
+    Ok((rounds * burst) as f64 / start.elapsed().as_secs_f64())
+}
+
+fn through_pipe(len: usize) -> Result<f64, Box<dyn std::error::Error>> {
+    let runtime = std::cell::RefCell::new(Runtime::new(Hysteresis::Full));
+    let (a, b) = runtime.borrow_mut().pipe();
+    let (message, mut buffer) = (vec![7; len], vec![0; len]);
+    let failed = |error: Error| std::io::Error::from_raw_os_error(error.errno());
+    let write = || {
+        let written = runtime.borrow_mut().write(a, &message);
+        written.map(drop).map_err(failed)
+    };
+    let read = || {
+        let read = runtime.borrow_mut().read(b, &mut buffer);
+        read.map(drop).map_err(failed)
+    };
+    Ok(in_bursts(len, write, read)?)
+}
+
+fn through_kernel_pipe(len: usize) -> Result<f64, Box<dyn std::error::Error>> {
+    let (mut from, mut to) = std::io::pipe()?;
+    let (message, mut buffer) = (vec![7; len], vec![0; len]);
+    let write = || to.write_all(&message);
+    let read = || from.read_exact(&mut buffer);
+    Ok(in_bursts(len, write, read)?)
 }
 
 /// Nanoseconds a module: the least of five measurements with 32 modules, less that with none.

@@ -14,7 +14,7 @@ use crate::transport::{
 };
 use std::sync::LazyLock;
 
-static TRANSPORTS: [&dyn Transport; 40] = [
+static TRANSPORTS: [&dyn Transport; 41] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -35,6 +35,7 @@ static TRANSPORTS: [&dyn Transport; 40] = [
     &pipe::Pipe,
     &shm::SHM,
     &shm::SHM_SPIN,
+    &shm::STREAMS_PIPE,
     &shm_remote::ShmRemote,
     &raw_ether::RawEther,
     &quic::Quic,
@@ -57,15 +58,16 @@ static TRANSPORTS: [&dyn Transport; 40] = [
     &null::Null,
 ];
 
-/// All take modules but `null`, which moves nothing, and those to many, as a stream has one other end.
+/// All take modules, and streams have a head without them too, but `null`, which moves nothing, and those to many, as a stream has one other end.
 static ALL: LazyLock<Vec<&dyn Transport>> = LazyLock::new(|| {
-    let takes_modules = |one: &dyn Transport| one.name() != "null" && !one.is_one_to_many();
-    let all = TRANSPORTS
-        .iter()
-        .map(|&transport| match takes_modules(transport) {
-            true => Box::leak(Box::new(Pushable::new(transport))),
-            false => transport,
-        });
+    let all = TRANSPORTS.iter().map(|&transport| -> &dyn Transport {
+        match transport.name() {
+            "null" => transport,
+            _ if transport.is_one_to_many() => transport,
+            "streams-pipe" => Box::leak(Box::new(Pushable::with_head(transport))),
+            _ => Box::leak(Box::new(Pushable::new(transport))),
+        }
+    });
     all.collect()
 });
 

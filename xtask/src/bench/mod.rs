@@ -17,6 +17,7 @@ mod sctp;
 mod sctp_peers;
 mod shm;
 mod sim;
+mod streams;
 mod study;
 mod suite;
 mod trial_runner;
@@ -78,6 +79,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "sim",
         "the simulator: events, packets, scaling, and against ns-3",
         sim::run,
+    ),
+    (
+        "streams",
+        "STREAMS and XTI against sockets, pipes, and without modules",
+        streams::run,
     ),
     (
         "study",

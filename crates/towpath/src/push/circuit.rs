@@ -415,7 +415,9 @@ impl Circuit for PushedCircuit {
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.below().circuit.effective();
-        effective.insert("push".into(), self.words.clone());
+        if !self.words.is_empty() {
+            effective.insert("push".into(), self.words.clone());
+        }
         effective
     }
 

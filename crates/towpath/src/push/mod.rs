@@ -53,6 +53,8 @@ pub fn is_count(name: &str) -> bool {
 /// A transport on whose circuits modules can be pushed.
 pub struct Pushable {
     inner: &'static dyn Transport,
+    /// There is a stream head also where nothing is pushed.
+    has_head: bool,
     help: OnceLock<Vec<OptionHelp>>,
     /// What its class says of batching and offloads below a stream head.
     offload: OnceLock<&'static str>,
@@ -61,8 +63,18 @@ pub struct Pushable {
 impl Pushable {
     /// The transport `inner` with the options of modules.
     pub const fn new(inner: &'static dyn Transport) -> Pushable {
+        Pushable::made(inner, false)
+    }
+
+    /// A transport whose circuits are streams: `inner` always has a stream head on it.
+    pub const fn with_head(inner: &'static dyn Transport) -> Pushable {
+        Pushable::made(inner, true)
+    }
+
+    const fn made(inner: &'static dyn Transport, has_head: bool) -> Pushable {
         Pushable {
             inner,
+            has_head,
             help: OnceLock::new(),
             offload: OnceLock::new(),
         }
@@ -75,6 +87,7 @@ impl Pushable {
     ) -> Result<(Option<Stack>, BTreeMap<String, String>), String> {
         let mut rest = own.clone();
         let stack = Stack::take(&mut rest)?;
+        let stack = stack.or_else(|| self.has_head.then(Stack::default));
         if let Some(stack) = &stack {
             stack.check(self.inner.name(), &self.inner.class_with(&rest))?;
         }
@@ -131,7 +144,7 @@ impl Transport for Pushable {
     }
 
     fn class(&self) -> Class {
-        self.inner.class()
+        self.class_with(&BTreeMap::new())
     }
 
     fn class_with(&self, own: &BTreeMap<String, String>) -> Class {

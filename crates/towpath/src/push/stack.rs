@@ -56,7 +56,7 @@ pub(super) type Report = Box<dyn Fn(&mut BTreeMap<String, u64>) + Send>;
 pub(super) type Made = (Vec<Box<dyn Module>>, Vec<Report>);
 
 /// The modules of a circuit, the user's end first, with their settings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Stack {
     modules: Vec<Kind>,
     settings: Settings,

@@ -1,4 +1,5 @@
-//! shm, shm-spin: messages through rings of shared memory, a channel each way.
+//! shm, shm-spin: messages through rings of shared memory, a channel each way. streams-pipe: the same with a
+//! stream head on each end, which the registry puts there.
 //!
 //! The connecting side makes both rings and passes them over a Unix socket, which stays open as the lifeline
 //! of both. What is sent is copied into the ring and out of it: the memory is not lent, because the other
@@ -40,6 +41,14 @@ pub static SHM_SPIN: Shm = Shm {
     summary: "rings of shared memory, an end that waits keeps looking, and yields",
     accept: |socket, options| accepted(socket, options, Signal::Spin),
     signal: Signal::Spin,
+};
+
+/// `streams-pipe`: the rings that join two stream heads, of one process each.
+pub static STREAMS_PIPE: Shm = Shm {
+    name: "streams-pipe",
+    summary: "a STREAMS pipe between two processes: stream heads joined by rings of shared memory",
+    accept: |socket, options| accepted(socket, options, Signal::Futex),
+    signal: Signal::Futex,
 };
 
 /// Octets of a ring unless the user says otherwise.

@@ -1,0 +1,170 @@
+//! streams: the runtime's own costs, XTI over the kernel's TCP against sockets on it, pipes, and what an
+//! empty module costs a transport.
+
+use super::bar::{Bar, BenchTarget};
+use super::compare::{Comparison, Measure, metric_of};
+use super::helper_programs::ExampleProgram;
+use super::suite::Suite;
+use super::trial_runner::TrialRequest;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Rounds of each comparison.
+const ROUNDS: usize = 7;
+
+/// Seconds of each trial.
+const TRIAL_S: f64 = 0.5;
+
+/// Runs the benchmark; `arguments` may select bars by prefix.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let mut suite = match Suite::start(root, arguments) {
+        Ok(suite) => suite,
+        Err(error) => return crate::fail(&error),
+    };
+    let hop = BenchTarget::GoalAtMost {
+        floor: 60.0,
+        goal: 30.0,
+    };
+    suite.bar("streams-hop-ns", |_| {
+        absolute(root, "streams-hop-ns", "ns", &["hop"], hop)
+    });
+    let thousand = BenchTarget::GoalAtLeast {
+        floor: 1e6,
+        goal: 2e6,
+    };
+    suite.bar("streams-1000x5", |_| {
+        absolute(
+            root,
+            "streams-1000x5",
+            "messages/s",
+            &["thousand"],
+            thousand,
+        )
+    });
+    suite.comparisons(comparisons(root));
+    for (name, ours) in [
+        ("xti-crossing-64", "xti-tcp,crossing=on"),
+        ("xti-at-once-64", "xti-tcp,deferred=off"),
+        ("push-meter-64", "tcp-batched,push=meter"),
+    ] {
+        let measure = metric_of(throughput(ours, 64), "messages_per_s");
+        suite.row(name, "messages/s", &measure);
+    }
+    suite.finish()
+}
+
+/// The median of what the example prints, as it is.
+fn absolute(
+    root: &Path,
+    name: &str,
+    unit: &'static str,
+    words: &[&str],
+    target: BenchTarget,
+) -> Bar {
+    let program = ExampleProgram::build(root, "towpath-streams", "streams_bench");
+    let runs = program.and_then(|program| {
+        let runs = (0..ROUNDS).map(|_| program.run(words));
+        runs.collect::<Result<Vec<f64>, String>>()
+    });
+    let (value, note) = match runs {
+        Ok(values) => {
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = values.iter().copied().fold(0.0, f64::max);
+            let note = format!("{ROUNDS} runs, {least:.1} to {most:.1}");
+            (Some(stats::estimate::median(&values)), note)
+        }
+        Err(error) => (None, error),
+    };
+    Bar {
+        name: name.into(),
+        value,
+        unit,
+        target,
+        note,
+    }
+}
+
+fn comparisons(root: &Path) -> Vec<Comparison> {
+    let xti = |name, size, peer, floor, goal| {
+        let ours = metric_of(throughput("xti-tcp", size), "messages_per_s");
+        let peers = vec![(peer, metric_of(throughput(peer, size), "messages_per_s"))];
+        at_least(name, ours, peers, floor, goal)
+    };
+    let pipe = |name, size, floor, goal| {
+        let ours = example(root, &["pipe", size]);
+        let peers = vec![("kernel pipe", example(root, &["kernel-pipe", size]))];
+        at_least(name, ours, peers, floor, goal)
+    };
+    vec![
+        xti("xti-tcp-1", 1, "tcp", 4.0, 8.0),
+        xti("xti-tcp-64", 64, "tcp", 4.0, 8.0),
+        xti("xti-tcp-1k", 1 << 10, "tcp", 1.3, 2.0),
+        xti("xti-tcp-16k", 16 << 10, "tcp", 0.6, 0.85),
+        xti("xti-batched-64", 64, "tcp-batched", 0.25, 0.5),
+        pipe("pipe-64", "64", 3.0, 8.0),
+        pipe("pipe-4k", "4096", 0.8, 1.2),
+        push_empty(),
+        delay_on_one_core(),
+    ]
+}
+
+/// `tcp-batched` with an empty module against without, 1 KiB.
+fn push_empty() -> Comparison {
+    let of = |transport| metric_of(throughput(transport, 1 << 10), "messages_per_s");
+    let peers = vec![("tcp-batched", of("tcp-batched"))];
+    let ours = of("tcp-batched,push=pass");
+    at_least("push-empty-1k", ours, peers, 0.8, 0.9)
+}
+
+/// Median round trips of 64 octets on one processor.
+fn delay_on_one_core() -> Comparison {
+    let of = |transport| {
+        let request = TrialRequest {
+            workload: "delay",
+            more: vec!["--pin".into(), "0,0".into()],
+            ..throughput(transport, 64)
+        };
+        metric_of(request, "delay_p50_us")
+    };
+    Comparison {
+        name: "xti-delay-1core",
+        ours: of("xti-tcp"),
+        peers: vec![("tcp", of("tcp"))],
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtMost {
+            floor: 1.3,
+            goal: 1.1,
+        },
+    }
+}
+
+fn at_least(
+    name: &'static str,
+    ours: Measure,
+    peers: Vec<(&'static str, Measure)>,
+    floor: f64,
+    goal: f64,
+) -> Comparison {
+    Comparison {
+        name,
+        ours,
+        peers,
+        rounds: ROUNDS,
+        target: BenchTarget::GoalAtLeast { floor, goal },
+    }
+}
+
+fn throughput(transport: &'static str, size: u64) -> TrialRequest {
+    TrialRequest {
+        transport,
+        workload: "throughput",
+        size,
+        span_s: TRIAL_S,
+        more: vec!["--pin".into(), "0,1".into()],
+    }
+}
+
+fn example(root: &Path, words: &[&'static str]) -> Measure {
+    let (root, words) = (root.to_path_buf(), words.to_vec());
+    Box::new(move |_| ExampleProgram::build(&root, "towpath-streams", "streams_bench")?.run(&words))
+}
