@@ -10,11 +10,12 @@ use crate::push::Pushable;
 use crate::transport::{
     mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, shm, shm_remote, smc, tcp,
     tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched, udp_connected, udp_lite,
-    udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xti_tcp, xtp_multicast,
+    udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xti_tcp, xti_udp,
+    xtp_multicast,
 };
 use std::sync::LazyLock;
 
-static TRANSPORTS: [&dyn Transport; 41] = [
+static TRANSPORTS: [&dyn Transport; 42] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -29,6 +30,7 @@ static TRANSPORTS: [&dyn Transport; 41] = [
     &udp_batched::UdpBatched,
     &udp_segmented::UdpSegmented,
     &udp_lite::UdpLite,
+    &xti_udp::XtiUdp,
     &unix_stream::UnixStream,
     &unix_seqpacket::UnixSeqpacket,
     &unix_dgram::UnixDgram,

@@ -45,6 +45,9 @@ pub enum TliError {
     /// No disconnection is there (TNODIS).
     #[error("no disconnection is there")]
     NoDisconnect = 14,
+    /// No datagram failed (TNOUDERR).
+    #[error("no datagram failed")]
+    NoDatagramError = 15,
     /// Flags that do not exist (TBADFLAG).
     #[error("flags that do not exist")]
     BadFlag = 16,
@@ -87,7 +90,7 @@ impl TliError {
     /// The error with a number; [`TliError::Protocol`] for one that is none.
     pub fn from_number(number: u32) -> TliError {
         use TliError::*;
-        const ALL: [TliError; 23] = [
+        const ALL: [TliError; 24] = [
             BadAddress,
             BadOption,
             Access,
@@ -101,6 +104,7 @@ impl TliError {
             Flow,
             NoData,
             NoDisconnect,
+            NoDatagramError,
             BadFlag,
             NoRelease,
             NotSupported,

@@ -1,8 +1,9 @@
 //! XTI in user space, over TPI and the STREAMS runtime of crate `streams`.
 //!
 //! * [`tpi`] - primitives between user and provider, and the table of states.
-//! * [`inet`] - a provider on the kernel's TCP sockets, as the study of 2007 raced it.
-//! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release.
+//! * [`inet`] - providers on the kernel's TCP sockets, as the study of 2007 raced it, and on UDP sockets.
+//! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
+//!   sndudata, rcvudata, rcvuderr of datagrams.
 //! * [`error`] - errors with the numbers of XTI.
 //! * `helper` - the thread that carries deferred messages on within a millisecond.
 //!
@@ -17,6 +18,8 @@ mod helper;
 pub mod inet;
 pub mod tpi;
 
-pub use endpoint::{Flags, Look, StreamOptions, XtiCall, XtiEndpoint, XtiReceived, XtiState};
+pub use endpoint::{
+    DatagramFailure, Flags, Look, StreamOptions, XtiCall, XtiEndpoint, XtiReceived, XtiState,
+};
 pub use error::{Error, TliError};
 pub use streams::{Hysteresis, Marks};

@@ -17,12 +17,13 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 22] = [
+pub const TRANSPORTS: [&str; 23] = [
     "tcp",
     "tcp-batched",
     "tcp-zerocopy",
     "mptcp",
     "xti-tcp",
+    "xti-udp",
     "tls",
     "udp",
     "udp-connected",

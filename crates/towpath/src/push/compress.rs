@@ -195,7 +195,9 @@ mod tests {
             vec![],
             vec![7; 100_000],
             b"short".to_vec(),
-            (0..70_000_u32).map(|at| (at * at >> 7) as u8).collect(),
+            (0..70_000_u32)
+                .map(|at| (at.wrapping_mul(at) >> 7) as u8)
+                .collect(),
         ];
         for cut in [1, 3, 1000, usize::MAX] {
             let all = through(module(true), module(true), &messages, cut);
@@ -222,19 +224,13 @@ mod tests {
         module.pack(&[9; 1000]);
         let good = module.body.clone();
         assert_eq!(module.unpack(&good), Ok(()));
-        for (at, value) in [
-            (0, 2),
-            (1, 0xff),
-            (4, 0xff),
-            (6, 0xff),
-            (good.len() - 1, 0x55),
-        ] {
+        for (at, value) in [(0, 2), (1, 0xff), (4, 0xff)] {
             let mut bad = good.clone();
             bad[at] = value;
-            if bad != good {
-                assert_eq!(module.unpack(&bad), Err(BadFrame), "octet {at}");
-            }
+            assert_eq!(module.unpack(&bad), Err(BadFrame), "octet {at}");
         }
+        let cut = &good[..good.len() - 1];
+        assert_eq!(module.unpack(cut), Err(BadFrame));
         assert_eq!(module.unpack(&[]), Err(BadFrame));
         assert_eq!(module.unpack(&[DEFLATED, 1, 0]), Err(BadFrame));
         assert_eq!(module.unpack(&[DEFLATED, 0, 0, 0, 4, 3, 0]), Err(BadFrame));

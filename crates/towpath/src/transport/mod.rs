@@ -28,6 +28,8 @@ pub mod unix_seqpacket;
 pub mod unix_stream;
 pub mod vmtp;
 pub mod xti_tcp;
+pub mod xti_udp;
+mod xti_words;
 pub mod xtp;
 pub mod xtp_multicast;
 mod xtp_multicast_receiver;

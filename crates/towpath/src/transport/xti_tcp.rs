@@ -1,6 +1,7 @@
 //! xti-tcp: the kernel's TCP under XTI over STREAMS in the user's process, as the study of 2007 raced
 //! it against sockets.
 
+use super::xti_words::{self, StreamWords};
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
@@ -16,7 +17,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use xti::{Flags, Look, StreamOptions, TliError, XtiEndpoint, XtiState, inet};
+use xti::{Flags, Look, TliError, XtiEndpoint, XtiState, inet};
 
 /// The transport.
 #[derive(Debug)]
@@ -28,35 +29,11 @@ const QUEUE_LEN: u32 = 1024;
 /// The longest that a connect takes: three lost SYNs, which TCP sends again after 1, 3 and 7 s.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-const OPTIONS: &[OptionHelp] = &[
-    OptionHelp {
-        name: "hysteresis",
-        values: "full|wake|off",
-        meaning: "a full queue takes messages again below its low mark; below its high mark, its \
-                  writers woken below the low one; both below the high mark",
-    },
-    OptionHelp {
-        name: "deferred",
-        values: "on|off",
-        meaning: "messages leave when the queue is full, when the user waits or receives, and after \
-                  1 ms; off: at the end of each call",
-    },
-    OptionHelp {
-        name: "marks",
-        values: "HIGH/LOW",
-        meaning: "water marks of the provider's write queue, octets; 32768/0 unless set",
-    },
-    OptionHelp {
-        name: "more",
-        values: "off|on",
-        meaning: "each send says T_MORE, and so is a T_DATA_REQ of its own, as in the study",
-    },
-    OptionHelp {
-        name: "crossing",
-        values: "off|on",
-        meaning: "each call makes a system call that does nothing, as a runtime in the kernel would",
-    },
-];
+/// Its options, `more` behind those of all streams.
+const OPTIONS: [OptionHelp; 5] = {
+    let [hysteresis, deferred, marks, crossing] = xti_words::OF_STREAMS;
+    [hysteresis, deferred, marks, xti_words::MORE, crossing]
+};
 
 impl Transport for XtiTcp {
     fn name(&self) -> &'static str {
@@ -79,11 +56,11 @@ impl Transport for XtiTcp {
     }
 
     fn options(&self) -> &[OptionHelp] {
-        OPTIONS
+        &OPTIONS
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        StreamWords::parse(own).map(|_| ())
+        StreamWords::parse("xti-tcp", &OPTIONS, own).map(|_| ())
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
@@ -128,64 +105,8 @@ fn connect_error(end: &XtiEndpoint, error: xti::Error) -> io::Error {
 }
 
 fn words(options: &Options) -> io::Result<StreamWords> {
-    let parsed = StreamWords::parse(&options.transport_specific);
-    parsed.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
-}
-
-/// The transport's own options.
-#[derive(Clone, Copy, Debug, Default)]
-struct StreamWords {
-    stream: StreamOptions,
-    flags: Flags,
-}
-
-impl StreamWords {
-    fn parse(own: &BTreeMap<String, String>) -> Result<StreamWords, String> {
-        let mut words = StreamWords::default();
-        for (name, value) in own {
-            words.set(name, value)?;
-        }
-        Ok(words)
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        use xti::Hysteresis;
-        match (name, value) {
-            ("hysteresis", "full") => self.stream.hysteresis = Hysteresis::Full,
-            ("hysteresis", "wake") => self.stream.hysteresis = Hysteresis::Wake,
-            ("hysteresis", "off") => self.stream.hysteresis = Hysteresis::Off,
-            ("deferred", "on" | "off") => self.stream.deferred = value == "on",
-            ("crossing", "on" | "off") => self.stream.crossing = value == "on",
-            ("more", "on" | "off") => self.flags.more = value == "on",
-            ("marks", _) => self.stream.marks = parse_marks(value)?,
-            _ => return Err(unknown(name, value)),
-        }
-        Ok(())
-    }
-}
-
-fn unknown(name: &str, value: &str) -> String {
-    if name == "cells" {
-        return crate::cells::no_cells_below("xti-tcp");
-    }
-    match OPTIONS.iter().find(|option| option.name == name) {
-        Some(option) => format!("{name}={value}: {name} is {}", option.values),
-        None => {
-            let names: Vec<&str> = OPTIONS.iter().map(|option| option.name).collect();
-            format!(
-                "xti-tcp has no option '{name}'; it has {}",
-                names.join(", ")
-            )
-        }
-    }
-}
-
-fn parse_marks(value: &str) -> Result<xti::Marks, String> {
-    let parts = value.split_once('/');
-    let number = |text: &str| text.parse::<usize>().ok();
-    let marks = parts.and_then(|(high, low)| Some((number(high)?, number(low)?)));
-    let (high, low) = marks.ok_or_else(|| unknown("marks", value))?;
-    xti::Marks::new(high, low).map_err(|error| format!("marks={value}: {error}"))
+    let own = &options.transport_specific;
+    StreamWords::parse("xti-tcp", &OPTIONS, own).map_err(crate::options::invalid)
 }
 
 /// What each socket of an endpoint gets.
@@ -396,26 +317,16 @@ impl Circuit for XtiCircuit {
             tcp::effective(&socket, &mut effective);
         }
         effective.insert("read_len".into(), self.read_len.to_string());
-        let options = self.end.options();
-        let marks = format!("{}/{}", options.marks.high(), options.marks.low());
-        effective.insert("marks".into(), marks);
-        effective.insert("deferred".into(), on_off(options.deferred));
-        effective.insert("more".into(), on_off(self.flags.more));
+        xti_words::effective(&self.end, &mut effective);
+        effective.insert("more".into(), xti_words::on_off(self.flags.more));
         effective
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::new();
-        counts.insert("send_calls".into(), self.end.kernel_sends());
-        counts.insert("receive_calls".into(), self.end.kernel_receives());
-        counts.insert("waits".into(), self.end.waits());
+        let mut counts = xti_words::counts(&self.end);
         if let Some(socket) = self.end.socket() {
             tcp::counts(&socket, &mut counts);
         }
         counts
     }
-}
-
-fn on_off(value: bool) -> String {
-    if value { "on" } else { "off" }.into()
 }

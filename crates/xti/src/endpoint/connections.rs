@@ -221,7 +221,7 @@ impl Inner {
     }
 }
 
-fn time_left(deadline: Instant) -> Option<Duration> {
+pub(super) fn time_left(deadline: Instant) -> Option<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     (!left.is_zero()).then_some(left)
 }

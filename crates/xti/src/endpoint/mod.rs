@@ -2,30 +2,38 @@
 //!
 //! * `connections` - bind, connect, listen, accept.
 //! * `transfer` - snd and rcv, and the waiting of both.
+//! * `datagrams` - sndudata, rcvudata, rcvuderr.
 //! * `release` - orderly release and disconnection.
 //! * `state` - the states of the library.
 
 mod connections;
+mod datagrams;
 mod release;
 mod state;
 mod transfer;
 
 pub use connections::{Bound, XtiCall};
+pub use datagrams::DatagramFailure;
 pub use release::Disconnection;
 pub use state::{Look, XtiState};
 pub use transfer::{Flags, XtiReceived};
 
 use crate::error::{Error, TliError};
 use crate::helper;
-use crate::inet::{Setup, Shared as SocketShared, TcpProvider};
+use crate::inet::{Setup, Shared as SocketShared, TcpProvider, UdpProvider};
 use crate::tpi::{self, Information, Primitive};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use streams::{Block, Hysteresis, Marks, Message, MessageKind, Priority, Runtime, StreamId, Want};
+use streams::{
+    Block, Hysteresis, Marks, Message, MessageKind, Module, Priority, Runtime, StreamId, Want,
+};
 
 /// ServiceType procedures that one call runs at most.
 const BUDGET: usize = 1024;
+
+/// The token of an endpoint that accepts no connections; those of others begin at 1.
+const NO_TOKEN: u32 = 0;
 
 /// How a stream is made: the factors of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +97,8 @@ struct Inner {
     information: Information,
     /// A message that was taken to look at it.
     ahead: Option<Message>,
+    /// What is left of a datagram that did not fit into the user's buffer.
+    datagram_rest: Option<Message>,
     /// A block to receive into.
     spare: Option<Block>,
 }
@@ -102,8 +112,28 @@ impl XtiEndpoint {
     pub fn open_tcp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
         let provider = TcpProvider::new(setup, options.marks);
         let (socket, token) = (provider.shared(), provider.token());
+        XtiEndpoint::open(Box::new(provider), socket, token, options)
+    }
+
+    /// Opens an endpoint of datagrams, of the provider `/dev/udp` (t_open); its socket gets `setup`.
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::System`] when the stream cannot be opened.
+    pub fn open_udp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
+        let provider = UdpProvider::new(setup, options.marks);
+        let socket = provider.shared();
+        XtiEndpoint::open(Box::new(provider), socket, NO_TOKEN, options)
+    }
+
+    fn open(
+        provider: Box<dyn Module>,
+        socket: Arc<SocketShared>,
+        token: u32,
+        options: StreamOptions,
+    ) -> Result<XtiEndpoint, Error> {
         let mut runtime = Runtime::new(options.hysteresis);
-        let stream = runtime.open(Box::new(provider))?;
+        let stream = runtime.open(provider)?;
         let mut inner = Inner {
             runtime,
             stream,
@@ -112,6 +142,7 @@ impl XtiEndpoint {
             queue_len: 0,
             information: Information::UNKNOWN,
             ahead: None,
+            datagram_rest: None,
             spare: None,
         };
         match inner.ask(&Primitive::InfoRequest)? {

@@ -34,6 +34,8 @@ pub enum Look {
     Data = 0x4,
     /// The connection was lost, refused or withdrawn (T_DISCONNECT).
     Disconnect = 0x10,
+    /// A datagram did not leave (T_UDERR).
+    DatagramError = 0x40,
     /// The peer released (T_ORDREL).
     Release = 0x80,
 }
@@ -43,7 +45,8 @@ impl Look {
         Some(match primitive {
             number::CONN_IND => Look::Listen,
             number::CONN_CON => Look::Connect,
-            number::DATA_IND => Look::Data,
+            number::DATA_IND | number::UNITDATA_IND => Look::Data,
+            number::UDERROR_IND => Look::DatagramError,
             number::DISCON_IND => Look::Disconnect,
             number::ORDREL_IND => Look::Release,
             _ => return None,

@@ -1,4 +1,5 @@
-//! `inet`: a provider of TPI whose connections are the kernel's TCP sockets.
+//! `inet`: a provider of TPI whose connections are the kernel's TCP sockets, and one of datagrams on its
+//! UDP sockets.
 //!
 //! Two copies a byte, user to block and block to socket, as in the study's driver. What the kernel has
 //! to say - readable, writable, connected - only schedules service procedures.
@@ -6,14 +7,17 @@
 //! * `requests` - primitives of the user, by state.
 //! * `events` - connections that come, are made, or end.
 //! * `transfer` - data both ways.
+//! * `datagram` - the provider of datagrams.
 //! * `address` - addresses as octets.
 
 mod address;
+mod datagram;
 mod events;
 mod requests;
 mod transfer;
 
 pub use address::{decode, encode};
+pub(crate) use datagram::UdpProvider;
 
 use crate::error::TliError;
 use crate::tpi::{self, Event, Information, Malformed, Primitive, ServiceType, State};
@@ -56,6 +60,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    fn set_socket(&self, socket: Option<Arc<Socket>>) {
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+    }
+
     pub(crate) fn socket(&self) -> Option<Arc<Socket>> {
         self.socket
             .lock()
@@ -148,13 +156,7 @@ impl TcpProvider {
     }
 
     fn set_link(&mut self, link: Link) {
-        let mut socket = self
-            .shared
-            .socket
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *socket = link.socket().cloned();
-        drop(socket);
+        self.shared.set_socket(link.socket().cloned());
         self.link = link;
     }
 
@@ -213,19 +215,20 @@ impl TcpProvider {
     /// Both queues of the stream are emptied, as before the end of a connection is told.
     fn flush_stream(&mut self, context: &mut Context<'_>) {
         self.outgoing.clear(context.pool());
-        let both = FlushRequest {
-            read: true,
-            write: true,
-            band: None,
-        };
-        context.flush(Side::Write, None, streams::FlushScope::Data);
-        context.flush(Side::Read, None, streams::FlushScope::Data);
-        let up = FlushRequest {
-            write: false,
-            ..both
-        };
-        context.put_next(Side::Read, Message::flush(up));
+        flush_queues(context);
     }
+}
+
+/// Empties both queues of a provider, and those above it that lead up.
+fn flush_queues(context: &mut Context<'_>) {
+    context.flush(Side::Write, None, streams::FlushScope::Data);
+    context.flush(Side::Read, None, streams::FlushScope::Data);
+    let up = FlushRequest {
+        read: true,
+        write: false,
+        band: None,
+    };
+    context.put_next(Side::Read, Message::flush(up));
 }
 
 impl Drop for TcpProvider {

@@ -281,7 +281,7 @@ fn acceptors_shared(token: u32) -> Option<Arc<super::Shared>> {
     acceptors.get(&token).cloned()
 }
 
-fn bind_error(error: &io::Error) -> (TliError, i32) {
+pub(super) fn bind_error(error: &io::Error) -> (TliError, i32) {
     match error.kind() {
         io::ErrorKind::AddrInUse => (TliError::AddressBusy, 0),
         io::ErrorKind::AddrNotAvailable => (TliError::NoAddress, 0),

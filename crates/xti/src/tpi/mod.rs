@@ -7,6 +7,7 @@
 mod primitive;
 mod state;
 
+pub(crate) use primitive::{ADDRESS_MAX, datagram_destination, write_datagram_request};
 pub use primitive::{
     Information, Malformed, Parsed, Primitive, ServiceType, number, parse, write_data_request,
 };

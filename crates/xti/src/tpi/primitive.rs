@@ -130,6 +130,19 @@ pub enum Primitive {
     },
     ReleaseRequest,
     ReleaseIndication,
+    /// A datagram for an address (T_UNITDATA_REQ).
+    DatagramRequest {
+        destination: Vec<u8>,
+    },
+    /// A datagram came (T_UNITDATA_IND).
+    DatagramIndication {
+        source: Vec<u8>,
+    },
+    /// A datagram did not leave (T_UDERROR_IND).
+    DatagramError {
+        destination: Vec<u8>,
+        errno: u32,
+    },
     AddressRequest,
     AddressAck {
         local: Vec<u8>,
@@ -212,6 +225,12 @@ pub fn parse(octets: &[u8]) -> Parsed {
             address: range(octets, 1)?,
         },
         UNBIND_REQ => Primitive::UnbindRequest,
+        UNITDATA_REQ => {
+            word(4)?;
+            // It has no answer that could name the address.
+            let destination = range(octets, 1).map_err(|_| Malformed::Fatal)?;
+            Primitive::DatagramRequest { destination }
+        }
         ORDREL_REQ => Primitive::ReleaseRequest,
         ADDR_REQ => Primitive::AddressRequest,
         _ => return parse_of_provider(octets),
@@ -252,6 +271,16 @@ fn parse_of_provider(octets: &[u8]) -> Parsed {
         },
         OK_ACK => Primitive::OkAck { of: word(1)? },
         ORDREL_IND => Primitive::ReleaseIndication,
+        UNITDATA_IND => {
+            word(4)?;
+            Primitive::DatagramIndication {
+                source: range(octets, 1)?,
+            }
+        }
+        UDERROR_IND => Primitive::DatagramError {
+            errno: word(5)?,
+            destination: range(octets, 1)?,
+        },
         ADDR_ACK => Primitive::AddressAck {
             local: range(octets, 1)?,
             remote: range(octets, 3)?,
@@ -303,6 +332,9 @@ impl Primitive {
             Primitive::DataIndication { .. } => DATA_IND,
             Primitive::ReleaseRequest => ORDREL_REQ,
             Primitive::ReleaseIndication => ORDREL_IND,
+            Primitive::DatagramRequest { .. } => UNITDATA_REQ,
+            Primitive::DatagramIndication { .. } => UNITDATA_IND,
+            Primitive::DatagramError { .. } => UDERROR_IND,
             Primitive::AddressRequest => ADDR_REQ,
             Primitive::AddressAck { .. } => ADDR_ACK,
             Primitive::OkAck { .. } => OK_ACK,
@@ -346,7 +378,17 @@ impl Primitive {
             }
             | Primitive::ConnectConfirm {
                 responding: address,
-            } => with_words(&[number, address.len() as u32, 20, 0, 0], address),
+            }
+            | Primitive::DatagramRequest {
+                destination: address,
+            }
+            | Primitive::DatagramIndication { source: address } => {
+                with_words(&[number, address.len() as u32, 20, 0, 0], address)
+            }
+            Primitive::DatagramError { destination, errno } => {
+                let words = [number, destination.len() as u32, 24, 0, 0, *errno];
+                with_words(&words, destination)
+            }
             Primitive::ConnectIndication { source, sequence } => {
                 with_words(&[number, source.len() as u32, 24, 0, 0, *sequence], source)
             }
@@ -384,6 +426,32 @@ pub fn write_data_request(more: bool) -> [u8; 8] {
     octets[..4].copy_from_slice(&number::DATA_REQ.to_ne_bytes());
     octets[4..].copy_from_slice(&u32::from(more).to_ne_bytes());
     octets
+}
+
+/// Octets of the longest address: those of `struct sockaddr_in6`.
+pub(crate) const ADDRESS_MAX: usize = 28;
+
+/// The octets of T_UNITDATA_REQ in `room`, without an allocation.
+pub(crate) fn write_datagram_request<'a>(
+    destination: &[u8],
+    room: &'a mut [u8; 20 + ADDRESS_MAX],
+) -> &'a [u8] {
+    let len = destination.len().min(ADDRESS_MAX);
+    let words = [number::UNITDATA_REQ, len as u32, 20, 0, 0];
+    for (field, word) in room.chunks_exact_mut(4).zip(words) {
+        field.copy_from_slice(&word.to_ne_bytes());
+    }
+    room[20..20 + len].copy_from_slice(&destination[..len]);
+    &room[..20 + len]
+}
+
+/// Where a T_UNITDATA_REQ goes, in place; None when it is none, or the address lies outside.
+pub(crate) fn datagram_destination(octets: &[u8]) -> Option<&[u8]> {
+    let field = |index| word(octets, index).ok();
+    let (len, at) = (field(1)? as usize, field(2)? as usize);
+    let end = at.checked_add(len)?;
+    let found = octets.get(at..end)?;
+    (field(0)? == number::UNITDATA_REQ).then_some(found)
 }
 
 fn information_words(number: u32, info: &Information) -> [u32; 11] {

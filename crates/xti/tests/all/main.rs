@@ -1,5 +1,6 @@
 //! Tests of TPI and XTI, over real sockets of the loopback.
 
+mod datagrams;
 mod endpoint;
 mod hostile;
 mod kit;

@@ -3,6 +3,26 @@
 use xti::tpi::{Information, Malformed, Primitive, ServiceType, number, parse};
 
 fn all() -> Vec<Primitive> {
+    [of_connections(), of_datagrams()].concat()
+}
+
+fn of_datagrams() -> Vec<Primitive> {
+    let address = vec![2, 0, 1, 2, 127, 0, 0, 1];
+    vec![
+        Primitive::DatagramRequest {
+            destination: address.clone(),
+        },
+        Primitive::DatagramIndication {
+            source: address.clone(),
+        },
+        Primitive::DatagramError {
+            destination: address,
+            errno: 97,
+        },
+    ]
+}
+
+fn of_connections() -> Vec<Primitive> {
     let address = vec![2, 0, 1, 2, 127, 0, 0, 1];
     vec![
         Primitive::InfoRequest,

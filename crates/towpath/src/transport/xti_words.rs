@@ -1,0 +1,125 @@
+//! The options that transports under XTI have in common, and what their endpoints say of themselves.
+
+use crate::contract::OptionHelp;
+use std::collections::BTreeMap;
+use xti::{Flags, Hysteresis, StreamOptions, XtiEndpoint};
+
+const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
+    OptionHelp {
+        name,
+        values,
+        meaning,
+    }
+}
+
+/// The options of the stream below an endpoint.
+pub(super) const OF_STREAMS: [OptionHelp; 4] = [
+    option(
+        "hysteresis",
+        "full|wake|off",
+        "a full queue takes messages again below its low mark; below its high mark, its writers woken \
+         below the low one; both below the high mark",
+    ),
+    option(
+        "deferred",
+        "on|off",
+        "messages leave when the queue is full, when the user waits or receives, and after 1 ms; off: \
+         at the end of each call",
+    ),
+    option(
+        "marks",
+        "HIGH/LOW",
+        "water marks of the provider's write queue, octets; 32768/0 unless set",
+    ),
+    option(
+        "crossing",
+        "off|on",
+        "each call makes a system call that does nothing, as a runtime in the kernel would",
+    ),
+];
+
+/// The option of sends on connections.
+pub(super) const MORE: OptionHelp = option(
+    "more",
+    "off|on",
+    "each send says T_MORE, and so is a T_DATA_REQ of its own, as in the study",
+);
+
+/// Values of these options.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StreamWords {
+    pub(super) stream: StreamOptions,
+    pub(super) flags: Flags,
+}
+
+impl StreamWords {
+    /// The options `own` of `transport`, which has `known`.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the option and its values.
+    pub(super) fn parse(
+        transport: &str,
+        known: &[OptionHelp],
+        own: &BTreeMap<String, String>,
+    ) -> Result<StreamWords, String> {
+        crate::contract::check_names(transport, known, own)?;
+        let mut words = StreamWords::default();
+        for (name, value) in own {
+            words.set(name, value)?;
+        }
+        Ok(words)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match (name, value) {
+            ("hysteresis", "full") => self.stream.hysteresis = Hysteresis::Full,
+            ("hysteresis", "wake") => self.stream.hysteresis = Hysteresis::Wake,
+            ("hysteresis", "off") => self.stream.hysteresis = Hysteresis::Off,
+            ("deferred", "on" | "off") => self.stream.deferred = value == "on",
+            ("crossing", "on" | "off") => self.stream.crossing = value == "on",
+            ("more", "on" | "off") => self.flags.more = value == "on",
+            ("marks", _) => self.stream.marks = parse_marks(value)?,
+            _ => return Err(wrong(name, value)),
+        }
+        Ok(())
+    }
+}
+
+fn wrong(name: &str, value: &str) -> String {
+    let all = || OF_STREAMS.iter().chain([&MORE]);
+    let values = all().find(|option| option.name == name);
+    let values = values.map_or("", |option| option.values);
+    format!("{name}={value}: {name} is {values}")
+}
+
+fn parse_marks(value: &str) -> Result<xti::Marks, String> {
+    let parts = value.split_once('/');
+    let number = |text: &str| text.parse::<usize>().ok();
+    let marks = parts.and_then(|(high, low)| Some((number(high)?, number(low)?)));
+    let (high, low) = marks.ok_or_else(|| wrong("marks", value))?;
+    xti::Marks::new(high, low).map_err(|error| format!("marks={value}: {error}"))
+}
+
+/// How the stream of an endpoint was made.
+pub(super) fn effective(end: &XtiEndpoint, into: &mut BTreeMap<String, String>) {
+    let options = end.options();
+    let marks = format!("{}/{}", options.marks.high(), options.marks.low());
+    into.insert("marks".into(), marks);
+    into.insert("deferred".into(), on_off(options.deferred));
+}
+
+/// What an endpoint counted.
+pub(super) fn counts(end: &XtiEndpoint) -> BTreeMap<String, u64> {
+    [
+        ("send_calls".to_owned(), end.kernel_sends()),
+        ("receive_calls".to_owned(), end.kernel_receives()),
+        ("waits".to_owned(), end.waits()),
+    ]
+    .into()
+}
+
+/// A switch as its word.
+pub(super) fn on_off(value: bool) -> String {
+    if value { "on" } else { "off" }.into()
+}

@@ -1,0 +1,214 @@
+//! sndudata, rcvudata, rcvuderr: datagrams.
+
+use super::connections::time_left;
+use super::{Inner, Look, XtiEndpoint, XtiReceived, XtiState, parse};
+use crate::error::{Error, TliError};
+use crate::tpi::{ADDRESS_MAX, Primitive, ServiceType, write_datagram_request};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use streams::{Message, Priority, Want};
+
+/// A datagram that did not leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatagramFailure {
+    /// Where it was to go.
+    pub destination: Vec<u8>,
+    /// The system's number of the error.
+    pub errno: i32,
+}
+
+impl XtiEndpoint {
+    /// Sends a datagram without waiting (t_sndudata with O_NONBLOCK).
+    ///
+    /// # Errors
+    ///
+    /// `NotSupported` on connections, `OutOfState` before a bind, `BadData` when it is longer than
+    /// the provider takes, `BadAddress`, `Look` when an earlier one did not leave: see
+    /// [`XtiEndpoint::receive_datagram_error`]; `Flow` when the queue is full.
+    #[inline]
+    pub fn try_send_datagram(&self, destination: &[u8], octets: &[u8]) -> Result<(), Error> {
+        let mut inner = self.lock();
+        inner.require_datagrams()?;
+        if octets.len() > inner.information.tsdu.max(0) as usize {
+            return Err(TliError::BadData.into());
+        }
+        if destination.len() > ADDRESS_MAX || destination.is_empty() {
+            return Err(TliError::BadAddress.into());
+        }
+        if inner.look() == Some(Look::DatagramError) {
+            return Err(TliError::Look.into());
+        }
+        let mut put = inner.put_datagram(destination, octets);
+        if put == Err(streams::Error::WouldBlock) {
+            // The queue is full: what it holds leaves now.
+            inner.look_below();
+            put = inner.put_datagram(destination, octets);
+        }
+        if !self.shared.options.deferred {
+            inner.run();
+        }
+        if inner.runtime.has_work() || self.shared.socket.send_blocked.load(Ordering::Relaxed) {
+            self.shared.note_deferred();
+        }
+        match put {
+            Err(streams::Error::WouldBlock) => Err(TliError::Flow.into()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Sends a datagram, waiting for room at most this long (t_sndudata).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_send_datagram`].
+    pub fn send_datagram(
+        &self,
+        destination: &[u8],
+        octets: &[u8],
+        limit: Duration,
+    ) -> Result<(), Error> {
+        let mut deadline = None;
+        loop {
+            let sent = self.try_send_datagram(destination, octets);
+            if !matches!(&sent, Err(error) if error.tli == TliError::Flow) {
+                return sent;
+            }
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
+            let Some(left) = time_left(deadline) else {
+                return sent;
+            };
+            self.wait_below(true, Some(left))?;
+        }
+    }
+
+    /// Receives a datagram, or the rest of one, without waiting (t_rcvudata with O_NONBLOCK). Its
+    /// source is put into `source`, which is empty for a rest.
+    ///
+    /// # Errors
+    ///
+    /// `NotSupported`, `OutOfState`, `NoData` when nothing is there, `Look` when a datagram of this
+    /// end did not leave.
+    #[inline]
+    pub fn try_receive_datagram(
+        &self,
+        buffer: &mut [u8],
+        source: &mut Vec<u8>,
+    ) -> Result<XtiReceived, Error> {
+        let mut inner = self.lock();
+        inner.require_datagrams()?;
+        if let Some(received) = inner.receive_datagram(buffer, source)? {
+            return Ok(received);
+        }
+        inner.look_below();
+        let received = inner.receive_datagram(buffer, source)?;
+        received.ok_or(TliError::NoData.into())
+    }
+
+    /// Receives a datagram, or the rest of one, waiting at most this long (t_rcvudata).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_receive_datagram`].
+    pub fn receive_datagram(
+        &self,
+        buffer: &mut [u8],
+        source: &mut Vec<u8>,
+        limit: Duration,
+    ) -> Result<XtiReceived, Error> {
+        let mut deadline = None;
+        loop {
+            let received = self.try_receive_datagram(buffer, source);
+            if !matches!(&received, Err(error) if error.tli == TliError::NoData) {
+                return received;
+            }
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
+            let Some(left) = time_left(deadline) else {
+                return received;
+            };
+            self.wait_below(false, Some(left))?;
+        }
+    }
+
+    /// Which datagram did not leave, and why (t_rcvuderr).
+    ///
+    /// # Errors
+    ///
+    /// `NoDatagramError` when none is told.
+    pub fn receive_datagram_error(&self) -> Result<DatagramFailure, Error> {
+        let mut inner = self.lock();
+        inner.require_datagrams()?;
+        match inner.primitive_in_front() {
+            Some(Primitive::DatagramError { destination, errno }) => {
+                inner.take_primitive();
+                let errno = errno as i32;
+                Ok(DatagramFailure { destination, errno })
+            }
+            _ => Err(TliError::NoDatagramError.into()),
+        }
+    }
+}
+
+impl Inner {
+    fn require_datagrams(&self) -> Result<(), Error> {
+        if self.information.service != ServiceType::Datagrams {
+            return Err(TliError::NotSupported.into());
+        }
+        self.require(&[XtiState::Idle])
+    }
+
+    fn put_datagram(&mut self, destination: &[u8], octets: &[u8]) -> Result<(), streams::Error> {
+        let mut control = [0; 20 + ADDRESS_MAX];
+        let control = write_datagram_request(destination, &mut control);
+        let band = Priority::Band(0);
+        self.runtime
+            .put_message(self.stream, Some(control), Some(octets), band)
+    }
+
+    /// What waits at the head; None when nothing does.
+    fn receive_datagram(
+        &mut self,
+        buffer: &mut [u8],
+        source: &mut Vec<u8>,
+    ) -> Result<Option<XtiReceived>, Error> {
+        source.clear();
+        let mut message = match self.datagram_rest.take() {
+            Some(rest) => rest,
+            None => match self.next_datagram(source)? {
+                Some(message) => message,
+                None => return Ok(None),
+            },
+        };
+        let len = message.copy_data(0, buffer);
+        let more = len < message.data_octets();
+        if more {
+            message.trim_front(len, self.runtime.pool_mut());
+            self.datagram_rest = Some(message);
+        } else {
+            message.release(self.runtime.pool_mut());
+        }
+        Ok(Some(XtiReceived { len, more }))
+    }
+
+    fn next_datagram(&mut self, source: &mut Vec<u8>) -> Result<Option<Message>, Error> {
+        let message = match self.ahead.take() {
+            Some(message) => message,
+            None => match self.runtime.take_blocks(self.stream, Want::Any) {
+                Ok(message) => message,
+                Err(streams::Error::WouldBlock) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        match parse(&message) {
+            Ok(Primitive::DatagramIndication { source: from }) => {
+                *source = from;
+                Ok(Some(message))
+            }
+            other => {
+                // It waits to be looked at.
+                self.ahead = Some(message);
+                other?;
+                Err(TliError::Look.into())
+            }
+        }
+    }
+}
