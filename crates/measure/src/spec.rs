@@ -3,7 +3,7 @@
 mod transactions;
 
 use crate::exec::Definitions;
-use crate::turn_plan::TurnChoice;
+use crate::turn_plan::{TURN_S, TurnChoice};
 use control::{Arrivals, CircuitOptions, Mix};
 use results::{BlockPlan, Cell};
 use std::collections::BTreeMap;
@@ -53,6 +53,8 @@ pub struct RaceSpec {
     pub control: bool,
     /// Whether contestants take turns.
     pub turns: TurnChoice,
+    /// Counted length of a turn, seconds.
+    pub turn_s: f64,
     /// Probability of any false verdict.
     pub alpha: f64,
     /// Ratios within 1 +- this are equal (equivalence margin).
@@ -105,6 +107,7 @@ impl RaceSpec {
             },
             control: false,
             turns: TurnChoice::Off,
+            turn_s: TURN_S,
             alpha: 0.05,
             equal_within: 0.03,
             time_s: 60.0,

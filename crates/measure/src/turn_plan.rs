@@ -33,12 +33,15 @@ impl TurnChoice {
     }
 }
 
-/// Counted length of a turn, seconds: many in a trial, because the speed of a shared machine changes
-/// several times a second, and much longer than the change-over.
-const TURN_S: f64 = 0.02;
+/// Counted length of a turn unless the race says otherwise, seconds: many in a trial, because the speed of
+/// a shared machine changes several times a second, and much longer than the change-over.
+pub const TURN_S: f64 = 0.02;
 
-/// Longest counted part of a turn, for slow contestants, seconds.
-const TURN_MAX_S: f64 = 0.05;
+/// Shortest turn that a race may ask for, seconds: its 1.5 ms that do not count are a seventh of it.
+pub const TURN_MIN_S: f64 = 0.01;
+
+/// Longest counted part of a turn, for slow contestants or where a race asks for it, seconds.
+pub const TURN_MAX_S: f64 = 0.05;
 
 /// Rounds of a trial, at least.
 const ROUNDS_MIN: usize = 3;
@@ -69,14 +72,14 @@ pub(crate) struct TurnPlan {
 }
 
 impl TurnPlan {
-    /// For trials that measure `trial_s`, the slowest contestant at `slowest_per_s` messages a
-    /// second. None where a turn would have too few messages.
-    pub(crate) fn of(trial_s: f64, slowest_per_s: f64) -> Option<TurnPlan> {
+    /// For trials that measure `trial_s` in turns of `turn_s`, the slowest contestant at `slowest_per_s`
+    /// messages a second. None where a turn would have too few messages.
+    pub(crate) fn of(trial_s: f64, turn_s: f64, slowest_per_s: f64) -> Option<TurnPlan> {
         let least_s = MESSAGES_MIN / slowest_per_s.max(1e-9);
         if least_s > TURN_MAX_S {
             return None;
         }
-        let wanted = (trial_s / TURN_S.max(least_s)).round() as usize;
+        let wanted = (trial_s / turn_s.max(least_s)).round() as usize;
         let rounds = wanted.clamp(ROUNDS_MIN, ROUNDS_MAX);
         let counted_s = (trial_s / rounds as f64).max(least_s);
         Some(TurnPlan {
@@ -204,7 +207,7 @@ pub fn notes(
             (TurnChoice::Off, _) => "back to back: asked for".to_owned(),
             (TurnChoice::On, Some(why)) => return Err(format!("no turns in {name}: {why}")),
             (TurnChoice::Auto, Some(why)) => format!("back to back: {why}"),
-            (_, None) => format!("in turns of about {:.0} ms", TURN_S * 1e3),
+            (_, None) => format!("in turns of about {:.0} ms", spec.turn_s * 1e3),
         };
         notes.insert(format!("{}{name}", results::TURNS_PREFIX), how);
     }
@@ -216,7 +219,7 @@ mod tests {
     use super::*;
 
     fn schedule(seed: u64) -> TurnSchedule {
-        let plan = TurnPlan::of(0.2, 1e6).expect("a plan");
+        let plan = TurnPlan::of(0.2, TURN_S, 1e6).expect("a plan");
         TurnSchedule::new(plan, 4, 1_000, &mut SplitMix64::new(seed))
     }
 
@@ -240,7 +243,7 @@ mod tests {
 
     #[test]
     fn time_of_all_turns_is_known_before() {
-        let plan = TurnPlan::of(0.2, 1e6).expect("a plan");
+        let plan = TurnPlan::of(0.2, TURN_S, 1e6).expect("a plan");
         assert_eq!(schedule(1).over_ns - 1_000, plan.wall_ns(4));
     }
 
@@ -255,13 +258,23 @@ mod tests {
 
     #[test]
     fn slow_contestants_have_longer_turns_or_none() {
-        assert_eq!(TurnPlan::of(0.2, 1e6).map(|plan| plan.rounds), Some(10));
-        assert_eq!(TurnPlan::of(0.2, 500.0).map(|plan| plan.rounds), Some(5));
-        assert_eq!(TurnPlan::of(0.2, 300.0), None);
-        let short = TurnPlan::of(0.05, 1e6).expect("a plan");
+        assert_eq!(
+            TurnPlan::of(0.2, TURN_S, 1e6).map(|plan| plan.rounds),
+            Some(10)
+        );
+        assert_eq!(
+            TurnPlan::of(0.2, TURN_S, 500.0).map(|plan| plan.rounds),
+            Some(5)
+        );
+        assert_eq!(TurnPlan::of(0.2, TURN_S, 300.0), None);
+        for (turn_s, rounds) in [(TURN_MIN_S, 40), (TURN_S, 20), (TURN_MAX_S, 8)] {
+            let plan = TurnPlan::of(0.4, turn_s, 1e6);
+            assert_eq!(plan.map(|plan| plan.rounds), Some(rounds));
+        }
+        let short = TurnPlan::of(0.05, TURN_S, 1e6).expect("a plan");
         assert_eq!(short.rounds, ROUNDS_MIN);
         assert!(short.counted_ns >= 10_000_000);
-        let long = TurnPlan::of(600.0, 1e6).expect("a plan");
+        let long = TurnPlan::of(600.0, TURN_S, 1e6).expect("a plan");
         assert_eq!(long.rounds, ROUNDS_MAX);
     }
 

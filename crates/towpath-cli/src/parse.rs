@@ -2,7 +2,7 @@
 
 use control::Mix;
 use measure::spec::ReplyLen;
-use measure::turn_plan::TurnChoice;
+use measure::turn_plan::{TURN_MAX_S, TURN_MIN_S, TurnChoice};
 use std::time::Duration;
 
 /// Largest message, 64 MiB: with larger ones the buffers are measured, not the transports.
@@ -364,6 +364,22 @@ pub fn turns(text: &str) -> Result<TurnChoice, String> {
     let all = [TurnChoice::Auto, TurnChoice::On, TurnChoice::Off];
     let named = all.into_iter().find(|choice| choice.name() == text);
     named.ok_or_else(|| format!("'{text}' is none of auto, on and off"))
+}
+
+/// The length of a turn.
+///
+/// # Errors
+///
+/// A sentence naming the text and the range.
+pub fn turn_time(text: &str) -> Result<Duration, String> {
+    let length = time(text)?;
+    let seconds = length.as_secs_f64();
+    match (TURN_MIN_S..=TURN_MAX_S).contains(&seconds) {
+        true => Ok(length),
+        false => Err(format!(
+            "'{text}' is out of range; a turn lasts 10ms to 50ms"
+        )),
+    }
 }
 
 #[cfg(test)]

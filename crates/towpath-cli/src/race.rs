@@ -14,6 +14,7 @@ use crate::{CliError, EXIT_FAILED, EXIT_OK, parse, race_checks};
 use control::{Arrivals, CircuitOptions};
 use measure::environment::LocalEnvironment;
 use measure::spec::{Direction, Loads, SWEEP_PERCENT, TransactionPlan};
+use measure::turn_plan::TURN_S;
 use measure::{Environment, RaceSpec};
 use results::{BlockPlan, RunData, RunStatus, Summary};
 use std::collections::BTreeMap;
@@ -279,6 +280,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         blocks: block_plan(args.blocks),
         control: !args.no_control,
         turns: args.turns,
+        turn_s: args.turn_time.map_or(TURN_S, |time| time.as_secs_f64()),
         alpha: args.alpha,
         equal_within: args.equal_within,
         time_s: args.time.as_secs_f64(),

@@ -82,6 +82,7 @@ impl Race<'_> {
         let slowest = needs.iter().map(|need| need.per_s);
         TurnPlan::of(
             length_s.fold(0.0, f64::max),
+            self.spec.turn_s,
             slowest.fold(f64::INFINITY, f64::min),
         )
     }

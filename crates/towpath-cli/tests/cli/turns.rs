@@ -53,6 +53,39 @@ fn contestants_take_turns_in_throughput_and_delay() {
 }
 
 #[test]
+fn turns_last_as_long_as_asked_for() {
+    let scratch = Scratch::new();
+    let words = [
+        "tcp",
+        "udp",
+        "-w",
+        "throughput",
+        "--no-control",
+        "--sizes",
+        "64",
+    ];
+    let more = ["--trial", "300ms", "--turns", "on", "--turn-time", "50ms"];
+    let run = race(&scratch, "long", &[&words[..], &more].concat());
+    for trial in of_blocks(&run) {
+        took_turns(trial);
+        assert_eq!(trial.evidence["turns"], 6.0, "{:?}", trial.cell);
+    }
+    let how = &run.plan.options["turns.throughput"];
+    assert!(how.starts_with("in turns of about 50 ms"), "{how}");
+    for (words, why) in [
+        (["--turn-time", "9ms"], "10ms to 50ms"),
+        (["--turn-time", "51ms"], "10ms to 50ms"),
+    ] {
+        let said = towpath(&[&["race", "tcp", "udp"][..], &words].concat());
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains(why), "{}", said.err);
+    }
+    let said = towpath(&["race", "tcp", "--turns", "off", "--turn-time", "20ms"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("omit one of them"), "{}", said.err);
+}
+
+#[test]
 fn both_directions_and_several_circuits_take_turns() {
     let scratch = Scratch::new();
     for (name, option) in [("both", "--bidir"), ("reverse", "--reverse")] {

@@ -156,7 +156,7 @@ impl Machine {
 
 /// Runs two contestants of these speeds in turns; gives the ratio of what was counted.
 fn ratio(seed: u64, speeds: [f64; 2]) -> f64 {
-    let plan = TurnPlan::of(0.8, 1e6).expect("a plan");
+    let plan = TurnPlan::of(0.8, 0.02, 1e6).expect("a plan");
     let mut random = SplitMix64::new(seed);
     let schedule = TurnSchedule::new(plan, 2, 5 * MS, &mut random);
     let mut machine = Machine {
