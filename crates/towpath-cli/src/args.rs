@@ -284,6 +284,9 @@ pub struct RaceArgs {
     /// without a file: exec:iperf3 exec:sockperf exec:sockperf-tcp exec:netperf exec:quinn-perf exec:nc.
     #[arg(long, value_name = "FILE")]
     pub contestants: Vec<PathBuf>,
+    /// Programs whose definition stands in the place of their name.
+    #[arg(skip)]
+    pub inline: measure::exec::Definitions,
     /// Message sizes: a list (64,1KiB) of sizes, doubling ranges (1..16KiB) and ranges with a step
     /// (68..1092+4), or sizes with their neighbours (around:1KiB,1448).
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
@@ -442,6 +445,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp tcp,congestion=bbr udp,buffers=4M   options per contestant
   towpath race xtp xtp,program=./old/towpath     two builds in one race
   towpath race tcp exec:iperf3 -w throughput     against another project's program
+  towpath race tcp 'exec:mine=./mine -l {port} :: ./mine -c {host} {port} :: ([0-9.]+) Mbit/s :: Mbit/s' -w throughput
   towpath race tcp exec:mine --contestants mine.toml   against a program of your own
   towpath race tcp tcp-batched --sizes 1..64KiB --blocks 5..20 --time 5m
   towpath race tcp+udp tcp --circuits 2          concurrent circuits: shares and fairness

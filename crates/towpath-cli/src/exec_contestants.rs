@@ -27,6 +27,7 @@ pub(crate) fn definitions(
     for path in &args.contestants {
         known.extend(exec::definition::read(path).map_err(CliError::usage)?);
     }
+    known.extend(args.inline.clone());
     if names.is_empty() {
         return Err(CliError::usage(
             "--contestants is for programs, and none takes part; name one as exec:NAME",
@@ -48,6 +49,26 @@ pub(crate) fn definitions(
         wanted.insert(name.to_owned(), definition.clone());
     }
     Ok(wanted)
+}
+
+/// The arguments with each contestant that is defined in its place called by its name.
+///
+/// # Errors
+///
+/// When a definition has a fault, or two have one name.
+pub(crate) fn with_inline(mut args: RaceArgs) -> Result<RaceArgs, CliError> {
+    for text in &mut args.transports {
+        let inline = text.strip_prefix(exec::PREFIX).and_then(exec::inline::read);
+        let Some(read) = inline else { continue };
+        let (name, definition) = read.map_err(CliError::usage)?;
+        *text = format!("{}{name}", exec::PREFIX);
+        if args.inline.insert(name.clone(), definition).is_some() {
+            return Err(CliError::usage(format!(
+                "exec:{name} is defined twice; give each program a name of its own"
+            )));
+        }
+    }
+    Ok(args)
 }
 
 /// What is said of a program where transports have their class.

@@ -33,18 +33,20 @@ const OWN: [&str; 11] = [
 const CHAIN_MAX: u32 = 64;
 
 /// The arguments of the race: of one that takes another on, those of the other with its own options.
+/// Programs that are defined in the place of their name are called by it.
 ///
 /// # Errors
 ///
 /// When the folder has no race that can be taken on, or other options are given.
 pub(crate) fn resolved(args: &RaceArgs) -> Result<RaceArgs, CliError> {
-    match &args.resume {
+    let resolved = match &args.resume {
         None => Ok(args.clone()),
         Some(_) => {
             let words = crate::own_words(std::env::args().collect());
             of_words(&words, CHAIN_MAX)
         }
-    }
+    };
+    crate::exec_contestants::with_inline(resolved?)
 }
 
 /// The arguments of a race that these words began.

@@ -4,11 +4,13 @@
 //! seen, and where the number is. Those of this crate's folder `contestants/` are always known.
 //!
 //! * [`definition`] - such a file: its form, and what is wrong in one.
+//! * [`inline`] - the same in one line, on the command line.
 //! * `number` - the number in a program's output, or on the interface of its host.
 //!
 //! `trial::program` runs them, and `assemble::program` makes the record of a trial.
 
 pub mod definition;
+pub mod inline;
 mod number;
 
 pub use definition::{Definition, Definitions, Measurement};

@@ -355,3 +355,27 @@ fn programs_cross_a_link_and_the_ledger_counts_their_packets() {
         );
     }
 }
+
+/// The server is an agent, which listens and is asked nothing.
+#[test]
+fn program_in_one_line_races_by_its_name_and_faults_in_it_are_refused() {
+    let scratch = Scratch::new();
+    let this = env!("CARGO_BIN_EXE_towpath");
+    let line = format!(
+        "exec:mine={this} agent --listen {{host}}:{{port}} :: sh -c 'echo 12.5 us' {{port}} :: \
+         ([0-9.]+) us :: us"
+    );
+    let words = ["tcp", &line, "-w", "delay", "--sizes", "64", "--no-control"];
+    let run = race(&scratch, "line", &words);
+    assert_eq!(run.plan.transports, ["tcp", "exec:mine"]);
+    for trial in trials_of(&run, "exec:mine") {
+        assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
+        assert_eq!(trial.metrics["delay_p50_us"], 12.5);
+    }
+    let said = towpath(&["race", "tcp", "exec:mine=./mine -p {port}", "-w", "delay"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("write exec:NAME=SERVER"), "{}", said.err);
+    let said = towpath(&["race", &line, &line, "-w", "delay"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("defined twice"), "{}", said.err);
+}
