@@ -1,6 +1,6 @@
 //! All checks that must pass before a merge, cheapest first.
 
-use crate::{fail, swarm, target, tidy};
+use crate::{fail, python, swarm, target, tidy};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -53,6 +53,7 @@ pub fn run(root: &Path) -> ExitCode {
     tally.add(step("libraries and examples", || cargo(root, libraries)));
     let tests = "test --locked --workspace --no-fail-fast";
     tally.add(step("tests", || test(command(root, tests))));
+    tally.add(step("Python's wheel", || wheel(root)));
     let models = "test --locked -p towpath-driver --lib --features loom models";
     tally.add(step("models of the wake-ups", || {
         test(command(root, models))
@@ -115,6 +116,12 @@ fn advisories(root: &Path) -> Tally {
         "audit --deny warnings --file python/Cargo.lock",
     ));
     tally
+}
+
+/// The wheel of `python/`, installed into a fresh environment.
+fn wheel(root: &Path) -> Tally {
+    let (passed, failed) = python::check(root);
+    Tally { passed, failed }
 }
 
 /// SCTP against other stacks, in a workspace of its own, whose packages may be out of reach.

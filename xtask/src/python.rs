@@ -31,18 +31,22 @@ enum Tested {
 /// Builds a quick wheel around the program of the last debug build, and runs its tests. The last line is
 /// `N passed, N failed`.
 pub fn run_tests(root: &Path) -> ExitCode {
+    let (passed, failed) = check(root);
+    println!("{passed} passed, {failed} failed");
+    match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Tests the wheel around the program of the last debug build; how many tests passed and failed.
+pub fn check(root: &Path) -> (u64, u64) {
     match test(root, &crate::target(root).join("debug/towpath")) {
         Tested::Skipped(why) => {
             println!("SKIPPED: {why}; the wheel was not tested");
-            ExitCode::SUCCESS
+            (0, 0)
         }
-        Tested::Counted { passed, failed } => {
-            println!("{passed} passed, {failed} failed");
-            match failed {
-                0 => ExitCode::SUCCESS,
-                _ => ExitCode::FAILURE,
-            }
-        }
+        Tested::Counted { passed, failed } => (passed, failed),
     }
 }
 
