@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import towpath
+from tables import undocumented
 
 
 def test_race_gives_a_run_with_plan_trials_and_verdicts(run):
@@ -139,6 +140,8 @@ def test_parquet_equals_the_csv(run, tmp_path):
     assert [v["ratio"] for v in verdicts if v["of"] == "contest"] == [v["ratio"] for v in run.verdicts]
     points = sum(len(series["values"]) for trial in run.trials for series in trial.get("series", {}).values())
     assert parquet.read_table(tmp_path / "series.parquet").num_rows == points
+    for file in tmp_path.glob("*.parquet"):
+        assert not undocumented(file.stem, parquet.read_schema(file).names), file
     histograms = parquet.read_table(tmp_path / "histograms.parquet").to_pylist()
     assert len(histograms) == sum(len(trial.get("histograms", {})) for trial in run.trials)
 

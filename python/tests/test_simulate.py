@@ -8,6 +8,7 @@ import time
 
 import pytest
 import towpath
+from tables import undocumented
 
 
 def program(*words):
@@ -167,6 +168,8 @@ def test_rows_as_parquet(scenario, tmp_path):
     for row in rows:
         assert by_key[row["key"]]["total.settled"] == row["total"]["settled"]
         assert by_key[row["key"]]["elapsed_s"] == row["elapsed_s"]
+    for file in (tmp_path / "tables").glob("*.parquet"):
+        assert not undocumented(file.stem, parquet.read_schema(file).names), file
     stations = parquet.read_table(tmp_path / "tables" / "stations.parquet")
     assert stations.num_rows == sum(len(row["stations"]) for row in rows)
 

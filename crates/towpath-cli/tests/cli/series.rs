@@ -1,5 +1,6 @@
 //! Races that record what connections say of themselves.
 
+use crate::agents::{Agent, exchange_keys, with_keys};
 use crate::support::{Scratch, is_valid_trial, race, towpath};
 use results::{RunData, Trial};
 
@@ -137,6 +138,51 @@ fn both_directions_several_circuits_and_offered_loads_have_series_of_the_first_s
             trial.expect("a trial"),
             &["goodput", "congestion_window", "smoothed_rtt"],
         );
+    }
+}
+
+#[test]
+fn tls_and_mptcp_have_the_series_of_their_tcp() {
+    let mut words = vec!["tls", "--series", "-w", "throughput"];
+    let switch = std::fs::read_to_string("/proc/sys/net/mptcp/enabled");
+    if switch.is_ok_and(|switch| switch.trim() == "1") {
+        words.insert(1, "mptcp");
+    } else {
+        eprintln!("SKIPPED: this kernel has no MPTCP, or net.mptcp.enabled is 0");
+    }
+    let transports: Vec<&str> = words[..words.len() - 3].to_vec();
+    words.extend(SHORT);
+    let scratch = Scratch::new();
+    let run = race(&scratch, "over-tcp", &words);
+    for transport in transports {
+        let trial = trial_of(&run, "throughput", transport);
+        has_series(trial, &OF_EVERY_CONNECTION);
+        has_series(trial, &["congestion_window", "delivery_rate"]);
+    }
+}
+
+/// The sending worker runs at an agent, and then here.
+#[test]
+fn senders_of_another_host_give_their_series() {
+    let scratch = Scratch::new();
+    let (near, far) = (scratch.text("near"), scratch.text("far"));
+    exchange_keys(&near, &far);
+    let agent = Agent::start(&far, &[], 2);
+    for (name, direction) in [("to", &[][..]), ("back", &["--reverse"])] {
+        let out = scratch.text(name);
+        let mut words = vec!["race", "tcp", "xtp", "--to", agent.address(), "--series"];
+        words.extend(["-w", "throughput", "--out", &out]);
+        words.extend(direction);
+        words.extend(SHORT);
+        let said = with_keys(&near, &words);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let run = RunData::read(&scratch.path(name)).expect("a result");
+        for transport in ["tcp", "xtp"] {
+            has_series(
+                trial_of(&run, "throughput", transport),
+                &OF_EVERY_CONNECTION,
+            );
+        }
     }
 }
 
