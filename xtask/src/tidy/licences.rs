@@ -15,13 +15,14 @@ const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// Where dependencies come from.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Licences without conditions beyond keeping their text and notices.
-const ALLOWED: [&str; 11] = [
+/// Licences without conditions beyond keeping their text and notices; CC0-1.0 as docs/decisions/0089 says.
+const ALLOWED: [&str; 12] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
     "BSD-2-Clause",
     "BSD-3-Clause",
+    "CC0-1.0",
     "ISC",
     "MIT",
     "MIT-0",
