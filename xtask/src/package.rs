@@ -175,7 +175,8 @@ impl Package<'_> {
         let mut build = Command::new("dpkg-deb");
         build.env("SOURCE_DATE_EPOCH", self.epoch_s.to_string());
         build
-            .args(["--root-owner-group", "--build"])
+            // Little larger than at the default level, in a third of the time.
+            .args(["--root-owner-group", "-z2", "--build"])
             .arg(work)
             .arg(&path);
         output(&mut build)?;

@@ -296,12 +296,12 @@ fn plausible_false_report_only_affects_result() {
 fn non_agent_peer_detected() {
     let scratch = Scratch::new();
     let keys = scratch.keys("none");
-    let assert_refused = |octets: &'static [u8], words: &str| {
+    let assert_refused = |octets: Vec<u8>, words: &str| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let address = listener.local_addr().expect("bound");
         let thread = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().expect("a client");
-            let _ = client.write_all(octets);
+            let _ = client.write_all(&octets);
             let _ = client.shutdown(std::net::Shutdown::Write);
             // Closing with unread data would reset the connection.
             let _ = client.set_read_timeout(Some(TEST_TIMEOUT));
@@ -315,17 +315,21 @@ fn non_agent_peer_detected() {
         assert!(why.contains(words), "{why}");
         thread.join().expect("no panic");
     };
-    let open = b"towpath agent\0\x08\0";
-    assert_eq!(open[14], control::PROTOCOL_VERSION as u8);
-    assert_refused(b"", "closed the connection at once");
-    assert_refused(b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no towpath agent");
-    assert_refused(b"towpath agent\0\x08\x09", "is no towpath agent");
-    assert_refused(b"towpath agent\0\x09\0", "version 9");
-    assert_refused(open, "closed the connection");
-    assert_refused(
-        b"towpath agent\0\x08\0\xff\xff\xff\xff",
-        "exceeds the limit",
-    );
-    assert_refused(b"towpath agent\0\x08\0\x02\0\0\0\x63\x63", "no message");
-    assert_refused(b"towpath agent\0\x08\0\x01\0\0\0\x02", "its limits");
+    let own = u8::try_from(control::PROTOCOL_VERSION).expect("a small number");
+    let preface = |version: u8, end: u8, rest: &[u8]| {
+        [b"towpath agent\0", &[version, end][..], rest].concat()
+    };
+    assert_refused(Vec::new(), "closed the connection at once");
+    let other = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
+    assert_refused(other, "is no towpath agent");
+    assert_refused(preface(own, 9, b""), "is no towpath agent");
+    let later = format!("version {}", own + 1);
+    assert_refused(preface(own + 1, 0, b""), &later);
+    assert_refused(preface(own, 0, b""), "closed the connection");
+    let len_max = preface(own, 0, b"\xff\xff\xff\xff");
+    assert_refused(len_max, "exceeds the limit");
+    let unknown = preface(own, 0, b"\x02\0\0\0\x63\x63");
+    assert_refused(unknown, "no message");
+    let first = preface(own, 0, b"\x01\0\0\0\x02");
+    assert_refused(first, "its limits");
 }
