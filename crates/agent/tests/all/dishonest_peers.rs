@@ -316,20 +316,20 @@ fn non_agent_peer_detected() {
         thread.join().expect("no panic");
     };
     let own = u8::try_from(control::PROTOCOL_VERSION).expect("a small number");
-    let preface = |version: u8, end: u8, rest: &[u8]| {
+    let version_exchange = |version: u8, end: u8, rest: &[u8]| {
         [b"towpath agent\0", &[version, end][..], rest].concat()
     };
     assert_refused(Vec::new(), "closed the connection at once");
     let other = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
     assert_refused(other, "is no towpath agent");
-    assert_refused(preface(own, 9, b""), "is no towpath agent");
+    assert_refused(version_exchange(own, 9, b""), "is no towpath agent");
     let later = format!("version {}", own + 1);
-    assert_refused(preface(own + 1, 0, b""), &later);
-    assert_refused(preface(own, 0, b""), "closed the connection");
-    let len_max = preface(own, 0, b"\xff\xff\xff\xff");
+    assert_refused(version_exchange(own + 1, 0, b""), &later);
+    assert_refused(version_exchange(own, 0, b""), "closed the connection");
+    let len_max = version_exchange(own, 0, b"\xff\xff\xff\xff");
     assert_refused(len_max, "exceeds the limit");
-    let unknown = preface(own, 0, b"\x02\0\0\0\x63\x63");
+    let unknown = version_exchange(own, 0, b"\x02\0\0\0\x63\x63");
     assert_refused(unknown, "no message");
-    let first = preface(own, 0, b"\x01\0\0\0\x02");
+    let first = version_exchange(own, 0, b"\x01\0\0\0\x02");
     assert_refused(first, "its limits");
 }

@@ -261,6 +261,10 @@ impl Wire for MemoryWire {
         false
     }
 
+    fn may_wait(&mut self) -> bool {
+        true
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         Err(wire::no_multicast(group))
     }
