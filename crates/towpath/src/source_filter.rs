@@ -7,31 +7,18 @@
 //! completes the handshake of a connection from another address, which validates that address, and
 //! the connection is closed before any data.
 
-use socket2::{Domain, SockFilter, SockRef, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-
-/// `ld [k]`: load a word of the packet (BPF_LD | BPF_W | BPF_ABS).
-const BPF_LD_W_ABS: u16 = 0x20;
-
-/// `jeq k, jt, jf` (BPF_JMP | BPF_JEQ | BPF_K).
-const BPF_JEQ_K: u16 = 0x15;
-
-/// `ret k`: accept the first k octets of the packet; 0 drops it (BPF_RET | BPF_K).
-const BPF_RET_K: u16 = 0x06;
-
-/// Added to an offset, counts it from the network header (-0x100000).
-const SKF_NET_OFF: u32 = 0xfff0_0000;
-
-/// Offset of the source address in the IP header, octets.
-const IPV4_SOURCE_OFFSET: u32 = 12;
-const IPV6_SOURCE_OFFSET: u32 = 8;
+use wire_udp::packet_filter;
 
 /// Attaches a filter that passes packets from `only`; None attaches nothing.
 pub(crate) fn attach(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Result<()> {
     match only {
-        Some(address) => SockRef::from(&socket).attach_filter(&filter_program(address)),
+        Some(address) => {
+            SockRef::from(&socket).attach_filter(&packet_filter::source_filter(address))
+        }
         None => Ok(()),
     }
 }
@@ -62,33 +49,6 @@ pub(crate) fn accepts_source(socket: &Socket, only: Option<IpAddr>) -> bool {
     };
     let from = socket.peer_addr().ok().and_then(|from| from.as_socket());
     from.is_some_and(|from| from.ip().to_canonical() == only)
-}
-
-/// The filter program that passes packets from `address`, compared word by word.
-fn filter_program(address: IpAddr) -> Vec<SockFilter> {
-    let (start, octets) = match address {
-        IpAddr::V4(address) => (IPV4_SOURCE_OFFSET, address.octets().to_vec()),
-        IpAddr::V6(address) => (IPV6_SOURCE_OFFSET, address.octets().to_vec()),
-    };
-    let words = octets.len() / 4;
-    let mut program = Vec::new();
-    for (index, word) in octets.chunks_exact(4).enumerate() {
-        let value = word
-            .iter()
-            .fold(0, |value, &octet| value << 8 | u32::from(octet));
-        // On a mismatch, jump over the remaining comparisons to the second return, which drops.
-        let miss = 2 * (words - index - 1) + 1;
-        program.push(SockFilter::new(
-            BPF_LD_W_ABS,
-            0,
-            0,
-            SKF_NET_OFF + start + 4 * index as u32,
-        ));
-        program.push(SockFilter::new(BPF_JEQ_K, 0, miss as u8, value));
-    }
-    program.push(SockFilter::new(BPF_RET_K, 0, 0, u32::MAX));
-    program.push(SockFilter::new(BPF_RET_K, 0, 0, 0));
-    program
 }
 
 #[cfg(test)]

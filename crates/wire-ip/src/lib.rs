@@ -19,7 +19,7 @@ mod sys;
 
 use engine::{Address, Fragmentation, PacketLen, Path};
 use receive_queue::ReceiveQueue;
-use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with};
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,6 +28,7 @@ use std::time::Duration;
 use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
 use wire_udp::multicast::{self, GroupReceiver, MemberSockets};
 use wire_udp::path_mtu::{FragmentationOption, RouteProbe, ip_header_len};
+use wire_udp::raw;
 
 /// Longest payload: 65,535 less the longest IPv4 header of 60 octets.
 pub const PAYLOAD_MAX: usize = 65_535 - 60;
@@ -86,7 +87,7 @@ impl IpWire {
             Some(protocol),
         );
         let socket = socket.map_err(|errno| open_error(&errno.into()))?;
-        bind(&socket, &SocketAddr::new(local, 0))?;
+        raw::bind(socket.as_fd(), SocketAddr::new(local, 0))?;
         wire_udp::sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         multicast::set_interface(socket.as_fd(), local)?;
         let mut wire = IpWire {

@@ -12,10 +12,12 @@
 //! A datagram longer than the path's MTU is fragmented by the host, once; the kernel segments none that
 //! are too long, so those are sent one by one, and reported (see [`mod@path_mtu`]).
 //!
-//! [`multicast`] has the member sockets of this wire and of the one on raw IP.
+//! [`multicast`] has the member sockets of this wire and of the one on raw IP; [`raw`] binds the latter.
 
 pub mod multicast;
+pub mod packet_filter;
 pub mod path_mtu;
+pub mod raw;
 mod receiver;
 pub mod sys;
 

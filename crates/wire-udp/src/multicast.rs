@@ -3,6 +3,7 @@
 //! Each group has a member socket of its own, bound to the group's address. Several receivers on
 //! one host each get a copy, and each answers from its own unicast socket and port.
 
+use crate::raw;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with, sockopt};
 use std::io;
@@ -289,7 +290,11 @@ pub fn open_member_socket(
     };
     let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &group)?;
+    if kind == SocketType::RAW {
+        raw::bind(socket.as_fd(), group)?;
+    } else {
+        bind(&socket, &group)?;
+    }
     match group {
         SocketAddr::V4(group) => {
             let local = match local {

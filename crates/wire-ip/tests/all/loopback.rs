@@ -1,7 +1,10 @@
 //! Packets on the loopback.
 
 use crate::{EXPERIMENT, LIMIT, address, receive, send, wire};
+use engine::Address;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wire::Wire;
 
@@ -84,11 +87,33 @@ fn receiver_waits_and_times_out() {
 }
 
 #[test]
+fn new_wire_holds_no_packets_to_other_addresses() {
+    let Some(mut near) = wire("127.8.5.1", EXPERIMENT) else {
+        return;
+    };
+    let over = AtomicBool::new(false);
+    let to = SocketAddr::new([127, 8, 5, 2].into(), 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                send(&mut near, Address::Socket(to), b"knock", 5);
+            }
+        });
+        let held = (0..1000).any(|_| {
+            let mut far = wire("127.8.5.3", EXPERIMENT).expect("as the other");
+            far.receive(&mut [0; 65_536]).is_ok()
+        });
+        over.store(true, Ordering::Relaxed);
+        assert!(!held);
+    });
+}
+
+#[test]
 fn send_rejects_non_internet_address() {
     let Some(mut near) = wire("127.8.4.1", EXPERIMENT) else {
         return;
     };
-    for to in [engine::Address::Station(1), engine::Address::Ether([2; 6])] {
+    for to in [Address::Station(1), Address::Ether([2; 6])] {
         let slices = [std::io::IoSlice::new(b"x")];
         let error = near
             .send(to.into(), &slices, 1)
