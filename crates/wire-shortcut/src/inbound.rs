@@ -4,10 +4,10 @@
 mod tests;
 
 use crate::boot::BootId;
-use crate::link::{self, LinkEnd, LinkReceiver, LinkSender, LinkState};
 use crate::meeting::{self, Hello, MeetingPlace, Waiting};
 use crate::offer::{self, Nonce};
-use crate::shared::{News, RingReport};
+use crate::ring::{self, RingEnd, RingReceiver, RingSender, RingState};
+use crate::shared::{RingReport, Updates};
 use engine::{Address, Ecn, Path};
 use rustix::event::{Timespec, epoll};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use wire::Arrival;
 
 /// Peers with rings, at most: 64 of 2 MiB each.
-const LINKS_MAX: usize = 64;
+const RINGS_MAX: usize = 64;
 
 /// Offers without an answer, and meetings that are not over, at most of each: the oldest gives way.
 const MEETINGS_MAX: usize = 16;
@@ -54,8 +54,8 @@ pub(crate) struct Inbound {
     boot: BootId,
     place: MeetingPlace,
     epoll: Arc<OwnedFd>,
-    news: Arc<News>,
-    links: Vec<Link>,
+    updates: Arc<Updates>,
+    rings: Vec<RingPair>,
     offered: VecDeque<Offered>,
     meetings: VecDeque<Meeting>,
     /// Peers whose last offer was not answered, and when it was made.
@@ -73,11 +73,11 @@ pub(crate) struct Inbound {
 
 /// Rings in use.
 #[derive(Debug)]
-struct Link {
+struct RingPair {
     token: u64,
-    receiver: LinkReceiver,
+    receiver: RingReceiver,
     /// The other half, until the peer says that it has the rings.
-    sender: Option<LinkSender>,
+    sender: Option<RingSender>,
 }
 
 /// An offer of this end.
@@ -106,14 +106,14 @@ impl Inbound {
         boot: BootId,
         place: MeetingPlace,
         epoll: Arc<OwnedFd>,
-        news: Arc<News>,
+        updates: Arc<Updates>,
     ) -> Inbound {
         Inbound {
             boot,
             place,
             epoll,
-            news,
-            links: Vec::new(),
+            updates,
+            rings: Vec::new(),
             offered: VecDeque::new(),
             meetings: VecDeque::new(),
             silent: VecDeque::new(),
@@ -128,7 +128,7 @@ impl Inbound {
 
     /// Whether anything but the UDP socket can bring packets.
     pub(crate) fn is_in_use(&self) -> bool {
-        !(self.links.is_empty() && self.offered.is_empty() && self.meetings.is_empty())
+        !(self.rings.is_empty() && self.offered.is_empty() && self.meetings.is_empty())
     }
 
     /// Receives from a ring, or by `udp`, which does not wait.
@@ -171,30 +171,30 @@ impl Inbound {
     /// Whether a thread may wait for the epoll: each peer was asked for a wake, and none has sent since.
     pub(crate) fn prepare_wait(&mut self) -> bool {
         self.look_next();
-        self.links
+        self.rings
             .iter_mut()
-            .all(|link| link.receiver.prepare_wait())
+            .all(|ring| ring.receiver.prepare_wait())
     }
 
     /// Packets from a ring that has some.
     pub(crate) fn receive_ring(&mut self, buffer: &mut [u8]) -> Option<Arrival> {
         let mut tried = 0;
-        while tried < self.links.len() {
-            let at = (self.next + tried) % self.links.len();
-            match self.links[at].receiver.receive(buffer) {
+        while tried < self.rings.len() {
+            let at = (self.next + tried) % self.rings.len();
+            match self.rings[at].receiver.receive(buffer) {
                 Ok(Some(packets)) => {
                     // Each peer has its turn.
                     self.next = at + 1;
                     self.confirm(at);
                     return Some(Arrival {
-                        path: Path::to(Address::Socket(self.links[at].receiver.state.peer)),
+                        path: Path::to(Address::Socket(self.rings[at].receiver.state.peer)),
                         ecn: Ecn::NotEct,
                         len: packets.len,
                         segment_size: packets.packet_len,
                     });
                 }
                 Ok(None) => tried += 1,
-                Err(end) => self.end_link(at, end),
+                Err(end) => self.end_ring(at, end),
             }
         }
         None
@@ -267,15 +267,15 @@ impl Inbound {
             },
             MEETINGS_MAX,
         );
-        self.news.offer(peer, offer::encode(&self.boot, &nonce));
+        self.updates.offer(peer, offer::encode(&self.boot, &nonce));
         Ok(())
     }
 
     /// Whether rings with `peer` can be made now.
     fn may_meet(&self, peer: SocketAddr) -> bool {
-        self.links.len() < LINKS_MAX
+        self.rings.len() < RINGS_MAX
             && !self.refused.contains(&peer)
-            && !self.links.iter().any(|one| one.receiver.state.peer == peer)
+            && !self.rings.iter().any(|one| one.receiver.state.peer == peer)
             && !self.meetings.iter().any(|one| one.peer == peer)
     }
 
@@ -355,8 +355,8 @@ impl Inbound {
     }
 
     fn serve(&mut self, token: u64) {
-        if let Some(at) = self.links.iter().position(|one| one.token == token) {
-            self.serve_link(at);
+        if let Some(at) = self.rings.iter().position(|one| one.token == token) {
+            self.serve_ring(at);
         } else if let Some(one) = self.offered.iter().find(|one| one.token == token) {
             let (peer, nonce) = (one.peer, one.nonce);
             if let Some(socket) = one.waiting.accept() {
@@ -367,10 +367,10 @@ impl Inbound {
         }
     }
 
-    fn serve_link(&mut self, at: usize) {
-        match self.links[at].receiver.take_wakes() {
-            Err(end) => self.end_link(at, end),
-            Ok(()) if self.links[at].receiver.is_over() => self.end_link(at, LinkEnd::Gone),
+    fn serve_ring(&mut self, at: usize) {
+        match self.rings[at].receiver.take_wakes() {
+            Err(end) => self.end_ring(at, end),
+            Ok(()) if self.rings[at].receiver.is_over() => self.end_ring(at, RingEnd::Gone),
             // The first octet says that the peer has the rings.
             Ok(()) => self.confirm(at),
         }
@@ -379,8 +379,8 @@ impl Inbound {
     /// The peer uses its rings: packets to it go through this end's.
     #[inline]
     fn confirm(&mut self, at: usize) {
-        if let Some(sender) = self.links[at].sender.take() {
-            self.news.link(sender);
+        if let Some(sender) = self.rings[at].sender.take() {
+            self.updates.ring(sender);
         }
     }
 
@@ -400,55 +400,55 @@ impl Inbound {
         };
         let peer = meeting.peer;
         let is_own = meeting.nonce.is_some();
-        let has_other = self.links.iter().any(|one| one.receiver.state.peer == peer);
-        if has_other || self.links.len() >= LINKS_MAX {
+        let has_other = self.rings.iter().any(|one| one.receiver.state.peer == peer);
+        if has_other || self.rings.len() >= RINGS_MAX {
             return;
         }
         let made = match is_own {
-            true => link::make(meeting.socket, peer),
-            false => link::take(meeting.socket, peer),
+            true => ring::make(meeting.socket, peer),
+            false => ring::take(meeting.socket, peer),
         };
         self.offered.retain(|one| one.peer != peer);
         self.silent.retain(|(one, _)| *one != peer);
         // Rings that cannot be made leave the peer to UDP.
         if let Ok((sender, receiver)) = made {
-            self.add_link(meeting.token, sender, receiver, is_own);
+            self.add_ring(meeting.token, sender, receiver, is_own);
         }
     }
 
     /// The socket of the meeting, whose token it keeps, goes on as the rings' lifeline.
-    fn add_link(
+    fn add_ring(
         &mut self,
         token: u64,
-        sender: LinkSender,
-        receiver: LinkReceiver,
+        sender: RingSender,
+        receiver: RingReceiver,
         awaits_answer: bool,
     ) {
-        self.links.push(Link {
+        self.rings.push(RingPair {
             token,
             receiver,
             sender: Some(sender),
         });
         if !awaits_answer {
-            self.confirm(self.links.len() - 1);
+            self.confirm(self.rings.len() - 1);
         }
     }
 
-    fn end_link(&mut self, at: usize, end: LinkEnd) {
-        let link = self.links.swap_remove(at);
-        let state = &link.receiver.state;
+    fn end_ring(&mut self, at: usize, end: RingEnd) {
+        let ring = self.rings.swap_remove(at);
+        let state = &ring.receiver.state;
         let (sends, receives) = calls_of(state);
         self.past = (self.past.0 + sends, self.past.1 + receives);
-        if end == LinkEnd::Lied {
+        if end == RingEnd::Lied {
             push_bounded(&mut self.refused, state.peer, REMEMBERED_MAX);
         }
         // The other half holds the socket until it notices, so closing this one does not.
-        let _ = epoll::delete(&*self.epoll, link.receiver.descriptor());
+        let _ = epoll::delete(&*self.epoll, ring.receiver.descriptor());
     }
 
     pub(crate) fn end_all(&mut self) {
-        while let Some(last) = self.links.len().checked_sub(1) {
-            self.end_link(last, LinkEnd::Gone);
+        while let Some(last) = self.rings.len().checked_sub(1) {
+            self.end_ring(last, RingEnd::Gone);
         }
     }
 
@@ -459,19 +459,19 @@ impl Inbound {
     }
 
     pub(crate) fn reports(&self) -> Vec<RingReport> {
-        let states = self.links.iter().map(|link| &link.receiver.state);
+        let states = self.rings.iter().map(|ring| &ring.receiver.state);
         states.map(|state| RingReport::of(state)).collect()
     }
 
     pub(crate) fn calls(&self) -> (u64, u64) {
-        self.links.iter().fold(self.past, |sum, link| {
-            let (sends, receives) = calls_of(&link.receiver.state);
+        self.rings.iter().fold(self.past, |sum, ring| {
+            let (sends, receives) = calls_of(&ring.receiver.state);
             (sum.0 + sends, sum.1 + receives)
         })
     }
 }
 
-fn calls_of(state: &LinkState) -> (u64, u64) {
+fn calls_of(state: &RingState) -> (u64, u64) {
     let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     (read(&state.sends), read(&state.receives))
 }

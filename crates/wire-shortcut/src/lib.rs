@@ -15,17 +15,17 @@
 //!   writes into a lifeline only when it was asked for a wake ([`wire::Wire::may_wait`]), so that two
 //!   ends that are busy make no system calls.
 //!
-//! Modules: [`offer`] is the datagram, `boot` the host's identifier, `meeting` the socket, `link` the rings with one
+//! Modules: [`offer`] is the datagram, `boot` the host's identifier, `meeting` the socket, `ring` the rings with one
 //! peer, `inbound` and `outbound` the two halves, `shared` what is between them, `receiver` the wait.
 #![forbid(unsafe_code)]
 
 mod boot;
 mod inbound;
-mod link;
 mod meeting;
 pub mod offer;
 mod outbound;
 mod receiver;
+mod ring;
 mod shared;
 
 pub use boot::BootId;
@@ -39,7 +39,7 @@ use outbound::Outbound;
 use receiver::ShortcutReceiver;
 use rustix::event::epoll;
 use rustix::rand::GetRandomFlags;
-use shared::{News, Shared};
+use shared::{Shared, Updates};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -89,14 +89,14 @@ impl ShortcutWire {
         if let Some(socket) = udp.descriptor() {
             epoll::add(&*epoll, socket, udp_token(), epoll::EventFlags::IN)?;
         }
-        let news = Arc::new(News::default());
-        let inbound = Inbound::new(boot, place, Arc::clone(&epoll), Arc::clone(&news));
+        let updates = Arc::new(Updates::default());
+        let inbound = Inbound::new(boot, place, Arc::clone(&epoll), Arc::clone(&updates));
         let shared = Arc::new(Shared::new(epoll, inbound));
         Ok(ShortcutWire {
             udp,
             shortcut: Some(Shortcut {
                 shared,
-                outbound: Outbound::new(news),
+                outbound: Outbound::new(updates),
                 awaits_room: false,
             }),
         })

@@ -3,7 +3,7 @@
 //! ```text
 //!  0           8          12         16                  32            40
 //! +-----------+----------+----------+-------------------+-------------+
-//! | mark (11), 0xff      | edition  | nonce             | tag         |
+//! | mark (11), 0xff      | version  | nonce             | tag         |
 //! +-----------+----------+----------+-------------------+-------------+
 //! ```
 //!
@@ -20,9 +20,9 @@ pub const OFFER_LEN: usize = 40;
 /// Octets of a nonce.
 pub const NONCE_LEN: usize = 16;
 
-/// What an offer begins with; then its edition.
+/// What an offer begins with; then its version.
 const MARK: [u8; 12] = *b"towpath-rin\xff";
-const EDITION: u32 = 1;
+const VERSION: u32 = 1;
 
 /// Where the nonce and the tag begin.
 const NONCE_AT: usize = 16;
@@ -35,7 +35,7 @@ pub type Nonce = [u8; NONCE_LEN];
 pub fn encode(boot: &BootId, nonce: &Nonce) -> [u8; OFFER_LEN] {
     let mut offer = [0; OFFER_LEN];
     offer[..MARK.len()].copy_from_slice(&MARK);
-    offer[MARK.len()..NONCE_AT].copy_from_slice(&EDITION.to_le_bytes());
+    offer[MARK.len()..NONCE_AT].copy_from_slice(&VERSION.to_le_bytes());
     offer[NONCE_AT..TAG_AT].copy_from_slice(nonce);
     let tag = siphash(boot.key(), &offer[..TAG_AT]);
     offer[TAG_AT..].copy_from_slice(&tag.to_le_bytes());
@@ -48,7 +48,7 @@ pub fn is_marked(octets: &[u8]) -> bool {
     octets.starts_with(&MARK)
 }
 
-/// The nonce of an offer of this edition that was made on the host with identifier `boot`.
+/// The nonce of an offer of this version that was made on the host with identifier `boot`.
 pub fn decode(boot: &BootId, octets: &[u8]) -> Option<Nonce> {
     let offer: &[u8; OFFER_LEN] = octets.try_into().ok()?;
     let nonce = offer[NONCE_AT..TAG_AT].try_into().ok()?;

@@ -1,8 +1,8 @@
 //! The half of a wire that sends: rings in use, and offers on their way.
 
-use crate::link::{LinkSender, Sent};
 use crate::offer::OFFER_LEN;
-use crate::shared::News;
+use crate::ring::{RingSender, Sent};
+use crate::shared::Updates;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ const OFFER_AGAIN: Duration = Duration::from_millis(100);
 /// Rings by peer, and offers.
 #[derive(Debug)]
 pub(crate) struct Outbound {
-    news: Arc<News>,
-    links: Vec<LinkSender>,
+    updates: Arc<Updates>,
+    rings: Vec<RingSender>,
     offers: Vec<OfferOut>,
 }
 
@@ -29,10 +29,10 @@ struct OfferOut {
 }
 
 impl Outbound {
-    pub(crate) fn new(news: Arc<News>) -> Outbound {
+    pub(crate) fn new(updates: Arc<Updates>) -> Outbound {
         Outbound {
-            news,
-            links: Vec::new(),
+            updates,
+            rings: Vec::new(),
             offers: Vec::new(),
         }
     }
@@ -45,25 +45,25 @@ impl Outbound {
         slices: &[IoSlice<'_>],
         packet_len: usize,
     ) -> bool {
-        if let Some(pending) = self.news.take() {
-            self.add(pending.links, pending.offers);
+        if let Some(pending) = self.updates.take() {
+            self.add(pending.rings, pending.offers);
         }
-        let Some(at) = self.links.iter().position(|one| one.state.peer == peer) else {
+        let Some(at) = self.rings.iter().position(|one| one.state.peer == peer) else {
             return false;
         };
-        match self.links[at].send(slices, packet_len) {
+        match self.rings[at].send(slices, packet_len) {
             Sent::Taken => true,
             // As a queue of the path that is full, but with a way around it.
             Sent::Full => false,
             Sent::Ended => {
-                self.links.swap_remove(at).end();
+                self.rings.swap_remove(at).end();
                 false
             }
         }
     }
 
     #[cold]
-    fn add(&mut self, links: Vec<LinkSender>, offers: Vec<(SocketAddr, [u8; OFFER_LEN])>) {
+    fn add(&mut self, rings: Vec<RingSender>, offers: Vec<(SocketAddr, [u8; OFFER_LEN])>) {
         for (peer, offer) in offers {
             self.offers.retain(|one| one.peer != peer);
             self.offers.push(OfferOut {
@@ -73,12 +73,12 @@ impl Outbound {
                 next_at: None,
             });
         }
-        for link in links {
-            let peer = link.state.peer;
+        for ring in rings {
+            let peer = ring.state.peer;
             self.offers.retain(|one| one.peer != peer);
             // Rings of a peer that began anew replace those that it left.
-            self.links.retain(|one| one.state.peer != peer);
-            self.links.push(link);
+            self.rings.retain(|one| one.state.peer != peer);
+            self.rings.push(ring);
         }
     }
 
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn offer_is_sent_again_after_its_time_and_not_for_ever() {
-        let news = Arc::new(News::default());
-        let mut outbound = Outbound::new(Arc::clone(&news));
+        let updates = Arc::new(Updates::default());
+        let mut outbound = Outbound::new(Arc::clone(&updates));
         let [peer, other] = [9, 10].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        news.offer(peer, [1; OFFER_LEN]);
+        updates.offer(peer, [1; OFFER_LEN]);
         assert!(!outbound.send(peer, &[IoSlice::new(b"x")], 1));
         let mut now = Instant::now();
         let mut sent = 0;

@@ -1,8 +1,8 @@
-//! What the halves of a wire share: the rings it receives from, and news for the half that sends.
+//! What the halves of a wire share: the rings it receives from, and updates for the half that sends.
 
 use crate::inbound::Inbound;
-use crate::link::{LinkSender, LinkState};
 use crate::offer::OFFER_LEN;
+use crate::ring::{RingSender, RingState};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +32,7 @@ impl Shared {
 
 /// Offers to be sent and rings to be used, for the half that sends.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct Updates {
     is_new: AtomicBool,
     pending: Mutex<Pending>,
 }
@@ -40,17 +40,17 @@ pub(crate) struct News {
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) offers: Vec<(SocketAddr, [u8; OFFER_LEN])>,
-    pub(crate) links: Vec<LinkSender>,
+    pub(crate) rings: Vec<RingSender>,
 }
 
-impl News {
+impl Updates {
     pub(crate) fn offer(&self, peer: SocketAddr, offer: [u8; OFFER_LEN]) {
         self.lock().offers.push((peer, offer));
         self.is_new.store(true, Ordering::Release);
     }
 
-    pub(crate) fn link(&self, link: LinkSender) {
-        self.lock().links.push(link);
+    pub(crate) fn ring(&self, ring: RingSender) {
+        self.lock().rings.push(ring);
         self.is_new.store(true, Ordering::Release);
     }
 
@@ -92,7 +92,7 @@ pub struct RingReport {
 }
 
 impl RingReport {
-    pub(crate) fn of(state: &LinkState) -> RingReport {
+    pub(crate) fn of(state: &RingState) -> RingReport {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         RingReport {
             peer: state.peer,

@@ -4,8 +4,8 @@
 //! exec:NAME=SERVER :: CLIENT :: NUMBER :: UNIT
 //! ```
 //!
-//! It is an entry of a file of contestants in one line: SERVER and CLIENT are words, in quotes where they
-//! hold spaces, NUMBER is a JSON pointer where it begins with `/` and else a regular expression. The unit
+//! It is an entry of a file of contestants in one line: SERVER and CLIENT are words as a shell splits
+//! them, NUMBER is a JSON pointer where it begins with `/` and else a regular expression. The unit
 //! says which workload it is, and the server is ready when its port listens.
 
 use super::definition::{self, Definition};
@@ -74,27 +74,10 @@ fn definition_of(name: &str, text: &str) -> Result<(String, Definition), String>
     only.ok_or_else(|| FORM.to_owned())
 }
 
-/// Words apart by spaces; what is in single or double quotes is one word.
+/// Words as a POSIX shell splits them.
 fn words(text: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    for c in text.chars() {
-        match (quote, c) {
-            (Some(open), _) if c == open => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, _) if c.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    match quote {
-        Some(open) => Err(format!("a quote {open} is not closed in `{text}`")),
-        None => Ok(words),
-    }
+    shlex::split(text)
+        .ok_or_else(|| format!("a quote is not closed in `{text}`, or it ends with \\"))
 }
 
 #[cfg(test)]

@@ -2,11 +2,14 @@
 
 use super::*;
 
-fn inbound(place: MeetingPlace) -> (Inbound, Arc<News>) {
+fn inbound(place: MeetingPlace) -> (Inbound, Arc<Updates>) {
     let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll"));
-    let news = Arc::new(News::default());
+    let updates = Arc::new(Updates::default());
     let boot = BootId::new([6; 16]);
-    (Inbound::new(boot, place, epoll, Arc::clone(&news)), news)
+    (
+        Inbound::new(boot, place, epoll, Arc::clone(&updates)),
+        updates,
+    )
 }
 
 fn peer(host: [u8; 4], port: u16) -> SocketAddr {
@@ -15,14 +18,14 @@ fn peer(host: [u8; 4], port: u16) -> SocketAddr {
 
 #[test]
 fn offer_is_made_to_this_host_only_and_once_for_a_while() {
-    let (mut inbound, news) = inbound(MeetingPlace::Namespace);
+    let (mut inbound, updates) = inbound(MeetingPlace::Namespace);
     // For documentation only (RFC 5737): no host has it.
     inbound.offer_to(peer([192, 0, 2, 1], 9));
-    assert!(news.take().is_none());
+    assert!(updates.take().is_none());
     for _ in 0..3 {
         inbound.offer_to(peer([127, 0, 0, 1], 9));
     }
-    assert_eq!(news.take().expect("an offer").offers.len(), 1);
+    assert_eq!(updates.take().expect("an offer").offers.len(), 1);
     assert!(inbound.is_in_use());
 }
 
@@ -53,5 +56,5 @@ fn meetings_of_one_peer_are_one_and_those_of_many_are_bounded() {
         inbound.answer(from, &made);
     }
     assert_eq!(inbound.meetings.len(), MEETINGS_MAX);
-    assert!(inbound.links.is_empty());
+    assert!(inbound.rings.is_empty());
 }

@@ -25,7 +25,7 @@ const SEGMENTS_MAX: usize = 128;
 
 /// What is known of the rings with a peer, by both halves and by reports.
 #[derive(Debug)]
-pub(crate) struct LinkState {
+pub(crate) struct RingState {
     pub(crate) peer: SocketAddr,
     /// One of the halves found that the rings are of no use any more.
     ended: AtomicBool,
@@ -41,9 +41,9 @@ fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
-impl LinkState {
-    fn new(peer: SocketAddr) -> Arc<LinkState> {
-        Arc::new(LinkState {
+impl RingState {
+    fn new(peer: SocketAddr) -> Arc<RingState> {
+        Arc::new(RingState {
             peer,
             ended: AtomicBool::new(false),
             sends: AtomicU64::new(0),
@@ -63,7 +63,7 @@ impl LinkState {
 pub(crate) fn make(
     socket: UnixStream,
     peer: SocketAddr,
-) -> Result<(LinkSender, LinkReceiver), ChannelError> {
+) -> Result<(RingSender, RingReceiver), ChannelError> {
     let (sender, mut receiver) = channel::open_pair(socket, geometry()?, Signal::Poll)?;
     // A thread may be waiting already, and does not know of this ring.
     receiver.prepare_poll()?;
@@ -78,7 +78,7 @@ pub(crate) fn make(
 pub(crate) fn take(
     socket: UnixStream,
     peer: SocketAddr,
-) -> Result<(LinkSender, LinkReceiver), ChannelError> {
+) -> Result<(RingSender, RingReceiver), ChannelError> {
     let (sender, mut receiver) = channel::accept_pair(socket, Signal::Poll)?;
     if receiver.geometry() != geometry()? {
         return Err(ChannelError::Opening);
@@ -98,13 +98,13 @@ fn halves(
     peer: SocketAddr,
     sender: ChannelSender,
     receiver: ChannelReceiver,
-) -> (LinkSender, LinkReceiver) {
-    let state = LinkState::new(peer);
-    let sender = LinkSender {
+) -> (RingSender, RingReceiver) {
+    let state = RingState::new(peer);
+    let sender = RingSender {
         sender,
         state: Arc::clone(&state),
     };
-    (sender, LinkReceiver { receiver, state })
+    (sender, RingReceiver { receiver, state })
 }
 
 /// What became of packets that were to go through a ring.
@@ -120,12 +120,12 @@ pub(crate) enum Sent {
 
 /// The half that sends.
 #[derive(Debug)]
-pub(crate) struct LinkSender {
+pub(crate) struct RingSender {
     sender: ChannelSender,
-    pub(crate) state: Arc<LinkState>,
+    pub(crate) state: Arc<RingState>,
 }
 
-impl LinkSender {
+impl RingSender {
     /// Puts packets of `packet_len` octets, the last of which may be shorter, into the ring.
     pub(crate) fn send(&mut self, slices: &[IoSlice<'_>], packet_len: usize) -> Sent {
         if self.state.has_ended() || self.sender.peer_has_closed() {
@@ -178,14 +178,14 @@ impl LinkSender {
 
 /// The half that receives.
 #[derive(Debug)]
-pub(crate) struct LinkReceiver {
+pub(crate) struct RingReceiver {
     receiver: ChannelReceiver,
-    pub(crate) state: Arc<LinkState>,
+    pub(crate) state: Arc<RingState>,
 }
 
 /// The rings are of no use any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkEnd {
+pub(crate) enum RingEnd {
     /// The peer closed them, or is gone; all that it sent was received.
     Gone,
     /// The peer wrote what no correct peer writes.
@@ -199,20 +199,20 @@ pub(crate) struct Packets {
     pub(crate) packet_len: usize,
 }
 
-impl LinkReceiver {
+impl RingReceiver {
     /// Copies the next packets into `buffer`; None when there are none.
     #[inline]
-    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<Packets>, LinkEnd> {
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<Packets>, RingEnd> {
         match self.receiver.look().map_err(end_of)? {
             Arrival::Nothing => return Ok(None),
-            Arrival::End => return Err(LinkEnd::Gone),
+            Arrival::End => return Err(RingEnd::Gone),
             Arrival::Message => {}
         }
         let message = self.receiver.receive().map_err(end_of)?;
-        let message = message.ok_or(LinkEnd::Gone)?;
+        let message = message.ok_or(RingEnd::Gone)?;
         let mut header = [0; HEADER_LEN];
         let (header_len, total) = (message.read(0, &mut header), message.len());
-        let packets = check(header, header_len, total, buffer.len()).ok_or(LinkEnd::Lied)?;
+        let packets = check(header, header_len, total, buffer.len()).ok_or(RingEnd::Lied)?;
         message.read(HEADER_LEN, &mut buffer[..packets.len]);
         drop(message);
         add(&self.state.receives, 1);
@@ -227,7 +227,7 @@ impl LinkReceiver {
     }
 
     /// The descriptor was readable: takes the wakes, and notices when the peer is gone.
-    pub(crate) fn take_wakes(&mut self) -> Result<(), LinkEnd> {
+    pub(crate) fn take_wakes(&mut self) -> Result<(), RingEnd> {
         self.receiver.take_wakes().map_err(end_of)
     }
 
@@ -245,7 +245,7 @@ impl LinkReceiver {
     }
 }
 
-impl Drop for LinkReceiver {
+impl Drop for RingReceiver {
     fn drop(&mut self) {
         self.state.ended.store(true, Ordering::Relaxed);
         // The peer sees a process that is gone. A socket that it closed already cannot be shut down.
@@ -253,10 +253,10 @@ impl Drop for LinkReceiver {
     }
 }
 
-fn end_of(error: ChannelError) -> LinkEnd {
+fn end_of(error: ChannelError) -> RingEnd {
     match error {
-        ChannelError::Corrupt { .. } => LinkEnd::Lied,
-        _ => LinkEnd::Gone,
+        ChannelError::Corrupt { .. } => RingEnd::Lied,
+        _ => RingEnd::Gone,
     }
 }
 
@@ -285,14 +285,14 @@ mod tests {
         ([127, 0, 0, 1], 9).into()
     }
 
-    fn ends() -> ((LinkSender, LinkReceiver), (LinkSender, LinkReceiver)) {
+    fn ends() -> ((RingSender, RingReceiver), (RingSender, RingReceiver)) {
         let (near, far) = UnixStream::pair().expect("a pair of sockets");
         let made = make(near, peer()).expect("memory");
         (made, take(far, peer()).expect("a right opening"))
     }
 
     /// A receiver whose peer writes messages of any octets.
-    fn liar() -> (ChannelSender, LinkReceiver) {
+    fn liar() -> (ChannelSender, RingReceiver) {
         let (near, far) = UnixStream::pair().expect("a pair of sockets");
         let geometry = geometry().expect("a right geometry");
         let (sender, _back) = channel::open_pair(near, geometry, Signal::Poll).expect("memory");
@@ -300,7 +300,7 @@ mod tests {
         (sender, receiver)
     }
 
-    fn receive(receiver: &mut LinkReceiver) -> Result<Option<Packets>, LinkEnd> {
+    fn receive(receiver: &mut RingReceiver) -> Result<Option<Packets>, RingEnd> {
         receiver.receive(&mut vec![0; 65_536])
     }
 
@@ -359,7 +359,7 @@ mod tests {
             sender.send(&lie).expect("room");
             assert_eq!(
                 receive(&mut receiver),
-                Err(LinkEnd::Lied),
+                Err(RingEnd::Lied),
                 "{:?}",
                 lie.len()
             );
@@ -380,7 +380,7 @@ mod tests {
             receiver.take_wakes().expect("the end is no lie");
         }
         assert!(receive(&mut receiver).expect("it was committed").is_some());
-        assert_eq!(receive(&mut receiver), Err(LinkEnd::Gone));
+        assert_eq!(receive(&mut receiver), Err(RingEnd::Gone));
         assert!(receiver.is_over());
     }
 
