@@ -16,11 +16,12 @@ use control::{
     ByteAccount, Channel, ChannelError, CircuitReport, FromWorker, Job, Role, ToWorker,
     WorkerReport, Workload,
 };
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use threads::{BlockedReceivers, CircuitSlots};
 
 /// Timeout between two messages of the controller, whose own timeouts are shorter.
@@ -77,8 +78,9 @@ fn serve(channel: &mut Channel, slowdown: Slowdown) -> Result<(), JobError> {
         ToWorker::Connect(job, frames) => {
             let allowance = allowance(&job, &mut descriptors)?;
             prepare(&job)?;
-            let circuits = setup::connect(&job, frames, descriptors).map_err(JobError)?;
+            let mut circuits = setup::connect(&job, frames, descriptors).map_err(JobError)?;
             channel.send(&FromWorker::Connected, &[])?;
+            open_until_start(channel, &mut circuits)?;
             measure(channel, &job, circuits, (allowance, slowdown))
         }
         ToWorker::Serve(job) => program::serve(channel, &job),
@@ -87,6 +89,24 @@ fn serve(channel: &mut Channel, slowdown: Slowdown) -> Result<(), JobError> {
             "the controller began with an unexpected message".into(),
         )),
     }
+}
+
+/// Opens the circuits again at intervals until the controller sends something: it starts the trial when
+/// the other side has accepted all of them.
+fn open_until_start(channel: &Channel, circuits: &mut CircuitSlots) -> Result<(), JobError> {
+    let end = Instant::now() + STEP_TIMEOUT;
+    let interval = Timespec::try_from(setup::OPENING_INTERVAL).expect("a second is in range");
+    while Instant::now() < end {
+        let control = channel.descriptor();
+        let mut ready = [PollFd::new(&control, PollFlags::IN)];
+        match poll(&mut ready, Some(&interval)) {
+            Ok(0) => setup::repeat_openings(circuits),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(JobError(std::io::Error::from(errno).to_string())),
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a planted slowdown where nothing would be slower.

@@ -18,6 +18,10 @@ const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// the first; the second shows that it is connected.
 const OPENING_MESSAGES: usize = 2;
 
+/// How long the connecting side waits for the start before it opens its circuits again: more than the
+/// way to the other side and the start's way back take.
+pub(super) const OPENING_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Content of an opening message.
 const OPENING_MESSAGE: [u8; 1] = [0x5a];
 
@@ -133,7 +137,9 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
             });
         }
     }
-    Ok(CircuitSlots { slots: circuits })
+    let mut accepted = CircuitSlots { slots: circuits };
+    discard_openings(&mut accepted);
+    Ok(accepted)
 }
 
 /// Connects circuits to the peer's listeners.
@@ -207,6 +213,38 @@ fn send_opening(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
     (0..OPENING_MESSAGES)
         .try_for_each(send)
         .map_err(|error| format!("{name}: the opening message was not sent: {error}"))
+}
+
+/// Sends an opening message once more on each circuit whose first ones may have been lost.
+pub(super) fn repeat_openings(circuits: &mut CircuitSlots) {
+    for circuit in lossy_circuits(circuits) {
+        // What cannot be sent now is sent after the next interval, or the other side reports that
+        // nothing came.
+        let _ = circuit
+            .send(&OPENING_MESSAGE)
+            .and_then(|()| circuit.flush());
+    }
+}
+
+/// Takes out the opening messages that were sent once more while other circuits were accepted.
+fn discard_openings(circuits: &mut CircuitSlots) {
+    let mut buffer = vec![0; 65_536];
+    for circuit in lossy_circuits(circuits) {
+        while matches!(circuit.try_recv(&mut buffer), Ok(Some(_))) {}
+    }
+}
+
+/// The open circuits of connectionless transports that lose messages.
+fn lossy_circuits(circuits: &mut CircuitSlots) -> impl Iterator<Item = &mut dyn Circuit> {
+    circuits.slots.iter_mut().filter_map(|slot| {
+        let class = slot.transport.class();
+        match &mut slot.task {
+            CircuitTask::Move(circuit) if class.connectionless && !class.reliable => {
+                Some(circuit.as_mut() as &mut dyn Circuit)
+            }
+            _ => None,
+        }
+    })
 }
 
 fn receive_opening(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {

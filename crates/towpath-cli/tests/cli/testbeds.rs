@@ -89,6 +89,18 @@ fn link_loss_equals_ledger_loss() {
 }
 
 #[test]
+fn opening_messages_that_a_link_loses_are_sent_again() {
+    if !can_create_hosts() {
+        return;
+    }
+    let arguments = ["udp", "-w", "throughput", "--no-calibration"];
+    let run = linked(&Scratch::new(), "loss=60%", &arguments);
+    for trial in trials_of(&run, "udp") {
+        assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
+    }
+}
+
+#[test]
 fn reliable_transports_survive_lossy_link() {
     if !can_create_hosts() {
         return;
