@@ -2,12 +2,15 @@
 
 use crate::{fail, python, swarm, target, tidy};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 /// Says to the tests of libtowpath that the library beside them was built from these sources.
 const LIBRARY_IS_BUILT: &str = "TOWPATH_LIBRARY_IS_BUILT";
+
+/// Names the program that compiles the workspace's own crates.
+const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
 /// Counts of passed and failed checks and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,18 +40,21 @@ pub fn run(root: &Path) -> ExitCode {
     let mut tally = Tally::default();
     tally.add(step("formatting", || cargo(root, "fmt --all --check")));
     tally.add(step("tidy", || Tally::of(tidy::check(root))));
-    let clippy = "clippy --locked --workspace --all-targets -- -D warnings";
-    tally.add(step("clippy", || cargo(root, clippy)));
+    // Compiles what the next steps run; the libraries in tests have the features of the whole workspace.
+    let compile =
+        "test --locked --workspace --all-targets --no-run --keep-going --message-format json";
+    tally.add(step("clippy", || lint(command(root, compile))));
     let doc = "doc --locked --workspace --no-deps --document-private-items";
-    tally.add(step("documentation", || cargo(root, doc)));
+    tally.add(step("documentation", || {
+        Tally::of(succeeds(command(root, doc).env_remove(WRAPPER)))
+    }));
     // The fuzz targets are a separate workspace; no other step checks its lock file.
     let fuzz = "fetch --locked --manifest-path fuzz/Cargo.toml";
     tally.add(step("lock file of the fuzz targets", || cargo(root, fuzz)));
     let python = "fetch --locked --manifest-path python/Cargo.toml";
     tally.add(step("lock file of the wheel", || cargo(root, python)));
     tally.add(step("advisories", || advisories(root)));
-    // With examples, cargo gives the libraries the features that their tests have, so that nothing is compiled
-    // twice; tests of C programs link one of them, and the swarm is an example.
+    // Tests of C programs link a library, and the swarm is an example; both were compiled with the tests.
     let libraries = "build --locked --workspace --lib --examples";
     tally.add(step("libraries and examples", || cargo(root, libraries)));
     let tests = "test --locked --workspace --no-fail-fast";
@@ -81,7 +87,8 @@ fn step(name: &str, run: impl FnOnce() -> Tally) -> Tally {
     tally
 }
 
-/// Cargo with these arguments; rustdoc warnings are errors.
+/// Cargo with these arguments; rustdoc warnings are errors. Clippy compiles the workspace's crates, so that
+/// they are read and compiled once for lints and tests.
 fn command(root: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command
@@ -89,15 +96,51 @@ fn command(root: &Path, arguments: &str) -> Command {
         .args(arguments.split_whitespace())
         .env("RUSTDOCFLAGS", "-D warnings")
         .env(LIBRARY_IS_BUILT, "1");
+    if let Some(clippy) = clippy() {
+        command.env(WRAPPER, clippy);
+    }
     command
 }
 
+/// The compiler with clippy's lints, which is installed beside cargo.
+fn clippy() -> Option<PathBuf> {
+    let clippy = Path::new(env!("CARGO")).with_file_name("clippy-driver");
+    clippy.exists().then_some(clippy)
+}
+
+/// Compiles, and fails if there is a warning. The messages are printed.
+fn lint(mut command: Command) -> Tally {
+    if clippy().is_none() {
+        fail("clippy is not installed; rustup component add clippy");
+        return Tally::of(false);
+    }
+    let mut is_clean = true;
+    let ended_well = read_lines(&mut command, |line| {
+        if let Some(message) = parse_message(line) {
+            eprint!("{message}");
+            is_clean = false;
+        }
+    });
+    Tally::of(ended_well && is_clean)
+}
+
+/// The text of a compiler's message in a line of cargo's `--message-format json`.
+fn parse_message(line: &str) -> Option<String> {
+    let line: serde_json::Value = serde_json::from_str(line).ok()?;
+    let text = line.pointer("/message/rendered")?.as_str()?;
+    (line["reason"] == "compiler-message").then(|| text.to_owned())
+}
+
 fn cargo(root: &Path, arguments: &str) -> Tally {
-    match command(root, arguments).status() {
-        Ok(status) => Tally::of(status.success()),
+    Tally::of(succeeds(&mut command(root, arguments)))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    match command.status() {
+        Ok(status) => status.success(),
         Err(error) => {
             fail(&format!("cannot run cargo: {error}"));
-            Tally::of(false)
+            false
         }
     }
 }
@@ -150,27 +193,33 @@ fn interoperation(root: &Path) -> Tally {
 
 /// Runs tests, and counts them.
 fn test(mut command: Command) -> Tally {
-    let child = command.stdout(Stdio::piped()).spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) => {
-            fail(&format!("cannot run cargo: {error}"));
-            return Tally::of(false);
-        }
-    };
     let mut tally = Tally::default();
-    if let Some(output) = child.stdout.take() {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            println!("{line}");
-            tally.add(parse_test_result(&line).unwrap_or_default());
-        }
-    }
-    let ended_well = child.wait().is_ok_and(|status| status.success());
+    let ended_well = read_lines(&mut command, |line| {
+        println!("{line}");
+        tally.add(parse_test_result(line).unwrap_or_default());
+    });
     if !ended_well && tally.failed == 0 {
         // No counted failure: a test did not compile, or its process died.
         tally.failed = 1;
     }
     tally
+}
+
+/// Runs cargo and hands over its lines one by one; whether it succeeded.
+fn read_lines(command: &mut Command, mut read: impl FnMut(&str)) -> bool {
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            fail(&format!("cannot run cargo: {error}"));
+            return false;
+        }
+    };
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            read(&line);
+        }
+    }
+    child.wait().is_ok_and(|status| status.success())
 }
 
 /// The counts in `test result: ok. 3 passed; 0 failed; ...`.
@@ -189,6 +238,14 @@ fn parse_test_result(line: &str) -> Option<Tally> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_of_the_compiler_are_found_among_those_of_cargo() {
+        let warning = r#"{"reason":"compiler-message","message":{"rendered":"warning: unused\n"}}"#;
+        assert_eq!(parse_message(warning).as_deref(), Some("warning: unused\n"));
+        assert_eq!(parse_message(r#"{"reason":"compiler-artifact"}"#), None);
+        assert_eq!(parse_message("   Compiling"), None);
+    }
 
     #[test]
     fn test_counts_parse_from_result_line() {
