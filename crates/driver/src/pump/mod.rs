@@ -180,6 +180,16 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         store.map_or(0, Consumer::submitted)
     }
 
+    /// Whether the engine holds nothing of a circuit's bytes any more: what waits for the peer's window
+    /// is neither in flight nor released.
+    pub fn has_sent_all(&self, id: AssociationId) -> bool {
+        let store = self
+            .circuits
+            .get(&id)
+            .and_then(|state| state.store.as_ref());
+        self.engine.status(id).bytes_in_flight == 0 && store.is_none_or(Consumer::is_empty)
+    }
+
     /// Calls of the wire so far that sent and that received something.
     pub fn wire_calls(&self) -> (u64, u64) {
         let through_layer = self.layer.as_ref().map_or(0, |port| port.calls().sends);

@@ -243,6 +243,11 @@ impl Consumer {
         self.ring.producer.head.load(Ordering::Acquire)
     }
 
+    /// Whether everything in the store was released.
+    pub fn is_empty(&self) -> bool {
+        self.ring.consumer.tail.load(Ordering::Relaxed) == self.head()
+    }
+
     /// Takes the message ends that the producer has written since the last call.
     pub fn take_message_ends(&mut self) {
         let put = self.ring.producer.ends_put.load(Ordering::Acquire);

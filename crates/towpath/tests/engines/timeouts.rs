@@ -1,11 +1,15 @@
 //! `Duration::MAX` as a limit means for ever, in every call that takes one.
 
+use std::io::ErrorKind;
 use std::thread;
 use std::time::Duration;
 use towpath::xtp::group::{GroupEndpointConfig, Receiver, Sender, example_group};
 use towpath::xtp::{Endpoint, EndpointConfig, LendOutcome};
 
 const FOREVER: Duration = Duration::MAX;
+
+/// Longest wait for what happens at once.
+const LIMIT: Duration = Duration::from_secs(10);
 
 fn endpoint() -> Endpoint {
     let local = "127.0.0.1:0".parse().expect("a literal address");
@@ -71,4 +75,33 @@ fn every_call_of_groups_takes_a_limit_without_end() {
     sender.send(b"to you", FOREVER).expect("room");
     sender.close(FOREVER).expect("it is acknowledged");
     receiving.join().expect("the receiver does not panic");
+}
+
+/// What waits for the peer's window is neither in flight nor acknowledged.
+#[test]
+fn drain_waits_for_bytes_that_the_peers_closed_window_holds_back() {
+    let server = endpoint();
+    server.listen(true);
+    let client = endpoint();
+    let mut circuit = client
+        .connect(server.local_addr(), LIMIT)
+        .expect("it listens");
+    let mut sent = 0;
+    while circuit.send(&[7; 1000], Duration::from_millis(50)).is_ok() {
+        sent += 1000;
+    }
+    let error = circuit.drain(Duration::from_millis(300));
+    let error = error.expect_err("the peer reads nothing");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let reading = thread::spawn(move || {
+        let mut circuit = server.accept(LIMIT).expect("a peer");
+        let (mut buffer, mut read) = (vec![0; 1000], 0);
+        while let Some(len) = circuit.recv(&mut buffer, LIMIT).expect("a message") {
+            read += len;
+        }
+        read
+    });
+    circuit.drain(LIMIT).expect("all is read");
+    circuit.close(LIMIT).expect("it is acknowledged");
+    assert_eq!(reading.join().expect("the reader does not panic"), sent);
 }
