@@ -15,6 +15,7 @@
 //!
 //! Each station's backoff is a random stream of its own, a function of (seed, station).
 
+mod arrivals;
 mod config;
 mod event;
 mod medium;
@@ -146,8 +147,7 @@ impl Ether {
                 break;
             };
             self.now_ps = at_ps;
-            // A rescheduled event leaves its old entry in the queue, which is not counted.
-            self.counters.events += u64::from(self.process(at_ps, due));
+            self.counters.events += self.process(at_ps, due);
         }
         self.now_ps = self.now_ps.max(now_ps);
     }
@@ -157,11 +157,12 @@ impl Ether {
         self.events.pop_front()
     }
 
-    /// Processes one queue entry; false when it was stale.
-    fn process(&mut self, at_ps: u64, due: Scheduled) -> bool {
-        match due {
+    /// Processes one queue entry and counts its events. A rescheduled event leaves its old entry in the
+    /// queue, which counts for none.
+    fn process(&mut self, at_ps: u64, due: Scheduled) -> u64 {
+        let handled = match due {
             Scheduled::Arrive { activity, station } => {
-                self.arrive(at_ps, activity, station as usize)
+                return self.arrive(at_ps, activity, station as usize);
             }
             Scheduled::Collide { station } => {
                 let collided = self.collide(at_ps, station as usize);
@@ -176,7 +177,8 @@ impl Ether {
             }
             Scheduled::End { station } => self.end(at_ps, station as usize),
             Scheduled::Attempt { station } => self.attempt(at_ps, station as usize),
-        }
+        };
+        u64::from(handled)
     }
 
     fn schedule(&mut self, at_ps: u64, due: Scheduled) {
@@ -437,46 +439,9 @@ impl Ether {
                 self.propagate(now_ps, station, activity, to);
             }
             EtherDestination::Station(_) => {}
-            EtherDestination::All => {
-                for to in (0..self.stations.len()).filter(|&to| to != station) {
-                    self.propagate(now_ps, station, activity, to);
-                }
-            }
+            EtherDestination::All => self.propagate_to_all(now_ps, station, activity),
         }
         self.next_frame(station, now_ps);
-    }
-
-    fn propagate(&mut self, now_ps: u64, from: usize, activity: u64, to: usize) {
-        let (here, there) = (&self.stations[from], &self.stations[to]);
-        let distance = here.position_ps.abs_diff(there.position_ps);
-        let station = to as u32;
-        self.schedule(now_ps + distance, Scheduled::Arrive { activity, station });
-    }
-
-    fn arrive(&mut self, now_ps: u64, activity: u64, station: usize) -> bool {
-        let position_ps = self.stations[station].position_ps;
-        let Some(transmission) = self.cable.get(activity) else {
-            return false;
-        };
-        let (from, frame) = (transmission.station, transmission.frame);
-        if !self.cable.is_undamaged_at(activity, position_ps) {
-            self.counters.damaged += 1;
-            self.events.push_back(EtherEvent::Damaged {
-                at_ps: now_ps,
-                station,
-                from,
-                frame,
-            });
-            return true;
-        }
-        self.counters.delivered += 1;
-        self.events.push_back(EtherEvent::Delivered {
-            at_ps: now_ps,
-            station,
-            from,
-            frame,
-        });
-        true
     }
 
     fn end_of_jam(&mut self, now_ps: u64, station: usize) {
