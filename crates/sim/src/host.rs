@@ -272,10 +272,12 @@ impl Host {
     }
 
     /// The counters of engine and layer, if work has a cost.
+    #[inline]
     pub(crate) fn charged_counters(&self) -> Option<Counters> {
         self.charges_work.then(|| self.work())
     }
 
+    #[inline(never)]
     fn work(&self) -> Counters {
         let engine = self.engine.protocol().counters();
         match &self.layer {
@@ -285,6 +287,7 @@ impl Host {
     }
 
     /// Cost of the work since `before`, ps.
+    #[inline]
     pub(crate) fn work_since_ps(&self, before: Option<Counters>) -> u64 {
         before.map_or(0, |before| self.cost.work_ps(&before, &self.work()))
     }

@@ -64,12 +64,23 @@ impl Network {
     }
 
     /// Asks the engine for a packet, which is then in the batch: where it goes, and what it carries.
+    #[inline]
     fn poll_engine(&mut self, station: usize, now: Instant) -> Option<(Path, Contents)> {
         let host = &mut self.hosts[station];
         host.batch.clear();
         host.engine
             .protocol_mut()
             .poll_transmit(now, &mut host.batch);
+        // Mostly there is none.
+        match host.batch.packets().is_empty() {
+            true => None,
+            false => self.describe_packet(station),
+        }
+    }
+
+    /// Where the packet in the batch goes, and what it carries.
+    fn describe_packet(&mut self, station: usize) -> Option<(Path, Contents)> {
+        let host = &mut self.hosts[station];
         let (path, built) = (host.batch.path()?, host.batch.packets().first()?);
         if usize::from(path.local.0) >= self.media.len() {
             self.refuse_packet(station, path);
