@@ -58,6 +58,7 @@ pub(crate) trait Breakable {
 /// # Errors
 ///
 /// A panic under the lock.
+#[inline]
 pub(crate) fn lock<O: Breakable>(owner: &O) -> io::Result<Guard<'_, O>> {
     guard(owner, look(owner))
 }
@@ -76,6 +77,7 @@ pub(crate) fn try_lock<O: Breakable>(owner: &O) -> io::Result<Option<Guard<'_, O
 }
 
 /// Takes the lock to look at what it protects: after a panic inconsistent, never unsafe.
+#[inline]
 pub(crate) fn look<O: Breakable>(owner: &O) -> MutexGuard<'_, O::Locked> {
     owner.mutex().lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -117,11 +119,21 @@ impl<O: Breakable> DerefMut for Guard<'_, O> {
     }
 }
 
-impl<O: Breakable> Drop for Guard<'_, O> {
-    fn drop(&mut self) {
-        if std::thread::panicking() && !self.was_panicking {
+impl<O: Breakable> Guard<'_, O> {
+    #[cold]
+    fn dropped_by_panic(&self) {
+        if !self.was_panicking {
             self.owner.broken().mark();
             self.owner.wake_everybody();
+        }
+    }
+}
+
+impl<O: Breakable> Drop for Guard<'_, O> {
+    #[inline]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.dropped_by_panic();
         }
     }
 }

@@ -108,6 +108,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
     /// # Errors
     ///
     /// An earlier panic under it.
+    #[inline]
     pub(crate) fn lock(&self) -> io::Result<PumpGuard<'_, E, W>> {
         let pump = broken::lock(self)?;
         self.wakeup.helper.on_pump_locked();

@@ -50,18 +50,10 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let engine = &mut self.engine;
         store.take_message_ends();
         store.take_notes();
-        let payload = store.layout().payload as u64;
         let submitted = store.submitted();
-        let first = submitted.div_ceil(payload);
-        let batches = (head / payload).saturating_sub(first) / self.segments_per_batch;
-        let end = match batches {
-            _ if push => head,
-            // Their headers alone fill a batch.
-            _ if store.waiting_messages() >= MESSAGES_PER_BATCH => head,
-            // A message with a note is submitted in one piece.
-            _ if store.has_notes() => head,
-            0 => submitted,
-            _ => (first + batches * self.segments_per_batch) * payload,
+        let end = match push {
+            true => head,
+            false => whole_batches_end(store, head, self.segments_per_batch),
         };
         if end > submitted || push {
             let end = end.max(submitted);
@@ -293,6 +285,21 @@ fn submit<E: Associations>(
             ..SendFlags::NONE
         };
         engine.submit(now, id, end, flags, &plain);
+    }
+}
+
+/// Up to where bytes are submitted that the user has not pushed: the last position that fills a batch.
+fn whole_batches_end(store: &Consumer, head: u64, segments_per_batch: u64) -> u64 {
+    // Their headers alone fill a batch; and a message with a note is submitted in one piece.
+    if store.waiting_messages() >= MESSAGES_PER_BATCH || store.has_notes() {
+        return head;
+    }
+    let payload = store.layout().payload as u64;
+    let submitted = store.submitted();
+    let first = submitted.div_ceil(payload);
+    match (head / payload).saturating_sub(first) / segments_per_batch {
+        0 => submitted,
+        batches => (first + batches * segments_per_batch) * payload,
     }
 }
 
