@@ -412,16 +412,19 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         segment_size: usize,
     ) {
         let segment_size = segment_size.max(1);
+        let whole = octets.len() / segment_size;
+        // Made once: a copy of parts just written waits for them.
+        let mut received = Received {
+            path,
+            ecn,
+            octets: &[],
+        };
         let mut start = 0;
-        for packet in octets.chunks(segment_size) {
-            let received = Received {
-                path,
-                ecn,
-                octets: packet,
-            };
+        for (index, packet) in octets.chunks(segment_size).enumerate() {
+            received.octets = packet;
             self.engine
                 .handle_packet(now, received, &mut self.deliveries);
-            let more = (octets.len() - start) / segment_size;
+            let more = whole - index;
             for delivery in self.deliveries.bytes.drain(..) {
                 demultiplex(
                     &mut self.by_circuit,
