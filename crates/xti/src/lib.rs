@@ -3,7 +3,7 @@
 //! * [`tpi`] - primitives between user and provider, and the table of states.
 //! * [`inet`] - providers on the kernel's TCP sockets, as the study of 2007 raced it, and on UDP sockets.
 //! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
-//!   sndudata, rcvudata, rcvuderr of datagrams.
+//!   sndudata, rcvudata, rcvuderr of datagrams; options (optmgmt).
 //! * [`error`] - errors with the numbers of XTI.
 //! * `helper` - the thread that carries deferred messages on within a millisecond.
 //!

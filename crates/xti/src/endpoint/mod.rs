@@ -3,11 +3,13 @@
 //! * `connections` - bind, connect, listen, accept.
 //! * `transfer` - snd and rcv, and the waiting of both.
 //! * `datagrams` - sndudata, rcvudata, rcvuderr.
+//! * `options` - optmgmt and sync.
 //! * `release` - orderly release and disconnection.
 //! * `state` - the states of the library.
 
 mod connections;
 mod datagrams;
+mod options;
 mod release;
 mod state;
 mod transfer;

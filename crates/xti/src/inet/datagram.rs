@@ -1,5 +1,6 @@
 //! Datagrams: a provider whose endpoint is the kernel's UDP socket.
 
+use super::options::{OPTIONS_MAX, SocketOptions};
 use super::{Setup, Shared, TIDU, arrival, decode, encode, local_address, parsed};
 use crate::error::TliError;
 use crate::tpi::{
@@ -27,6 +28,7 @@ pub(crate) struct UdpProvider {
     marks: Marks,
     state: State,
     socket: Option<Arc<Socket>>,
+    options: SocketOptions,
     shared: Arc<Shared>,
     /// A block to receive into.
     spare: Option<Block>,
@@ -40,6 +42,7 @@ impl UdpProvider {
             marks,
             state: State::Unbound,
             socket: None,
+            options: SocketOptions::udp(),
             shared: Arc::default(),
             spare: None,
         }
@@ -68,7 +71,7 @@ impl UdpProvider {
             connect: -2,
             disconnect: -2,
             address: 28,
-            options: -2,
+            options: OPTIONS_MAX as i32,
             tidu: DATAGRAM_MAX,
             service: ServiceType::Datagrams,
             state: self.state as u32,
@@ -83,6 +86,7 @@ impl UdpProvider {
             }
             Ok(primitive) => self.request(context, &primitive),
             Err(Malformed::Address(of)) => refuse(context, of, TliError::BadAddress, 0),
+            Err(Malformed::Options(of)) => refuse(context, of, TliError::BadOption, 0),
             Err(Malformed::Fatal) => self.fail(context),
         }
         message.release(context.pool());
@@ -101,6 +105,9 @@ impl UdpProvider {
             }
             Primitive::BindRequest { address, .. } => self.bind_request(context, address),
             Primitive::UnbindRequest => self.unbind_request(context),
+            Primitive::OptionsRequest { options, flags } => {
+                self.options_request(context, options, *flags);
+            }
             Primitive::ConnectRequest { .. } => {
                 refuse(context, number::CONN_REQ, TliError::NotSupported, 0);
             }
@@ -144,13 +151,32 @@ impl UdpProvider {
     }
 
     fn bind(&mut self, address: SocketAddr) -> io::Result<Vec<u8>> {
-        let domain = Domain::for_address(address);
-        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-        (self.setup)(&socket)?;
+        let socket = self.plain_socket(address)?;
+        self.options.apply(&socket)?;
         socket.bind(&SockAddr::from(address))?;
         let bound = local_address(&socket);
         self.set_socket(Some(Arc::new(socket)));
         Ok(bound)
+    }
+
+    /// A socket with the setup, and without the options of the user.
+    fn plain_socket(&self, address: SocketAddr) -> io::Result<Socket> {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+        (self.setup)(&socket)?;
+        Ok(socket)
+    }
+
+    /// In any state, and it changes none but for a moment in T_IDLE.
+    fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
+        let counted = self.on(Event::OptionsRequest);
+        let plain = self.plain_socket(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let socket = self.socket.clone();
+        let answer = self.options.answer(octets, flags, socket.as_deref(), plain);
+        if counted {
+            self.on(super::options::event(&answer));
+        }
+        indicate(context, &answer);
     }
 
     fn unbind_request(&mut self, context: &mut Context<'_>) {

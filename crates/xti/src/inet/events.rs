@@ -25,7 +25,7 @@ impl TcpProvider {
     }
 
     /// A connection that another stream accepted for this one.
-    fn take_passed(&mut self) {
+    pub(super) fn take_passed(&mut self) {
         let mut passed = self
             .shared
             .passed
@@ -36,6 +36,8 @@ impl TcpProvider {
         if let Some(socket) = socket
             && self.on(Event::PassConnection)
         {
+            // What one of them does not bear, T_CURRENT shows.
+            let _ = self.options.apply(&socket);
             self.set_link(Link::Connected(Arc::new(socket)));
         }
     }

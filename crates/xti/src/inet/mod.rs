@@ -8,11 +8,13 @@
 //! * `events` - connections that come, are made, or end.
 //! * `transfer` - data both ways.
 //! * `datagram` - the provider of datagrams.
+//! * `options` - options of the user on the sockets.
 //! * `address` - addresses as octets.
 
 mod address;
 mod datagram;
 mod events;
+mod options;
 mod requests;
 mod transfer;
 
@@ -119,6 +121,7 @@ pub struct TcpProvider {
     state: State,
     link: Link,
     token: u32,
+    options: options::SocketOptions,
     shared: Arc<Shared>,
     next_sequence: u32,
     outgoing: Outgoing,
@@ -139,6 +142,7 @@ impl TcpProvider {
             state: State::Unbound,
             link: Link::None,
             token,
+            options: options::SocketOptions::tcp(),
             shared,
             next_sequence: 1,
             outgoing: Outgoing::default(),
@@ -174,7 +178,7 @@ impl TcpProvider {
             connect: -2,
             disconnect: -2,
             address: 28,
-            options: -2,
+            options: options::OPTIONS_MAX as i32,
             tidu: TIDU as i32,
             service: ServiceType::ConnectionsWithRelease,
             state: self.state as u32,

@@ -21,6 +21,7 @@ impl TcpProvider {
             Ok(Primitive::ReleaseRequest) => return self.release_request(context, message),
             Ok(primitive) => self.request(context, primitive),
             Err(Malformed::Address(of)) => self.refuse(context, of, TliError::BadAddress, 0),
+            Err(Malformed::Options(of)) => self.refuse(context, of, TliError::BadOption, 0),
             Err(Malformed::Fatal) => self.fail(context),
         }
         message.release(context.pool());
@@ -37,6 +38,9 @@ impl TcpProvider {
                 indications,
             } => self.bind_request(context, &address, indications),
             Primitive::UnbindRequest => self.unbind_request(context),
+            Primitive::OptionsRequest { options, flags } => {
+                self.options_request(context, &options, flags);
+            }
             Primitive::ConnectRequest { destination } => {
                 self.connect_request(context, &destination)
             }
@@ -117,6 +121,26 @@ impl TcpProvider {
 
     /// A socket that blocks only where a call says so.
     fn new_socket(&self, address: SocketAddr) -> io::Result<Socket> {
+        let socket = self.plain_socket(address)?;
+        self.options.apply(&socket)?;
+        Ok(socket)
+    }
+
+    /// In any state, and it changes none but for a moment in T_IDLE.
+    fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
+        self.take_passed();
+        let counted = self.on(Event::OptionsRequest);
+        let plain = self.plain_socket(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let socket = self.link.socket().cloned();
+        let answer = self.options.answer(octets, flags, socket.as_deref(), plain);
+        if counted {
+            self.on(super::options::event(&answer));
+        }
+        self.indicate(context, &answer);
+    }
+
+    /// A socket with the setup, and without the options of the user.
+    fn plain_socket(&self, address: SocketAddr) -> io::Result<Socket> {
         let domain = Domain::for_address(address);
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         (self.setup)(&socket)?;

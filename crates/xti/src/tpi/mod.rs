@@ -2,13 +2,20 @@
 //! stream, and the states that both ends keep (revision 2.0.0).
 //!
 //! * `primitive` - the messages, parsed with bounds.
+//! * `in_place` - those of each message, without an allocation.
+//! * `options` - options as octets.
 //! * `state` - 17 states and 30 events in one table.
 
+mod in_place;
+mod options;
 mod primitive;
 mod state;
 
-pub(crate) use primitive::{ADDRESS_MAX, datagram_destination, write_datagram_request};
-pub use primitive::{
-    Information, Malformed, Parsed, Primitive, ServiceType, number, parse, write_data_request,
+pub use in_place::write_data_request;
+pub(crate) use in_place::{ADDRESS_MAX, datagram_destination, write_datagram_request};
+pub use options::{
+    ALL_OPTIONS, OptionStatus, OptionsAction, TransportOption, level, name, parse_options,
+    write_options,
 };
+pub use primitive::{Information, Malformed, Parsed, Primitive, ServiceType, number, parse};
 pub use state::{Event, State};

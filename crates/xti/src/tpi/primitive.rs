@@ -143,6 +143,16 @@ pub enum Primitive {
         destination: Vec<u8>,
         errno: u32,
     },
+    /// Options, and what is asked of them (T_OPTMGMT_REQ).
+    OptionsRequest {
+        options: Vec<u8>,
+        flags: u32,
+    },
+    /// Options as they are, and how that went at worst (T_OPTMGMT_ACK).
+    OptionsAck {
+        options: Vec<u8>,
+        flags: u32,
+    },
     AddressRequest,
     AddressAck {
         local: Vec<u8>,
@@ -165,6 +175,8 @@ pub enum Malformed {
     Fatal,
     /// An address outside of the octets, in a request that is answered: TBADADDR for this type.
     Address(u32),
+    /// Options outside of the octets, in a request that is answered: TBADOPT for this type.
+    Options(u32),
 }
 
 /// A primitive, or why there is none.
@@ -173,7 +185,7 @@ pub type Parsed = Result<Primitive, Malformed>;
 const BAD_SEQUENCE: u32 = u32::MAX;
 
 /// A number in the octets.
-fn word(octets: &[u8], index: usize) -> Result<u32, Malformed> {
+pub(super) fn word(octets: &[u8], index: usize) -> Result<u32, Malformed> {
     let field = octets
         .get(index * 4..index * 4 + 4)
         .ok_or(Malformed::Fatal)?;
@@ -231,6 +243,10 @@ pub fn parse(octets: &[u8]) -> Parsed {
             let destination = range(octets, 1).map_err(|_| Malformed::Fatal)?;
             Primitive::DatagramRequest { destination }
         }
+        OPTMGMT_REQ => Primitive::OptionsRequest {
+            flags: word(3)?,
+            options: range(octets, 1).map_err(|_| Malformed::Options(OPTMGMT_REQ))?,
+        },
         ORDREL_REQ => Primitive::ReleaseRequest,
         ADDR_REQ => Primitive::AddressRequest,
         _ => return parse_of_provider(octets),
@@ -270,6 +286,10 @@ fn parse_of_provider(octets: &[u8]) -> Parsed {
             errno: word(3)?,
         },
         OK_ACK => Primitive::OkAck { of: word(1)? },
+        OPTMGMT_ACK => Primitive::OptionsAck {
+            flags: word(3)?,
+            options: range(octets, 1)?,
+        },
         ORDREL_IND => Primitive::ReleaseIndication,
         UNITDATA_IND => {
             word(4)?;
@@ -335,6 +355,8 @@ impl Primitive {
             Primitive::DatagramRequest { .. } => UNITDATA_REQ,
             Primitive::DatagramIndication { .. } => UNITDATA_IND,
             Primitive::DatagramError { .. } => UDERROR_IND,
+            Primitive::OptionsRequest { .. } => OPTMGMT_REQ,
+            Primitive::OptionsAck { .. } => OPTMGMT_ACK,
             Primitive::AddressRequest => ADDR_REQ,
             Primitive::AddressAck { .. } => ADDR_ACK,
             Primitive::OkAck { .. } => OK_ACK,
@@ -352,6 +374,7 @@ impl Primitive {
                 | Primitive::OkAck { .. }
                 | Primitive::ErrorAck { .. }
                 | Primitive::AddressAck { .. }
+                | Primitive::OptionsAck { .. }
         )
     }
 
@@ -373,6 +396,10 @@ impl Primitive {
                 address,
                 indications,
             } => with_words(&[number, address.len() as u32, 16, *indications], address),
+            Primitive::OptionsRequest { options, flags }
+            | Primitive::OptionsAck { options, flags } => {
+                with_words(&[number, options.len() as u32, 16, *flags], options)
+            }
             Primitive::ConnectRequest {
                 destination: address,
             }
@@ -418,40 +445,6 @@ impl Primitive {
             sequence: BAD_SEQUENCE,
         }
     }
-}
-
-/// The octets of T_DATA_REQ, without an allocation.
-pub fn write_data_request(more: bool) -> [u8; 8] {
-    let mut octets = [0; 8];
-    octets[..4].copy_from_slice(&number::DATA_REQ.to_ne_bytes());
-    octets[4..].copy_from_slice(&u32::from(more).to_ne_bytes());
-    octets
-}
-
-/// Octets of the longest address: those of `struct sockaddr_in6`.
-pub(crate) const ADDRESS_MAX: usize = 28;
-
-/// The octets of T_UNITDATA_REQ in `room`, without an allocation.
-pub(crate) fn write_datagram_request<'a>(
-    destination: &[u8],
-    room: &'a mut [u8; 20 + ADDRESS_MAX],
-) -> &'a [u8] {
-    let len = destination.len().min(ADDRESS_MAX);
-    let words = [number::UNITDATA_REQ, len as u32, 20, 0, 0];
-    for (field, word) in room.chunks_exact_mut(4).zip(words) {
-        field.copy_from_slice(&word.to_ne_bytes());
-    }
-    room[20..20 + len].copy_from_slice(&destination[..len]);
-    &room[..20 + len]
-}
-
-/// Where a T_UNITDATA_REQ goes, in place; None when it is none, or the address lies outside.
-pub(crate) fn datagram_destination(octets: &[u8]) -> Option<&[u8]> {
-    let field = |index| word(octets, index).ok();
-    let (len, at) = (field(1)? as usize, field(2)? as usize);
-    let end = at.checked_add(len)?;
-    let found = octets.get(at..end)?;
-    (field(0)? == number::UNITDATA_REQ).then_some(found)
 }
 
 fn information_words(number: u32, info: &Information) -> [u32; 11] {

@@ -131,6 +131,48 @@ fn address_that_is_none_is_refused() {
     }
 }
 
+#[test]
+fn options_that_are_none_are_refused_and_the_stream_lives_on() {
+    let (mut runtime, stream) = open();
+    let option = |len: u32| [len, 6, 1, 0].map(u32::to_ne_bytes).concat();
+    let bad = [
+        vec![],
+        vec![0; 8],
+        option(15),
+        option(17),
+        option(u32::MAX),
+        option(0),
+        [option(16), vec![1]].concat(),
+        option(16).repeat(33),
+    ];
+    for options in bad {
+        let request = Primitive::OptionsRequest { options, flags: 4 };
+        put(&mut runtime, stream, &request.octets());
+        let refused = refusal(number::OPTMGMT_REQ, TliError::BadOption);
+        assert_eq!(answer(&mut runtime, stream), refused, "{request:?}");
+    }
+    for flags in [0, 0xc, 0x20, u32::MAX] {
+        let options = option(16);
+        let request = Primitive::OptionsRequest { options, flags };
+        put(&mut runtime, stream, &request.octets());
+        let refused = refusal(number::OPTMGMT_REQ, TliError::BadFlag);
+        assert_eq!(answer(&mut runtime, stream), refused, "{flags:#x}");
+    }
+    let outside = [number::OPTMGMT_REQ, 16, u32::MAX, 4].map(u32::to_ne_bytes);
+    put(&mut runtime, stream, &outside.concat());
+    let refused = refusal(number::OPTMGMT_REQ, TliError::BadOption);
+    assert_eq!(answer(&mut runtime, stream), refused);
+    let good = Primitive::OptionsRequest {
+        options: option(16),
+        flags: 0x80,
+    };
+    put(&mut runtime, stream, &good.octets());
+    assert!(matches!(
+        answer(&mut runtime, stream),
+        Some(Primitive::OptionsAck { flags: 0x20, .. })
+    ));
+}
+
 /// SplitMix64.
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -4,6 +4,7 @@ mod datagrams;
 mod endpoint;
 mod hostile;
 mod kit;
+mod options;
 mod primitives;
 mod states;
 mod transfer;

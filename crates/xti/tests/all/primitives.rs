@@ -3,7 +3,7 @@
 use xti::tpi::{Information, Malformed, Primitive, ServiceType, number, parse};
 
 fn all() -> Vec<Primitive> {
-    [of_connections(), of_datagrams()].concat()
+    [of_connections(), of_datagrams(), of_options()].concat()
 }
 
 fn of_datagrams() -> Vec<Primitive> {
@@ -19,6 +19,17 @@ fn of_datagrams() -> Vec<Primitive> {
             destination: address,
             errno: 97,
         },
+    ]
+}
+
+fn of_options() -> Vec<Primitive> {
+    let (options, flags) = (vec![16, 0, 0, 0, 6], 0x80);
+    vec![
+        Primitive::OptionsRequest {
+            options: options.clone(),
+            flags,
+        },
+        Primitive::OptionsAck { options, flags },
     ]
 }
 
