@@ -6,6 +6,7 @@
 //! * `options` - optmgmt and sync.
 //! * `release` - orderly release and disconnection.
 //! * `state` - the states of the library.
+//! * `vectors` - sndv, rcvv, sndvudata, rcvvudata.
 
 mod connections;
 mod datagrams;
@@ -13,12 +14,14 @@ mod options;
 mod release;
 mod state;
 mod transfer;
+mod vectors;
 
 pub use connections::{Bound, XtiCall};
 pub use datagrams::DatagramFailure;
 pub use release::Disconnection;
 pub use state::{Look, XtiState};
 pub use transfer::{Flags, XtiReceived};
+pub use vectors::BUFFERS_MAX;
 
 use crate::error::{Error, TliError};
 use crate::helper;

@@ -8,3 +8,4 @@ mod options;
 mod primitives;
 mod states;
 mod transfer;
+mod vectors;
