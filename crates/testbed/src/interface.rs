@@ -140,6 +140,22 @@ fn burst_bytes(rate_bps: u64, mtu: u32) -> u32 {
     u32::try_from((rate_bps / 8 / BURST_PER_S).max(frames)).unwrap_or(u32::MAX)
 }
 
+/// Whether the kernel link's `config` is netem's.
+fn is_netem(config: &LinkConfig) -> bool {
+    config.has_faults() || config.delay_ps > 0
+}
+
+/// Why a kernel link with `config` has no queue that can be read; None if it has one.
+pub(crate) fn queue_refusal(config: &LinkConfig) -> Option<&'static str> {
+    if is_netem(config) {
+        return Some("is netem's, which counts what is on its way together with what waits");
+    }
+    config.rate_bps.is_none().then_some(NO_RATE)
+}
+
+/// Why a link without a rate has no queue.
+pub(crate) const NO_RATE: &str = "is empty, because the link has no rate";
+
 /// Adds the qdisc for what a host sends.
 fn add_qdisc(
     netlink: &mut Netlink,
@@ -147,8 +163,7 @@ fn add_qdisc(
     config: &LinkConfig,
     mtu: u32,
 ) -> Result<(), TestbedError> {
-    let emulates = config.has_faults() || config.delay_ps > 0;
-    if emulates {
+    if is_netem(config) {
         let full = u64::from(mtu) + ETHER_HEADER;
         let packets = u32::try_from(config.queue_bytes / full).unwrap_or(u32::MAX);
         let packets = packets.clamp(1, PACKETS_MAX);
@@ -222,7 +237,7 @@ fn silence_ipv6(interface: &str, ipv6: bool) -> io::Result<()> {
         .try_for_each(|(name, value)| fs::write(format!("{folder}/{name}"), value))
 }
 
-fn interface_index(name: &str) -> io::Result<u32> {
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let socket: OwnedFd = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     Ok(netdevice::name_to_index(socket, name)?)
 }

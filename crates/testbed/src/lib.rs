@@ -9,6 +9,7 @@
 //! * [`links`] - the links of a testbed, side by side.
 //! * [`testbed`] - creation, and the measurements of the links.
 //! * `interface` - a host's interface on a link: addresses, neighbours, routes.
+//! * `kernel_queues` - what waits in the qdiscs of a kernel link, over time.
 //! * `mptcp` - which addresses the kernel's Multipath TCP uses.
 //! * [`host`] - a namespace, and the thread that starts its processes.
 //! * `ports` - the ends of an emulated link.
@@ -30,6 +31,7 @@ pub mod emulate;
 pub mod error;
 pub mod host;
 mod interface;
+mod kernel_queues;
 pub mod links;
 pub mod load;
 mod mptcp;

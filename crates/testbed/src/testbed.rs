@@ -4,12 +4,14 @@ use crate::emulate::Emulator;
 use crate::emulate::link_report::LinkReport;
 use crate::error::TestbedError;
 use crate::host::{Host, interface_name};
-use crate::interface::{LinkInterface, await_running, run_in_host};
+use crate::interface::{LinkInterface, NO_RATE, await_running, queue_refusal, run_in_host};
+use crate::kernel_queues::KernelQueues;
 use crate::mptcp;
 use crate::netlink::{self, Netlink};
 use crate::plan::{FrameMode, LinkPlan, TestbedPlan};
 use crate::ports::Ports;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Hosts and their links. They exist as long as this value, and end with the process in any case:
 /// only descriptors and threads hold them.
@@ -18,6 +20,8 @@ pub struct Testbed {
     plan: TestbedPlan,
     // Dropped before the hosts, so that no frame is written to a missing host.
     links: Vec<RunningLink>,
+    /// Record of the first link's queues, if it is the kernel's.
+    kernel_queues: Mutex<Option<KernelQueues>>,
     hosts: Vec<Host>,
 }
 
@@ -55,7 +59,12 @@ impl Testbed {
         }
         let emulators = links.iter().filter_map(|link| link.emulator.as_ref());
         emulators.for_each(Emulator::measure_wakeup);
-        Ok(Testbed { plan, links, hosts })
+        Ok(Testbed {
+            plan,
+            links,
+            kernel_queues: Mutex::new(None),
+            hosts,
+        })
     }
 
     /// The host called `name`.
@@ -93,17 +102,53 @@ impl Testbed {
         self.reports(Emulator::end)
     }
 
-    /// Records the queues of the first link, see [`Emulator::record_queues`]; no effect on a kernel link.
-    pub fn record_queues(&self, every_ns: u64) {
+    /// Records the queues of the first link, see [`Emulator::record_queues`]; those of a kernel link are the
+    /// backlogs of its token buckets.
+    ///
+    /// # Errors
+    ///
+    /// Why there is nothing to record: what the queue "is".
+    pub fn record_queues(&self, every_ns: u64) -> Result<(), String> {
+        if let Some(why) = self.no_queue() {
+            return Err(why.to_owned());
+        }
         if let Some(emulator) = self.first_emulator() {
             emulator.record_queues(every_ns);
+            return Ok(());
         }
+        let begun = KernelQueues::begin(&self.hosts, every_ns);
+        let begun = begun.map_err(|error| format!("cannot be read: {error}"))?;
+        *self.kernel_queues() = Some(begun);
+        Ok(())
     }
 
-    /// The queues of the first link, see [`Emulator::take_queues`]; none of a kernel link.
-    pub fn take_queues(&self) -> Vec<Vec<(u64, u64)>> {
-        let emulator = self.first_emulator();
-        emulator.map(Emulator::take_queues).unwrap_or_default()
+    /// The queues of the first link, see [`Emulator::take_queues`].
+    pub fn take_queues(&self) -> [Vec<(u64, u64)>; 2] {
+        if let Some(emulator) = self.first_emulator() {
+            return emulator.take_queues();
+        }
+        let record = self.kernel_queues().take();
+        record.map(KernelQueues::finish).unwrap_or_default()
+    }
+
+    fn kernel_queues(&self) -> MutexGuard<'_, Option<KernelQueues>> {
+        let record = self.kernel_queues.lock();
+        record.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the first link has no queue; None if a direction has one.
+    fn no_queue(&self) -> Option<&'static str> {
+        match self.plan.links.first()? {
+            LinkPlan::Ether(_) => None,
+            LinkPlan::Kernel(path) => {
+                let reasons = path.directions.each_ref().map(queue_refusal);
+                reasons.iter().all(Option::is_some).then_some(reasons[0])?
+            }
+            LinkPlan::Emulated(path, _) => {
+                let has_rate = path.all().any(|config| config.rate_bps.is_some());
+                (!has_rate).then_some(NO_RATE)
+            }
+        }
     }
 
     fn first_emulator(&self) -> Option<&Emulator> {

@@ -26,7 +26,7 @@ mod view;
 
 use crate::spec::RaceSpec;
 use crate::trial::{Collected, TrialError, TrialSpec};
-use control::{WorkerReport, Workload};
+use control::{NO_SERIES, WorkerReport, Workload};
 pub(crate) use program::program_trial;
 use results::{Cell, SCHEMA_VERSION, Status, Trial};
 use std::collections::BTreeMap;
@@ -130,5 +130,7 @@ fn effective(collected: &Collected) -> BTreeMap<String, String> {
     };
     let sender = side("sender", &collected.sender);
     let receiver = side("receiver", &collected.receiver);
-    sender.into_iter().chain(receiver).collect()
+    let no_queue = collected.environment.no_queue.clone();
+    let no_queue = no_queue.map(|why| (format!("link.{NO_SERIES}"), why));
+    sender.into_iter().chain(receiver).chain(no_queue).collect()
 }

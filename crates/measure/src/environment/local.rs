@@ -64,6 +64,8 @@ pub struct LocalEnvironment {
     settings: Vec<Setting>,
     current: Option<usize>,
     span_start: Option<SpanStart>,
+    /// Why the current span has no record of queues that was asked for.
+    no_queue: Option<String>,
 }
 
 /// Counters at the start of the measured span.
@@ -99,6 +101,7 @@ impl LocalEnvironment {
             host_loads: Vec::new(),
             link_load: None,
             span_start: None,
+            no_queue: None,
         })
     }
 
@@ -307,7 +310,7 @@ impl Environment for LocalEnvironment {
 
     fn record_queues(&mut self, every_ns: u64) {
         if let Some(testbed) = self.testbed() {
-            testbed.record_queues(every_ns);
+            self.no_queue = testbed.record_queues(every_ns).err();
         }
     }
 
@@ -331,9 +334,8 @@ impl Environment for LocalEnvironment {
         let reports = self.testbed().map(|testbed| testbed.end());
         report_links(&reports.unwrap_or_default(), &mut made);
         let queues = self.testbed().map(|testbed| testbed.take_queues());
-        if let Ok(both) = <[_; 2]>::try_from(queues.unwrap_or_default()) {
-            made.queues = both;
-        }
+        made.queues = queues.unwrap_or_default();
+        made.no_queue = self.no_queue.take();
         let links = self.plan.links.get(self.setting().link);
         made.link_rate = links.and_then(|(_, links)| link_rate(links, self.plan.mtu));
         self.report_loads(&before, &mut made);

@@ -115,8 +115,10 @@ pub struct EnvironmentReport {
     /// Bits a second that the links side by side carry together; None where one has no limit.
     pub link_rate: Option<LinkRate>,
     /// The queue of the first link over time, to the listening host and back: (CLOCK_MONOTONIC in ns,
-    /// octets). Empty unless asked for, and where the link has no rate or is the kernel's.
+    /// octets). Empty unless asked for, and where nothing waits.
     pub queues: [Vec<(u64, u64)>; 2],
+    /// Why there are none although they were asked for: what the queue "is".
+    pub no_queue: Option<String>,
     /// Packets cross a network whose drops are not visible here.
     pub crosses_network: bool,
     /// CPU seconds outside the workers, by consumer: `link`, `load`.

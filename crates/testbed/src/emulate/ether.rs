@@ -90,6 +90,8 @@ pub struct EtherModel {
 #[derive(Debug)]
 struct FrameOnCable {
     octets: Vec<u8>,
+    /// The station that sends it.
+    from: usize,
     /// Receivers that it has not reached yet.
     receivers: usize,
 }
@@ -190,6 +192,7 @@ impl FrameModel for EtherModel {
         };
         let kept = FrameOnCable {
             octets: octets.to_vec(),
+            from,
             receivers,
         };
         self.frames.insert(tag, kept);
@@ -206,8 +209,13 @@ impl FrameModel for EtherModel {
         self.ether.deadline()
     }
 
-    fn queued_octets(&self, _now_ps: u64) -> Option<u64> {
-        None
+    fn queued_octets(&self, _now_ps: u64) -> [Option<u64>; 2] {
+        let at = |station: usize| {
+            let own = self.frames.values().filter(|kept| kept.from == station);
+            let octets = own.map(|kept| u64::from(self.kind.octets(kept.octets.len())));
+            Some(octets.sum())
+        };
+        [at(0), at(1)]
     }
 
     /// The cable keeps its state: frames on it belong to established circuits.

@@ -121,9 +121,9 @@ enum Command {
     Begin(u64, Sender<()>),
     End(Sender<LinkReport>),
     Report(Sender<LinkReport>),
-    /// Record the queue, at most once in so many ns.
-    RecordQueue(u64),
-    TakeQueue(Sender<Vec<(u64, u64)>>),
+    /// Record the queues, at most once in so many ns.
+    RecordQueues(u64),
+    TakeQueues(Sender<[Vec<(u64, u64)>; 2]>),
     /// Answer with the time since this one, ns.
     MeasureWakeup(u64, Sender<u64>),
     /// Take the arrival of frames that end a sleep as this much earlier, ns.
@@ -175,7 +175,7 @@ impl LinkThread {
             sleep_latency: SleepLatency::default(),
             wakeup_latency_ns: 0,
             slept_since_ns: None,
-            queue: None,
+            queues: None,
             buffer: vec![0; FRAME_MAX],
         };
         let thread = std::thread::Builder::new()
@@ -211,12 +211,13 @@ impl LinkThread {
         self.send(Command::SetWakeupLatency(quartile.min(WAKE_EARLY_NS.1)));
     }
 
-    pub(crate) fn record_queue(&self, every_ns: u64) {
-        self.send(Command::RecordQueue(every_ns));
+    pub(crate) fn record_queues(&self, every_ns: u64) {
+        self.send(Command::RecordQueues(every_ns));
     }
 
-    pub(crate) fn take_queue(&self) -> Vec<(u64, u64)> {
-        self.request(Command::TakeQueue).unwrap_or_default()
+    /// The queues of [`FrameModel::queued_octets`].
+    pub(crate) fn take_queues(&self) -> [Vec<(u64, u64)>; 2] {
+        self.request(Command::TakeQueues).unwrap_or_default()
     }
 
     pub(crate) fn report(&self) -> LinkReport {
@@ -271,8 +272,8 @@ struct LinkLoop<C> {
     wakeup_latency_ns: u64,
     /// Begin of the sleep that a frame or command has just ended, ns.
     slept_since_ns: Option<u64>,
-    /// Record of the queue, while one is asked for.
-    queue: Option<QueueRecord>,
+    /// Records of the queues, while they are asked for.
+    queues: Option<[QueueRecord; 2]>,
     buffer: Vec<u8>,
 }
 
@@ -298,7 +299,7 @@ impl<C: FrameModel> LinkLoop<C> {
                 read += self.read_port(at);
             }
             self.slept_since_ns = None;
-            self.record_queue();
+            self.record_queues();
             if read > 0 {
                 continue;
             }
@@ -339,15 +340,19 @@ impl<C: FrameModel> LinkLoop<C> {
     }
 
     #[inline]
-    fn record_queue(&mut self) {
-        let Some(record) = &mut self.queue else {
+    fn record_queues(&mut self) {
+        let Some(records) = &mut self.queues else {
             return;
         };
         let now_ps = now_ps();
-        if record.is_due(now_ps)
-            && let Some(octets) = self.model.queued_octets(now_ps)
-        {
-            record.push(now_ps, octets);
+        if !records.iter().any(|record| record.is_due(now_ps)) {
+            return;
+        }
+        let octets = self.model.queued_octets(now_ps);
+        for (record, octets) in records.iter_mut().zip(octets) {
+            if let (true, Some(octets)) = (record.is_due(now_ps), octets) {
+                record.push(now_ps, octets);
+            }
         }
     }
 
@@ -408,13 +413,14 @@ impl<C: FrameModel> LinkLoop<C> {
                 Command::Report(done) => {
                     let _ = done.send(self.report());
                 }
-                Command::RecordQueue(every_ns) => {
-                    self.queue = Some(QueueRecord::new(every_ns, now_ps()));
+                Command::RecordQueues(every_ns) => {
+                    self.queues = Some([0; 2].map(|_| QueueRecord::new(every_ns, now_ps())));
                 }
-                Command::TakeQueue(done) => {
+                Command::TakeQueues(done) => {
                     let now = (now_ps(), clock_ns(ClockId::Monotonic));
-                    let taken = self.queue.take();
-                    let _ = done.send(taken.map_or_else(Vec::new, |it| it.finish(now.0, now.1)));
+                    let taken = self.queues.take();
+                    let finish = |all: [QueueRecord; 2]| all.map(|one| one.finish(now.0, now.1));
+                    let _ = done.send(taken.map(finish).unwrap_or_default());
                 }
                 Command::MeasureWakeup(then_ns, done) => {
                     let _ = done.send(clock_ns(ClockId::Monotonic).saturating_sub(then_ns));
@@ -447,12 +453,12 @@ impl<C: FrameModel> LinkLoop<C> {
     }
 }
 
-fn clock_ns(clock: ClockId) -> u64 {
+pub(crate) fn clock_ns(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The links' clock: ps since boot, which overflow after 200 days.
-fn now_ps() -> u64 {
+pub(crate) fn now_ps() -> u64 {
     clock_ns(ClockId::Monotonic).wrapping_mul(1000)
 }

@@ -21,7 +21,7 @@ pub mod link_report;
 pub mod link_thread;
 mod membership;
 pub mod path_model;
-mod queue_record;
+pub(crate) mod queue_record;
 mod sleep_latency;
 pub mod superframe;
 
@@ -104,18 +104,27 @@ impl Emulator {
         self.lanes.iter().map(LinkThread::end).collect()
     }
 
-    /// Records from now on how much waits in the queue of each direction, at most once every `every_ns`.
+    /// Records from now on how much waits in the queue of each direction, at most once every `every_ns`; of a
+    /// shared Ethernet, at the interface of the first host and of the second.
     pub fn record_queues(&self, every_ns: u64) {
         self.lanes
             .iter()
-            .for_each(|lane| lane.record_queue(every_ns));
+            .for_each(|lane| lane.record_queues(every_ns));
     }
 
     /// Ends the record: (CLOCK_MONOTONIC in ns, octets) of each direction. It is empty for a direction
-    /// without a rate, for a shared Ethernet, whose stations have a queue each, and where nothing was
-    /// recorded.
-    pub fn take_queues(&self) -> Vec<Vec<(u64, u64)>> {
-        self.lanes.iter().map(LinkThread::take_queue).collect()
+    /// without a rate, and where nothing was recorded.
+    pub fn take_queues(&self) -> [Vec<(u64, u64)>; 2] {
+        match &self.lanes[..] {
+            [shared] => shared.take_queues(),
+            lanes => {
+                let mut all = lanes.iter().map(|lane| {
+                    let [queue, _] = lane.take_queues();
+                    queue
+                });
+                [0; 2].map(|_| all.next().unwrap_or_default())
+            }
+        }
     }
 
     /// Reports each direction since [`Emulator::begin`].

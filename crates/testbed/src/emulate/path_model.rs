@@ -21,8 +21,9 @@ pub trait FrameModel: Send {
     /// The time of its next event.
     fn due_ps(&self) -> Option<u64>;
 
-    /// Octets that wait to be sent or are being sent; None where there is no one queue.
-    fn queued_octets(&self, now_ps: u64) -> Option<u64>;
+    /// Octets that wait to be sent or are being sent: on a path, of its one direction first; on a shared
+    /// Ethernet, at the first host and at the second. None where nothing waits, as without a rate.
+    fn queued_octets(&self, now_ps: u64) -> [Option<u64>; 2];
 
     /// Begins a measurement.
     fn begin(&mut self, now_ps: u64, seed: u64);
@@ -130,9 +131,9 @@ impl FrameModel for PathModel {
         self.queue.due_ps()
     }
 
-    fn queued_octets(&self, now_ps: u64) -> Option<u64> {
-        self.link.config().rate_bps?;
-        Some(self.link.waiting_octets(now_ps))
+    fn queued_octets(&self, now_ps: u64) -> [Option<u64>; 2] {
+        let rate_bps = self.link.config().rate_bps;
+        [rate_bps.map(|_| self.link.waiting_octets(now_ps)), None]
     }
 
     fn begin(&mut self, now_ps: u64, seed: u64) {

@@ -5,7 +5,7 @@ const POINTS_MAX: usize = 4096;
 
 /// Octets that waited, at most one point each so often.
 #[derive(Debug)]
-pub(super) struct QueueRecord {
+pub(crate) struct QueueRecord {
     every_ps: u64,
     next_ps: u64,
     points: Vec<(u64, u64)>,
@@ -13,7 +13,7 @@ pub(super) struct QueueRecord {
 
 impl QueueRecord {
     /// A point at most every `every_ns`, from `now_ps` on.
-    pub(super) fn new(every_ns: u64, now_ps: u64) -> QueueRecord {
+    pub(crate) fn new(every_ns: u64, now_ps: u64) -> QueueRecord {
         QueueRecord {
             every_ps: every_ns.max(1).saturating_mul(1000),
             next_ps: now_ps,
@@ -23,19 +23,19 @@ impl QueueRecord {
 
     /// Whether a point is due.
     #[inline]
-    pub(super) fn is_due(&self, now_ps: u64) -> bool {
+    pub(crate) fn is_due(&self, now_ps: u64) -> bool {
         now_ps >= self.next_ps && self.points.len() < POINTS_MAX
     }
 
     /// Adds a point.
-    pub(super) fn push(&mut self, now_ps: u64, octets: u64) {
+    pub(crate) fn push(&mut self, now_ps: u64, octets: u64) {
         self.next_ps = now_ps.saturating_add(self.every_ps);
         self.points.push((now_ps, octets));
     }
 
     /// The points as (CLOCK_MONOTONIC in ns, octets). `now_ps` and `now_ns` are the same moment on the
     /// links' clock, which overflows after 200 days, and on the kernel's.
-    pub(super) fn finish(self, now_ps: u64, now_ns: u64) -> Vec<(u64, u64)> {
+    pub(crate) fn finish(self, now_ps: u64, now_ns: u64) -> Vec<(u64, u64)> {
         let at_ns = |at_ps: u64| now_ns.saturating_sub(now_ps.wrapping_sub(at_ps) / 1000);
         let points = self.points.into_iter();
         points

@@ -3,6 +3,9 @@
 /// Request with acknowledgement (`NLM_F_REQUEST | NLM_F_ACK`).
 const ANSWERED: u16 = 0x1 | 0x4;
 
+/// The object itself comes back too (`NLM_F_ECHO`).
+const ECHOED: u16 = 0x8;
+
 /// Create; fail if it exists (`NLM_F_EXCL | NLM_F_CREATE`).
 const NEW: u16 = 0x200 | 0x400;
 
@@ -32,6 +35,11 @@ impl Request {
     /// Changes an existing object; `fixed` is the fixed part of this message type.
     pub(super) fn change(kind: u16, fixed: &[u8]) -> Request {
         Request::with_flags(kind, ANSWERED, fixed)
+    }
+
+    /// Asks for an object that the kernel gives to those alone who ask for the echo.
+    pub(super) fn get_echoed(kind: u16, fixed: &[u8]) -> Request {
+        Request::with_flags(kind, ANSWERED | ECHOED, fixed)
     }
 
     /// Creates an object.

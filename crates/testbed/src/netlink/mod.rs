@@ -15,7 +15,7 @@ mod route;
 pub(crate) use address::{add_address, add_neighbour};
 pub(crate) use link::{InterfaceConfig, add_veth, configure_interface, is_running};
 pub(crate) use mptcp::{announce_address, mptcp_family, set_mptcp_limits};
-pub(crate) use qdisc::{TokenBucket, add_netem, add_token_bucket};
+pub(crate) use qdisc::{TokenBucket, add_netem, add_token_bucket, backlog_octets};
 pub(crate) use route::add_route;
 
 use message::Request;

@@ -1,14 +1,19 @@
 //! Queueing disciplines: token bucket, tc-tbf(8), and network emulator, tc-netem(8).
 
 use super::Netlink;
-use super::message::Request;
+use super::message::{Request, attribute};
 use link::LinkConfig;
 use std::io;
 
 const RTM_NEWQDISC: u16 = 36;
+const RTM_GETQDISC: u16 = 38;
+/// Octets before the attributes of an answer: `struct nlmsghdr` and `struct tcmsg`.
+const ANSWER_FIXED: usize = 16 + 20;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_QUEUE: u16 = 3;
 const TCA_NETEM_CORRUPT: u16 = 4;
 const TCA_NETEM_RATE: u16 = 6;
 const TCA_NETEM_RATE64: u16 = 8;
@@ -93,15 +98,38 @@ pub(crate) fn add_netem(
     netlink.request(request)
 }
 
+/// Octets that wait in the root qdisc of interface `index`.
+///
+/// # Errors
+///
+/// A system error; `InvalidData` if the answer has no such number.
+pub(crate) fn backlog_octets(netlink: &mut Netlink, index: u32) -> io::Result<u64> {
+    let request = Request::get_echoed(RTM_GETQDISC, &root_of(index));
+    let answer = netlink.request_reply(request)?;
+    backlog_in(&answer).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The backlog in an answer: the second number of `struct gnet_stats_queue`.
+fn backlog_in(answer: &[u8]) -> Option<u64> {
+    let all = attribute(answer.get(ANSWER_FIXED..)?, TCA_STATS2)?;
+    let queue = attribute(all, TCA_STATS_QUEUE)?;
+    let backlog = queue.get(4..8)?.try_into().ok()?;
+    Some(u32::from_ne_bytes(backlog).into())
+}
+
 /// The root qdisc of interface `index`: `struct tcmsg` with family and padding, index, handle,
 /// parent, info.
 fn root_qdisc(index: u32, kind: &str) -> Request {
+    let mut request = Request::replace(RTM_NEWQDISC, &root_of(index));
+    request.text(TCA_KIND, kind);
+    request
+}
+
+fn root_of(index: u32) -> [u8; 20] {
     let mut fixed = [0; 20];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
     fixed[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
-    let mut request = Request::replace(RTM_NEWQDISC, &fixed);
-    request.text(TCA_KIND, kind);
-    request
+    fixed
 }
 
 /// `struct tc_netem_qopt`: latency (given elsewhere), limit, loss, gap (none), duplicate, jitter
@@ -122,6 +150,22 @@ fn netem_probability(ppm: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backlog_is_read_and_a_cut_answer_has_none() {
+        let mut request = Request::change(RTM_NEWQDISC, &root_of(3));
+        request.text(TCA_KIND, "tbf");
+        let all = request.open(TCA_STATS2);
+        request.attribute(1, &[9; 16]);
+        let queue = [4u32, 6056, 1, 2, 3].map(u32::to_ne_bytes).concat();
+        request.attribute(TCA_STATS_QUEUE, &queue);
+        request.close(all);
+        let answer = request.finish(1);
+        assert_eq!(backlog_in(&answer), Some(6056));
+        for len in 0..answer.len() {
+            assert_eq!(backlog_in(&answer[..len]), None, "{len}");
+        }
+    }
 
     #[test]
     fn netem_probability_scales_to_u32() {

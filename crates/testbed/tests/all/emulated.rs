@@ -207,6 +207,54 @@ fn queue_limit_enforced() {
 }
 
 #[test]
+fn queues_of_every_kind_of_link_are_recorded() {
+    // 20 frames of 1000 octets take 160 ms at 1 Mbit/s, and 17 ms on the Ethernet.
+    for link in ["rate=1mbit", "kernel,rate=1mbit,queue=50kB", "ether10"] {
+        let Some(testbed) = up(link) else {
+            return;
+        };
+        let begun = testbed.record_queues(1_000_000);
+        assert_eq!(begun, Ok(()), "{link}");
+        testbed.begin(1);
+        let (left, right, there) = sockets(&testbed);
+        for _ in 0..20 {
+            left.send_to(&[0; 958], there).expect("it is sent");
+        }
+        let mut buffer = [0; 2048];
+        for _ in 0..20 {
+            right.recv(&mut buffer).expect("it arrives");
+        }
+        testbed.end();
+        let [forward, back] = testbed.take_queues();
+        let most = forward.iter().map(|point| point.1).max();
+        // Frames on the Ethernet have a checksum of 4 octets.
+        let wanted = 1000..=20 * 1004;
+        assert!(
+            most.is_some_and(|most| wanted.contains(&most)),
+            "{link}: {forward:?}"
+        );
+        assert!(
+            forward.is_sorted_by_key(|point| point.0),
+            "{link}: {forward:?}"
+        );
+        assert!(
+            !back.is_empty() && back.iter().all(|point| point.1 == 0),
+            "{link}: {back:?}"
+        );
+        assert_eq!(
+            testbed.take_queues(),
+            [Vec::new(), Vec::new()],
+            "{link}: taken"
+        );
+    }
+    for link in ["delay=1ms", "kernel"] {
+        let testbed = up(link).expect("as before");
+        let why = testbed.record_queues(1_000_000).expect_err(link);
+        assert!(why.contains("no rate"), "{link}: {why}");
+    }
+}
+
+#[test]
 fn schedule_cuts_and_restores_link() {
     let Some(testbed) = up("delay=1ms;100ms:cut;300ms:up") else {
         return;

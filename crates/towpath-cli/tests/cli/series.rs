@@ -2,6 +2,7 @@
 
 use crate::agents::{Agent, exchange_keys, with_keys};
 use crate::support::{Scratch, is_valid_trial, race, towpath};
+use crate::testbeds::{can_create_hosts, linked};
 use results::{RunData, Trial};
 
 const SHORT: [&str; 9] = [
@@ -183,6 +184,82 @@ fn senders_of_another_host_give_their_series() {
                 &OF_EVERY_CONNECTION,
             );
         }
+    }
+}
+
+/// Neither end is here.
+#[test]
+fn senders_between_two_agents_give_their_series() {
+    let scratch = Scratch::new();
+    let none = scratch.text("none");
+    let [from, to] = [0; 2].map(|_| Agent::start(&none, &[], 1));
+    let out = scratch.text("between");
+    let mut words = vec!["race", "tcp", "xtp", "--series", "-w", "throughput"];
+    words.extend([
+        "--from",
+        from.address(),
+        "--to",
+        to.address(),
+        "--out",
+        &out,
+    ]);
+    words.extend(SHORT);
+    let said = with_keys(&none, &words);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let run = RunData::read(&scratch.path("between")).expect("a result");
+    for transport in ["tcp", "xtp"] {
+        has_series(
+            trial_of(&run, "throughput", transport),
+            &OF_EVERY_CONNECTION,
+        );
+    }
+}
+
+#[test]
+fn queues_of_links_are_there_or_the_reason() {
+    if !can_create_hosts() {
+        return;
+    }
+    let words = [
+        "tcp",
+        "--series",
+        "-w",
+        "throughput",
+        "--no-calibration",
+        "--seed",
+        "5",
+    ];
+    for link in [
+        "rate=10mbit,queue=60kB",
+        "kernel,rate=10mbit,queue=60kB",
+        "ether10",
+        "ether3",
+    ] {
+        for reverse in [false, true] {
+            let scratch = Scratch::new();
+            let mut words = words.to_vec();
+            words.extend(["--trial", "200ms", "--blocks", "1"]);
+            words.extend(reverse.then_some("--reverse"));
+            let run = linked(&scratch, link, &words);
+            let trial = trial_of(&run, "throughput", "tcp");
+            let queue = trial.series.get("link_queue");
+            let queue = queue.unwrap_or_else(|| panic!("no queue of {link}: {}", trial.reason));
+            let most_kb = queue.values.iter().copied().fold(0.0, f64::max);
+            // Data wait in the direction of the data. The Ethernets hold 50 full frames.
+            assert!((3.0..=76.0).contains(&most_kb), "{link}: {most_kb}");
+            assert!(!trial.effective.contains_key("link.no_series"), "{link}");
+        }
+    }
+    for link in ["delay=1ms", "kernel"] {
+        let scratch = Scratch::new();
+        let run = linked(&scratch, link, &words);
+        let trial = trial_of(&run, "throughput", "tcp");
+        assert!(!trial.series.contains_key("link_queue"), "{link}");
+        let why = &trial.effective["link.no_series"];
+        assert!(why.contains("no rate"), "{link}: {why}");
+        let notes = report::notes(&run);
+        let said = |note: &&String| note.starts_with("no series of the link's queue: it is empty");
+        assert_eq!(notes.iter().filter(said).count(), 1, "{notes:?}");
     }
 }
 
