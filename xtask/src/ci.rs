@@ -41,8 +41,7 @@ pub fn run(root: &Path) -> ExitCode {
     tally.add(step("formatting", || cargo(root, "fmt --all --check")));
     tally.add(step("tidy", || Tally::of(tidy::check(root))));
     // Compiles what the next steps run; the libraries in tests have the features of the whole workspace.
-    let compile =
-        "test --locked --workspace --all-targets --no-run --keep-going --message-format json";
+    let compile = "test --locked --workspace --all-targets --no-run --message-format json";
     tally.add(step("clippy", || lint(command(root, compile))));
     let doc = "doc --locked --workspace --no-deps --document-private-items";
     tally.add(step("documentation", || {
