@@ -58,7 +58,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 match pump.status(self.id).closed {
                     Some(CloseReason::Graceful) => return Ok(()),
                     Some(reason) => return Err(close_error(reason)),
-                    None if pump.has_sent_all(self.id) && self.unsent.is_empty() => return Ok(()),
+                    None if pump.is_drained(self.id) && self.unsent.is_empty() => return Ok(()),
                     None => {}
                 }
                 self.seen_arrivals = pump.arrivals();

@@ -180,9 +180,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         store.map_or(0, Consumer::submitted)
     }
 
-    /// Whether the engine holds nothing of a circuit's bytes any more: what waits for the peer's window
-    /// is neither in flight nor released.
-    pub fn has_sent_all(&self, id: AssociationId) -> bool {
+    /// Whether all bytes of a circuit are acknowledged: none are in flight, and none wait for the peer's
+    /// window, which the engine has not released.
+    pub fn is_drained(&self, id: AssociationId) -> bool {
         let store = self
             .circuits
             .get(&id)
@@ -413,7 +413,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     ) {
         let segment_size = segment_size.max(1);
         let whole = octets.len() / segment_size;
-        // Made once: a copy of parts just written waits for them.
+        // Built once: copying a structure whose fields were just written stalls on store forwarding.
         let mut received = Received {
             path,
             ecn,

@@ -67,7 +67,8 @@ impl XtiEndpoint {
     }
 
     /// Receives a datagram into several buffers, one after the other (t_rcvvudata). Its source is put into
-    /// `source`, which is empty for a rest.
+    /// `source`, which is empty for a rest. No other thread may receive on the endpoint meanwhile: it might
+    /// take a part of the datagram.
     ///
     /// # Errors
     ///
