@@ -66,7 +66,10 @@ impl RunFolder {
         let merged = py.detach(|| report::merged(&self.0));
         let merged = merged.map_err(PyValueError::new_err)?;
         let fits = |one: &&CellHistogram| {
-            one.name == name && factors.iter().all(|(key, value)| one.cell.text(key) == *value)
+            one.name == name
+                && factors
+                    .iter()
+                    .all(|(key, value)| one.cell.text(key) == *value)
         };
         let found: Vec<&CellHistogram> = merged.iter().filter(fits).collect();
         match found[..] {
@@ -108,7 +111,11 @@ const NAMED_MAX: usize = 8;
 /// Cells with their histograms as words.
 fn list<'a>(all: impl Iterator<Item = &'a CellHistogram>) -> String {
     let one = |one: &CellHistogram| {
-        let factors = one.cell.0.iter().map(|(key, value)| format!("{key}={value}"));
+        let factors = one
+            .cell
+            .0
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
         format!("{} ({})", one.name, factors.collect::<Vec<_>>().join(" "))
     };
     let mut named: Vec<String> = all.map(one).collect();

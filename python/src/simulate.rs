@@ -59,12 +59,7 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 /// What unwinds a run that a signal ended.
 struct Interrupted(PyErr);
 
-fn run(
-    py: Python<'_>,
-    scenario: &Scenario,
-    changes: &[String],
-    seed: u64,
-) -> PyResult<RunOutcome> {
+fn run(py: Python<'_>, scenario: &Scenario, changes: &[String], seed: u64) -> PyResult<RunOutcome> {
     let ran = py.detach(|| {
         catch_unwind(AssertUnwindSafe(|| {
             scenario::run(scenario, changes, seed, |network| {

@@ -1,16 +1,24 @@
 //! All checks that must pass before a merge, cheapest first.
 
+use crate::lines::{Line, read_lines};
 use crate::{fail, python, swarm, target, tidy};
-use std::io::{BufRead, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 /// Says to the tests of libtowpath that the library beside them was built from these sources.
 const LIBRARY_IS_BUILT: &str = "TOWPATH_LIBRARY_IS_BUILT";
 
 /// Names the program that compiles the workspace's own crates.
 const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+
+/// Test programs that print nothing for this long hang: a test says after 60 s that it still runs, and none
+/// needs much longer. Some compile first.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
+
+/// The same of the compiler, which prints a line per crate.
+const COMPILE_MAX: Duration = Duration::from_secs(1200);
 
 /// Counts of passed and failed checks and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +58,6 @@ pub fn run(root: &Path) -> ExitCode {
     // The fuzz targets are a separate workspace; no other step checks its lock file.
     let fuzz = "fetch --locked --manifest-path fuzz/Cargo.toml";
     tally.add(step("lock file of the fuzz targets", || cargo(root, fuzz)));
-    let python = "fetch --locked --manifest-path python/Cargo.toml";
-    tally.add(step("lock file of the wheel", || cargo(root, python)));
     tally.add(step("advisories", || advisories(root)));
     // Tests of C programs link a library, and the swarm is an example; both were compiled with the tests.
     let libraries = "build --locked --workspace --lib --examples";
@@ -114,13 +120,18 @@ fn lint(mut command: Command) -> Tally {
         return Tally::of(false);
     }
     let mut is_clean = true;
-    let ended_well = read_lines(&mut command, |line| {
-        if let Some(message) = parse_message(line) {
-            eprint!("{message}");
-            is_clean = false;
+    let ended_well = read_lines(&mut command, COMPILE_MAX, |line| match line {
+        Line::Printed(line) => {
+            if let Some(message) = parse_message(line) {
+                eprint!("{message}");
+                is_clean = false;
+            }
+        }
+        Line::Silence => {
+            fail("the compiler printed nothing for long and is ended");
         }
     });
-    Tally::of(ended_well && is_clean)
+    Tally::of(ran_well(ended_well) && is_clean)
 }
 
 /// The text of a compiler's message in a line of cargo's `--message-format json`.
@@ -135,13 +146,15 @@ fn cargo(root: &Path, arguments: &str) -> Tally {
 }
 
 fn succeeds(command: &mut Command) -> bool {
-    match command.status() {
-        Ok(status) => status.success(),
-        Err(error) => {
-            fail(&format!("cannot run cargo: {error}"));
-            false
-        }
-    }
+    ran_well(command.status().map(|status| status.success()))
+}
+
+/// Whether cargo ended well; says why it did not run.
+fn ran_well(ended_well: io::Result<bool>) -> bool {
+    ended_well.unwrap_or_else(|error| {
+        fail(&format!("cannot run cargo: {error}"));
+        false
+    })
 }
 
 /// Known vulnerabilities of the dependencies, where cargo-audit and its database are at hand.
@@ -153,23 +166,12 @@ fn advisories(root: &Path) -> Tally {
     }
     let mut tally = cargo(root, "audit --deny warnings");
     tally.add(cargo(root, "audit --deny warnings --file fuzz/Cargo.lock"));
-    tally.add(cargo(
-        root,
-        "audit --deny warnings --file python/Cargo.lock",
-    ));
     tally
 }
 
-/// Set to test the wheel as well: its workspace compiles the simulator once more, some minutes.
-const WITH_WHEEL: &str = "TOWPATH_TEST_WHEEL";
-
 /// The wheel of `python/`, installed into a fresh environment.
 fn wheel(root: &Path) -> Tally {
-    if std::env::var_os(WITH_WHEEL).is_none() {
-        println!("SKIPPED: the wheel was not tested; set {WITH_WHEEL}=1, or cargo xtask python");
-        return Tally::default();
-    }
-    let (passed, failed) = python::check(root);
+    let (passed, failed) = python::check(root, clippy().as_deref());
     Tally { passed, failed }
 }
 
@@ -190,35 +192,27 @@ fn interoperation(root: &Path) -> Tally {
     test(tests)
 }
 
-/// Runs tests, and counts them.
+/// Runs tests, and counts them. A test program that hangs is ended and has failed.
 fn test(mut command: Command) -> Tally {
     let mut tally = Tally::default();
-    let ended_well = read_lines(&mut command, |line| {
-        println!("{line}");
-        tally.add(parse_test_result(line).unwrap_or_default());
+    let ended_well = read_lines(&mut command, SILENCE_MAX, |line| match line {
+        Line::Printed(line) => {
+            println!("{line}");
+            tally.add(parse_test_result(line).unwrap_or_default());
+        }
+        Line::Silence => {
+            let minutes = SILENCE_MAX.as_secs() / 60;
+            fail(&format!(
+                "no test ended for {minutes} minutes; the test program is ended"
+            ));
+            tally.failed += 1;
+        }
     });
-    if !ended_well && tally.failed == 0 {
+    if !ran_well(ended_well) && tally.failed == 0 {
         // No counted failure: a test did not compile, or its process died.
         tally.failed = 1;
     }
     tally
-}
-
-/// Runs cargo and hands over its lines one by one; whether it succeeded.
-fn read_lines(command: &mut Command, mut read: impl FnMut(&str)) -> bool {
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            fail(&format!("cannot run cargo: {error}"));
-            return false;
-        }
-    };
-    if let Some(output) = child.stdout.take() {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            read(&line);
-        }
-    }
-    child.wait().is_ok_and(|status| status.success())
 }
 
 /// The counts in `test result: ok. 3 passed; 0 failed; ...`.

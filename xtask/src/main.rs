@@ -13,6 +13,7 @@
 mod bench;
 mod ci;
 mod fuzz;
+mod lines;
 mod package;
 mod pages;
 mod python;

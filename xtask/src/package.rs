@@ -206,14 +206,8 @@ impl Package<'_> {
             Command::new("python3").args(["-c", "import sys, maturin; print(sys.executable)"]),
         );
         let python = found.map_err(|error| format!("{error}; pip install 'maturin>=1.8,<2'"))?;
-        let profile = python::Profile::Release;
-        let made = python::wheel(
-            self.root,
-            Path::new(python.trim()),
-            &self.out,
-            &self.program,
-            profile,
-        )?;
+        let python = Path::new(python.trim());
+        let made = python::wheel(self.root, python, &self.out, &self.program)?;
         self.with_sum(made)
     }
 

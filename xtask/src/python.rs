@@ -31,7 +31,7 @@ enum Tested {
 /// Builds a quick wheel around the program of the last debug build, and runs its tests. The last line is
 /// `N passed, N failed`.
 pub fn run_tests(root: &Path) -> ExitCode {
-    let (passed, failed) = check(root);
+    let (passed, failed) = check(root, None);
     println!("{passed} passed, {failed} failed");
     match failed {
         0 => ExitCode::SUCCESS,
@@ -39,9 +39,10 @@ pub fn run_tests(root: &Path) -> ExitCode {
     }
 }
 
-/// Tests the wheel around the program of the last debug build; how many tests passed and failed.
-pub fn check(root: &Path) -> (u64, u64) {
-    match test(root, &crate::target(root).join("debug/towpath")) {
+/// Tests the wheel around the program of the last debug build; how many tests passed and failed. `wrapper` compiled
+/// the workspace's crates (RUSTC_WORKSPACE_WRAPPER).
+pub fn check(root: &Path, wrapper: Option<&Path>) -> (u64, u64) {
+    match test(root, wrapper) {
         Tested::Skipped(why) => {
             println!("SKIPPED: {why}; the wheel was not tested");
             (0, 0)
@@ -50,8 +51,8 @@ pub fn check(root: &Path) -> (u64, u64) {
     }
 }
 
-/// Builds the wheel quickly around `program`, and runs its tests.
-fn test(root: &Path, program: &Path) -> Tested {
+/// Builds the wheel quickly around the program of the last debug build, and runs its tests.
+fn test(root: &Path, wrapper: Option<&Path>) -> Tested {
     let place = crate::target(root).join("python");
     // What an earlier run left is of no use: the environment must be fresh.
     let _ = fs::remove_dir_all(&place);
@@ -76,22 +77,20 @@ fn test(root: &Path, program: &Path) -> Tested {
             return Tested::Skipped(format!("maturin and pytest could not be installed: {why}"));
         }
     }
-    match wheel(root, &python, &place.join("wheel"), program, Profile::Dev) {
+    let program = crate::target(root).join("debug/towpath");
+    let mut build = pip_wheel(root, &python, &place.join("wheel"), &program);
+    build.env(
+        "MATURIN_PEP517_ARGS",
+        "--profile dev --features as-workspace",
+    );
+    build.envs(wrapper.map(|wrapper| ("RUSTC_WORKSPACE_WRAPPER", wrapper)));
+    match run(&mut build).and_then(|()| wheel_in(&place.join("wheel"))) {
         Ok(wheel) => match install(&python, &[&wheel.to_string_lossy()]) {
             Ok(()) => tests(root, &python),
             Err(why) => failed(&why),
         },
         Err(why) => failed(&why),
     }
-}
-
-/// How the extension is compiled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Profile {
-    /// Soon, for tests.
-    Dev,
-    /// As it is distributed.
-    Release,
 }
 
 /// The program of a wheel that is distributed.
@@ -111,24 +110,17 @@ pub fn program(root: &Path) -> Result<PathBuf, String> {
     Ok(crate::target(root).join("release/towpath"))
 }
 
-/// Builds a wheel around `program` into `out`.
-pub fn wheel(
-    root: &Path,
-    python: &Path,
-    out: &Path,
-    program: &Path,
-    profile: Profile,
-) -> Result<PathBuf, String> {
+/// Builds the wheel that is distributed, around `program`, into `out`.
+pub fn wheel(root: &Path, python: &Path, out: &Path, program: &Path) -> Result<PathBuf, String> {
+    run(&mut pip_wheel(root, python, out, program))?;
+    wheel_in(out)
+}
+
+/// The command that builds a wheel around `program` into `out`.
+fn pip_wheel(root: &Path, python: &Path, out: &Path, program: &Path) -> Command {
     let mut pip = Command::new(python);
-    pip.args([
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-    ]);
-    pip.arg("--wheel-dir").arg(out).arg(root.join("python"));
+    let words = "-m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir";
+    pip.args(words.split(' ')).arg(out).arg(root.join("python"));
     // maturin, and the cargo of this build, are found beside their interpreters.
     let own = [python.parent(), Path::new(env!("CARGO")).parent()];
     let own = own
@@ -137,17 +129,17 @@ pub fn wheel(
         .map(|path| format!("{}:", path.display()));
     let path = std::env::var("PATH").unwrap_or_default();
     pip.env("PATH", format!("{}{path}", own.collect::<String>()));
-    // Compiled dependencies are those of the workspace.
     pip.env("CARGO_TARGET_DIR", crate::target(root));
     pip.env("TOWPATH_PROGRAM", program);
-    if profile == Profile::Dev {
-        pip.env("MATURIN_PEP517_ARGS", "--profile dev");
-    }
-    run(&mut pip)?;
-    let entries = fs::read_dir(out).map_err(|error| error.to_string())?;
+    pip
+}
+
+/// The wheel in a folder.
+fn wheel_in(folder: &Path) -> Result<PathBuf, String> {
+    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
     let mut paths = entries.flatten().map(|entry| entry.path());
     let found = paths.find(|path| path.extension().is_some_and(|end| end == "whl"));
-    found.ok_or_else(|| format!("no wheel in {}", out.display()))
+    found.ok_or_else(|| format!("no wheel in {}", folder.display()))
 }
 
 fn install(python: &Path, what: &[&str]) -> Result<(), String> {
