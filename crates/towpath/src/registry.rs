@@ -8,14 +8,14 @@
 use crate::contract::Transport;
 use crate::push::Pushable;
 use crate::transport::{
-    mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, shm, shm_remote, smc, tcp,
-    tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched, udp_connected, udp_lite,
+    loopback, mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, shm, shm_remote, smc,
+    tcp, tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched, udp_connected, udp_lite,
     udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xti_tcp, xti_udp,
     xtp_multicast,
 };
 use std::sync::LazyLock;
 
-static TRANSPORTS: [&dyn Transport; 42] = [
+static TRANSPORTS: [&dyn Transport; 45] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -38,6 +38,9 @@ static TRANSPORTS: [&dyn Transport; 42] = [
     &shm::SHM,
     &shm::SHM_SPIN,
     &shm::STREAMS_PIPE,
+    &loopback::CLTS,
+    &loopback::COTS,
+    &loopback::COTS_ORD,
     &shm_remote::ShmRemote,
     &raw_ether::RawEther,
     &quic::Quic,

@@ -2,6 +2,7 @@
 //!
 //! * [`tpi`] - primitives between user and provider, and the table of states.
 //! * [`inet`] - providers on the kernel's TCP sockets, as the study of 2007 raced it, and on UDP sockets.
+//! * [`loopback`] - providers between ends of one host: ticlts, ticots, ticotsord.
 //! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
 //!   sndudata, rcvudata, rcvuderr of datagrams; options (optmgmt).
 //! * [`error`] - errors with the numbers of XTI.
@@ -16,6 +17,8 @@ pub mod endpoint;
 pub mod error;
 mod helper;
 pub mod inet;
+pub mod loopback;
+mod provider;
 pub mod tpi;
 
 pub use endpoint::{
@@ -23,3 +26,4 @@ pub use endpoint::{
 };
 pub use error::{Error, TliError};
 pub use streams::{Hysteresis, Marks};
+pub use tpi::ServiceType;

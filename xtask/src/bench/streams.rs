@@ -1,5 +1,5 @@
-//! streams: the runtime's own costs, XTI over the kernel's TCP against sockets on it, pipes, and what an
-//! empty module costs a transport.
+//! streams: the runtime's own costs, XTI over the kernel's TCP against sockets on it, pipes, loop-back
+//! connections, and what an empty module costs a transport.
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, Measure, metric_of};
@@ -46,6 +46,8 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         ("xti-crossing-64", "xti-tcp,crossing=on"),
         ("xti-at-once-64", "xti-tcp,deferred=off"),
         ("push-meter-64", "tcp-batched,push=meter"),
+        ("loop-clts-64", "loop-clts"),
+        ("loop-cots-64", "loop-cots"),
     ] {
         let measure = metric_of(throughput(ours, 64), "messages_per_s");
         suite.row(name, "messages/s", &measure);
@@ -103,9 +105,17 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         xti("xti-batched-64", 64, "tcp-batched", 0.25, 0.5),
         pipe("pipe-64", "64", 3.0, 8.0),
         pipe("pipe-4k", "4096", 0.8, 1.2),
+        loop_back(),
         push_empty(),
         delay_on_one_core(),
     ]
+}
+
+/// Connections of `ticotsord` against sockets within the host, 64 octets.
+fn loop_back() -> Comparison {
+    let of = |transport| metric_of(throughput(transport, 64), "messages_per_s");
+    let peers = vec![("unix-stream", of("unix-stream"))];
+    at_least("loop-64", of("loop-cotsord"), peers, 3.0, 6.0)
 }
 
 /// `tcp-batched` with an empty module against without, 1 KiB.

@@ -5,6 +5,7 @@ use crate::ChannelError;
 use crate::geometry::Geometry;
 use crate::sys::Segment;
 use crate::wait::{Lifeline, SLEEP_MAX, Signal, Waited};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -93,15 +94,24 @@ impl ChannelSender {
             if left.is_zero() {
                 return Ok(false);
             }
-            let waited = Waited {
-                position: self.segment.word(TAIL),
-                seen: self.tail,
-                peer_closed: self.segment.word(RECEIVER_CLOSED),
-                waits: self.segment.word(SENDER_WAITS),
-            };
+            let waited = waited(&self.segment, self.tail);
             self.lifeline.wait(waited, &mut left)?;
         }
         Ok(true)
+    }
+
+    /// Asks the receiver to make the channel's socket readable with the next message that it releases;
+    /// false when `len` octets have room now. For an end that polls ([`Signal::Poll`]): it polls the socket,
+    /// takes the wakes out of it, and asks again before each wait.
+    ///
+    /// # Errors
+    /// Those of [`Self::has_room`].
+    pub fn prepare_poll(&mut self, len: usize) -> Result<bool, ChannelError> {
+        if self.has_room(len)? {
+            return Ok(false);
+        }
+        let waited = waited(&self.segment, self.tail);
+        Ok(self.lifeline.prepare_poll(waited))
     }
 
     /// Free slots for a message of `len` octets, to be written and committed. Waits until there are
@@ -125,6 +135,21 @@ impl ChannelSender {
         let mut lent = self.lend(message.len())?;
         lent.write(0, message)?;
         lent.commit(message.len())
+    }
+
+    /// The socket of the channel. It is readable after a wake, until [`take_wakes`](Self::take_wakes), and
+    /// when the receiver is gone.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.lifeline.descriptor()
+    }
+
+    /// Takes the wakes that made the descriptor readable, for all channels over its socket.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn take_wakes(&mut self) -> Result<(), ChannelError> {
+        self.lifeline.take_wakes()
     }
 
     /// Whether the receiver's process, or its end, is gone. Costs a system call.
@@ -169,6 +194,16 @@ impl ChannelSender {
     #[cfg(test)]
     pub(super) fn segment(&self) -> &Segment {
         &self.segment
+    }
+}
+
+/// The words of `segment` that a sender waits for which has seen `tail`.
+fn waited(segment: &Segment, tail: u32) -> Waited<'_> {
+    Waited {
+        position: segment.word(TAIL),
+        seen: tail,
+        peer_closed: segment.word(RECEIVER_CLOSED),
+        waits: segment.word(SENDER_WAITS),
     }
 }
 

@@ -100,6 +100,27 @@ fn descriptor_is_readable_when_the_sender_closed_and_when_it_is_gone() {
     assert!(matches!(receiver.look(), Err(ChannelError::PeerGone)));
 }
 
+#[test]
+fn sender_that_asked_for_room_is_woken_once() {
+    let (mut sender, mut receiver) = ends(2, Signal::Poll);
+    assert!(!sender.prepare_poll(128).unwrap(), "there is room");
+    sender.send(b"a").unwrap();
+    sender.send(b"b").unwrap();
+    assert!(sender.prepare_poll(64).unwrap());
+    let calls = receiver.system_calls();
+    for _ in 0..2 {
+        drop(receiver.receive().unwrap());
+    }
+    assert_eq!(receiver.system_calls(), calls + 1, "one wake for both");
+    assert!(!sender.prepare_poll(128).unwrap());
+    drop(receiver);
+    sender.send(b"c").unwrap();
+    assert!(matches!(
+        sender.prepare_poll(128),
+        Err(ChannelError::PeerGone)
+    ));
+}
+
 /// A wake that nobody answers by receiving, and one from an end that lies, only makes the descriptor readable.
 #[test]
 fn wakes_without_a_message_bring_none() {

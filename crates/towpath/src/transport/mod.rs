@@ -1,6 +1,7 @@
 //! The transports, one file each.
 
 pub mod bare;
+pub mod loopback;
 pub mod mptcp;
 pub mod null;
 pub mod over_cells;
@@ -27,6 +28,7 @@ pub mod unix_dgram;
 pub mod unix_seqpacket;
 pub mod unix_stream;
 pub mod vmtp;
+mod xti_datagrams;
 pub mod xti_tcp;
 pub mod xti_udp;
 mod xti_words;

@@ -17,6 +17,18 @@ use std::io;
 #[derive(Debug)]
 pub struct UnixDgram;
 
+/// The class of datagrams within a host.
+pub(crate) const CLASS: Class = Class {
+    reliable: true,
+    ordered: true,
+    flow_control: true,
+    half_close: false,
+    calls: false,
+    reach: Reach::Host,
+    checksum: "none: memory",
+    ..udp::CLASS
+};
+
 static KIND: SocketKind = SocketKind {
     family: AddressFamily::Unix,
     connected: true,
@@ -33,16 +45,7 @@ impl Transport for UnixDgram {
     }
 
     fn class(&self) -> Class {
-        Class {
-            reliable: true,
-            ordered: true,
-            flow_control: true,
-            half_close: false,
-            calls: false,
-            reach: Reach::Host,
-            checksum: "none: memory",
-            ..udp::CLASS
-        }
+        CLASS
     }
 
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {

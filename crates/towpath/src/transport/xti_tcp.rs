@@ -87,20 +87,8 @@ impl Transport for XtiTcp {
         end.bind(&[], 0)?;
         let address = socket::decode_address(&rendezvous.bytes)?;
         let connected = end.connect(&inet::encode(address), Instant::now() + CONNECT_MAX);
-        connected.map_err(|error| connect_error(&end, error))?;
+        connected.map_err(|error| xti_words::connect_error(&end, error))?;
         Ok(Box::new(XtiCircuit::new(end, options, words)?))
-    }
-}
-
-/// The reason of a connection that was refused stands with the disconnection.
-fn connect_error(end: &XtiEndpoint, error: xti::Error) -> io::Error {
-    match (error.tli, end.receive_disconnect()) {
-        (TliError::Look, Ok(disconnection)) => io::Error::from_raw_os_error(disconnection.reason),
-        (TliError::NoData, _) => {
-            let text = "the listener did not answer in 10 seconds";
-            io::Error::new(io::ErrorKind::TimedOut, text)
-        }
-        _ => error.into(),
     }
 }
 

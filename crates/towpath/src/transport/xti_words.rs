@@ -2,7 +2,8 @@
 
 use crate::contract::OptionHelp;
 use std::collections::BTreeMap;
-use xti::{Flags, Hysteresis, StreamOptions, XtiEndpoint};
+use std::io;
+use xti::{Flags, Hysteresis, StreamOptions, TliError, XtiEndpoint};
 
 const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
     OptionHelp {
@@ -101,12 +102,31 @@ fn parse_marks(value: &str) -> Result<xti::Marks, String> {
     xti::Marks::new(high, low).map_err(|error| format!("marks={value}: {error}"))
 }
 
+/// The reason of a connection that was refused stands with the disconnection.
+pub(super) fn connect_error(end: &XtiEndpoint, error: xti::Error) -> io::Error {
+    match (error.tli, end.receive_disconnect()) {
+        (TliError::Look, Ok(disconnection)) => io::Error::from_raw_os_error(disconnection.reason),
+        (TliError::NoData, _) => {
+            let text = "the listener did not answer in 10 seconds";
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        }
+        _ => error.into(),
+    }
+}
+
 /// How the stream of an endpoint was made.
 pub(super) fn effective(end: &XtiEndpoint, into: &mut BTreeMap<String, String>) {
     let options = end.options();
     let marks = format!("{}/{}", options.marks.high(), options.marks.low());
     into.insert("marks".into(), marks);
     into.insert("deferred".into(), on_off(options.deferred));
+}
+
+/// The rings of an endpoint, one each way.
+pub(super) fn ring_sizes(octets: u64, into: &mut BTreeMap<String, String>) {
+    for name in ["send_buffer", "receive_buffer"] {
+        into.insert(name.into(), octets.to_string());
+    }
 }
 
 /// What an endpoint counted.

@@ -144,9 +144,12 @@ impl XtiEndpoint {
     ///
     /// # Errors
     ///
-    /// `OutOfState`, `BadSequence`, `BadEndpoint`, `AcceptorListens` when the other end listens
-    /// itself, `Look` when an event waits.
+    /// `OutOfState`, `BadSequence`, `BadEndpoint`, `ProviderMismatch`, `AcceptorListens` when the other
+    /// end listens itself, `Look` when an event waits.
     pub fn accept(&self, on: &XtiEndpoint, sequence: u32) -> Result<(), Error> {
+        if self.shared.provider != on.shared.provider {
+            return Err(TliError::ProviderMismatch.into());
+        }
         let mut listener = self.lock();
         listener.require(&[XtiState::Incoming])?;
         let mut acceptor = on.lock();

@@ -3,7 +3,7 @@
 use super::connections::time_left;
 use super::{Inner, Look, XtiEndpoint, XtiReceived, XtiState, parse};
 use crate::error::{Error, TliError};
-use crate::tpi::{ADDRESS_MAX, Primitive, ServiceType, write_datagram_request};
+use crate::tpi::{ADDRESS_MAX, Primitive, ServiceType, datagram_source, write_datagram_request};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use streams::{Message, Priority, Want};
@@ -32,7 +32,8 @@ impl XtiEndpoint {
         if octets.len() > inner.information.tsdu.max(0) as usize {
             return Err(TliError::BadData.into());
         }
-        if destination.len() > ADDRESS_MAX || destination.is_empty() {
+        let longest = inner.information.address.max(0) as usize;
+        if destination.len() > longest || destination.is_empty() {
             return Err(TliError::BadAddress.into());
         }
         if inner.look() == Some(Look::DatagramError) {
@@ -171,7 +172,7 @@ impl Inner {
         source: &mut Vec<u8>,
     ) -> Result<Option<XtiReceived>, Error> {
         source.clear();
-        let mut message = match self.datagram_rest.take() {
+        let mut message = match self.rest.take() {
             Some(rest) => rest,
             None => match self.next_datagram(source)? {
                 Some(message) => message,
@@ -182,7 +183,7 @@ impl Inner {
         let more = len < message.data_octets();
         if more {
             message.trim_front(len, self.runtime.pool_mut());
-            self.datagram_rest = Some(message);
+            self.rest = Some(message);
         } else {
             message.release(self.runtime.pool_mut());
         }
@@ -198,17 +199,15 @@ impl Inner {
                 Err(error) => return Err(error.into()),
             },
         };
-        match parse(&message) {
-            Ok(Primitive::DatagramIndication { source: from }) => {
-                *source = from;
-                Ok(Some(message))
-            }
-            other => {
-                // It waits to be looked at.
-                self.ahead = Some(message);
-                other?;
-                Err(TliError::Look.into())
-            }
+        let control = message.control.as_ref();
+        if let Some(from) = control.and_then(|control| datagram_source(control.octets())) {
+            source.extend_from_slice(from);
+            return Ok(Some(message));
         }
+        let other = parse(&message);
+        // It waits to be looked at.
+        self.ahead = Some(message);
+        other?;
+        Err(TliError::Look.into())
     }
 }

@@ -2,19 +2,23 @@
 //!
 //! * `connections` - bind, connect, listen, accept.
 //! * `transfer` - snd and rcv, and the waiting of both.
+//! * `messages` - snd and rcv where messages keep their boundaries.
 //! * `datagrams` - sndudata, rcvudata, rcvuderr.
 //! * `options` - optmgmt and sync.
 //! * `release` - orderly release and disconnection.
 //! * `state` - the states of the library.
+//! * `waiting` - waits for what is below the stream.
 //! * `vectors` - sndv, rcvv, sndvudata, rcvvudata.
 
 mod connections;
 mod datagrams;
+mod messages;
 mod options;
 mod release;
 mod state;
 mod transfer;
 mod vectors;
+mod waiting;
 
 pub use connections::{Bound, XtiCall};
 pub use datagrams::DatagramFailure;
@@ -26,10 +30,10 @@ pub use vectors::BUFFERS_MAX;
 use crate::error::{Error, TliError};
 use crate::helper;
 use crate::inet::{Setup, Shared as SocketShared, TcpProvider, UdpProvider};
-use crate::tpi::{self, Information, Primitive};
+use crate::loopback::{LoopDatagrams, LoopProvider};
+use crate::tpi::{self, Information, Primitive, ServiceType};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use streams::{
     Block, Hysteresis, Marks, Message, MessageKind, Module, Priority, Runtime, StreamId, Want,
 };
@@ -88,6 +92,17 @@ pub(crate) struct Shared {
     waits: AtomicU64,
     options: StreamOptions,
     token: u32,
+    provider: Provider,
+}
+
+/// What is at the end of an endpoint's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Provider {
+    Tcp,
+    Udp,
+    /// Connections within the host, with or without orderly release.
+    Loop(ServiceType),
+    LoopDatagrams,
 }
 
 /// The stream of an endpoint and the library's state.
@@ -102,8 +117,8 @@ struct Inner {
     information: Information,
     /// A message that was taken to look at it.
     ahead: Option<Message>,
-    /// What is left of a datagram that did not fit into the user's buffer.
-    datagram_rest: Option<Message>,
+    /// What is left of a datagram, or of a piece of a message, that did not fit into the user's buffer.
+    rest: Option<Message>,
     /// A block to receive into.
     spare: Option<Block>,
 }
@@ -117,7 +132,8 @@ impl XtiEndpoint {
     pub fn open_tcp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
         let provider = TcpProvider::new(setup, options.marks);
         let (socket, token) = (provider.shared(), provider.token());
-        XtiEndpoint::open(Box::new(provider), socket, token, options)
+        let driver = Box::new(provider);
+        XtiEndpoint::open(driver, (socket, token, Provider::Tcp), options)
     }
 
     /// Opens an endpoint of datagrams, of the provider `/dev/udp` (t_open); its socket gets `setup`.
@@ -128,17 +144,38 @@ impl XtiEndpoint {
     pub fn open_udp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
         let provider = UdpProvider::new(setup, options.marks);
         let socket = provider.shared();
-        XtiEndpoint::open(Box::new(provider), socket, NO_TOKEN, options)
+        let driver = Box::new(provider);
+        XtiEndpoint::open(driver, (socket, NO_TOKEN, Provider::Udp), options)
+    }
+
+    /// Opens an endpoint of the loop-back provider of a service (t_open): `/dev/ticots`, `/dev/ticotsord`
+    /// or `/dev/ticlts`. Its rings have at least `ring_octets`.
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::System`] when the stream cannot be opened.
+    pub fn open_loopback(
+        service: ServiceType,
+        ring_octets: usize,
+        options: StreamOptions,
+    ) -> Result<XtiEndpoint, Error> {
+        if service == ServiceType::Datagrams {
+            let provider = LoopDatagrams::new(ring_octets, options.marks);
+            let below = (provider.shared(), NO_TOKEN, Provider::LoopDatagrams);
+            return XtiEndpoint::open(Box::new(provider), below, options);
+        }
+        let provider = LoopProvider::new(service, ring_octets, options.marks);
+        let below = (provider.shared(), provider.token(), Provider::Loop(service));
+        XtiEndpoint::open(Box::new(provider), below, options)
     }
 
     fn open(
-        provider: Box<dyn Module>,
-        socket: Arc<SocketShared>,
-        token: u32,
+        driver: Box<dyn Module>,
+        (socket, token, provider): (Arc<SocketShared>, u32, Provider),
         options: StreamOptions,
     ) -> Result<XtiEndpoint, Error> {
         let mut runtime = Runtime::new(options.hysteresis);
-        let stream = runtime.open(provider)?;
+        let stream = runtime.open(driver)?;
         let mut inner = Inner {
             runtime,
             stream,
@@ -147,7 +184,7 @@ impl XtiEndpoint {
             queue_len: 0,
             information: Information::UNKNOWN,
             ahead: None,
-            datagram_rest: None,
+            rest: None,
             spare: None,
         };
         match inner.ask(&Primitive::InfoRequest)? {
@@ -163,6 +200,7 @@ impl XtiEndpoint {
                 waits: AtomicU64::new(0),
                 options,
                 token,
+                provider,
             }),
         })
     }
@@ -199,13 +237,15 @@ impl XtiEndpoint {
         self.shared.options
     }
 
-    /// System calls that sent, failed ones included.
+    /// System calls that sent, failed ones included; with rings those of the rings that are there now.
     pub fn kernel_sends(&self) -> u64 {
+        self.count_calls_of_rings();
         self.shared.socket.sends.load(Ordering::Relaxed)
     }
 
-    /// System calls that received, failed ones included.
+    /// System calls that received, failed ones included; with rings those of the rings that are there now.
     pub fn kernel_receives(&self) -> u64 {
+        self.count_calls_of_rings();
         self.shared.socket.receives.load(Ordering::Relaxed)
     }
 
@@ -363,21 +403,5 @@ impl XtiEndpoint {
             inner.look_below();
         }
         inner.look()
-    }
-
-    /// Waits until the socket has something to say, at most as long as told. For an endpoint that
-    /// listens or connects.
-    fn wait_below(&self, write: bool, limit: Option<Duration>) -> Result<(), Error> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let Some(socket) = self.socket() else {
-            return Ok(());
-        };
-        self.shared.waits.fetch_add(1, Ordering::Relaxed);
-        let flags = if write { PollFlags::OUT } else { PollFlags::IN };
-        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        match poll(&mut [PollFd::new(&*socket, flags)], limit.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(std::io::Error::from(error).into()),
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! Orderly release, and disconnection.
 
-use super::{Look, XtiEndpoint, XtiState};
+use super::{Inner, Look, XtiEndpoint, XtiState};
 use crate::error::{Error, TliError};
-use crate::tpi::Primitive;
+use crate::tpi::{Primitive, ServiceType};
+use std::sync::atomic::Ordering;
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +19,11 @@ impl XtiEndpoint {
     ///
     /// # Errors
     ///
-    /// `OutOfState`, `Flow` while the queue is full, `Look` when the connection was lost.
+    /// `NotSupported` by a provider without it, `OutOfState`, `Flow` while the queue is full, `Look` when
+    /// the connection was lost.
     pub fn send_release(&self) -> Result<(), Error> {
         let mut inner = self.lock();
+        inner.require_release()?;
         inner.require(&[XtiState::DataTransfer, XtiState::PeerReleased])?;
         if inner.look() == Some(Look::Disconnect) {
             return Err(TliError::Look.into());
@@ -40,6 +43,9 @@ impl XtiEndpoint {
             });
         }
         inner.run();
+        if self.shared.socket.send_blocked.load(Ordering::Relaxed) {
+            self.shared.note_deferred();
+        }
         inner.state = match inner.state {
             XtiState::DataTransfer => XtiState::Released,
             _ => XtiState::Idle,
@@ -51,9 +57,11 @@ impl XtiEndpoint {
     ///
     /// # Errors
     ///
-    /// `OutOfState`, `NoRelease` when it has not come, `Look` when the connection was lost.
+    /// `NotSupported` by a provider without it, `OutOfState`, `NoRelease` when it has not come, `Look` when
+    /// the connection was lost.
     pub fn receive_release(&self) -> Result<(), Error> {
         let mut inner = self.lock();
+        inner.require_release()?;
         inner.require(&[XtiState::DataTransfer, XtiState::Released])?;
         match inner.look() {
             Some(Look::Release) => inner.take_primitive(),
@@ -112,5 +120,14 @@ impl XtiEndpoint {
             reason: reason as i32,
             sequence,
         })
+    }
+}
+
+impl Inner {
+    fn require_release(&self) -> Result<(), Error> {
+        match self.information.service {
+            ServiceType::ConnectionsWithRelease => Ok(()),
+            ServiceType::Connections | ServiceType::Datagrams => Err(TliError::NotSupported.into()),
+        }
     }
 }

@@ -1,9 +1,10 @@
-//! snd and rcv.
+//! snd and rcv. Messages of providers that keep their boundaries are in `messages`.
 
-use super::{Inner, Look, XtiEndpoint, XtiState};
+use super::connections::time_left;
+use super::{Inner, Look, Provider, XtiEndpoint, XtiState};
 use crate::error::{Error, TliError};
 use crate::inet::{TIDU, arrival, receive};
-use crate::tpi::write_data_request;
+use crate::tpi::{SEND_ZERO, write_data_request};
 use rustix::net::RecvFlags;
 use std::io;
 use std::sync::PoisonError;
@@ -33,24 +34,26 @@ impl XtiEndpoint {
     ///
     /// # Errors
     ///
-    /// `Flow` when none, `OutOfState`, `Look` when the connection was lost, `BadData` for none.
+    /// `Flow` when none, `OutOfState`, `Look` when the connection was lost, `BadData` for none, where the
+    /// provider has no empty messages, and for more than a message may have.
     #[inline]
     pub fn try_send(&self, octets: &[u8], flags: Flags) -> Result<usize, Error> {
         let mut inner = self.lock();
         if !matches!(inner.state, XtiState::DataTransfer | XtiState::PeerReleased) {
             return Err(TliError::OutOfState.into());
         }
-        if octets.is_empty() {
-            return Err(TliError::BadData.into());
-        }
-        let mut done = inner.put_data(octets, flags)?;
-        if done < octets.len() {
+        inner.check_len(octets.len())?;
+        let mut taken = inner.put_data(octets, flags)?;
+        if taken.is_none_or(|len| len < octets.len()) {
             // The queue is full: what it holds leaves now.
             if self.shared.socket.send_blocked.load(Ordering::Relaxed) {
                 inner.look_below();
             }
             inner.run();
-            done += inner.put_data(&octets[done..], flags)?;
+            let done = taken.unwrap_or(0);
+            if let Some(more) = inner.put_data(&octets[done..], flags)? {
+                taken = Some(done + more);
+            }
         }
         if !self.shared.options.deferred {
             inner.run();
@@ -58,10 +61,7 @@ impl XtiEndpoint {
         if inner.runtime.has_work() || self.shared.socket.send_blocked.load(Ordering::Relaxed) {
             self.shared.note_deferred();
         }
-        match done {
-            0 => Err(TliError::Flow.into()),
-            done => Ok(done),
-        }
+        taken.ok_or(TliError::Flow.into())
     }
 
     /// Sends all, waiting for room until `deadline` (t_snd); returns how many octets were taken.
@@ -73,16 +73,18 @@ impl XtiEndpoint {
         let (mut done, mut deadline) = (0, None);
         loop {
             match self.try_send(&octets[done..], flags) {
-                Ok(len) => done += len,
+                Ok(len) => {
+                    done += len;
+                    if done == octets.len() {
+                        return Ok(done);
+                    }
+                }
                 Err(Error {
                     tli: TliError::Flow,
                     ..
                 }) => {}
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => return Ok(done),
-            }
-            if done == octets.len() {
-                return Ok(done);
             }
             let now = Instant::now();
             let deadline = *deadline.get_or_insert(now + limit);
@@ -145,7 +147,35 @@ impl XtiEndpoint {
         if let Some(received) = self.lock().receive(buffer)? {
             return Ok(received);
         }
-        self.receive_outside(buffer)
+        if self.shared.provider == Provider::Tcp {
+            return self.receive_outside(buffer);
+        }
+        loop {
+            match self.receive_within(buffer, Duration::from_secs(3600)) {
+                Err(error) if error.tli == TliError::NoData => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Receives, waiting at most this long.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_receive`].
+    pub fn receive_within(&self, buffer: &mut [u8], limit: Duration) -> Result<XtiReceived, Error> {
+        let mut deadline = None;
+        loop {
+            let received = self.try_receive(buffer);
+            if !matches!(&received, Err(error) if error.tli == TliError::NoData) {
+                return received;
+            }
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
+            let Some(left) = time_left(deadline) else {
+                return received;
+            };
+            self.wait_below(false, Some(left))?;
+        }
     }
 
     /// Receives from the socket without the lock, so that others can send meanwhile, and hands the
@@ -190,22 +220,33 @@ impl XtiEndpoint {
 }
 
 impl Inner {
-    /// Puts data into the stream; returns how many octets it took.
+    /// Whether a message may have as many octets (TBADDATA).
     #[inline]
-    fn put_data(&mut self, octets: &[u8], flags: Flags) -> Result<usize, Error> {
+    fn check_len(&self, len: usize) -> Result<(), Error> {
+        let longest = usize::try_from(self.information.tsdu);
+        let is_too_long = self.keeps_messages() && longest.is_ok_and(|longest| len > longest);
+        if is_too_long || len == 0 && self.information.flags & SEND_ZERO == 0 {
+            return Err(TliError::BadData.into());
+        }
+        Ok(())
+    }
+
+    /// Puts data into the stream; returns how many octets it took, None when it takes none now.
+    #[inline]
+    fn put_data(&mut self, octets: &[u8], flags: Flags) -> Result<Option<usize>, Error> {
         if self.ahead.is_some()
             || self.runtime.first_kind(self.stream) == Ok(Some(MessageKind::Proto))
         {
             self.refuse_after_disconnect()?;
         }
-        let put = if flags.more {
-            self.put_pieces(octets)
-        } else {
-            self.runtime.write(self.stream, octets)
+        let put = match (self.keeps_messages(), flags.more) {
+            (true, more) => self.put_piece_by_piece(octets, more),
+            (false, true) => self.put_pieces(octets),
+            (false, false) => self.runtime.write(self.stream, octets),
         };
         match put {
-            Ok(len) => Ok(len),
-            Err(streams::Error::WouldBlock) => Ok(0),
+            Ok(len) => Ok(Some(len)),
+            Err(streams::Error::WouldBlock) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -241,6 +282,9 @@ impl Inner {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<XtiReceived>, Error> {
         if !matches!(self.state, XtiState::DataTransfer | XtiState::Released) {
             return Err(TliError::OutOfState.into());
+        }
+        if self.keeps_messages() {
+            return self.receive_message(buffer);
         }
         if self.ahead.is_some() {
             return Err(TliError::Look.into());

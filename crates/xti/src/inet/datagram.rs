@@ -1,8 +1,9 @@
 //! Datagrams: a provider whose endpoint is the kernel's UDP socket.
 
 use super::options::{OPTIONS_MAX, SocketOptions};
-use super::{Setup, Shared, TIDU, arrival, decode, encode, local_address, parsed};
+use super::{Setup, Shared, TIDU, arrival, decode, encode, local_address};
 use crate::error::TliError;
+use crate::provider::{self, EPROTO, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{
     Event, Information, Malformed, Primitive, ServiceType, State, datagram_destination, number,
 };
@@ -18,9 +19,6 @@ use streams::{
 
 /// Octets of the longest datagram: 65,535 less the headers of IPv4 and UDP.
 pub(crate) const DATAGRAM_MAX: i32 = 65_507;
-
-/// EPROTO: the user broke the protocol where there is no answer to say so.
-const EPROTO: i32 = 71;
 
 /// The provider of datagrams: the driver of a stream.
 pub(crate) struct UdpProvider {
@@ -75,6 +73,7 @@ impl UdpProvider {
             tidu: DATAGRAM_MAX,
             service: ServiceType::Datagrams,
             state: self.state as u32,
+            flags: 0,
         }
     }
 
@@ -184,7 +183,7 @@ impl UdpProvider {
             return refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
         }
         self.set_socket(None);
-        super::flush_queues(context);
+        flush_queues(context);
         self.on(Event::OkAck);
         let of = number::UNBIND_REQ;
         indicate(context, &Primitive::OkAck { of });
@@ -194,11 +193,7 @@ impl UdpProvider {
     fn fail(&mut self, context: &mut Context<'_>) {
         self.set_socket(None);
         self.state = State::Unbound;
-        let errors = Extra::Errors {
-            read: Some(EPROTO),
-            write: Some(EPROTO),
-        };
-        context.put_next(Side::Read, Message::with_extra(MessageKind::Error, errors));
+        provider::fail_stream(context);
     }
 
     /// Service procedure of the write queue: a system call a datagram.
@@ -280,25 +275,6 @@ fn send(socket: &Socket, message: &Message) -> io::Result<()> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     sendto(socket, octets, flags, &destination)?;
     Ok(())
-}
-
-/// Sends a primitive up.
-fn indicate(context: &mut Context<'_>, primitive: &Primitive) {
-    let control = context.copy(&primitive.octets());
-    let message = match primitive.is_high_priority() {
-        true => Message::high_proto(control),
-        false => Message::proto(control, None),
-    };
-    context.put_next(Side::Read, message);
-}
-
-fn refuse(context: &mut Context<'_>, of: u32, tli: TliError, errno: i32) {
-    let primitive = Primitive::ErrorAck {
-        of,
-        tli: tli as u32,
-        errno: errno as u32,
-    };
-    indicate(context, &primitive);
 }
 
 impl Module for UdpProvider {

@@ -1,14 +1,12 @@
 //! What the socket has to say: connections that come, that are made, that end.
 
 use super::{Indication, Link, TcpProvider, remote_address};
+use crate::provider::NO_SEQUENCE;
 use crate::tpi::{Event, Primitive, State};
 use socket2::Socket;
 use std::io;
 use std::sync::{Arc, PoisonError};
 use streams::{Context, Extra, Message};
-
-/// A sequence number that names no indication.
-const NO_SEQUENCE: u32 = u32::MAX;
 
 /// The reason of a disconnection when the kernel has no number for it: ECONNABORTED.
 const ABORTED: i32 = 103;

@@ -20,18 +20,20 @@ mod transfer;
 
 pub use address::{decode, encode};
 pub(crate) use datagram::UdpProvider;
+pub(crate) use options::event as options_event;
+pub(crate) use requests::bind_error;
 
 use crate::error::TliError;
-use crate::tpi::{self, Event, Information, Malformed, Primitive, ServiceType, State};
+use crate::provider::{self, flush_queues};
+use crate::tpi::{Event, Information, Primitive, ServiceType, State};
 use socket2::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use streams::{
-    Block, Context, Error, Extra, FlushRequest, Marks, Message, MessageKind, Module, ModuleInfo,
-    QueueInfo, Side,
+    Block, Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
 };
 use transfer::Outgoing;
 pub(crate) use transfer::{arrival, receive};
@@ -54,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) received_outside: AtomicBool,
     /// The socket took less than it was given: data wait for it.
     pub(crate) send_blocked: AtomicBool,
+    /// Something arrived in part, and its rest says nothing: who waits looks again soon.
+    pub(crate) look_soon: AtomicBool,
     /// System calls that sent, and that received.
     pub(crate) sends: AtomicU64,
     pub(crate) receives: AtomicU64,
@@ -62,7 +66,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn set_socket(&self, socket: Option<Arc<Socket>>) {
+    pub(crate) fn set_socket(&self, socket: Option<Arc<Socket>>) {
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
     }
 
@@ -76,7 +80,6 @@ impl Shared {
 
 /// Streams that connections can be passed to, by token.
 static ACCEPTORS: LazyLock<Mutex<BTreeMap<u32, Arc<Shared>>>> = LazyLock::new(Mutex::default);
-static NEXT_TOKEN: AtomicU32 = AtomicU32::new(1);
 
 /// The connection, or what comes before it.
 enum Link {
@@ -132,7 +135,7 @@ pub struct TcpProvider {
 impl TcpProvider {
     /// A provider whose write queue has `marks`; each socket it makes gets `setup`.
     pub fn new(setup: Setup, marks: Marks) -> TcpProvider {
-        let token = NEXT_TOKEN.fetch_add(1, Ordering::Relaxed);
+        let token = provider::new_token();
         let shared = Arc::new(Shared::default());
         let mut acceptors = ACCEPTORS.lock().unwrap_or_else(PoisonError::into_inner);
         acceptors.insert(token, Arc::clone(&shared));
@@ -182,38 +185,24 @@ impl TcpProvider {
             tidu: TIDU as i32,
             service: ServiceType::ConnectionsWithRelease,
             state: self.state as u32,
+            flags: 0,
         }
     }
 
     /// Sends a primitive up.
     fn indicate(&self, context: &mut Context<'_>, primitive: &Primitive) {
-        let control = context.copy(&primitive.octets());
-        let message = match primitive.is_high_priority() {
-            true => Message::high_proto(control),
-            false => Message::proto(control, None),
-        };
-        context.put_next(Side::Read, message);
+        provider::indicate(context, primitive);
     }
 
     fn refuse(&self, context: &mut Context<'_>, of: u32, tli: TliError, errno: i32) {
-        let primitive = Primitive::ErrorAck {
-            of,
-            tli: tli as u32,
-            errno: errno as u32,
-        };
-        self.indicate(context, &primitive);
+        provider::refuse(context, of, tli, errno);
     }
 
     /// The stream fails: the user broke the protocol where there is no answer to say so.
     fn fail(&mut self, context: &mut Context<'_>) {
-        const EPROTO: i32 = 71;
         self.set_link(Link::None);
         self.state = State::Unbound;
-        let errors = Extra::Errors {
-            read: Some(EPROTO),
-            write: Some(EPROTO),
-        };
-        context.put_next(Side::Read, Message::with_extra(MessageKind::Error, errors));
+        provider::fail_stream(context);
     }
 
     /// Both queues of the stream are emptied, as before the end of a connection is told.
@@ -221,18 +210,6 @@ impl TcpProvider {
         self.outgoing.clear(context.pool());
         flush_queues(context);
     }
-}
-
-/// Empties both queues of a provider, and those above it that lead up.
-fn flush_queues(context: &mut Context<'_>) {
-    context.flush(Side::Write, None, streams::FlushScope::Data);
-    context.flush(Side::Read, None, streams::FlushScope::Data);
-    let up = FlushRequest {
-        read: true,
-        write: false,
-        band: None,
-    };
-    context.put_next(Side::Read, Message::flush(up));
 }
 
 impl Drop for TcpProvider {
@@ -315,9 +292,4 @@ fn remote_address(socket: &Socket) -> Vec<u8> {
         .ok()
         .and_then(|address| address.as_socket());
     address.map(encode).unwrap_or_default()
-}
-
-fn parsed(message: &Message) -> tpi::Parsed {
-    let control = message.control.as_ref().ok_or(Malformed::Fatal)?;
-    tpi::parse(control.octets())
 }

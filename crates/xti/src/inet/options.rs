@@ -185,7 +185,7 @@ impl SocketOptions {
 }
 
 /// What the answer does to the state.
-pub(super) fn event(answer: &Primitive) -> Event {
+pub(crate) fn event(answer: &Primitive) -> Event {
     match answer {
         Primitive::OptionsAck { .. } => Event::OptionsAck,
         _ => Event::ErrorAck,

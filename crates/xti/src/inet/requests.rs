@@ -1,7 +1,8 @@
 //! Primitives of the user.
 
-use super::{INDICATIONS_MAX, Link, TcpProvider, decode, local_address, parsed, remote_address};
+use super::{INDICATIONS_MAX, Link, TcpProvider, decode, local_address, remote_address};
 use crate::error::TliError;
+use crate::provider::parsed;
 use crate::tpi::{Event, Malformed, Primitive, State, number};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::VecDeque;
@@ -305,7 +306,7 @@ fn acceptors_shared(token: u32) -> Option<Arc<super::Shared>> {
     acceptors.get(&token).cloned()
 }
 
-pub(super) fn bind_error(error: &io::Error) -> (TliError, i32) {
+pub(crate) fn bind_error(error: &io::Error) -> (TliError, i32) {
     match error.kind() {
         io::ErrorKind::AddrInUse => (TliError::AddressBusy, 0),
         io::ErrorKind::AddrNotAvailable => (TliError::NoAddress, 0),

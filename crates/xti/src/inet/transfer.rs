@@ -1,6 +1,7 @@
 //! Data: from the write queue to the socket, and from the socket up.
 
-use super::{Link, TIDU, TcpProvider, parsed};
+use super::{Link, TIDU, TcpProvider};
+use crate::provider::parsed;
 use crate::tpi::{Event, Primitive, State};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg};
 use socket2::Socket;

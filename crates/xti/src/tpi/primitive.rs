@@ -66,7 +66,12 @@ pub struct Information {
     pub service: ServiceType,
     /// State of the provider.
     pub state: u32,
+    /// What else it can (PROVIDER_flag): [`SEND_ZERO`].
+    pub flags: u32,
 }
+
+/// Flag of a provider that carries messages without octets (SENDZERO).
+pub const SEND_ZERO: u32 = 1;
 
 impl Information {
     /// Before the provider has said.
@@ -80,6 +85,7 @@ impl Information {
         tidu: 0,
         service: ServiceType::Connections,
         state: 0,
+        flags: 0,
     };
 }
 
@@ -310,8 +316,6 @@ fn parse_of_provider(octets: &[u8]) -> Parsed {
 }
 
 fn parse_information(octets: &[u8]) -> Result<Information, Malformed> {
-    // Behind the state lie the provider's flags.
-    word(octets, 10)?;
     let size = |index| word(octets, index).map(|value| value as i32);
     Ok(Information {
         tsdu: size(1)?,
@@ -328,6 +332,7 @@ fn parse_information(octets: &[u8]) -> Result<Information, Malformed> {
             _ => return Err(Malformed::Fatal),
         },
         state: word(octets, 9)?,
+        flags: word(octets, 10)?,
     })
 }
 
@@ -464,6 +469,7 @@ fn information_words(number: u32, info: &Information) -> [u32; 11] {
     }
     words[8] = info.service as u32;
     words[9] = info.state;
+    words[10] = info.flags;
     words
 }
 

@@ -1,9 +1,10 @@
-//! Tests of TPI and XTI, over real sockets of the loopback.
+//! Tests of TPI and XTI, over real sockets of the loopback and rings of shared memory.
 
 mod datagrams;
 mod endpoint;
 mod hostile;
 mod kit;
+mod loopback;
 mod options;
 mod primitives;
 mod states;

@@ -47,6 +47,7 @@ fn of_connections() -> Vec<Primitive> {
             tidu: 65_536,
             service: ServiceType::ConnectionsWithRelease,
             state: 9,
+            flags: 1,
         }),
         Primitive::BindRequest {
             address: address.clone(),

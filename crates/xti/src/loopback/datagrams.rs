@@ -1,0 +1,456 @@
+//! Datagrams between ends of one host: a provider whose datagrams go through a ring to each receiver.
+
+use super::link::to_io_error;
+use super::names::{self, ARRIVING_MAX};
+use super::sources::{Ended, Source};
+use super::{TIDU, Waits, answer_without_options, geometry};
+use crate::error::TliError;
+use crate::inet::{Shared, bind_error, options_event};
+use crate::provider::{acknowledge, fail_stream, flush_queues, indicate, parsed, refuse};
+use crate::tpi::{
+    ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State,
+    datagram_destination, number,
+};
+use channel::{ChannelReceiver, ChannelSender, Geometry, Signal};
+use socket2::Socket;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use streams::{
+    Block, Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, Pool, QueueInfo,
+    Side,
+};
+
+/// Name of the provider, which is also that of its addresses.
+const NAME: &str = "ticlts";
+
+/// Ends that send here, and ends that this one sends to, at most. Beyond it the one that came first
+/// has to connect again.
+const PEERS_MAX: usize = 256;
+
+/// ECONNREFUSED: nobody receives at the address.
+const REFUSED: i32 = 111;
+
+/// The provider of `ticlts`: the driver of a stream.
+pub(crate) struct LoopDatagrams {
+    geometry: Geometry,
+    marks: Marks,
+    state: State,
+    address: Vec<u8>,
+    listener: Option<Socket>,
+    arriving: Vec<Socket>,
+    sources: Vec<Source>,
+    /// The source whose turn is next.
+    turn: usize,
+    destinations: BTreeMap<Vec<u8>, ChannelSender>,
+    shared: Arc<Shared>,
+    /// Where the datagram goes that waits for room, and its octets.
+    blocked: Option<(Vec<u8>, usize)>,
+}
+
+impl LoopDatagrams {
+    /// A provider whose write queue has `marks`, and whose rings have at least `ring_octets`.
+    pub(crate) fn new(ring_octets: usize, marks: Marks) -> LoopDatagrams {
+        LoopDatagrams {
+            geometry: geometry(ring_octets),
+            marks,
+            state: State::Unbound,
+            address: Vec::new(),
+            listener: None,
+            arriving: Vec::new(),
+            sources: Vec::new(),
+            turn: 0,
+            destinations: BTreeMap::new(),
+            shared: Arc::default(),
+            blocked: None,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Octets of a ring.
+    pub(crate) fn ring_octets(&self) -> u64 {
+        u64::from(self.geometry.capacity())
+    }
+
+    /// Changes the state; false, and nothing changes, when the event is not allowed.
+    fn on(&mut self, event: Event) -> bool {
+        let next = self.state.after(event);
+        self.state = next.unwrap_or(self.state);
+        next.is_some()
+    }
+
+    fn information(&self) -> Information {
+        Information {
+            tsdu: TIDU as i32,
+            etsdu: -2,
+            connect: -2,
+            disconnect: -2,
+            address: ADDRESS_MAX as i32,
+            options: -2,
+            tidu: TIDU as i32,
+            service: ServiceType::Datagrams,
+            state: self.state as u32,
+            flags: crate::tpi::SEND_ZERO,
+        }
+    }
+
+    /// A message with a control part from above. A datagram waits in the queue.
+    fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
+        match parsed(&message) {
+            Ok(Primitive::DatagramRequest { .. }) if self.state == State::Idle => {
+                return context.put_queue(Side::Write, message);
+            }
+            Ok(primitive) => self.request(context, &primitive),
+            Err(Malformed::Address(of)) => refuse(context, of, TliError::BadAddress, 0),
+            Err(Malformed::Options(of)) => refuse(context, of, TliError::BadOption, 0),
+            Err(Malformed::Fatal) => self.fail(context),
+        }
+        message.release(context.pool());
+    }
+
+    fn request(&mut self, context: &mut Context<'_>, primitive: &Primitive) {
+        match primitive {
+            Primitive::InfoRequest => indicate(context, &Primitive::InfoAck(self.information())),
+            Primitive::AddressRequest => {
+                let (local, remote) = (self.address.clone(), Vec::new());
+                indicate(context, &Primitive::AddressAck { local, remote });
+            }
+            Primitive::BindRequest { address, .. } => self.bind_request(context, address),
+            Primitive::UnbindRequest => self.unbind_request(context),
+            Primitive::OptionsRequest { options, flags } => {
+                let counted = self.on(Event::OptionsRequest);
+                let answer = answer_without_options(options, *flags);
+                if counted {
+                    self.on(options_event(&answer));
+                }
+                indicate(context, &answer);
+            }
+            Primitive::ConnectRequest { .. } => {
+                refuse(context, number::CONN_REQ, TliError::NotSupported, 0);
+            }
+            _ => self.fail(context),
+        }
+    }
+
+    fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8]) {
+        const OF: u32 = number::BIND_REQ;
+        if !self.on(Event::BindRequest) {
+            return refuse(context, OF, TliError::OutOfState, 0);
+        }
+        match self.bind(address) {
+            Ok(()) => {
+                self.on(Event::BindAck);
+                let ack = Primitive::BindAck {
+                    address: self.address.clone(),
+                    // No connections wait at an endpoint of datagrams.
+                    indications: 0,
+                };
+                indicate(context, &ack);
+            }
+            Err(error) => {
+                self.on(Event::ErrorAck);
+                let (tli, errno) = bind_error(&error);
+                refuse(context, OF, tli, errno);
+            }
+        }
+    }
+
+    fn bind(&mut self, address: &[u8]) -> io::Result<()> {
+        use rustix::event::epoll;
+        let (listener, address) = names::listen(NAME, address)?;
+        // One descriptor to wait on for all peers.
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&set, &listener, data, epoll::EventFlags::IN)?;
+        self.shared.set_socket(Some(Arc::new(Socket::from(set))));
+        (self.listener, self.address) = (Some(listener), address);
+        Ok(())
+    }
+
+    /// Lets who waits hear a peer.
+    fn watch(&self, peer: std::os::fd::BorrowedFd<'_>) {
+        use rustix::event::epoll;
+        if let Some(set) = self.shared.socket() {
+            let data = epoll::EventData::new_u64(1);
+            // One that cannot be watched is found by the next look.
+            let _ = epoll::add(&*set, peer, data, epoll::EventFlags::IN);
+        }
+    }
+
+    fn unbind_request(&mut self, context: &mut Context<'_>) {
+        if !self.on(Event::UnbindRequest) {
+            return refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
+        }
+        self.let_go();
+        flush_queues(context);
+        self.on(Event::OkAck);
+        acknowledge(context, number::UNBIND_REQ);
+    }
+
+    /// Drops all sockets and rings.
+    fn let_go(&mut self) {
+        self.shared.set_socket(None);
+        self.shared.send_blocked.store(false, Ordering::Relaxed);
+        self.address.clear();
+        self.arriving.clear();
+        self.sources.clear();
+        self.destinations.clear();
+        (self.listener, self.blocked) = (None, None);
+    }
+
+    /// The stream fails: the user broke the protocol where there is no answer to say so.
+    fn fail(&mut self, context: &mut Context<'_>) {
+        self.let_go();
+        self.state = State::Unbound;
+        fail_stream(context);
+    }
+
+    /// Service procedure of the write queue.
+    fn send_queued(&mut self, context: &mut Context<'_>) {
+        while let Some(message) = context.get(Side::Write) {
+            match self.send(&message) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.shared.send_blocked.store(true, Ordering::Relaxed);
+                    return context.put_back(Side::Write, message);
+                }
+                Err(error) => tell_error(context, &message, &error),
+            }
+            message.release(context.pool());
+        }
+        self.blocked = None;
+        self.shared.send_blocked.store(false, Ordering::Relaxed);
+    }
+
+    /// Sends a datagram; false while the ring to its receiver has no room for it.
+    fn send(&mut self, message: &Message) -> io::Result<bool> {
+        let control = message.control.as_ref().map_or(&[][..], Block::octets);
+        let to = datagram_destination(control).ok_or(io::ErrorKind::InvalidInput)?;
+        let octets = message.data_octets();
+        let sender = self.destination(to)?;
+        if !sender.has_room(octets).map_err(to_io_error)? {
+            self.blocked = Some((to.to_vec(), octets));
+            return Ok(false);
+        }
+        let mut lent = sender.lend(octets).map_err(to_io_error)?;
+        let mut at = 0;
+        for block in &message.data {
+            lent.write(at, block.octets()).map_err(to_io_error)?;
+            at += block.len();
+        }
+        lent.commit(at).map_err(to_io_error)?;
+        Ok(true)
+    }
+
+    /// The ring to a receiver, which is made if there is none.
+    fn destination(&mut self, to: &[u8]) -> io::Result<&mut ChannelSender> {
+        let has_gone = |sender: &ChannelSender| sender.peer_has_closed();
+        if self.destinations.get(to).is_none_or(has_gone) {
+            self.destinations.remove(to);
+            let sender = self.connect(to)?;
+            if self.destinations.len() >= PEERS_MAX {
+                self.destinations.pop_first();
+            }
+            self.watch(sender.descriptor());
+            self.destinations.insert(to.to_vec(), sender);
+        }
+        let found = self.destinations.get_mut(to);
+        found.ok_or_else(|| io::Error::from_raw_os_error(REFUSED))
+    }
+
+    fn connect(&self, to: &[u8]) -> io::Result<ChannelSender> {
+        let socket = names::connect(NAME, to)?;
+        let socket = UnixStream::from(OwnedFd::from(socket));
+        let opened = ChannelSender::open(socket, self.geometry, Signal::Poll);
+        let mut sender = opened.map_err(to_io_error)?;
+        sender.send(&self.address).map_err(to_io_error)?;
+        Ok(sender)
+    }
+
+    /// Service procedure of the read queue: up with what is there while the head has room.
+    fn receive_queued(&mut self, context: &mut Context<'_>) {
+        self.accept_sources();
+        while context.can_put_next(Side::Read, 0) {
+            let Some(message) = self.next_datagram(context.pool()) else {
+                return;
+            };
+            context.put_next(Side::Read, message);
+        }
+    }
+
+    /// Takes the rings of ends that begin to send here.
+    fn accept_sources(&mut self) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        while self.arriving.len() < ARRIVING_MAX {
+            let Some(socket) = names::accept(listener) else {
+                break;
+            };
+            self.arriving.push(socket);
+        }
+        if self.arriving.is_empty() {
+            return;
+        }
+        for socket in std::mem::take(&mut self.arriving) {
+            match names::has_opening(&socket) {
+                Ok(true) => self.add_source(socket),
+                Ok(false) => self.arriving.push(socket),
+                Err(_) => {}
+            }
+        }
+        let look_soon = &self.shared.look_soon;
+        look_soon.store(!self.arriving.is_empty(), Ordering::Relaxed);
+    }
+
+    fn add_source(&mut self, socket: Socket) {
+        let socket = UnixStream::from(OwnedFd::from(socket));
+        // Who sends what is no opening is nobody.
+        let Ok(receiver) = ChannelReceiver::accept(socket, Signal::Poll) else {
+            return;
+        };
+        if self.sources.len() >= PEERS_MAX {
+            self.sources.remove(0);
+        }
+        self.watch(receiver.descriptor());
+        self.sources.push(Source::new(receiver));
+    }
+
+    /// The next datagram; sources take turns, and those that have ended go.
+    fn next_datagram(&mut self, pool: &mut Pool) -> Option<Message> {
+        let mut nothing = 0;
+        while nothing < self.sources.len() {
+            let at = self.turn % self.sources.len();
+            match self.sources[at].next(pool) {
+                Ok(Some(message)) => {
+                    self.turn = at + 1;
+                    return Some(message);
+                }
+                Ok(None) => {
+                    self.turn = at + 1;
+                    nothing += 1;
+                }
+                Err(Ended) => drop(self.sources.remove(at)),
+            }
+        }
+        None
+    }
+}
+
+/// A datagram did not leave (T_UDERROR_IND).
+fn tell_error(context: &mut Context<'_>, message: &Message, error: &io::Error) {
+    let control = message.control.as_ref().map_or(&[][..], Block::octets);
+    if context.can_put_next(Side::Read, 0) {
+        let indication = Primitive::DatagramError {
+            destination: datagram_destination(control).unwrap_or_default().to_vec(),
+            errno: error.raw_os_error().unwrap_or(REFUSED) as u32,
+        };
+        indicate(context, &indication);
+    }
+}
+
+impl Waits for LoopDatagrams {
+    fn prepare_wait(&mut self, write: bool) -> bool {
+        if write {
+            let Some((to, octets)) = &self.blocked else {
+                return false;
+            };
+            let sender = self.destinations.get_mut(to);
+            return sender.is_some_and(|sender| sender.prepare_poll(*octets).unwrap_or(false));
+        }
+        let mut sources = self.sources.iter_mut();
+        sources.all(|source| source.receiver.prepare_poll().unwrap_or(false))
+    }
+
+    fn take_wakes(&mut self) {
+        for source in &mut self.sources {
+            // That a peer is gone is told by the next look.
+            let _ = source.receiver.take_wakes();
+        }
+        self.destinations.retain(|_, sender| {
+            let taken = sender.take_wakes();
+            taken.is_ok() && !sender.peer_gone().unwrap_or(true)
+        });
+    }
+
+    fn count_calls(&mut self) {
+        // Opening a ring is a call of each end.
+        let sends = self
+            .destinations
+            .values()
+            .map(|sender| 1 + sender.system_calls());
+        self.shared.sends.store(sends.sum(), Ordering::Relaxed);
+        let receives = self
+            .sources
+            .iter()
+            .map(|source| 1 + source.receiver.system_calls());
+        self.shared
+            .receives
+            .store(receives.sum(), Ordering::Relaxed);
+    }
+}
+
+impl Module for LoopDatagrams {
+    fn info(&self) -> ModuleInfo {
+        let queue = QueueInfo {
+            marks: self.marks,
+            packet: (0, TIDU),
+            service: true,
+        };
+        ModuleInfo {
+            name: NAME,
+            read: queue,
+            write: queue,
+        }
+    }
+
+    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) {
+        self.send_queued(context);
+        self.let_go();
+    }
+
+    fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
+        match (side, message.kind()) {
+            (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
+                self.primitive(context, message);
+            }
+            (Side::Write, MessageKind::Data) => {
+                message.release(context.pool());
+                self.fail(context);
+            }
+            (Side::Write, MessageKind::Flush) => {
+                if let Some(&Extra::Flush(request)) = message.extra.as_deref() {
+                    context.flush_and_turn(request);
+                }
+            }
+            (Side::Write, MessageKind::Ioctl) => {
+                context.reply(side, message.into_kind(MessageKind::IoctlNak));
+            }
+            _ => message.release(context.pool()),
+        }
+    }
+
+    fn service(&mut self, context: &mut Context<'_>, side: Side) {
+        match side {
+            Side::Write => self.send_queued(context),
+            Side::Read => self.receive_queued(context),
+        }
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) {
+        self.receive_queued(context);
+        if !context.is_empty(Side::Write) {
+            context.enable(Side::Write);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What the other ends have to say: connections that come, that are made, that end.
+
+use super::connections::{Ends, Indication, LoopProvider};
+use super::link::{Arriving, FrameKind, Next};
+use super::names::{self, ARRIVING_MAX};
+use crate::provider::{NO_SEQUENCE, flush_queues, indicate};
+use crate::tpi::{Event, Primitive, State};
+use std::sync::atomic::Ordering;
+use streams::{Context, Pool};
+
+/// ECONNREFUSED: who listened does so no more.
+const REFUSED: u32 = 111;
+
+impl LoopProvider {
+    pub(super) fn look_at_ends(&mut self, context: &mut Context<'_>) {
+        self.take_passed();
+        match &self.ends {
+            Ends::Listening(_) => self.look_at_listener(context),
+            Ends::Connecting(_) => self.look_at_connect(context),
+            Ends::Connected(_) => self.receive_queued(context),
+            Ends::None => {}
+        }
+    }
+
+    /// Indicates connections that came, as many as may wait for the user, and those that were withdrawn.
+    fn look_at_listener(&mut self, context: &mut Context<'_>) {
+        self.withdraw_ended(context);
+        while let Some(indication) = self.next_indication(context.pool()) {
+            let (source, sequence) = (indication.link.peer.clone(), indication.sequence);
+            if let Ends::Listening(listening) = &mut self.ends {
+                listening.waiting.push_back(indication);
+            }
+            self.on(Event::ConnectIndication);
+            indicate(context, &Primitive::ConnectIndication { source, sequence });
+        }
+    }
+
+    /// The next connection that is whole. Those of which a part has come are looked at again.
+    fn next_indication(&mut self, pool: &mut Pool) -> Option<Indication> {
+        let Ends::Listening(listening) = &mut self.ends else {
+            return None;
+        };
+        if listening.waiting.len() >= listening.limit as usize {
+            return None;
+        }
+        while listening.arriving.len() < ARRIVING_MAX {
+            let Some(socket) = names::accept(&listening.socket) else {
+                break;
+            };
+            listening.arriving.push(Arriving::Socket(socket));
+        }
+        let mut whole = None;
+        for arriving in std::mem::take(&mut listening.arriving) {
+            match whole {
+                Some(_) => listening.arriving.push(arriving),
+                None => match arriving.look(pool) {
+                    Some(Ok(link)) => whole = Some(link),
+                    Some(Err(arriving)) => listening.arriving.push(arriving),
+                    None => {}
+                },
+            }
+        }
+        let look_soon = &self.shared.look_soon;
+        look_soon.store(!listening.arriving.is_empty(), Ordering::Relaxed);
+        let sequence = self.next_sequence;
+        let link = whole?;
+        // NO_SEQUENCE is never given.
+        self.next_sequence = (sequence + 1) % NO_SEQUENCE;
+        Some(Indication { sequence, link })
+    }
+
+    /// Tells which connections ended before they were answered.
+    fn withdraw_ended(&mut self, context: &mut Context<'_>) {
+        while let Some(sequence) = self.take_ended(context.pool()) {
+            let event = match self.waiting() {
+                0 => Event::DisconnectLastIndication,
+                _ => Event::DisconnectOneIndication,
+            };
+            self.on(event);
+            let reason = REFUSED;
+            indicate(
+                context,
+                &Primitive::DisconnectIndication { reason, sequence },
+            );
+        }
+    }
+
+    fn take_ended(&mut self, pool: &mut Pool) -> Option<u32> {
+        let Ends::Listening(listening) = &mut self.ends else {
+            return None;
+        };
+        let mut waiting = listening.waiting.iter_mut();
+        // Before it is accepted an end sends nothing but its own end.
+        let at = waiting.position(|one| !matches!(one.link.next(pool), Next::Nothing))?;
+        listening.waiting.remove(at).map(|one| one.sequence)
+    }
+
+    fn look_at_connect(&mut self, context: &mut Context<'_>) {
+        let Ends::Connecting(link) = &mut self.ends else {
+            return;
+        };
+        match link.next(context.pool()) {
+            Next::Nothing => {}
+            Next::Frame(frame) if frame.kind == FrameKind::Confirm => {
+                let responding = frame.octets.octets().to_vec();
+                context.pool().release(frame.octets);
+                self.on(Event::ConnectConfirm);
+                if let Ends::Connecting(link) = std::mem::take(&mut self.ends) {
+                    self.set_ends(Ends::Connected(link));
+                }
+                indicate(context, &Primitive::ConnectConfirm { responding });
+            }
+            Next::Frame(frame) => {
+                context.pool().release(frame.octets);
+                self.disconnected(context, REFUSED);
+            }
+            Next::End => self.disconnected(context, REFUSED),
+        }
+    }
+
+    /// The connection is lost or was refused.
+    pub(super) fn disconnected(&mut self, context: &mut Context<'_>, reason: u32) {
+        if !self.on(Event::DisconnectIndication) {
+            return;
+        }
+        // An end that listens goes on when a connect of its own was refused.
+        if !matches!(self.ends, Ends::Listening(_)) {
+            self.set_ends(Ends::None);
+        }
+        let sequence = NO_SEQUENCE;
+        indicate(
+            context,
+            &Primitive::DisconnectIndication { reason, sequence },
+        );
+    }
+
+    /// The other user ended the connection: what waits here is dropped before that is told.
+    pub(super) fn aborted(&mut self, context: &mut Context<'_>, reason: u32) {
+        if self.state.after(Event::DisconnectIndication).is_some() {
+            flush_queues(context);
+        }
+        self.disconnected(context, reason);
+    }
+
+    /// The peer sends no more.
+    pub(super) fn peer_released(&mut self, context: &mut Context<'_>) {
+        if !self.on(Event::ReleaseIndication) {
+            return;
+        }
+        if self.state == State::Idle {
+            self.set_ends(Ends::None);
+        }
+        indicate(context, &Primitive::ReleaseIndication);
+    }
+}

@@ -1,0 +1,272 @@
+//! Primitives of the user.
+
+use super::connections::{Ends, Indication, Listening, LoopProvider, acceptors};
+use super::link::{FrameKind, LoopLink};
+use super::{answer_without_options, names};
+use crate::error::TliError;
+use crate::inet::bind_error;
+use crate::provider::{acknowledge, flush_queues, indicate, parsed, refuse};
+use crate::tpi::{ADDRESS_MAX, Event, Malformed, Primitive, ServiceType, State, number};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::PoisonError;
+use streams::{Context, Message, Side};
+
+/// Connections that may wait for the user whatever he asks for.
+const INDICATIONS_MAX: u32 = 1024;
+
+/// ECONNREFUSED: nobody listens, or the user refused.
+const REFUSED: u32 = 111;
+
+/// ECONNRESET: the user of the other end ended the connection.
+const RESET: u32 = 104;
+
+impl LoopProvider {
+    /// A message with a control part from above.
+    pub(super) fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
+        match parsed(&message) {
+            Ok(Primitive::DataRequest { .. }) => return self.data_request(context, message),
+            Ok(Primitive::ReleaseRequest) => return self.release_request(context, message),
+            Ok(primitive) => self.request(context, primitive),
+            Err(Malformed::Address(of)) => refuse(context, of, TliError::BadAddress, 0),
+            Err(Malformed::Options(of)) => refuse(context, of, TliError::BadOption, 0),
+            Err(Malformed::Fatal) => self.fail(context),
+        }
+        message.release(context.pool());
+    }
+
+    fn request(&mut self, context: &mut Context<'_>, primitive: Primitive) {
+        match primitive {
+            Primitive::InfoRequest => indicate(context, &Primitive::InfoAck(self.information())),
+            Primitive::AddressRequest => self.addresses(context),
+            Primitive::BindRequest {
+                address,
+                indications,
+            } => self.bind_request(context, &address, indications.min(INDICATIONS_MAX)),
+            Primitive::UnbindRequest => self.unbind_request(context),
+            Primitive::OptionsRequest { options, flags } => {
+                self.options_request(context, &options, flags);
+            }
+            Primitive::ConnectRequest { destination } => {
+                self.connect_request(context, &destination);
+            }
+            Primitive::ConnectResponse { acceptor, sequence } => {
+                self.connect_response(context, acceptor, sequence);
+            }
+            Primitive::DisconnectRequest { sequence } => self.disconnect_request(context, sequence),
+            // What only a provider sends.
+            _ => self.fail(context),
+        }
+    }
+
+    fn addresses(&mut self, context: &mut Context<'_>) {
+        self.take_passed();
+        let remote = match &self.ends {
+            Ends::Connected(link) => link.peer.clone(),
+            _ => Vec::new(),
+        };
+        let local = self.address.clone();
+        indicate(context, &Primitive::AddressAck { local, remote });
+    }
+
+    /// In any state, and it changes none but for a moment in T_IDLE.
+    fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
+        let counted = self.on(Event::OptionsRequest);
+        let answer = answer_without_options(octets, flags);
+        if counted {
+            self.on(crate::inet::options_event(&answer));
+        }
+        indicate(context, &answer);
+    }
+
+    fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8], indications: u32) {
+        const OF: u32 = number::BIND_REQ;
+        if !self.on(Event::BindRequest) {
+            return refuse(context, OF, TliError::OutOfState, 0);
+        }
+        match self.bind(address, indications) {
+            Ok(()) => {
+                self.on(Event::BindAck);
+                let address = self.address.clone();
+                let ack = Primitive::BindAck {
+                    address,
+                    indications,
+                };
+                indicate(context, &ack);
+            }
+            Err(error) => {
+                self.on(Event::ErrorAck);
+                let (tli, errno) = bind_error(&error);
+                refuse(context, OF, tli, errno);
+            }
+        }
+    }
+
+    /// Ends that only connect may share an address: it is theirs by word alone.
+    fn bind(&mut self, address: &[u8], limit: u32) -> io::Result<()> {
+        if address.len() > ADDRESS_MAX {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if limit == 0 {
+            self.address = match address {
+                [] => names::new_address(),
+                address => address.to_vec(),
+            };
+            return Ok(());
+        }
+        let (socket, address) = names::listen(self.name(), address)?;
+        self.address = address;
+        self.set_ends(Ends::Listening(Box::new(Listening {
+            socket,
+            limit,
+            arriving: Vec::new(),
+            waiting: VecDeque::new(),
+        })));
+        Ok(())
+    }
+
+    fn unbind_request(&mut self, context: &mut Context<'_>) {
+        if !self.on(Event::UnbindRequest) {
+            return refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
+        }
+        self.set_ends(Ends::None);
+        self.address.clear();
+        flush_queues(context);
+        self.on(Event::OkAck);
+        acknowledge(context, number::UNBIND_REQ);
+    }
+
+    fn connect_request(&mut self, context: &mut Context<'_>, destination: &[u8]) {
+        const OF: u32 = number::CONN_REQ;
+        if !self.on(Event::ConnectRequest) {
+            return refuse(context, OF, TliError::OutOfState, 0);
+        }
+        let connected = names::connect(self.name(), destination)
+            .and_then(|socket| LoopLink::open(socket, self.geometry, &self.address, destination));
+        match connected {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.on(Event::ErrorAck);
+                return refuse(context, OF, TliError::BadAddress, 0);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.on(Event::ErrorAck);
+                return refuse(context, OF, TliError::Access, 0);
+            }
+            Ok(link) => self.set_ends(Ends::Connecting(Box::new(link))),
+            Err(_) => {}
+        }
+        self.on(Event::OkAck);
+        acknowledge(context, OF);
+        if matches!(self.ends, Ends::None | Ends::Listening(_)) {
+            self.disconnected(context, REFUSED);
+        }
+    }
+
+    fn connect_response(&mut self, context: &mut Context<'_>, acceptor: u32, sequence: u32) {
+        const OF: u32 = number::CONN_RES;
+        if !self.on(Event::ConnectResponse) {
+            return refuse(context, OF, TliError::OutOfState, 0);
+        }
+        let here = acceptor == self.token;
+        let target = acceptors().get(&acceptor).cloned();
+        let error = self.why_not_accepted(target.as_ref().map(|target| target.0), here, sequence);
+        if let Some(error) = error {
+            self.on(Event::ErrorAck);
+            return refuse(context, OF, error, 0);
+        }
+        let waiting = self.waiting();
+        let Some(mut link) = self.take_indication(sequence) else {
+            return;
+        };
+        self.on(match (here, waiting) {
+            (true, _) => Event::OkAckAcceptedHere,
+            (false, 1) => Event::OkAckLast,
+            (false, _) => Event::OkAckOne,
+        });
+        // The ring to who connected is empty.
+        link.send_short(FrameKind::Confirm, &self.address);
+        if here {
+            self.set_ends(Ends::Connected(Box::new(link)));
+        } else if let Some((_, passed)) = target {
+            *passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+        }
+        acknowledge(context, OF);
+    }
+
+    fn why_not_accepted(
+        &self,
+        target: Option<ServiceType>,
+        here: bool,
+        sequence: u32,
+    ) -> Option<TliError> {
+        let Ends::Listening(listening) = &self.ends else {
+            return Some(TliError::BadEndpoint);
+        };
+        let known = |indication: &Indication| indication.sequence == sequence;
+        match target {
+            None => Some(TliError::BadEndpoint),
+            Some(service) if service != self.service => Some(TliError::ProviderMismatch),
+            _ if !listening.waiting.iter().any(known) => Some(TliError::BadSequence),
+            _ if here && listening.waiting.len() > 1 => Some(TliError::IndicationsOut),
+            _ => None,
+        }
+    }
+
+    fn take_indication(&mut self, sequence: u32) -> Option<LoopLink> {
+        let Ends::Listening(listening) = &mut self.ends else {
+            return None;
+        };
+        let mut waiting = listening.waiting.iter();
+        let at = waiting.position(|indication| indication.sequence == sequence)?;
+        let taken = listening.waiting.remove(at);
+        taken.map(|indication| indication.link)
+    }
+
+    /// Indications that wait for the user.
+    pub(super) fn waiting(&self) -> usize {
+        match &self.ends {
+            Ends::Listening(listening) => listening.waiting.len(),
+            _ => 0,
+        }
+    }
+
+    fn disconnect_request(&mut self, context: &mut Context<'_>, sequence: u32) {
+        const OF: u32 = number::DISCON_REQ;
+        let before = self.state;
+        if !self.on(Event::DisconnectRequest) {
+            return refuse(context, OF, TliError::OutOfState, 0);
+        }
+        if before == State::WaitResponse {
+            let last = self.waiting() == 1;
+            let Some(mut link) = self.take_indication(sequence) else {
+                self.on(Event::ErrorAck);
+                return refuse(context, OF, TliError::BadSequence, 0);
+            };
+            link.send_short(FrameKind::Disconnect, &REFUSED.to_ne_bytes());
+            self.on(match last {
+                true => Event::OkAckLast,
+                false => Event::OkAckOne,
+            });
+            return acknowledge(context, OF);
+        }
+        if let Ends::Connected(link) | Ends::Connecting(link) = &mut self.ends {
+            link.send_short(FrameKind::Disconnect, &RESET.to_ne_bytes());
+        }
+        self.set_ends(Ends::None);
+        flush_queues(context);
+        self.on(Event::OkAck);
+        acknowledge(context, OF);
+    }
+
+    fn release_request(&mut self, context: &mut Context<'_>, message: Message) {
+        self.take_passed();
+        let sends = matches!(self.state, State::DataTransfer | State::WaitReleaseRequest);
+        if sends && self.service == ServiceType::ConnectionsWithRelease {
+            // In order, behind the data.
+            context.put_queue(Side::Write, message);
+        } else {
+            message.release(context.pool());
+            self.fail(context);
+        }
+    }
+}

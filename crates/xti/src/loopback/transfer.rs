@@ -1,0 +1,123 @@
+//! Data: from the write queue into the ring, and from the ring up.
+
+use super::connections::{Ends, LoopProvider};
+use super::link::{Frame, FrameKind, Next};
+use crate::provider::parsed;
+use crate::tpi::{Event, Primitive, State, write_data_indication};
+use std::sync::atomic::Ordering;
+use streams::{Context, Message, MessageKind, Side};
+
+/// ECONNRESET: the peer is gone.
+const RESET: u32 = 104;
+
+impl LoopProvider {
+    /// T_DATA_REQ, or data without a control part: a whole message, or its end.
+    pub(super) fn data_request(&mut self, context: &mut Context<'_>, message: Message) {
+        if self.state == State::Idle {
+            self.take_passed();
+        }
+        match self.state {
+            State::DataTransfer | State::WaitReleaseRequest => {
+                context.put_queue(Side::Write, message);
+            }
+            // It crossed the end of the connection.
+            State::Idle => message.release(context.pool()),
+            _ => {
+                message.release(context.pool());
+                self.fail(context);
+            }
+        }
+    }
+
+    /// Service procedure of the write queue.
+    pub(super) fn send_queued(&mut self, context: &mut Context<'_>) {
+        while let Ends::Connected(link) = &mut self.ends {
+            let Some(message) = context.get(Side::Write) else {
+                break;
+            };
+            let Some(kind) = frame_kind(&message) else {
+                message.release(context.pool());
+                continue;
+            };
+            if !link.send(kind, &message) {
+                self.blocked = Some(message.data_octets());
+                self.shared.send_blocked.store(true, Ordering::Relaxed);
+                return context.put_back(Side::Write, message);
+            }
+            message.release(context.pool());
+            if kind == FrameKind::Release {
+                self.released();
+            }
+        }
+        self.blocked = None;
+        self.shared.send_blocked.store(false, Ordering::Relaxed);
+    }
+
+    /// This end sends no more.
+    fn released(&mut self) {
+        self.on(Event::ReleaseRequest);
+        if self.state == State::Idle {
+            self.set_ends(Ends::None);
+        }
+    }
+
+    /// Service procedure of the read queue: up with what is there while the head has room.
+    pub(super) fn receive_queued(&mut self, context: &mut Context<'_>) {
+        while matches!(
+            self.state,
+            State::DataTransfer | State::WaitRelease | State::WaitReleaseRequest
+        ) && context.can_put_next(Side::Read, 0)
+        {
+            let Ends::Connected(link) = &mut self.ends else {
+                return;
+            };
+            match link.next(context.pool()) {
+                Next::Nothing => return,
+                Next::Frame(frame) => self.arrived(context, frame),
+                // What the peer sent before is delivered: it did not abort.
+                Next::End => self.disconnected(context, RESET),
+            }
+        }
+    }
+
+    #[inline]
+    fn arrived(&mut self, context: &mut Context<'_>, frame: Frame) {
+        let Frame { kind, octets } = frame;
+        match kind {
+            FrameKind::Data if self.state != State::WaitReleaseRequest => {
+                context.put_next(Side::Read, Message::data(octets));
+            }
+            FrameKind::DataMore if self.state != State::WaitReleaseRequest => {
+                let control = context.copy(&write_data_indication(true));
+                context.put_next(Side::Read, Message::proto(control, Some(octets)));
+            }
+            FrameKind::Release => {
+                context.pool().release(octets);
+                self.peer_released(context);
+            }
+            FrameKind::Disconnect => {
+                let reason = octets.octets().first_chunk().copied();
+                context.pool().release(octets);
+                self.aborted(context, reason.map_or(RESET, u32::from_ne_bytes));
+            }
+            // No correct peer sends it here.
+            _ => {
+                context.pool().release(octets);
+                self.aborted(context, RESET);
+            }
+        }
+    }
+}
+
+/// What a queued message becomes; None for what was never queued by this provider.
+fn frame_kind(message: &Message) -> Option<FrameKind> {
+    if message.kind() == MessageKind::Data {
+        return Some(FrameKind::Data);
+    }
+    match parsed(message) {
+        Ok(Primitive::DataRequest { more: true }) => Some(FrameKind::DataMore),
+        Ok(Primitive::DataRequest { more: false }) => Some(FrameKind::Data),
+        Ok(Primitive::ReleaseRequest) => Some(FrameKind::Release),
+        _ => None,
+    }
+}

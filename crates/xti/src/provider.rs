@@ -1,0 +1,71 @@
+//! What all providers do alike: answers, tokens, failure.
+
+use crate::error::TliError;
+use crate::tpi::{self, Malformed, Primitive};
+use std::sync::atomic::{AtomicU32, Ordering};
+use streams::{Context, Extra, FlushRequest, FlushScope, Message, MessageKind, Side};
+
+/// EPROTO: the user broke the protocol where there is no answer to say so.
+pub(crate) const EPROTO: i32 = 71;
+
+/// A sequence number that names no indication.
+pub(crate) const NO_SEQUENCE: u32 = u32::MAX;
+
+static NEXT_TOKEN: AtomicU32 = AtomicU32::new(1);
+
+/// A token by which connections are passed to a stream (ACCEPTOR_id); no two providers have one.
+pub(crate) fn new_token() -> u32 {
+    NEXT_TOKEN.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The primitive of a message.
+pub(crate) fn parsed(message: &Message) -> tpi::Parsed {
+    let control = message.control.as_ref().ok_or(Malformed::Fatal)?;
+    tpi::parse(control.octets())
+}
+
+/// Sends a primitive up.
+pub(crate) fn indicate(context: &mut Context<'_>, primitive: &Primitive) {
+    let control = context.copy(&primitive.octets());
+    let message = match primitive.is_high_priority() {
+        true => Message::high_proto(control),
+        false => Message::proto(control, None),
+    };
+    context.put_next(Side::Read, message);
+}
+
+/// Refuses a request (T_ERROR_ACK).
+pub(crate) fn refuse(context: &mut Context<'_>, of: u32, tli: TliError, errno: i32) {
+    let primitive = Primitive::ErrorAck {
+        of,
+        tli: tli as u32,
+        errno: errno as u32,
+    };
+    indicate(context, &primitive);
+}
+
+/// Acknowledges a request (T_OK_ACK).
+pub(crate) fn acknowledge(context: &mut Context<'_>, of: u32) {
+    indicate(context, &Primitive::OkAck { of });
+}
+
+/// Tells the head that the stream has failed.
+pub(crate) fn fail_stream(context: &mut Context<'_>) {
+    let errors = Extra::Errors {
+        read: Some(EPROTO),
+        write: Some(EPROTO),
+    };
+    context.put_next(Side::Read, Message::with_extra(MessageKind::Error, errors));
+}
+
+/// Empties both queues of a provider, and those above it that lead up.
+pub(crate) fn flush_queues(context: &mut Context<'_>) {
+    context.flush(Side::Write, None, FlushScope::Data);
+    context.flush(Side::Read, None, FlushScope::Data);
+    let up = FlushRequest {
+        read: true,
+        write: false,
+        band: None,
+    };
+    context.put_next(Side::Read, Message::flush(up));
+}
