@@ -3,126 +3,153 @@
 use streams::Error as StreamError;
 
 /// Why a function of XTI failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum TliError {
     /// The address is of the wrong format (TBADADDR).
-    #[error("the address is of the wrong format")]
     BadAddress = 1,
     /// The options are of the wrong format (TBADOPT).
-    #[error("the options are of the wrong format")]
     BadOption = 2,
     /// No permission for the address or the options (TACCES).
-    #[error("no permission for the address or the options")]
     Access = 3,
     /// The accepting end is none (TBADF).
-    #[error("the accepting end is none")]
     BadEndpoint = 4,
     /// No address could be allocated (TNOADDR).
-    #[error("no address could be allocated")]
     NoAddress = 5,
     /// Not in this state (TOUTSTATE).
-    #[error("the function is not allowed in this state")]
     OutOfState = 6,
     /// The sequence number names no connection (TBADSEQ).
-    #[error("the sequence number names no connection")]
     BadSequence = 7,
     /// A system error: see the number beside it (TSYSERR).
-    #[error("a system error")]
     System = 8,
     /// An event waits that must be handled first (TLOOK).
-    #[error("an event waits: look at it first")]
     Look = 9,
     /// The amount of data is not allowed (TBADDATA).
-    #[error("this amount of data is not allowed")]
     BadData = 10,
+    /// The result does not fit into the user's buffer (TBUFOVFLW).
+    BufferOverflow = 11,
     /// Flow control does not let anything pass now (TFLOW).
-    #[error("flow control lets nothing pass now")]
     Flow = 12,
     /// Nothing is there (TNODATA).
-    #[error("nothing is there")]
     NoData = 13,
     /// No disconnection is there (TNODIS).
-    #[error("no disconnection is there")]
     NoDisconnect = 14,
     /// No datagram failed (TNOUDERR).
-    #[error("no datagram failed")]
     NoDatagramError = 15,
     /// Flags that do not exist (TBADFLAG).
-    #[error("flags that do not exist")]
     BadFlag = 16,
     /// No orderly release is there (TNOREL).
-    #[error("no orderly release is there")]
     NoRelease = 17,
     /// The provider does not support it (TNOTSUPPORT).
-    #[error("the provider does not support it")]
     NotSupported = 18,
     /// The state is changing (TSTATECHNG).
-    #[error("the state is changing")]
     StateChanging = 19,
+    /// There is no structure of this type (TNOSTRUCTYPE).
+    NoStructure = 20,
     /// The provider's name is none (TBADNAME).
-    #[error("there is no provider of this name")]
     BadName = 21,
     /// The end was bound with a queue length of 0 (TBADQLEN).
-    #[error("the end was bound to accept no connections")]
     BadQueueLength = 22,
     /// The address is in use (TADDRBUSY).
-    #[error("the address is in use")]
     AddressBusy = 23,
     /// Other connections wait to be accepted (TINDOUT).
-    #[error("other connections wait to be accepted")]
     IndicationsOut = 24,
     /// The accepting end is of another provider (TPROVMISMATCH).
-    #[error("the accepting end is of another provider")]
     ProviderMismatch = 25,
     /// The accepting end listens itself (TRESQLEN).
-    #[error("the accepting end listens itself")]
     AcceptorListens = 26,
+    /// The accepting end is bound to another address (TRESADDR).
+    AcceptorAddress = 27,
     /// As many connections wait as the queue length allows (TQFULL).
-    #[error("as many connections wait as the queue length allows")]
     QueueFull = 28,
     /// The provider broke the protocol (TPROTO).
-    #[error("the provider broke the protocol")]
     Protocol = 29,
 }
 
 impl TliError {
+    /// All errors, by their numbers.
+    pub const ALL: [TliError; 29] = [
+        TliError::BadAddress,
+        TliError::BadOption,
+        TliError::Access,
+        TliError::BadEndpoint,
+        TliError::NoAddress,
+        TliError::OutOfState,
+        TliError::BadSequence,
+        TliError::System,
+        TliError::Look,
+        TliError::BadData,
+        TliError::BufferOverflow,
+        TliError::Flow,
+        TliError::NoData,
+        TliError::NoDisconnect,
+        TliError::NoDatagramError,
+        TliError::BadFlag,
+        TliError::NoRelease,
+        TliError::NotSupported,
+        TliError::StateChanging,
+        TliError::NoStructure,
+        TliError::BadName,
+        TliError::BadQueueLength,
+        TliError::AddressBusy,
+        TliError::IndicationsOut,
+        TliError::ProviderMismatch,
+        TliError::AcceptorListens,
+        TliError::AcceptorAddress,
+        TliError::QueueFull,
+        TliError::Protocol,
+    ];
+
     /// The error with a number; [`TliError::Protocol`] for one that is none.
     pub fn from_number(number: u32) -> TliError {
-        use TliError::*;
-        const ALL: [TliError; 24] = [
-            BadAddress,
-            BadOption,
-            Access,
-            BadEndpoint,
-            NoAddress,
-            OutOfState,
-            BadSequence,
-            System,
-            Look,
-            BadData,
-            Flow,
-            NoData,
-            NoDisconnect,
-            NoDatagramError,
-            BadFlag,
-            NoRelease,
-            NotSupported,
-            StateChanging,
-            BadName,
-            BadQueueLength,
-            AddressBusy,
-            IndicationsOut,
-            ProviderMismatch,
-            AcceptorListens,
-        ];
         let same = |error: &TliError| *error as u32 == number;
-        ALL.into_iter()
-            .chain([QueueFull])
-            .find(same)
-            .unwrap_or(Protocol)
+        let found = TliError::ALL.into_iter().find(same);
+        found.unwrap_or(TliError::Protocol)
+    }
+
+    /// What it means, in a clause (t_strerror).
+    pub fn text(self) -> &'static str {
+        match self {
+            TliError::BadAddress => "the address is of the wrong format",
+            TliError::BadOption => "the options are of the wrong format",
+            TliError::Access => "no permission for the address or the options",
+            TliError::BadEndpoint => "the accepting end is none",
+            TliError::NoAddress => "no address could be allocated",
+            TliError::OutOfState => "the function is not allowed in this state",
+            TliError::BadSequence => "the sequence number names no connection",
+            TliError::System => "a system error",
+            TliError::Look => "an event waits: look at it first",
+            TliError::BadData => "this amount of data is not allowed",
+            TliError::BufferOverflow => "the result does not fit into the buffer",
+            TliError::Flow => "flow control lets nothing pass now",
+            TliError::NoData => "nothing is there",
+            TliError::NoDisconnect => "no disconnection is there",
+            TliError::NoDatagramError => "no datagram failed",
+            TliError::BadFlag => "flags that do not exist",
+            TliError::NoRelease => "no orderly release is there",
+            TliError::NotSupported => "the provider does not support it",
+            TliError::StateChanging => "the state is changing",
+            TliError::NoStructure => "there is no structure of this type",
+            TliError::BadName => "there is no provider of this name",
+            TliError::BadQueueLength => "the end was bound to accept no connections",
+            TliError::AddressBusy => "the address is in use",
+            TliError::IndicationsOut => "other connections wait to be accepted",
+            TliError::ProviderMismatch => "the accepting end is of another provider",
+            TliError::AcceptorListens => "the accepting end listens itself",
+            TliError::AcceptorAddress => "the accepting end is bound to another address",
+            TliError::QueueFull => "as many connections wait as the queue length allows",
+            TliError::Protocol => "the provider broke the protocol",
+        }
     }
 }
+
+impl std::fmt::Display for TliError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl std::error::Error for TliError {}
 
 /// An error of a function, with the system's number where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,6 +159,24 @@ pub struct Error {
     pub tli: TliError,
     /// The number of [`TliError::System`]; else 0.
     pub errno: i32,
+}
+
+impl Error {
+    /// The line that t_error writes: the caller's words, then the error's.
+    pub fn line(&self, words: &str) -> String {
+        match words {
+            "" => format!("{self}\n"),
+            words => format!("{words}: {self}\n"),
+        }
+    }
+}
+
+/// The name of the number of buffers in t_sysconf, that of glibc's sysconf.
+pub const SC_T_IOV_MAX: i32 = 66;
+
+/// A limit of XTI by its name (t_sysconf); None for one that is none.
+pub fn system_limit(name: i32) -> Option<usize> {
+    (name == SC_T_IOV_MAX).then_some(crate::endpoint::BUFFERS_MAX)
 }
 
 struct SystemNumber(i32);
@@ -181,5 +226,38 @@ impl From<Error> for std::io::Error {
             _ => ErrorKind::InvalidInput,
         };
         std::io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_numbers_of_xti_and_texts_of_their_own() {
+        let numbers: Vec<i32> = TliError::ALL.iter().map(|error| *error as i32).collect();
+        assert_eq!(numbers, (1..=29).collect::<Vec<i32>>());
+        for error in TliError::ALL {
+            assert_eq!(TliError::from_number(error as u32), error);
+            let same = |other: &&TliError| other.text() == error.text();
+            assert_eq!(TliError::ALL.iter().filter(same).count(), 1, "{error}");
+        }
+        assert_eq!(TliError::from_number(99), TliError::Protocol);
+    }
+
+    #[test]
+    fn line_says_the_words_the_error_and_the_number_of_the_system() {
+        let error = Error::from(std::io::Error::from_raw_os_error(2));
+        let line = error.line("t_open");
+        assert!(
+            line.starts_with("t_open: a system error: No such file"),
+            "{line}"
+        );
+        assert_eq!(
+            Error::from(TliError::Look).line(""),
+            "an event waits: look at it first\n"
+        );
+        assert_eq!(system_limit(SC_T_IOV_MAX), Some(16));
+        assert_eq!(system_limit(0), None);
     }
 }

@@ -34,6 +34,13 @@ pub(crate) fn indicate(context: &mut Context<'_>, primitive: &Primitive) {
     context.put_next(Side::Read, message);
 }
 
+/// Sends a primitive up, with data of the user behind it where there are some.
+pub(crate) fn indicate_with(context: &mut Context<'_>, primitive: &Primitive, data: &[u8]) {
+    let control = context.copy(&primitive.octets());
+    let data = (!data.is_empty()).then(|| context.copy(data));
+    context.put_next(Side::Read, Message::proto(control, data));
+}
+
 /// Refuses a request (T_ERROR_ACK).
 pub(crate) fn refuse(context: &mut Context<'_>, of: u32, tli: TliError, errno: i32) {
     let primitive = Primitive::ErrorAck {

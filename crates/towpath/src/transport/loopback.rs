@@ -271,6 +271,7 @@ impl LoopCircuit {
             Ok(XtiReceived {
                 len: 0,
                 more: false,
+                ..
             }) if self.ends_by_empty && self.partial.is_empty() => {
                 self.peer_has_finished = true;
                 Ok(None)

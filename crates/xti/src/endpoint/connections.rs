@@ -1,6 +1,6 @@
 //! bind, unbind, connect, listen, accept.
 
-use super::{Inner, Look, XtiEndpoint, XtiState};
+use super::{Inner, XtiEndpoint, XtiState};
 use crate::error::{Error, TliError};
 use crate::tpi::Primitive;
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ pub struct XtiCall {
     pub address: Vec<u8>,
     /// Its number, for the answer.
     pub sequence: u32,
+    /// What the peer's user said with it.
+    pub user_data: Vec<u8>,
 }
 
 impl XtiEndpoint {
@@ -62,7 +64,7 @@ impl XtiEndpoint {
         if inner.look().is_some() {
             return Err(TliError::Look.into());
         }
-        inner.ask_for_ok(&Primitive::UnbindRequest)?;
+        inner.ask_for_ok(&Primitive::UnbindRequest, &[])?;
         (inner.state, inner.queue_len) = (XtiState::Unbound, 0);
         Ok(())
     }
@@ -73,11 +75,23 @@ impl XtiEndpoint {
     ///
     /// `OutOfState`, `BadAddress`, `System`.
     pub fn start_connect(&self, address: &[u8]) -> Result<(), Error> {
+        self.start_connect_saying(address, &[])
+    }
+
+    /// The same with data for the peer's user, who gets them with the connection.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::start_connect`]; `BadData` for more than the provider carries
+    /// ([`Information::connect`](crate::tpi::Information::connect)).
+    pub fn start_connect_saying(&self, address: &[u8], user_data: &[u8]) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.require(&[XtiState::Idle])?;
-        inner.ask_for_ok(&Primitive::ConnectRequest {
+        Inner::check_said(inner.information.connect, user_data)?;
+        let request = Primitive::ConnectRequest {
             destination: address.to_vec(),
-        })?;
+        };
+        inner.ask_for_ok(&request, user_data)?;
         inner.state = XtiState::Connecting;
         Ok(())
     }
@@ -110,14 +124,28 @@ impl XtiEndpoint {
     ///
     /// `OutOfState`, `NoData` while it has not, `Look` when it refused.
     pub fn receive_connect(&self) -> Result<(), Error> {
+        self.receive_connect_call().map(|_| ())
+    }
+
+    /// The same, with who answered and what that user said.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::receive_connect`].
+    pub fn receive_connect_call(&self) -> Result<XtiCall, Error> {
         let mut inner = self.lock();
         inner.require(&[XtiState::Connecting])?;
         inner.look_below();
-        match inner.look() {
-            Some(Look::Connect) => {
+        match inner.primitive_in_front() {
+            Some(Primitive::ConnectConfirm { responding }) => {
+                let user_data = inner.said_in_front();
                 inner.take_primitive();
                 inner.state = XtiState::DataTransfer;
-                Ok(())
+                Ok(XtiCall {
+                    address: responding,
+                    sequence: 0,
+                    user_data,
+                })
             }
             Some(_) => Err(TliError::Look.into()),
             None => Err(TliError::NoData.into()),
@@ -147,6 +175,20 @@ impl XtiEndpoint {
     /// `OutOfState`, `BadSequence`, `BadEndpoint`, `ProviderMismatch`, `AcceptorListens` when the other
     /// end listens itself, `Look` when an event waits.
     pub fn accept(&self, on: &XtiEndpoint, sequence: u32) -> Result<(), Error> {
+        self.accept_saying(on, sequence, &[])
+    }
+
+    /// The same with data for the peer's user.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::accept`]; `BadData` for more than the provider carries.
+    pub fn accept_saying(
+        &self,
+        on: &XtiEndpoint,
+        sequence: u32,
+        user_data: &[u8],
+    ) -> Result<(), Error> {
         if self.shared.provider != on.shared.provider {
             return Err(TliError::ProviderMismatch.into());
         }
@@ -157,10 +199,12 @@ impl XtiEndpoint {
         if acceptor.queue_len > 0 {
             return Err(TliError::AcceptorListens.into());
         }
-        listener.ask_for_ok(&Primitive::ConnectResponse {
+        Inner::check_said(listener.information.connect, user_data)?;
+        let response = Primitive::ConnectResponse {
             acceptor: on.shared.token,
             sequence,
-        })?;
+        };
+        listener.ask_for_ok(&response, user_data)?;
         listener.answered();
         acceptor.look_below();
         acceptor.state = XtiState::DataTransfer;
@@ -179,10 +223,11 @@ impl XtiEndpoint {
         if inner.outstanding > 1 {
             return Err(TliError::IndicationsOut.into());
         }
-        inner.ask_for_ok(&Primitive::ConnectResponse {
+        let response = Primitive::ConnectResponse {
             acceptor: self.shared.token,
             sequence,
-        })?;
+        };
+        inner.ask_for_ok(&response, &[])?;
         (inner.outstanding, inner.state) = (0, XtiState::DataTransfer);
         Ok(())
     }
@@ -202,12 +247,14 @@ impl Inner {
         }
         match self.primitive_in_front() {
             Some(Primitive::ConnectIndication { source, sequence }) => {
+                let user_data = self.said_in_front();
                 self.take_primitive();
                 self.outstanding += 1;
                 self.state = XtiState::Incoming;
                 Ok(Some(XtiCall {
                     address: source,
                     sequence,
+                    user_data,
                 }))
             }
             Some(_) => Err(TliError::Look.into()),

@@ -187,7 +187,11 @@ impl Inner {
         } else {
             message.release(self.runtime.pool_mut());
         }
-        Ok(Some(XtiReceived { len, more }))
+        Ok(Some(XtiReceived {
+            len,
+            more,
+            expedited: false,
+        }))
     }
 
     fn next_datagram(&mut self, source: &mut Vec<u8>) -> Result<Option<Message>, Error> {

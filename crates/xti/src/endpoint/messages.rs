@@ -1,20 +1,16 @@
 //! Messages of connections that keep their boundaries (a TSDU that is not 0). A message of the stream
 //! without a control part ends one of the user; T_DATA_REQ and T_DATA_IND with MORE_flag do not.
 
-use super::{Inner, XtiReceived, parse};
+use super::{Flags, Inner, XtiReceived, parse};
 use crate::error::{Error, TliError};
 use crate::loopback::TIDU;
-use crate::tpi::{Primitive, write_data_request};
+use crate::tpi::{Primitive, number, write_data};
 use streams::{Message, MessageKind, Priority, Want};
 
-/// What a message of the stream is for a receive.
-enum Piece {
-    /// The end of a message of the user.
-    Last,
-    /// A part of one that goes on.
-    More,
-    /// An event, not data.
-    Event,
+/// What a message of the stream is for a receive: None for an event.
+struct Piece {
+    more: bool,
+    expedited: bool,
 }
 
 impl Inner {
@@ -24,19 +20,23 @@ impl Inner {
     }
 
     /// Puts a message, or a part of one, in pieces that one primitive carries; returns how many octets
-    /// the stream took.
+    /// the stream took. Expedited ones go in band 1, before others that wait.
     pub(super) fn put_piece_by_piece(
         &mut self,
         octets: &[u8],
-        more: bool,
+        flags: Flags,
     ) -> Result<usize, streams::Error> {
-        let control = write_data_request(true);
+        let (number, band) = match flags.expedited {
+            true => (number::EXDATA_REQ, Priority::Band(1)),
+            false => (number::DATA_REQ, Priority::Band(0)),
+        };
         let mut done = 0;
         loop {
             let piece = &octets[done..octets.len().min(done + TIDU)];
             let is_last = done + piece.len() == octets.len();
-            let control = (!is_last || more).then_some(&control[..]);
-            let band = Priority::Band(0);
+            let control = write_data(number, !is_last || flags.more);
+            let is_plain = is_last && !flags.more && !flags.expedited;
+            let control = (!is_plain).then_some(&control[..]);
             let put = self
                 .runtime
                 .put_message(self.stream, control, Some(piece), band);
@@ -56,44 +56,57 @@ impl Inner {
         &mut self,
         buffer: &mut [u8],
     ) -> Result<Option<XtiReceived>, Error> {
-        let mut received = XtiReceived { len: 0, more: true };
+        let mut received: Option<XtiReceived> = None;
         loop {
             let Some(mut message) = self.next_piece()? else {
-                return Ok((received.len > 0).then_some(received));
+                return Ok(received);
             };
-            let goes_on = match piece_of(&message) {
-                Piece::Last => false,
-                Piece::More => true,
-                Piece::Event => {
-                    self.ahead = Some(message);
-                    return match received.len {
-                        0 => Err(TliError::Look.into()),
-                        _ => Ok(Some(received)),
-                    };
-                }
+            let (len, expedited) =
+                received.map_or((0, None), |so_far| (so_far.len, Some(so_far.expedited)));
+            let Some(piece) = piece_of(&message)
+                .filter(|piece| expedited.is_none_or(|expedited| expedited == piece.expedited))
+            else {
+                self.ahead = Some(message);
+                return received.map_or(Err(TliError::Look.into()), |received| Ok(Some(received)));
             };
-            let len = message.copy_data(0, &mut buffer[received.len..]);
-            received.len += len;
-            if len < message.data_octets() {
-                message.trim_front(len, self.runtime.pool_mut());
+            let copied = message.copy_data(0, &mut buffer[len..]);
+            let mut now = XtiReceived {
+                len: len + copied,
+                more: true,
+                expedited: piece.expedited,
+            };
+            if copied < message.data_octets() {
+                message.trim_front(copied, self.runtime.pool_mut());
                 self.rest = Some(message);
-                return Ok(Some(received));
+                return Ok(Some(now));
             }
             message.release(self.runtime.pool_mut());
-            received.more = goes_on;
-            if !goes_on || received.len == buffer.len() {
-                return Ok(Some(received));
+            now.more = piece.more;
+            if !piece.more || now.len == buffer.len() {
+                return Ok(Some(now));
             }
+            received = Some(now);
         }
     }
 
+    /// What is next: expedited data before all others, but for the rest of such.
     #[inline]
     fn next_piece(&mut self) -> Result<Option<Message>, Error> {
-        if let Some(message) = self.rest.take().or_else(|| self.ahead.take()) {
-            return Ok(Some(message));
+        let is_expedited = |message: &mut Message| message.band() > 0;
+        if let Some(expedited) = self.rest.take_if(is_expedited) {
+            return Ok(Some(expedited));
         }
-        match self.runtime.take_blocks(self.stream, Want::Any) {
+        if let Some(expedited) = self.ahead.take_if(is_expedited) {
+            return Ok(Some(expedited));
+        }
+        let has_kept = self.rest.is_some() || self.ahead.is_some();
+        let want = match has_kept {
+            true => Want::Band(1),
+            false => Want::Any,
+        };
+        match self.runtime.take_blocks(self.stream, want) {
             Ok(message) => Ok(Some(message)),
+            Err(_) if has_kept => Ok(self.rest.take().or_else(|| self.ahead.take())),
             Err(streams::Error::WouldBlock) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -101,13 +114,15 @@ impl Inner {
 }
 
 #[inline]
-fn piece_of(message: &Message) -> Piece {
-    if message.kind() == MessageKind::Data {
-        return Piece::Last;
-    }
-    match parse(message) {
-        Ok(Primitive::DataIndication { more: true }) => Piece::More,
-        Ok(Primitive::DataIndication { more: false }) => Piece::Last,
-        _ => Piece::Event,
-    }
+fn piece_of(message: &Message) -> Option<Piece> {
+    let (more, expedited) = if message.kind() == MessageKind::Data {
+        (false, message.band() > 0)
+    } else {
+        match parse(message) {
+            Ok(Primitive::DataIndication { more }) => (more, false),
+            Ok(Primitive::ExpeditedIndication { more }) => (more, true),
+            _ => return None,
+        }
+    };
+    Some(Piece { more, expedited })
 }

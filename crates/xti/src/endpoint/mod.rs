@@ -30,7 +30,7 @@ pub use vectors::BUFFERS_MAX;
 use crate::error::{Error, TliError};
 use crate::helper;
 use crate::inet::{Setup, Shared as SocketShared, TcpProvider, UdpProvider};
-use crate::loopback::{LoopDatagrams, LoopProvider};
+use crate::loopback::{LoopDatagrams, LoopProvider, RING_OCTETS};
 use crate::tpi::{self, Information, Primitive, ServiceType};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -146,6 +146,24 @@ impl XtiEndpoint {
         let socket = provider.shared();
         let driver = Box::new(provider);
         XtiEndpoint::open(driver, (socket, NO_TOKEN, Provider::Udp), options)
+    }
+
+    /// Opens an endpoint by the name of its provider (t_open): `/dev/tcp`, `/dev/udp`, `/dev/ticlts`,
+    /// `/dev/ticots` or `/dev/ticotsord`. Sockets get nothing but what their options say.
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::BadName`]; [`TliError::System`] when the stream cannot be opened.
+    pub fn open_device(name: &str, options: StreamOptions) -> Result<XtiEndpoint, Error> {
+        let service = match name {
+            "/dev/tcp" => return XtiEndpoint::open_tcp(Arc::new(|_| Ok(())), options),
+            "/dev/udp" => return XtiEndpoint::open_udp(Arc::new(|_| Ok(())), options),
+            "/dev/ticlts" => ServiceType::Datagrams,
+            "/dev/ticots" => ServiceType::Connections,
+            "/dev/ticotsord" => ServiceType::ConnectionsWithRelease,
+            _ => return Err(TliError::BadName.into()),
+        };
+        XtiEndpoint::open_loopback(service, RING_OCTETS, options)
     }
 
     /// Opens an endpoint of the loop-back provider of a service (t_open): `/dev/ticots`, `/dev/ticotsord`
@@ -317,7 +335,12 @@ impl Inner {
 
     /// Sends a primitive that is answered, and returns the answer.
     fn ask(&mut self, primitive: &Primitive) -> Result<Primitive, Error> {
-        self.put(primitive)?;
+        self.ask_with(primitive, &[])
+    }
+
+    /// The same with data of the user behind it.
+    fn ask_with(&mut self, primitive: &Primitive, said: &[u8]) -> Result<Primitive, Error> {
+        self.put(primitive, said)?;
         self.run();
         let message = match self.runtime.take_blocks(self.stream, Want::High) {
             Ok(message) => message,
@@ -336,21 +359,40 @@ impl Inner {
     }
 
     /// Sends a primitive with T_OK_ACK for an answer.
-    fn ask_for_ok(&mut self, primitive: &Primitive) -> Result<(), Error> {
-        match self.ask(primitive)? {
+    fn ask_for_ok(&mut self, primitive: &Primitive, said: &[u8]) -> Result<(), Error> {
+        match self.ask_with(primitive, said)? {
             Primitive::OkAck { of } if of == primitive.number() => Ok(()),
             _ => Err(TliError::Protocol.into()),
         }
     }
 
-    fn put(&mut self, primitive: &Primitive) -> Result<(), Error> {
+    /// Whether data of a user may go with a connect or a disconnect (TBADDATA).
+    fn check_said(longest: i32, said: &[u8]) -> Result<(), Error> {
+        match said.len() <= longest.max(0) as usize {
+            true => Ok(()),
+            false => Err(TliError::BadData.into()),
+        }
+    }
+
+    /// Data of the primitive in front.
+    fn said_in_front(&self) -> Vec<u8> {
+        let Some(message) = &self.ahead else {
+            return Vec::new();
+        };
+        let mut said = vec![0; message.data_octets()];
+        message.copy_data(0, &mut said);
+        said
+    }
+
+    fn put(&mut self, primitive: &Primitive, said: &[u8]) -> Result<(), Error> {
         let priority = match primitive.is_high_priority() {
             true => Priority::High,
             false => Priority::Band(0),
         };
         let octets = primitive.octets();
+        let said = (!said.is_empty()).then_some(said);
         self.runtime
-            .put_message(self.stream, Some(&octets), None, priority)?;
+            .put_message(self.stream, Some(&octets), said, priority)?;
         Ok(())
     }
 
@@ -374,6 +416,17 @@ impl Inner {
 
     /// The event that waits (t_look).
     fn look(&mut self) -> Option<Look> {
+        if let Some(rest) = &self.rest {
+            let is_expedited = rest.band() > 0
+                || matches!(
+                    self.primitive_in_front(),
+                    Some(Primitive::ExpeditedIndication { .. })
+                );
+            return Some(match is_expedited {
+                false => Look::Data,
+                true => Look::Expedited,
+            });
+        }
         if self.ahead.is_none()
             && self.runtime.first_kind(self.stream) == Ok(Some(MessageKind::Data))
         {
@@ -399,7 +452,8 @@ impl XtiEndpoint {
     /// The event that waits to be handled (t_look).
     pub fn look(&self) -> Option<Look> {
         let mut inner = self.lock();
-        if inner.look().is_none() {
+        // Behind the rest of a message may come what passes it.
+        if inner.rest.is_some() || inner.look().is_none() {
             inner.look_below();
         }
         inner.look()

@@ -2,16 +2,18 @@
 
 use super::{Inner, Look, XtiEndpoint, XtiState};
 use crate::error::{Error, TliError};
-use crate::tpi::{Primitive, ServiceType};
+use crate::tpi::{Primitive, RELEASE_DATA, ServiceType};
 use std::sync::atomic::Ordering;
 
 /// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disconnection {
     /// The system's number.
     pub reason: i32,
     /// Number of the connection that was withdrawn before it was accepted.
     pub sequence: u32,
+    /// What the peer's user said with it.
+    pub user_data: Vec<u8>,
 }
 
 impl XtiEndpoint {
@@ -22,8 +24,22 @@ impl XtiEndpoint {
     /// `NotSupported` by a provider without it, `OutOfState`, `Flow` while the queue is full, `Look` when
     /// the connection was lost.
     pub fn send_release(&self) -> Result<(), Error> {
+        self.send_release_saying(&[])
+    }
+
+    /// The same with data for the peer's user (t_sndreldata).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::send_release`]; `BadData` for more than the provider carries.
+    pub fn send_release_saying(&self, user_data: &[u8]) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.require_release()?;
+        let longest = match inner.information.flags & RELEASE_DATA {
+            0 => 0,
+            _ => inner.information.disconnect,
+        };
+        Inner::check_said(longest, user_data)?;
         inner.require(&[XtiState::DataTransfer, XtiState::PeerReleased])?;
         if inner.look() == Some(Look::Disconnect) {
             return Err(TliError::Look.into());
@@ -34,7 +50,8 @@ impl XtiEndpoint {
             .pool_mut()
             .copy(0, &Primitive::ReleaseRequest.octets());
         let stream = inner.stream;
-        let message = streams::Message::proto(control, None);
+        let said = (!user_data.is_empty()).then(|| inner.runtime.pool_mut().copy(0, user_data));
+        let message = streams::Message::proto(control, said);
         if let Err((error, message)) = inner.runtime.put_blocks(stream, message) {
             message.release(inner.runtime.pool_mut());
             return Err(match error {
@@ -60,19 +77,29 @@ impl XtiEndpoint {
     /// `NotSupported` by a provider without it, `OutOfState`, `NoRelease` when it has not come, `Look` when
     /// the connection was lost.
     pub fn receive_release(&self) -> Result<(), Error> {
+        self.receive_release_data().map(|_| ())
+    }
+
+    /// The same with what the peer's user said (t_rcvreldata).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::receive_release`].
+    pub fn receive_release_data(&self) -> Result<Vec<u8>, Error> {
         let mut inner = self.lock();
         inner.require_release()?;
         inner.require(&[XtiState::DataTransfer, XtiState::Released])?;
-        match inner.look() {
-            Some(Look::Release) => inner.take_primitive(),
+        let said = match inner.look() {
+            Some(Look::Release) => inner.said_in_front(),
             Some(Look::Disconnect) => return Err(TliError::Look.into()),
             _ => return Err(TliError::NoRelease.into()),
-        }
+        };
+        inner.take_primitive();
         inner.state = match inner.state {
             XtiState::DataTransfer => XtiState::PeerReleased,
             _ => XtiState::Idle,
         };
-        Ok(())
+        Ok(said)
     }
 
     /// Ends the connection at once, or refuses one that came (t_snddis).
@@ -81,18 +108,32 @@ impl XtiEndpoint {
     ///
     /// `OutOfState`, `BadSequence`.
     pub fn send_disconnect(&self, sequence: Option<u32>) -> Result<(), Error> {
+        self.send_disconnect_saying(sequence, &[])
+    }
+
+    /// The same with data for the peer's user.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::send_disconnect`]; `BadData` for more than the provider carries.
+    pub fn send_disconnect_saying(
+        &self,
+        sequence: Option<u32>,
+        user_data: &[u8],
+    ) -> Result<(), Error> {
         let mut inner = self.lock();
+        Inner::check_said(inner.information.disconnect, user_data)?;
         match (inner.state, sequence) {
             (XtiState::Unbound | XtiState::Idle, _) => Err(TliError::OutOfState.into()),
             (XtiState::Incoming, Some(sequence)) => {
-                inner.ask_for_ok(&Primitive::DisconnectRequest { sequence })?;
+                inner.ask_for_ok(&Primitive::DisconnectRequest { sequence }, user_data)?;
                 inner.answered();
                 Ok(())
             }
             (XtiState::Incoming, None) => Err(TliError::BadSequence.into()),
             _ => {
                 inner.take_primitive();
-                inner.ask_for_ok(&Primitive::disconnect_request())?;
+                inner.ask_for_ok(&Primitive::disconnect_request(), user_data)?;
                 inner.state = XtiState::Idle;
                 Ok(())
             }
@@ -110,6 +151,7 @@ impl XtiEndpoint {
         else {
             return Err(TliError::NoDisconnect.into());
         };
+        let user_data = inner.said_in_front();
         inner.take_primitive();
         if inner.state == XtiState::Incoming {
             inner.answered();
@@ -119,6 +161,7 @@ impl XtiEndpoint {
         Ok(Disconnection {
             reason: reason as i32,
             sequence,
+            user_data,
         })
     }
 }

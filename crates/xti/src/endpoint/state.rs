@@ -32,6 +32,8 @@ pub enum Look {
     Connect = 0x2,
     /// Data came (T_DATA).
     Data = 0x4,
+    /// Expedited data came (T_EXDATA).
+    Expedited = 0x8,
     /// The connection was lost, refused or withdrawn (T_DISCONNECT).
     Disconnect = 0x10,
     /// A datagram did not leave (T_UDERR).
@@ -46,6 +48,7 @@ impl Look {
             number::CONN_IND => Look::Listen,
             number::CONN_CON => Look::Connect,
             number::DATA_IND | number::UNITDATA_IND => Look::Data,
+            number::EXDATA_IND => Look::Expedited,
             number::UDERROR_IND => Look::DatagramError,
             number::DISCON_IND => Look::Disconnect,
             number::ORDREL_IND => Look::Release,

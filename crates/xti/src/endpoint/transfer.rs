@@ -18,6 +18,8 @@ pub struct Flags {
     /// The message goes on with the next send (T_MORE). On a stream it is told to the provider and
     /// means nothing.
     pub more: bool,
+    /// They may pass data that were sent before (T_EXPEDITED), where the provider has such.
+    pub expedited: bool,
 }
 
 /// What a receive got.
@@ -27,6 +29,8 @@ pub struct XtiReceived {
     pub len: usize,
     /// The message goes on with the next receive (T_MORE).
     pub more: bool,
+    /// They are expedited (T_EXPEDITED).
+    pub expedited: bool,
 }
 
 impl XtiEndpoint {
@@ -34,7 +38,7 @@ impl XtiEndpoint {
     ///
     /// # Errors
     ///
-    /// `Flow` when none, `OutOfState`, `Look` when the connection was lost, `BadData` for none, where the
+    /// `Flow` when none, `OutOfState`, `NotSupported` for expedited data of a provider without, `Look` when the connection was lost, `BadData` for none, where the
     /// provider has no empty messages, and for more than a message may have.
     #[inline]
     pub fn try_send(&self, octets: &[u8], flags: Flags) -> Result<usize, Error> {
@@ -42,7 +46,7 @@ impl XtiEndpoint {
         if !matches!(inner.state, XtiState::DataTransfer | XtiState::PeerReleased) {
             return Err(TliError::OutOfState.into());
         }
-        inner.check_len(octets.len())?;
+        inner.check_len(octets.len(), flags)?;
         let mut taken = inner.put_data(octets, flags)?;
         if taken.is_none_or(|len| len < octets.len()) {
             // The queue is full: what it holds leaves now.
@@ -220,12 +224,17 @@ impl XtiEndpoint {
 }
 
 impl Inner {
-    /// Whether a message may have as many octets (TBADDATA).
+    /// Whether a message may have as many octets (TBADDATA), and be expedited (TNOTSUPPORT).
     #[inline]
-    fn check_len(&self, len: usize) -> Result<(), Error> {
-        let longest = usize::try_from(self.information.tsdu);
-        let is_too_long = self.keeps_messages() && longest.is_ok_and(|longest| len > longest);
-        if is_too_long || len == 0 && self.information.flags & SEND_ZERO == 0 {
+    fn check_len(&self, len: usize, flags: Flags) -> Result<(), Error> {
+        let longest = match flags.expedited {
+            true if self.information.etsdu == -2 => return Err(TliError::NotSupported.into()),
+            true => self.information.etsdu,
+            false => self.information.tsdu,
+        };
+        let is_too_long = usize::try_from(longest).is_ok_and(|longest| len > longest);
+        let is_zero = len == 0 && (flags.expedited || self.information.flags & SEND_ZERO == 0);
+        if self.keeps_messages() && is_too_long || is_zero {
             return Err(TliError::BadData.into());
         }
         Ok(())
@@ -240,7 +249,7 @@ impl Inner {
             self.refuse_after_disconnect()?;
         }
         let put = match (self.keeps_messages(), flags.more) {
-            (true, more) => self.put_piece_by_piece(octets, more),
+            (true, _) => self.put_piece_by_piece(octets, flags),
             (false, true) => self.put_pieces(octets),
             (false, false) => self.runtime.write(self.stream, octets),
         };
@@ -290,7 +299,11 @@ impl Inner {
             return Err(TliError::Look.into());
         }
         match self.runtime.read(self.stream, buffer) {
-            Ok(len) => Ok(Some(XtiReceived { len, more: false })),
+            Ok(len) => Ok(Some(XtiReceived {
+                len,
+                more: false,
+                expedited: false,
+            })),
             Err(streams::Error::WouldBlock) => Ok(None),
             Err(streams::Error::BadMessage) => Err(TliError::Look.into()),
             Err(error) => Err(error.into()),

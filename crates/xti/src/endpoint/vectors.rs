@@ -47,6 +47,7 @@ impl XtiEndpoint {
         let mut received = XtiReceived {
             len: 0,
             more: false,
+            expedited: false,
         };
         for buffer in with_room(buffers)? {
             let part = match received.len {
@@ -58,7 +59,7 @@ impl XtiEndpoint {
                 },
             };
             received.len += part.len;
-            received.more = part.more;
+            (received.more, received.expedited) = (part.more, part.expedited);
             if part.len < buffer.len() {
                 break;
             }

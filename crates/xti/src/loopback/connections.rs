@@ -1,10 +1,10 @@
 //! The provider of connections between ends of one host: the driver of a stream.
 
 use super::link::{Arriving, FrameKind, LoopLink};
-use super::{TIDU, TSDU, Waits, geometry};
+use super::{TIDU, TSDU, WITH_DATA, Waits, geometry};
 use crate::inet::Shared;
 use crate::provider;
-use crate::tpi::{ADDRESS_MAX, Event, Information, SEND_ZERO, ServiceType, State};
+use crate::tpi::{ADDRESS_MAX, Event, Information, RELEASE_DATA, SEND_ZERO, ServiceType, State};
 use channel::Geometry;
 use socket2::Socket;
 use std::collections::{BTreeMap, VecDeque};
@@ -137,15 +137,18 @@ impl LoopProvider {
     pub(super) fn information(&self) -> Information {
         Information {
             tsdu: TSDU as i32,
-            etsdu: -2,
-            connect: -2,
-            disconnect: -2,
+            etsdu: TSDU as i32,
+            connect: WITH_DATA as i32,
+            disconnect: WITH_DATA as i32,
             address: ADDRESS_MAX as i32,
             options: -2,
             tidu: TIDU as i32,
             service: self.service,
             state: self.state as u32,
-            flags: SEND_ZERO,
+            flags: match self.service {
+                ServiceType::ConnectionsWithRelease => SEND_ZERO | RELEASE_DATA,
+                _ => SEND_ZERO,
+            },
         }
     }
 

@@ -1,9 +1,9 @@
 //! What the other ends have to say: connections that come, that are made, that end.
 
 use super::connections::{Ends, Indication, LoopProvider};
-use super::link::{Arriving, FrameKind, Next};
+use super::link::{Arriving, FrameKind, Next, split_introduction};
 use super::names::{self, ARRIVING_MAX};
-use crate::provider::{NO_SEQUENCE, flush_queues, indicate};
+use crate::provider::{NO_SEQUENCE, flush_queues, indicate, indicate_with};
 use crate::tpi::{Event, Primitive, State};
 use std::sync::atomic::Ordering;
 use streams::{Context, Pool};
@@ -27,11 +27,13 @@ impl LoopProvider {
         self.withdraw_ended(context);
         while let Some(indication) = self.next_indication(context.pool()) {
             let (source, sequence) = (indication.link.peer.clone(), indication.sequence);
+            let said = indication.link.said.clone();
             if let Ends::Listening(listening) = &mut self.ends {
                 listening.waiting.push_back(indication);
             }
             self.on(Event::ConnectIndication);
-            indicate(context, &Primitive::ConnectIndication { source, sequence });
+            let indication = Primitive::ConnectIndication { source, sequence };
+            indicate_with(context, &indication, &said);
         }
     }
 
@@ -102,24 +104,28 @@ impl LoopProvider {
         match link.next(context.pool()) {
             Next::Nothing => {}
             Next::Frame(frame) if frame.kind == FrameKind::Confirm => {
-                let responding = frame.octets.octets().to_vec();
+                let introduction = split_introduction(frame.octets.octets());
+                let (responding, said) = introduction.unwrap_or_default();
+                let (responding, said) = (responding.to_vec(), said.to_vec());
                 context.pool().release(frame.octets);
                 self.on(Event::ConnectConfirm);
                 if let Ends::Connecting(link) = std::mem::take(&mut self.ends) {
                     self.set_ends(Ends::Connected(link));
                 }
-                indicate(context, &Primitive::ConnectConfirm { responding });
+                indicate_with(context, &Primitive::ConnectConfirm { responding }, &said);
             }
             Next::Frame(frame) => {
+                let (_, said) = disconnect_in(frame.octets.octets());
+                let said = said.to_vec();
                 context.pool().release(frame.octets);
-                self.disconnected(context, REFUSED);
+                self.disconnected(context, REFUSED, &said);
             }
-            Next::End => self.disconnected(context, REFUSED),
+            Next::End => self.disconnected(context, REFUSED, &[]),
         }
     }
 
     /// The connection is lost or was refused.
-    pub(super) fn disconnected(&mut self, context: &mut Context<'_>, reason: u32) {
+    pub(super) fn disconnected(&mut self, context: &mut Context<'_>, reason: u32, said: &[u8]) {
         if !self.on(Event::DisconnectIndication) {
             return;
         }
@@ -128,28 +134,34 @@ impl LoopProvider {
             self.set_ends(Ends::None);
         }
         let sequence = NO_SEQUENCE;
-        indicate(
-            context,
-            &Primitive::DisconnectIndication { reason, sequence },
-        );
+        let indication = Primitive::DisconnectIndication { reason, sequence };
+        indicate_with(context, &indication, said);
     }
 
     /// The other user ended the connection: what waits here is dropped before that is told.
-    pub(super) fn aborted(&mut self, context: &mut Context<'_>, reason: u32) {
+    pub(super) fn aborted(&mut self, context: &mut Context<'_>, reason: u32, said: &[u8]) {
         if self.state.after(Event::DisconnectIndication).is_some() {
             flush_queues(context);
         }
-        self.disconnected(context, reason);
+        self.disconnected(context, reason, said);
     }
 
     /// The peer sends no more.
-    pub(super) fn peer_released(&mut self, context: &mut Context<'_>) {
+    pub(super) fn peer_released(&mut self, context: &mut Context<'_>, said: &[u8]) {
         if !self.on(Event::ReleaseIndication) {
             return;
         }
         if self.state == State::Idle {
             self.set_ends(Ends::None);
         }
-        indicate(context, &Primitive::ReleaseIndication);
+        indicate_with(context, &Primitive::ReleaseIndication, said);
+    }
+}
+
+/// Reason and data of a frame that ends a connection.
+pub(super) fn disconnect_in(octets: &[u8]) -> (Option<u32>, &[u8]) {
+    match octets.split_first_chunk() {
+        Some((reason, said)) => (Some(u32::from_ne_bytes(*reason)), said),
+        None => (None, &[]),
     }
 }

@@ -15,26 +15,38 @@ const HEADER: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum FrameKind {
-    /// The first one of who connects: its address.
+    /// The first one of who connects: octets of its address, the address, data of the user.
     Connect = 1,
-    /// The first one of who accepts: its address.
+    /// The first one of who accepts: the same.
     Confirm = 2,
     /// Data that end a message.
     Data = 3,
     /// Data of a message that goes on with the next frame of data.
     DataMore = 4,
-    /// No more data come.
+    /// No more data come: data of the user with the release.
     Release = 5,
-    /// The user ended the connection: the reason in four octets.
+    /// The user ended the connection: the reason in four octets, data of the user.
     Disconnect = 6,
+    /// Expedited data that end a message of such.
+    Expedited = 7,
+    /// Expedited data of a message that goes on.
+    ExpeditedMore = 8,
 }
 
 impl FrameKind {
     fn from_octet(octet: u8) -> Option<FrameKind> {
         use FrameKind::*;
-        [Connect, Confirm, Data, DataMore, Release, Disconnect]
-            .into_iter()
-            .find(|kind| *kind as u8 == octet)
+        const ALL: [FrameKind; 8] = [
+            Connect,
+            Confirm,
+            Data,
+            DataMore,
+            Release,
+            Disconnect,
+            Expedited,
+            ExpeditedMore,
+        ];
+        ALL.into_iter().find(|kind| *kind as u8 == octet)
     }
 }
 
@@ -58,10 +70,13 @@ pub(super) struct LoopLink {
     receiver: ChannelReceiver,
     /// The peer's address.
     pub(super) peer: Vec<u8>,
+    /// What the peer's user said with the connect.
+    pub(super) said: Vec<u8>,
 }
 
 impl LoopLink {
-    /// Rings over a socket that this end connected to `peer`; the first frame says `own`.
+    /// Rings over a socket that this end connected to `peer`; the first frame says its own address, and what the
+    /// user says with the connect.
     ///
     /// # Errors
     ///
@@ -69,13 +84,13 @@ impl LoopLink {
     pub(super) fn open(
         socket: Socket,
         geometry: Geometry,
-        own: &[u8],
+        (own, said): (&[u8], &[u8]),
         peer: &[u8],
     ) -> io::Result<LoopLink> {
         let socket = UnixStream::from(OwnedFd::from(socket));
         let pair = channel::open_pair(socket, geometry, Signal::Poll).map_err(to_io_error)?;
         let mut link = LoopLink::new(pair, peer.to_vec());
-        link.send_short(FrameKind::Connect, own);
+        link.send_short(FrameKind::Connect, &introduction(own, said));
         Ok(link)
     }
 
@@ -95,6 +110,7 @@ impl LoopLink {
             sender,
             receiver,
             peer,
+            said: Vec::new(),
         }
     }
 
@@ -202,6 +218,17 @@ impl LoopLink {
     }
 }
 
+/// An address with its length in front, then data of the user.
+pub(super) fn introduction(address: &[u8], said: &[u8]) -> Vec<u8> {
+    [&[address.len() as u8], address, said].concat()
+}
+
+/// Address and data of a introduction; None when it is none.
+pub(super) fn split_introduction(octets: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&len, rest) = octets.split_first()?;
+    rest.split_at_checked(len.into())
+}
+
 /// A connection that comes: its peer has connected a socket, opened rings, or said its name.
 pub(super) enum Arriving {
     Socket(Socket),
@@ -225,7 +252,8 @@ impl Arriving {
                 kind: FrameKind::Connect,
                 octets,
             }) => {
-                link.peer = octets.octets().to_vec();
+                let (peer, said) = split_introduction(octets.octets())?;
+                (link.peer, link.said) = (peer.to_vec(), said.to_vec());
                 pool.release(octets);
                 Some(Ok(link))
             }

@@ -33,6 +33,9 @@ pub const TIDU: usize = 65_536;
 /// Octets of the longest message of a connection (TSDU).
 pub const TSDU: usize = 1 << 20;
 
+/// Octets of what a user says with a connect, its answer, a release or a disconnect.
+pub const WITH_DATA: usize = 512;
+
 /// Octets of a ring unless the user says otherwise; the least holds four of the longest primitives.
 pub const RING_OCTETS: usize = 1 << 20;
 const RING_OCTETS_MIN: usize = 4 * TIDU;

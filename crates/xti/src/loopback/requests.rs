@@ -1,8 +1,8 @@
 //! Primitives of the user.
 
 use super::connections::{Ends, Indication, Listening, LoopProvider, acceptors};
-use super::link::{FrameKind, LoopLink};
-use super::{answer_without_options, names};
+use super::link::{FrameKind, LoopLink, introduction};
+use super::{WITH_DATA, answer_without_options, names};
 use crate::error::TliError;
 use crate::inet::bind_error;
 use crate::provider::{acknowledge, flush_queues, indicate, parsed, refuse};
@@ -25,9 +25,15 @@ impl LoopProvider {
     /// A message with a control part from above.
     pub(super) fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
         match parsed(&message) {
-            Ok(Primitive::DataRequest { .. }) => return self.data_request(context, message),
+            Ok(Primitive::DataRequest { .. } | Primitive::ExpeditedRequest { .. }) => {
+                return self.data_request(context, message);
+            }
             Ok(Primitive::ReleaseRequest) => return self.release_request(context, message),
-            Ok(primitive) => self.request(context, primitive),
+            Ok(primitive) => {
+                let mut said = vec![0; message.data_octets().min(WITH_DATA)];
+                message.copy_data(0, &mut said);
+                self.request(context, primitive, &said);
+            }
             Err(Malformed::Address(of)) => refuse(context, of, TliError::BadAddress, 0),
             Err(Malformed::Options(of)) => refuse(context, of, TliError::BadOption, 0),
             Err(Malformed::Fatal) => self.fail(context),
@@ -35,7 +41,8 @@ impl LoopProvider {
         message.release(context.pool());
     }
 
-    fn request(&mut self, context: &mut Context<'_>, primitive: Primitive) {
+    /// A request, and what the user says with it.
+    fn request(&mut self, context: &mut Context<'_>, primitive: Primitive, said: &[u8]) {
         match primitive {
             Primitive::InfoRequest => indicate(context, &Primitive::InfoAck(self.information())),
             Primitive::AddressRequest => self.addresses(context),
@@ -48,12 +55,14 @@ impl LoopProvider {
                 self.options_request(context, &options, flags);
             }
             Primitive::ConnectRequest { destination } => {
-                self.connect_request(context, &destination);
+                self.connect_request(context, &destination, said);
             }
             Primitive::ConnectResponse { acceptor, sequence } => {
-                self.connect_response(context, acceptor, sequence);
+                self.connect_response(context, acceptor, sequence, said);
             }
-            Primitive::DisconnectRequest { sequence } => self.disconnect_request(context, sequence),
+            Primitive::DisconnectRequest { sequence } => {
+                self.disconnect_request(context, sequence, said);
+            }
             // What only a provider sends.
             _ => self.fail(context),
         }
@@ -136,13 +145,15 @@ impl LoopProvider {
         acknowledge(context, number::UNBIND_REQ);
     }
 
-    fn connect_request(&mut self, context: &mut Context<'_>, destination: &[u8]) {
+    fn connect_request(&mut self, context: &mut Context<'_>, destination: &[u8], said: &[u8]) {
         const OF: u32 = number::CONN_REQ;
         if !self.on(Event::ConnectRequest) {
             return refuse(context, OF, TliError::OutOfState, 0);
         }
-        let connected = names::connect(self.name(), destination)
-            .and_then(|socket| LoopLink::open(socket, self.geometry, &self.address, destination));
+        let connected = names::connect(self.name(), destination).and_then(|socket| {
+            let own = (&self.address[..], said);
+            LoopLink::open(socket, self.geometry, own, destination)
+        });
         match connected {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 self.on(Event::ErrorAck);
@@ -158,11 +169,17 @@ impl LoopProvider {
         self.on(Event::OkAck);
         acknowledge(context, OF);
         if matches!(self.ends, Ends::None | Ends::Listening(_)) {
-            self.disconnected(context, REFUSED);
+            self.disconnected(context, REFUSED, &[]);
         }
     }
 
-    fn connect_response(&mut self, context: &mut Context<'_>, acceptor: u32, sequence: u32) {
+    fn connect_response(
+        &mut self,
+        context: &mut Context<'_>,
+        acceptor: u32,
+        sequence: u32,
+        said: &[u8],
+    ) {
         const OF: u32 = number::CONN_RES;
         if !self.on(Event::ConnectResponse) {
             return refuse(context, OF, TliError::OutOfState, 0);
@@ -184,7 +201,7 @@ impl LoopProvider {
             (false, _) => Event::OkAckOne,
         });
         // The ring to who connected is empty.
-        link.send_short(FrameKind::Confirm, &self.address);
+        link.send_short(FrameKind::Confirm, &introduction(&self.address, said));
         if here {
             self.set_ends(Ends::Connected(Box::new(link)));
         } else if let Some((_, passed)) = target {
@@ -230,7 +247,7 @@ impl LoopProvider {
         }
     }
 
-    fn disconnect_request(&mut self, context: &mut Context<'_>, sequence: u32) {
+    fn disconnect_request(&mut self, context: &mut Context<'_>, sequence: u32, said: &[u8]) {
         const OF: u32 = number::DISCON_REQ;
         let before = self.state;
         if !self.on(Event::DisconnectRequest) {
@@ -242,7 +259,10 @@ impl LoopProvider {
                 self.on(Event::ErrorAck);
                 return refuse(context, OF, TliError::BadSequence, 0);
             };
-            link.send_short(FrameKind::Disconnect, &REFUSED.to_ne_bytes());
+            link.send_short(
+                FrameKind::Disconnect,
+                &[&REFUSED.to_ne_bytes(), said].concat(),
+            );
             self.on(match last {
                 true => Event::OkAckLast,
                 false => Event::OkAckOne,
@@ -250,7 +270,10 @@ impl LoopProvider {
             return acknowledge(context, OF);
         }
         if let Ends::Connected(link) | Ends::Connecting(link) = &mut self.ends {
-            link.send_short(FrameKind::Disconnect, &RESET.to_ne_bytes());
+            link.send_short(
+                FrameKind::Disconnect,
+                &[&RESET.to_ne_bytes(), said].concat(),
+            );
         }
         self.set_ends(Ends::None);
         flush_queues(context);

@@ -1,11 +1,12 @@
 //! Data: from the write queue into the ring, and from the ring up.
 
 use super::connections::{Ends, LoopProvider};
+use super::events::disconnect_in;
 use super::link::{Frame, FrameKind, Next};
 use crate::provider::parsed;
-use crate::tpi::{Event, Primitive, State, write_data_indication};
+use crate::tpi::{Event, Primitive, State, number, write_data};
 use std::sync::atomic::Ordering;
-use streams::{Context, Message, MessageKind, Side};
+use streams::{Block, Context, Message, MessageKind, Side};
 
 /// ECONNRESET: the peer is gone.
 const RESET: u32 = 104;
@@ -75,7 +76,7 @@ impl LoopProvider {
                 Next::Nothing => return,
                 Next::Frame(frame) => self.arrived(context, frame),
                 // What the peer sent before is delivered: it did not abort.
-                Next::End => self.disconnected(context, RESET),
+                Next::End => self.disconnected(context, RESET, &[]),
             }
         }
     }
@@ -87,25 +88,39 @@ impl LoopProvider {
             FrameKind::Data if self.state != State::WaitReleaseRequest => {
                 context.put_next(Side::Read, Message::data(octets));
             }
-            FrameKind::DataMore if self.state != State::WaitReleaseRequest => {
-                let control = context.copy(&write_data_indication(true));
-                context.put_next(Side::Read, Message::proto(control, Some(octets)));
+            FrameKind::DataMore | FrameKind::Expedited | FrameKind::ExpeditedMore
+                if self.state != State::WaitReleaseRequest =>
+            {
+                self.indicate_data(context, kind, octets);
             }
             FrameKind::Release => {
+                self.peer_released(context, octets.octets());
                 context.pool().release(octets);
-                self.peer_released(context);
             }
             FrameKind::Disconnect => {
-                let reason = octets.octets().first_chunk().copied();
+                let (reason, said) = disconnect_in(octets.octets());
+                self.aborted(context, reason.unwrap_or(RESET), said);
                 context.pool().release(octets);
-                self.aborted(context, reason.map_or(RESET, u32::from_ne_bytes));
             }
             // No correct peer sends it here.
             _ => {
                 context.pool().release(octets);
-                self.aborted(context, RESET);
+                self.aborted(context, RESET, &[]);
             }
         }
+    }
+
+    fn indicate_data(&mut self, context: &mut Context<'_>, kind: FrameKind, octets: Block) {
+        let (number, more) = match kind {
+            FrameKind::Expedited => (number::EXDATA_IND, false),
+            FrameKind::ExpeditedMore => (number::EXDATA_IND, true),
+            _ => (number::DATA_IND, true),
+        };
+        let control = context.copy(&write_data(number, more));
+        let message = Message::proto(control, Some(octets));
+        // Expedited data pass others that wait.
+        let band = u8::from(number == number::EXDATA_IND);
+        context.put_next(Side::Read, message.in_band(band));
     }
 }
 
@@ -117,6 +132,8 @@ fn frame_kind(message: &Message) -> Option<FrameKind> {
     match parsed(message) {
         Ok(Primitive::DataRequest { more: true }) => Some(FrameKind::DataMore),
         Ok(Primitive::DataRequest { more: false }) => Some(FrameKind::Data),
+        Ok(Primitive::ExpeditedRequest { more: true }) => Some(FrameKind::ExpeditedMore),
+        Ok(Primitive::ExpeditedRequest { more: false }) => Some(FrameKind::Expedited),
         Ok(Primitive::ReleaseRequest) => Some(FrameKind::Release),
         _ => None,
     }

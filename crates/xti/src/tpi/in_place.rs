@@ -7,12 +7,8 @@ pub fn write_data_request(more: bool) -> [u8; 8] {
     write_data(number::DATA_REQ, more)
 }
 
-/// The octets of T_DATA_IND, without an allocation.
-pub(crate) fn write_data_indication(more: bool) -> [u8; 8] {
-    write_data(number::DATA_IND, more)
-}
-
-fn write_data(number: u32, more: bool) -> [u8; 8] {
+/// The octets of a primitive of data, by its number.
+pub(crate) fn write_data(number: u32, more: bool) -> [u8; 8] {
     let mut octets = [0; 8];
     octets[..4].copy_from_slice(&number.to_ne_bytes());
     octets[4..].copy_from_slice(&u32::from(more).to_ne_bytes());

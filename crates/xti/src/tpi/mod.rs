@@ -13,14 +13,14 @@ mod state;
 
 pub use in_place::write_data_request;
 pub(crate) use in_place::{
-    ADDRESS_MAX, datagram_destination, datagram_source, write_data_indication,
-    write_datagram_indication, write_datagram_request,
+    ADDRESS_MAX, datagram_destination, datagram_source, write_data, write_datagram_indication,
+    write_datagram_request,
 };
 pub use options::{
     ALL_OPTIONS, OptionStatus, OptionsAction, TransportOption, level, name, parse_options,
     write_options,
 };
 pub use primitive::{
-    Information, Malformed, Parsed, Primitive, SEND_ZERO, ServiceType, number, parse,
+    Information, Malformed, Parsed, Primitive, RELEASE_DATA, SEND_ZERO, ServiceType, number, parse,
 };
 pub use state::{Event, State};

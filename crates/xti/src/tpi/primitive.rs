@@ -66,12 +66,14 @@ pub struct Information {
     pub service: ServiceType,
     /// State of the provider.
     pub state: u32,
-    /// What else it can (PROVIDER_flag): [`SEND_ZERO`].
+    /// What else it can (PROVIDER_flag): [`SEND_ZERO`], [`RELEASE_DATA`].
     pub flags: u32,
 }
 
 /// Flag of a provider that carries messages without octets (SENDZERO).
 pub const SEND_ZERO: u32 = 1;
+/// Flag of a provider that carries data with an orderly release (ORDRELDATA).
+pub const RELEASE_DATA: u32 = 2;
 
 impl Information {
     /// Before the provider has said.
@@ -132,6 +134,13 @@ pub enum Primitive {
         more: bool,
     },
     DataIndication {
+        more: bool,
+    },
+    /// Data that may pass others (T_EXDATA_REQ).
+    ExpeditedRequest {
+        more: bool,
+    },
+    ExpeditedIndication {
         more: bool,
     },
     ReleaseRequest,
@@ -237,6 +246,9 @@ pub fn parse(octets: &[u8]) -> Parsed {
         DATA_REQ => Primitive::DataRequest {
             more: word(1)? & 1 != 0,
         },
+        EXDATA_REQ => Primitive::ExpeditedRequest {
+            more: word(1)? & 1 != 0,
+        },
         INFO_REQ => Primitive::InfoRequest,
         BIND_REQ => Primitive::BindRequest {
             indications: word(3)?,
@@ -279,6 +291,9 @@ fn parse_of_provider(octets: &[u8]) -> Parsed {
             sequence: word(2)?,
         },
         DATA_IND => Primitive::DataIndication {
+            more: word(1)? & 1 != 0,
+        },
+        EXDATA_IND => Primitive::ExpeditedIndication {
             more: word(1)? & 1 != 0,
         },
         INFO_ACK => Primitive::InfoAck(parse_information(octets)?),
@@ -355,6 +370,8 @@ impl Primitive {
             Primitive::DisconnectIndication { .. } => DISCON_IND,
             Primitive::DataRequest { .. } => DATA_REQ,
             Primitive::DataIndication { .. } => DATA_IND,
+            Primitive::ExpeditedRequest { .. } => EXDATA_REQ,
+            Primitive::ExpeditedIndication { .. } => EXDATA_IND,
             Primitive::ReleaseRequest => ORDREL_REQ,
             Primitive::ReleaseIndication => ORDREL_IND,
             Primitive::DatagramRequest { .. } => UNITDATA_REQ,
@@ -431,7 +448,10 @@ impl Primitive {
             Primitive::DisconnectIndication { reason, sequence } => {
                 with_words(&[number, *reason, *sequence], &[])
             }
-            Primitive::DataRequest { more } | Primitive::DataIndication { more } => {
+            Primitive::DataRequest { more }
+            | Primitive::DataIndication { more }
+            | Primitive::ExpeditedRequest { more }
+            | Primitive::ExpeditedIndication { more } => {
                 with_words(&[number, u32::from(*more)], &[])
             }
             Primitive::AddressAck { local, remote } => {

@@ -12,11 +12,11 @@ const SERVICES: [ServiceType; 2] = [
     ServiceType::ConnectionsWithRelease,
 ];
 
-fn open(service: ServiceType, options: StreamOptions) -> XtiEndpoint {
+pub fn open(service: ServiceType, options: StreamOptions) -> XtiEndpoint {
     XtiEndpoint::open_loopback(service, loopback::RING_OCTETS, options).unwrap()
 }
 
-fn bound(service: ServiceType, queue_len: u32) -> (XtiEndpoint, Vec<u8>) {
+pub fn bound(service: ServiceType, queue_len: u32) -> (XtiEndpoint, Vec<u8>) {
     let end = open(service, StreamOptions::default());
     let address = end.bind(&[], queue_len).unwrap().address;
     (end, address)
@@ -40,7 +40,7 @@ fn pair(service: ServiceType, options: StreamOptions) -> (XtiEndpoint, XtiEndpoi
     (client, server)
 }
 
-fn tli<T: std::fmt::Debug>(result: Result<T, Error>) -> TliError {
+pub fn tli<T: std::fmt::Debug>(result: Result<T, Error>) -> TliError {
     result.unwrap_err().tli
 }
 
@@ -61,7 +61,7 @@ fn receive(end: &XtiEndpoint) -> Vec<u8> {
     }
 }
 
-fn pattern(len: usize) -> Vec<u8> {
+pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
@@ -88,7 +88,10 @@ fn messages_keep_their_boundaries_around_the_length_of_a_primitive() {
 #[test]
 fn message_goes_on_until_a_send_without_t_more() {
     let (client, server) = pair(SERVICES[1], StreamOptions::default());
-    let more = Flags { more: true };
+    let more = Flags {
+        more: true,
+        ..Flags::default()
+    };
     client.send(b"begin", more, LIMIT).unwrap();
     client.send(b" middle", more, LIMIT).unwrap();
     send(&client, b" end");
@@ -102,6 +105,122 @@ fn message_goes_on_until_a_send_without_t_more() {
         tli(client.send(&vec![0; loopback::TSDU + 1], Flags::default(), LIMIT)),
         TliError::BadData
     );
+}
+
+#[test]
+fn expedited_data_pass_others_and_interrupt_a_message() {
+    let (client, server) = pair(SERVICES[1], StreamOptions::default());
+    let expedited = Flags {
+        more: false,
+        expedited: true,
+    };
+    send(&client, b"ordinary");
+    client.send(b"urgent", expedited, LIMIT).unwrap();
+    assert_eq!(tli(client.send(b"", expedited, LIMIT)), TliError::BadData);
+    server.look();
+    let mut buffer = [0; 4];
+    let got = server.receive_within(&mut buffer, LIMIT).unwrap();
+    assert_eq!((&buffer, got.more, got.expedited), (b"urge", true, true));
+    let got = server.receive_within(&mut buffer, LIMIT).unwrap();
+    assert_eq!(
+        (&buffer[..got.len], got.more, got.expedited),
+        (&b"nt"[..], false, true)
+    );
+    let got = server.receive_within(&mut buffer, LIMIT).unwrap();
+    assert_eq!((&buffer, got.more, got.expedited), (b"ordi", true, false));
+    client.send(b"!", expedited, LIMIT).unwrap();
+    client.flush(LIMIT).unwrap();
+    server.look();
+    let got = server.receive_within(&mut buffer, LIMIT).unwrap();
+    assert_eq!(
+        (&buffer[..got.len], got.more, got.expedited),
+        (&b"!"[..], false, true)
+    );
+    assert_eq!(receive(&server), b"nary");
+    client.send(b"alone", expedited, LIMIT).unwrap();
+    assert_eq!(wait_for_event(&server), Look::Expedited);
+    let long = pattern(2 * loopback::TIDU + 1);
+    let got = server.receive_within(&mut [0; 8], LIMIT).unwrap();
+    assert_eq!((got.len, got.expedited), (5, true));
+    client.send(&long, expedited, LIMIT).unwrap();
+    assert!(receive(&server) == long);
+    let (over_tcp, _peer) = crate::kit::pair(StreamOptions::default());
+    assert_eq!(
+        tli(over_tcp.send(b"x", expedited, LIMIT)),
+        TliError::NotSupported
+    );
+}
+
+fn wait_for_event(end: &XtiEndpoint) -> Look {
+    loop {
+        if let Some(event) = end.look() {
+            return event;
+        }
+        end.wait(false, LIMIT).unwrap();
+        assert!(std::time::Instant::now() < deadline());
+    }
+}
+
+#[test]
+fn users_say_something_with_a_connect_its_answer_a_release_and_a_disconnect() {
+    let (listener, address) = bound(SERVICES[1], 4);
+    let client = open(SERVICES[1], StreamOptions::default());
+    client.bind(&[], 0).unwrap();
+    let too_long = vec![0; loopback::WITH_DATA + 1];
+    assert_eq!(
+        tli(client.start_connect_saying(&address, &too_long)),
+        TliError::BadData
+    );
+    client.start_connect_saying(&address, b"may I?").unwrap();
+    let call = listener.listen(deadline()).unwrap();
+    assert_eq!(call.user_data, b"may I?");
+    let server = open(SERVICES[1], StreamOptions::default());
+    listener
+        .accept_saying(&server, call.sequence, b"you may")
+        .unwrap();
+    let answer = client.receive_connect_call().unwrap();
+    assert_eq!(
+        (answer.address, answer.user_data),
+        (address.clone(), b"you may".to_vec())
+    );
+    client.send_release_saying(b"that was all").unwrap();
+    assert_eq!(wait_for_event(&server), Look::Release);
+    assert_eq!(server.receive_release_data().unwrap(), b"that was all");
+    server.send_disconnect_saying(None, b"not enough").unwrap();
+    assert_eq!(wait_for_event(&client), Look::Disconnect);
+    assert_eq!(
+        client.receive_disconnect().unwrap().user_data,
+        b"not enough"
+    );
+    client.start_connect(&address).unwrap();
+    let call = listener.listen(deadline()).unwrap();
+    listener
+        .send_disconnect_saying(Some(call.sequence), b"no")
+        .unwrap();
+    assert_eq!(wait_for_event(&client), Look::Disconnect);
+    assert_eq!(client.receive_disconnect().unwrap().user_data, b"no");
+    let over_tcp = crate::kit::open(StreamOptions::default());
+    over_tcp.bind(&[], 0).unwrap();
+    assert_eq!(
+        tli(over_tcp.start_connect_saying(&[2; 16], b"x")),
+        TliError::BadData
+    );
+}
+
+#[test]
+fn provider_is_found_by_its_device() {
+    for (device, service) in [
+        ("/dev/tcp", ServiceType::ConnectionsWithRelease),
+        ("/dev/udp", ServiceType::Datagrams),
+        ("/dev/ticlts", ServiceType::Datagrams),
+        ("/dev/ticots", ServiceType::Connections),
+        ("/dev/ticotsord", ServiceType::ConnectionsWithRelease),
+    ] {
+        let end = XtiEndpoint::open_device(device, StreamOptions::default()).unwrap();
+        assert_eq!(end.information().service, service, "{device}");
+    }
+    let none = XtiEndpoint::open_device("/dev/tpc", StreamOptions::default());
+    assert_eq!(none.err().map(|error| error.tli), Some(TliError::BadName));
 }
 
 #[test]
@@ -302,94 +421,4 @@ fn options_of_the_loop_back_are_none_and_each_is_said_so() {
         tli(end.manage_options(&[], OptionsAction::Current)),
         TliError::BadOption
     );
-}
-
-#[test]
-fn datagrams_of_several_ends_arrive_whole_with_their_source() {
-    for deferred in [true, false] {
-        let options = StreamOptions {
-            deferred,
-            ..StreamOptions::default()
-        };
-        let datagrams = |_| {
-            let end = open(ServiceType::Datagrams, options);
-            let address = end.bind(&[], 0).unwrap().address;
-            (end, address)
-        };
-        let [a, b, c] = [0, 1, 2].map(datagrams);
-        for len in [0, 1, 1400, loopback::TIDU] {
-            for (from, at) in [&a, &b] {
-                from.send_datagram(&c.1, &pattern(len), LIMIT).unwrap();
-                let mut buffer = vec![0; loopback::TIDU];
-                let mut source = Vec::new();
-                let received =
-                    c.0.receive_datagram(&mut buffer, &mut source, LIMIT)
-                        .unwrap();
-                assert!(buffer[..received.len] == pattern(len) && !received.more);
-                assert_eq!(&source, at);
-            }
-        }
-        c.0.send_datagram(&a.1, b"back", LIMIT).unwrap();
-        let mut source = Vec::new();
-        let received =
-            a.0.receive_datagram(&mut [0; 16], &mut source, LIMIT)
-                .unwrap();
-        assert_eq!((received.len, source), (4, c.1));
-    }
-}
-
-#[test]
-fn datagram_to_nobody_is_an_event_that_names_it() {
-    let (end, _) = bound(ServiceType::Datagrams, 0);
-    let (gone, address) = bound(ServiceType::Datagrams, 0);
-    end.send_datagram(&address, b"arrives", LIMIT).unwrap();
-    assert_eq!(
-        gone.receive_datagram(&mut [0; 8], &mut Vec::new(), LIMIT)
-            .unwrap()
-            .len,
-        7
-    );
-    drop(gone);
-    end.send_datagram(&address, b"x", LIMIT).unwrap();
-    assert_eq!(end.look(), Some(Look::DatagramError));
-    assert_eq!(
-        tli(end.send_datagram(&address, b"x", LIMIT)),
-        TliError::Look
-    );
-    let failure = end.receive_datagram_error().unwrap();
-    assert_eq!((failure.destination, failure.errno), (address, 111));
-    assert_eq!(
-        tli(end.send_datagram(&[b'n'; 65], b"x", LIMIT)),
-        TliError::BadAddress
-    );
-    assert_eq!(tli(end.connect(b"x", deadline())), TliError::NotSupported);
-}
-
-#[test]
-fn full_ring_of_datagrams_refuses_and_goes_on() {
-    let (from, _) = bound(ServiceType::Datagrams, 0);
-    let (to, address) = bound(ServiceType::Datagrams, 0);
-    let message = pattern(1000);
-    let mut sent = 0;
-    while from.try_send_datagram(&address, &message).is_ok() {
-        sent += 1;
-        assert!(sent < 100_000, "it is never full");
-    }
-    assert_eq!(
-        tli(from.try_send_datagram(&address, &message)),
-        TliError::Flow
-    );
-    let mut buffer = [0; 1000];
-    for _ in 0..sent {
-        let received = to
-            .receive_datagram(&mut buffer, &mut Vec::new(), LIMIT)
-            .unwrap();
-        assert!(buffer[..received.len] == message);
-        from.look();
-    }
-    from.send_datagram(&address, b"after", LIMIT).unwrap();
-    let received = to
-        .receive_datagram(&mut buffer, &mut Vec::new(), LIMIT)
-        .unwrap();
-    assert_eq!(received.len, 5);
 }

@@ -5,6 +5,7 @@ mod endpoint;
 mod hostile;
 mod kit;
 mod loopback;
+mod loopback_datagrams;
 mod options;
 mod primitives;
 mod states;

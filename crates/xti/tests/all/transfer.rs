@@ -42,8 +42,12 @@ fn receive_all(end: &XtiEndpoint, size: usize) -> usize {
 
 fn transfer(options: StreamOptions, total: usize, size: usize, more: bool) {
     let (client, server) = pair(options);
+    let flags = Flags {
+        more,
+        ..Flags::default()
+    };
     std::thread::scope(|scope| {
-        scope.spawn(|| send_all(&client, total, size, Flags { more }));
+        scope.spawn(|| send_all(&client, total, size, flags));
         assert_eq!(
             receive_all(&server, 3000),
             total,
