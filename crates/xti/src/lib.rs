@@ -3,6 +3,7 @@
 //! * [`tpi`] - primitives between user and provider, and the table of states.
 //! * [`inet`] - providers on the kernel's TCP sockets, as the study of 2007 raced it, and on UDP sockets.
 //! * [`loopback`] - providers between ends of one host: ticlts, ticots, ticotsord.
+//! * [`modules`] - `timod` and `tirdwr`.
 //! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
 //!   sndudata, rcvudata, rcvuderr of datagrams; options (optmgmt).
 //! * [`error`] - errors with the numbers of XTI.
@@ -18,11 +19,13 @@ pub mod error;
 mod helper;
 pub mod inet;
 pub mod loopback;
+pub mod modules;
 mod provider;
 pub mod tpi;
 
 pub use endpoint::{
-    DatagramFailure, Flags, Look, StreamOptions, XtiCall, XtiEndpoint, XtiReceived, XtiState,
+    DatagramFailure, Flags, Look, StreamOptions, XtiByteStream, XtiCall, XtiEndpoint, XtiReceived,
+    XtiState,
 };
 pub use error::{Error, TliError};
 pub use streams::{Hysteresis, Marks};

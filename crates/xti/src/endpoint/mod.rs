@@ -8,8 +8,10 @@
 //! * `release` - orderly release and disconnection.
 //! * `state` - the states of the library.
 //! * `waiting` - waits for what is below the stream.
+//! * `byte_stream` - read and write.
 //! * `vectors` - sndv, rcvv, sndvudata, rcvvudata.
 
+mod byte_stream;
 mod connections;
 mod datagrams;
 mod messages;
@@ -20,6 +22,7 @@ mod transfer;
 mod vectors;
 mod waiting;
 
+pub use byte_stream::XtiByteStream;
 pub use connections::{Bound, XtiCall};
 pub use datagrams::DatagramFailure;
 pub use release::Disconnection;

@@ -6,6 +6,7 @@ mod hostile;
 mod kit;
 mod loopback;
 mod loopback_datagrams;
+mod modules;
 mod options;
 mod primitives;
 mod states;
