@@ -291,8 +291,8 @@ impl Receiver for IpReceiver {
                 queue.fill(own, 0)?;
             } else {
                 let fill = |fd: BorrowedFd<'_>| queue.fill(fd, libc::MSG_DONTWAIT);
-                let limits = (self.max_wait, 0);
-                self.groups.receive(&self.members, own, limits, fill)?;
+                let waiting = (self.max_wait, None);
+                self.groups.receive(&self.members, own, waiting, fill)?;
             }
         }
         queue.pop_arrival(buffer)

@@ -4,29 +4,15 @@ use crate::shared::Shared;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use wire::{Arrival, Receiver};
+use wire::{Arrival, BusyPoll, Receiver, busy_poll};
 use wire_udp::UdpReceiver;
-
-/// An arrival of at least this length announces bulk data: the next one is due at once.
-const BULK_LEN: usize = 16 << 10;
-
-/// Looks during bulk data before a sleep: as UDP's receiver, whose reason is the same.
-const BULK_LOOKS: u32 = 32;
-
-/// Longest busy-poll after [`Receiver::hint_busy_poll`], and hinted receives without one after it was in
-/// vain: as UDP's receiver.
-const HINTED_TIME: Duration = Duration::from_micros(100);
-const HINTED_BACKOFF: u32 = 64;
 
 /// Waits on the rings and the socket of a wire.
 pub(crate) struct ShortcutReceiver {
     udp: UdpReceiver,
     shared: Arc<Shared>,
-    in_bulk: AtomicBool,
-    busy_poll_hinted: AtomicBool,
-    backoff: AtomicU32,
+    busy_poll: BusyPoll,
 }
 
 impl ShortcutReceiver {
@@ -34,9 +20,7 @@ impl ShortcutReceiver {
         ShortcutReceiver {
             udp,
             shared,
-            in_bulk: AtomicBool::new(false),
-            busy_poll_hinted: AtomicBool::new(false),
-            backoff: AtomicU32::new(0),
+            busy_poll: BusyPoll::default(),
         }
     }
 
@@ -45,49 +29,21 @@ impl ShortcutReceiver {
         self.shared.inbound().receive(buffer, udp)
     }
 
-    /// Receives what is there, or comes while it pays to look.
+    /// Receives what is there, or comes while it pays to poll.
     fn receive_early(&self, buffer: &mut [u8]) -> Option<io::Result<Arrival>> {
-        let hinted = self.busy_poll_hinted.swap(false, Ordering::Relaxed);
-        let mut look = |yields: bool| {
-            if yields {
-                // Lets a peer on the same processor run first.
-                std::thread::yield_now();
-            }
-            match self.try_receive(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-                received => Some(received),
-            }
-        };
-        if let Some(received) = look(false) {
-            return Some(received);
+        match self.try_receive(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            received => return Some(received),
         }
         let spin = self.udp.spin();
-        if !spin.is_zero() {
-            return look_for(spin, || look(false));
+        match spin.is_zero() {
+            true => self.busy_poll.poll(|| self.try_receive(buffer)),
+            false => busy_poll::poll_for(spin, || self.try_receive(buffer)),
         }
-        if self.in_bulk.load(Ordering::Relaxed) {
-            return (0..BULK_LOOKS).find_map(|_| look(true));
-        }
-        if !hinted {
-            return None;
-        }
-        let backoff = self.backoff.load(Ordering::Relaxed);
-        if backoff > 0 {
-            self.backoff.store(backoff - 1, Ordering::Relaxed);
-            return None;
-        }
-        let received = look_for(HINTED_TIME, || look(true));
-        if received.is_none() {
-            self.backoff.store(HINTED_BACKOFF, Ordering::Relaxed);
-        }
-        received
     }
 
     /// Waits without rings: the system call that waits receives too.
     fn receive_by_udp(&self, buffer: &mut [u8]) -> io::Result<Option<Arrival>> {
-        if self.busy_poll_hinted.swap(false, Ordering::Relaxed) {
-            self.udp.hint_busy_poll();
-        }
         let arrival = self.udp.receive(buffer)?;
         Ok(self.shared.inbound().take_offers(arrival, buffer))
     }
@@ -138,18 +94,6 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-/// Calls `look` until it finds something or `time` is over.
-fn look_for<T>(time: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let began = Instant::now();
-    loop {
-        let found = look();
-        if found.is_some() || began.elapsed() >= time {
-            return found;
-        }
-        std::hint::spin_loop();
-    }
-}
-
 impl Receiver for ShortcutReceiver {
     fn max_wait(&self) -> Duration {
         self.udp.max_wait()
@@ -160,8 +104,7 @@ impl Receiver for ShortcutReceiver {
             Err(error) if is_passing(&error) => self.leave(buffer, error)?,
             received => received?,
         };
-        self.in_bulk
-            .store(arrival.len >= BULK_LEN, Ordering::Relaxed);
+        self.busy_poll.note_arrival(arrival.len);
         Ok(arrival)
     }
 
@@ -170,7 +113,9 @@ impl Receiver for ShortcutReceiver {
     }
 
     fn hint_busy_poll(&self) {
-        self.busy_poll_hinted.store(true, Ordering::Relaxed);
+        // Whichever receives next.
+        self.busy_poll.hint();
+        self.udp.hint_busy_poll();
     }
 
     fn is_interruptible(&self) -> bool {

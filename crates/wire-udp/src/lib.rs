@@ -30,10 +30,10 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Arrival, BusyPoll, Capabilities, PathReport, Receiver, Wire};
 
 /// Largest UDP payload over IPv4: 65,535 less 20 and 8 octets of headers.
 pub const UDP_PAYLOAD_MAX: usize = 65_507;
@@ -222,9 +222,7 @@ impl UdpWire {
             own,
             packet_len: self.packet_len,
             spin: self.spin,
-            in_bulk: AtomicBool::new(false),
-            busy_poll_hinted: AtomicBool::new(false),
-            spin_backoff: AtomicU32::new(0),
+            busy_poll: BusyPoll::default(),
             groups: GroupReceiver::default(),
         })
     }

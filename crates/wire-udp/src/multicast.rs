@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
+use wire::BusyPoll;
 
 /// Groups a wire may join; each takes a descriptor.
 const GROUPS_MAX: usize = 64;
@@ -192,8 +193,7 @@ impl GroupReceiver {
         self.try_from(members, own, last + 1, &mut receive)
     }
 
-    /// Tries the last ready socket `spin_tries` times, then waits on all sockets for up to
-    /// `max_wait`.
+    /// Polls the last ready socket while that pays, if given, then waits on all sockets for up to `max_wait`.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl GroupReceiver {
         &self,
         members: &MemberSockets,
         own: BorrowedFd<'_>,
-        (max_wait, spin_tries): (Option<Duration>, u32),
+        (max_wait, busy_poll): (Option<Duration>, Option<&BusyPoll>),
         mut receive: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
         let last = self.last_ready.load(Ordering::Relaxed);
@@ -213,13 +213,9 @@ impl GroupReceiver {
                 other => return other,
             }
         }
-        for _ in 0..spin_tries {
-            match self.try_from(members, own, last, &mut receive) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    std::thread::yield_now();
-                }
-                other => return other,
-            }
+        let mut poll_last = || self.try_from(members, own, last, &mut receive);
+        if let Some(received) = busy_poll.and_then(|poll| poll.poll_in_bulk(&mut poll_last)) {
+            return received;
         }
         loop {
             if !members.wait(max_wait)? {

@@ -7,24 +7,8 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-use wire::{Arrival, Receiver};
-
-/// An arrival of at least this length announces bulk data: the next one is due at once.
-const BULK_LEN: usize = 16 << 10;
-
-/// Tries of a receive during bulk data before it sleeps: some 20 us. Waking an idle processor costs
-/// the sender more (on virtual machines, a fifth of its time).
-const SPIN_TRIES: u32 = 32;
-
-/// Longest busy-poll after [`Receiver::hint_busy_poll`]. An idle processor takes 30 us to wake on a
-/// virtual machine, and so does the peer's.
-const SPIN_TIME: Duration = Duration::from_micros(100);
-
-/// Hinted receives without busy-polling after one that polled without success. It bounds the cost
-/// when replies are slow or other threads want the processor.
-const SPIN_BACKOFF: u32 = 64;
+use std::time::Duration;
+use wire::{Arrival, BusyPoll, Receiver, busy_poll};
 
 /// Waits on the wire's sockets.
 pub struct UdpReceiver {
@@ -35,12 +19,7 @@ pub struct UdpReceiver {
     pub(crate) own: Option<SocketAddr>,
     pub(crate) packet_len: Option<PacketLen>,
     pub(crate) spin: Duration,
-    /// The last arrival had at least [`BULK_LEN`] octets.
-    pub(crate) in_bulk: AtomicBool,
-    /// [`Receiver::hint_busy_poll`] was called since the last receive.
-    pub(crate) busy_poll_hinted: AtomicBool,
-    /// Hinted receives that are still not to busy-poll.
-    pub(crate) spin_backoff: AtomicU32,
+    pub(crate) busy_poll: BusyPoll,
     pub(crate) groups: GroupReceiver,
 }
 
@@ -84,89 +63,23 @@ impl UdpReceiver {
     /// Receives on the only socket of a wire without groups.
     fn recv_unicast(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let peer = self.shared.peer.get().copied();
-        let early = if !self.spin.is_zero() {
-            self.spin_configured(buffer, peer)
-        } else if self.in_bulk.load(Ordering::Relaxed) {
-            self.spin_in_bulk(buffer, peer)
-        } else if self.busy_poll_hinted.load(Ordering::Relaxed) {
-            self.spin_once_hinted(buffer, peer)
-        } else {
-            None
+        let socket = self.socket.as_fd();
+        let mut receive = |waits| receive(socket, buffer, peer, self.packet_len, waits);
+        let early = match self.spin.is_zero() {
+            true => self.busy_poll.poll(|| receive(false)),
+            false => busy_poll::poll_for(self.spin, || receive(false)),
         };
-        self.busy_poll_hinted.store(false, Ordering::Relaxed);
-        early.unwrap_or_else(|| receive(self.socket.as_fd(), buffer, peer, self.packet_len, true))
+        early.unwrap_or_else(|| receive(true))
     }
 
     /// Receives on any of several sockets.
     fn recv_any(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let in_bulk = self.in_bulk.load(Ordering::Relaxed);
-        let spin_tries = if in_bulk { SPIN_TRIES } else { 0 };
-        let limits = (self.max_wait, spin_tries);
+        let waiting = (self.max_wait, Some(&self.busy_poll));
         let own = self.socket.as_fd();
         let members = &self.shared.members;
-        self.groups.receive(members, own, limits, |socket| {
+        self.groups.receive(members, own, waiting, |socket| {
             receive(socket, buffer, None, self.packet_len, false)
         })
-    }
-
-    /// Busy-polls for the time set with [`UdpWire::set_spin`](crate::UdpWire::set_spin).
-    fn spin_configured(
-        &self,
-        buffer: &mut [u8],
-        peer: Option<SocketAddr>,
-    ) -> Option<io::Result<Arrival>> {
-        let began = Instant::now();
-        while began.elapsed() < self.spin {
-            match receive(self.socket.as_fd(), buffer, peer, self.packet_len, false) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::hint::spin_loop(),
-                arrived => return Some(arrived),
-            }
-        }
-        None
-    }
-
-    /// Busy-polls for up to [`SPIN_TIME`] after a hint, unless a recent poll had no success.
-    fn spin_once_hinted(
-        &self,
-        buffer: &mut [u8],
-        peer: Option<SocketAddr>,
-    ) -> Option<io::Result<Arrival>> {
-        let backoff = self.spin_backoff.load(Ordering::Relaxed);
-        if backoff > 0 {
-            self.spin_backoff.store(backoff - 1, Ordering::Relaxed);
-            return None;
-        }
-        let mut began = None;
-        loop {
-            // Lets a peer on the same processor run first.
-            std::thread::yield_now();
-            match receive(self.socket.as_fd(), buffer, peer, self.packet_len, false) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                arrived => return Some(arrived),
-            }
-            if began.get_or_insert_with(Instant::now).elapsed() >= SPIN_TIME {
-                break;
-            }
-        }
-        self.spin_backoff.store(SPIN_BACKOFF, Ordering::Relaxed);
-        None
-    }
-
-    /// Tries [`SPIN_TRIES`] times during bulk data.
-    fn spin_in_bulk(
-        &self,
-        buffer: &mut [u8],
-        peer: Option<SocketAddr>,
-    ) -> Option<io::Result<Arrival>> {
-        for _ in 0..SPIN_TRIES {
-            match receive(self.socket.as_fd(), buffer, peer, self.packet_len, false) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    std::thread::yield_now();
-                }
-                arrived => return Some(arrived),
-            }
-        }
-        None
     }
 }
 
@@ -181,8 +94,7 @@ impl Receiver for UdpReceiver {
             false => self.recv_any(buffer),
         };
         let arrived = self.checked(received)?;
-        let in_bulk = arrived.len >= BULK_LEN;
-        self.in_bulk.store(in_bulk, Ordering::Relaxed);
+        self.busy_poll.note_arrival(arrived.len);
         Ok(arrived)
     }
 
@@ -193,7 +105,7 @@ impl Receiver for UdpReceiver {
     }
 
     fn hint_busy_poll(&self) {
-        self.busy_poll_hinted.store(true, Ordering::Relaxed);
+        self.busy_poll.hint();
     }
 
     fn is_interruptible(&self) -> bool {

@@ -11,14 +11,17 @@
 //! * [`mod@trace`] - a wire around another that logs its packets.
 //! * [`Many`] - several wires as one, each a local address.
 //! * `boxed` - a wire of a kind that is known only at run time, `Box<dyn Wire + Send>`.
+//! * [`busy_poll`] - when a receive polls before it sleeps.
 //! * [`mod@error`] - which errors of a call are a path's, and which end the wire.
 #![forbid(unsafe_code)]
 
 mod boxed;
+pub mod busy_poll;
 pub mod error;
 pub mod many;
 pub mod trace;
 
+pub use busy_poll::BusyPoll;
 pub use error::path_error;
 pub use many::Many;
 
