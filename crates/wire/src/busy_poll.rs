@@ -22,7 +22,7 @@ const HINTED_TIME: Duration = Duration::from_micros(100);
 /// A yield of this length ran another program. A peer that shares the processor seldom computes for as long.
 const YIELD_MAX: Duration = Duration::from_micros(500);
 
-/// Receives that do not poll after one that polled in vain, or yielded for long. It bounds the cost when replies are
+/// Receives that do not poll after one that polled without success, or yielded for long. It bounds the cost when replies are
 /// slow or other threads want the processor.
 const BACKOFF: u32 = 64;
 
