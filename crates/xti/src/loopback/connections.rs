@@ -53,7 +53,7 @@ pub(super) struct Indication {
 }
 
 /// The provider of `ticots` or `ticotsord`.
-pub(crate) struct LoopProvider {
+pub struct LoopProvider {
     pub(super) service: ServiceType,
     pub(super) geometry: Geometry,
     marks: Marks,
@@ -72,7 +72,7 @@ pub(crate) struct LoopProvider {
 impl LoopProvider {
     /// A provider with or without orderly release, whose write queue has `marks`, and whose rings have at
     /// least `ring_octets`.
-    pub(crate) fn new(service: ServiceType, ring_octets: usize, marks: Marks) -> LoopProvider {
+    pub fn new(service: ServiceType, ring_octets: usize, marks: Marks) -> LoopProvider {
         let (token, passed) = (provider::new_token(), Passed::default());
         acceptors().insert(token, (service, Arc::clone(&passed)));
         LoopProvider {
@@ -90,7 +90,8 @@ impl LoopProvider {
         }
     }
 
-    pub(crate) fn token(&self) -> u32 {
+    /// The token by which connections are passed to this stream (ACCEPTOR_id).
+    pub fn token(&self) -> u32 {
         self.token
     }
 

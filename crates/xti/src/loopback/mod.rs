@@ -20,7 +20,7 @@ mod requests;
 mod sources;
 mod transfer;
 
-pub(crate) use connections::LoopProvider;
+pub use connections::LoopProvider;
 pub(crate) use datagrams::LoopDatagrams;
 
 use crate::error::TliError;

@@ -174,7 +174,7 @@ fn options_that_are_none_are_refused_and_the_stream_lives_on() {
 }
 
 /// SplitMix64.
-fn random(seed: &mut u64) -> u64 {
+pub fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *seed;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod endpoint;
+mod fuzz;
 mod hostile;
 mod kit;
 mod loopback;
