@@ -24,8 +24,8 @@ mod provider;
 pub mod tpi;
 
 pub use endpoint::{
-    DatagramFailure, Flags, Look, StreamOptions, XtiByteStream, XtiCall, XtiEndpoint, XtiReceived,
-    XtiState,
+    DatagramFailure, Flags, Look, StreamOptions, With, XtiByteStream, XtiCall, XtiEndpoint,
+    XtiReceived, XtiState,
 };
 pub use error::{Error, TliError};
 pub use streams::{Hysteresis, Marks};

@@ -2,7 +2,7 @@
 
 use super::{Inner, XtiEndpoint, XtiState};
 use crate::error::{Error, TliError};
-use crate::tpi::Primitive;
+use crate::tpi::{Primitive, TransportOption, parse_options, write_options};
 use std::time::{Duration, Instant};
 
 /// What a bind gave.
@@ -23,6 +23,17 @@ pub struct XtiCall {
     pub sequence: u32,
     /// What the peer's user said with it.
     pub user_data: Vec<u8>,
+    /// Options that this end asked for with its connect, each with what became of it.
+    pub options: Vec<TransportOption>,
+}
+
+/// What goes with a connect or an accept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct With<'a> {
+    /// Options of this connection alone, which may be of several levels.
+    pub options: &'a [TransportOption],
+    /// Data for the peer's user.
+    pub user_data: &'a [u8],
 }
 
 impl XtiEndpoint {
@@ -75,23 +86,24 @@ impl XtiEndpoint {
     ///
     /// `OutOfState`, `BadAddress`, `System`.
     pub fn start_connect(&self, address: &[u8]) -> Result<(), Error> {
-        self.start_connect_saying(address, &[])
+        self.start_connect_with(address, With::default())
     }
 
-    /// The same with data for the peer's user, who gets them with the connection.
+    /// The same with data for the peer's user, who gets them with the connection, and with options.
     ///
     /// # Errors
     ///
     /// Those of [`XtiEndpoint::start_connect`]; `BadData` for more than the provider carries
-    /// ([`Information::connect`](crate::tpi::Information::connect)).
-    pub fn start_connect_saying(&self, address: &[u8], user_data: &[u8]) -> Result<(), Error> {
+    /// ([`Information::connect`](crate::tpi::Information::connect)), `BadOption` for more than it takes.
+    pub fn start_connect_with(&self, address: &[u8], with: With<'_>) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.require(&[XtiState::Idle])?;
-        Inner::check_said(inner.information.connect, user_data)?;
+        Inner::check_said(inner.information.connect, with.user_data)?;
         let request = Primitive::ConnectRequest {
             destination: address.to_vec(),
+            options: write_options(with.options),
         };
-        inner.ask_for_ok(&request, user_data)?;
+        inner.ask_for_ok(&request, with.user_data)?;
         inner.state = XtiState::Connecting;
         Ok(())
     }
@@ -137,7 +149,10 @@ impl XtiEndpoint {
         inner.require(&[XtiState::Connecting])?;
         inner.look_below();
         match inner.primitive_in_front() {
-            Some(Primitive::ConnectConfirm { responding }) => {
+            Some(Primitive::ConnectConfirm {
+                responding,
+                options,
+            }) => {
                 let user_data = inner.said_in_front();
                 inner.take_primitive();
                 inner.state = XtiState::DataTransfer;
@@ -145,6 +160,7 @@ impl XtiEndpoint {
                     address: responding,
                     sequence: 0,
                     user_data,
+                    options: parse_options(&options).unwrap_or_default(),
                 })
             }
             Some(_) => Err(TliError::Look.into()),
@@ -175,19 +191,21 @@ impl XtiEndpoint {
     /// `OutOfState`, `BadSequence`, `BadEndpoint`, `ProviderMismatch`, `AcceptorListens` when the other
     /// end listens itself, `Look` when an event waits.
     pub fn accept(&self, on: &XtiEndpoint, sequence: u32) -> Result<(), Error> {
-        self.accept_saying(on, sequence, &[])
+        self.accept_with(on, sequence, With::default())
     }
 
-    /// The same with data for the peer's user.
+    /// The same with data for the peer's user, and with options: T_CURRENT of the accepting end shows what
+    /// became of them.
     ///
     /// # Errors
     ///
-    /// Those of [`XtiEndpoint::accept`]; `BadData` for more than the provider carries.
-    pub fn accept_saying(
+    /// Those of [`XtiEndpoint::accept`]; `BadData` for more than the provider carries, `BadOption` for more
+    /// than it takes.
+    pub fn accept_with(
         &self,
         on: &XtiEndpoint,
         sequence: u32,
-        user_data: &[u8],
+        with: With<'_>,
     ) -> Result<(), Error> {
         if self.shared.provider != on.shared.provider {
             return Err(TliError::ProviderMismatch.into());
@@ -199,12 +217,13 @@ impl XtiEndpoint {
         if acceptor.queue_len > 0 {
             return Err(TliError::AcceptorListens.into());
         }
-        Inner::check_said(listener.information.connect, user_data)?;
+        Inner::check_said(listener.information.connect, with.user_data)?;
         let response = Primitive::ConnectResponse {
             acceptor: on.shared.token,
+            options: write_options(with.options),
             sequence,
         };
-        listener.ask_for_ok(&response, user_data)?;
+        listener.ask_for_ok(&response, with.user_data)?;
         listener.answered();
         acceptor.look_below();
         acceptor.state = XtiState::DataTransfer;
@@ -225,6 +244,7 @@ impl XtiEndpoint {
         }
         let response = Primitive::ConnectResponse {
             acceptor: self.shared.token,
+            options: Vec::new(),
             sequence,
         };
         inner.ask_for_ok(&response, &[])?;
@@ -255,6 +275,7 @@ impl Inner {
                     address: source,
                     sequence,
                     user_data,
+                    options: Vec::new(),
                 }))
             }
             Some(_) => Err(TliError::Look.into()),

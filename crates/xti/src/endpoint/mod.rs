@@ -23,7 +23,7 @@ mod vectors;
 mod waiting;
 
 pub use byte_stream::XtiByteStream;
-pub use connections::{Bound, XtiCall};
+pub use connections::{Bound, With, XtiCall};
 pub use datagrams::DatagramFailure;
 pub use release::Disconnection;
 pub use state::{Look, XtiState};

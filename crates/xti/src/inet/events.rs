@@ -2,7 +2,7 @@
 
 use super::{Indication, Link, TcpProvider, remote_address};
 use crate::provider::NO_SEQUENCE;
-use crate::tpi::{Event, Primitive, State};
+use crate::tpi::{Event, Primitive, State, write_options};
 use socket2::Socket;
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -16,7 +16,7 @@ impl TcpProvider {
         self.take_passed();
         match &self.link {
             Link::Listening { .. } => self.accept_waiting(context),
-            Link::Connecting(_) => self.look_at_connect(context),
+            Link::Connecting(..) => self.look_at_connect(context),
             Link::Connected(_) => self.receive_queued(context),
             Link::None | Link::Bound(_) => {}
         }
@@ -29,13 +29,14 @@ impl TcpProvider {
             .passed
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let socket = passed.take();
+        let connection = passed.take();
         drop(passed);
-        if let Some(socket) = socket
+        if let Some((socket, mut options)) = connection
             && self.on(Event::PassConnection)
         {
             // What one of them does not bear, T_CURRENT shows.
             let _ = self.options.apply(&socket);
+            self.options.negotiate(&socket, &mut options);
             self.set_link(Link::Connected(Arc::new(socket)));
         }
     }
@@ -82,16 +83,20 @@ impl TcpProvider {
     }
 
     fn look_at_connect(&mut self, context: &mut Context<'_>) {
-        let Link::Connecting(socket) = &self.link else {
+        let Link::Connecting(socket, options) = &self.link else {
             return;
         };
-        let socket = Arc::clone(socket);
+        let (socket, options) = (Arc::clone(socket), write_options(options));
         match (socket.take_error(), socket.peer_addr()) {
             (Ok(None), Ok(_)) => {
                 self.on(Event::ConnectConfirm);
                 let responding = remote_address(&socket);
                 self.set_link(Link::Connected(socket));
-                self.indicate(context, &Primitive::ConnectConfirm { responding });
+                let confirm = Primitive::ConnectConfirm {
+                    responding,
+                    options,
+                };
+                self.indicate(context, &confirm);
             }
             (Ok(Some(error)) | Err(error), _) => self.disconnected(context, &error),
             // Still on its way.

@@ -25,7 +25,7 @@ pub(crate) use requests::bind_error;
 
 use crate::error::TliError;
 use crate::provider::{self, flush_queues};
-use crate::tpi::{Event, Information, Primitive, ServiceType, State};
+use crate::tpi::{Event, Information, Primitive, ServiceType, State, TransportOption};
 use socket2::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -61,8 +61,8 @@ pub(crate) struct Shared {
     /// System calls that sent, and that received.
     pub(crate) sends: AtomicU64,
     pub(crate) receives: AtomicU64,
-    /// A connection that another stream accepted for this one.
-    passed: Mutex<Option<Socket>>,
+    /// A connection that another stream accepted for this one, with its options.
+    passed: Mutex<Option<(Socket, Vec<TransportOption>)>>,
 }
 
 impl Shared {
@@ -93,8 +93,8 @@ enum Link {
         limit: u32,
         waiting: VecDeque<Indication>,
     },
-    /// Waits for the peer.
-    Connecting(Arc<Socket>),
+    /// Waits for the peer; the options of the connection.
+    Connecting(Arc<Socket>, Vec<TransportOption>),
     /// Carries data.
     Connected(Arc<Socket>),
 }
@@ -105,7 +105,7 @@ impl Link {
             Link::None => None,
             Link::Bound(socket)
             | Link::Listening { socket, .. }
-            | Link::Connecting(socket)
+            | Link::Connecting(socket, _)
             | Link::Connected(socket) => Some(socket),
         }
     }

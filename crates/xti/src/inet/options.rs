@@ -184,6 +184,28 @@ impl SocketOptions {
     }
 }
 
+/// Whether the options of a connect or an accept are ones (TBADOPT). They may be of several levels.
+pub(super) fn of_connection(octets: &[u8]) -> Option<Vec<TransportOption>> {
+    match octets {
+        [] => Some(Vec::new()),
+        octets if octets.len() > OPTIONS_MAX => None,
+        octets => parse_options(octets).filter(|all| all.iter().all(|one| one.name != ALL_OPTIONS)),
+    }
+}
+
+impl SocketOptions {
+    /// Gives the socket of a connection its own options: each says then what became of it.
+    pub(super) fn negotiate(&self, socket: &Socket, options: &mut [TransportOption]) {
+        for option in options {
+            let status = match self.known.contains(&key(option)) && !option.value.is_empty() {
+                true => negotiate(socket, option, None).unwrap_or(OptionStatus::Failure),
+                false => OptionStatus::NotSupported,
+            };
+            option.status = Some(status);
+        }
+    }
+}
+
 /// What the answer does to the state.
 pub(crate) fn event(answer: &Primitive) -> Event {
     match answer {

@@ -1,9 +1,10 @@
 //! Primitives of the user.
 
+use super::options::of_connection;
 use super::{INDICATIONS_MAX, Link, TcpProvider, decode, local_address, remote_address};
 use crate::error::TliError;
 use crate::provider::parsed;
-use crate::tpi::{Event, Malformed, Primitive, State, number};
+use crate::tpi::{Event, Malformed, Primitive, State, TransportOption, number};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::VecDeque;
 use std::io;
@@ -42,12 +43,15 @@ impl TcpProvider {
             Primitive::OptionsRequest { options, flags } => {
                 self.options_request(context, &options, flags);
             }
-            Primitive::ConnectRequest { destination } => {
-                self.connect_request(context, &destination)
-            }
-            Primitive::ConnectResponse { acceptor, sequence } => {
-                self.connect_response(context, acceptor, sequence);
-            }
+            Primitive::ConnectRequest {
+                destination,
+                options,
+            } => self.connect_request(context, &destination, &options),
+            Primitive::ConnectResponse {
+                acceptor,
+                options,
+                sequence,
+            } => self.connect_response(context, acceptor, &options, sequence),
             Primitive::DisconnectRequest { sequence } => self.disconnect_request(context, sequence),
             // What only a provider sends.
             _ => self.fail(context),
@@ -162,12 +166,16 @@ impl TcpProvider {
         self.indicate(context, &Primitive::OkAck { of });
     }
 
-    fn connect_request(&mut self, context: &mut Context<'_>, destination: &[u8]) {
+    fn connect_request(&mut self, context: &mut Context<'_>, destination: &[u8], options: &[u8]) {
         if !self.on(Event::ConnectRequest) {
             return self.refuse(context, number::CONN_REQ, TliError::OutOfState, 0);
         }
+        let Some(options) = of_connection(options) else {
+            self.on(Event::ErrorAck);
+            return self.refuse(context, number::CONN_REQ, TliError::BadOption, 0);
+        };
         let started = match decode(destination) {
-            Some(address) => self.start_connect(address),
+            Some(address) => self.start_connect(address, options),
             None => Err(io::ErrorKind::InvalidInput.into()),
         };
         match started {
@@ -183,26 +191,37 @@ impl TcpProvider {
         }
     }
 
-    fn start_connect(&mut self, address: SocketAddr) -> io::Result<()> {
+    fn start_connect(
+        &mut self,
+        address: SocketAddr,
+        mut options: Vec<TransportOption>,
+    ) -> io::Result<()> {
         const EINPROGRESS: i32 = 115;
         let socket = match &self.link {
             Link::Bound(socket) => Arc::clone(socket),
             Link::Listening { .. } => return Err(io::ErrorKind::InvalidInput.into()),
             _ => Arc::new(self.new_socket(address)?),
         };
+        self.options.negotiate(&socket, &mut options);
         socket.set_nonblocking(true)?;
         let started = socket.connect(&SockAddr::from(address));
         socket.set_nonblocking(false)?;
         match started {
             Err(error) if error.raw_os_error() != Some(EINPROGRESS) => Err(error),
             _ => {
-                self.set_link(Link::Connecting(socket));
+                self.set_link(Link::Connecting(socket, options));
                 Ok(())
             }
         }
     }
 
-    fn connect_response(&mut self, context: &mut Context<'_>, acceptor: u32, sequence: u32) {
+    fn connect_response(
+        &mut self,
+        context: &mut Context<'_>,
+        acceptor: u32,
+        options: &[u8],
+        sequence: u32,
+    ) {
         const OF: u32 = number::CONN_RES;
         if !self.on(Event::ConnectResponse) {
             return self.refuse(context, OF, TliError::OutOfState, 0);
@@ -223,7 +242,9 @@ impl TcpProvider {
             }
             _ => (Some(TliError::BadEndpoint), 0),
         };
-        if let Some(error) = error {
+        let mut options = of_connection(options);
+        let no_options = options.is_none().then_some(TliError::BadOption);
+        if let Some(error) = error.or(no_options) {
             self.on(Event::ErrorAck);
             return self.refuse(context, OF, error, 0);
         }
@@ -235,10 +256,13 @@ impl TcpProvider {
             (false, 1) => Event::OkAckLast,
             (false, _) => Event::OkAckOne,
         });
+        let mut options = options.take().unwrap_or_default();
         if here {
+            self.options.negotiate(&socket, &mut options);
             self.set_link(Link::Connected(Arc::new(socket)));
         } else if let Some(target) = target {
-            *target.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
+            let mut passed = target.passed.lock().unwrap_or_else(PoisonError::into_inner);
+            *passed = Some((socket, options));
         }
         self.acknowledge(context, OF);
     }

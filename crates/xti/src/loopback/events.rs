@@ -112,7 +112,11 @@ impl LoopProvider {
                 if let Ends::Connecting(link) = std::mem::take(&mut self.ends) {
                     self.set_ends(Ends::Connected(link));
                 }
-                indicate_with(context, &Primitive::ConnectConfirm { responding }, &said);
+                let confirm = Primitive::ConnectConfirm {
+                    responding,
+                    options: Vec::new(),
+                };
+                indicate_with(context, &confirm, &said);
             }
             Next::Frame(frame) => {
                 let (_, said) = disconnect_in(frame.octets.octets());

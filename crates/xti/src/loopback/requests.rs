@@ -54,10 +54,13 @@ impl LoopProvider {
             Primitive::OptionsRequest { options, flags } => {
                 self.options_request(context, &options, flags);
             }
-            Primitive::ConnectRequest { destination } => {
+            // There are no options here, and one that is not supported is no error.
+            Primitive::ConnectRequest { destination, .. } => {
                 self.connect_request(context, &destination, said);
             }
-            Primitive::ConnectResponse { acceptor, sequence } => {
+            Primitive::ConnectResponse {
+                acceptor, sequence, ..
+            } => {
                 self.connect_response(context, acceptor, sequence, said);
             }
             Primitive::DisconnectRequest { sequence } => {

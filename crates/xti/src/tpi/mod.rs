@@ -2,11 +2,13 @@
 //! stream, and the states that both ends keep (revision 2.0.0).
 //!
 //! * `primitive` - the messages, parsed with bounds.
+//! * `information` - what a provider says of itself.
 //! * `in_place` - those of each message, without an allocation.
 //! * `options` - options as octets.
 //! * `state` - 17 states and 30 events in one table.
 
 mod in_place;
+mod information;
 mod options;
 mod primitive;
 mod state;
@@ -16,11 +18,10 @@ pub(crate) use in_place::{
     ADDRESS_MAX, datagram_destination, datagram_source, write_data, write_datagram_indication,
     write_datagram_request,
 };
+pub use information::{Information, RELEASE_DATA, SEND_ZERO, ServiceType};
 pub use options::{
     ALL_OPTIONS, OptionStatus, OptionsAction, TransportOption, level, name, parse_options,
     write_options,
 };
-pub use primitive::{
-    Information, Malformed, Parsed, Primitive, RELEASE_DATA, SEND_ZERO, ServiceType, number, parse,
-};
+pub use primitive::{Malformed, Parsed, Primitive, number, parse};
 pub use state::{Event, State};

@@ -1,6 +1,8 @@
 //! The primitives of TPI as octets of a control part: native order, the type first, then fixed
 //! fields; addresses and options lie behind them, found by offset and length.
 
+use super::information::{Information, information_words, parse_information};
+
 /// Numbers of the primitives (PRIM_type).
 pub mod number {
     #![allow(missing_docs)]
@@ -32,65 +34,6 @@ pub mod number {
     pub const ADDR_ACK: u32 = 27;
 }
 
-/// MessageKind of service (SERV_type).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ServiceType {
-    /// Connections (T_COTS).
-    Connections = 1,
-    /// Connections with orderly release (T_COTS_ORD).
-    ConnectionsWithRelease = 2,
-    /// Datagrams (T_CLTS).
-    Datagrams = 3,
-}
-
-/// What a provider can (T_INFO_ACK). Sizes: 0 for a stream without boundaries, -1 for no limit, -2
-/// for what is not supported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Information {
-    /// Octets of a message (TSDU).
-    pub tsdu: i32,
-    /// Octets of an expedited message (ETSDU).
-    pub etsdu: i32,
-    /// Octets of data with a connect.
-    pub connect: i32,
-    /// Octets of data with a disconnect.
-    pub disconnect: i32,
-    /// Octets of an address.
-    pub address: i32,
-    /// Octets of options.
-    pub options: i32,
-    /// Octets of one primitive's data (TIDU).
-    pub tidu: i32,
-    /// MessageKind of service.
-    pub service: ServiceType,
-    /// State of the provider.
-    pub state: u32,
-    /// What else it can (PROVIDER_flag): [`SEND_ZERO`], [`RELEASE_DATA`].
-    pub flags: u32,
-}
-
-/// Flag of a provider that carries messages without octets (SENDZERO).
-pub const SEND_ZERO: u32 = 1;
-/// Flag of a provider that carries data with an orderly release (ORDRELDATA).
-pub const RELEASE_DATA: u32 = 2;
-
-impl Information {
-    /// Before the provider has said.
-    pub(crate) const UNKNOWN: Information = Information {
-        tsdu: -2,
-        etsdu: -2,
-        connect: -2,
-        disconnect: -2,
-        address: 0,
-        options: -3,
-        tidu: 0,
-        service: ServiceType::Connections,
-        state: 0,
-        flags: 0,
-    };
-}
-
 /// A primitive. Addresses are octets of the provider's own format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -107,19 +50,24 @@ pub enum Primitive {
         indications: u32,
     },
     UnbindRequest,
+    /// Connect, with options of this connection.
     ConnectRequest {
         destination: Vec<u8>,
+        options: Vec<u8>,
     },
+    /// The peer answered; the options as they are.
     ConnectConfirm {
         responding: Vec<u8>,
+        options: Vec<u8>,
     },
     ConnectIndication {
         source: Vec<u8>,
         sequence: u32,
     },
-    /// Accept an indication on the stream with this token.
+    /// Accept an indication on the stream with this token, with options of this connection.
     ConnectResponse {
         acceptor: u32,
+        options: Vec<u8>,
         sequence: u32,
     },
     /// End a connection, or refuse an indication.
@@ -223,6 +171,14 @@ fn range(octets: &[u8], index: usize) -> Result<Vec<u8>, Malformed> {
     Ok(found.ok_or(Malformed::Address(word(octets, 0)?))?.to_vec())
 }
 
+/// The same of options, whose error is another one.
+fn options_in(octets: &[u8], index: usize) -> Result<Vec<u8>, Malformed> {
+    range(octets, index).map_err(|error| match error {
+        Malformed::Address(of) => Malformed::Options(of),
+        other => other,
+    })
+}
+
 /// Reads a control part.
 ///
 /// # Errors
@@ -232,15 +188,14 @@ pub fn parse(octets: &[u8]) -> Parsed {
     use number::*;
     let word = |index| word(octets, index);
     Ok(match word(0)? {
-        CONN_REQ => {
-            word(4)?;
-            Primitive::ConnectRequest {
-                destination: range(octets, 1)?,
-            }
-        }
+        CONN_REQ => Primitive::ConnectRequest {
+            options: options_in(octets, 3)?,
+            destination: range(octets, 1)?,
+        },
         CONN_RES => Primitive::ConnectResponse {
             acceptor: word(1)?,
             sequence: word(4)?,
+            options: options_in(octets, 2)?,
         },
         DISCON_REQ => Primitive::DisconnectRequest { sequence: word(1)? },
         DATA_REQ => Primitive::DataRequest {
@@ -263,7 +218,7 @@ pub fn parse(octets: &[u8]) -> Parsed {
         }
         OPTMGMT_REQ => Primitive::OptionsRequest {
             flags: word(3)?,
-            options: range(octets, 1).map_err(|_| Malformed::Options(OPTMGMT_REQ))?,
+            options: options_in(octets, 1)?,
         },
         ORDREL_REQ => Primitive::ReleaseRequest,
         ADDR_REQ => Primitive::AddressRequest,
@@ -280,12 +235,10 @@ fn parse_of_provider(octets: &[u8]) -> Parsed {
             sequence: word(5)?,
             source: range(octets, 1)?,
         },
-        CONN_CON => {
-            word(4)?;
-            Primitive::ConnectConfirm {
-                responding: range(octets, 1)?,
-            }
-        }
+        CONN_CON => Primitive::ConnectConfirm {
+            options: options_in(octets, 3)?,
+            responding: range(octets, 1)?,
+        },
         DISCON_IND => Primitive::DisconnectIndication {
             reason: word(1)?,
             sequence: word(2)?,
@@ -327,27 +280,6 @@ fn parse_of_provider(octets: &[u8]) -> Parsed {
             remote: range(octets, 3)?,
         },
         _ => return Err(Malformed::Fatal),
-    })
-}
-
-fn parse_information(octets: &[u8]) -> Result<Information, Malformed> {
-    let size = |index| word(octets, index).map(|value| value as i32);
-    Ok(Information {
-        tsdu: size(1)?,
-        etsdu: size(2)?,
-        connect: size(3)?,
-        disconnect: size(4)?,
-        address: size(5)?,
-        options: size(6)?,
-        tidu: size(7)?,
-        service: match word(octets, 8)? {
-            1 => ServiceType::Connections,
-            2 => ServiceType::ConnectionsWithRelease,
-            3 => ServiceType::Datagrams,
-            _ => return Err(Malformed::Fatal),
-        },
-        state: word(octets, 9)?,
-        flags: word(octets, 10)?,
     })
 }
 
@@ -424,11 +356,13 @@ impl Primitive {
             }
             Primitive::ConnectRequest {
                 destination: address,
+                options,
             }
             | Primitive::ConnectConfirm {
                 responding: address,
-            }
-            | Primitive::DatagramRequest {
+                options,
+            } => address_and_options(number, address, options),
+            Primitive::DatagramRequest {
                 destination: address,
             }
             | Primitive::DatagramIndication { source: address } => {
@@ -441,8 +375,13 @@ impl Primitive {
             Primitive::ConnectIndication { source, sequence } => {
                 with_words(&[number, source.len() as u32, 24, 0, 0, *sequence], source)
             }
-            Primitive::ConnectResponse { acceptor, sequence } => {
-                with_words(&[number, *acceptor, 0, 0, *sequence], &[])
+            Primitive::ConnectResponse {
+                acceptor,
+                options,
+                sequence,
+            } => {
+                let words = [number, *acceptor, options.len() as u32, 20, *sequence];
+                with_words(&words, options)
             }
             Primitive::DisconnectRequest { sequence } => with_words(&[number, *sequence], &[]),
             Primitive::DisconnectIndication { reason, sequence } => {
@@ -472,25 +411,10 @@ impl Primitive {
     }
 }
 
-fn information_words(number: u32, info: &Information) -> [u32; 11] {
-    let sizes = [
-        info.tsdu,
-        info.etsdu,
-        info.connect,
-        info.disconnect,
-        info.address,
-        info.options,
-        info.tidu,
-    ];
-    let mut words = [0; 11];
-    words[0] = number;
-    for (word, size) in words[1..8].iter_mut().zip(sizes) {
-        *word = size as u32;
-    }
-    words[8] = info.service as u32;
-    words[9] = info.state;
-    words[10] = info.flags;
-    words
+fn address_and_options(number: u32, address: &[u8], options: &[u8]) -> Vec<u8> {
+    let (len, at) = (address.len() as u32, 20);
+    let words = [number, len, at, options.len() as u32, at + len];
+    with_words(&words, &[address, options].concat())
 }
 
 fn with_words(words: &[u32], behind: &[u8]) -> Vec<u8> {

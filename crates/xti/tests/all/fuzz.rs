@@ -47,11 +47,13 @@ fn messages_of_any_octets_are_answered_or_end_the_stream() {
         },
         Primitive::ConnectRequest {
             destination: b"nobody".to_vec(),
+            options: Vec::new(),
         },
         Primitive::AddressRequest,
         Primitive::DisconnectRequest { sequence: 1 },
         Primitive::ConnectResponse {
             acceptor: 1,
+            options: Vec::new(),
             sequence: 1,
         },
         Primitive::ExpeditedRequest { more: true },

@@ -40,9 +40,11 @@ fn request_out_of_state_is_refused_by_name() {
         Primitive::UnbindRequest,
         Primitive::ConnectRequest {
             destination: vec![],
+            options: Vec::new(),
         },
         Primitive::ConnectResponse {
             acceptor: 1,
+            options: Vec::new(),
             sequence: 1,
         },
         Primitive::DisconnectRequest { sequence: 1 },

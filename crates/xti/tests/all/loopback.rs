@@ -3,7 +3,7 @@
 use crate::kit::{LIMIT, deadline};
 use xti::tpi::{OptionStatus, OptionsAction, TransportOption, level, name};
 use xti::{
-    Error, Flags, Look, Marks, ServiceType, StreamOptions, TliError, XtiEndpoint, XtiState,
+    Error, Flags, Look, Marks, ServiceType, StreamOptions, TliError, With, XtiEndpoint, XtiState,
     loopback,
 };
 
@@ -161,6 +161,13 @@ fn wait_for_event(end: &XtiEndpoint) -> Look {
     }
 }
 
+fn saying(user_data: &[u8]) -> With<'_> {
+    With {
+        options: &[],
+        user_data,
+    }
+}
+
 #[test]
 fn users_say_something_with_a_connect_its_answer_a_release_and_a_disconnect() {
     let (listener, address) = bound(SERVICES[1], 4);
@@ -168,15 +175,17 @@ fn users_say_something_with_a_connect_its_answer_a_release_and_a_disconnect() {
     client.bind(&[], 0).unwrap();
     let too_long = vec![0; loopback::WITH_DATA + 1];
     assert_eq!(
-        tli(client.start_connect_saying(&address, &too_long)),
+        tli(client.start_connect_with(&address, saying(&too_long))),
         TliError::BadData
     );
-    client.start_connect_saying(&address, b"may I?").unwrap();
+    client
+        .start_connect_with(&address, saying(b"may I?"))
+        .unwrap();
     let call = listener.listen(deadline()).unwrap();
     assert_eq!(call.user_data, b"may I?");
     let server = open(SERVICES[1], StreamOptions::default());
     listener
-        .accept_saying(&server, call.sequence, b"you may")
+        .accept_with(&server, call.sequence, saying(b"you may"))
         .unwrap();
     let answer = client.receive_connect_call().unwrap();
     assert_eq!(
@@ -202,7 +211,7 @@ fn users_say_something_with_a_connect_its_answer_a_release_and_a_disconnect() {
     let over_tcp = crate::kit::open(StreamOptions::default());
     over_tcp.bind(&[], 0).unwrap();
     assert_eq!(
-        tli(over_tcp.start_connect_saying(&[2; 16], b"x")),
+        tli(over_tcp.start_connect_with(&[2; 16], saying(b"x"))),
         TliError::BadData
     );
 }

@@ -148,6 +148,7 @@ fn requests_of_a_head_are_answered_with_the_provider_s_acknowledgements() {
     assert_eq!(ask(1, &[]), Err(Error::Refused));
     let connect = Primitive::ConnectRequest {
         destination: vec![9; 3],
+        options: Vec::new(),
     };
     let (value, _) = ask(command::SETPEERNAME, &connect.octets()).unwrap();
     assert_eq!(value, TliError::BadAddress as i32);

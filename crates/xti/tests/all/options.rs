@@ -1,9 +1,9 @@
 //! Options of endpoints: what is taken, checked, refused, and what the socket has then.
 
-use crate::kit::{deadline, listener, loopback, open, pair};
+use crate::kit::{LIMIT, deadline, listener, loopback, open, pair};
 use std::sync::Arc;
 use xti::tpi::{ALL_OPTIONS, OptionStatus, OptionsAction, TransportOption, level, name};
-use xti::{StreamOptions, TliError, XtiEndpoint, XtiState, inet};
+use xti::{StreamOptions, TliError, With, XtiEndpoint, XtiState, inet};
 
 use OptionStatus::{Failure, NotSupported, PartSuccess, ReadOnly, Success};
 use OptionsAction::{Check, Current, Default as Defaults, Negotiate};
@@ -210,4 +210,56 @@ fn datagrams_have_their_own_options() {
     assert_eq!(ask(&end, Negotiate, off), (Success, word(0)));
     assert!(!end.socket().unwrap().broadcast().unwrap());
     assert_eq!(end.sync(), Ok(XtiState::Idle));
+}
+
+#[test]
+fn options_of_one_connect_and_of_one_accept_are_those_of_their_sockets() {
+    let (listener, address) = listener(2);
+    let asked = [
+        option(level::INET_TCP, name::NODELAY, &word(1)),
+        option(level::INET_IP, name::TOS, &word(16)),
+        option(level::INET_TCP, 99, &word(1)),
+    ];
+    let with = |options| With {
+        options,
+        user_data: &[],
+    };
+    let client = open(StreamOptions::default());
+    client.bind(&[], 0).unwrap();
+    client.start_connect_with(&address, with(&asked)).unwrap();
+    let server = open(StreamOptions::default());
+    let call = listener.listen(deadline()).unwrap();
+    let response = with(&asked[..1]);
+    listener
+        .accept_with(&server, call.sequence, response)
+        .unwrap();
+    let answer = loop {
+        match client.receive_connect_call() {
+            Err(error) if error.tli == TliError::NoData => client.wait(true, LIMIT).unwrap(),
+            answer => break answer.unwrap(),
+        }
+    };
+    let statuses: Vec<_> = answer.options.iter().map(|option| option.status).collect();
+    assert_eq!(
+        statuses,
+        [
+            Some(OptionStatus::Success),
+            Some(OptionStatus::Success),
+            Some(OptionStatus::NotSupported)
+        ]
+    );
+    assert!(client.socket().unwrap().tcp_nodelay().unwrap());
+    assert_eq!(client.socket().unwrap().tos_v4().unwrap(), 16);
+    server.look();
+    assert!(server.socket().unwrap().tcp_nodelay().unwrap());
+    let next = open(StreamOptions::default());
+    next.bind(&[], 0).unwrap();
+    let all = [option(level::INET_TCP, ALL_OPTIONS, &[])];
+    let refused = next.start_connect_with(&address, with(&all));
+    assert_eq!(refused.unwrap_err().tli, TliError::BadOption);
+    next.connect(&address, deadline()).unwrap();
+    assert!(
+        !next.socket().unwrap().tcp_nodelay().unwrap(),
+        "it asked for none"
+    );
 }

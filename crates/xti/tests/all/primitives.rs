@@ -64,9 +64,11 @@ fn of_connections() -> Vec<Primitive> {
         Primitive::UnbindRequest,
         Primitive::ConnectRequest {
             destination: address.clone(),
+            options: Vec::new(),
         },
         Primitive::ConnectConfirm {
             responding: address.clone(),
+            options: vec![7; 20],
         },
         Primitive::ConnectIndication {
             source: address.clone(),
@@ -74,6 +76,7 @@ fn of_connections() -> Vec<Primitive> {
         },
         Primitive::ConnectResponse {
             acceptor: 3,
+            options: vec![3; 16],
             sequence: 7,
         },
         Primitive::DisconnectRequest { sequence: 9 },
