@@ -1,0 +1,111 @@
+//! The interposed calls: libtowpath's for diverted sockets, the system's for others.
+//!
+//! Once a socket was diverted, all calls go by libtowpath, which knows its own and makes the system's for others.
+
+use super::divert::{diverting, is_tcp, may_divert, options_for, replace};
+use super::{address, next};
+use std::ffi::c_void;
+
+type In = *const libc::sockaddr;
+type Out = *mut libc::sockaddr;
+type Len = *mut libc::socklen_t;
+
+/// connect(2): a TCP socket whose peer a rule diverts becomes one of libtowpath.
+///
+/// # Safety
+///
+/// As the system's: `address` points to `len` octets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(
+    fd: libc::c_int,
+    address: In,
+    len: libc::socklen_t,
+) -> libc::c_int {
+    // SAFETY: the caller's promise.
+    let peer = unsafe { address::read(address, len) };
+    if let Some(options) = peer.and_then(options_for)
+        && is_tcp(fd)
+        && may_divert()
+        && replace(fd, options).is_err()
+    {
+        return -1;
+    }
+    match diverting() {
+        // SAFETY: the caller's promise.
+        Some(library) => unsafe { (library.connect)(fd, address, len) },
+        // SAFETY: the caller's promise.
+        None => unsafe { next::connect(fd, address, len) },
+    }
+}
+
+/// listen(2): a TCP socket at an address that a rule diverts becomes one of libtowpath.
+// SAFETY: the system's symbol of this name is reached through `next`.
+#[unsafe(no_mangle)]
+pub extern "C" fn listen(fd: libc::c_int, backlog: libc::c_int) -> libc::c_int {
+    let local = address::bound(fd).map(|(_, _, local)| local);
+    if let Some(options) = local.and_then(options_for)
+        && is_tcp(fd)
+        && may_divert()
+        && replace(fd, options).is_err()
+    {
+        return -1;
+    }
+    match diverting() {
+        // SAFETY: no memory is passed.
+        Some(library) => unsafe { (library.listen)(fd, backlog) },
+        // SAFETY: no memory is passed.
+        None => unsafe { next::listen(fd, backlog) },
+    }
+}
+
+/// accept(2).
+///
+/// # Safety
+///
+/// As the system's: both pointers are null, or `len` says how many octets `address` points to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept(fd: libc::c_int, address: Out, len: Len) -> libc::c_int {
+    match diverting() {
+        // SAFETY: the caller's promise.
+        Some(library) => unsafe { (library.accept4)(fd, address, len, 0) },
+        // SAFETY: the caller's promise.
+        None => unsafe { next::accept(fd, address, len) },
+    }
+}
+
+/// Defines calls that differ in nothing but their arguments.
+macro_rules! interposed {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $kind:ty),*);)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// As the system's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $kind),*) -> libc::c_int {
+            match diverting() {
+                // SAFETY: the caller's promise.
+                Some(library) => unsafe { (library.$name)($($arg),*) },
+                // SAFETY: the caller's promise.
+                None => unsafe { next::$name($($arg),*) },
+            }
+        }
+    )*};
+}
+
+interposed! {
+    /// accept4(2).
+    accept4(fd: libc::c_int, address: Out, len: Len, flags: libc::c_int);
+    /// getsockname(2).
+    getsockname(fd: libc::c_int, address: Out, len: Len);
+    /// getpeername(2).
+    getpeername(fd: libc::c_int, address: Out, len: Len);
+    /// getsockopt(2): of a diverted socket TCP's options are those that were set.
+    getsockopt(fd: libc::c_int, level: libc::c_int, name: libc::c_int, value: *mut c_void, len: Len);
+    /// setsockopt(2): TCP's options have no effect on a diverted socket.
+    setsockopt(fd: libc::c_int, level: libc::c_int, name: libc::c_int, value: *const c_void, len: libc::socklen_t);
+    /// shutdown(2).
+    shutdown(fd: libc::c_int, how: libc::c_int);
+    /// close(2).
+    close(fd: libc::c_int);
+}

@@ -1,0 +1,166 @@
+//! A socket of the kernel is replaced by one of libtowpath, under the same descriptor.
+
+use super::library::{Library, loaded};
+use super::{address, next};
+use crate::rules::{Carrier, Rule};
+use std::ffi::c_void;
+use std::mem::size_of;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// The rules, once the file was read.
+pub(super) static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+
+/// The process that has libtowpath's threads; 0 while none has.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+/// A forked child was notified that its connections are the kernel's.
+static CHILD_IS_NOTIFIED: AtomicBool = AtomicBool::new(false);
+
+/// The family of libtowpath's sockets, and its options: see `towpath.h`.
+const PF_XTP: libc::c_int = 19;
+const SOL_XTP: libc::c_int = 0x5854;
+const XTP_OPTION: libc::c_int = 1;
+
+/// The library, if this process or its parent has diverted sockets.
+pub(super) fn diverting() -> Option<&'static Library> {
+    (OWNER.load(Ordering::Acquire) != 0).then(loaded)?
+}
+
+/// The XTP options for `address`, if a rule diverts its connections.
+pub(super) fn options_for(address: SocketAddr) -> Option<&'static [String]> {
+    let rules = RULES.get()?;
+    match &rules.iter().find(|rule| rule.matches(address))?.carrier {
+        Carrier::Xtp(options) => Some(options),
+        Carrier::Kernel => None,
+    }
+}
+
+/// A number that the kernel says of a socket.
+fn number(fd: libc::c_int, name: libc::c_int) -> Option<libc::c_int> {
+    let mut value: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    let place = (&raw mut value).cast::<c_void>();
+    // SAFETY: the number is as long as is said.
+    let done = unsafe { next::getsockopt(fd, libc::SOL_SOCKET, name, place, &raw mut len) };
+    (done == 0).then_some(value)
+}
+
+/// Whether a descriptor is a TCP socket of the kernel.
+pub(super) fn is_tcp(fd: libc::c_int) -> bool {
+    let domain = number(fd, libc::SO_DOMAIN);
+    matches!(domain, Some(libc::AF_INET | libc::AF_INET6))
+        && number(fd, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
+}
+
+/// Whether this process may divert: a forked child has none of its parent's threads.
+pub(super) fn may_divert() -> bool {
+    let owner = OWNER.load(Ordering::Acquire);
+    if owner == 0 || owner == std::process::id().cast_signed() {
+        return true;
+    }
+    if !CHILD_IS_NOTIFIED.swap(true, Ordering::Relaxed) {
+        super::start::tell(
+            "towpath: a forked child cannot divert connections; its new ones are the kernel's\n",
+        );
+    }
+    false
+}
+
+/// Makes a socket of libtowpath with `options`.
+///
+/// # Errors
+///
+/// The number of the option that was refused, or None; errno says why.
+pub(super) fn make(
+    library: &Library,
+    options: &[String],
+    nonblocking: bool,
+) -> Result<libc::c_int, Option<usize>> {
+    let nonblocking = if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | nonblocking;
+    // SAFETY: no memory is passed.
+    let made = unsafe { (library.socket)(PF_XTP, kind, 0) };
+    if made < 0 {
+        return Err(None);
+    }
+    for (index, option) in options.iter().enumerate() {
+        let len = option.len() as libc::socklen_t;
+        // SAFETY: the text is as long as is said.
+        let done =
+            unsafe { (library.setsockopt)(made, SOL_XTP, XTP_OPTION, option.as_ptr().cast(), len) };
+        if done != 0 {
+            discard(library, made);
+            return Err(Some(index));
+        }
+    }
+    Ok(made)
+}
+
+/// Closes a socket of libtowpath and keeps errno.
+pub(super) fn discard(library: &Library, fd: libc::c_int) {
+    // SAFETY: errno is this thread's own; the descriptor is the caller's.
+    unsafe {
+        let errno = *libc::__errno_location();
+        (library.close)(fd);
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// Replaces the socket behind `fd`; its address, linger time and time limits are kept.
+///
+/// # Errors
+///
+/// errno says why, and the socket is as it was.
+pub(super) fn replace(fd: libc::c_int, options: &[String]) -> Result<&'static Library, ()> {
+    let library = loaded().ok_or(())?;
+    // SAFETY: no memory is passed.
+    let (status, flags) = unsafe {
+        (
+            libc::fcntl(fd, libc::F_GETFL),
+            libc::fcntl(fd, libc::F_GETFD),
+        )
+    };
+    let made = make(library, options, status & libc::O_NONBLOCK != 0).map_err(drop)?;
+    copy_options(fd, made);
+    if let Some((storage, len, local)) = address::bound(fd)
+        && local.port() != 0
+    {
+        let place = (&raw const storage).cast::<libc::sockaddr>();
+        // SAFETY: the address is as long as is said.
+        if unsafe { (library.bind)(made, place, len) } != 0 {
+            discard(library, made);
+            return Err(());
+        }
+    }
+    let cloexec = if flags & libc::FD_CLOEXEC != 0 {
+        libc::O_CLOEXEC
+    } else {
+        0
+    };
+    // SAFETY: `fd` is the program's own socket, which it gives to this call; `made` is this function's.
+    let done = unsafe { libc::dup3(made, fd, cloexec) };
+    if done < 0 {
+        discard(library, made);
+        return Err(());
+    }
+    // SAFETY: `made` is this function's; `fd` keeps its socket open.
+    unsafe { next::close(made) };
+    OWNER.store(std::process::id().cast_signed(), Ordering::Release);
+    Ok(library)
+}
+
+fn copy_options(from: libc::c_int, to: libc::c_int) {
+    for name in [libc::SO_LINGER, libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        let mut value = [0u8; 16];
+        let mut len = value.len() as libc::socklen_t;
+        let place = value.as_mut_ptr().cast::<c_void>();
+        // SAFETY: no more octets are written and read than are there. What cannot be copied has its default.
+        unsafe {
+            if next::getsockopt(from, libc::SOL_SOCKET, name, place, &raw mut len) == 0 {
+                next::setsockopt(to, libc::SOL_SOCKET, name, place, len);
+            }
+        }
+    }
+}
