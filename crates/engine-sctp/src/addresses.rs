@@ -20,28 +20,92 @@ pub enum LocalAddresses {
 /// most 1 KiB, 8 KiB for all.
 pub(crate) const PATHS_MAX: usize = 8;
 
+/// Addresses of an endpoint: as many as wires can be joined.
+const LOCAL_ADDRESSES_MAX: usize = 64;
+
 /// In the simulator a station has no Internet address: its address on medium `n` is listed as 240.0.0.n,
 /// of a block that no host has.
-fn station_address(medium: u16) -> IpAddr {
+pub(crate) fn station_address(medium: u16) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from(0xf000_0000 | u32::from(medium)))
 }
 
 impl LocalAddresses {
     /// What an INIT or INIT-ACK to `remote` lists (RFC 9260 section 5.1.2): nothing with one address,
-    /// and loopback addresses for peers on this host alone.
-    pub(crate) fn listed(&self, remote: Address) -> Vec<IpAddr> {
-        match (self, remote) {
-            (LocalAddresses::Internet(own), Address::Socket(peer)) if own.len() > 1 => {
-                let own = own.iter().copied();
+    /// and loopback addresses for peers on this host alone. None of the own addresses in `excluded`.
+    pub(crate) fn listed(&self, remote: Address, excluded: &[LocalAddress]) -> Vec<IpAddr> {
+        let all: Vec<IpAddr> = match (self, remote) {
+            (LocalAddresses::Internet(own), Address::Socket(peer)) => {
                 let fits = |own: &IpAddr| !own.is_loopback() || peer.ip().is_loopback();
-                own.filter(fits).take(PATHS_MAX).collect()
+                let usable = self.known(excluded, own.len());
+                usable
+                    .map(|index| own[index])
+                    .filter(fits)
+                    .take(PATHS_MAX)
+                    .collect()
             }
-            (LocalAddresses::Stations(media), Address::Station(_)) if *media > 1 => {
-                let media = (*media).min(PATHS_MAX as u16);
-                (0..media).map(station_address).collect()
-            }
+            (LocalAddresses::Stations(media), Address::Station(_)) => self
+                .known(excluded, usize::from(*media))
+                .map(|medium| station_address(medium as u16))
+                .take(PATHS_MAX)
+                .collect(),
             _ => Vec::new(),
+        };
+        match self.count() > 1 {
+            true => all,
+            false => Vec::new(),
         }
+    }
+
+    /// The indices below `count` that are not in `excluded`.
+    fn known<'a>(
+        &self,
+        excluded: &'a [LocalAddress],
+        count: usize,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        (0..count).filter(|index| !excluded.contains(&LocalAddress(*index as u16)))
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            LocalAddresses::One => 1,
+            LocalAddresses::Internet(own) => own.len(),
+            LocalAddresses::Stations(media) => usize::from(*media),
+        }
+    }
+
+    /// The index of an address; that of a new one if it was not there. None where addresses are not known
+    /// to this end, for an address that stands for all of a host, or beyond 64.
+    pub(crate) fn index_or_add(&mut self, address: IpAddr) -> Option<LocalAddress> {
+        let count = self.count();
+        let known =
+            (0..count as u16).find(|index| self.ip_at(LocalAddress(*index)) == Some(address));
+        if let Some(index) = known {
+            return Some(LocalAddress(index));
+        }
+        let is_known_by_name = self.ip_at(LocalAddress(0)).is_some();
+        if !is_known_by_name || address.is_unspecified() || count >= LOCAL_ADDRESSES_MAX {
+            return None;
+        }
+        match self {
+            LocalAddresses::One => return None,
+            LocalAddresses::Internet(own) => own.push(address),
+            LocalAddresses::Stations(media) if address == station_address(*media) => *media += 1,
+            LocalAddresses::Stations(_) => return None,
+        }
+        Some(LocalAddress(count as u16))
+    }
+
+    /// Whether the own address that leads to `address` is one in `excluded`, or may still come: stations
+    /// meet on a medium that both have.
+    pub(crate) fn may_lead_to(&self, address: IpAddr, excluded: &[LocalAddress]) -> bool {
+        let LocalAddresses::Stations(media) = self else {
+            return false;
+        };
+        let known = self.known(excluded, usize::from(*media));
+        !known
+            .into_iter()
+            .any(|medium| station_address(medium as u16) == address)
     }
 
     /// The address of a wire, as peers know it; None if this end does not know it itself.
@@ -56,8 +120,8 @@ impl LocalAddresses {
         }
     }
 
-    /// The paths to the addresses that a user named.
-    pub(crate) fn paths_to(&self, named: &[Address]) -> Vec<Path> {
+    /// The paths to the addresses that a user named, from own ones that are not in `excluded`.
+    pub(crate) fn paths_to(&self, named: &[Address], excluded: &[LocalAddress]) -> Vec<Path> {
         let mut paths = Vec::new();
         for &remote in named {
             match (self, remote) {
@@ -66,9 +130,10 @@ impl LocalAddresses {
                         local: LocalAddress(medium),
                         remote,
                     };
-                    paths.extend((0..(*media).max(1)).map(path));
+                    let media = self.known(excluded, usize::from((*media).max(1)));
+                    paths.extend(media.map(|medium| path(medium as u16)));
                 }
-                _ => paths.extend(self.path_to(remote, &paths, &[])),
+                _ => paths.extend(self.path_to(remote, &paths, excluded)),
             }
         }
         paths.truncate(PATHS_MAX);
@@ -218,7 +283,7 @@ mod tests {
     #[test]
     fn addresses_of_one_link_make_a_path() {
         let own = LocalAddresses::Internet(ips(&["10.77.0.1", "10.78.0.1"]));
-        let named = own.paths_to(&[socket("10.78.0.2:9899")]);
+        let named = own.paths_to(&[socket("10.78.0.2:9899")], &[]);
         assert_eq!(paths(&named), [(1, "10.78.0.2:9899".into())]);
         let all = own.all_paths(&named, &ips(&["10.77.0.2", "10.78.0.2", "fd77::2"]), &[]);
         let expected = [(1, "10.78.0.2:9899".into()), (0, "10.77.0.2:9899".into())];
@@ -228,12 +293,12 @@ mod tests {
     #[test]
     fn each_address_of_either_end_is_in_a_path() {
         let own = LocalAddresses::Internet(ips(&["10.77.0.1", "192.168.1.4"]));
-        let all = own.all_paths(&own.paths_to(&[socket("10.9.0.2:1")]), &[], &[]);
+        let all = own.all_paths(&own.paths_to(&[socket("10.9.0.2:1")], &[]), &[], &[]);
         let expected = [(0, "10.9.0.2:1".into()), (1, "10.9.0.2:1".into())];
         assert_eq!(paths(&all), expected);
         let one = LocalAddresses::Internet(ips(&["10.77.0.1"]));
         let all = one.all_paths(
-            &one.paths_to(&[socket("10.9.0.2:1")]),
+            &one.paths_to(&[socket("10.9.0.2:1")], &[]),
             &ips(&["10.8.0.2"]),
             &[],
         );
@@ -244,9 +309,9 @@ mod tests {
     #[test]
     fn loopback_addresses_stay_on_their_host() {
         let own = LocalAddresses::Internet(ips(&["127.0.0.1", "10.77.0.1"]));
-        assert_eq!(own.listed(socket("10.77.0.2:1")), ips(&["10.77.0.1"]));
-        assert_eq!(own.listed(socket("127.0.0.1:1")).len(), 2);
-        let met = own.paths_to(&[socket("10.77.0.2:1")]);
+        assert_eq!(own.listed(socket("10.77.0.2:1"), &[]), ips(&["10.77.0.1"]));
+        assert_eq!(own.listed(socket("127.0.0.1:1"), &[]).len(), 2);
+        let met = own.paths_to(&[socket("10.77.0.2:1")], &[]);
         let all = own.all_paths(&met, &ips(&["127.0.0.1"]), &[]);
         assert_eq!(paths(&all), [(1, "10.77.0.2:1".into())]);
     }
@@ -254,7 +319,7 @@ mod tests {
     #[test]
     fn stations_have_an_address_on_each_medium() {
         let own = LocalAddresses::Stations(3);
-        let listed = own.listed(Address::Station(7));
+        let listed = own.listed(Address::Station(7), &[]);
         assert_eq!(listed.len(), 3);
         let met = [Path {
             local: LocalAddress(1),
@@ -265,7 +330,7 @@ mod tests {
             all.iter().map(|path| path.local.0).collect::<Vec<_>>(),
             [1, 0, 2]
         );
-        let two = LocalAddresses::Stations(2).listed(Address::Station(7));
+        let two = LocalAddresses::Stations(2).listed(Address::Station(7), &[]);
         assert_eq!(
             own.all_paths(&met, &two, &[]).len(),
             2,
@@ -276,7 +341,7 @@ mod tests {
     #[test]
     fn excluded_addresses_are_no_source() {
         let own = LocalAddresses::Internet(ips(&["10.77.0.1", "10.78.0.1"]));
-        let met = own.paths_to(&[socket("10.78.0.2:1")]);
+        let met = own.paths_to(&[socket("10.78.0.2:1")], &[]);
         let without = [LocalAddress(0)];
         let all = own.all_paths(&met, &ips(&["10.77.0.2"]), &without);
         let expected = [(1, "10.78.0.2:1".into()), (1, "10.77.0.2:1".into())];
@@ -288,8 +353,8 @@ mod tests {
     #[test]
     fn one_address_uses_no_listed_one() {
         let own = LocalAddresses::One;
-        let met = own.paths_to(&[socket("127.0.0.1:1")]);
-        assert!(own.listed(socket("127.0.0.1:1")).is_empty());
+        let met = own.paths_to(&[socket("127.0.0.1:1")], &[]);
+        assert!(own.listed(socket("127.0.0.1:1"), &[]).is_empty());
         assert_eq!(own.all_paths(&met, &ips(&["127.0.0.2"]), &[]), met);
     }
 
@@ -298,10 +363,10 @@ mod tests {
         let many: Vec<IpAddr> = (1..60).map(|last| IpAddr::from([10, 0, 0, last])).collect();
         let own = LocalAddresses::Internet(many.clone());
         assert_eq!(
-            own.all_paths(&own.paths_to(&[socket("10.1.0.1:1")]), &many, &[])
+            own.all_paths(&own.paths_to(&[socket("10.1.0.1:1")], &[]), &many, &[])
                 .len(),
             8
         );
-        assert_eq!(own.listed(socket("10.1.0.1:1")).len(), 8);
+        assert_eq!(own.listed(socket("10.1.0.1:1"), &[]).len(), 8);
     }
 }

@@ -80,6 +80,8 @@ pub(crate) enum Timer {
     Reconfigure,
     /// Own streams are to begin anew.
     StreamReset,
+    /// An own address is to go, or to come back.
+    AddressChange,
     /// T4: an ASCONF is not answered.
     Asconf,
     /// The peer did not answer a FORWARD-TSN.

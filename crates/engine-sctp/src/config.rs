@@ -92,6 +92,16 @@ impl Scheduler {
     }
 }
 
+/// Own addresses that change by themselves, for simulations: those that the endpoint gets first, then the
+/// last one goes and comes back, of one association and of all in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressSchedule {
+    /// Time from one change to the next.
+    pub interval: Duration,
+    /// Media that a station gets, one a change.
+    pub gains: u16,
+}
+
 /// Configuration of an endpoint; all its associations share it.
 #[derive(Clone, Debug)]
 pub struct SctpConfig {
@@ -140,6 +150,8 @@ pub struct SctpConfig {
     /// Addresses of either end may come and go while an association lives, if the peer can (RFC 5061).
     /// Only with [`SctpConfig::authentication`].
     pub dynamic_addresses: bool,
+    /// For simulations: own addresses change so often, at most 16 times an association.
+    pub address_changes: Option<AddressSchedule>,
     /// A number that the peer's user is told ([`crate::Notice::Adaptation`], RFC 5061 section 4.2.6).
     pub adaptation: Option<u32>,
     /// Which stream's message is sent next.
@@ -241,6 +253,7 @@ impl Default for SctpConfig {
             reset_interval: Duration::ZERO,
             authentication: None,
             dynamic_addresses: false,
+            address_changes: None,
             adaptation: None,
             scheduler: Scheduler::Fcfs,
             reliability: Reliability::Full,

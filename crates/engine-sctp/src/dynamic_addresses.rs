@@ -3,7 +3,7 @@
 use crate::numbers::Tsn;
 use crate::pdu::asconf::{AddressAction, Serial};
 use crate::procedure::control_request::ControlRequest;
-use engine::LocalAddress;
+use engine::{Instant, LocalAddress};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -12,6 +12,36 @@ pub(crate) const REQUESTS_MAX: usize = 4;
 
 /// Requests of one ASCONF of the peer that are looked at: more than it may have addresses.
 pub(crate) const PEER_REQUESTS_MAX: usize = 16;
+
+/// Own addresses that came and went while the endpoint ran.
+#[derive(Debug, Default)]
+pub(crate) struct AddressChanges {
+    /// Those that it does not have now: no association begins with them.
+    pub(crate) lost: Vec<LocalAddress>,
+    /// Those that it got, and when last.
+    gained: Vec<(LocalAddress, Instant)>,
+}
+
+impl AddressChanges {
+    pub(crate) fn gain(&mut self, address: LocalAddress, now: Instant) {
+        self.lost.retain(|lost| *lost != address);
+        self.gained.retain(|(gained, _)| *gained != address);
+        self.gained.push((address, now));
+    }
+
+    pub(crate) fn lose(&mut self, address: LocalAddress) {
+        if !self.lost.contains(&address) {
+            self.lost.push(address);
+        }
+    }
+
+    /// The addresses that a handshake at `then` did not list, and those that went.
+    pub(crate) fn unknown_since(&self, then: Instant) -> Vec<LocalAddress> {
+        let later = self.gained.iter().filter(|(_, at)| *at > then);
+        let later = later.map(|(address, _)| *address);
+        self.lost.iter().copied().chain(later).collect()
+    }
+}
 
 /// What is asked of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +83,8 @@ pub(crate) struct AddressState {
     pub(crate) excluded: Vec<LocalAddress>,
     /// The peer wants this address of its own to be preferred once it is confirmed.
     pub(crate) wanted_primary: Option<IpAddr>,
+    /// How often own addresses changed by [`crate::SctpConfig::address_changes`].
+    pub(crate) changes: u32,
 }
 
 impl AddressState {
@@ -66,6 +98,7 @@ impl AddressState {
             answered: None,
             excluded: Vec::new(),
             wanted_primary: None,
+            changes: 0,
         }
     }
 

@@ -359,10 +359,11 @@ impl Protocol for Sctp {
                 Timer::Reconfigure => reconfiguration::handle_timeout(a, ep, now),
                 Timer::StreamReset => reconfiguration::handle_interval(a, ep, now),
                 Timer::Asconf => asconf::handle_timeout(a, ep, now),
+                Timer::AddressChange => self.handle_address_interval(id, now),
                 Timer::ForwardTsn => abandon::handle_timeout(a, ep, now),
                 Timer::Pacing | Timer::Lifetime => {}
             }
-            ep.mark_ready(id);
+            self.shared.mark_ready(id);
             self.remove_if_gone(id);
         }
     }

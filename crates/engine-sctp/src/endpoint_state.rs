@@ -3,6 +3,7 @@
 use crate::association::{Association, Timer};
 use crate::config::SctpConfig;
 use crate::discard::{DiscardReason, Discards};
+use crate::dynamic_addresses::AddressChanges;
 use crate::notice::{NOTICES_MAX, Notice};
 use crate::numbers::{Port, Tag, Tsn};
 use crate::path::PathStatus;
@@ -38,6 +39,7 @@ pub(crate) struct EndpointState {
     pub(crate) by_peer: BTreeMap<(Address, Port, Port), AssociationId>,
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) is_listening: bool,
+    pub(crate) address_changes: AddressChanges,
     numbers: KeyedStream,
     /// Memory of packets in the making, reused: control chunks, and chunks of padding.
     pub(crate) prefix: Vec<u8>,
@@ -62,6 +64,7 @@ impl EndpointState {
             by_peer: BTreeMap::new(),
             cookie_keys: CookieKeys::new(config.secret, config.seed),
             is_listening: false,
+            address_changes: AddressChanges::default(),
             prefix: Vec::new(),
             scratch: Vec::new(),
             numbers: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
@@ -165,6 +168,7 @@ impl EndpointState {
             Timer::Pacing,
             Timer::Reconfigure,
             Timer::StreamReset,
+            Timer::AddressChange,
             Timer::Asconf,
             Timer::ForwardTsn,
             Timer::Lifetime,

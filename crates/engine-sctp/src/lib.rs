@@ -47,7 +47,7 @@ mod tx;
 
 pub use addresses::LocalAddresses;
 pub use auth::{Authentication, KEY_LEN_MAX, SharedKey};
-pub use config::{CongestionChoice, Scheduler, SctpConfig};
+pub use config::{AddressSchedule, CongestionChoice, Scheduler, SctpConfig};
 pub use discard::{DiscardReason, Discards};
 pub use endpoint::Sctp;
 pub use endpoint_auth::AuthSummary;

@@ -48,6 +48,28 @@ pub(crate) fn do_request(
     Ok(())
 }
 
+/// The association is open: the peer is told of the addresses that this end got since its handshake.
+pub(crate) fn begin(a: &mut Association, ep: &mut EndpointState, now: Instant) {
+    let unknown = a.addresses.excluded.clone();
+    let lost = &ep.address_changes.lost;
+    let gained = unknown.into_iter().filter(|known| !lost.contains(known));
+    for address in gained.collect::<Vec<_>>() {
+        let action = AddressAction::Add;
+        // A peer that cannot goes on without it.
+        let _ = do_request(a, ep, now, Request { action, address });
+    }
+    start_interval(a, ep, now);
+}
+
+/// Starts the timer of [`crate::SctpConfig::address_changes`].
+pub(crate) fn start_interval(a: &Association, ep: &mut EndpointState, now: Instant) {
+    if let Some(schedule) = ep.config.address_changes
+        && a.extensions.dynamic_addresses
+    {
+        ep.set_timer(a.id, Timer::AddressChange, now + schedule.interval);
+    }
+}
+
 /// Sends the next request if none is under way.
 pub(crate) fn progress(a: &mut Association, ep: &mut EndpointState, now: Instant) {
     if a.addresses.asked.is_some() || !a.may_send_data() {
@@ -190,7 +212,9 @@ fn add(
     }
     let before = a.live_paths().count();
     path_change::add_paths(a, ep, now, &[address]);
-    if !a.remote_addresses().contains(&address) {
+    let own = &ep.config.local_addresses;
+    let waits = own.may_lead_to(address, &a.addresses.excluded);
+    if !waits && !a.remote_addresses().contains(&address) {
         return Err(match before >= crate::addresses::PATHS_MAX {
             true => CauseCode::ADDRESS_RESOURCES,
             false => CauseCode::UNRESOLVABLE_ADDRESS,
@@ -209,7 +233,12 @@ fn delete(
 ) -> Result<(), CauseCode> {
     let known = a.remote_addresses();
     if !known.contains(&address) {
-        return Err(CauseCode::UNRESOLVABLE_ADDRESS);
+        let is_listed = a.peer_addresses.contains(&address);
+        a.peer_addresses.retain(|listed| *listed != address);
+        return match is_listed {
+            true => Ok(()),
+            false => Err(CauseCode::UNRESOLVABLE_ADDRESS),
+        };
     }
     if known.len() == 1 || !has_confirmed(a, |other| other != address) {
         return Err(CauseCode::DELETE_LAST_ADDRESS);

@@ -15,7 +15,7 @@ use crate::pdu::{
     AuthOffer, COMMON_HEADER_LEN, ChunkType, CommonHeader, DATA_HEADER_LEN, Extensions,
     I_DATA_HEADER_LEN, Init, InitParameters, u32_at,
 };
-use crate::procedure::{heartbeat, reconfiguration, retransmission, shutdown};
+use crate::procedure::{asconf, heartbeat, reconfiguration, retransmission, shutdown};
 use crate::reconfig::ReconfigState;
 use crate::rx::{ReceiveState, Streams};
 use crate::tx::MessageRules;
@@ -36,7 +36,8 @@ pub(crate) fn do_connect(
     now: Instant,
     to: &[Address],
 ) -> Result<AssociationId, CommandError> {
-    let paths = sctp.shared.config.local_addresses.paths_to(to);
+    let lost = sctp.shared.address_changes.lost.clone();
+    let paths = sctp.shared.config.local_addresses.paths_to(to, &lost);
     let Some(first) = paths.first() else {
         return Err(CommandError::Unsupported);
     };
@@ -50,6 +51,7 @@ pub(crate) fn do_connect(
     let local = (ep.new_tag(), ep.new_tsn());
     let mut association = Association::new(now, &ep.config, &paths, ports, local);
     association.opened_here = true;
+    association.addresses.excluded = lost;
     let id = sctp.add(association)?;
     if let Some(a) = sctp.associations.get_mut(&id) {
         send_init(a, &mut sctp.shared, now, 0);
@@ -67,7 +69,7 @@ pub(crate) fn own_init(ep: &EndpointState, to: Address, tag: Tag, initial_tsn: T
         inbound_streams: config.inbound_streams,
         initial_tsn,
         parameters: InitParameters {
-            addresses: config.local_addresses.listed(to),
+            addresses: config.local_addresses.listed(to, &ep.address_changes.lost),
             extensions: Extensions {
                 forward_tsn: config.has_partial_reliability(),
                 interleave: config.has_interleave(),
@@ -263,7 +265,9 @@ pub(crate) fn take_peer(a: &mut Association, ep: &EndpointState, peer: &PeerInit
     let streams = Streams::new(peer.streams.1, peer.extensions.interleave);
     a.rx = ReceiveState::new(peer.initial_tsn, streams, config.receive_buffer);
     a.reconfig = ReconfigState::new(a.initial_tsn, peer.initial_tsn);
+    let excluded = core::mem::take(&mut a.addresses.excluded);
     a.addresses = AddressState::new(a.initial_tsn, peer.initial_tsn);
+    a.addresses.excluded = excluded;
     let flight: u64 = a.paths.iter().map(|path| path.flight).sum();
     a.tx.rwnd = u64::from(peer.rwnd).saturating_sub(flight);
     a.tx.messages.set_rules(MessageRules {
@@ -339,6 +343,7 @@ pub(crate) fn establish(a: &mut Association, ep: &mut EndpointState, now: Instan
     }
     heartbeat::begin(a, ep, now);
     reconfiguration::start_interval(a, ep, now);
+    asconf::begin(a, ep, now);
     if a.wants_shutdown {
         shutdown::do_shutdown(a, ep, now);
     }

@@ -159,6 +159,7 @@ fn accept(
     }
     let local = (cookie.local_tag, cookie.local_tsn);
     let mut association = Association::new(now, &ep.config, &[cookie.path], cookie.ports, local);
+    association.addresses.excluded = ep.address_changes.unknown_since(cookie.created_at);
     association_setup::take_peer(&mut association, ep, &peer_of(cookie));
     association.set_peer_addresses(&ep.config, now, &cookie.addresses);
     let Ok(id) = sctp.add(association) else {
@@ -186,6 +187,7 @@ fn confirm(
     };
     let ep = &mut sctp.shared;
     if let Some(cookie) = cookie {
+        a.addresses.excluded = ep.address_changes.unknown_since(cookie.created_at);
         association_setup::take_peer(a, ep, &peer_of(cookie));
         ep.unindex_paths(a);
         a.set_peer_addresses(&ep.config, now, &cookie.addresses);

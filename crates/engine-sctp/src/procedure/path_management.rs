@@ -71,7 +71,10 @@ impl Association {
         let mut known = vec![handshake];
         let others = self.paths.iter().map(|known| known.path);
         known.extend(others.filter(|path| *path != handshake));
-        for path in config.local_addresses.all_paths(&known, listed, &[]) {
+        for path in config
+            .local_addresses
+            .all_paths(&known, listed, &self.addresses.excluded)
+        {
             if !known.contains(&path) {
                 let state = PathState::new(path, PathStatus::Unconfirmed, config, now);
                 self.paths.push(state);

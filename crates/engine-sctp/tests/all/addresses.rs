@@ -384,3 +384,72 @@ fn addresses_of_a_peer_have_a_limit() {
     network.run_until(network.now_ms() + 1000);
     assert_eq!(network.received[CLIENT], 3000);
 }
+
+#[test]
+fn address_that_an_endpoint_gets_while_it_runs_becomes_a_path() {
+    let mut network = network();
+    for (end, ms) in [(CLIENT, 1500), (SERVER, 2000)] {
+        let now = network.now;
+        let gained = network.ends[end].gain_address(now, address(2));
+        assert_eq!(gained, Ok(LocalAddress(2)));
+        network.run_until(ms);
+    }
+    // The client's peer did not have the medium yet, and takes the address for later.
+    network.run_until(4000);
+    let done = (AddressChange::Added, ReconfigOutcome::Done);
+    for end in [CLIENT, SERVER] {
+        assert_eq!(media(&network, end), [0, 1, 2]);
+        let paths = network.paths(end);
+        assert!(paths.iter().all(|path| path.status == PathStatus::Active));
+        assert_eq!(outcomes(&network, end), [done]);
+    }
+    // It carries data when the others fail.
+    network.cut[..2].fill(true);
+    network.send(CLIENT, 4000);
+    network.run_until(9000);
+    assert_eq!(network.received[SERVER], 4000);
+}
+
+#[test]
+fn address_that_an_endpoint_loses_is_listed_to_no_new_peer() {
+    let mut network = network();
+    let now = network.now;
+    network.ends[CLIENT]
+        .lose_address(now, LocalAddress(1))
+        .expect("another is left");
+    network.run_until(2000);
+    assert_eq!(media(&network, CLIENT), [0]);
+    assert_eq!(media(&network, SERVER), [0]);
+    let last = network.ends[CLIENT].lose_address(now, LocalAddress(0));
+    assert_eq!(last, Err(CommandError::Unsupported));
+    let now = network.now;
+    let known = network.ends[CLIENT].gain_address(now, address(0));
+    assert_eq!(known, Err(CommandError::Unsupported), "it has that one");
+    let back = network.ends[CLIENT].gain_address(now, address(1));
+    assert_eq!(back, Ok(LocalAddress(1)), "the same wire as before");
+    network.run_until(4000);
+    assert_eq!(media(&network, SERVER), [0, 1]);
+
+    let mut fresh = Network::new(dynamic());
+    let now = fresh.now;
+    fresh.ends[CLIENT]
+        .lose_address(now, LocalAddress(1))
+        .expect("another is left");
+    fresh.open();
+    fresh.run_until(1000);
+    assert_eq!(media(&fresh, CLIENT), [0]);
+    assert_eq!(media(&fresh, SERVER), [0]);
+}
+
+#[test]
+fn endpoint_that_does_not_know_its_addresses_gets_none() {
+    let now = engine::Instant::from_nanos(1);
+    let mut one = Sctp::new(SctpConfig::default());
+    let refused = one.gain_address(now, address(1));
+    assert_eq!(refused, Err(CommandError::Unsupported));
+    let mut network = network();
+    for odd in [IpAddr::from([0, 0, 0, 0]), address(7)] {
+        let refused = network.ends[CLIENT].gain_address(now, odd);
+        assert_eq!(refused, Err(CommandError::Unsupported));
+    }
+}

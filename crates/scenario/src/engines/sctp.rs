@@ -4,7 +4,9 @@ use super::{ASSOCIATIONS_MAX, EngineSpec, SpecError, duration, packet_len};
 use congestion::RtoBounds;
 use core::time::Duration;
 use engine::Reliability;
-use engine_sctp::{Authentication, CongestionChoice, LocalAddresses, Scheduler, SctpConfig};
+use engine_sctp::{
+    AddressSchedule, Authentication, CongestionChoice, LocalAddresses, Scheduler, SctpConfig,
+};
 use sim::MessageNotes;
 
 /// The longest delay of an acknowledgement that RFC 9260 section 6.2 allows.
@@ -73,17 +75,26 @@ pub(super) fn config(spec: &EngineSpec, seed: u64, paths: usize) -> Result<SctpC
     if streams == 0 {
         return Err(at("messages need a stream; use 1 to 65535".to_owned()));
     }
+    let address_changes = spec.address_changes.map(|interval| AddressSchedule {
+        interval: duration(interval).max(Duration::from_micros(1)),
+        gains: u16::from(paths > 1),
+    });
+    let gains = address_changes.map_or(0, |changes| changes.gains);
+    let everything = spec
+        .auth
+        .unwrap_or(false)
+        .then(Authentication::of_everything);
+    let least = address_changes.map(|_| Authentication::default());
     Ok(SctpConfig {
         outbound_streams: default.outbound_streams.max(streams),
         inbound_streams: u16::MAX,
-        authentication: spec
-            .auth
-            .unwrap_or(false)
-            .then(Authentication::of_everything),
+        authentication: everything.or(least),
+        dynamic_addresses: address_changes.is_some(),
+        address_changes,
         reset_interval: spec.reset.map_or(Duration::ZERO, duration),
         interleave: spec.interleave.unwrap_or(false),
         scheduler,
-        local_addresses: LocalAddresses::Stations(paths as u16),
+        local_addresses: LocalAddresses::Stations(paths as u16 - gains),
         packet_len,
         probes_path_mtu,
         receive_buffer: window,

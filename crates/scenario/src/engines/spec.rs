@@ -71,6 +71,9 @@ pub struct EngineSpec {
     pub path_mtu: Option<Spanned<String>>,
     /// `sctp`: own streams begin anew so often, at most 16 times an association.
     pub reset: Option<SimTime>,
+    /// `sctp`: own addresses change so often, at most 16 times an association: first the station gets the
+    /// last of several, then it goes and comes back. Authenticated, as addresses that change must be.
+    pub address_changes: Option<SimTime>,
     /// `xtp`: version: `4.0`, `3.6`, `3.5` or `3.3`.
     pub dialect: Option<Spanned<String>>,
     /// `xtp`: `stream`, `isochronous` or `bulk`.
@@ -173,6 +176,7 @@ impl EngineSpec {
             ("path_mtu", self.path_mtu.is_some(), SCTP),
             ("auth", self.auth.is_some(), SCTP),
             ("reset", self.reset.is_some(), SCTP),
+            ("address_changes", self.address_changes.is_some(), SCTP),
             ("reliability", self.reliability.is_some(), GROUP),
             ("members", self.members.is_some(), GROUP),
             ("members_keep", self.members_keep.is_some(), GROUP),

@@ -65,6 +65,9 @@ pub const SCTP_RESETS: Range<u64> = 9 << 32..10 << 32;
 /// others have such links.
 pub const SCTP_MTU: Range<u64> = 10 << 32..11 << 32;
 
+/// Seeds whose scenarios have SCTP over several paths, at addresses that come and go. No others have those.
+pub const SCTP_ADDRESSES: Range<u64> = 19 << 32..20 << 32;
+
 /// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
 pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
 
@@ -120,16 +123,14 @@ pub fn draw(seed: u64) -> String {
     if SCTP.contains(&seed) {
         return circuits(seed, Below::NOTHING, Some(Protocol::Sctp));
     }
-    if SCTP_PATHS.contains(&seed) {
-        let paths = 2 + seed % 3;
-        return circuits(
-            seed,
-            Below {
-                paths,
-                ..Below::NOTHING
-            },
-            Some(Protocol::Sctp),
-        );
+    if SCTP_PATHS.contains(&seed) || SCTP_ADDRESSES.contains(&seed) {
+        let below = Below {
+            paths: 2 + seed % 3,
+            ..Below::NOTHING
+        };
+        let text = circuits(seed, below, Some(Protocol::Sctp));
+        let changes = SCTP_ADDRESSES.contains(&seed);
+        return sctp::change_addresses(seed, text, changes);
     }
     if SCTP_STREAMS.contains(&seed) || SCTP_RESETS.contains(&seed) {
         let paths = 1 + seed % 2;

@@ -2,8 +2,8 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_MTU, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, Seeds,
-    Tally, VMTP, VMTP_CALLINGS, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS, SCTP_RESETS,
+    SCTP_STREAMS, Seeds, Tally, VMTP, VMTP_CALLINGS, check, check_many, check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -55,6 +55,14 @@ fn invariants_hold_in_drawn_scenarios_of_sctp() {
 #[test]
 fn invariants_hold_in_drawn_scenarios_of_sctp_over_several_paths() {
     check_seeds(SCTP_PATHS.start, SCENARIOS / 2);
+}
+
+#[test]
+fn invariants_hold_in_drawn_scenarios_of_sctp_whose_addresses_come_and_go() {
+    check_seeds(SCTP_ADDRESSES.start, SCENARIOS / 2);
+    let changes = |seed| draw(seed).contains("address_changes = ");
+    assert!((0..50).all(|step| changes(SCTP_ADDRESSES.start + step)));
+    assert!(!(0..50).any(|step| changes(SCTP_PATHS.start + step)));
 }
 
 #[test]

@@ -68,6 +68,18 @@ pub(super) fn reset_options(dice: &mut Dice, text: &mut String) {
     }
 }
 
+/// `text`; if `changes`, with stations whose own addresses come and go. A random stream of its own, as of
+/// [`narrow`].
+pub(super) fn change_addresses(seed: u64, text: String, changes: bool) -> String {
+    if !changes {
+        return text;
+    }
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x6164_6472, seed)));
+    let interval = dice.one_of(&["5 ms", "50 ms", "400 ms"]);
+    let words = format!("protocol = \"sctp\", address_changes = \"{interval}\"");
+    text.replace("protocol = \"sctp\"", &words)
+}
+
 /// `text` over links of some MTU, whose stations find out what it is. A random stream of its own: the rest is
 /// drawn as without it.
 pub(super) fn narrow(seed: u64, text: String) -> String {
