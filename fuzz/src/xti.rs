@@ -1,5 +1,7 @@
 //! TPI and options of XTI: what a user of a stream can put before a provider.
 
+#![allow(dead_code, reason = "each target uses one of the functions")]
+
 use std::sync::Arc;
 use streams::{Error, Hysteresis, MessageKind, Priority, Runtime, StreamId, Want};
 use xti::loopback::{self, LoopProvider};

@@ -44,7 +44,7 @@ impl BusyPoll {
         self.is_hinted.store(true, Ordering::Relaxed);
     }
 
-    /// Says how many octets arrived.
+    /// Notes the length of the last arrival, octets.
     pub fn note_arrival(&self, len: usize) {
         self.is_in_bulk.store(len >= BULK_LEN, Ordering::Relaxed);
     }

@@ -61,7 +61,7 @@ pub(super) fn may_divert() -> bool {
         return true;
     }
     if !CHILD_IS_NOTIFIED.swap(true, Ordering::Relaxed) {
-        super::start::tell(
+        super::start::print_error(
             "towpath: a forked child cannot divert connections; its new ones are the kernel's\n",
         );
     }

@@ -28,7 +28,7 @@ extern "C" fn start() {
     match read(&file) {
         Ok(rules) => drop(RULES.set(rules)),
         Err(text) => {
-            tell(&text);
+            print_error(&text);
             // SAFETY: ends the process, which has not started yet.
             unsafe { libc::_exit(REFUSED) };
         }
@@ -36,7 +36,7 @@ extern "C" fn start() {
 }
 
 /// Writes to standard error.
-pub(super) fn tell(text: &str) {
+pub(super) fn print_error(text: &str) {
     // SAFETY: the text is as long as is said. There is nowhere to report a failure to.
     unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }

@@ -1,5 +1,8 @@
 //! Programs that run with the library.
 
+#[path = "../../../libtowpath/tests/all/cdylib.rs"]
+mod cdylib;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,9 +11,6 @@ use std::sync::OnceLock;
 
 /// Names the file of rules.
 pub const RULES_FILE: &str = "TOWPATH_SOCKETS";
-
-/// Set where the libraries were built from these sources already.
-const LIBRARY_IS_BUILT: &str = "TOWPATH_LIBRARY_IS_BUILT";
 
 /// A folder that is removed on drop.
 pub struct Scratch(pub PathBuf);
@@ -34,50 +34,13 @@ pub fn scratch(name: &str) -> Scratch {
     scratch
 }
 
-/// The preloaded library, with libtowpath beside it; cargo does not build a cdylib for tests.
+/// The preloaded library, with libtowpath beside it.
 fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let test = std::env::current_exe().expect("a test binary");
-        // TARGET/PROFILE/deps/TEST
-        let profile = test.ancestors().nth(2).expect("cargo put it there");
-        if std::env::var_os(LIBRARY_IS_BUILT).is_none() {
-            run_cargo_build(profile);
-        }
-        assert!(profile.join("libtowpath.so").exists());
-        profile.join("libtowpath_sockets.so")
+        let folder = cdylib::build_libraries(&["towpath-c", "towpath-sockets"]);
+        folder.join("libtowpath_sockets.so")
     })
-}
-
-fn run_cargo_build(profile: &Path) {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--locked", "--offline"]);
-    command.args([
-        "-p",
-        "towpath-c",
-        "-p",
-        "towpath-sockets",
-        "--manifest-path",
-    ]);
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-    let target = profile.parent().expect("a folder");
-    command.arg("--target-dir").arg(target);
-    // Cargo's variables for this test would make build scripts run again.
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        let own = ["PKG_", "MANIFEST_", "CRATE_", "BIN_", "PRIMARY_"];
-        let rest = text.strip_prefix("CARGO_").unwrap_or_default();
-        if own.iter().any(|prefix| rest.starts_with(prefix)) {
-            command.env_remove(&name);
-        }
-    }
-    if profile.ends_with("release") {
-        command.arg("--release");
-    }
-    let output = command.output().expect("cargo runs this test");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
 }
 
 /// A program with the library and the file `rules` of the folder.

@@ -1,5 +1,6 @@
 //! C programs written for TCP and UDP, rebuilt for XTP, and programs of VMTP and SCTP.
 
+mod cdylib;
 mod sctp;
 
 use std::fs;
@@ -25,63 +26,6 @@ impl Drop for Program {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Set where the library was built from these sources already.
-const LIBRARY_IS_BUILT: &str = "TOWPATH_LIBRARY_IS_BUILT";
-
-/// The folder of the built library; cargo does not build a cdylib for its tests.
-fn build_library() -> PathBuf {
-    let test = std::env::current_exe().expect("a test binary");
-    // TARGET/PROFILE/deps/TEST
-    let profile = test.ancestors().nth(2).expect("cargo put it there");
-    if std::env::var_os(LIBRARY_IS_BUILT).is_none() {
-        run_cargo_build(profile);
-    }
-    assert!(profile.join("libtowpath.so").exists());
-    profile.to_owned()
-}
-
-fn run_cargo_build(profile: &Path) {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--offline",
-        "-p",
-        "towpath-c",
-    ]);
-    command.arg("--manifest-path");
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-    command
-        .arg("--target-dir")
-        .arg(profile.parent().expect("a folder"));
-    // Cargo's variables for this test would make build scripts, and all that depends on them, run
-    // again.
-    let is_cargo_own = |name: &str| {
-        [
-            "CARGO_PKG_",
-            "CARGO_MANIFEST_",
-            "CARGO_CRATE_",
-            "CARGO_BIN_",
-            "CARGO_PRIMARY_",
-        ]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
-    };
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(is_cargo_own) {
-            command.env_remove(name);
-        }
-    }
-    if profile.ends_with("release") {
-        command.arg("--release");
-    }
-    let output = command.output().expect("cargo runs this test");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
 }
 
 /// Compiles `tests/SOURCE` with `flags`; None, with a SKIPPED line, if there is no compiler.
@@ -159,7 +103,9 @@ fn in_network(program: &Path, mtu: &str, act: fn(&Path)) {
 /// Builds `source` for the kernel's protocols, and with each of `flags` for the library; runs `act`
 /// on each.
 fn build_and_run(source: &str, flags: &[&[&str]], act: fn(&Path)) {
-    let folder = build_library().display().to_string();
+    let folder = cdylib::build_libraries(&["towpath-c"])
+        .display()
+        .to_string();
     let name = format!("libtowpath-{source}-{}", std::process::id());
     let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     fs::create_dir_all(&scratch.0).expect("a folder to work in");
@@ -216,7 +162,9 @@ fn transaction_request_gets_reply() {
 /// source at a time.
 fn build_own(source: &str, act: impl FnOnce(&Path)) {
     static FOLDERS: AtomicU32 = AtomicU32::new(0);
-    let folder = build_library().display().to_string();
+    let folder = cdylib::build_libraries(&["towpath-c"])
+        .display()
+        .to_string();
     let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
     let name = format!("libtowpath-{source}-{}-{number}", std::process::id());
     let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));

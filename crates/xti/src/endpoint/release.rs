@@ -24,7 +24,7 @@ impl XtiEndpoint {
     /// `NotSupported` by a provider without it, `OutOfState`, `Flow` while the queue is full, `Look` when
     /// the connection was lost.
     pub fn send_release(&self) -> Result<(), Error> {
-        self.send_release_saying(&[])
+        self.send_release_with_data(&[])
     }
 
     /// The same with data for the peer's user (t_sndreldata).
@@ -32,7 +32,7 @@ impl XtiEndpoint {
     /// # Errors
     ///
     /// Those of [`XtiEndpoint::send_release`]; `BadData` for more than the provider carries.
-    pub fn send_release_saying(&self, user_data: &[u8]) -> Result<(), Error> {
+    pub fn send_release_with_data(&self, user_data: &[u8]) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.require_release()?;
         let longest = match inner.information.flags & RELEASE_DATA {
@@ -108,7 +108,7 @@ impl XtiEndpoint {
     ///
     /// `OutOfState`, `BadSequence`.
     pub fn send_disconnect(&self, sequence: Option<u32>) -> Result<(), Error> {
-        self.send_disconnect_saying(sequence, &[])
+        self.send_disconnect_with_data(sequence, &[])
     }
 
     /// The same with data for the peer's user.
@@ -116,7 +116,7 @@ impl XtiEndpoint {
     /// # Errors
     ///
     /// Those of [`XtiEndpoint::send_disconnect`]; `BadData` for more than the provider carries.
-    pub fn send_disconnect_saying(
+    pub fn send_disconnect_with_data(
         &self,
         sequence: Option<u32>,
         user_data: &[u8],

@@ -223,7 +223,7 @@ pub(super) fn introduction(address: &[u8], said: &[u8]) -> Vec<u8> {
     [&[address.len() as u8], address, said].concat()
 }
 
-/// Address and data of a introduction; None when it is none.
+/// Address and data of an introduction; None when it is none.
 pub(super) fn split_introduction(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&len, rest) = octets.split_first()?;
     rest.split_at_checked(len.into())

@@ -192,10 +192,12 @@ fn users_say_something_with_a_connect_its_answer_a_release_and_a_disconnect() {
         (answer.address, answer.user_data),
         (address.clone(), b"you may".to_vec())
     );
-    client.send_release_saying(b"that was all").unwrap();
+    client.send_release_with_data(b"that was all").unwrap();
     assert_eq!(wait_for_event(&server), Look::Release);
     assert_eq!(server.receive_release_data().unwrap(), b"that was all");
-    server.send_disconnect_saying(None, b"not enough").unwrap();
+    server
+        .send_disconnect_with_data(None, b"not enough")
+        .unwrap();
     assert_eq!(wait_for_event(&client), Look::Disconnect);
     assert_eq!(
         client.receive_disconnect().unwrap().user_data,
@@ -204,7 +206,7 @@ fn users_say_something_with_a_connect_its_answer_a_release_and_a_disconnect() {
     client.start_connect(&address).unwrap();
     let call = listener.listen(deadline()).unwrap();
     listener
-        .send_disconnect_saying(Some(call.sequence), b"no")
+        .send_disconnect_with_data(Some(call.sequence), b"no")
         .unwrap();
     assert_eq!(wait_for_event(&client), Look::Disconnect);
     assert_eq!(client.receive_disconnect().unwrap().user_data, b"no");
