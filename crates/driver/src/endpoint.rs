@@ -231,6 +231,24 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         pump.flush(now)
     }
 
+    /// Runs a command that changes the engine and the wire together, such as a local address that comes or
+    /// goes, and sends the packets that follow from it. The wire's descriptor must stay the same.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the wire.
+    pub fn command_with_wire<R>(
+        &self,
+        command: impl FnOnce(&mut E, &mut W, Instant) -> R,
+    ) -> io::Result<R> {
+        let mut pump = self.shared.lock()?;
+        let now = self.shared.now();
+        let (engine, wire) = pump.engine_and_wire();
+        let done = command(engine, wire, now);
+        pump.flush(now)?;
+        Ok(done)
+    }
+
     /// Makes the wire join the multicast group `group`; see [`Wire::join`].
     ///
     /// # Errors

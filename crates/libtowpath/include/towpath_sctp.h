@@ -27,6 +27,10 @@
  * - Messages are delivered whole, up to half of the sender's buffer (EMSGSIZE beyond): a short buffer
  *   gets the rest with the next call, and MSG_EOR with the last part. SCTP_PARTIAL_DELIVERY_EVENT and
  *   SCTP_REMOTE_ERROR never come; they can be asked for.
+ * - sctp_bindx after listen, connect or the first message binds or closes a socket at each address, for
+ *   all associations of the socket; on an accepted or peeled-off socket it changes the association alone,
+ *   among the addresses of the listener. A socket at INADDR_ANY gets EINVAL. Peers are told where both
+ *   ends have SCTP_AUTH_SUPPORTED and SCTP_ASCONF_SUPPORTED; other associations go on as they are.
  * - Sequence numbers and TSNs of struct sctp_rcvinfo and sctp_sndrcvinfo are 0.
  * - A socket of SOCK_SEQPACKET is not writable after EAGAIN until the association that was full has room;
  *   others of the socket can be sent to meanwhile.

@@ -186,7 +186,7 @@ fn serve(args: &ServeArgs, echoes: bool) -> Result<u8, CliError> {
     let endpoint = open(&args.endpoint, &addresses(&args.at, PORT)?, 1)?;
     endpoint.listen(true);
     let what = if echoes { "echoing" } else { "discarding" };
-    let at = list(endpoint.local_addrs());
+    let at = list(&endpoint.local_addrs());
     let stop = StopSignal::on_signals()?;
     note(format_args!("{what} at {at}; Ctrl-C stops it"));
     let (stop, served) = (stop.flag(), &AtomicUsize::new(0));

@@ -1,7 +1,7 @@
 //! Wires side by side: one local address each.
 
 use crate::{Arrival, Capabilities, PathReport, Receiver, Wire, path_error};
-use engine::{Address, LocalAddress, PacketLen, Path};
+use engine::{Address, Fragmentation, LocalAddress, PacketLen, Path};
 use rustix::event::epoll;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -14,7 +14,8 @@ const MEMBERS_MAX: usize = 64;
 const ROW_MAX: u32 = 16;
 
 /// Several wires of one kind as one: the wire with index i is [`LocalAddress`] i, and a path says
-/// which one carries its packets. A wire that ends takes its paths with it; the others go on.
+/// which one carries its packets. A wire that ends takes its paths with it; the others go on. Wires may
+/// join and leave later ([`Many::put`], [`Many::remove`]).
 ///
 /// It has no [`Receiver`]: no system call receives from several sockets.
 #[derive(Debug)]
@@ -25,16 +26,48 @@ pub struct Many<W> {
     /// The member that had the last packet, and how many it had in a row.
     last: usize,
     in_row: u32,
+    /// What all wires of the beginning can do; those that join later can no less.
+    capabilities: Capabilities,
+    /// What wires that join later are told.
+    packet_len: Option<PacketLen>,
+    fragmentation: Option<Fragmentation>,
+    /// What removed wires dropped.
+    unanswerable: u64,
 }
 
 #[derive(Debug)]
 struct Member<W> {
-    wire: W,
+    /// None after it was removed.
+    wire: Option<W>,
     /// The number of the descriptor that `epoll` knows.
     watched: RawFd,
     awaits_room: bool,
-    /// Its own error ended it.
+    /// Its own error ended it, or it was removed.
     is_over: bool,
+}
+
+impl<W: Wire> Member<W> {
+    /// Takes a wire, and lets `epoll` watch it.
+    fn new(wire: W, epoll: &OwnedFd) -> io::Result<Member<W>> {
+        let descriptor = wire.descriptor().ok_or(io::ErrorKind::Unsupported)?;
+        watch(epoll, descriptor)?;
+        Ok(Member {
+            watched: descriptor.as_raw_fd(),
+            wire: Some(wire),
+            awaits_room: false,
+            is_over: false,
+        })
+    }
+
+    /// Its wire, unless it is over.
+    fn live(&self) -> Option<&W> {
+        self.wire.as_ref().filter(|_| !self.is_over)
+    }
+
+    /// The same, to use it.
+    fn live_mut(&mut self) -> Option<&mut W> {
+        self.wire.as_mut().filter(|_| !self.is_over)
+    }
 }
 
 impl<W: Wire> Many<W> {
@@ -51,41 +84,119 @@ impl<W: Wire> Many<W> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let mut members = Vec::with_capacity(wires.len());
-        for wire in wires {
-            let descriptor = wire.descriptor().ok_or(io::ErrorKind::Unsupported)?;
-            watch(&epoll, descriptor)?;
-            members.push(Member {
-                watched: descriptor.as_raw_fd(),
-                wire,
-                awaits_room: false,
-                is_over: false,
-            });
-        }
+        let both = |a: Capabilities, b: Capabilities| Capabilities {
+            packet_max: a.packet_max.min(b.packet_max),
+            segments_max: a.segments_max.min(b.segments_max),
+            batch_bytes_max: a.batch_bytes_max.min(b.batch_bytes_max),
+            receive_len: a.receive_len.max(b.receive_len),
+        };
+        let all = wires.iter().map(Wire::capabilities);
+        let capabilities = all.reduce(both).expect("there is at least one");
+        let members = wires.into_iter().map(|wire| Member::new(wire, &epoll));
         Ok(Many {
-            members,
+            members: members.collect::<io::Result<Vec<Member<W>>>>()?,
             epoll,
             last: 0,
             in_row: 0,
+            capabilities,
+            packet_len: None,
+            fragmentation: None,
+            unanswerable: 0,
         })
     }
 
-    /// The wires, by the index of their local address.
+    /// The wires, by the index of their local address, without those that were removed.
     pub fn wires(&self) -> impl Iterator<Item = &W> {
-        self.members.iter().map(|member| &member.wire)
+        self.members
+            .iter()
+            .filter_map(|member| member.wire.as_ref())
     }
 
     /// The same, to change how they send. Their descriptors must stay the same.
     pub fn wires_mut(&mut self) -> impl Iterator<Item = &mut W> {
-        self.members.iter_mut().map(|member| &mut member.wire)
+        self.members
+            .iter_mut()
+            .filter_map(|member| member.wire.as_mut())
+    }
+
+    /// Joins another wire as the local address `at`: the next index, or that of a member that was removed
+    /// or has ended. It is in no multicast group.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for another index, or a wire that can do less than those of the beginning,
+    /// `AlreadyExists` for the index of a member that lives; else as of [`Many::new`].
+    pub fn put(&mut self, at: LocalAddress, mut wire: W) -> io::Result<()> {
+        let index = usize::from(at.0);
+        let count = self.members.len();
+        if index > count || index >= MEMBERS_MAX {
+            let text =
+                format!("no wire can join as {index}; the next index is {count} of {MEMBERS_MAX}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if self
+            .members
+            .get(index)
+            .is_some_and(|member| !member.is_over)
+        {
+            let text = format!("local address {index} has a wire; remove it first");
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
+        self.check_capabilities(&wire.capabilities())?;
+        if let Some(packet_len) = self.packet_len {
+            wire.set_packet_len(packet_len);
+        }
+        if let Some(fragmentation) = self.fragmentation {
+            wire.set_fragmentation(fragmentation);
+        }
+        let member = Member::new(wire, &self.epoll)?;
+        match self.members.get_mut(index) {
+            Some(place) => *place = member,
+            None => self.members.push(member),
+        }
+        Ok(())
+    }
+
+    /// Lets the wire of the local address `at` go; packets that it has received are lost. The last one
+    /// that lives ends the whole.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for an index without a wire.
+    pub fn remove(&mut self, at: LocalAddress) -> io::Result<W> {
+        let index = usize::from(at.0);
+        self.end(index);
+        let member = self.members.get_mut(index);
+        let wire = member
+            .and_then(|member| member.wire.take())
+            .ok_or_else(|| {
+                let text = format!("local address {index} has no wire");
+                io::Error::new(io::ErrorKind::NotFound, text)
+            })?;
+        self.unanswerable += wire.unanswerable();
+        Ok(wire)
+    }
+
+    /// Refuses a wire to which packets and batches could be too long.
+    fn check_capabilities(&self, new: &Capabilities) -> io::Result<()> {
+        let all = &self.capabilities;
+        let fits = new.packet_max >= all.packet_max
+            && new.segments_max >= all.segments_max
+            && new.batch_bytes_max >= all.batch_bytes_max
+            && new.receive_len <= all.receive_len;
+        if fits {
+            return Ok(());
+        }
+        let text =
+            format!("a wire with {new:?} cannot join those with {all:?}; open one of their kind");
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 
     fn receive_from(&mut self, at: usize, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let member = &mut self.members[at];
-        if member.is_over {
+        let Some(wire) = self.members[at].live_mut() else {
             return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let arrival = member.wire.receive(buffer);
+        };
+        let arrival = wire.receive(buffer);
         match &arrival {
             Ok(_) => {}
             Err(error) if is_passing(error) => {}
@@ -103,9 +214,11 @@ impl<W: Wire> Many<W> {
 
     /// Lets go of a member whose own error ended it.
     fn end(&mut self, at: usize) {
-        let member = &mut self.members[at];
+        let Some(member) = self.members.get_mut(at) else {
+            return;
+        };
         member.is_over = true;
-        if let Some(descriptor) = member.wire.descriptor() {
+        if let Some(descriptor) = member.wire.as_ref().and_then(Wire::descriptor) {
             // It may be closed, and out of the set by that.
             let _ = epoll::delete(&self.epoll, descriptor);
         }
@@ -127,7 +240,7 @@ impl<W: Wire> Many<W> {
             return;
         }
         member.awaits_room = awaits;
-        if let Some(descriptor) = member.wire.descriptor() {
+        if let Some(descriptor) = member.wire.as_ref().and_then(Wire::descriptor) {
             let mut flags = epoll::EventFlags::IN;
             flags.set(epoll::EventFlags::OUT, awaits);
             // It is in the set unless the member has ended.
@@ -152,29 +265,20 @@ fn watch(epoll: &OwnedFd, descriptor: BorrowedFd<'_>) -> io::Result<()> {
 
 impl<W: Wire> Wire for Many<W> {
     fn capabilities(&self) -> Capabilities {
-        let all = self.members.iter().map(|member| member.wire.capabilities());
-        let both = |a: Capabilities, b: Capabilities| Capabilities {
-            packet_max: a.packet_max.min(b.packet_max),
-            segments_max: a.segments_max.min(b.segments_max),
-            batch_bytes_max: a.batch_bytes_max.min(b.batch_bytes_max),
-            receive_len: a.receive_len.max(b.receive_len),
-        };
-        all.reduce(both).expect("there is at least one")
+        self.capabilities
     }
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         let at = usize::from(path.local.0);
         let count = self.members.len();
-        let Some(member) = self.members.get_mut(at).filter(|member| !member.is_over) else {
+        let Some(wire) = self.members.get_mut(at).and_then(Member::live_mut) else {
             let text = format!(
                 "no local address has index {at}; there were 0 to {}",
                 count - 1
             );
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text));
         };
-        let sent = member
-            .wire
-            .send(Path::to(path.remote), slices, segment_size);
+        let sent = wire.send(Path::to(path.remote), slices, segment_size);
         let is_full = matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         self.await_room(at, is_full);
         sent.map_err(|error| {
@@ -220,33 +324,35 @@ impl<W: Wire> Wire for Many<W> {
     fn poll_path_error(&mut self) -> Option<PathReport> {
         let reports = self.members.iter_mut().enumerate();
         reports.into_iter().find_map(|(at, member)| {
-            let mut report = member.wire.poll_path_error()?;
+            let mut report = member.wire.as_mut()?.poll_path_error()?;
             report.path.local = LocalAddress(at as u16);
             Some(report)
         })
     }
 
-    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
-        for member in &mut self.members {
-            member.wire.set_fragmentation(fragmentation);
+    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
+        self.fragmentation = Some(fragmentation);
+        for wire in self.wires_mut() {
+            wire.set_fragmentation(fragmentation);
         }
     }
 
     fn path_mtu(&mut self, path: Path) -> usize {
-        match self.members.get_mut(usize::from(path.local.0)) {
-            Some(member) => member.wire.path_mtu(Path::to(path.remote)),
+        let member = self.members.get_mut(usize::from(path.local.0));
+        match member.and_then(|member| member.wire.as_mut()) {
+            Some(wire) => wire.path_mtu(Path::to(path.remote)),
             None => self.capabilities().packet_max,
         }
     }
 
     fn unanswerable(&self) -> u64 {
-        let each = self.members.iter().map(|member| member.wire.unanswerable());
-        each.sum()
+        self.unanswerable + self.wires().map(Wire::unanswerable).sum::<u64>()
     }
 
     fn set_packet_len(&mut self, packet_len: PacketLen) {
-        for member in &mut self.members {
-            member.wire.set_packet_len(packet_len);
+        self.packet_len = Some(packet_len);
+        for wire in self.wires_mut() {
+            wire.set_packet_len(packet_len);
         }
     }
 
@@ -255,28 +361,30 @@ impl<W: Wire> Wire for Many<W> {
     }
 
     fn has_buffered(&self) -> bool {
-        let mut members = self.members.iter();
-        members.any(|member| !member.is_over && member.wire.has_buffered())
+        let mut live = self.members.iter().filter_map(Member::live);
+        live.any(Wire::has_buffered)
     }
 
     fn may_wait(&mut self) -> bool {
-        let mut members = self.members.iter_mut();
-        members.all(|member| member.is_over || member.wire.may_wait())
+        let mut live = self.members.iter_mut().filter_map(Member::live_mut);
+        live.all(Wire::may_wait)
     }
 
     /// Joins the group at every local address, or at none.
     fn join(&mut self, group: Address) -> io::Result<()> {
         for at in 0..self.members.len() {
             let member = &mut self.members[at];
-            let joined = member.wire.join(group);
-            if let Err(error) = joined {
+            let Some(wire) = member.wire.as_mut() else {
+                continue;
+            };
+            if let Err(error) = wire.join(group) {
                 for member in &mut self.members[..at] {
                     // What was joined just now can be left.
-                    let _ = member.wire.leave(group);
+                    let _ = member.wire.as_mut().map(|wire| wire.leave(group));
                 }
                 return Err(error);
             }
-            if let Some(descriptor) = member.wire.descriptor()
+            if let Some(descriptor) = wire.descriptor()
                 && descriptor.as_raw_fd() != member.watched
             {
                 watch(&self.epoll, descriptor)?;
@@ -287,8 +395,7 @@ impl<W: Wire> Wire for Many<W> {
     }
 
     fn leave(&mut self, group: Address) -> io::Result<()> {
-        let left = self.members.iter_mut();
-        let left: Vec<io::Result<()>> = left.map(|member| member.wire.leave(group)).collect();
+        let left: Vec<io::Result<()>> = self.wires_mut().map(|wire| wire.leave(group)).collect();
         left.into_iter().collect()
     }
 

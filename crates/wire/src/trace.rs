@@ -297,6 +297,11 @@ impl<W> Traced<W> {
     pub fn wire(&self) -> &W {
         &self.wire
     }
+
+    /// The same, to change it. Its descriptor must stay the same.
+    pub fn wire_mut(&mut self) -> &mut W {
+        &mut self.wire
+    }
 }
 
 impl<W: Wire> Wire for Traced<W> {

@@ -211,3 +211,46 @@ fn no_wire_and_too_many_are_refused() {
         assert!(error.to_string().contains("1 to 64"), "{error}");
     }
 }
+
+#[test]
+fn wires_join_and_leave_while_others_go_on() {
+    let ((one, one_end), (two, two_end)) = (pair(1000), pair(1000));
+    let mut many = Many::new(vec![one]).expect("a wire");
+    let slices = [IoSlice::new(b"x")];
+    assert!(many.send(by(1), &slices, 1).is_err(), "nobody has it yet");
+    many.put(LocalAddress(1), two).expect("it joins");
+    many.send(by(1), &slices, 1).expect("it is there");
+    two_end.send(b"y").expect("room");
+    assert!(is_readable(&many), "it is watched");
+    let mut buffer = [0; 1000];
+    assert_eq!(many.receive(&mut buffer).expect("it came").path, by(1));
+    drop(many.remove(LocalAddress(1)).expect("it was there"));
+    assert!(two_end.send(b"y").is_err(), "its socket is closed");
+    let gone = many.send(by(1), &slices, 1).expect_err("it left");
+    assert!(wire::path_error(&gone).is_some(), "{gone}");
+    one_end.send(b"z").expect("room");
+    assert_eq!(many.receive(&mut buffer).expect("it came").path, by(0));
+    assert_eq!(many.unanswerable(), 6, "what it counted stays");
+    let (again, _again_end) = pair(1000);
+    many.put(LocalAddress(1), again).expect("it comes back");
+    many.send(by(1), &slices, 1).expect("it is there again");
+}
+
+#[test]
+fn wires_that_cannot_join_or_leave_are_refused() {
+    let mut many = Many::new(vec![pair(1000).0]).expect("a wire");
+    let mut refusal = |at, packet_max| {
+        let joined = many.put(LocalAddress(at), pair(packet_max).0);
+        joined.expect_err("it cannot").kind()
+    };
+    assert_eq!(refusal(0, 1000), ErrorKind::AlreadyExists);
+    assert_eq!(refusal(2, 1000), ErrorKind::InvalidInput);
+    assert_eq!(refusal(1, 900), ErrorKind::InvalidInput);
+    for at in [1, 64] {
+        let left = many.remove(LocalAddress(at)).map(|_| ());
+        assert_eq!(
+            left.expect_err("nobody is there").kind(),
+            ErrorKind::NotFound
+        );
+    }
+}

@@ -135,6 +135,10 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.wire.wire()
     }
 
+    pub(crate) fn engine_and_wire(&mut self) -> (&mut E, &mut W) {
+        (&mut self.engine, self.wire.wire_mut())
+    }
+
     pub(crate) fn wire_mut(&mut self) -> &mut W {
         self.wire.wire_mut()
     }

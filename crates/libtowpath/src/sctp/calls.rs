@@ -1,5 +1,6 @@
 //! The calls that create, name, open and end sockets and associations.
 
+use super::live_addresses;
 use super::octets::same_ip;
 use super::port::{Port, PortState};
 use super::settings::{EndpointSettings, Medium};
@@ -7,7 +8,6 @@ use super::socket::{Inner, SctpSocket, Style};
 use crate::calls::{install_descriptor, unspecified_for};
 use crate::socket_pair::ConnState;
 use crate::socket_table::Entry;
-use library::sctp::Association;
 use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -42,9 +42,7 @@ pub(crate) fn bind(socket: &Arc<SctpSocket>, addresses: &[SocketAddr]) -> io::Re
     let mut inner = socket.lock();
     if let Some(port) = inner.port.clone() {
         drop(inner);
-        return change_addresses(socket, &port, addresses, |association, ip| {
-            association.add_address(ip)
-        });
+        return live_addresses::add(socket, &port, addresses);
     }
     let named = addresses
         .iter()
@@ -82,9 +80,7 @@ pub(crate) fn unbind(socket: &Arc<SctpSocket>, addresses: &[SocketAddr]) -> io::
     let mut inner = socket.lock();
     if let Some(port) = inner.port.clone() {
         drop(inner);
-        return change_addresses(socket, &port, addresses, |association, ip| {
-            association.delete_address(ip)
-        });
+        return live_addresses::remove(socket, &port, addresses);
     }
     let is_removed = |ip: &IpAddr| addresses.iter().any(|address| same_ip(*address, *ip));
     let left = inner.local.iter().copied().filter(|ip| !is_removed(ip));
@@ -93,23 +89,6 @@ pub(crate) fn unbind(socket: &Arc<SctpSocket>, addresses: &[SocketAddr]) -> io::
         return Err(Errno::INVAL.into());
     }
     inner.local = left;
-    Ok(())
-}
-
-/// Changes the addresses of every association of a socket (RFC 5061).
-fn change_addresses(
-    socket: &Arc<SctpSocket>,
-    port: &Port,
-    addresses: &[SocketAddr],
-    change: impl Fn(&mut Association, IpAddr) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut state = port.lock();
-    for number in state.numbers_of(socket) {
-        let member = state.member_of(socket, number)?;
-        for address in addresses {
-            change(&mut member.association, address.ip())?;
-        }
-    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //! each association of a one-to-many socket is full on its own.
 //!
 //! * `calls` - create, name, open and end sockets and associations.
+//! * `live_addresses` - addresses that come and go while associations live.
 //! * `send`, `receive` - messages, notifications, and their flags.
 //! * `socket` - what was set on a socket and what waits for its program.
 //! * `port`, `member` - the thread of an endpoint (`library::sctp::Endpoint`), and its associations.
@@ -18,6 +19,7 @@ mod association_options;
 pub(crate) mod calls;
 pub(crate) mod control;
 mod key_options;
+mod live_addresses;
 mod member;
 mod notifications;
 pub(crate) mod octets;

@@ -134,6 +134,11 @@ impl Port {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the endpoint is that of `socket` itself, which others may share.
+    pub(crate) fn is_owner(&self, socket: &Arc<SctpSocket>) -> bool {
+        std::ptr::eq(self.lock().acceptor.as_ptr(), Arc::as_ptr(socket))
+    }
+
     /// Makes the thread look at all associations.
     pub(crate) fn wake(&self) {
         // It fails only when the thread was woken 2^64 times.

@@ -23,6 +23,11 @@ fn one_to_many_sockets_tell_what_happens_to_associations() {
     build_own("sctp_many.c", assert_succeeds);
 }
 
+#[test]
+fn addresses_and_keys_change_while_sockets_talk_also_over_ipv6() {
+    build_own("sctp_addresses.c", assert_succeeds);
+}
+
 /// Runs a server and two clients over `medium`; false, with a SKIPPED line, without the right to it.
 fn run_echo(program: &Path, medium: &str, port: &str) -> bool {
     let mut server = Command::new(program);

@@ -2,6 +2,7 @@
 
 use super::endpoint::EndpointWire;
 use super::notice::{Inboxes, Notice};
+use super::own_addresses::OwnAddresses;
 use driver::Circuit;
 use driver::timeout::finite;
 use engine::{Address, AssociationId, Associations, Note, Reliability};
@@ -103,7 +104,7 @@ pub struct AssociationStatus {
 /// An association. Dropped, it ends after what was sent has arrived.
 pub struct Association {
     pub(super) circuit: Circuit<Sctp, EndpointWire>,
-    addresses: Arc<[SocketAddr]>,
+    addresses: Arc<OwnAddresses>,
     inboxes: Arc<Inboxes>,
     message_max: usize,
 }
@@ -111,7 +112,7 @@ pub struct Association {
 impl Association {
     pub(super) fn new(
         circuit: Circuit<Sctp, EndpointWire>,
-        addresses: Arc<[SocketAddr]>,
+        addresses: Arc<OwnAddresses>,
         inboxes: Arc<Inboxes>,
         message_max: usize,
     ) -> Association {
@@ -377,14 +378,11 @@ impl Association {
 
     /// Which of the endpoint's addresses this is.
     pub(super) fn local_index(&self, address: IpAddr) -> Option<engine::LocalAddress> {
-        let mut known = self.addresses.iter();
-        let index = known.position(|known| known.ip() == address)?;
-        Some(engine::LocalAddress(index as u16))
+        self.addresses.index_of(address)
     }
 
     pub(super) fn local(&self, index: engine::LocalAddress) -> SocketAddr {
-        let known = self.addresses.get(usize::from(index.0));
-        known.copied().unwrap_or(self.addresses[0])
+        self.addresses.at(index)
     }
 
     fn path_info(&self, report: &PathSummary) -> PathInfo {

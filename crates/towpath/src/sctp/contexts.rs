@@ -2,9 +2,10 @@
 //! ([`crate::xtp::contexts`]), in the same private directory.
 
 use super::endpoint::{Endpoint, EndpointWire};
+use super::own_addresses::OwnAddresses;
 use crate::xtp::contexts::{self, Queried, ReportSocket};
 use driver::EndpointObserver;
-use engine::{Counters, Instant, LocalAddress, Protocol};
+use engine::{Counters, Instant, Protocol};
 use engine_sctp::{AssociationView, DiscardReason, Discards, PathStatus, PathSummary, Sctp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -107,11 +108,12 @@ const REASONS: [(DiscardReason, &str); 10] = [
 ];
 
 impl AssociationsReport {
-    fn new(addresses: &[SocketAddr], engine: &Sctp, now: Instant) -> AssociationsReport {
+    fn new(addresses: &OwnAddresses, engine: &Sctp, now: Instant) -> AssociationsReport {
         let views = engine.association_views(LISTED_MAX);
+        let present = addresses.present();
         AssociationsReport {
             process: std::process::id(),
-            addresses: addresses.iter().map(SocketAddr::to_string).collect(),
+            addresses: present.iter().map(SocketAddr::to_string).collect(),
             age_ns: now.as_nanos(),
             associations_total: engine.associations_len(),
             associations: views
@@ -124,7 +126,7 @@ impl AssociationsReport {
     }
 }
 
-fn association_report(addresses: &[SocketAddr], view: &AssociationView) -> AssociationReport {
+fn association_report(addresses: &OwnAddresses, view: &AssociationView) -> AssociationReport {
     let paths = view.paths.iter();
     AssociationReport {
         association: view.association.0,
@@ -142,11 +144,9 @@ fn association_report(addresses: &[SocketAddr], view: &AssociationView) -> Assoc
     }
 }
 
-fn path_report(addresses: &[SocketAddr], path: &PathSummary) -> AssociationPath {
-    let LocalAddress(index) = path.path.local;
-    let local = addresses.get(usize::from(index));
+fn path_report(addresses: &OwnAddresses, path: &PathSummary) -> AssociationPath {
     AssociationPath {
-        local: local.map_or("?".to_owned(), SocketAddr::to_string),
+        local: addresses.at(path.path.local).to_string(),
         remote: contexts::report::address(path.path.remote),
         state: path_state(path.status).to_owned(),
         is_primary: path.is_primary,
@@ -188,7 +188,7 @@ fn discards_map(discards: &Discards) -> BTreeMap<String, u64> {
 /// Serves reports of what `observer` sees, at the endpoint with `addresses`.
 fn serve(
     observer: EndpointObserver<Sctp, EndpointWire>,
-    addresses: Arc<[SocketAddr]>,
+    addresses: Arc<OwnAddresses>,
 ) -> io::Result<ReportSocket> {
     contexts::serve_reports("sctp", move || {
         let report = observer

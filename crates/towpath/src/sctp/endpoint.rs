@@ -3,6 +3,7 @@
 use super::association::Association;
 use super::config::EndpointConfig;
 use super::notice::Inboxes;
+use super::own_addresses::{Medium, OwnAddresses};
 use crate::xtp::{contexts, tracing};
 use driver::timeout::finite;
 use engine::{Address, Associations};
@@ -13,14 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::trace::Traced;
 use wire::{Many, Wire};
-use wire_ip::IpWire;
-use wire_udp::UdpWire;
 
 /// The wire of an endpoint: a socket an address.
 pub type EndpointWire = Traced<Many<Box<dyn Wire + Send>>>;
-
-/// SCTP's number among the protocols over IP (IANA).
-const IP_PROTOCOL: u8 = 132;
 
 /// Octets of a full packet on raw IP: Ethernet's 1500 less 40 for the header of IPv6.
 const IP_PACKET_LEN: usize = 1460;
@@ -29,7 +25,8 @@ const IP_PACKET_LEN: usize = 1460;
 #[derive(Clone)]
 pub struct Endpoint {
     pub(super) inner: driver::Endpoint<Sctp, EndpointWire>,
-    pub(super) addresses: Arc<[SocketAddr]>,
+    pub(super) addresses: Arc<OwnAddresses>,
+    pub(super) medium: Medium,
     inboxes: Arc<Inboxes>,
     send_buffer_len: usize,
 }
@@ -47,16 +44,11 @@ impl Endpoint {
     /// another port, else those of binding a socket.
     pub fn bind(local: &[SocketAddr], config: &EndpointConfig) -> io::Result<Endpoint> {
         check_addresses(local)?;
-        let wires = bind_all(local)?;
-        let bound: io::Result<Vec<SocketAddr>> = wires.iter().map(UdpWire::local_addr).collect();
-        let mut boxed: Vec<Box<dyn Wire + Send>> = Vec::with_capacity(wires.len());
-        for mut wire in wires {
-            if !config.segmentation {
-                wire.disable_segmentation()?;
-            }
-            boxed.push(Box::new(wire));
-        }
-        Endpoint::over(boxed, bound?.into(), config)
+        let medium = Medium::Udp {
+            segmentation: config.segmentation,
+        };
+        let (wires, bound) = open_all(local, medium)?;
+        Endpoint::over((wires, medium), &bound, config)
     }
 
     /// Opens a raw socket of IP's protocol 132 at each of `local`. Addresses of peers have port 0 then, and
@@ -73,19 +65,16 @@ impl Endpoint {
             .map(|local| SocketAddr::new(*local, 0))
             .collect();
         check_addresses(&addresses)?;
-        let mut wires: Vec<Box<dyn Wire + Send>> = Vec::with_capacity(local.len());
-        for address in local {
-            wires.push(Box::new(IpWire::bind(*address, IP_PROTOCOL)?));
-        }
         let mut config = config.clone();
         config.config.shared_address = true;
         config.config.packet_len = config.config.packet_len.min(IP_PACKET_LEN);
-        Endpoint::over(wires, addresses.into(), &config)
+        let (wires, _) = open_once(&addresses, Medium::Ip)?;
+        Endpoint::over((wires, Medium::Ip), &addresses, &config)
     }
 
     fn over(
-        wires: Vec<Box<dyn Wire + Send>>,
-        addresses: Arc<[SocketAddr]>,
+        (wires, medium): (Vec<Box<dyn Wire + Send>>, Medium),
+        addresses: &[SocketAddr],
         config: &EndpointConfig,
     ) -> io::Result<Endpoint> {
         let own = Address::Socket(addresses[0]);
@@ -99,7 +88,8 @@ impl Endpoint {
         });
         let endpoint = Endpoint {
             inner: driver::Endpoint::new(engine, wire, config.send_buffer_len)?,
-            addresses,
+            addresses: Arc::new(OwnAddresses::new(addresses)),
+            medium,
             inboxes: Arc::default(),
             send_buffer_len: config.send_buffer_len,
         };
@@ -110,9 +100,9 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The addresses it is bound to.
-    pub fn local_addrs(&self) -> &[SocketAddr] {
-        &self.addresses
+    /// The addresses it is bound to now, in the order in which it got them.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.addresses.present()
     }
 
     /// Accepts associations that peers open, or refuses them (the initial state).
@@ -171,12 +161,15 @@ fn check_addresses(local: &[SocketAddr]) -> io::Result<()> {
     Ok(())
 }
 
+/// Wires, and the addresses they have.
+type OpenedWires = (Vec<Box<dyn Wire + Send>>, Vec<SocketAddr>);
+
 /// A wire at each address. Without a port all get the one that the first was given, if it is free.
-fn bind_all(local: &[SocketAddr]) -> io::Result<Vec<UdpWire>> {
+fn open_all(local: &[SocketAddr], medium: Medium) -> io::Result<OpenedWires> {
     let is_any_port = local.iter().all(|one| one.port() == 0);
     let mut tried = 1;
     loop {
-        match bind_once(local) {
+        match open_once(local, medium) {
             Err(error)
                 if error.kind() == io::ErrorKind::AddrInUse
                     && is_any_port
@@ -189,19 +182,21 @@ fn bind_all(local: &[SocketAddr]) -> io::Result<Vec<UdpWire>> {
     }
 }
 
-fn bind_once(local: &[SocketAddr]) -> io::Result<Vec<UdpWire>> {
-    let (mut wires, mut port) = (Vec::new(), 0);
+fn open_once(local: &[SocketAddr], medium: Medium) -> io::Result<OpenedWires> {
+    let (mut wires, mut bound) = (Vec::new(), Vec::new());
+    let mut port = 0;
     for address in local {
         let port_here = if address.port() == 0 {
             port
         } else {
             address.port()
         };
-        let wire = UdpWire::bind(SocketAddr::new(address.ip(), port_here))?;
-        port = wire.local_addr()?.port();
+        let (wire, at) = medium.open(SocketAddr::new(address.ip(), port_here))?;
+        port = at.port();
         wires.push(wire);
+        bound.push(at);
     }
-    Ok(wires)
+    Ok((wires, bound))
 }
 
 fn invalid(text: &str) -> io::Error {

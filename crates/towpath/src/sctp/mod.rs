@@ -28,6 +28,7 @@ mod endpoint;
 mod event_loop;
 mod keys;
 mod notice;
+mod own_addresses;
 mod reconfigure;
 
 pub use association::{

@@ -12,6 +12,7 @@ mod lend;
 mod path_mtu;
 mod relay;
 mod sctp;
+mod sctp_addresses;
 mod services;
 mod shortcut;
 mod testbed_hosts;

@@ -329,7 +329,7 @@ fn sctp_finds_what_a_route_carries_and_nothing_of_it_is_fragmented() {
             let bind = || towpath::sctp::Endpoint::bind(&address, &config).expect("a free port");
             let (server, client) = (bind(), bind());
             server.listen(true);
-            let to = server.local_addrs().to_vec();
+            let to = server.local_addrs();
             let opening = std::thread::spawn(move || client.connect(&to, LIMIT));
             let _accepted = server.accept(LIMIT).expect("an association");
             let mut opened = opening.join().expect("no panic").expect("it opens");

@@ -24,7 +24,7 @@ fn pair_with(config: &EndpointConfig) -> (Endpoint, Association, Association) {
     let server = Endpoint::bind(&two(), config).expect("two sockets");
     server.listen(true);
     let client = Endpoint::bind(&two(), config).expect("two sockets");
-    let to = server.local_addrs().to_vec();
+    let to = server.local_addrs();
     assert_eq!(to[0].port(), to[1].port());
     let opening = std::thread::spawn(move || client.connect(&to, LIMIT));
     let accepted = server.accept(LIMIT).expect("an association");
@@ -322,7 +322,7 @@ fn silent_or_absent_peer_and_wrong_addresses_are_named() {
     let endpoint = Endpoint::bind(&two()[..1], &config).expect("a socket");
     let deaf = Endpoint::bind(&two()[..1], &config).expect("a socket");
     let refused = endpoint
-        .connect(deaf.local_addrs(), LIMIT)
+        .connect(&deaf.local_addrs(), LIMIT)
         .err()
         .expect("it does not listen");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver as Answer, channel};
 use std::thread;
 use std::time::Duration;
 use testbed::{
-    EtherKind, FrameMode, Host, HostPlan, LinkEnds, LinkPlan, Testbed, TestbedError, TestbedPlan,
+    EtherKind, FrameMode, Host, HostPlan, LinkEnds, LinkPlan, Links, Testbed, TestbedError,
+    TestbedPlan,
 };
 use towpath::xtp::group::{GroupEndpointConfig as GroupSettings, MemberState, Receiver, Sender};
 use towpath::xtp::router::{self, Router};
@@ -19,10 +20,19 @@ const PORT: u16 = 9000;
 
 /// Hosts on a link, or None, with SKIPPED printed, where no testbed is possible.
 pub(super) fn hosts(names: &[&str], link: LinkPlan) -> Option<Testbed> {
+    hosts_on(names, link.into())
+}
+
+/// The same over several links, in words.
+pub(super) fn hosts_over(names: &[&str], links: &str) -> Option<Testbed> {
+    hosts_on(names, links.parse().expect("links"))
+}
+
+fn hosts_on(names: &[&str], links: Links) -> Option<Testbed> {
     let plan = TestbedPlan {
         hosts: names.iter().map(|name| HostPlan::new(*name)).collect(),
         ends: LinkEnds::default(),
-        links: link.into(),
+        links,
         mtu: 1500,
         ipv6: false,
         seed: 5,
