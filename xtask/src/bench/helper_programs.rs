@@ -54,6 +54,27 @@ impl CellsPeer {
     }
 }
 
+/// The program in `xtask/peers/iceoryx2`.
+pub struct Iceoryx2(PathBuf);
+
+impl Iceoryx2 {
+    /// Builds it in release mode; it is a separate workspace. Where it cannot be built, as without
+    /// crates.io or libclang, the error says so.
+    pub fn build(root: &Path) -> Result<Iceoryx2, String> {
+        let folder = root.join("xtask/peers/iceoryx2");
+        let target = build(&folder, &[]).map_err(|error| {
+            format!("SKIPPED: no iceoryx2 to compare with: {error}; apt-get install libclang-dev")
+        })?;
+        Ok(Iceoryx2(target.join("release/iceoryx2-peer")))
+    }
+
+    /// Median round trip, us (`delay`), or messages per second (`throughput`) of 64 octets, between two
+    /// processes on CPUs 0 and 1.
+    pub fn run(&self, what: &str, seconds: f64) -> Result<f64, String> {
+        number(Command::new(&self.0).args([what, &seconds.to_string()]))
+    }
+}
+
 /// The program in `xtask/peers/tonic`.
 pub struct Tonic(PathBuf);
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::net::{TcpListener, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// Time for a server to open its port.
@@ -102,12 +102,17 @@ pub fn sockperf(tcp: bool, size: u64, span_s: f64, cpus: (u32, u32)) -> Result<f
 }
 
 /// A server process that is killed on drop.
-struct ServerProcess(Child);
+pub(super) struct ServerProcess(Child);
 
 impl ServerProcess {
-    fn new(command: &mut Command) -> Result<ServerProcess, String> {
+    pub(super) fn new(command: &mut Command) -> Result<ServerProcess, String> {
         let child = command.stdin(Stdio::null()).spawn();
         child.map(ServerProcess).map_err(|error| error.to_string())
+    }
+
+    /// Its output, once, if it is piped.
+    pub(super) fn stdout(&mut self) -> Option<ChildStdout> {
+        self.0.stdout.take()
     }
 }
 

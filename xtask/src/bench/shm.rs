@@ -5,7 +5,8 @@
 
 use super::bar::BenchTarget;
 use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::ExampleProgram;
+use super::helper_programs::{ExampleProgram, Iceoryx2};
+use super::shortcut;
 use super::suite::Suite;
 use super::trial_runner::TrialRequest;
 use super::yardstick::Yardstick;
@@ -13,10 +14,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Rounds of each comparison.
-const ROUNDS: usize = 9;
+pub(super) const ROUNDS: usize = 9;
 
 /// Seconds of each trial.
-const TRIAL: &str = "0.7";
+pub(super) const TRIAL: &str = "0.7";
 const TRIAL_S: f64 = 0.7;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
@@ -27,12 +28,8 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     };
     suite.comparisons(comparisons());
     suite.comparisons([forward(root), remote()]);
-    suite.comparisons([
-        shortcut_throughput("shortcut-16k", 16 << 10, (2.0, 3.0)),
-        shortcut_throughput("shortcut-128k", 128 << 10, (1.5, 2.3)),
-        shortcut_delay(),
-        shortcut_forward(root),
-    ]);
+    suite.comparisons(iceoryx2(root));
+    shortcut::run(&mut suite, root);
     suite.row(
         "shm-forward-whole",
         "messages/s",
@@ -136,59 +133,35 @@ fn remote() -> Comparison {
     }
 }
 
-/// XTP whose packets go through shared memory.
-const SHORTCUT: &str = "xtp,shortcut=on";
-
-/// Messages a second through the shortcut against those of the kernel's TCP.
-fn shortcut_throughput(name: &'static str, size: u64, (floor, goal): (f64, f64)) -> Comparison {
-    let of = |transport| metric_of(ask(transport, "throughput", size, "0,1"), "messages_per_s");
-    Comparison {
-        name,
-        ours: of(SHORTCUT),
-        peers: vec![("tcp", of("tcp"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast { floor, goal },
-    }
-}
-
-/// Median round trips of 64 bytes while both ends busy-poll, against those of the kernel's TCP.
-fn shortcut_delay() -> Comparison {
-    let of = |transport| {
-        let mut request = ask(transport, "delay", 64, "0,1");
-        request.more.push("--busy-poll".into());
-        metric_of(request, "delay_p50_us")
-    };
-    Comparison {
-        name: "shortcut-delay-busy",
-        ours: of(SHORTCUT),
-        peers: vec![("tcp", of("tcp"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtMost {
-            floor: 0.3,
-            goal: 0.1,
-        },
-    }
-}
-
-/// Bytes of a TCP connection through a tunnel whose ends are on this host, against the connection itself.
-fn shortcut_forward(root: &Path) -> Comparison {
-    let of = |how: &'static str| -> Measure {
+/// Round trips of 64 octets and messages of 64 octets a second against those of crate iceoryx2, publishers and
+/// subscribers of which poll, since it has no wait of less than an event.
+fn iceoryx2(root: &Path) -> [Comparison; 2] {
+    let of = |what: &'static str| -> Measure {
         let root = root.to_path_buf();
-        Box::new(move |_| {
-            let program = ExampleProgram::build(&root, "towpath", "tunnel_ether_bench")?;
-            program.run(&["forward", how, TRIAL])
-        })
+        Box::new(move |_| Iceoryx2::build(&root)?.run(what, TRIAL_S))
     };
-    Comparison {
-        name: "shortcut-forward",
-        ours: of("shortcut"),
-        peers: vec![("bare", of("bare"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast {
-            floor: 0.6,
-            goal: 0.8,
+    [
+        Comparison {
+            name: "shm-iceoryx2",
+            ours: metric_of(ask("shm-spin", "delay", 64, "0,1"), "delay_p50_us"),
+            peers: vec![("iceoryx2", of("delay"))],
+            rounds: ROUNDS,
+            target: BenchTarget::GoalAtMost {
+                floor: 1.2,
+                goal: 1.0,
+            },
         },
-    }
+        Comparison {
+            name: "shm-iceoryx2-64",
+            ours: metric_of(ask("shm-spin", "throughput", 64, "0,1"), "messages_per_s"),
+            peers: vec![("iceoryx2", of("throughput"))],
+            rounds: ROUNDS,
+            target: BenchTarget::GoalAtLeast {
+                floor: 0.8,
+                goal: 1.0,
+            },
+        },
+    ]
 }
 
 fn passed_on(root: &Path, kind: &'static str, part: &'static str) -> Measure {
@@ -199,7 +172,12 @@ fn passed_on(root: &Path, kind: &'static str, part: &'static str) -> Measure {
     })
 }
 
-fn ask(transport: &'static str, workload: &'static str, size: u64, pin: &str) -> TrialRequest {
+pub(super) fn ask(
+    transport: &'static str,
+    workload: &'static str,
+    size: u64,
+    pin: &str,
+) -> TrialRequest {
     TrialRequest {
         transport,
         workload,
