@@ -27,6 +27,8 @@ mod outbound;
 mod receiver;
 mod ring;
 mod shared;
+#[cfg(test)]
+mod swarm;
 
 pub use boot::BootId;
 pub use meeting::MeetingPlace;

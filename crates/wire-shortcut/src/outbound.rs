@@ -16,7 +16,7 @@ const OFFER_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Outbound {
     updates: Arc<Updates>,
-    rings: Vec<RingSender>,
+    pub(crate) rings: Vec<RingSender>,
     offers: Vec<OfferOut>,
 }
 

@@ -169,6 +169,13 @@ impl RingSender {
         Ok(true)
     }
 
+    /// Writes a message of any octets, as a dishonest peer does; false when it has no room.
+    #[cfg(test)]
+    pub(crate) fn write_raw(&mut self, octets: &[u8]) -> bool {
+        let has_room = self.sender.has_room(octets.len());
+        has_room.unwrap_or(false) && self.sender.send(octets).is_ok()
+    }
+
     /// Ends both rings, as if this process were gone.
     pub(crate) fn end(self) {
         self.state.ended.store(true, Ordering::Relaxed);
