@@ -68,10 +68,13 @@ pub fn run(root: &Path) -> ExitCode {
     let tests = "test --locked --workspace --no-fail-fast";
     tally.add(step("tests", || test(command(root, tests))));
     tally.add(step("Python's wheel", || wheel(root)));
-    let models = "test --locked -p towpath-driver --lib --features loom models";
-    tally.add(step("models of the wake-ups", || {
-        test(command(root, models))
-    }));
+    for (name, package) in [
+        ("models of the wake-ups", "towpath-driver"),
+        ("models of the rings", "towpath-channel"),
+    ] {
+        let models = format!("test --locked -p {package} --lib --features loom models");
+        tally.add(step(name, || test(command(root, &models))));
+    }
     tally.add(step("SCTP against other stacks", || interoperation(root)));
     // From seeds of the commit, so that each run looks somewhere new.
     tally.add(step("swarm", || Tally::of(swarm::check(root))));

@@ -14,7 +14,7 @@
 //!   ([`ChannelReceiver::prepare_poll`]).
 //! - [`ManyReceivers`] waits for the first of many channels: one receiver of many senders.
 //! - `ends` and `opening` set a channel up and pass its segment, `sys` maps it, `ring` is the sender and
-//!   the receiver, `wait` how they wait and how they notice that the other is gone.
+//!   the receiver, `wait` and `kernel` how they wait and how they notice that the other is gone, `sync` by what they share words.
 //!
 //! The socket stays open as a lifeline: when the peer dies, however it dies, the kernel hangs it up, and
 //! a waiting end notices within 100 ms. Nothing has a name, so a killed process leaves no file. A
@@ -40,9 +40,17 @@ mod arena;
 mod ends;
 mod error;
 mod geometry;
+#[cfg(not(all(test, feature = "loom")))]
+mod kernel;
+#[cfg(all(test, feature = "loom"))]
+#[path = "model_kernel.rs"]
+mod kernel;
 mod many;
 mod opening;
 mod ring;
+#[cfg(all(test, not(feature = "loom")))]
+mod stepped;
+mod sync;
 mod sys;
 mod wait;
 

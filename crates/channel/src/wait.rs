@@ -1,13 +1,12 @@
 //! Waiting for a word of the peer's, and noticing that the peer is gone.
 
 use crate::error::{ChannelError, system};
+use crate::kernel;
+use crate::sync::{AtomicU32, Ordering, fence, store_beside_swaps};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{RecvFlags, SendFlags};
-use rustix::thread::futex;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Longest wait before the lifeline is looked at: a dead peer is noticed within two of them, 100 ms.
@@ -24,16 +23,13 @@ const LOOKS_BEFORE_YIELD: u32 = 128;
 const AWAKE: u32 = 0;
 
 /// The end sleeps until its peer's position changes, and needs a wake then.
-const SLEEPS: u32 = 1;
+pub(crate) const SLEEPS: u32 = 1;
 
 /// The end never sleeps, so its peer needs no look at this word in step with its position.
 const SPINS: u32 = 2;
 
 /// The end sleeps in a poll of its socket, and its peer writes an octet to it then.
 const POLLS: u32 = 3;
-
-/// The octet by which a peer wakes an end that polls. Any other one does it too.
-const WAKE: [u8; 1] = [1];
 
 /// How an end waits for its peer. Each end chooses for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,33 +136,24 @@ impl Lifeline {
         waited: Waited<'_>,
         limit: Duration,
     ) -> Result<bool, ChannelError> {
-        let limit = Timespec {
-            tv_sec: 0,
-            tv_nsec: limit.subsec_nanos().into(),
-        };
         // The fence stands between store and load here as in `notify`: one of both ends sees what
         // the other stored, so no change goes by unnoticed.
         waited.waits.store(SLEEPS, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let slept = if waited.has_changed(Ordering::Acquire) {
-            Ok(())
+            Ok(true)
         } else {
             self.system_calls += 1;
-            let flags = futex::Flags::empty();
-            futex::wait(waited.position, flags, waited.seen, Some(&limit))
+            kernel::sleep_on(waited.position, waited.seen, limit)
         };
         waited.waits.store(AWAKE, Ordering::Relaxed);
-        match slept {
-            Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(true),
-            Err(rustix::io::Errno::TIMEDOUT) => Ok(false),
-            Err(errno) => Err(system("futex wait of a channel")(errno)),
-        }
+        slept
     }
 
     /// Asks the peer for a wake of the socket when it moves; false when it has moved.
     pub(crate) fn prepare_poll(&self, waited: Waited<'_>) -> bool {
         // The fence is that of `slept_for_change`.
-        waited.waits.store(POLLS, Ordering::Relaxed);
+        store_beside_swaps(waited.waits, POLLS);
         fence(Ordering::SeqCst);
         // The wish stays when it has moved: another thread may be polling, whom the peer has yet to wake.
         !waited.has_changed(Ordering::Acquire)
@@ -214,11 +201,9 @@ impl Lifeline {
 
     /// Takes wakes out of the socket; notes when the peer has hung up instead.
     pub(crate) fn take_wakes(&mut self) -> Result<(), ChannelError> {
-        // A peer that sends more leaves the socket readable, as one that wakes again does.
-        let mut wakes = [0; 64];
         self.system_calls += 1;
-        match rustix::net::recv(&*self.socket, &mut wakes, RecvFlags::DONTWAIT) {
-            Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => self.hung_up = true,
+        match kernel::take_wakes(&self.socket) {
+            Ok(0) | Err(rustix::io::Errno::CONNRESET) => self.hung_up = true,
             Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(system("recv of a channel's wakes")(errno)),
         }
@@ -249,12 +234,11 @@ impl Lifeline {
     /// Answers the peer's wish for a wake, once.
     #[cold]
     fn wake_poll(&mut self, peer_waits: &AtomicU32) -> Result<(), ChannelError> {
-        if peer_waits.swap(AWAKE, Ordering::Relaxed) != POLLS {
+        if peer_waits.swap(AWAKE, Ordering::AcqRel) != POLLS {
             return Ok(());
         }
         self.system_calls += 1;
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match rustix::net::send(&*self.socket, &WAKE, flags) {
+        match kernel::send_wake(&self.socket) {
             // A socket without room is readable at its other end.
             Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
             Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
@@ -268,9 +252,7 @@ impl Lifeline {
     #[cold]
     fn wake(&mut self, position: &AtomicU32) -> Result<(), ChannelError> {
         self.system_calls += 1;
-        futex::wake(position, futex::Flags::empty(), 1)
-            .map_err(system("futex wake of a channel"))?;
-        Ok(())
+        kernel::wake_one(position)
     }
 
     /// Looks whether the peer's end of the socket is closed, as the kernel does however the peer ends.
@@ -337,7 +319,7 @@ pub(crate) fn slept_for_any(waited: &[Waited<'_>], limit: Duration) -> Result<bo
     let slept = if has_any_changed(waited) {
         Ok(true)
     } else {
-        sleep_on_all(waited, limit)
+        kernel::sleep_on_any(waited, limit)
     };
     for words in waited {
         words.waits.store(AWAKE, Ordering::Relaxed);
@@ -345,58 +327,7 @@ pub(crate) fn slept_for_any(waited: &[Waited<'_>], limit: Duration) -> Result<bo
     slept
 }
 
-/// Most words that futex_waitv takes (futex.h, FUTEX_WAITV_MAX).
-const WAITV_MAX: usize = 128;
-
-/// Time between looks where the kernel cannot wake for all of the words: before Linux 5.16, and for more
-/// than [`WAITV_MAX`].
-const BLIND_SLEEP: Duration = Duration::from_millis(1);
-
-fn sleep_on_all(waited: &[Waited<'_>], limit: Duration) -> Result<bool, ChannelError> {
-    if waited.len() > WAITV_MAX {
-        return Ok(blind_sleep(waited, limit));
-    }
-    let entries: Vec<futex::Wait> = waited.iter().map(entry).collect();
-    let flags = futex::WaitvFlags::empty();
-    let clock = rustix::thread::ClockId::Monotonic;
-    match futex::waitv(&entries, flags, Some(&from_now(limit)), clock) {
-        Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(true),
-        Err(rustix::io::Errno::TIMEDOUT) => Ok(false),
-        Err(rustix::io::Errno::NOSYS) => Ok(blind_sleep(waited, limit)),
-        Err(errno) => Err(system("futex_waitv of channels")(errno)),
-    }
-}
-
-/// When `limit`, which is less than a second, is over, as futex_waitv wants it.
-fn from_now(limit: Duration) -> Timespec {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let nanos = now.tv_nsec + i64::from(limit.subsec_nanos());
-    Timespec {
-        tv_sec: now.tv_sec + nanos / 1_000_000_000,
-        tv_nsec: nanos % 1_000_000_000,
-    }
-}
-
-fn blind_sleep(waited: &[Waited<'_>], limit: Duration) -> bool {
-    let started = Instant::now();
-    while started.elapsed() < limit {
-        std::thread::sleep(limit.min(BLIND_SLEEP));
-        if has_any_changed(waited) {
-            return true;
-        }
-    }
-    false
-}
-
-fn entry(words: &Waited<'_>) -> futex::Wait {
-    let mut entry = futex::Wait::new();
-    entry.val = u64::from(words.seen);
-    entry.uaddr = futex::WaitPtr::new(words.position.as_ptr().cast());
-    entry.flags = futex::WaitFlags::SIZE_U32;
-    entry
-}
-
-fn has_any_changed(waited: &[Waited<'_>]) -> bool {
+pub(crate) fn has_any_changed(waited: &[Waited<'_>]) -> bool {
     waited
         .iter()
         .any(|words| words.has_changed(Ordering::Acquire))

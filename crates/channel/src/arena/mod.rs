@@ -18,13 +18,12 @@ pub use ends::{ArenaReceiver, ArenaSender};
 pub use owner::ArenaOwner;
 pub use slot::ArenaSlot;
 
-use crate::error::{ChannelError, system};
+use crate::error::ChannelError;
 use crate::geometry::Geometry;
+use crate::kernel;
 use crate::opening;
 use crate::sys::Segment;
 use crate::wait::{SLEEP_MAX, USELESS_WAKE};
-use rustix::event::Timespec;
-use rustix::thread::futex;
 use std::cell::Cell;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -163,26 +162,18 @@ impl Arena {
         waiting.fetch_add(1, Ordering::SeqCst);
         // A slot that was freed before its holder saw the count above is found here.
         let slept = if self.0.has_free_slot() {
-            Ok(())
+            Ok(true)
         } else {
-            let limit = Timespec {
-                tv_sec: 0,
-                tv_nsec: limit.subsec_nanos().into(),
-            };
-            futex::wait(releases, futex::Flags::empty(), seen, Some(&limit))
+            kernel::sleep_on(releases, seen, limit)
         };
         waiting.fetch_sub(1, Ordering::SeqCst);
-        match slept {
-            Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(false),
-            Err(rustix::io::Errno::TIMEDOUT) => Ok(true),
-            Err(errno) => Err(system("futex wait of an arena")(errno)),
-        }
+        slept.map(|may_be_free| !may_be_free)
     }
 }
 
 impl Shared {
     /// The word of `slot` with a bit for each member that holds it.
-    fn holders(&self, slot: u32) -> &std::sync::atomic::AtomicU32 {
+    fn holders(&self, slot: u32) -> &crate::sync::AtomicU32 {
         self.segment.word(self.geometry.length_offset(slot))
     }
 
@@ -200,7 +191,7 @@ impl Shared {
             let releases = self.segment.word(RELEASES);
             releases.fetch_add(1, Ordering::SeqCst);
             // A wake that fails delays the other member by one sleep, after which it looks itself.
-            let _ = futex::wake(releases, futex::Flags::empty(), 1);
+            let _ = kernel::wake_one(releases);
         }
     }
 }

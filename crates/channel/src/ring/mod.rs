@@ -4,6 +4,8 @@
 //! is always the number of slots in use. A message takes slots in a row, and its length lies with the first. Each word is in a line of its own,
 //! and has one writer.
 
+#[cfg(all(test, feature = "loom"))]
+mod models;
 mod receiver;
 mod sender;
 #[cfg(test)]
@@ -19,7 +21,7 @@ const HEAD: usize = 0;
 const SENDER_CLOSED: usize = 128;
 
 /// How the sender waits: awake, asleep until [`TAIL`] changes, or never asleep. Written by the sender.
-const SENDER_WAITS: usize = 256;
+pub(crate) const SENDER_WAITS: usize = 256;
 
 /// Slots released. Written by the receiver; the sender waits on it.
 const TAIL: usize = 512;
@@ -28,4 +30,4 @@ const TAIL: usize = 512;
 const RECEIVER_CLOSED: usize = 768;
 
 /// How the receiver waits: awake, asleep until [`HEAD`] changes, or never asleep. Written by the receiver.
-const RECEIVER_WAITS: usize = 640;
+pub(crate) const RECEIVER_WAITS: usize = 640;

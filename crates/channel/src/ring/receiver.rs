@@ -3,12 +3,12 @@
 use super::{HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL};
 use crate::ChannelError;
 use crate::geometry::Geometry;
+use crate::sync::{Ordering, fence};
 use crate::sys::Segment;
 use crate::wait::{Lifeline, SLEEP_MAX, Signal, Waited};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// The end of a channel that reads.
@@ -224,7 +224,7 @@ impl ChannelReceiver {
     }
 
     #[cfg(test)]
-    pub(super) fn segment(&self) -> &Segment {
+    pub(crate) fn segment(&self) -> &Segment {
         &self.segment
     }
 }

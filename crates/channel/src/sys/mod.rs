@@ -1,6 +1,12 @@
 //! Memory that another process writes, behind safe functions.
 #![allow(unsafe_code)]
 
+#[cfg(not(all(test, feature = "loom")))]
 mod segment;
+#[cfg(all(test, feature = "loom"))]
+#[path = "model_segment.rs"]
+mod segment;
+#[cfg(all(test, not(feature = "loom")))]
+pub(crate) mod stepping;
 
 pub(crate) use segment::Segment;

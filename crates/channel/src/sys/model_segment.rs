@@ -1,0 +1,86 @@
+//! A segment in a model: words and slots of which loom knows each access, and reports two that are not ordered.
+
+use crate::ChannelError;
+use crate::geometry::{CONTROL_LEN, Geometry};
+use crate::sync::AtomicU32;
+use loom::cell::UnsafeCell;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Octets between two words of the ends.
+const WORD_STRIDE: usize = 128;
+
+/// Words of the ends: at the offsets 0, 128, ... 768.
+const WORDS: usize = 7;
+
+const SLOT_LEN: usize = 64;
+
+/// One of the two mappings.
+pub(crate) struct Segment(Arc<Memory>);
+
+struct Memory {
+    slots_offset: usize,
+    words: Vec<AtomicU32>,
+    slots: Vec<UnsafeCell<[u8; SLOT_LEN]>>,
+}
+
+// SAFETY: loom's cells are what this is about: it reports each access to a slot that another thread's does not
+// precede, and runs one thread at a time.
+unsafe impl Send for Segment {}
+
+impl std::fmt::Debug for Segment {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Segment").finish_non_exhaustive()
+    }
+}
+
+impl Segment {
+    /// Both mappings of a segment, all zero.
+    pub(crate) fn both(geometry: Geometry) -> [Self; 2] {
+        assert_eq!(geometry.slot_len() as usize, SLOT_LEN);
+        let slots = geometry.slots() as usize;
+        let memory = Arc::new(Memory {
+            slots_offset: geometry.slots_offset(),
+            words: (0..WORDS + slots).map(|_| AtomicU32::new(0)).collect(),
+            slots: (0..slots).map(|_| UnsafeCell::new([0; SLOT_LEN])).collect(),
+        });
+        [Self(Arc::clone(&memory)), Self(memory)]
+    }
+
+    /// No model passes a segment to another process.
+    pub(crate) fn create(_: usize) -> Result<(Self, OwnedFd), ChannelError> {
+        Err(ChannelError::Unsealed)
+    }
+
+    /// As [`Self::create`].
+    pub(crate) fn adopt(_: &OwnedFd, _: usize) -> Result<Self, ChannelError> {
+        Err(ChannelError::Unsealed)
+    }
+
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
+        match offset.checked_sub(CONTROL_LEN) {
+            None => &self.0.words[offset / WORD_STRIDE],
+            Some(length) => &self.0.words[WORDS + length / 4],
+        }
+    }
+
+    /// Copies octets of one slot.
+    pub(crate) fn write(&self, offset: usize, octets: &[u8]) {
+        let at = offset - self.0.slots_offset;
+        let range = at % SLOT_LEN..at % SLOT_LEN + octets.len();
+        self.0.slots[at / SLOT_LEN].with_mut(|slot| {
+            // SAFETY: loom has checked that no other access is possible now.
+            unsafe { (&mut *slot)[range].copy_from_slice(octets) }
+        });
+    }
+
+    /// Copies octets of one slot.
+    pub(crate) fn read(&self, offset: usize, target: &mut [u8]) {
+        let at = offset - self.0.slots_offset;
+        let range = at % SLOT_LEN..at % SLOT_LEN + target.len();
+        self.0.slots[at / SLOT_LEN].with(|slot| {
+            // SAFETY: as in `write`, no write is possible now.
+            target.copy_from_slice(unsafe { &(&*slot)[range] });
+        });
+    }
+}
