@@ -8,14 +8,14 @@
 use crate::contract::Transport;
 use crate::push::Pushable;
 use crate::transport::{
-    loopback, mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, shm, shm_remote, smc,
-    tcp, tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched, udp_connected, udp_lite,
-    udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xti_tcp, xti_udp,
-    xtp_multicast,
+    loopback, mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, sctp_kernel, shm,
+    shm_remote, smc, tcp, tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched,
+    udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
+    unix_stream, xti_tcp, xti_udp, xtp_multicast,
 };
 use std::sync::LazyLock;
 
-static TRANSPORTS: [&dyn Transport; 45] = [
+static TRANSPORTS: [&dyn Transport; 46] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -53,6 +53,7 @@ static TRANSPORTS: [&dyn Transport; 45] = [
     &over_cells::XTP_ETHERNET,
     &over_cells::SCTP,
     &over_cells::SCTP_RAW_IP,
+    &sctp_kernel::SctpKernel,
     &over_cells::VMTP,
     &over_cells::VMTP_RAW_IP,
     &over_cells::VMTP_ETHERNET,

@@ -71,8 +71,8 @@ fn option_bytes(value: &str) -> Option<u64> {
 
 /// Whether a transport can be used with an agent: `null` moves nothing, raw frames and packets need
 /// privileges that an agent drops, multicast has more than one peer address, `shm-remote` and
-/// `tcp-sendfile` need files in memory, which a worker's limit on files forbids, sockets of SMC take no
-/// filter of sources, and the kernel's QUIC is not used yet.
+/// `tcp-sendfile` need files in memory, which a worker's limit on files forbids, sockets of SMC and
+/// of the kernel's SCTP take no filter of sources, and the kernel's QUIC is not used yet.
 pub fn crosses_network(name: &str) -> bool {
     !matches!(
         name,
@@ -82,6 +82,7 @@ pub fn crosses_network(name: &str) -> bool {
             | "shm-remote"
             | "smc"
             | "tcp-sendfile"
+            | "sctp-kernel"
             | "sctp-rawip"
             | "xtp-ether"
             | "xtp-rawip"

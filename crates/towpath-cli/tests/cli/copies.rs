@@ -58,7 +58,12 @@ fn mixes_and_the_other_direction_arrive_whole() {
 fn rows_that_the_host_cannot_run_say_what_the_kernel_answered() {
     let all = json(&["transports", "--json"]);
     let rows = all.as_array().expect("a list");
-    for (name, what) in [("smc", "SMC socket"), ("quic-kernel", "QUIC")] {
+    let answers = [
+        ("smc", "SMC socket"),
+        ("quic-kernel", "QUIC"),
+        ("sctp-kernel", "SCTP socket"),
+    ];
+    for (name, what) in answers {
         let row = rows.iter().find(|row| row["name"] == name).expect("a row");
         if row["available"] == true {
             eprintln!("SKIPPED: this host has {name}");

@@ -10,6 +10,7 @@ pub mod quic;
 pub mod quic_kernel;
 pub mod raw_ether;
 pub mod sctp;
+pub mod sctp_kernel;
 pub mod shm;
 pub mod shm_remote;
 pub mod smc;

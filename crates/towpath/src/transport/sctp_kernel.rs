@@ -1,0 +1,272 @@
+//! sctp-kernel: the kernel's SCTP (IPPROTO_SCTP), one-to-one sockets (RFC 6458 section 4), one send a
+//! message.
+//!
+//! All messages go on stream 0, in order. The kernel's packets are of IP's protocol 132, which firewalls and
+//! address translators between hosts seldom pass.
+
+use crate::connection_info;
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
+};
+use crate::options::Options;
+use crate::transport::tcp;
+use crate::{parts, socket, sys};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, recvmsg};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::collections::BTreeMap;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+/// The transport.
+#[derive(Debug)]
+pub struct SctpKernel;
+
+/// The protocol's number (IANA).
+const IPPROTO_SCTP: i32 = 132;
+
+/// Associations that wait for accept(2): as of TCP.
+const BACKLOG: i32 = 1024;
+
+impl Transport for SctpKernel {
+    fn name(&self) -> &'static str {
+        "sctp-kernel"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the kernel's SCTP (RFC 9260), one send a message"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            stream: false,
+            half_close: false,
+            reach: Reach::Network,
+            checksum: "CRC-32c by SCTP",
+            congestion: "RFC 9260",
+            offload: "segmentation by the kernel",
+            ..tcp::CLASS
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        let probe = new_socket(SocketAddr::new(options.bind_address(), 0), options);
+        probe.map(drop).map_err(|error| Unavailable {
+            reason: format!("this kernel gives no SCTP socket: {error}"),
+            remedy: "load the module sctp (modprobe sctp), on a kernel built with CONFIG_IP_SCTP; \
+                     or race sctp, which runs in the process"
+                .into(),
+        })
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let address = SocketAddr::new(options.bind_address(), 0);
+        let socket = new_socket(address, options)?;
+        socket.bind(&SockAddr::from(address))?;
+        socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;
+        socket.listen(BACKLOG)?;
+        let options = options.clone();
+        Ok(Box::new(SctpListener { socket, options }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        _index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let address = socket::decode_address(&rendezvous.bytes)?;
+        let socket = new_socket(address, options)?;
+        let timeout = Some(BLOCKING_TIMEOUT);
+        socket::connect(&socket, &SockAddr::from(address), timeout)?;
+        Ok(Box::new(SctpCircuit::new(socket)))
+    }
+}
+
+fn new_socket(address: SocketAddr, options: &Options) -> io::Result<Socket> {
+    let protocol = Some(Protocol::from(IPPROTO_SCTP));
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, protocol)?;
+    set_up(&socket, options)?;
+    Ok(socket)
+}
+
+fn set_up(socket: &Socket, options: &Options) -> io::Result<()> {
+    socket::set_buffers(socket, options.buffers);
+    match options.nodelay {
+        Some(nodelay) => sys::set_sctp_nodelay(socket.as_fd(), nodelay),
+        None => Ok(()),
+    }
+}
+
+#[derive(Debug)]
+struct SctpListener {
+    socket: Socket,
+    options: Options,
+}
+
+impl Listener for SctpListener {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        let address = self.socket.local_addr()?.as_socket();
+        let port = address.ok_or(io::ErrorKind::AddrNotAvailable)?.port();
+        let address = SocketAddr::new(self.options.bind_address(), port);
+        Ok(Rendezvous {
+            reach: Reach::Network,
+            bytes: socket::encode_address(address),
+            descriptors: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let socket = socket::accept(&self.socket, deadline)?;
+        set_up(&socket, &self.options)?;
+        socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;
+        Ok(Box::new(SctpCircuit::new(socket)))
+    }
+}
+
+#[derive(Debug)]
+struct SctpCircuit {
+    socket: Socket,
+    send_calls: u64,
+    receive_calls: u64,
+    /// The last receive ended within a message: the kernel gives the rest with the next.
+    is_within: bool,
+}
+
+impl SctpCircuit {
+    fn new(socket: Socket) -> SctpCircuit {
+        SctpCircuit {
+            socket,
+            send_calls: 0,
+            receive_calls: 0,
+            is_within: false,
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, message: &[u8], block: bool) -> io::Result<()> {
+        if message.is_empty() {
+            let text = "SCTP has no message of 0 bytes; send at least 1 byte";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        self.send_calls += 1;
+        match socket::send(self.socket.as_fd(), message, block) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.send_error(error, message.len())),
+        }
+    }
+
+    #[cold]
+    fn send_error(&self, error: io::Error, len: usize) -> io::Error {
+        if error.raw_os_error() != Some(libc::EMSGSIZE) {
+            return error;
+        }
+        let limit = self.socket.send_buffer_size().unwrap_or(0);
+        let text = format!(
+            "a message of {len} bytes does not fit into the socket's send buffer of {limit}; raise it \
+             with --buffers, or send smaller messages"
+        );
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    }
+
+    /// Up to as much of a message as `buffer` takes, and whether it ends there (MSG_EOR); None at the end.
+    fn read(&mut self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<(usize, bool)>> {
+        self.receive_calls += 1;
+        let mut slices = [IoSliceMut::new(buffer)];
+        let mut control = RecvAncillaryBuffer::default();
+        let got = recvmsg(self.socket.as_fd(), &mut slices, &mut control, flags);
+        let got = got.map_err(socket::to_io_error)?;
+        let ends = got.flags.contains(ReturnFlags::EOR);
+        Ok((got.bytes > 0).then_some((got.bytes, ends)))
+    }
+
+    /// A message, cut off where `buffer` ends.
+    fn read_message(&mut self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<usize>> {
+        while self.is_within {
+            let rest = self.read(&mut [0; 4096], flags)?;
+            self.is_within = rest.is_some_and(|(_, ends)| !ends);
+        }
+        let got = self.read(buffer, flags)?;
+        self.is_within = got.is_some_and(|(_, ends)| !ends);
+        Ok(got.map(|(len, _)| len))
+    }
+}
+
+impl Circuit for SctpCircuit {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, false)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read_message(buffer, RecvFlags::DONTWAIT)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, true)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read_message(buffer, RecvFlags::empty())
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        let got = self.read(buffer, RecvFlags::empty())?;
+        self.is_within = got.is_some_and(|(_, ends)| !ends);
+        Ok(got.map(|(len, ends)| Part {
+            end: ends,
+            ..Part::of_stream(len)
+        }))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.socket.shutdown(std::net::Shutdown::Write)
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        socket::wait(self.socket.as_fd(), interest, deadline)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NOT_READABLE)
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = BTreeMap::new();
+        socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        BTreeMap::from([
+            ("send_calls".into(), self.send_calls),
+            ("receive_calls".into(), self.receive_calls),
+        ])
+    }
+}
