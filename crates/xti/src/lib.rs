@@ -3,6 +3,7 @@
 //! * [`tpi`] - primitives between user and provider, and the table of states.
 //! * [`inet`] - providers on the kernel's TCP sockets, as the study of 2007 raced it, and on UDP sockets.
 //! * [`loopback`] - providers between ends of one host: ticlts, ticots, ticotsord.
+//! * `connections` - the provider of ticots and ticotsord.
 //! * [`modules`] - `timod` and `tirdwr`.
 //! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
 //!   sndudata, rcvudata, rcvuderr of datagrams; options (optmgmt).
@@ -14,6 +15,7 @@
 //! study's point: a switch into the kernel is paid a batch, not a message.
 #![forbid(unsafe_code)]
 
+mod connections;
 pub mod endpoint;
 pub mod error;
 mod helper;

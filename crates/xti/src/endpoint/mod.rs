@@ -30,10 +30,11 @@ pub use state::{Look, XtiState};
 pub use transfer::{Flags, XtiReceived};
 pub use vectors::BUFFERS_MAX;
 
+use crate::connections::LoopProvider;
 use crate::error::{Error, TliError};
 use crate::helper;
 use crate::inet::{Setup, Shared as SocketShared, TcpProvider, UdpProvider};
-use crate::loopback::{LoopDatagrams, LoopProvider, RING_OCTETS};
+use crate::loopback::{LoopDatagrams, RING_OCTETS};
 use crate::tpi::{self, Information, Primitive, ServiceType};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,9 @@
 //! Waits for what is below the stream: sockets of the kernel, or rings of shared memory.
 
 use super::{Inner, Provider, XtiEndpoint};
+use crate::connections::LoopProvider;
 use crate::error::Error;
-use crate::loopback::{LoopDatagrams, LoopProvider, Waits};
+use crate::loopback::{LoopDatagrams, Waits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 use std::io;

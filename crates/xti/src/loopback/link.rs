@@ -14,7 +14,7 @@ const HEADER: usize = 4;
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum FrameKind {
+pub(crate) enum FrameKind {
     /// The first one of who connects: octets of its address, the address, data of the user.
     Connect = 1,
     /// The first one of who accepts: the same.
@@ -51,13 +51,13 @@ impl FrameKind {
 }
 
 /// A frame that came, without its header.
-pub(super) struct Frame {
-    pub(super) kind: FrameKind,
-    pub(super) octets: Block,
+pub(crate) struct Frame {
+    pub(crate) kind: FrameKind,
+    pub(crate) octets: Block,
 }
 
 /// What is next in a ring.
-pub(super) enum Next {
+pub(crate) enum Next {
     Frame(Frame),
     Nothing,
     /// The peer closed its end, or is gone, or wrote what is no frame.
@@ -65,13 +65,13 @@ pub(super) enum Next {
 }
 
 /// One end of a connection.
-pub(super) struct LoopLink {
+pub(crate) struct LoopLink {
     sender: ChannelSender,
     receiver: ChannelReceiver,
     /// The peer's address.
-    pub(super) peer: Vec<u8>,
+    pub(crate) peer: Vec<u8>,
     /// What the peer's user said with the connect.
-    pub(super) said: Vec<u8>,
+    pub(crate) said: Vec<u8>,
 }
 
 impl LoopLink {
@@ -81,7 +81,7 @@ impl LoopLink {
     /// # Errors
     ///
     /// A peer of another user, and what the system refuses.
-    pub(super) fn open(
+    pub(crate) fn open(
         socket: Socket,
         geometry: Geometry,
         (own, said): (&[u8], &[u8]),
@@ -99,7 +99,7 @@ impl LoopLink {
     /// # Errors
     ///
     /// What came is none, a peer of another user, and what the system refuses.
-    pub(super) fn accept(socket: Socket) -> io::Result<LoopLink> {
+    pub(crate) fn accept(socket: Socket) -> io::Result<LoopLink> {
         let socket = UnixStream::from(OwnedFd::from(socket));
         let pair = channel::accept_pair(socket, Signal::Poll).map_err(to_io_error)?;
         Ok(LoopLink::new(pair, Vec::new()))
@@ -115,26 +115,26 @@ impl LoopLink {
     }
 
     /// A descriptor that is readable after a wake, to wait on.
-    pub(super) fn waitable(&self) -> io::Result<Socket> {
+    pub(crate) fn waitable(&self) -> io::Result<Socket> {
         Ok(Socket::from(
             self.receiver.descriptor().try_clone_to_owned()?,
         ))
     }
 
     /// Octets of the ring to the peer.
-    pub(super) fn ring_octets(&self) -> u64 {
+    pub(crate) fn ring_octets(&self) -> u64 {
         u64::from(self.sender.geometry().capacity())
     }
 
     /// System calls of both rings.
-    pub(super) fn system_calls(&self) -> (u64, u64) {
+    pub(crate) fn system_calls(&self) -> (u64, u64) {
         (self.sender.system_calls(), self.receiver.system_calls())
     }
 
     /// Sends a message's data as a frame; false while the ring has no room for it. Who has gone takes
     /// everything: that it has is told where the other ring is read.
     #[inline]
-    pub(super) fn send(&mut self, kind: FrameKind, message: &Message) -> bool {
+    pub(crate) fn send(&mut self, kind: FrameKind, message: &Message) -> bool {
         let octets = message.data_octets();
         match self.sender.has_room(HEADER + octets) {
             Ok(true) => {}
@@ -165,7 +165,7 @@ impl LoopLink {
 
     /// Sends a frame of the connection itself, if the ring has room: one that is full belongs to a
     /// peer that does not read, who learns of the end when the ring is closed.
-    pub(super) fn send_short(&mut self, kind: FrameKind, octets: &[u8]) -> bool {
+    pub(crate) fn send_short(&mut self, kind: FrameKind, octets: &[u8]) -> bool {
         let has_room = self.sender.has_room(HEADER + octets.len());
         if has_room.is_ok_and(|has_room| has_room) {
             return self
@@ -177,7 +177,7 @@ impl LoopLink {
 
     /// The next frame.
     #[inline]
-    pub(super) fn next(&mut self, pool: &mut Pool) -> Next {
+    pub(crate) fn next(&mut self, pool: &mut Pool) -> Next {
         match self.receiver.look() {
             Ok(Arrival::Message) => {}
             Ok(Arrival::Nothing) => return Next::Nothing,
@@ -203,7 +203,7 @@ impl LoopLink {
 
     /// Asks the peer for a wake with its next frame, or when a frame with `octets` has room; false
     /// when that is so now.
-    pub(super) fn prepare_wait(&mut self, room_for: Option<usize>) -> bool {
+    pub(crate) fn prepare_wait(&mut self, room_for: Option<usize>) -> bool {
         match room_for {
             Some(octets) => self.sender.prepare_poll(HEADER + octets),
             None => self.receiver.prepare_poll(),
@@ -212,25 +212,25 @@ impl LoopLink {
     }
 
     /// Takes the wakes that made the descriptor readable.
-    pub(super) fn take_wakes(&mut self) {
+    pub(crate) fn take_wakes(&mut self) {
         // That the peer is gone is told by the next look.
         let _ = self.receiver.take_wakes();
     }
 }
 
 /// An address with its length in front, then data of the user.
-pub(super) fn introduction(address: &[u8], said: &[u8]) -> Vec<u8> {
+pub(crate) fn introduction(address: &[u8], said: &[u8]) -> Vec<u8> {
     [&[address.len() as u8], address, said].concat()
 }
 
 /// Address and data of an introduction; None when it is none.
-pub(super) fn split_introduction(octets: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn split_introduction(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&len, rest) = octets.split_first()?;
     rest.split_at_checked(len.into())
 }
 
 /// A connection that comes: its peer has connected a socket, opened rings, or said its name.
-pub(super) enum Arriving {
+pub(crate) enum Arriving {
     Socket(Socket),
     Link(LoopLink),
 }
@@ -238,7 +238,7 @@ pub(super) enum Arriving {
 impl Arriving {
     /// What it has become: a whole connection, or still one that comes. None: its peer is gone, or sent
     /// what is none.
-    pub(super) fn look(self, pool: &mut Pool) -> Option<Result<LoopLink, Arriving>> {
+    pub(crate) fn look(self, pool: &mut Pool) -> Option<Result<LoopLink, Arriving>> {
         let mut link = match self {
             Arriving::Link(link) => link,
             Arriving::Socket(socket) => match names::has_opening(&socket).ok()? {
@@ -262,7 +262,7 @@ impl Arriving {
     }
 }
 
-pub(super) fn to_io_error(error: ChannelError) -> io::Error {
+pub(crate) fn to_io_error(error: ChannelError) -> io::Error {
     match error {
         ChannelError::System { source, .. } => source,
         ChannelError::OtherUser { .. } => io::ErrorKind::PermissionDenied.into(),

@@ -8,19 +8,13 @@
 //!
 //! * `link` - frames in the rings of a connection.
 //! * `names` - addresses, and the sockets behind them.
-//! * `connections`, `requests`, `events`, `transfer` - the provider of connections.
 //! * `datagrams`, `sources` - the provider of datagrams, and the ends that send to it.
 
-mod connections;
 mod datagrams;
-mod events;
-mod link;
-mod names;
-mod requests;
+pub(crate) mod link;
+pub(crate) mod names;
 mod sources;
-mod transfer;
 
-pub use connections::LoopProvider;
 pub(crate) use datagrams::LoopDatagrams;
 
 use crate::error::TliError;
@@ -56,7 +50,7 @@ pub(crate) trait Waits {
 }
 
 /// A ring of at least `octets`, within what rings may have.
-fn geometry(octets: usize) -> Geometry {
+pub(crate) fn geometry(octets: usize) -> Geometry {
     let max = channel::RING_OCTETS_MAX as usize;
     let octets = octets.clamp(RING_OCTETS_MIN, max).next_power_of_two();
     let slots = octets as u32 / SLOT_OCTETS;
@@ -64,7 +58,7 @@ fn geometry(octets: usize) -> Geometry {
 }
 
 /// The answer to T_OPTMGMT_REQ of a provider that has no options: each is not supported.
-fn answer_without_options(octets: &[u8], flags: u32) -> Primitive {
+pub(crate) fn answer_without_options(octets: &[u8], flags: u32) -> Primitive {
     let refused = |tli: TliError| Primitive::ErrorAck {
         of: number::OPTMGMT_REQ,
         tli: tli as u32,

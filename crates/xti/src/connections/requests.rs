@@ -1,10 +1,10 @@
 //! Primitives of the user.
 
-use super::connections::{Ends, Indication, Listening, LoopProvider, acceptors};
-use super::link::{FrameKind, LoopLink, introduction};
-use super::{WITH_DATA, answer_without_options, names};
+use super::{Ends, Indication, Listening, LoopProvider, acceptors};
 use crate::error::TliError;
 use crate::inet::bind_error;
+use crate::loopback::link::{FrameKind, LoopLink, introduction};
+use crate::loopback::{WITH_DATA, answer_without_options, names};
 use crate::provider::{acknowledge, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{ADDRESS_MAX, Event, Malformed, Primitive, ServiceType, State, number};
 use std::collections::VecDeque;

@@ -1,8 +1,8 @@
 //! Data: from the write queue into the ring, and from the ring up.
 
-use super::connections::{Ends, LoopProvider};
 use super::events::disconnect_in;
-use super::link::{Frame, FrameKind, Next};
+use super::{Ends, LoopProvider};
+use crate::loopback::link::{Frame, FrameKind, Next};
 use crate::provider::parsed;
 use crate::tpi::{Event, Primitive, State, number, write_data};
 use std::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! What the other ends have to say: connections that come, that are made, that end.
 
-use super::connections::{Ends, Indication, LoopProvider};
-use super::link::{Arriving, FrameKind, Next, split_introduction};
-use super::names::{self, ARRIVING_MAX};
+use super::{Ends, Indication, LoopProvider};
+use crate::loopback::link::{Arriving, FrameKind, Next, split_introduction};
+use crate::loopback::names::{self, ARRIVING_MAX};
 use crate::provider::{NO_SEQUENCE, flush_queues, indicate, indicate_with};
 use crate::tpi::{Event, Primitive, State};
 use std::sync::atomic::Ordering;

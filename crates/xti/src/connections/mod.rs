@@ -1,8 +1,12 @@
 //! The provider of connections between ends of one host: the driver of a stream.
 
-use super::link::{Arriving, FrameKind, LoopLink};
-use super::{TIDU, TSDU, WITH_DATA, Waits, geometry};
+mod events;
+mod requests;
+mod transfer;
+
 use crate::inet::Shared;
+use crate::loopback::link::{Arriving, FrameKind, LoopLink};
+use crate::loopback::{TIDU, TSDU, WITH_DATA, Waits, geometry};
 use crate::provider;
 use crate::tpi::{ADDRESS_MAX, Event, Information, RELEASE_DATA, SEND_ZERO, ServiceType, State};
 use channel::Geometry;
