@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use streams::{Error, Hysteresis, MessageKind, Priority, Runtime, StreamId, Want};
-use xti::loopback::{self, LoopProvider};
+use xti::loopback;
 use xti::tpi::{self, Primitive, parse_options, write_options};
 use xti::{ServiceType, StreamOptions, inet};
 
@@ -52,9 +52,9 @@ pub fn messages(mut octets: &[u8]) -> u64 {
         _ => ServiceType::ConnectionsWithRelease,
     };
     let marks = StreamOptions::default().marks;
-    let provider = LoopProvider::new(service, loopback::RING_OCTETS, marks);
+    let provider = loopback::connections(service, loopback::RING_OCTETS, marks);
     let mut runtime = Runtime::new(Hysteresis::Full);
-    let stream = runtime.open(Box::new(provider)).expect("it opens");
+    let stream = runtime.open(provider).expect("it opens");
     let mut answered = 0;
     while let [len, rest @ ..] = octets {
         let (message, rest) = rest.split_at(usize::from(*len % 64).min(rest.len()));

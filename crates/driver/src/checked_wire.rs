@@ -205,6 +205,11 @@ impl<W: Wire> CheckedWire<W> {
         if let (PathError::TooBig(_), Address::Socket(peer)) = (report.error, report.path.remote) {
             self.mtus.remove(&(report.path.local, peer.ip()));
         }
+        // Of the only peer of a wire; an engine can judge others by what they quote.
+        if report.error == PathError::Unreachable && report.quoted.is_empty() {
+            let refused = io::ErrorKind::ConnectionRefused.into();
+            self.keep_failed(report.path.remote, refused);
+        }
         if self.reports.len() < REPORTS_MAX {
             self.reports.push_back(report);
         }
@@ -231,6 +236,11 @@ impl<W: Wire> CheckedWire<W> {
         if errno.is_some_and(|errno| passing.contains(&errno)) {
             return;
         }
+        self.keep_failed(peer, error);
+    }
+
+    /// Keeps an error for who opens a circuit to `peer`.
+    fn keep_failed(&mut self, peer: Address, error: io::Error) {
         self.take_send_error(peer);
         if self.failed.len() >= FAILED_PEERS_MAX {
             self.failed.pop_front();

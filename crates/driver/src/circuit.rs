@@ -12,6 +12,7 @@ use crate::receive_queue::MessageReader;
 use crate::shared::{EndpointHandle, EndpointShared, PumpGuard, WaitOutcome};
 use crate::sys::Producer;
 use crate::timeout::deadline;
+use crate::waiter::Waiter;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CloseReason, Framing, NoteFields,
     Properties,
@@ -239,6 +240,17 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Some(descriptor.get().as_fd())
     }
 
+    /// What waits for arrivals at the endpoint without this circuit, so that other threads can use it
+    /// meanwhile.
+    pub fn waiter(&self) -> Waiter<E, W> {
+        Waiter::new(Arc::clone(&self.shared))
+    }
+
+    /// Arrivals at the endpoint when a call of this circuit looked last: what [`Waiter::wait`] takes.
+    pub fn seen_arrivals(&self) -> u64 {
+        self.seen_arrivals
+    }
+
     /// Bytes written so far: where the next message begins in the send store.
     pub fn position(&self) -> u64 {
         self.producer.position()
@@ -266,19 +278,34 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         let shared = Arc::clone(&self.shared);
         loop {
             let mut pump = shared.lock()?;
-            shared.drive(&mut pump)?;
-            let status = pump.status(self.id);
-            if let Some(reason) = status.closed {
-                return Err(close_error(reason));
-            }
-            if status.connected {
+            if self.check_connected(&mut pump)? {
                 return Ok(());
             }
-            if let Some(error) = pump.take_send_error(self.peer) {
-                return Err(error);
-            }
-            self.seen_arrivals = pump.arrivals();
             self.await_answer(&shared, pump, end)?;
+        }
+    }
+
+    /// Whether the peer has answered, after a look at what arrived.
+    ///
+    /// # Errors
+    ///
+    /// `ConnectionRefused`, `TimedOut`, why nothing can be sent to the peer, or errors of the wire.
+    pub fn poll_connected(&mut self) -> io::Result<bool> {
+        let shared = Arc::clone(&self.shared);
+        let mut pump = shared.lock()?;
+        self.check_connected(&mut pump)
+    }
+
+    fn check_connected(&mut self, pump: &mut Pump<E, W>) -> io::Result<bool> {
+        self.shared.drive(pump)?;
+        self.seen_arrivals = pump.arrivals();
+        let status = pump.status(self.id);
+        if let Some(reason) = status.closed {
+            return Err(close_error(reason));
+        }
+        match pump.take_send_error(self.peer) {
+            Some(error) if !status.connected => Err(error),
+            _ => Ok(status.connected),
         }
     }
 

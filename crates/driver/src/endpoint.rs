@@ -4,6 +4,7 @@ use crate::checked_wire::PathErrors;
 use crate::circuit::Circuit;
 use crate::pump::Pump;
 use crate::shared::{Companions, EndpointHandle, EndpointShared, PumpGuard, WaitOutcome};
+use crate::waiter::Waiter;
 use crate::wakeup::Helper;
 use crate::watch::Watch;
 use engine::{Address, AssociationId, Associations, CommandError, Instant, Layer};
@@ -208,6 +209,11 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     pub fn try_accept(&self) -> io::Result<Circuit<E, W>> {
         let circuit = self.poll_accept(&mut *self.shared.lock()?)?;
         circuit.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    /// What waits for arrivals at the endpoint.
+    pub fn waiter(&self) -> Waiter<E, W> {
+        Waiter::new(Arc::clone(&self.shared))
     }
 
     /// A watch: readiness of all circuits on one descriptor. An endpoint has at most one.

@@ -22,6 +22,7 @@
 //! * [`watch`] - readiness of all circuits of an endpoint on one descriptor, for an event loop.
 //! * [`receive_queue`] - received bytes, kept where the wire put them until the user reads them.
 //! * [`lend`] - zero-copy sends: buffers that are lent until the peer has acknowledged them.
+//! * [`Waiter`] - waits for an endpoint in a thread that holds none of its circuits.
 //! * `wakeup` - who waits for what and who wakes whom: a table of states, the helper thread, wait
 //!   lists, the claim to the receiver, readiness, send permits.
 //! * `shared` - the lock of the pump, and the waits of users.
@@ -60,6 +61,7 @@ mod sync;
 pub mod sys;
 pub mod timeout;
 pub mod transactions;
+mod waiter;
 mod wakeup;
 pub mod watch;
 mod wire_descriptor;
@@ -75,4 +77,5 @@ pub use receive_queue::{ArrivalPiece, LentArrival, Part};
 pub use router_host::RouterHost;
 pub use sys::Reserved;
 pub use transactions::TransactionEndpoint;
+pub use waiter::Waiter;
 pub use watch::Watch;

@@ -135,7 +135,7 @@ pub(crate) fn check_transactions(args: &RaceArgs, sizes: &[u64]) -> Result<(), C
 fn check_unused(args: &RaceArgs) -> Result<(), CliError> {
     let names = transport_names(args);
     let bare = ["bare", "aal34", "aal5"];
-    let sctp = ["sctp", "sctp-rawip"];
+    let sctp = ["sctp", "sctp-rawip", "xti-sctp", "xti-xtp"];
     let has_engine =
         |name: &&str| bare.contains(name) || sctp.contains(name) || name.starts_with("xtp");
     if args.trace.is_some() && !names.iter().any(has_engine) {

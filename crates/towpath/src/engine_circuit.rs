@@ -26,7 +26,7 @@ use wire_shortcut::ShortcutHandle;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a dropped circuit waits until the peer has acknowledged all data.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Listens with one endpoint per circuit, so that circuits in different threads share nothing.
 /// `setup` gets the port that distinguishes engines on one address.
@@ -66,8 +66,9 @@ pub(crate) fn connect<M: Medium, E: Associations + Send + 'static>(
     Ok(Box::new(end.circuit(circuit)?))
 }
 
-struct EngineEndpoint<M: Medium, E> {
-    endpoint: Endpoint<E, Traced<M::Wire>>,
+/// An endpoint of an engine, and what its circuits get.
+pub(crate) struct EngineEndpoint<M: Medium, E> {
+    pub(crate) endpoint: Endpoint<E, Traced<M::Wire>>,
     line: String,
     effective: BTreeMap<String, String>,
     empty_message_error: Option<&'static str>,
@@ -100,7 +101,8 @@ impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
     }
 }
 
-fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
+/// Opens an endpoint on a wire.
+pub(crate) fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
     opened: OpenedWire<M::Wire>,
     options: &Options,
     setup: EngineSetup<E>,

@@ -80,6 +80,7 @@ mod udp_links;
 mod udp_offloads;
 mod unix_socket;
 pub mod vmtp;
+pub mod xti_carrier;
 pub mod xtp;
 
 pub use channel;

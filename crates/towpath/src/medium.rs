@@ -80,7 +80,8 @@ pub(crate) trait Medium: Send + 'static {
 pub(crate) struct UdpMedium;
 
 impl UdpMedium {
-    fn opened(local: SocketAddr, options: &Options) -> io::Result<OpenedWire<UdpWire>> {
+    /// A wire at `local`.
+    pub(crate) fn opened(local: SocketAddr, options: &Options) -> io::Result<OpenedWire<UdpWire>> {
         let wire = UdpWire::from_socket(source_filter::bind_udp(local, options.only_from)?)?;
         let line = wire.local_addr()?.to_string();
         Ok(OpenedWire {

@@ -11,11 +11,11 @@ use crate::transport::{
     loopback, mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, sctp_kernel, shm,
     shm_remote, smc, tcp, tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched,
     udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
-    unix_stream, xti_tcp, xti_udp, xtp_multicast,
+    unix_stream, xti_engine, xti_tcp, xti_udp, xtp_multicast,
 };
 use std::sync::LazyLock;
 
-static TRANSPORTS: [&dyn Transport; 46] = [
+static TRANSPORTS: [&dyn Transport; 48] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -52,6 +52,8 @@ static TRANSPORTS: [&dyn Transport; 46] = [
     &over_cells::XTP_RAW_IP,
     &over_cells::XTP_ETHERNET,
     &over_cells::SCTP,
+    &xti_engine::XTP,
+    &xti_engine::SCTP,
     &over_cells::SCTP_RAW_IP,
     &sctp_kernel::SctpKernel,
     &over_cells::VMTP,

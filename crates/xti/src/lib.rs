@@ -3,7 +3,8 @@
 //! * [`tpi`] - primitives between user and provider, and the table of states.
 //! * [`inet`] - providers on the kernel's TCP sockets, as the study of 2007 raced it, and on UDP sockets.
 //! * [`loopback`] - providers between ends of one host: ticlts, ticots, ticotsord.
-//! * `connections` - the provider of ticots and ticotsord.
+//! * `connections` - the provider of connections over a protocol in the user's process: ticots, ticotsord.
+//! * [`carrier`] - providers over a protocol that is no part of this crate, such as XTP and SCTP.
 //! * [`modules`] - `timod` and `tirdwr`.
 //! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
 //!   sndudata, rcvudata, rcvuderr of datagrams; options (optmgmt).
@@ -15,6 +16,7 @@
 //! study's point: a switch into the kernel is paid a batch, not a message.
 #![forbid(unsafe_code)]
 
+pub mod carrier;
 mod connections;
 pub mod endpoint;
 pub mod error;
@@ -25,6 +27,7 @@ pub mod modules;
 mod provider;
 pub mod tpi;
 
+pub use connections::Waiter;
 pub use endpoint::{
     DatagramFailure, Flags, Look, StreamOptions, With, XtiByteStream, XtiCall, XtiEndpoint,
     XtiReceived, XtiState,

@@ -1,7 +1,9 @@
 //! What all providers do alike: answers, tokens, failure.
 
 use crate::error::TliError;
-use crate::tpi::{self, Malformed, Primitive};
+use crate::tpi::{
+    self, Malformed, OptionStatus, OptionsAction, Primitive, number, parse_options, write_options,
+};
 use std::sync::atomic::{AtomicU32, Ordering};
 use streams::{Context, Extra, FlushRequest, FlushScope, Message, MessageKind, Side};
 
@@ -75,4 +77,27 @@ pub(crate) fn flush_queues(context: &mut Context<'_>) {
         band: None,
     };
     context.put_next(Side::Read, Message::flush(up));
+}
+
+/// The answer to T_OPTMGMT_REQ of a provider that has no options: each is not supported.
+pub(crate) fn answer_without_options(octets: &[u8], flags: u32) -> Primitive {
+    let refused = |tli: TliError| Primitive::ErrorAck {
+        of: number::OPTMGMT_REQ,
+        tli: tli as u32,
+        errno: 0,
+    };
+    if OptionsAction::from_number(flags).is_none() {
+        return refused(TliError::BadFlag);
+    }
+    let options = parse_options(octets).filter(|options| !options.is_empty());
+    let Some(mut options) = options else {
+        return refused(TliError::BadOption);
+    };
+    for option in &mut options {
+        option.status = Some(OptionStatus::NotSupported);
+    }
+    Primitive::OptionsAck {
+        options: write_options(&options),
+        flags: OptionStatus::NotSupported as u32,
+    }
 }

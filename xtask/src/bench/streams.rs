@@ -46,6 +46,8 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         ("xti-crossing-64", "xti-tcp,crossing=on"),
         ("xti-at-once-64", "xti-tcp,deferred=off"),
         ("push-meter-64", "tcp-batched,push=meter"),
+        ("xti-xtp-64", "xti-xtp"),
+        ("xti-sctp-more-64", "xti-sctp,framing=stream,more=on"),
         ("loop-clts-64", "loop-clts"),
         ("loop-cots-64", "loop-cots"),
     ] {
@@ -105,10 +107,24 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         xti("xti-batched-64", 64, "tcp-batched", 0.25, 0.5),
         pipe("pipe-64", "64", 3.0, 8.0),
         pipe("pipe-4k", "4096", 0.8, 1.2),
+        xti_sctp("xti-sctp-64", 64, 0.5, 0.7),
+        xti_sctp("xti-sctp-16k", 16 << 10, 0.7, 0.9),
         loop_back(),
         push_empty(),
         delay_on_one_core(),
     ]
+}
+
+/// SCTP under XTI against SCTP without STREAMS.
+fn xti_sctp(name: &'static str, size: u64, floor: f64, goal: f64) -> Comparison {
+    let of = |transport| metric_of(throughput(transport, size), "messages_per_s");
+    at_least(
+        name,
+        of("xti-sctp"),
+        vec![("sctp", of("sctp"))],
+        floor,
+        goal,
+    )
 }
 
 /// Connections of `ticotsord` against sockets within the host, 64 octets.

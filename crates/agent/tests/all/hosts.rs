@@ -17,13 +17,15 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 23] = [
+pub const TRANSPORTS: [&str; 25] = [
     "tcp",
     "tcp-batched",
     "tcp-zerocopy",
     "mptcp",
     "xti-tcp",
     "xti-udp",
+    "xti-xtp",
+    "xti-sctp",
     "tls",
     "udp",
     "udp-connected",

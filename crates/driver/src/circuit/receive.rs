@@ -32,14 +32,37 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             if let Some(len) = self.reader.next_rest(buffer) {
                 return Ok(Some(len));
             }
-            self.push_unsent()?;
-            let owner = Arc::clone(&self.shared);
-            let mut pump = owner.lock()?;
-            match self.refill_nonblocking(&mut pump)? {
-                RefillOutcome::Chunk => {}
-                RefillOutcome::Ended => return Ok(None),
-                RefillOutcome::Empty => return Err(io::ErrorKind::WouldBlock.into()),
+            if self.refill_now()? == RefillOutcome::Ended {
+                return Ok(None);
             }
+        }
+    }
+
+    /// Receives the next part of a message, or the bytes a stream has, as
+    /// [`receive_part`](Circuit::receive_part) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_recv`](Circuit::try_recv).
+    pub fn try_receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        loop {
+            if let Some(part) = self.reader.next_part(buffer) {
+                return Ok(Some(part));
+            }
+            if self.refill_now()? == RefillOutcome::Ended {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Gets the next chunk, or finds the end; `WouldBlock` when there is neither.
+    fn refill_now(&mut self) -> io::Result<RefillOutcome> {
+        self.push_unsent()?;
+        let owner = Arc::clone(&self.shared);
+        let mut pump = owner.lock()?;
+        match self.refill_nonblocking(&mut pump)? {
+            RefillOutcome::Empty => Err(io::ErrorKind::WouldBlock.into()),
+            other => Ok(other),
         }
     }
 

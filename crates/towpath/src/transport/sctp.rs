@@ -238,7 +238,7 @@ fn ip_config(family: Family, own: &BTreeMap<String, String>) -> Result<EndpointC
     Ok(settings)
 }
 
-fn udp_setup(settings: &EndpointConfig, options: &Options) -> EngineSetup<Engine> {
+pub(crate) fn udp_setup(settings: &EndpointConfig, options: &Options) -> EngineSetup<Engine> {
     let config = settings.config();
     let packet_len = engine_setup::packet_len_for_family(config.packet_len, options);
     setup(

@@ -177,7 +177,7 @@ fn settings(options: &Options) -> io::Result<EndpointConfig> {
 
 impl Xtp {
     /// The engine for circuits to or from `host`.
-    fn setup(
+    pub(crate) fn setup(
         &self,
         settings: &EndpointConfig,
         options: &Options,

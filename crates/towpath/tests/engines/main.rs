@@ -21,3 +21,4 @@ mod tunnel;
 mod two_processes;
 mod vmtp;
 mod vmtp_services;
+mod xti;

@@ -1,17 +1,14 @@
 //! What the other ends have to say: connections that come, that are made, that end.
 
-use super::{Ends, Indication, LoopProvider};
-use crate::loopback::link::{Arriving, FrameKind, Next, split_introduction};
-use crate::loopback::names::{self, ARRIVING_MAX};
+use super::requests::REFUSED;
+use super::split_introduction;
+use super::{ConnectionProvider, Ends, FrameKind, Indication, Link, Next, Protocol};
 use crate::provider::{NO_SEQUENCE, flush_queues, indicate, indicate_with};
 use crate::tpi::{Event, Primitive, State};
 use std::sync::atomic::Ordering;
 use streams::{Context, Pool};
 
-/// ECONNREFUSED: who listened does so no more.
-const REFUSED: u32 = 111;
-
-impl LoopProvider {
+impl<P: Protocol> ConnectionProvider<P> {
     pub(super) fn look_at_ends(&mut self, context: &mut Context<'_>) {
         self.take_passed();
         match &self.ends {
@@ -26,8 +23,8 @@ impl LoopProvider {
     fn look_at_listener(&mut self, context: &mut Context<'_>) {
         self.withdraw_ended(context);
         while let Some(indication) = self.next_indication(context.pool()) {
-            let (source, sequence) = (indication.link.peer.clone(), indication.sequence);
-            let said = indication.link.said.clone();
+            let (source, sequence) = (indication.link.peer().to_vec(), indication.sequence);
+            let said = indication.link.said().to_vec();
             if let Ends::Listening(listening) = &mut self.ends {
                 listening.waiting.push_back(indication);
             }
@@ -38,32 +35,16 @@ impl LoopProvider {
     }
 
     /// The next connection that is whole. Those of which a part has come are looked at again.
-    fn next_indication(&mut self, pool: &mut Pool) -> Option<Indication> {
+    fn next_indication(&mut self, pool: &mut Pool) -> Option<Indication<P::Link>> {
         let Ends::Listening(listening) = &mut self.ends else {
             return None;
         };
         if listening.waiting.len() >= listening.limit as usize {
             return None;
         }
-        while listening.arriving.len() < ARRIVING_MAX {
-            let Some(socket) = names::accept(&listening.socket) else {
-                break;
-            };
-            listening.arriving.push(Arriving::Socket(socket));
-        }
-        let mut whole = None;
-        for arriving in std::mem::take(&mut listening.arriving) {
-            match whole {
-                Some(_) => listening.arriving.push(arriving),
-                None => match arriving.look(pool) {
-                    Some(Ok(link)) => whole = Some(link),
-                    Some(Err(arriving)) => listening.arriving.push(arriving),
-                    None => {}
-                },
-            }
-        }
+        let whole = self.protocol.accept(pool);
         let look_soon = &self.shared.look_soon;
-        look_soon.store(!listening.arriving.is_empty(), Ordering::Relaxed);
+        look_soon.store(self.protocol.is_arriving(), Ordering::Relaxed);
         let sequence = self.next_sequence;
         let link = whole?;
         // NO_SEQUENCE is never given.
@@ -92,8 +73,7 @@ impl LoopProvider {
             return None;
         };
         let mut waiting = listening.waiting.iter_mut();
-        // Before it is accepted an end sends nothing but its own end.
-        let at = waiting.position(|one| !matches!(one.link.next(pool), Next::Nothing))?;
+        let at = waiting.position(|one| one.link.has_ended(pool))?;
         listening.waiting.remove(at).map(|one| one.sequence)
     }
 
@@ -109,7 +89,7 @@ impl LoopProvider {
                 let (responding, said) = (responding.to_vec(), said.to_vec());
                 context.pool().release(frame.octets);
                 self.on(Event::ConnectConfirm);
-                if let Ends::Connecting(link) = std::mem::take(&mut self.ends) {
+                if let Ends::Connecting(link) = std::mem::replace(&mut self.ends, Ends::None) {
                     self.set_ends(Ends::Connected(link));
                 }
                 let confirm = Primitive::ConnectConfirm {
@@ -124,7 +104,7 @@ impl LoopProvider {
                 context.pool().release(frame.octets);
                 self.disconnected(context, REFUSED, &said);
             }
-            Next::End => self.disconnected(context, REFUSED, &[]),
+            Next::End(why) => self.disconnected(context, why.unwrap_or(REFUSED), &[]),
         }
     }
 

@@ -1,16 +1,22 @@
-//! The provider of connections between ends of one host: the driver of a stream.
+//! The provider of connections: the driver of a stream, over a protocol that runs in the user's process.
+//!
+//! * `below` - what it asks of the protocol and of its connections.
+//! * `requests`, `events`, `transfer` - the user's primitives, the peer's frames, data.
 
+mod below;
 mod events;
 mod requests;
 mod transfer;
 
-use crate::inet::Shared;
-use crate::loopback::link::{Arriving, FrameKind, LoopLink};
-use crate::loopback::{TIDU, TSDU, WITH_DATA, Waits, geometry};
+pub use below::Waiter;
+pub(crate) use below::{
+    Frame, FrameKind, Link, Next, Protocol, Sleep, Waits, introduction, split_introduction,
+};
+
+use crate::inet::{Shared, TIDU};
 use crate::provider;
-use crate::tpi::{ADDRESS_MAX, Event, Information, RELEASE_DATA, SEND_ZERO, ServiceType, State};
-use channel::Geometry;
-use socket2::Socket;
+use crate::tpi::{Event, Information, ServiceType, State};
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -19,69 +25,66 @@ use streams::{
 };
 
 /// A connection that one stream accepted for another.
-type Passed = Arc<Mutex<Option<LoopLink>>>;
+type Passed<L> = Arc<Mutex<Option<L>>>;
 
-/// Streams that connections can be passed to, by token, with their service.
-static ACCEPTORS: LazyLock<Mutex<BTreeMap<u32, (ServiceType, Passed)>>> =
-    LazyLock::new(Mutex::default);
+/// A stream that connections can be passed to: the name of its provider, and where to put one, which is a
+/// [`Passed`] of the provider's.
+type Acceptor = (&'static str, Arc<dyn Any + Send + Sync>);
 
-pub(super) fn acceptors() -> MutexGuard<'static, BTreeMap<u32, (ServiceType, Passed)>> {
+/// Those streams by token.
+static ACCEPTORS: LazyLock<Mutex<BTreeMap<u32, Acceptor>>> = LazyLock::new(Mutex::default);
+
+fn acceptors() -> MutexGuard<'static, BTreeMap<u32, Acceptor>> {
     ACCEPTORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The connection, or what comes before it.
-#[derive(Default)]
-pub(super) enum Ends {
-    #[default]
+enum Ends<L> {
     None,
     /// Accepts connections.
-    Listening(Box<Listening>),
+    Listening(Listening<L>),
     /// Waits for the peer.
-    Connecting(Box<LoopLink>),
+    Connecting(Box<L>),
     /// Carries data.
-    Connected(Box<LoopLink>),
+    Connected(Box<L>),
 }
 
 /// What an end that listens has.
-pub(super) struct Listening {
-    pub(super) socket: Socket,
-    pub(super) limit: u32,
-    pub(super) arriving: Vec<Arriving>,
-    pub(super) waiting: VecDeque<Indication>,
+struct Listening<L> {
+    limit: u32,
+    waiting: VecDeque<Indication<L>>,
 }
 
 /// A connection that waits for the user's answer.
-pub(super) struct Indication {
-    pub(super) sequence: u32,
-    pub(super) link: LoopLink,
+struct Indication<L> {
+    sequence: u32,
+    link: L,
 }
 
-/// The provider of `ticots` or `ticotsord`.
-pub struct LoopProvider {
-    pub(super) service: ServiceType,
-    pub(super) geometry: Geometry,
+/// The provider.
+pub(crate) struct ConnectionProvider<P: Protocol> {
+    protocol: P,
     marks: Marks,
-    pub(super) state: State,
-    pub(super) ends: Ends,
+    state: State,
+    ends: Ends<P::Link>,
     /// The address that it is bound to; empty before that.
-    pub(super) address: Vec<u8>,
-    pub(super) token: u32,
-    pub(super) shared: Arc<Shared>,
-    passed: Passed,
-    pub(super) next_sequence: u32,
-    /// Octets of the message that waits for room in the ring.
-    pub(super) blocked: Option<usize>,
+    address: Vec<u8>,
+    token: u32,
+    shared: Arc<Shared>,
+    passed: Passed<P::Link>,
+    next_sequence: u32,
+    /// Octets of the message that waits for room below.
+    blocked: Option<usize>,
 }
 
-impl LoopProvider {
-    /// A provider with or without orderly release, whose write queue has `marks`, and whose rings have at
-    /// least `ring_octets`.
-    pub fn new(service: ServiceType, ring_octets: usize, marks: Marks) -> LoopProvider {
+impl<P: Protocol> ConnectionProvider<P> {
+    /// A provider over a protocol, whose write queue has `marks`.
+    pub(crate) fn new(protocol: P, marks: Marks) -> ConnectionProvider<P> {
         let (token, passed) = (provider::new_token(), Passed::default());
-        acceptors().insert(token, (service, Arc::clone(&passed)));
-        LoopProvider {
-            service,
-            geometry: geometry(ring_octets),
+        let place: Arc<dyn Any + Send + Sync> = Arc::<Mutex<Option<P::Link>>>::clone(&passed);
+        acceptors().insert(token, (protocol.name(), place));
+        ConnectionProvider {
+            protocol,
             marks,
             state: State::Unbound,
             ends: Ends::None,
@@ -95,7 +98,7 @@ impl LoopProvider {
     }
 
     /// The token by which connections are passed to this stream (ACCEPTOR_id).
-    pub fn token(&self) -> u32 {
+    pub(crate) fn token(&self) -> u32 {
         self.token
     }
 
@@ -103,69 +106,63 @@ impl LoopProvider {
         Arc::clone(&self.shared)
     }
 
-    /// Its name, which is also that of its addresses.
-    pub(super) fn name(&self) -> &'static str {
-        match self.service {
-            ServiceType::Connections => "ticots",
-            _ => "ticotsord",
-        }
-    }
-
     /// Octets of a ring, where there is one.
     pub(crate) fn ring_octets(&self) -> Option<u64> {
+        self.link()?.ring_octets()
+    }
+
+    /// The connection, where there is one or is to be one.
+    pub(crate) fn link(&self) -> Option<&P::Link> {
         match &self.ends {
-            Ends::Connected(link) | Ends::Connecting(link) => Some(link.ring_octets()),
-            _ => None,
+            Ends::Connected(link) | Ends::Connecting(link) => Some(link),
+            Ends::None | Ends::Listening(_) => None,
         }
     }
 
-    pub(super) fn set_ends(&mut self, ends: Ends) {
+    fn service_type(&self) -> ServiceType {
+        self.protocol.information().service
+    }
+
+    fn set_ends(&mut self, ends: Ends<P::Link>) {
         Waits::count_calls(self);
+        let listens = |ends: &Ends<P::Link>| matches!(ends, Ends::Listening(_));
+        if listens(&self.ends) && !listens(&ends) {
+            self.protocol.stop_listening();
+        }
         // Without a descriptor a wait is short, and looks again.
-        let socket = match &ends {
+        let waitable = match &ends {
             Ends::None => None,
-            Ends::Listening(listening) => listening.socket.try_clone().ok(),
-            Ends::Connecting(link) | Ends::Connected(link) => link.waitable().ok(),
+            Ends::Listening(_) => self.protocol.waitable(),
+            Ends::Connecting(link) | Ends::Connected(link) => link.waitable(),
         };
-        self.shared.set_socket(socket.map(Arc::new));
+        self.shared.set_socket(waitable.map(Arc::new));
         self.shared.send_blocked.store(false, Ordering::Relaxed);
         (self.ends, self.blocked) = (ends, None);
     }
 
     /// Changes the state; false, and nothing changes, when the event is not allowed.
-    pub(super) fn on(&mut self, event: Event) -> bool {
+    fn on(&mut self, event: Event) -> bool {
         let next = self.state.after(event);
         self.state = next.unwrap_or(self.state);
         next.is_some()
     }
 
-    pub(super) fn information(&self) -> Information {
+    fn information(&self) -> Information {
         Information {
-            tsdu: TSDU as i32,
-            etsdu: TSDU as i32,
-            connect: WITH_DATA as i32,
-            disconnect: WITH_DATA as i32,
-            address: ADDRESS_MAX as i32,
-            options: -2,
-            tidu: TIDU as i32,
-            service: self.service,
             state: self.state as u32,
-            flags: match self.service {
-                ServiceType::ConnectionsWithRelease => SEND_ZERO | RELEASE_DATA,
-                _ => SEND_ZERO,
-            },
+            ..self.protocol.information()
         }
     }
 
     /// The stream fails: the user broke the protocol where there is no answer to say so.
-    pub(super) fn fail(&mut self, context: &mut Context<'_>) {
+    fn fail(&mut self, context: &mut Context<'_>) {
         self.set_ends(Ends::None);
         self.state = State::Unbound;
         provider::fail_stream(context);
     }
 
     /// A connection that another stream accepted for this one.
-    pub(super) fn take_passed(&mut self) {
+    fn take_passed(&mut self) {
         let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         let link = passed.take();
         drop(passed);
@@ -177,22 +174,22 @@ impl LoopProvider {
     }
 }
 
-impl Drop for LoopProvider {
+impl<P: Protocol> Drop for ConnectionProvider<P> {
     fn drop(&mut self) {
         acceptors().remove(&self.token);
     }
 }
 
-impl Waits for LoopProvider {
-    fn prepare_wait(&mut self, write: bool) -> bool {
-        let blocked = self.blocked;
+impl<P: Protocol> Waits for ConnectionProvider<P> {
+    fn prepare_wait(&mut self, write: bool) -> Sleep {
         match &mut self.ends {
-            Ends::Connected(link) if write => match blocked {
-                Some(octets) => link.prepare_wait(Some(octets)),
-                None => false,
+            Ends::Connected(link) if write => match self.blocked {
+                Some(octets) => link.sleep(Some(octets)),
+                None => Sleep::Not,
             },
-            Ends::Connected(link) | Ends::Connecting(link) => link.prepare_wait(None),
-            Ends::None | Ends::Listening(_) => true,
+            Ends::Connected(link) | Ends::Connecting(link) => link.sleep(None),
+            Ends::Listening(_) => self.protocol.sleep(),
+            Ends::None => Sleep::OnDescriptor,
         }
     }
 
@@ -203,16 +200,15 @@ impl Waits for LoopProvider {
     }
 
     fn count_calls(&mut self) {
-        if let Ends::Connected(link) | Ends::Connecting(link) = &self.ends {
-            // Opening rings is a call of each end.
+        if let Some(link) = self.link() {
             let (sends, receives) = link.system_calls();
-            self.shared.sends.store(1 + sends, Ordering::Relaxed);
-            self.shared.receives.store(1 + receives, Ordering::Relaxed);
+            self.shared.sends.store(sends, Ordering::Relaxed);
+            self.shared.receives.store(receives, Ordering::Relaxed);
         }
     }
 }
 
-impl Module for LoopProvider {
+impl<P: Protocol> Module for ConnectionProvider<P> {
     fn info(&self) -> ModuleInfo {
         let queue = QueueInfo {
             marks: self.marks,
@@ -220,7 +216,7 @@ impl Module for LoopProvider {
             service: true,
         };
         ModuleInfo {
-            name: self.name(),
+            name: self.protocol.name(),
             read: queue,
             write: queue,
         }
@@ -230,13 +226,13 @@ impl Module for LoopProvider {
         Ok(())
     }
 
-    /// What is queued leaves if the ring takes it. With orderly release the peer gets one: what was sent
+    /// What is queued leaves if there is room. With orderly release the peer gets one: what was sent
     /// arrives, whether or not the user said that it was all.
     fn close(&mut self, context: &mut Context<'_>) {
         self.take_passed();
         self.send_queued(context);
         let sends = matches!(self.state, State::DataTransfer | State::WaitReleaseRequest);
-        let releases = self.service == ServiceType::ConnectionsWithRelease;
+        let releases = self.service_type() == ServiceType::ConnectionsWithRelease;
         if let Ends::Connected(link) = &mut self.ends
             && sends
             && releases
@@ -273,7 +269,7 @@ impl Module for LoopProvider {
 
     fn ready(&mut self, context: &mut Context<'_>) {
         self.look_at_ends(context);
-        if !context.is_empty(Side::Write) {
+        if !context.is_empty(Side::Write) || self.blocked.is_some() {
             context.enable(Side::Write);
         }
     }

@@ -1,12 +1,11 @@
 //! Primitives of the user.
 
-use super::{Ends, Indication, Listening, LoopProvider, acceptors};
+use super::{ConnectionProvider, Ends, Indication, Link, Listening, Passed, Protocol};
+use super::{FrameKind, acceptors, introduction};
 use crate::error::TliError;
 use crate::inet::bind_error;
-use crate::loopback::link::{FrameKind, LoopLink, introduction};
-use crate::loopback::{WITH_DATA, answer_without_options, names};
 use crate::provider::{acknowledge, flush_queues, indicate, parsed, refuse};
-use crate::tpi::{ADDRESS_MAX, Event, Malformed, Primitive, ServiceType, State, number};
+use crate::tpi::{Event, Malformed, Primitive, ServiceType, State, number};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::PoisonError;
@@ -16,21 +15,23 @@ use streams::{Context, Message, Side};
 const INDICATIONS_MAX: u32 = 1024;
 
 /// ECONNREFUSED: nobody listens, or the user refused.
-const REFUSED: u32 = 111;
+pub(super) const REFUSED: u32 = 111;
 
-/// ECONNRESET: the user of the other end ended the connection.
-const RESET: u32 = 104;
+/// ECONNRESET: the user of the other end ended the connection, or is gone.
+pub(super) const RESET: u32 = 104;
 
-impl LoopProvider {
+impl<P: Protocol> ConnectionProvider<P> {
     /// A message with a control part from above.
     pub(super) fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
         match parsed(&message) {
-            Ok(Primitive::DataRequest { .. } | Primitive::ExpeditedRequest { .. }) => {
+            Ok(Primitive::DataRequest { .. }) => return self.data_request(context, message),
+            Ok(Primitive::ExpeditedRequest { .. }) if self.information().etsdu != -2 => {
                 return self.data_request(context, message);
             }
             Ok(Primitive::ReleaseRequest) => return self.release_request(context, message),
             Ok(primitive) => {
-                let mut said = vec![0; message.data_octets().min(WITH_DATA)];
+                let longest = self.information().connect.max(0) as usize;
+                let mut said = vec![0; message.data_octets().min(longest)];
                 message.copy_data(0, &mut said);
                 self.request(context, primitive, &said);
             }
@@ -54,7 +55,7 @@ impl LoopProvider {
             Primitive::OptionsRequest { options, flags } => {
                 self.options_request(context, &options, flags);
             }
-            // There are no options here, and one that is not supported is no error.
+            // Options of one connection are not supported, which is no error.
             Primitive::ConnectRequest { destination, .. } => {
                 self.connect_request(context, &destination, said);
             }
@@ -74,7 +75,7 @@ impl LoopProvider {
     fn addresses(&mut self, context: &mut Context<'_>) {
         self.take_passed();
         let remote = match &self.ends {
-            Ends::Connected(link) => link.peer.clone(),
+            Ends::Connected(link) => link.peer().to_vec(),
             _ => Vec::new(),
         };
         let local = self.address.clone();
@@ -84,7 +85,7 @@ impl LoopProvider {
     /// In any state, and it changes none but for a moment in T_IDLE.
     fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
         let counted = self.on(Event::OptionsRequest);
-        let answer = answer_without_options(octets, flags);
+        let answer = self.protocol.answer_options(octets, flags);
         if counted {
             self.on(crate::inet::options_event(&answer));
         }
@@ -114,26 +115,12 @@ impl LoopProvider {
         }
     }
 
-    /// Ends that only connect may share an address: it is theirs by word alone.
     fn bind(&mut self, address: &[u8], limit: u32) -> io::Result<()> {
-        if address.len() > ADDRESS_MAX {
-            return Err(io::ErrorKind::InvalidInput.into());
+        self.address = self.protocol.bind(address, limit > 0)?;
+        if limit > 0 {
+            let waiting = VecDeque::new();
+            self.set_ends(Ends::Listening(Listening { limit, waiting }));
         }
-        if limit == 0 {
-            self.address = match address {
-                [] => names::new_address(),
-                address => address.to_vec(),
-            };
-            return Ok(());
-        }
-        let (socket, address) = names::listen(self.name(), address)?;
-        self.address = address;
-        self.set_ends(Ends::Listening(Box::new(Listening {
-            socket,
-            limit,
-            arriving: Vec::new(),
-            waiting: VecDeque::new(),
-        })));
         Ok(())
     }
 
@@ -153,11 +140,8 @@ impl LoopProvider {
         if !self.on(Event::ConnectRequest) {
             return refuse(context, OF, TliError::OutOfState, 0);
         }
-        let connected = names::connect(self.name(), destination).and_then(|socket| {
-            let own = (&self.address[..], said);
-            LoopLink::open(socket, self.geometry, own, destination)
-        });
-        match connected {
+        let mut why = REFUSED;
+        match self.protocol.connect(&self.address, destination, said) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 self.on(Event::ErrorAck);
                 return refuse(context, OF, TliError::BadAddress, 0);
@@ -167,12 +151,12 @@ impl LoopProvider {
                 return refuse(context, OF, TliError::Access, 0);
             }
             Ok(link) => self.set_ends(Ends::Connecting(Box::new(link))),
-            Err(_) => {}
+            Err(error) => why = error.raw_os_error().map_or(REFUSED, |number| number as u32),
         }
         self.on(Event::OkAck);
         acknowledge(context, OF);
         if matches!(self.ends, Ends::None | Ends::Listening(_)) {
-            self.disconnected(context, REFUSED, &[]);
+            self.disconnected(context, why, &[]);
         }
     }
 
@@ -189,7 +173,8 @@ impl LoopProvider {
         }
         let here = acceptor == self.token;
         let target = acceptors().get(&acceptor).cloned();
-        let error = self.why_not_accepted(target.as_ref().map(|target| target.0), here, sequence);
+        let name = target.as_ref().map(|target| target.0);
+        let error = self.why_not_accepted(name, here, sequence);
         if let Some(error) = error {
             self.on(Event::ErrorAck);
             return refuse(context, OF, error, 0);
@@ -203,36 +188,36 @@ impl LoopProvider {
             (false, 1) => Event::OkAckLast,
             (false, _) => Event::OkAckOne,
         });
-        // The ring to who connected is empty.
         link.send_short(FrameKind::Confirm, &introduction(&self.address, said));
         if here {
             self.set_ends(Ends::Connected(Box::new(link)));
-        } else if let Some((_, passed)) = target {
-            *passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+        } else if let Some(place) = target.and_then(|(_, place)| place.downcast().ok()) {
+            let place: Passed<P::Link> = place;
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
         }
         acknowledge(context, OF);
     }
 
     fn why_not_accepted(
         &self,
-        target: Option<ServiceType>,
+        target: Option<&str>,
         here: bool,
         sequence: u32,
     ) -> Option<TliError> {
         let Ends::Listening(listening) = &self.ends else {
             return Some(TliError::BadEndpoint);
         };
-        let known = |indication: &Indication| indication.sequence == sequence;
+        let known = |indication: &Indication<P::Link>| indication.sequence == sequence;
         match target {
             None => Some(TliError::BadEndpoint),
-            Some(service) if service != self.service => Some(TliError::ProviderMismatch),
+            Some(name) if name != self.protocol.name() => Some(TliError::ProviderMismatch),
             _ if !listening.waiting.iter().any(known) => Some(TliError::BadSequence),
             _ if here && listening.waiting.len() > 1 => Some(TliError::IndicationsOut),
             _ => None,
         }
     }
 
-    fn take_indication(&mut self, sequence: u32) -> Option<LoopLink> {
+    fn take_indication(&mut self, sequence: u32) -> Option<P::Link> {
         let Ends::Listening(listening) = &mut self.ends else {
             return None;
         };
@@ -287,7 +272,7 @@ impl LoopProvider {
     fn release_request(&mut self, context: &mut Context<'_>, message: Message) {
         self.take_passed();
         let sends = matches!(self.state, State::DataTransfer | State::WaitReleaseRequest);
-        if sends && self.service == ServiceType::ConnectionsWithRelease {
+        if sends && self.service_type() == ServiceType::ConnectionsWithRelease {
             // In order, behind the data.
             context.put_queue(Side::Write, message);
         } else {

@@ -1,17 +1,14 @@
-//! Data: from the write queue into the ring, and from the ring up.
+//! Data: from the write queue down, and from the peer up.
 
 use super::events::disconnect_in;
-use super::{Ends, LoopProvider};
-use crate::loopback::link::{Frame, FrameKind, Next};
+use super::requests::RESET;
+use super::{ConnectionProvider, Ends, Frame, FrameKind, Link, Next, Protocol};
 use crate::provider::parsed;
 use crate::tpi::{Event, Primitive, State, number, write_data};
 use std::sync::atomic::Ordering;
 use streams::{Block, Context, Message, MessageKind, Side};
 
-/// ECONNRESET: the peer is gone.
-const RESET: u32 = 104;
-
-impl LoopProvider {
+impl<P: Protocol> ConnectionProvider<P> {
     /// T_DATA_REQ, or data without a control part: a whole message, or its end.
     pub(super) fn data_request(&mut self, context: &mut Context<'_>, message: Message) {
         if self.state == State::Idle {
@@ -51,7 +48,14 @@ impl LoopProvider {
             }
         }
         self.blocked = None;
-        self.shared.send_blocked.store(false, Ordering::Relaxed);
+        if let Ends::Connected(link) = &mut self.ends {
+            link.flush();
+            self.blocked = link.has_unsent().then_some(0);
+        }
+        let is_blocked = self.blocked.is_some();
+        self.shared
+            .send_blocked
+            .store(is_blocked, Ordering::Relaxed);
     }
 
     /// This end sends no more.
@@ -76,7 +80,7 @@ impl LoopProvider {
                 Next::Nothing => return,
                 Next::Frame(frame) => self.arrived(context, frame),
                 // What the peer sent before is delivered: it did not abort.
-                Next::End => self.disconnected(context, RESET, &[]),
+                Next::End(why) => self.disconnected(context, why.unwrap_or(RESET), &[]),
             }
         }
     }

@@ -30,11 +30,12 @@ pub use state::{Look, XtiState};
 pub use transfer::{Flags, XtiReceived};
 pub use vectors::BUFFERS_MAX;
 
-use crate::connections::LoopProvider;
+use crate::carrier::{CarriedProtocol, Carrier};
+use crate::connections::ConnectionProvider;
 use crate::error::{Error, TliError};
 use crate::helper;
 use crate::inet::{Setup, Shared as SocketShared, TcpProvider, UdpProvider};
-use crate::loopback::{LoopDatagrams, RING_OCTETS};
+use crate::loopback::{LoopDatagrams, LoopProtocol, RING_OCTETS};
 use crate::tpi::{self, Information, Primitive, ServiceType};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,6 +108,8 @@ enum Provider {
     /// Connections within the host, with or without orderly release.
     Loop(ServiceType),
     LoopDatagrams,
+    /// Connections of a [`Carrier`], by name.
+    Carried(&'static str),
 }
 
 /// The stream of an endpoint and the library's state.
@@ -186,8 +189,24 @@ impl XtiEndpoint {
             let below = (provider.shared(), NO_TOKEN, Provider::LoopDatagrams);
             return XtiEndpoint::open(Box::new(provider), below, options);
         }
-        let provider = LoopProvider::new(service, ring_octets, options.marks);
+        let protocol = LoopProtocol::new(service, ring_octets);
+        let provider = ConnectionProvider::new(protocol, options.marks);
         let below = (provider.shared(), provider.token(), Provider::Loop(service));
+        XtiEndpoint::open(Box::new(provider), below, options)
+    }
+
+    /// Opens an endpoint whose connections `carrier` carries (t_open).
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::System`] when the stream cannot be opened.
+    pub fn open_over(
+        carrier: Box<dyn Carrier>,
+        options: StreamOptions,
+    ) -> Result<XtiEndpoint, Error> {
+        let kind = Provider::Carried(carrier.name());
+        let provider = ConnectionProvider::new(CarriedProtocol(carrier), options.marks);
+        let below = (provider.shared(), provider.token(), kind);
         XtiEndpoint::open(Box::new(provider), below, options)
     }
 
@@ -261,13 +280,13 @@ impl XtiEndpoint {
 
     /// System calls that sent, failed ones included; with rings those of the rings that are there now.
     pub fn kernel_sends(&self) -> u64 {
-        self.count_calls_of_rings();
+        self.count_calls_below();
         self.shared.socket.sends.load(Ordering::Relaxed)
     }
 
     /// System calls that received, failed ones included; with rings those of the rings that are there now.
     pub fn kernel_receives(&self) -> u64 {
-        self.count_calls_of_rings();
+        self.count_calls_below();
         self.shared.socket.receives.load(Ordering::Relaxed)
     }
 

@@ -1,15 +1,18 @@
-//! Waits for what is below the stream: sockets of the kernel, or rings of shared memory.
+//! Waits for what is below the stream: sockets of the kernel, rings of shared memory, protocols.
 
 use super::{Inner, Provider, XtiEndpoint};
-use crate::connections::LoopProvider;
+use crate::carrier::CarriedProtocol;
+use crate::connections::{ConnectionProvider, Sleep, Waits};
 use crate::error::Error;
-use crate::loopback::{LoopDatagrams, Waits};
+use crate::loopback::{LoopDatagrams, LoopProtocol};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The longest wait for rings before they are looked at again: another thread may have taken the wake.
+/// The longest wait that a driver prepared before it is looked at again: another thread may have taken the
+/// wake.
 const TURN: Duration = Duration::from_millis(50);
 
 /// The same while something has arrived in part.
@@ -27,17 +30,13 @@ impl XtiEndpoint {
     }
 
     pub(super) fn wait_below(&self, write: bool, limit: Option<Duration>) -> Result<(), Error> {
-        let is_ring = self.shared.provider.has_rings();
+        if self.shared.provider.has_waits() {
+            return self.wait_prepared(write, limit);
+        }
         match self.socket() {
-            Some(socket) if is_ring => self.wait_for_rings(&socket, write, limit),
             Some(socket) => {
                 let flags = if write { PollFlags::OUT } else { PollFlags::IN };
                 self.poll(&socket, flags, limit).map(drop)
-            }
-            None if is_ring => {
-                // Nothing is there to wait for, but a connection that another stream passes on.
-                std::thread::sleep(limit.unwrap_or(TURN_OF_ARRIVAL).min(TURN_OF_ARRIVAL));
-                Ok(())
             }
             None => Ok(()),
         }
@@ -49,7 +48,6 @@ impl XtiEndpoint {
         flags: PollFlags,
         limit: Option<Duration>,
     ) -> Result<bool, Error> {
-        use std::sync::atomic::Ordering;
         self.shared.waits.fetch_add(1, Ordering::Relaxed);
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         match poll(&mut [PollFd::new(socket, flags)], limit.as_ref()) {
@@ -59,75 +57,98 @@ impl XtiEndpoint {
         }
     }
 
-    /// Asks the peers for a wake, and polls the descriptor by which it comes.
-    fn wait_for_rings(
-        &self,
-        socket: &Socket,
-        write: bool,
-        limit: Option<Duration>,
-    ) -> Result<(), Error> {
-        use std::sync::atomic::Ordering;
+    /// Waits as the driver has prepared it.
+    fn wait_prepared(&self, write: bool, limit: Option<Duration>) -> Result<(), Error> {
         let provider = self.shared.provider;
-        let may_sleep = |driver: &mut dyn Waits| driver.prepare_wait(write);
-        if !self.lock().with_rings(provider, may_sleep)? {
-            return Ok(());
-        }
+        let mut inner = self.lock();
+        let sleep = inner.with_waits(provider, |driver| driver.prepare_wait(write))?;
         let turn = match self.shared.socket.look_soon.load(Ordering::Relaxed) {
             true => TURN_OF_ARRIVAL,
             false => TURN,
         };
         let limit = limit.map_or(turn, |limit| limit.min(turn));
-        if self.poll(socket, PollFlags::IN, Some(limit))? {
-            let take = |driver: &mut dyn Waits| driver.take_wakes();
-            self.lock().with_rings(provider, take)?;
+        match sleep {
+            Sleep::Not => Ok(()),
+            // Another thread has looked since, and put here what came.
+            Sleep::By(..) if !write && inner.look().is_some() => Ok(()),
+            Sleep::By(waiter, seen) => {
+                drop(inner);
+                self.shared.waits.fetch_add(1, Ordering::Relaxed);
+                Ok(waiter.wait(seen, limit)?)
+            }
+            Sleep::OnDescriptor => {
+                drop(inner);
+                self.wait_on_descriptor(limit)
+            }
+        }
+    }
+
+    fn wait_on_descriptor(&self, limit: Duration) -> Result<(), Error> {
+        let Some(socket) = self.socket() else {
+            // Nothing is there to wait for, but a connection that another stream passes on.
+            std::thread::sleep(limit.min(TURN_OF_ARRIVAL));
+            return Ok(());
+        };
+        if self.poll(&socket, PollFlags::IN, Some(limit))? {
+            let provider = self.shared.provider;
+            self.lock()
+                .with_waits(provider, |driver| driver.take_wakes())?;
         }
         Ok(())
     }
 
-    pub(super) fn count_calls_of_rings(&self) {
+    pub(super) fn count_calls_below(&self) {
         let provider = self.shared.provider;
-        if provider.has_rings() {
-            let count = |driver: &mut dyn Waits| driver.count_calls();
+        if provider.has_waits() {
             // A stream that has failed counts no more.
-            let _ = self.lock().with_rings(provider, count);
+            let _ = self
+                .lock()
+                .with_waits(provider, |driver| driver.count_calls());
         }
     }
 
     /// Octets of the ring to the peer; None for other providers, and while there is none.
     pub fn ring_octets(&self) -> Option<u64> {
         let inner = self.lock();
+        let (runtime, stream) = (&inner.runtime, inner.stream);
         match self.shared.provider {
             Provider::Loop(_) => {
-                let driver = inner.runtime.driver::<LoopProvider>(inner.stream);
+                let driver = runtime.driver::<ConnectionProvider<LoopProtocol>>(stream);
                 driver.ok()?.ring_octets()
             }
             Provider::LoopDatagrams => {
-                let driver = inner.runtime.driver::<LoopDatagrams>(inner.stream);
+                let driver = runtime.driver::<LoopDatagrams>(stream);
                 Some(driver.ok()?.ring_octets())
             }
-            Provider::Tcp | Provider::Udp => None,
+            Provider::Tcp | Provider::Udp | Provider::Carried(_) => None,
         }
     }
 }
 
 impl Provider {
-    fn has_rings(self) -> bool {
-        matches!(self, Provider::Loop(_) | Provider::LoopDatagrams)
+    /// Whether its driver prepares waits; sockets of the kernel are polled.
+    fn has_waits(self) -> bool {
+        !matches!(self, Provider::Tcp | Provider::Udp)
     }
 }
 
 impl Inner {
-    fn with_rings<T>(
+    fn with_waits<T>(
         &mut self,
         provider: Provider,
         action: impl FnOnce(&mut dyn Waits) -> T,
     ) -> Result<T, Error> {
+        type Loop = ConnectionProvider<LoopProtocol>;
+        type Carried = ConnectionProvider<CarriedProtocol>;
         let (runtime, stream) = (&mut self.runtime, self.stream);
         Ok(match provider {
             Provider::LoopDatagrams => {
                 runtime.with_driver(stream, |driver: &mut LoopDatagrams, _| action(driver))?
             }
-            _ => runtime.with_driver(stream, |driver: &mut LoopProvider, _| action(driver))?,
+            Provider::Carried(_) => {
+                runtime.with_driver(stream, |driver: &mut Carried, _| action(driver))?
+            }
+            _ => runtime.with_driver(stream, |driver: &mut Loop, _| action(driver))?,
         })
     }
 }

@@ -3,9 +3,11 @@
 use super::link::to_io_error;
 use super::names::{self, ARRIVING_MAX};
 use super::sources::{Ended, Source};
-use super::{TIDU, Waits, answer_without_options, geometry};
+use super::{TIDU, geometry};
+use crate::connections::{Sleep, Waits};
 use crate::error::TliError;
 use crate::inet::{Shared, bind_error, options_event};
+use crate::provider::answer_without_options;
 use crate::provider::{acknowledge, fail_stream, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{
     ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State,
@@ -356,16 +358,22 @@ fn tell_error(context: &mut Context<'_>, message: &Message, error: &io::Error) {
 }
 
 impl Waits for LoopDatagrams {
-    fn prepare_wait(&mut self, write: bool) -> bool {
-        if write {
-            let Some((to, octets)) = &self.blocked else {
-                return false;
-            };
-            let sender = self.destinations.get_mut(to);
-            return sender.is_some_and(|sender| sender.prepare_poll(*octets).unwrap_or(false));
+    fn prepare_wait(&mut self, write: bool) -> Sleep {
+        let may_sleep = match (write, &self.blocked) {
+            (true, None) => false,
+            (true, Some((to, octets))) => {
+                let sender = self.destinations.get_mut(to);
+                sender.is_some_and(|sender| sender.prepare_poll(*octets).unwrap_or(false))
+            }
+            (false, _) => {
+                let mut sources = self.sources.iter_mut();
+                sources.all(|source| source.receiver.prepare_poll().unwrap_or(false))
+            }
+        };
+        match may_sleep {
+            true => Sleep::OnDescriptor,
+            false => Sleep::Not,
         }
-        let mut sources = self.sources.iter_mut();
-        sources.all(|source| source.receiver.prepare_poll().unwrap_or(false))
     }
 
     fn take_wakes(&mut self) {

@@ -28,7 +28,7 @@ fn socket_name(provider: &str, address: &[u8]) -> io::Result<SockAddr> {
 }
 
 /// A name that this process has not given yet.
-pub(crate) fn new_address() -> Vec<u8> {
+pub(super) fn new_address() -> Vec<u8> {
     let number = NEXT_NAME.fetch_add(1, Ordering::Relaxed);
     format!("{}-{number}", std::process::id()).into_bytes()
 }
@@ -38,7 +38,7 @@ pub(crate) fn new_address() -> Vec<u8> {
 /// # Errors
 ///
 /// That of the address, `AddrInUse`, and what the system refuses.
-pub(crate) fn listen(provider: &str, address: &[u8]) -> io::Result<(Socket, Vec<u8>)> {
+pub(super) fn listen(provider: &str, address: &[u8]) -> io::Result<(Socket, Vec<u8>)> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = match address {
         [] => bind_anywhere(&socket, provider)?,
@@ -69,7 +69,7 @@ fn bind_anywhere(socket: &Socket, provider: &str) -> io::Result<Vec<u8>> {
 /// # Errors
 ///
 /// That of the address; `ConnectionRefused` when nobody listens there.
-pub(crate) fn connect(provider: &str, address: &[u8]) -> io::Result<Socket> {
+pub(super) fn connect(provider: &str, address: &[u8]) -> io::Result<Socket> {
     let name = socket_name(provider, address)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -79,7 +79,7 @@ pub(crate) fn connect(provider: &str, address: &[u8]) -> io::Result<Socket> {
 }
 
 /// The next socket that a peer connected; None when there is none.
-pub(crate) fn accept(listener: &Socket) -> Option<Socket> {
+pub(super) fn accept(listener: &Socket) -> Option<Socket> {
     loop {
         match listener.accept() {
             Ok((socket, _)) => return Some(socket),
@@ -95,7 +95,7 @@ pub(crate) fn accept(listener: &Socket) -> Option<Socket> {
 /// # Errors
 ///
 /// The peer is gone.
-pub(crate) fn has_opening(socket: &Socket) -> io::Result<bool> {
+pub(super) fn has_opening(socket: &Socket) -> io::Result<bool> {
     use rustix::net::{RecvFlags, recv};
     let mut first = [0; 1];
     match recv(socket, &mut first, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -107,4 +107,4 @@ pub(crate) fn has_opening(socket: &Socket) -> io::Result<bool> {
 }
 
 /// Sockets of peers that have connected and sent nothing yet, at most.
-pub(crate) const ARRIVING_MAX: usize = 64;
+pub(super) const ARRIVING_MAX: usize = 64;

@@ -1,0 +1,315 @@
+//! XTP and SCTP as carriers of XTI's connections, over UDP: [`xtp`] and [`sctp`].
+//!
+//! ```no_run
+//! use towpath::xti_carrier;
+//! use xti::{StreamOptions, XtiEndpoint, inet};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let carrier = xti_carrier::sctp(&towpath::sctp::EndpointConfig::default());
+//! let listener = XtiEndpoint::open_over(carrier, StreamOptions::default())?;
+//! let address = listener.bind(&inet::encode("127.0.0.1:0".parse()?), 5)?.address;
+//! println!("SCTP connections come to {:?}", inet::decode(&address));
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::engine_circuit::{CLOSE_TIMEOUT, EngineEndpoint, open_endpoint};
+use crate::engine_setup::EngineSetup;
+use crate::medium::{Medium, UdpMedium};
+use crate::options::Options;
+use crate::socket;
+use crate::transport;
+use driver::Waiter;
+use engine::{Address, Associations, Framing};
+use socket2::Socket;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::trace::Traced;
+use wire_udp::UdpWire;
+use xti::carrier::{Carried, Carrier, Piece};
+use xti::inet;
+
+/// Carries byte streams of XTP 4.0; the provider is called `xtp`. The configuration's shortcut and services are
+/// not used.
+pub fn xtp(config: &crate::xtp::EndpointConfig) -> Box<dyn Carrier> {
+    let (config, options) = (config.clone(), Options::default());
+    let own = options.clone();
+    let host = options.bind_address();
+    let make = move || transport::xtp::STREAM.setup(&config, &own, host);
+    Box::new(EngineCarrier::new(XTP, None, &options, Arc::new(make)))
+}
+
+/// Carries messages of SCTP, or one message without end ([`engine::Framing::Stream`]); the provider is called
+/// `sctp`.
+pub fn sctp(config: &crate::sctp::EndpointConfig) -> Box<dyn Carrier> {
+    let (config, options) = (config.clone(), Options::default());
+    let (own, message_max) = (options.clone(), sctp_message_max(&config));
+    let make = move || transport::sctp::udp_setup(&config, &own);
+    Box::new(EngineCarrier::new(
+        SCTP,
+        message_max,
+        &options,
+        Arc::new(make),
+    ))
+}
+
+/// Octets of the longest message of SCTP: half the send store, where boundaries are kept.
+pub(crate) fn sctp_message_max(config: &crate::sctp::EndpointConfig) -> Option<usize> {
+    let keeps_messages = config.config.framing == Framing::Messages;
+    keeps_messages.then_some(config.send_buffer_len / 2)
+}
+
+/// Names of providers.
+pub(crate) const XTP: &str = "xtp";
+pub(crate) const SCTP: &str = "sctp";
+
+/// The wire of a carrier's endpoint.
+type CarrierWire = Traced<UdpWire>;
+
+/// Makes the engine of an endpoint.
+pub(crate) type MakeEngine<E> = Arc<dyn Fn() -> EngineSetup<E> + Send + Sync>;
+
+/// Carries connections by an engine. An endpoint that listens, or was bound to an address, has one UDP port;
+/// one that only connects gets it when the peer's family is known.
+pub(crate) struct EngineCarrier<E: Associations> {
+    name: &'static str,
+    message_max: Option<usize>,
+    has_half_close: bool,
+    options: Options,
+    make_engine: MakeEngine<E>,
+    /// The user bound it to an address, or it listens.
+    has_address: bool,
+    bound: Option<Bound<E>>,
+}
+
+struct Bound<E: Associations> {
+    end: EngineEndpoint<UdpMedium, E>,
+    waiter: Arc<EngineWaiter<E>>,
+    /// Arrivals before the last look for connections.
+    seen: u64,
+}
+
+impl<E: Associations + Send + 'static> EngineCarrier<E> {
+    /// A carrier called `name`. Messages have at most `message_max` octets; None for a byte stream.
+    pub(crate) fn new(
+        name: &'static str,
+        message_max: Option<usize>,
+        options: &Options,
+        make_engine: MakeEngine<E>,
+    ) -> EngineCarrier<E> {
+        EngineCarrier {
+            name,
+            message_max,
+            has_half_close: name == XTP,
+            // The endpoint waits, not its wire.
+            options: Options {
+                blocking_timeout: None,
+                ..options.clone()
+            },
+            make_engine,
+            has_address: false,
+            bound: None,
+        }
+    }
+
+    fn open(&mut self, local: SocketAddr) -> io::Result<SocketAddr> {
+        let opened = UdpMedium::opened(local, &self.options)?;
+        let address = opened.wire.local_addr()?;
+        let end = open_endpoint::<UdpMedium, E>(opened, &self.options, (self.make_engine)())?;
+        let waiter = Arc::new(EngineWaiter(end.endpoint.waiter()));
+        self.bound = Some(Bound {
+            end,
+            waiter,
+            seen: 0,
+        });
+        Ok(address)
+    }
+
+    fn carried(
+        &self,
+        circuit: driver::Circuit<E, CarrierWire>,
+        bound: &Bound<E>,
+    ) -> Box<dyn Carried> {
+        let peer = match circuit.peer() {
+            Address::Socket(peer) => inet::encode(peer),
+            _ => Vec::new(),
+        };
+        Box::new(EngineConnection {
+            circuit,
+            peer,
+            waiter: Arc::clone(&bound.waiter),
+            seen_by_sends: 0,
+            seen_by_receives: 0,
+            is_aborted: false,
+        })
+    }
+}
+
+impl<E: Associations + Send + 'static> Carrier for EngineCarrier<E> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn message_max(&self) -> Option<usize> {
+        self.message_max
+    }
+
+    fn has_half_close(&self) -> bool {
+        self.has_half_close
+    }
+
+    fn bind(&mut self, address: Option<&[u8]>, listens: bool) -> io::Result<Vec<u8>> {
+        let wanted = address.and_then(inet::decode);
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        (self.bound, self.has_address) = (None, false);
+        if wanted.is_none() && !listens {
+            return Ok(inet::encode(any));
+        }
+        let address = self.open(wanted.unwrap_or(any))?;
+        self.has_address = true;
+        if let Some(bound) = &self.bound {
+            bound.end.endpoint.listen(listens);
+        }
+        Ok(inet::encode(address))
+    }
+
+    fn stop_listening(&mut self) {
+        if let Some(bound) = &self.bound {
+            bound.end.endpoint.listen(false);
+        }
+    }
+
+    fn try_accept(&mut self) -> io::Result<Box<dyn Carried>> {
+        let bound = self.bound.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        bound.seen = bound.waiter.0.arrivals()?;
+        let circuit = bound.end.endpoint.try_accept()?;
+        if self.options.one_peer {
+            let peer = circuit.peer();
+            circuit.with_pump(|pump| UdpMedium::restrict_to_peer(pump.wire().wire(), peer))?;
+        }
+        match &self.bound {
+            Some(bound) => Ok(self.carried(circuit, bound)),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn begin_connect(&mut self, destination: &[u8]) -> io::Result<Box<dyn Carried>> {
+        let to = inet::decode(destination).ok_or(io::ErrorKind::InvalidInput)?;
+        let peer = Address::Socket(to);
+        if !self.has_address {
+            // A port for each connection, and for its peer alone: so the kernel says if nobody is there.
+            self.open(socket::wildcard_address(&to))?;
+        }
+        let bound = self.bound.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let endpoint = &bound.end.endpoint;
+        if !self.has_address {
+            endpoint.with_pump(|pump| UdpMedium::restrict_to_peer(pump.wire().wire(), peer))?;
+        }
+        let mut circuit = endpoint.open(peer, |engine, now| engine.connect(now, &[peer]))?;
+        circuit.flush()?;
+        Ok(self.carried(circuit, bound))
+    }
+
+    fn waiter(&self) -> Option<(Arc<dyn xti::Waiter>, u64)> {
+        let bound = self.bound.as_ref()?;
+        let waiter: Arc<dyn xti::Waiter> = Arc::<EngineWaiter<E>>::clone(&bound.waiter);
+        Some((waiter, bound.seen))
+    }
+}
+
+struct EngineWaiter<E>(Waiter<E, CarrierWire>);
+
+impl<E: Associations + Send + 'static> xti::Waiter for EngineWaiter<E> {
+    fn wait(&self, seen: u64, limit: Duration) -> io::Result<()> {
+        self.0.wait(seen, limit)
+    }
+}
+
+/// A circuit of an engine.
+struct EngineConnection<E: Associations + Send + 'static> {
+    circuit: driver::Circuit<E, CarrierWire>,
+    peer: Vec<u8>,
+    waiter: Arc<EngineWaiter<E>>,
+    /// Arrivals at the endpoint at the last look of each.
+    seen_by_sends: u64,
+    seen_by_receives: u64,
+    is_aborted: bool,
+}
+
+impl<E: Associations + Send + 'static> Carried for EngineConnection<E> {
+    fn peer(&self) -> &[u8] {
+        &self.peer
+    }
+
+    fn is_open(&mut self) -> io::Result<bool> {
+        let is_open = self.circuit.poll_connected();
+        self.seen_by_receives = self.circuit.seen_arrivals();
+        is_open
+    }
+
+    fn try_send(&mut self, octets: &[u8]) -> io::Result<()> {
+        let sent = self.circuit.try_send(octets);
+        if sent.is_err() || self.circuit.has_unsent() {
+            self.seen_by_sends = self.circuit.seen_arrivals();
+        }
+        sent
+    }
+
+    fn try_receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Piece>> {
+        let part = self.circuit.try_receive_part(buffer);
+        self.seen_by_receives = self.circuit.seen_arrivals();
+        Ok(part?.map(|part| Piece {
+            len: part.len,
+            more: !part.end,
+        }))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.circuit.flush();
+        self.seen_by_sends = self.circuit.seen_arrivals();
+        flushed
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.circuit.finish()
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.circuit.has_unsent()
+    }
+
+    fn socket(&self) -> Option<Socket> {
+        let descriptor = self.circuit.descriptor()?.try_clone_to_owned().ok()?;
+        Some(Socket::from(descriptor))
+    }
+
+    fn abort(&mut self) {
+        self.is_aborted = true;
+        // A wire that failed tells the peer nothing.
+        let _ = self.circuit.abort();
+    }
+
+    fn waiter(&self, for_room: bool) -> (Arc<dyn xti::Waiter>, u64) {
+        let waiter: Arc<dyn xti::Waiter> = Arc::<EngineWaiter<E>>::clone(&self.waiter);
+        match for_room {
+            true => (waiter, self.seen_by_sends),
+            false => (waiter, self.seen_by_receives),
+        }
+    }
+
+    fn system_calls(&self) -> (u64, u64) {
+        self.circuit.counters().1
+    }
+}
+
+impl<E: Associations + Send + 'static> Drop for EngineConnection<E> {
+    /// What was sent arrives: the helper thread ends with the endpoint.
+    fn drop(&mut self) {
+        if !self.is_aborted {
+            let _ = self.circuit.finish();
+            let _ = self.circuit.drain(CLOSE_TIMEOUT);
+        }
+    }
+}
