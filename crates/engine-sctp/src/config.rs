@@ -192,6 +192,9 @@ pub struct SctpConfig {
     pub cookie_life: Duration,
     /// Congestion control of each path.
     pub congestion: CongestionChoice,
+    /// Full packets that a path's first window holds; None for that of RFC 9260 section 7.2.1, about
+    /// three. Of the RFC's congestion control alone.
+    pub initial_window_packets: Option<u32>,
     /// Packets sent at one opportunity at most (Max.Burst); 0 for no limit. The RFC recommends 4; as
     /// acknowledgements here cover whole arrivals of up to 44 packets, four packets for each would
     /// leave the path idle.
@@ -274,6 +277,7 @@ impl Default for SctpConfig {
             init_retries: 8,
             cookie_life: Duration::from_secs(60),
             congestion: CongestionChoice::Rfc9260,
+            initial_window_packets: None,
             max_burst: 0,
             checksum: true,
             coalesce_delay: Duration::from_millis(1),

@@ -1,6 +1,6 @@
 //! Congestion control of a path: that of RFC 9260 section 7.2, or one of crate `congestion`.
 
-use crate::config::CongestionChoice;
+use crate::config::{CongestionChoice, SctpConfig};
 use congestion::{AckSample, Congestion, CongestionController, LossSample, PacketState};
 use engine::Instant;
 
@@ -22,6 +22,8 @@ pub(crate) struct PathAck {
     pub(crate) acked: u64,
     /// Octets in flight before.
     pub(crate) flight_before: u64,
+    /// The cumulative TSN grew.
+    pub(crate) advances: bool,
     /// The association is in fast recovery.
     pub(crate) in_recovery: bool,
     /// Nothing is outstanding any more.
@@ -29,9 +31,12 @@ pub(crate) struct PathAck {
 }
 
 impl PathControl {
-    pub(crate) fn new(choice: CongestionChoice, pmdcs: u64) -> PathControl {
-        match choice {
-            CongestionChoice::Rfc9260 => PathControl::Rfc9260(Rfc9260::new(pmdcs)),
+    pub(crate) fn new(config: &SctpConfig) -> PathControl {
+        let pmdcs = config.pmdcs() as u64;
+        match config.congestion {
+            CongestionChoice::Rfc9260 => {
+                PathControl::Rfc9260(Rfc9260::new(pmdcs, config.initial_window_packets))
+            }
             CongestionChoice::Other(Congestion::Off) => PathControl::Off,
             CongestionChoice::Other(other) => match CongestionController::new(other, pmdcs) {
                 Some(controller) => PathControl::Other(controller),
@@ -136,20 +141,22 @@ const INITIAL_OCTETS: u64 = 4404;
 const WINDOW_MAX: u64 = 1 << 30;
 
 impl Rfc9260 {
-    pub(crate) fn new(pmdcs: u64) -> Rfc9260 {
+    pub(crate) fn new(pmdcs: u64, initial_packets: Option<u32>) -> Rfc9260 {
+        let of_rfc = (4 * pmdcs).min((2 * pmdcs).max(INITIAL_OCTETS));
         Rfc9260 {
-            cwnd: (4 * pmdcs).min((2 * pmdcs).max(INITIAL_OCTETS)),
+            cwnd: initial_packets.map_or(of_rfc, |packets| u64::from(packets.max(1)) * pmdcs),
             ssthresh: WINDOW_MAX,
             partial_bytes_acked: 0,
             pmdcs,
         }
     }
 
-    /// Section 7.2.1 and 7.2.2. The window grows only when all of it was in use before.
+    /// Section 7.2.1 and 7.2.2. The window grows only when all of it was in use before; in slow start
+    /// only if the cumulative TSN grew.
     fn on_ack(&mut self, ack: &PathAck) {
         let was_full = ack.flight_before >= self.cwnd;
         if self.cwnd <= self.ssthresh {
-            if was_full && !ack.in_recovery {
+            if was_full && ack.advances && !ack.in_recovery {
                 self.cwnd = (self.cwnd + ack.acked.min(self.pmdcs)).min(WINDOW_MAX);
             }
         } else {
@@ -199,6 +206,7 @@ mod tests {
         PathAck {
             acked,
             flight_before,
+            advances: true,
             in_recovery: false,
             all_acked: false,
         }
@@ -207,13 +215,13 @@ mod tests {
     #[test]
     fn initial_window_is_that_of_the_rfc() {
         for (pmdcs, cwnd) in [(1468, 4404), (1448, 4404), (500, 2000), (4000, 8000)] {
-            assert_eq!(Rfc9260::new(pmdcs).cwnd, cwnd, "{pmdcs}");
+            assert_eq!(Rfc9260::new(pmdcs, None).cwnd, cwnd, "{pmdcs}");
         }
     }
 
     #[test]
     fn slow_start_grows_by_a_packet_an_acknowledgement_if_the_window_was_full() {
-        let mut control = Rfc9260::new(1000);
+        let mut control = Rfc9260::new(1000, None);
         control.on_ack(&ack(2000, 4000));
         assert_eq!(control.cwnd, 5000, "at most a packet");
         control.on_ack(&ack(300, 5000));
@@ -229,7 +237,7 @@ mod tests {
 
     #[test]
     fn congestion_avoidance_grows_by_a_packet_a_window() {
-        let mut control = Rfc9260::new(1000);
+        let mut control = Rfc9260::new(1000, None);
         control.cwnd = 20_000;
         control.on_loss();
         assert_eq!((control.cwnd, control.ssthresh), (10_000, 10_000));
@@ -247,7 +255,7 @@ mod tests {
 
     #[test]
     fn timeout_leaves_one_packet_and_half_the_window_as_threshold() {
-        let mut control = Rfc9260::new(1000);
+        let mut control = Rfc9260::new(1000, None);
         control.cwnd = 20_000;
         control.on_rto();
         assert_eq!((control.cwnd, control.ssthresh), (1000, 10_000));
@@ -257,7 +265,7 @@ mod tests {
 
     #[test]
     fn idle_path_halves_its_window_down_to_four_packets() {
-        let mut control = Rfc9260::new(1000);
+        let mut control = Rfc9260::new(1000, None);
         control.cwnd = 40_000;
         control.on_idle(2);
         assert_eq!(control.cwnd, 10_000);

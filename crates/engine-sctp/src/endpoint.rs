@@ -274,7 +274,7 @@ fn handle_chunk(
         ChunkType::I_DATA if ep.config.has_interleave() => {
             data_receive::handle_data(a, ep, (data, chunk), packet, deliveries)
         }
-        ChunkType::FORWARD_TSN | ChunkType::I_FORWARD_TSN if a.extensions.partial_reliability => {
+        kind if forward_tsn::is_known(a, ep, kind) => {
             forward_tsn::handle_forward_tsn(a, ep, (data, chunk), deliveries)
         }
         ChunkType::RE_CONFIG if a.extensions.reconfigure => {

@@ -86,7 +86,7 @@ impl PathState {
         PathState {
             path,
             status,
-            control: PathControl::new(config.congestion, config.pmdcs() as u64),
+            control: PathControl::new(config),
             mtu: match config.probes_path_mtu {
                 true => PathMtu::probed(config.packet_len),
                 false => PathMtu::fixed(config.packet_len),

@@ -11,7 +11,7 @@ use crate::pdu::cause::{Cause, CauseCode};
 use crate::pdu::chunk::push_chunk;
 use crate::pdu::{Chunk, ChunkType, CommonHeader, Cookie};
 use crate::procedure::association_setup::{self, PeerInit};
-use crate::procedure::{authentication, heartbeat, shutdown};
+use crate::procedure::{authentication, heartbeat, out_of_the_blue, shutdown};
 use core::time::Duration;
 use engine::{AssociationId, CloseReason, Instant, Path, Received};
 
@@ -52,6 +52,9 @@ pub(crate) fn handle_cookie_echo(
     (auth, chunk): (Option<&Chunk<'_>>, &Chunk<'_>),
 ) -> Result<AssociationId, DiscardReason> {
     let path = received.path;
+    if !out_of_the_blue::is_unicast(path) {
+        return Err(DiscardReason::OutOfTheBlue);
+    }
     let cookie = Cookie::open(chunk.value, &sctp.shared.cookie_keys, now);
     let cookie = cookie.ok_or(DiscardReason::Cookie)?;
     let ports = (header.destination, header.source);

@@ -11,6 +11,17 @@ use crate::procedure::data_receive::{PacketData, deliver_held};
 use crate::rx::SkipStep;
 use engine::{Bytes, Delivery, Note};
 
+/// Whether this end takes chunks of `kind`, one of the two; to one that does not interleave, the newer is
+/// unknown.
+pub(crate) fn is_known(a: &Association, ep: &EndpointState, kind: ChunkType) -> bool {
+    let is_of_kind = match kind {
+        ChunkType::FORWARD_TSN => true,
+        ChunkType::I_FORWARD_TSN => ep.config.has_interleave(),
+        _ => false,
+    };
+    is_of_kind && a.extensions.partial_reliability
+}
+
 /// The peer gave messages up: what is missing of them is not waited for.
 pub(crate) fn handle_forward_tsn(
     a: &mut Association,

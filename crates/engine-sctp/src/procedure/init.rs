@@ -14,7 +14,7 @@ use crate::pdu::{Chunk, ChunkType, CommonHeader, Cookie, Init, InitFault, u16_at
 use crate::procedure::association_setup::{
     self, PeerInit, agrees_on_zero, negotiated_extensions, own_init,
 };
-use crate::procedure::shutdown;
+use crate::procedure::{out_of_the_blue, shutdown};
 use engine::{CloseReason, Instant, Path};
 use std::net::IpAddr;
 
@@ -36,6 +36,9 @@ pub(crate) fn handle_init(
     path: Path,
     chunk: &Chunk<'_>,
 ) -> Result<(), DiscardReason> {
+    if !out_of_the_blue::is_unicast(path) {
+        return Err(DiscardReason::OutOfTheBlue);
+    }
     let ep = &mut sctp.shared;
     let init = match Init::parse(chunk.value) {
         Ok(init) => init,

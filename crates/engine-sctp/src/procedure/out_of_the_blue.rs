@@ -25,7 +25,9 @@ pub(crate) fn handle(
     Err(DiscardReason::OutOfTheBlue)
 }
 
-fn is_unicast(path: Path) -> bool {
+/// Whether the packet comes from one host: nothing else opens an association or gets an answer (section 8.4,
+/// 1).
+pub(super) fn is_unicast(path: Path) -> bool {
     match path.remote {
         Address::Socket(socket) => !socket.ip().is_multicast() && !socket.ip().is_unspecified(),
         Address::Station(_) | Address::Ether(_) => true,

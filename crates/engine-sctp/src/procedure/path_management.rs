@@ -145,7 +145,7 @@ pub(crate) fn activate(a: &mut Association, ep: &mut EndpointState, path: usize)
         PathStatus::PotentiallyFailed | PathStatus::Inactive
     );
     if several && has_failed {
-        state.control = PathControl::new(ep.config.congestion, ep.config.pmdcs() as u64);
+        state.control = PathControl::new(&ep.config);
         let pmdcs = state.mtu.len() - COMMON_HEADER_LEN;
         state.control.set_pmdcs((pmdcs & !3) as u64);
         state.after_timeout = false;

@@ -53,7 +53,7 @@ pub(crate) fn handle_sack(
             retransmission::start_timer(a, ep, now, path);
         }
     }
-    grow_windows(a, ep, now);
+    grow_windows(a, ep, now, progress.advanced);
     if sack.gaps().next().is_some() {
         count_misses(a, cumulative.plus(beyond), &progress);
     }
@@ -80,7 +80,7 @@ pub(crate) fn handle_cumulative(
     tsn: Tsn,
 ) -> Result<(), DiscardReason> {
     let (_, progress) = begin(a, ep, tsn)?;
-    grow_windows(a, ep, now);
+    grow_windows(a, ep, now, progress.advanced);
     finish(a, ep, now, &progress);
     Ok(())
 }
@@ -210,7 +210,7 @@ fn mark_gaps(a: &mut Association, cumulative: LongTsn, sack: &Sack<'_>) -> bool 
 }
 
 /// RTT samples, and what the acknowledged octets mean for each path's window.
-fn grow_windows(a: &mut Association, ep: &mut EndpointState, now: Instant) {
+fn grow_windows(a: &mut Association, ep: &mut EndpointState, now: Instant, advances: bool) {
     let all_acked = a.tx.outstanding.is_empty();
     let first = a.tx.outstanding.first();
     for index in 0..a.paths.len() {
@@ -238,6 +238,7 @@ fn grow_windows(a: &mut Association, ep: &mut EndpointState, now: Instant) {
         let ack = PathAck {
             acked: path.newly_acked,
             flight_before: path.flight_before,
+            advances,
             in_recovery: a.tx.recovery.is_some(),
             all_acked,
         };

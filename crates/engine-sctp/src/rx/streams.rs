@@ -185,7 +185,7 @@ impl Streams {
     }
 
     /// Whether the chunk's bytes are the next of its stream; if so they count as delivered, and the
-    /// fragment gets the payload protocol identifier of its message.
+    /// fragment gets the payload protocol identifier of its message, that of the first.
     pub(crate) fn begins_or_continues(&mut self, tsn: LongTsn, fragment: &mut Fragment) -> bool {
         let interleaved = self.interleaved;
         let following = self.following(fragment.number);
@@ -207,7 +207,7 @@ impl Streams {
         if !is_next {
             return false;
         }
-        if let Some(open) = open.filter(|_| interleaved) {
+        if let Some(open) = open {
             fragment.ppid = open.ppid;
         }
         *open = (!fragment.is_end()).then_some(Open {
@@ -225,7 +225,8 @@ impl Streams {
     ///
     /// # Errors
     ///
-    /// [`Violation`] when another chunk has the same place in the same message.
+    /// [`Violation`] when another chunk has the same place in the same message, or with DATA lies where
+    /// its message goes on.
     pub(crate) fn hold(
         &mut self,
         tsn: LongTsn,
@@ -239,6 +240,8 @@ impl Streams {
             if is_taken || is_first != fragment.is_begin() {
                 return Err(Violation);
             }
+        } else if !self.fits_adjacent(tsn, &fragment) {
+            return Err(Violation);
         }
         if fragment.is_begin() && fragment.is_unordered() {
             self.unordered_begins.insert((stream, tsn));
@@ -249,6 +252,21 @@ impl Streams {
         let bytes = bytes.to_vec();
         self.held.insert(tsn, Held { fragment, bytes });
         Ok(())
+    }
+
+    /// Whether the chunks of DATA that wait in front of `tsn` and behind it can be of one message with
+    /// `fragment` where they have to be: all but the number within it are the same (RFC 9260 section 3.3.1).
+    fn fits_adjacent(&self, tsn: LongTsn, fragment: &Fragment) -> bool {
+        let goes_on = |first: &Fragment, second: &Fragment| {
+            let is_same = first.stream == second.stream
+                && first.is_unordered() == second.is_unordered()
+                && first.message_number(false) == second.message_number(false);
+            first.is_end() || second.is_begin() || is_same
+        };
+        let before = self.held.get(&LongTsn(tsn.0 - 1));
+        let behind = self.held.get(&tsn.plus(1));
+        before.is_none_or(|held| goes_on(&held.fragment, fragment))
+            && behind.is_none_or(|held| goes_on(fragment, &held.fragment))
     }
 
     /// Takes a chunk that waits.

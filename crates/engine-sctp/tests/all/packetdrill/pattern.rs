@@ -164,7 +164,10 @@ fn flags_of(item: &Item) -> Result<Option<i64>, String> {
 pub fn chunk_pattern(item: &Item, sender: Sender, live: &Live) -> Result<Pattern, String> {
     let mut pattern = Pattern::default();
     let kind = match item.name.as_str() {
-        "CHUNK" => item.number("type")?,
+        "CHUNK" => match item.field("type") {
+            Value::Word(name) => Some(i64::from(chunk_type(name)?)),
+            _ => item.number("type")?,
+        },
         name => Some(i64::from(chunk_type(name)?)),
     };
     pattern.number(kind, 1);
@@ -210,7 +213,7 @@ pub fn chunk_pattern(item: &Item, sender: Sender, live: &Live) -> Result<Pattern
         "SHUTDOWN" => pattern.number(tsn("cum_tsn", other)?, 4),
         "FORWARD_TSN" | "I_FORWARD_TSN" => {
             pattern.number(tsn("cum_tsn", own)?, 4);
-            skipped_streams(&mut pattern, item)?;
+            skipped_streams(&mut pattern, item, sender)?;
         }
         "COOKIE_ECHO" if len.is_none() && sender == Sender::Script => pattern.fixed(&live.cookie),
         "COOKIE_ECHO" | "CHUNK" => pattern.contents(item.field("val"), len)?,
@@ -253,8 +256,9 @@ fn sack_blocks(pattern: &mut Pattern, item: &Item, offset: u32) -> Result<(), St
     Ok(())
 }
 
-/// The streams of a FORWARD-TSN: `{stream, number}`, and with I-DATA `{stream, unordered, number}`.
-fn skipped_streams(pattern: &mut Pattern, item: &Item) -> Result<(), String> {
+/// The streams of a FORWARD-TSN: `{stream, number}`, and with I-DATA `{stream, unordered, number}`. The engine
+/// names each once, in their order; some systems do so once a chunk.
+fn skipped_streams(pattern: &mut Pattern, item: &Item, sender: Sender) -> Result<(), String> {
     let Some(ids) = item.list("ids")? else {
         pattern.is_open = true;
         return Ok(());
@@ -263,12 +267,21 @@ fn skipped_streams(pattern: &mut Pattern, item: &Item) -> Result<(), String> {
         "FORWARD_TSN" => &[2, 2],
         _ => &[2, 2, 4],
     };
+    let mut entries = Vec::new();
     for id in ids {
         let Value::Item(id) = id else {
             return Err(format!("{id:?} is no stream"));
         };
-        for ((_, value), width) in id.fields.iter().zip(widths) {
-            pattern.number(Some(number_of(value)?), *width);
+        let numbers = id.fields.iter().map(|(_, value)| number_of(value));
+        entries.push(numbers.collect::<Result<Vec<i64>, String>>()?);
+    }
+    if sender == Sender::Engine {
+        entries.sort();
+        entries.dedup();
+    }
+    for entry in entries {
+        for (number, width) in entry.into_iter().zip(widths) {
+            pattern.number(Some(number), *width);
         }
     }
     Ok(())
@@ -405,19 +418,19 @@ fn types(pattern: &mut Pattern, item: &Item) -> Result<(), String> {
 
 /// Whether the INIT or INIT-ACK of the engine has the parameters of `item`. Their order is free, and families of
 /// addresses, ECN and the cookie say how a stack is built: partial reliability, interleaving and reports of
-/// unknown parameters are compared.
+/// unknown parameters are compared. A list of extensions is only where a script names one: Linux has none.
 pub fn parameters_fit(item: &Item, chunk: &Chunk<'_>, live: &Live) -> Result<bool, String> {
     let (expected, is_open) = item.parts();
     if Init::parse(chunk.value).is_err() {
         return Ok(false);
     }
-    let is_compared = |kind: ParameterType| {
-        [
-            ParameterType::FORWARD_TSN,
-            ParameterType::UNRECOGNIZED,
-            ParameterType::SUPPORTED_EXTENSIONS,
-        ]
-        .contains(&kind)
+    let names_extensions = expected
+        .iter()
+        .any(|part| part.name == "SUPPORTED_EXTENSIONS");
+    let is_compared = |kind: ParameterType| match kind {
+        ParameterType::FORWARD_TSN | ParameterType::UNRECOGNIZED => true,
+        ParameterType::SUPPORTED_EXTENSIONS => names_extensions,
+        _ => false,
     };
     let sent = parameters(chunk.value.get(16..).unwrap_or_default());
     let mut sent: Vec<Vec<u8>> = sent

@@ -121,15 +121,15 @@ impl Player {
 
     fn step(&mut self, event: &ScriptEvent) -> Result<(), Fault> {
         let due = match event.when {
-            When::After(nanos) => self.now.as_nanos() + nanos,
+            When::After(nanos) | When::Between(nanos, _) => self.now.as_nanos() + nanos,
             When::At(nanos) => START + nanos,
             When::Anytime => self.now.as_nanos(),
         };
         if let Action::Expect(packet) = &event.action {
-            let until = if event.when == When::Anytime {
-                ANYTIME
-            } else {
-                self.tolerance
+            let until = match event.when {
+                When::Anytime => ANYTIME,
+                When::Between(from, until) => until.saturating_sub(from) + self.tolerance,
+                When::After(_) | When::At(_) => self.tolerance,
             };
             let earliest = match event.when {
                 When::Anytime => 0,
@@ -138,8 +138,8 @@ impl Player {
             let at = self.expect(packet, earliest, due + until)?;
             // Times go on from the script's, as the engine's differ by the tolerance.
             self.now = Instant::from_nanos(match event.when {
-                When::Anytime => at.max(due),
-                _ => due,
+                When::Anytime | When::Between(..) => at.max(due),
+                When::After(_) | When::At(_) => due,
             });
             return Ok(());
         }
@@ -336,7 +336,11 @@ impl Player {
         if packet.has_bad_checksum {
             octets[8] ^= 0xff;
         }
-        let received = Received::new(Path::to(Player::peer()), &octets);
+        let source = packet
+            .source
+            .map(|octets| Address::Socket((octets, 0).into()));
+        let path = Path::to(source.unwrap_or(Player::peer()));
+        let received = Received::new(path, &octets);
         let mut deliveries = Deliveries::default();
         self.engine
             .handle_packet(self.now, received, &mut deliveries);

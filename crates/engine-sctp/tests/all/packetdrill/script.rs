@@ -9,6 +9,8 @@ pub enum When {
     After(u64),
     /// So many nanoseconds after the start.
     At(u64),
+    /// `+1.0~+1.5`: between two times after the event in front of it, ns.
+    Between(u64, u64),
     /// `*`: at any time.
     Anytime,
 }
@@ -16,6 +18,8 @@ pub enum When {
 /// A packet of a script.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptPacket {
+    /// The address it comes from, if it is not the peer's.
+    pub source: Option<[u8; 4]>,
     /// The verification tag, if it is not the one that fits.
     pub tag: Option<u32>,
     pub has_bad_checksum: bool,
@@ -92,7 +96,18 @@ impl Script {
     }
 }
 
-/// Lines of `system` without comments; a line that begins with no time goes on the one in front of it.
+/// Whether a bracket of `text` is not closed.
+fn has_open_bracket(text: &str) -> bool {
+    let count = |marks: &str| {
+        text.chars()
+            .filter(|symbol| marks.contains(*symbol))
+            .count()
+    };
+    count("([{") > count(")]}")
+}
+
+/// Lines of `system` without comments; one that begins with no time, or stands within brackets, goes on the one
+/// in front of it.
 fn joined_lines(text: &str, system: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     let mut is_skipped = false;
@@ -106,7 +121,9 @@ fn joined_lines(text: &str, system: &str) -> Vec<(usize, String)> {
             let is_event =
                 line.starts_with(|first: char| "+*".contains(first) || first.is_ascii_digit());
             match lines.last_mut() {
-                Some((_, last)) if !is_event && !line.starts_with("--") => {
+                Some((_, last))
+                    if has_open_bracket(last) || !is_event && !line.starts_with("--") =>
+                {
                     last.push(' ');
                     last.push_str(line);
                 }
@@ -136,29 +153,37 @@ fn parse_time(text: &str) -> Result<(When, &str), String> {
     if let Some(rest) = text.strip_prefix('*') {
         return Ok((When::Anytime, rest));
     }
-    let (is_relative, text) = match text.strip_prefix('+') {
-        Some(rest) => (true, rest.trim_start()),
-        None => (false, text),
+    let Some(rest) = text.strip_prefix('+') else {
+        let (at, rest) = parse_seconds(text)?;
+        return Ok((When::At(at), rest));
     };
+    let (from, rest) = parse_seconds(rest.trim_start())?;
+    let Some(until) = rest.strip_prefix("~+") else {
+        return Ok((When::After(from), rest));
+    };
+    let (until, rest) = parse_seconds(until)?;
+    Ok((When::Between(from, until), rest))
+}
+
+/// Seconds at the front of `text`, in nanoseconds, and the rest.
+fn parse_seconds(text: &str) -> Result<(u64, &str), String> {
     let end = text.find(|symbol: char| !(symbol.is_ascii_digit() || symbol == '.'));
     let (seconds, rest) = text.split_at(end.unwrap_or(text.len()));
     let seconds: f64 = seconds
         .parse()
         .map_err(|_| format!("`{seconds}` is no time"))?;
-    let nanos = (seconds * 1e9).round() as u64;
-    Ok((
-        if is_relative {
-            When::After(nanos)
-        } else {
-            When::At(nanos)
-        },
-        rest,
-    ))
+    Ok(((seconds * 1e9).round() as u64, rest))
 }
 
 fn parse_packet(reader: &mut Reader<'_>) -> Result<ScriptPacket, String> {
     let mut packet = ScriptPacket::default();
-    reader.expect("sctp")?;
+    if !reader.take("sctp") {
+        // `< 224.0.0.1 > 192.168.0.1 sctp: ...`
+        packet.source = Some(reader.address()?);
+        reader.expect(">")?;
+        reader.address()?;
+        reader.expect("sctp")?;
+    }
     if reader.take("(") {
         match reader.name().as_str() {
             "tag" => {

@@ -47,6 +47,10 @@ fn system(config: &mut SctpConfig, command: &str) -> Result<(), String> {
         "nrsack_enable" | "nrsack_on_off" | "nr_sack_on_off" if is_on => {
             return Err("NR-SACK".into());
         }
+        // Scripts set it back at their end.
+        "initial_cwnd" => {
+            config.initial_window_packets = config.initial_window_packets.or(value.parse().ok());
+        }
         "rto_min" => config.rto.min = millis(value.parse().unwrap_or(1000)),
         "rto_initial" => config.rto.initial = millis(value.parse().unwrap_or(1000)),
         _ => {}

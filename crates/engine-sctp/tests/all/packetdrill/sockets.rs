@@ -218,7 +218,13 @@ impl Player {
                 let of_stream = |message: &Arrived| {
                     stream.is_none_or(|stream| stream == i64::from(message.note.stream))
                 };
+                let fits = |message: &Arrived| check_info(info, &message.note).is_ok();
+                // The unordered ones of a stream have no order with the others.
                 let at = arrived.iter().position(of_stream).unwrap_or(0);
+                let other = arrived.iter().position(|message| {
+                    message.note.unordered != arrived[at].note.unordered && fits(message)
+                });
+                let at = other.filter(|_| !fits(&arrived[at])).unwrap_or(at);
                 check_info(info, &arrived[at].note)?;
                 at
             }

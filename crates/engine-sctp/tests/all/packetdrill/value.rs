@@ -160,6 +160,9 @@ impl<'a> Reader<'a> {
             self.expect("\"")?;
             return Ok(Value::Text(text));
         }
+        if let Some(address) = self.bare_address() {
+            return Ok(address);
+        }
         match self.rest().chars().next() {
             Some(first) if first.is_ascii_digit() || first == '-' => self.numeric(),
             Some(first) if first.is_ascii_alphabetic() => self.word(),
@@ -168,6 +171,27 @@ impl<'a> Reader<'a> {
                 self.rest().chars().take(30).collect::<String>()
             )),
         }
+    }
+
+    /// Reads an IPv4 address.
+    pub fn address(&mut self) -> Result<[u8; 4], String> {
+        match self.value()? {
+            Value::Address(octets) => Ok(octets),
+            other => Err(format!("{other:?} is no address")),
+        }
+    }
+
+    /// Reads an IPv6 address without quotes, if it is next.
+    fn bare_address(&mut self) -> Option<Value> {
+        let belongs = |symbol: char| symbol.is_ascii_hexdigit() || symbol == ':';
+        let rest = self.rest();
+        let end = rest.find(|symbol| !belongs(symbol)).unwrap_or(rest.len());
+        let text = &rest[..end];
+        let is_address = text.parse::<std::net::Ipv6Addr>().is_ok();
+        is_address.then(|| {
+            self.text = &rest[end..];
+            Value::Text(text.to_owned())
+        })
     }
 
     fn numeric(&mut self) -> Result<Value, String> {
