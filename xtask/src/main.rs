@@ -7,6 +7,7 @@
 //! * `python` - the tests of the wheel.
 //! * `bench` - benchmarks against other programs.
 //! * `swarm` - simulated scenarios drawn from seeds, each checked against invariants.
+//! * `sanitize` - tests of the crates that share memory, under the sanitizers of addresses and of threads.
 //! * `fuzz` - decoders and engines under libFuzzer, for a given time.
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod lines;
 mod package;
 mod pages;
 mod python;
+mod sanitize;
 mod swarm;
 mod tidy;
 
@@ -47,6 +49,8 @@ chores:
   swarm --seed SEED         one scenario again
   swarm --canary            plants a fault for each invariant; all must be found
                             exit code 1: a violation; 2: the run itself failed
+  sanitize [address | thread]
+                            tests of the crates that share memory, under one sanitizer or both
   fuzz [TARGET] [SECONDS]   all fuzz targets or one; default: 60 s each";
 
 fn main() -> ExitCode {
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         ["package", rest @ ..] => package::run(&root(), rest),
         ["python"] => python::run_tests(&root()),
         ["bench", rest @ ..] => bench::run(&root(), rest),
+        ["sanitize", rest @ ..] => sanitize::run(&root(), rest),
         ["swarm", rest @ ..] => swarm::run(&root(), rest),
         ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
         [] | ["help" | "--help" | "-h"] => {
