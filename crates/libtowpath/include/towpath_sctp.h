@@ -38,7 +38,9 @@
  * - SCTP_AUTOCLOSE, SCTP_DISABLE_FRAGMENTS, SCTP_EXPLICIT_EOR, SCTP_FRAGMENT_INTERLEAVE,
  *   SCTP_PARTIAL_DELIVERY_POINT, SCTP_RESET_ASSOC and sinit in ancillary data are not there:
  *   ENOPROTOOPT, and EINVAL for the last.
- * - A forked child cannot use sockets of its parent (EOPNOTSUPP), but it can close them.
+ * - A forked child cannot use sockets of its parent, nor open new ones (EOPNOTSUPP), but it can close
+ *   them. A child that was forked before its parent used the first one has SCTP of its own, and so has a
+ *   program that it executes.
  * - At exit the library ends associations, and waits for that up to three seconds.
  */
 #ifndef TOWPATH_SCTP_H

@@ -28,6 +28,11 @@ fn addresses_and_keys_change_while_sockets_talk_also_over_ipv6() {
     build_own("sctp_addresses.c", assert_succeeds);
 }
 
+#[test]
+fn forked_children_get_an_error_and_peers_that_start_anew_keep_their_association() {
+    build_own("sctp_fork.c", assert_succeeds);
+}
+
 /// Runs a server and two clients over `medium`; false, with a SKIPPED line, without the right to it.
 fn run_echo(program: &Path, medium: &str, port: &str) -> bool {
     let mut server = Command::new(program);

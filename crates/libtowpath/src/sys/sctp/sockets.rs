@@ -2,6 +2,7 @@
 
 use super::super::address;
 use super::super::errno::{os_error, return_to_c};
+use super::super::exit::owns_threads;
 use super::{HAS_SOCKETS, dispatch, give, slice};
 use crate::sctp::{Style, calls, options};
 use std::net::SocketAddr;
@@ -21,6 +22,10 @@ pub extern "C" fn towpath_sctp_socket(
         return super::super::calls::towpath_socket(family, kind, protocol);
     }
     let made = return_to_c(|| {
+        if !owns_threads() {
+            // The threads that it needs are its parent's.
+            return Err(os_error(libc::EOPNOTSUPP));
+        }
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let style = match kind & !flags {
             libc::SOCK_STREAM => Style::OneToOne,

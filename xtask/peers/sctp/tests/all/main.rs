@@ -1,5 +1,6 @@
 //! Interoperation of our engine with other stacks: both roles, with loss, reordering and duplication.
 
+mod addresses;
 mod allocations;
 mod authentication;
 mod interop;
