@@ -309,8 +309,8 @@ fn file(name: &'static str, rows: &[Row], metadata: &[KeyValue]) -> Result<Parqu
 }
 
 fn write(name: &str, rows: &[Row], metadata: &[KeyValue]) -> Result<Vec<u8>, ParquetError> {
-    let columns = columns(rows);
-    let fields = columns.iter().map(|(name, kind)| field(name, *kind));
+    let columns = in_order(columns(rows));
+    let fields = columns.iter().map(|column| field(column.name, column.kind));
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let schema = Type::group_type_builder(name).with_fields(fields).build()?;
     let properties = WriterProperties::builder()
@@ -319,33 +319,69 @@ fn write(name: &str, rows: &[Row], metadata: &[KeyValue]) -> Result<Vec<u8>, Par
         .build();
     let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
-    for (name, _) in &columns {
+    for Column { values, .. } in &columns {
         let Some(mut column) = group.next_column()? else {
             break;
         };
-        write_column(&mut column, rows.iter().map(|row| row.get(name)))?;
+        write_column(&mut column, values.iter().copied())?;
         column.close()?;
     }
     group.close()?;
     writer.into_inner()
 }
 
-/// Names and types: those of trials in their order, `run` first.
-fn columns(rows: &[Row]) -> Vec<(String, Kind)> {
-    let mut kinds: BTreeMap<&String, Kind> = BTreeMap::new();
-    for (name, value) in rows.iter().flatten() {
-        let kind = Kind::of(value);
-        let joined = kinds.get(name).map_or(kind, |before| before.join(kind));
-        kinds.insert(name, joined);
+/// A column, with a value or none for each row.
+struct Column<'a> {
+    name: &'a str,
+    kind: Kind,
+    values: Vec<Option<&'a Value>>,
+}
+
+/// The columns of all rows by name. A row has its values by name too, so one walk along both finds the column
+/// of each, mostly at the first comparison.
+fn columns(rows: &[Row]) -> Vec<Column<'_>> {
+    let mut columns: Vec<Column<'_>> = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
+        let mut at = 0;
+        for (name, value) in row {
+            while columns
+                .get(at)
+                .is_some_and(|column| column.name < name.as_str())
+            {
+                at += 1;
+            }
+            let kind = Kind::of(value);
+            if columns.get(at).is_none_or(|column| column.name != name) {
+                let values = Vec::with_capacity(rows.len());
+                columns.insert(at, Column { name, kind, values });
+            }
+            let column = &mut columns[at];
+            column.kind = column.kind.join(kind);
+            column.values.resize(number, None);
+            column.values.push(Some(value));
+        }
     }
-    let names: BTreeSet<String> = kinds.keys().map(|name| (*name).clone()).collect();
-    let ordered = columns_of(names);
-    let (first, rest): (Vec<String>, Vec<String>) = ordered
-        .into_iter()
-        .partition(|name| name == "run" || name == "key");
-    let all = first.into_iter().chain(rest);
-    all.filter_map(|name| kinds.get(&name).map(|kind| (name.clone(), *kind)))
-        .collect()
+    for column in &mut columns {
+        column.values.resize(rows.len(), None);
+    }
+    columns
+}
+
+/// The columns of trials in their order, `run` first.
+fn in_order(columns: Vec<Column<'_>>) -> Vec<Column<'_>> {
+    let names: BTreeSet<String> = columns
+        .iter()
+        .map(|column| column.name.to_owned())
+        .collect();
+    let order = columns_of(names);
+    let is_first = |name: &str| name == "run" || name == "key";
+    let place = |column: &Column<'_>| {
+        let place = order.iter().position(|name| name == column.name);
+        (!is_first(column.name), place)
+    };
+    let mut columns = columns;
+    columns.sort_by_key(place);
+    columns
 }
 
 fn field(name: &str, kind: Kind) -> Result<Arc<Type>, ParquetError> {
