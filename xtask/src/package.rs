@@ -59,8 +59,8 @@ impl Package<'_> {
         // The program of a wheel is linked to the system's libraries, as its extension is.
         let program = match (program, kind.as_str()) {
             (Some(program), _) => program,
-            (None, "wheel") => python::program(root)?,
-            (None, _) => static_program(root)?,
+            (None, "wheel") => without_debug_sections(python::program(root)?)?,
+            (None, _) => without_debug_sections(static_program(root)?)?,
         };
         let said = output(Command::new(&program).arg("--version"))?;
         let version = said.split_whitespace().nth(1).map(str::to_owned);
@@ -236,6 +236,28 @@ impl Package<'_> {
         let beside = PathBuf::from(format!("{}.sha256", path.display()));
         fs::write(&beside, sum).map_err(|error| refused(&beside, &error))?;
         Ok(path)
+    }
+}
+
+/// A copy of a program beside it without the sections that only a debugger reads, six sevenths of it. Names of
+/// functions stay: `towpath profile` shows them.
+fn without_debug_sections(program: PathBuf) -> Result<PathBuf, String> {
+    let lean = program.with_extension("packaged");
+    let mut strip = Command::new("strip");
+    strip
+        .arg("--strip-debug")
+        .arg("-o")
+        .arg(&lean)
+        .arg(&program);
+    match strip.output() {
+        Ok(done) if done.status.success() => Ok(lean),
+        Ok(done) => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
+        Err(error) => {
+            eprintln!(
+                "NOTE: strip of binutils does not run ({error}); the package holds what debuggers read"
+            );
+            Ok(program)
+        }
     }
 }
 

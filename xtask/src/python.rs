@@ -112,7 +112,10 @@ pub fn program(root: &Path) -> Result<PathBuf, String> {
 
 /// Builds the wheel that is distributed, around `program`, into `out`.
 pub fn wheel(root: &Path, python: &Path, out: &Path, program: &Path) -> Result<PathBuf, String> {
-    run(&mut pip_wheel(root, python, out, program))?;
+    let mut build = pip_wheel(root, python, out, program);
+    // The interpreter needs no names but those that the extension exports.
+    build.env("MATURIN_PEP517_ARGS", "--strip");
+    run(&mut build)?;
     wheel_in(out)
 }
 

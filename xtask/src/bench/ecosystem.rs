@@ -1,6 +1,6 @@
 //! ecosystem: what reading, Python and Ray cost.
 //!
-//! `python/bench.py` measures with the wheel that is installed for `python3` (or TOWPATH_PYTHON), ratios in one
+//! `python/benches/ecosystem.py` measures with the wheel that is installed for `python3` (or TOWPATH_PYTHON), ratios in one
 //! run, in turns. It prints a line `NAME VALUE NOTE` a figure; a figure without a value says why.
 
 use super::bar::{Bar, BenchTarget};
@@ -51,7 +51,9 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
 fn measure(root: &Path, names: &[&str]) -> Result<String, String> {
     let python = std::env::var("TOWPATH_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let mut command = Command::new(&python);
-    command.arg(root.join("python/bench.py")).args(names);
+    command
+        .arg(root.join("python/benches/ecosystem.py"))
+        .args(names);
     command.stderr(std::process::Stdio::inherit());
     let output = command
         .output()
@@ -59,7 +61,7 @@ fn measure(root: &Path, names: &[&str]) -> Result<String, String> {
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(format!(
-            "{python} python/bench.py failed; pip install the wheel, and ray"
+            "{python} python/benches/ecosystem.py failed; pip install the wheel, and ray"
         )),
     }
 }

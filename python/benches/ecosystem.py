@@ -11,7 +11,7 @@ from pathlib import Path
 
 import towpath
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "studies" / "scenarios" / "two-hosts.toml"
 
 
