@@ -124,7 +124,7 @@ pub(crate) fn negotiated_extensions(ep: &EndpointState, parameters: &InitParamet
     });
     let interleave = config.has_interleave() && peer.interleave;
     let forwards = match interleave {
-        true => peer.i_forward_tsn || peer.forward_tsn,
+        true => peer.i_forward_tsn,
         false => peer.forward_tsn,
     };
     Negotiated {

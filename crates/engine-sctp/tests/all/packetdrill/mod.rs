@@ -52,9 +52,10 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The project's own scripts.
-const OWN: [&str; 5] = [
+const OWN: [&str; 6] = [
     include_str!("scripts/answers_and_is_shut_down.pkt"),
     include_str!("scripts/opens_and_repeats.pkt"),
+    include_str!("scripts/all_arrives_without_i_forward_tsn.pkt"),
     include_str!("scripts/fragments_that_differ_abort.pkt"),
     include_str!("scripts/no_association_by_multicast.pkt"),
     include_str!("scripts/window_waits_for_the_front.pkt"),
