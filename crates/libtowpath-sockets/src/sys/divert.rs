@@ -1,7 +1,7 @@
 //! A socket of the kernel is replaced by one of libtowpath, under the same descriptor.
 
 use super::library::{Library, loaded};
-use super::{address, next};
+use super::{address, next, registrations};
 use crate::rules::{Carrier, Rule};
 use std::ffi::c_void;
 use std::mem::size_of;
@@ -108,7 +108,7 @@ pub(super) fn discard(library: &Library, fd: libc::c_int) {
     }
 }
 
-/// Replaces the socket behind `fd`; its address, linger time and time limits are kept.
+/// Replaces the socket behind `fd`; its address, linger time, time limits and registrations with epoll are kept.
 ///
 /// # Errors
 ///
@@ -139,8 +139,10 @@ pub(super) fn replace(fd: libc::c_int, options: &[String]) -> Result<&'static Li
     } else {
         0
     };
+    let registered = registrations::take(fd);
     // SAFETY: `fd` is the program's own socket, which it gives to this call; `made` is this function's.
     let done = unsafe { libc::dup3(made, fd, cloexec) };
+    registrations::put(fd, &registered);
     if done < 0 {
         discard(library, made);
         return Err(());

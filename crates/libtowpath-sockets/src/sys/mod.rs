@@ -7,4 +7,5 @@ mod calls;
 mod divert;
 mod library;
 mod next;
+mod registrations;
 mod start;

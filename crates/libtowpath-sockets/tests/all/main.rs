@@ -80,6 +80,45 @@ fn redis_and_its_benchmark_run_over_xtp() {
     assert!(output_of(benchmark).contains("GET:"));
 }
 
+/// Registers a socket with epoll, then connects it, and asks for an answer as events tell.
+const REGISTERS_FIRST: &str = r#"
+import select, socket, sys
+peer = socket.socket()
+peer.setblocking(False)
+epoll = select.epoll()
+epoll.register(peer, select.EPOLLIN | select.EPOLLOUT)
+try:
+    peer.connect(("127.0.0.1", int(sys.argv[1])))
+except BlockingIOError:
+    pass
+def wait(wanted):
+    for _, events in epoll.poll(20) or sys.exit("no event in 20 s"):
+        if not events & wanted:
+            sys.exit(f"events {events:#x}")
+wait(select.EPOLLOUT)
+epoll.modify(peer, select.EPOLLIN)
+peer.send(b"PING\r\n")
+wait(select.EPOLLIN)
+print(peer.recv(100).decode().strip(), flush=True)
+"#;
+
+#[test]
+fn socket_registered_with_epoll_before_it_connects_has_its_events() {
+    let port = free_port();
+    let rules = format!("inet 127.0.0.1 {port} xtp,shortcut=on\n");
+    let is_there = Command::new("python3").arg("--version").output();
+    if !is_there.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: there is no python3");
+        return;
+    }
+    let Some(server) = Server::redis("registers", port, &rules, None) else {
+        return;
+    };
+    let mut program = preloaded("python3", &server.scratch);
+    program.args(["-c", REGISTERS_FIRST, &port.to_string()]);
+    assert_eq!(output_of(&mut program), "+PONG\n");
+}
+
 /// A network namespace that is deleted on drop.
 struct Namespace(String);
 
