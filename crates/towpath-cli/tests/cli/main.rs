@@ -16,6 +16,7 @@
 //! * `study_folders` - several studies and their index, resumed; runs of each kind.
 //! * `xtp_tools` - tunnel, file copy, contexts, router and relay.
 //! * `channel_tools` - proxies of channels of shared memory.
+//! * `sctp_tools`, `stt` - programs of SCTP, and the public tester of its packets against one.
 //! * `vmtp_tools` - the storage server, and reports of VMTP's endpoints.
 //! * `agents` - keys, agents and races against them.
 //! * `unprivileged` - the program for a user without privileges.
@@ -59,6 +60,7 @@ mod sctp_tools;
 mod series;
 mod simulations;
 mod slurm;
+mod stt;
 mod studies;
 mod study_folders;
 mod support;
