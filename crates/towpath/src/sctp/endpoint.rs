@@ -6,7 +6,7 @@ use super::notice::Inboxes;
 use super::own_addresses::{Medium, OwnAddresses};
 use crate::xtp::{contexts, tracing};
 use driver::timeout::finite;
-use engine::{Address, Associations};
+use engine::{Address, Associations, PathError};
 use engine_sctp::{LocalAddresses, Sctp, SctpConfig};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -120,19 +120,28 @@ impl Endpoint {
     }
 
     /// Opens an association to the peer with the addresses `to`; waits up to `limit` for the handshake,
-    /// which tries them in turn.
+    /// which tries them in turn. An address to which this host has no way is left for the end.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for no address, `ConnectionRefused` or `TimedOut`.
+    /// `InvalidInput` for no address, `ConnectionRefused` or `TimedOut`, or why nothing can be sent to any
+    /// of them.
     pub fn connect(&self, to: &[SocketAddr], limit: Duration) -> io::Result<Association> {
-        let named: Vec<Address> = to.iter().copied().map(Address::Socket).collect();
-        let Some(&first) = named.first() else {
-            return Err(invalid("no address to connect to; name one at least"));
-        };
-        let open = |engine: &mut Sctp, now| engine.connect(now, &named);
-        let circuit = self.inner.connect_by(first, finite(limit), open)?;
-        Ok(self.association(circuit))
+        let mut named: Vec<Address> = to.iter().copied().map(Address::Socket).collect();
+        let mut untried = named.len();
+        let end = std::time::Instant::now() + finite(limit);
+        loop {
+            let Some(&first) = named.first() else {
+                return Err(invalid("no address to connect to; name one at least"));
+            };
+            let open = |engine: &mut Sctp, now| engine.connect(now, &named);
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            untried -= 1;
+            match self.inner.connect_by(first, left, open) {
+                Err(error) if untried > 0 && is_of_this_host(&error) => named.rotate_left(1),
+                opened => return Ok(self.association(opened?)),
+            }
+        }
     }
 
     pub(super) fn association(&self, circuit: driver::Circuit<Sctp, EndpointWire>) -> Association {
@@ -143,6 +152,11 @@ impl Endpoint {
             self.send_buffer_len / 2,
         )
     }
+}
+
+/// Whether an error says that this host cannot send to an address, and nothing of the peer.
+fn is_of_this_host(error: &io::Error) -> bool {
+    error.raw_os_error().is_some() && matches!(wire::path_error(error), Some(PathError::Local(_)))
 }
 
 fn check_addresses(local: &[SocketAddr]) -> io::Result<()> {
