@@ -183,6 +183,10 @@ pub enum Role {
     Client,
     /// Replies to requests.
     Server,
+    /// Sends each message to the peers of all its circuits.
+    SourceToAll,
+    /// Sends each message to the peer of a circuit that has room for it.
+    SourceToOne,
 }
 
 /// What is measured.

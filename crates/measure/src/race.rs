@@ -274,7 +274,12 @@ impl Race<'_> {
         };
         let made = self.trial(&trial, 0, false)?;
         if made.status == Status::Ok || made.status == Status::Invalid {
-            let need = estimate_from_pilot(&made, &trial, self.environment.host_pairs().len());
+            // A sender to several receivers counts messages, not copies of them.
+            let pairs = match self.spec.fan_out {
+                Some(_) => 1,
+                None => self.environment.host_pairs().len(),
+            };
+            let need = estimate_from_pilot(&made, &trial, pairs);
             self.pilot_estimates.insert((contest, contestant), need);
         }
         Ok(())

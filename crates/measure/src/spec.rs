@@ -1,5 +1,6 @@
 //! Parameters of a race, and the cells they span.
 
+mod fan_out;
 mod transactions;
 
 use crate::exec::Definitions;
@@ -8,6 +9,7 @@ use control::{Arrivals, CircuitOptions, Mix};
 use results::{BlockPlan, Cell};
 use std::collections::BTreeMap;
 
+pub use fan_out::{FanOut, FanOutChoice, RECEIVERS_MAX};
 pub use transactions::{ReplyLen, TransactionLoad, TransactionPlan};
 
 /// All parameters of a race.
@@ -41,6 +43,8 @@ pub struct RaceSpec {
     pub circuit_options: CircuitOptions,
     /// Which side sends.
     pub direction: Direction,
+    /// Several receivers of one sender; None for one.
+    pub fan_out: Option<FanOut>,
     /// CPUs of the sending (client) and the receiving (server) side.
     pub pin: (Option<u32>, Option<u32>),
     /// Nice values of the two sides.
@@ -97,6 +101,7 @@ impl RaceSpec {
             transactions: TransactionPlan::default(),
             circuit_options: CircuitOptions::default(),
             direction: Direction::Forward,
+            fan_out: None,
             pin: (None, None),
             priority: (None, None),
             busy_poll: false,
@@ -235,6 +240,9 @@ impl RaceSpec {
         }
         put("turns", self.turns.name().to_owned());
         put("direction", format!("{:?}", self.direction).to_lowercase());
+        if let Some(fan_out) = self.fan_out {
+            put("fan_out", fan_out.to_string());
+        }
         put("busy_poll", self.busy_poll.to_string());
         put("read_len", self.circuit_options.read_len.to_string());
         put("congestion", self.circuit_options.congestion.clone());
@@ -320,7 +328,10 @@ impl RaceSpec {
 
     fn contests_of(&self, workload: &str) -> Vec<Contest> {
         let kind = workload_named(workload);
-        let base = Cell::default().with(Cell::WORKLOAD, workload);
+        let mut base = Cell::default().with(Cell::WORKLOAD, workload);
+        if let Some(fan_out) = self.fan_out {
+            base = base.with("fan_out", fan_out.to_string().as_str());
+        }
         let plain = |size: u64| Contest {
             cell: base.clone().with(Cell::SIZE, size),
             workload: kind,

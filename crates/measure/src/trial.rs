@@ -1,6 +1,7 @@
 //! One trial: spawns two fresh workers for each host pair, sets them up, starts them, and collects
 //! their reports.
 
+mod fan_out;
 mod jobs;
 mod program;
 pub(crate) mod turns;
@@ -133,6 +134,9 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Collected, TrialError> {
     check_supported(spec, trial)?;
+    if let Some(fan_out) = spec.fan_out {
+        return fan_out::run((spec, fan_out), trial, link_seed, environment, stop);
+    }
     let mut pairs = Vec::new();
     let spawned = spawn_all(&mut pairs, spec, trial, environment, stop);
     let spawned = spawned.and_then(|()| {

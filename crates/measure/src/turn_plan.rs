@@ -170,6 +170,9 @@ pub(crate) fn hindrance(
     if spec.contestants.len() + usize::from(spec.control) < 2 {
         return Some("one contestant alone has nobody to take turns with".into());
     }
+    if spec.fan_out.is_some() {
+        return Some("what a sender has for several receivers would drain in a pause".into());
+    }
     if spec.series {
         return Some("series of a connection (--series) would have gaps".into());
     }

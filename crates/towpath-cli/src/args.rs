@@ -434,6 +434,9 @@ pub struct RaceArgs {
     /// Other hosts.
     #[command(flatten)]
     pub remote: crate::remote_race::RemoteArgs,
+    /// Several receivers.
+    #[command(flatten)]
+    pub receivers: crate::fan_out::FanOutArgs,
     /// Hosts, link and loads.
     #[command(flatten)]
     pub environment: crate::environment::EnvironmentArgs,
@@ -463,7 +466,8 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp udp --host-load 0..4@sender,0..4@receiver
   towpath race tcp raw-ether --interface eth0     the link layer, as root
   towpath race tcp udp quic --to lab2             against `towpath agent` on lab2
-  towpath race tcp udp --to lab2,lab3 --together  one sender, two receivers at once";
+  towpath race tcp udp --to lab2,lab3 --together  one sender, two receivers at once
+  towpath race tcp xtp xtp-multicast -w throughput --fan-out 4    each message to four receivers";
 
 /// Clients of a transport, at most: each has a thread at either end.
 const CLIENTS_MAX: u64 = 10_000;
@@ -472,6 +476,11 @@ impl RaceArgs {
     /// Whether messages leave the host, so that host-local transports cannot take part.
     pub fn leaves_host(&self) -> bool {
         !self.environment.link.is_empty() || self.remote.is_given()
+    }
+
+    /// Whether each trial has circuits between all pairs of hosts.
+    pub(crate) fn runs_pairs_together(&self) -> bool {
+        self.remote.together || self.receivers.fan_out.is_some()
     }
 }
 

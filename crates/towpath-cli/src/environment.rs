@@ -156,6 +156,10 @@ fn environment_plan(args: &RaceArgs) -> Result<EnvironmentPlan, CliError> {
         program: std::env::current_exe().map_err(CliError::failed)?,
         worker: worker_arguments(args),
         load: vec!["load-unit".into()],
+        receivers: args
+            .receivers
+            .fan_out
+            .map_or(1, |fan_out| fan_out.receivers),
         seed: args.seed.unwrap_or(1),
     })
 }

@@ -18,6 +18,7 @@
 //!   client.
 //! * [`mod@watch`] - a running race, study or sweep, from its files.
 //! * [`export_command`] - results for other programs.
+//! * [`fan_out`] - one sender and several receivers.
 //! * [`history_command`] - each cell over many runs; [`index_command`] - a list of results.
 //! * [`race`], [`transports`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   other commands.
@@ -40,6 +41,7 @@ pub mod doctor;
 pub mod environment;
 mod exec_contestants;
 pub mod export_command;
+mod fan_out;
 pub mod forward_command;
 pub mod gate_command;
 pub mod history_command;

@@ -274,6 +274,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
             (_, true) => Direction::Both,
             _ => Direction::Forward,
         },
+        fan_out: args.receivers.fan_out,
         pin,
         priority: swap_if(args.swap, args.priority.unwrap_or_default()),
         busy_poll: args.busy_poll,
@@ -325,7 +326,7 @@ fn labels(args: &RaceArgs) -> Result<BTreeMap<String, String>, CliError> {
 /// The path of messages that leave this host, for the plan.
 fn path_note(args: &RaceArgs) -> Option<String> {
     if args.remote.is_given() {
-        return Some(args.remote.direction_text());
+        return Some(args.remote.direction_text(args.runs_pairs_together()));
     }
     let all = args.environment.link.iter();
     let texts = all.map(|(text, links)| match links.are_several() {

@@ -48,8 +48,8 @@ impl RemoteArgs {
         !self.to.is_empty() || !self.from.is_empty()
     }
 
-    /// From which hosts to which hosts circuits go.
-    pub fn direction_text(&self) -> String {
+    /// From which hosts to which hosts circuits go, at once or in turn.
+    pub fn direction_text(&self, together: bool) -> String {
         let names = |targets: &[AgentAddress]| match targets {
             [] => "here".to_owned(),
             all => {
@@ -58,7 +58,7 @@ impl RemoteArgs {
             }
         };
         let several = self.from.len() > 1 || self.to.len() > 1;
-        let turns = match (several, self.together) {
+        let turns = match (several, together) {
             (false, _) => "",
             (true, true) => ", at once",
             (true, false) => ", in turn",
@@ -80,7 +80,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     }
     let mut spec = spec_for_hosts(&args, &pairs[0])?;
     note_other_race(&mut spec, &alone);
-    if args.remote.together && pairs.len() > PAIRS_MAX {
+    if args.runs_pairs_together() && pairs.len() > PAIRS_MAX {
         return Err(CliError::usage(format!(
             "{} concurrent host pairs exceed the limit of {PAIRS_MAX}; give fewer hosts, or omit --together",
             pairs.len()
@@ -93,7 +93,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let program = std::env::current_exe().map_err(CliError::failed)?;
     let here = LocalHost::new(program, crate::environment::worker_arguments(&args));
     let mut environment = AgentEnvironment::new(pairs, &here).map_err(CliError::failed)?;
-    if args.remote.together {
+    if args.runs_pairs_together() {
         environment = environment.concurrent();
     }
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
@@ -342,7 +342,7 @@ fn check_workers(
         |end: &&PathEnd| matches!(end, PathEnd::Agent(one) if std::ptr::eq(one.as_ref(), session));
     let of = |pair: &[PathEnd; 2]| pair.iter().filter(is_it).count();
     let all = pairs.iter().map(of);
-    let wanted = if args.remote.together {
+    let wanted = if args.runs_pairs_together() {
         all.sum::<usize>()
     } else {
         all.max().unwrap_or(0)
@@ -385,7 +385,7 @@ fn hosts_line(args: &RaceArgs) -> String {
         "circuits from {} to {}{}",
         names(&args.remote.from),
         names(&args.remote.to),
-        if args.remote.together {
+        if args.runs_pairs_together() {
             ", all at once"
         } else {
             ""

@@ -26,9 +26,9 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
             steady.bytes as f64 / steady.span_s,
         ));
     }
-    let messages_per_s: f64 = rates.iter().map(|(_, messages, _)| messages).sum();
-    let bytes_per_s: f64 = rates.iter().map(|(_, _, bytes)| bytes).sum();
-    let sent_per_s = view.sent() as f64 / send_span_s(view).max(1e-9);
+    let messages_per_s = view.counted(rates.iter().map(|(_, messages, _)| *messages));
+    let bytes_per_s = view.counted(rates.iter().map(|(_, _, bytes)| *bytes));
+    let sent_per_s = view.sent_messages() / send_span_s(view).max(1e-9);
     made.metrics.insert("messages_per_s".into(), messages_per_s);
     made.metrics.insert("mbit_per_s".into(), bytes_per_s * 8e-6);
     made.metrics.insert("sent_per_s".into(), sent_per_s);
@@ -37,7 +37,10 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
         made.metrics
             .insert("loss_fraction".into(), lost as f64 / ledger.sent as f64);
     }
-    shares(made, &rates, messages_per_s);
+    match view.spec.fan_out {
+        Some(_) => slowest_and_fastest(made, &rates),
+        None => shares(made, &rates, messages_per_s),
+    }
     if let Some(report) = view.receivers().next() {
         let per_message = |slice: &Slice| view.messages(report, slice.messages, slice.bytes);
         made.series.insert(
@@ -67,6 +70,20 @@ fn shares(made: &mut Trial, rates: &[(&str, f64, f64)], total: f64) {
             .metrics
             .entry(format!("messages_per_s.{transport}"))
             .or_default() += rate;
+    }
+}
+
+/// The rates of the slowest and the fastest of several receivers, and how equal all are.
+fn slowest_and_fastest(made: &mut Trial, rates: &[(&str, f64, f64)]) {
+    let all: Vec<f64> = rates.iter().map(|&(_, rate, _)| rate).collect();
+    let slowest = all.iter().copied().reduce(f64::min);
+    let fastest = all.iter().copied().reduce(f64::max);
+    for (name, rate) in [
+        ("slowest_receiver_per_s", slowest),
+        ("fastest_receiver_per_s", fastest),
+        ("fairness", Some(stats::estimate::jain(&all))),
+    ] {
+        made.metrics.insert(name.into(), rate.unwrap_or(0.0));
     }
 }
 

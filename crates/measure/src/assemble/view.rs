@@ -2,7 +2,7 @@
 
 use crate::contestant::{self, Component};
 use crate::environment::LinkStats;
-use crate::spec::{Direction, RaceSpec};
+use crate::spec::{Direction, FanOutChoice, RaceSpec};
 use crate::trial::{Collected, TrialSpec};
 use control::{CircuitReport, Workload};
 
@@ -66,6 +66,28 @@ impl TrialView<'_> {
             0
         };
         self.senders().map(|report| report.sent).sum::<u64>() + back
+    }
+
+    /// The sum over all receivers; where each message goes to all of several, the least, which is what all got.
+    pub(super) fn counted(&self, of_receivers: impl Iterator<Item = f64>) -> f64 {
+        match self.is_to_all() {
+            true => of_receivers.reduce(f64::min).unwrap_or(0.0),
+            false => of_receivers.sum(),
+        }
+    }
+
+    /// Messages sent; one that goes to all of several receivers counts once.
+    pub(super) fn sent_messages(&self) -> f64 {
+        let receivers = match self.is_to_all() {
+            true => self.senders().count().max(1),
+            false => 1,
+        };
+        self.sent() as f64 / receivers as f64
+    }
+
+    fn is_to_all(&self) -> bool {
+        let choice = self.spec.fan_out.map(|fan_out| fan_out.choice);
+        choice == Some(FanOutChoice::All)
     }
 
     /// User bytes received, in both directions where both are used.

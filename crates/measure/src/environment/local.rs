@@ -2,14 +2,14 @@
 
 use super::links::{link_rate, report_links};
 use super::loads::HostLoads;
-use super::{Environment, EnvironmentReport};
+use super::{Environment, EnvironmentReport, HostPair};
 use crate::worker_host::{LocalHost, TestbedHost, WorkerHost};
 use results::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testbed::load::{HostLoad, LinkLoad, LoadProgress, LoadTask};
-use testbed::{HostPlan, Links, Testbed, TestbedError, TestbedPlan};
+use testbed::{HostPlan, LinkEnds, Links, Testbed, TestbedError, TestbedPlan};
 
 /// Links and loads of an environment. Each combination is a setting.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct EnvironmentPlan {
     pub worker: Vec<String>,
     /// Arguments of a copy of the host load; its CPU and its parts are appended.
     pub load: Vec<String>,
+    /// Receiving hosts at the links' far end: one, or as many as one sender has receivers.
+    pub receivers: u32,
     /// Seed of the links' random choices outside trials.
     pub seed: u64,
 }
@@ -60,7 +62,8 @@ pub struct LocalEnvironment {
     link_load: Option<LinkLoad>,
     testbeds: Vec<Arc<Testbed>>,
     local_host: LocalHost,
-    testbed_hosts: Vec<[TestbedHost; 2]>,
+    /// The hosts of each testbed: that of the connecting worker, then those of listening ones.
+    testbed_hosts: Vec<Vec<TestbedHost>>,
     settings: Vec<Setting>,
     current: Option<usize>,
     span_start: Option<SpanStart>,
@@ -89,7 +92,8 @@ impl LocalEnvironment {
         }
         let here = LocalHost::new(plan.program.clone(), plan.worker.clone());
         let ends = testbeds.iter().map(|testbed| {
-            [0, 1].map(|at| TestbedHost::new(Arc::clone(testbed), at, &plan.program, &plan.worker))
+            let host = |at| TestbedHost::new(Arc::clone(testbed), at, &plan.program, &plan.worker);
+            (0..=plan.receivers.max(1) as usize).map(host).collect()
         });
         Ok(LocalEnvironment {
             testbed_hosts: ends.collect(),
@@ -201,6 +205,16 @@ fn testbed_plan(plan: &EnvironmentPlan, links: &Links) -> TestbedPlan {
         host.cpus = cpu.into_iter().collect();
         host.quota = quota;
     }
+    if plan.receivers > 1 {
+        // One sender, and each receiver at the other end of the same link.
+        made.ends = LinkEnds::Star;
+        let receiver = made.hosts[1].clone();
+        let further = (2..=plan.receivers).map(|number| HostPlan {
+            name: format!("b{number}"),
+            ..receiver.clone()
+        });
+        made.hosts.extend(further);
+    }
     let others = (0..pairs * 2).map(|at| HostPlan::new(format!("load{at}")));
     made.hosts.extend(others);
     made
@@ -266,8 +280,24 @@ impl Environment for LocalEnvironment {
 
     fn worker_hosts(&self) -> (&dyn WorkerHost, &dyn WorkerHost) {
         match self.testbed_hosts.get(self.setting().link) {
-            Some([first, second]) => (first, second),
+            Some(hosts) => (&hosts[0], &hosts[1]),
             None => (&self.local_host, &self.local_host),
+        }
+    }
+
+    fn host_pairs(&self) -> Vec<HostPair<'_>> {
+        let (connector, listener) = self.worker_hosts();
+        let pair = |name: &str, listener| HostPair {
+            name: name.to_owned(),
+            connector,
+            listener,
+        };
+        match self.testbed_hosts.get(self.setting().link) {
+            Some(hosts) if hosts.len() > 2 => {
+                let listeners = hosts[1..].iter();
+                listeners.map(|host| pair(host.name(), host)).collect()
+            }
+            _ => vec![pair("", listener)],
         }
     }
 
@@ -275,14 +305,12 @@ impl Environment for LocalEnvironment {
         let Some(testbed) = self.testbed() else {
             return host::Snapshot::take();
         };
-        let [first, second] =
-            [0, 1].map(|at| testbed.hosts()[at].run(host::Snapshot::take_in_thread));
-        match (first, second) {
-            (Ok(first), Ok(second)) => first.merged_with(&second),
-            // A host whose thread has exited has no counters.
-            (Ok(one), Err(_)) | (Err(_), Ok(one)) => one,
-            (Err(_), Err(_)) => host::Snapshot::take(),
-        }
+        let hosts = testbed.hosts().iter();
+        let hosts = hosts.take(1 + self.plan.receivers.max(1) as usize);
+        // A host whose thread has exited has no counters.
+        let all = hosts.filter_map(|host| host.run(host::Snapshot::take_in_thread).ok());
+        all.reduce(|first, second| first.merged_with(&second))
+            .unwrap_or_else(host::Snapshot::take)
     }
 
     fn interfaces(&self) -> Vec<String> {

@@ -3,7 +3,7 @@
 use super::{ClockUncertainty, TrialError, TrialSpec, failed};
 use crate::contestant;
 use crate::environment::HostPair;
-use crate::spec::{Direction, RaceSpec};
+use crate::spec::{Direction, FanOutChoice, RaceSpec};
 use crate::worker_host::{ClockOffset, WorkerHost};
 use crate::workload::responsive::SHORT_LEN;
 use control::{ComponentSpec, Job, Rate, Role, Side, WorkerReport, Workload};
@@ -193,9 +193,35 @@ impl ClockOffsets {
     }
 }
 
+/// Refuses what one sender and several receivers cannot do; the command line says the same before.
+fn check_fan_out(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
+    let Some(fan_out) = spec.fan_out else {
+        return Ok(());
+    };
+    let fits = trial.contest.workload == Workload::Throughput
+        && spec.direction == Direction::Forward
+        && trial.contest.circuits == 1
+        && contestant::components(&trial.contestant).len() == 1;
+    if !fits {
+        return Err(failed(
+            "several receivers of one sender are for throughput of one transport in the forward direction, \
+             with one circuit for each"
+                .into(),
+        ));
+    }
+    if fan_out.choice == FanOutChoice::One && super::fan_out::is_group(&trial.contestant) {
+        return Err(failed(format!(
+            "{} sends each message to all of its group; race it without @one",
+            trial.contestant
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses workloads that a transport does not support.
 pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
     let forward = spec.direction == Direction::Forward;
+    check_fan_out(spec, trial)?;
     for component in contestant::components(&trial.contestant) {
         if trial.contest.workload == Workload::Connect && !component.class().connects {
             return Err(failed(format!(

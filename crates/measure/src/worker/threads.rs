@@ -1,5 +1,7 @@
 //! The measuring threads.
 
+mod fan_out;
+
 use super::{cpu, failed, setup};
 use crate::contestant::Component;
 use crate::workload::client::ClientControl;
@@ -70,14 +72,17 @@ impl BlockedReceivers {
 
 /// Running measuring threads.
 pub(super) struct RunningThreads {
-    threads: Vec<(String, std::io::Result<MeasuringThread>)>,
+    threads: Vec<SpawnedThread>,
     clients: Arc<Clients>,
     workload: Workload,
 }
 
-type MeasuringThread = JoinHandle<(CircuitReport, CircuitSlot)>;
+/// A component's label, and its thread.
+type SpawnedThread = (String, std::io::Result<MeasuringThread>);
 
-/// Starts a thread for each circuit. `done_sender` closes when the last one is done.
+type MeasuringThread = JoinHandle<Vec<(CircuitReport, CircuitSlot)>>;
+
+/// Starts a thread for each circuit, or one for all those of a sender to several receivers. `done_sender` closes when the last one is done.
 pub(super) fn start(
     circuits: CircuitSlots,
     job: &Job,
@@ -104,11 +109,16 @@ pub(super) fn start(
         let work = move || {
             let result = measure_one(slot, &before, &job, &flags, &clients);
             drop(done_sender);
-            result
+            vec![result]
         };
         (component, std::thread::Builder::new().spawn(work))
     };
-    let threads = circuits.slots.into_iter().enumerate().map(spawn).collect();
+    let threads = match job.role {
+        Role::SourceToAll | Role::SourceToOne => {
+            vec![fan_out::spawn(circuits.slots, job, flags, &done_sender)]
+        }
+        _ => circuits.slots.into_iter().enumerate().map(spawn).collect(),
+    };
     clients.gate.open();
     RunningThreads {
         threads,
@@ -124,9 +134,11 @@ impl RunningThreads {
         let mut slots = Vec::new();
         for (component, thread) in self.threads {
             match thread.map(JoinHandle::join) {
-                Ok(Ok((report, slot))) => {
-                    reports.push(report);
-                    slots.push(slot);
+                Ok(Ok(measured)) => {
+                    for (report, slot) in measured {
+                        reports.push(report);
+                        slots.push(slot);
+                    }
                 }
                 Ok(Err(_)) => {
                     reports.push(failed(component, "the measuring thread panicked".into()));
@@ -267,7 +279,10 @@ fn move_messages(
         }
         (Workload::Responsive, Role::Source) => responsive::bulk(circuit, job, flags),
         (Workload::Responsive, Role::Client) => responsive::short(circuit, job, control),
-        (_, Role::Source) => source::run(circuit, job, flags),
+        // Senders to several receivers have a loop for all their circuits.
+        (_, Role::Source | Role::SourceToAll | Role::SourceToOne) => {
+            source::run(circuit, job, flags)
+        }
         (_, Role::Sink) => sink::run(circuit, job, flags, class.stream, class.connectionless),
         (_, Role::Both) => bidirectional::run(circuit, job, flags, class.connectionless),
         (_, Role::Client) => match tally {

@@ -28,11 +28,27 @@ fn cell_line(cell: &CellSummary) -> Option<String> {
         parts.push(format!("median delays {}", delays.join(", ")));
     }
     if hosts {
-        parts.push(format!("by host {}", [rates, beside].concat().join(", ")));
+        let whose = match cell.cell.0.contains_key("fan_out") {
+            true => "receiver",
+            false => "host",
+        };
+        let each = [rates, beside].concat().join(", ");
+        parts.push(format!("by {whose} {each}"));
     }
+    parts.extend(extremes(cell));
     let place = stats::phrasing::contest_text(&cell.cell.without(results::Cell::TRANSPORT));
     let what = format!("{} {} {place}", cell.cell.workload(), cell.cell.transport());
     (!parts.is_empty()).then(|| format!("concurrent: {what}: {}", parts.join("; ")))
+}
+
+/// The slowest and the fastest of several receivers.
+fn extremes(cell: &CellSummary) -> Option<String> {
+    let rate = |name: &str| cell.metrics.get(name).map(|rate| rate.median);
+    let slowest = rate("slowest_receiver_per_s")?;
+    let fastest = rate("fastest_receiver_per_s")?;
+    Some(format!(
+        "slowest receiver {slowest:.0}/s, fastest {fastest:.0}/s"
+    ))
 }
 
 /// Metrics of single components or hosts, as "name value".

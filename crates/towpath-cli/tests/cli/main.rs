@@ -39,6 +39,7 @@ mod channel_tools;
 mod copies;
 mod doctor_paths;
 mod exhaustion;
+mod fan_out;
 mod help_and_output;
 mod hostile_files;
 mod interruptions;

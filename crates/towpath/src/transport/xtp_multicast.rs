@@ -41,11 +41,18 @@ const WINDOW: u64 = 2 << 20;
 /// The send buffer. Two windows: the user writes one while the other is in flight.
 const SEND_BUFFER_LEN: usize = 4 << 20;
 
-const HELP: &[OptionHelp] = &[OptionHelp {
-    name: "receivers",
-    values: "8|1..100",
-    meaning: "receivers in the listening process, each with a socket and a thread",
-}];
+const HELP: &[OptionHelp] = &[
+    OptionHelp {
+        name: "receivers",
+        values: "8|1..100",
+        meaning: "receivers in the listening process, each with a socket and a thread",
+    },
+    OptionHelp {
+        name: "group",
+        values: "ADDRESS:PORT",
+        meaning: "the group, for receivers in several processes; default: one at random for each circuit",
+    },
+];
 
 /// XTP to a group.
 #[derive(Debug)]
@@ -59,6 +66,20 @@ fn parse_receivers(own: &BTreeMap<String, String>) -> Result<usize, String> {
     count
         .filter(|count| (1..=RECEIVERS_MAX).contains(count))
         .ok_or_else(|| format!("receivers of '{text}' are out of range, from 1 to {RECEIVERS_MAX}"))
+}
+
+/// The group that was asked for.
+fn parse_group(own: &BTreeMap<String, String>) -> Result<Option<SocketAddr>, String> {
+    let Some(text) = own.get("group") else {
+        return Ok(None);
+    };
+    let group = text.parse().ok();
+    let group = group.filter(|group: &SocketAddr| group.ip().is_multicast() && group.port() > 0);
+    group.map(Some).ok_or_else(|| {
+        format!(
+            "group of '{text}' is no multicast address with a port; give one such as 239.1.2.3:5000"
+        )
+    })
 }
 
 fn settings(options: &Options) -> io::Result<(usize, GroupEndpointConfig)> {
@@ -88,9 +109,10 @@ impl Transport for XtpMulticast {
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        match own.keys().find(|key| *key != "receivers") {
+        let is_known = |key: &String| HELP.iter().any(|option| option.name == key.as_str());
+        match own.keys().find(|key| !is_known(key)) {
             Some(key) => Err(format!("xtp-multicast has no option '{key}'")),
-            None => parse_receivers(own).map(|_| ()),
+            None => parse_receivers(own).and(parse_group(own)).map(|_| ()),
         }
     }
 
@@ -130,9 +152,11 @@ impl Transport for XtpMulticast {
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let (count, settings) = settings(options)?;
         let local = options.bind_address();
+        let wrong = |text| io::Error::new(io::ErrorKind::InvalidInput, text);
+        let asked = parse_group(&options.transport_specific).map_err(wrong)?;
         let mut groups = Vec::new();
         for _ in 0..options.circuits.max(1) {
-            let group = example_group();
+            let group = asked.unwrap_or_else(example_group);
             let join = |_| Receiver::join(group, local, &settings);
             let joined: io::Result<Vec<Receiver>> = (0..count).map(join).collect();
             groups.push((group, joined?));

@@ -1,0 +1,339 @@
+//! Trials of one sender and several receivers, each in a worker of its own.
+//!
+//! The sender has a circuit to each receiver. A group has one circuit, and the receivers join it.
+
+use super::jobs::{ClockOffsets, Jobs, PairPath};
+use super::{
+    ClockUncertainty, Collected, OVERRUN_MAX, PairCircuits, SETUP_LIMIT, TrialError, TrialSpec,
+    append_report, await_done, await_report, await_running, failed, of_program, receive, send,
+    send_peer_done, unexpected,
+};
+use crate::contestant;
+use crate::environment::{Environment, HostPair};
+use crate::spec::{FanOut, FanOutChoice, RaceSpec};
+use crate::worker_host::{WorkerHandle, WorkerHost};
+use control::{
+    CircuitReport, ComponentSpec, FromWorker, Job, RendezvousFrame, Role, ToWorker, WorkerReport,
+};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Runs one trial.
+///
+/// # Errors
+///
+/// A [`TrialError`]; the workers have exited in any case.
+pub(super) fn run(
+    (spec, fan_out): (&RaceSpec, FanOut),
+    trial: &TrialSpec,
+    link_seed: u64,
+    environment: &mut dyn Environment,
+    stop: &AtomicBool,
+) -> Result<Collected, TrialError> {
+    let mut workers = Workers {
+        sender: None,
+        receivers: Vec::new(),
+        is_group: is_group(&trial.contestant),
+        stop,
+    };
+    let result = workers
+        .spawn((spec, fan_out), trial, environment)
+        .and_then(|()| workers.set_up())
+        .and_then(|()| workers.measure((spec, fan_out), trial, link_seed, environment));
+    workers.end();
+    result.map_err(|error| of_program(error, trial))
+}
+
+/// Whether one circuit reaches all receivers.
+pub(crate) fn is_group(contestant: &str) -> bool {
+    let components = contestant::components(contestant);
+    components
+        .iter()
+        .any(|component| component.transport().is_one_to_many())
+}
+
+/// The workers of a trial.
+struct Workers<'a> {
+    sender: Option<Member>,
+    receivers: Vec<Member>,
+    is_group: bool,
+    stop: &'a AtomicBool,
+}
+
+/// A worker and its job.
+struct Member {
+    name: String,
+    job: Job,
+    clocks: ClockOffsets,
+    worker: WorkerHandle,
+}
+
+impl Workers<'_> {
+    /// Spawns a worker for each receiver, on the listening hosts in turn, and the sender.
+    fn spawn(
+        &mut self,
+        (spec, fan_out): (&RaceSpec, FanOut),
+        trial: &TrialSpec,
+        environment: &mut dyn Environment,
+    ) -> Result<(), TrialError> {
+        let label = self.group_label(fan_out, &trial.contestant);
+        let pairs = environment.host_pairs();
+        for number in 0..fan_out.receivers as usize {
+            let pair = &pairs[number % pairs.len()];
+            let mut jobs = jobs(spec, trial, environment, pair)?;
+            let name = match pairs.len() {
+                1 => format!("receiver{}", number + 1),
+                _ => pair.name.clone(),
+            };
+            if let Some(label) = &label {
+                jobs.listener.components = one(format!("{label},receivers=1"));
+            }
+            self.add_to_sender(&jobs, fan_out, label.as_deref(), pair)?;
+            self.receivers.push(Member {
+                name,
+                job: jobs.listener,
+                clocks: jobs.clocks,
+                worker: spawned(pair.listener)?,
+            });
+        }
+        let pids = (self.sender.as_ref(), self.receivers.first());
+        let pids = (pid(pids.0), pid(pids.1));
+        environment.workers_spawned(pids.0, pids.1).map_err(failed)
+    }
+
+    /// The transport with a group for this trial, where one circuit reaches all.
+    fn group_label(&self, fan_out: FanOut, contestant: &str) -> Option<String> {
+        let group = towpath::xtp::group::example_group();
+        let label = contestant::without_number(contestant);
+        let known = fan_out.receivers > 0 && self.is_group;
+        known.then(|| format!("{label},group={group}"))
+    }
+
+    /// Adds a receiver's circuit to the job of the sender, which the first receiver starts.
+    fn add_to_sender(
+        &mut self,
+        jobs: &Jobs,
+        fan_out: FanOut,
+        label: Option<&str>,
+        pair: &HostPair<'_>,
+    ) -> Result<(), TrialError> {
+        if let Some(sender) = &mut self.sender {
+            if !self.is_group {
+                sender
+                    .job
+                    .components
+                    .extend(jobs.connector.components.clone());
+            }
+            return Ok(());
+        }
+        let mut job = jobs.connector.clone();
+        job.role = match fan_out.choice {
+            FanOutChoice::All => Role::SourceToAll,
+            FanOutChoice::One => Role::SourceToOne,
+        };
+        if let Some(label) = label {
+            job.components = one(format!("{label},receivers={}", fan_out.receivers));
+        }
+        self.sender = Some(Member {
+            name: String::new(),
+            job,
+            clocks: jobs.clocks,
+            worker: spawned(pair.connector)?,
+        });
+        Ok(())
+    }
+
+    fn sender(&mut self) -> Result<&mut Member, TrialError> {
+        self.sender
+            .as_mut()
+            .ok_or_else(|| failed("it has no sender".into()))
+    }
+
+    /// Listeners first; the sender connects to all of them.
+    fn set_up(&mut self) -> Result<(), TrialError> {
+        let (mut frames, mut descriptors) = (Vec::new(), Vec::new());
+        let stop = self.stop;
+        for receiver in &mut self.receivers {
+            let listen = ToWorker::Listen(receiver.job.clone());
+            send(&mut receiver.worker, &listen, &[])?;
+            let (theirs, passed) = listening(receiver, stop)?;
+            // The receivers of a group all say the same.
+            if !self.is_group || frames.is_empty() {
+                frames.extend(theirs);
+                descriptors.extend(passed);
+            }
+        }
+        let sender = self.sender()?;
+        let connect = ToWorker::Connect(sender.job.clone(), frames);
+        send(&mut sender.worker, &connect, &descriptors)?;
+        drop(descriptors);
+        match receive(&mut sender.worker, SETUP_LIMIT, stop)?.0 {
+            FromWorker::Connected => {}
+            other => return Err(unexpected(other)),
+        }
+        for receiver in &mut self.receivers {
+            match receive(&mut receiver.worker, SETUP_LIMIT, stop)?.0 {
+                FromWorker::Accepted => {}
+                other => return Err(unexpected(other)),
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        (spec, fan_out): (&RaceSpec, FanOut),
+        trial: &TrialSpec,
+        link_seed: u64,
+        environment: &mut dyn Environment,
+    ) -> Result<Collected, TrialError> {
+        let own = host::TaskCpu::of_self();
+        if spec.series {
+            environment.record_queues(trial.limits.slice_ns);
+        }
+        environment.begin(link_seed);
+        let before = environment.snapshot();
+        let measured = self.start().and_then(|()| self.collect(trial));
+        let host = before.until(&environment.snapshot());
+        let environment_report = environment.end();
+        let (sender, receivers) = measured?;
+        let mut collected = Collected {
+            sender: as_by_circuit(sender, fan_out),
+            receiver: WorkerReport::default(),
+            pairs: Vec::new(),
+            host,
+            own_cpu_s: (host::TaskCpu::of_self() - own).task_s,
+            remote_cpu_s: 0.0,
+            clocks: ClockUncertainty::Same,
+            interfaces: environment.interfaces(),
+            environment: environment_report,
+            turns: None,
+        };
+        for (number, (receiver, report)) in self.receivers.iter().zip(receivers).enumerate() {
+            if receiver.worker.is_remote() {
+                collected.remote_cpu_s += report.cpu.task_ns as f64 * 1e-9;
+            }
+            collected.pairs.push(PairCircuits {
+                name: receiver.name.clone(),
+                senders: number..number + 1,
+                receivers: append_report(&mut collected.receiver, report),
+                clocks: ClockUncertainty::Same,
+            });
+        }
+        Ok(collected)
+    }
+
+    /// Receivers first.
+    fn start(&mut self) -> Result<(), TrialError> {
+        let stop = self.stop;
+        for member in self.receivers.iter_mut().chain(&mut self.sender) {
+            send(&mut member.worker, &ToWorker::Go(0), &[])?;
+            await_running(&mut member.worker, stop)?;
+        }
+        Ok(())
+    }
+
+    /// The reports of the sender and of each receiver, which is told how many messages went to it.
+    fn collect(
+        &mut self,
+        trial: &TrialSpec,
+    ) -> Result<(WorkerReport, Vec<WorkerReport>), TrialError> {
+        let stop = self.stop;
+        let is_group = self.is_group;
+        let sender = self.sender()?;
+        let path = Duration::from_nanos(sender.job.path_delay_ns);
+        let limit = Duration::from_nanos(trial.limits.time_ns) + OVERRUN_MAX + path * 8;
+        await_done(&mut sender.worker, limit, stop)?;
+        let leading = await_report(&mut sender.worker, &sender.job, limit, stop)?;
+        let clocks = sender.clocks;
+        for (number, receiver) in self.receivers.iter_mut().enumerate() {
+            let circuit = if is_group { 0 } else { number };
+            let sent = leading
+                .circuits
+                .get(circuit)
+                .map_or(0, |report| report.sent);
+            // A receiver that saw the end of its circuit has finished and reads nothing more.
+            let _ = send_peer_done(&mut receiver.worker, sent);
+        }
+        let mut following = Vec::new();
+        for receiver in &mut self.receivers {
+            await_done(&mut receiver.worker, limit, stop)?;
+            let report = await_report(&mut receiver.worker, &receiver.job, limit, stop)?;
+            let (report, _) = receiver
+                .clocks
+                .to_local_clock((report, WorkerReport::default()));
+            following.push(report);
+        }
+        let (_, leading) = clocks.to_local_clock((WorkerReport::default(), leading));
+        Ok((leading, following))
+    }
+
+    fn end(self) {
+        for member in self.sender.into_iter().chain(self.receivers) {
+            member.worker.end();
+        }
+    }
+}
+
+/// A report with a circuit for each receiver: that of a group sent each message to all.
+fn as_by_circuit(mut report: WorkerReport, fan_out: FanOut) -> WorkerReport {
+    let Some(first) = report.circuits.first() else {
+        return report;
+    };
+    // Counts of the circuit itself stand once.
+    let copy = CircuitReport {
+        transport: first.transport.clone(),
+        sent: first.sent,
+        first_ns: first.first_ns,
+        last_ns: first.last_ns,
+        measures: first.measures.clone(),
+        ..CircuitReport::default()
+    };
+    report.circuits.resize(fan_out.receivers as usize, copy);
+    report
+}
+
+/// The jobs of a receiver and of a sender to it alone.
+fn jobs(
+    spec: &RaceSpec,
+    trial: &TrialSpec,
+    environment: &dyn Environment,
+    pair: &HostPair<'_>,
+) -> Result<Jobs, TrialError> {
+    let path = PairPath {
+        addresses: [pair.connector, pair.listener]
+            .map(|end| end.addresses(spec.circuit_options.ipv6)),
+        delay_max: environment.path_delay_max(),
+        peers: [pair.connector.allowed_peer(), pair.listener.allowed_peer()],
+        clocks: ClockOffsets::read(pair)?,
+    };
+    Ok(Jobs::of(spec, trial, &path, 1))
+}
+
+/// What a listening worker says of where it is.
+fn listening(
+    receiver: &mut Member,
+    stop: &AtomicBool,
+) -> Result<(Vec<RendezvousFrame>, Vec<OwnedFd>), TrialError> {
+    let (message, descriptors) = receive(&mut receiver.worker, SETUP_LIMIT, stop)?;
+    match message {
+        FromWorker::Listening(frames) => Ok((frames, descriptors)),
+        other => Err(unexpected(other)),
+    }
+}
+
+fn one(transport: String) -> Vec<ComponentSpec> {
+    vec![ComponentSpec {
+        transport,
+        circuits: 1,
+    }]
+}
+
+fn spawned(host: &dyn WorkerHost) -> Result<WorkerHandle, TrialError> {
+    host.spawn().map_err(|error| failed(error.to_string()))
+}
+
+fn pid(member: Option<&Member>) -> u32 {
+    member.map_or(0, |member| member.worker.pid())
+}

@@ -1,0 +1,99 @@
+//! `towpath race --fan-out`: one sender and several receivers.
+
+use crate::CliError;
+use crate::args::{RaceArgs, WorkloadArg};
+use crate::contestants::components_of;
+use clap::Args;
+use measure::spec::{FanOut, FanOutChoice};
+
+/// Options of several receivers.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Several receivers")]
+pub struct FanOutArgs {
+    /// One sender and N receivers, each in a process of its own, with --link on a host of its own, with --to on
+    /// the agents named there: each message goes to all, and the rate is that of the slowest receiver. N@one: each
+    /// message goes to one receiver that has room, and the rate is the sum. For throughput.
+    #[arg(long, value_name = "N or N@one")]
+    pub fan_out: Option<FanOut>,
+}
+
+/// Refuses what one sender and several receivers cannot do.
+///
+/// # Errors
+///
+/// Names the option and the remedy.
+pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
+    let Some(fan_out) = args.receivers.fan_out else {
+        return Ok(());
+    };
+    if args
+        .workload
+        .iter()
+        .any(|workload| *workload != WorkloadArg::Throughput)
+    {
+        return Err(CliError::usage(
+            "--fan-out is for workload throughput alone; add -w throughput, or omit --fan-out",
+        ));
+    }
+    let environment = &args.environment;
+    let without = [
+        ("--reverse", args.reverse),
+        ("--bidir", args.bidir),
+        ("--circuits", args.circuits != [1]),
+        ("--from", !args.remote.from.is_empty()),
+        ("--together", args.remote.together),
+        ("--link-load", environment.link_load.is_some()),
+    ];
+    if let Some((option, _)) = without.iter().find(|(_, given)| *given) {
+        return Err(CliError::usage(format!(
+            "--fan-out has one sender here and one circuit to each receiver; omit {option}, or --fan-out"
+        )));
+    }
+    if environment
+        .link
+        .iter()
+        .any(|(_, links)| links.are_several())
+    {
+        return Err(CliError::usage(
+            "--fan-out has all receivers on one link; give --link without +, or omit --fan-out",
+        ));
+    }
+    let agents = args.remote.to.len();
+    if agents > 0 && agents != fan_out.receivers as usize {
+        return Err(CliError::usage(format!(
+            "--fan-out {fan_out} has {} receivers, and --to names {agents} agents; give one for each",
+            fan_out.receivers
+        )));
+    }
+    check_contestants(args, fan_out)
+}
+
+/// Refuses contestants that have one receiver, or say themselves how many.
+fn check_contestants(args: &RaceArgs, fan_out: FanOut) -> Result<(), CliError> {
+    let single = |text: &&String| text.contains('+') || measure::exec::name_of(text).is_some();
+    if let Some(text) = args.transports.iter().find(single) {
+        return Err(CliError::usage(format!(
+            "{text}: --fan-out is for single transports of this program; leave it out, or omit --fan-out"
+        )));
+    }
+    for component in components_of(&args.transports) {
+        let refused = |why: &str| Err(CliError::usage(format!("{component}: {why}")));
+        if component.program().is_some() {
+            return refused("with --fan-out this program runs all workers; omit program=");
+        }
+        if !component.transport().is_one_to_many() {
+            continue;
+        }
+        if component.to_string().contains(',') {
+            return refused(
+                "--fan-out says how many receivers its group has; leave its options out",
+            );
+        }
+        if fan_out.choice == FanOutChoice::One {
+            return refused(
+                "a group gets each message; leave it out, or give --fan-out without @one",
+            );
+        }
+    }
+    Ok(())
+}
