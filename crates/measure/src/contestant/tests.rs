@@ -146,6 +146,7 @@ fn every_transport_option_parses_and_applies() {
                 "PATH/ASSOC/INIT" => "5/10/8",
                 "HIGH/LOW" => "4096/1024",
                 "ADDR:PORT" => "10.0.0.1:9000",
+                "GROUP:PORT" => "239.192.1.2:20000",
                 "MODULE[/MODULE]" => "meter/pass",
                 "FOLDER" => ".",
                 // It needs a file with a key: the conformance tests have one.

@@ -18,7 +18,7 @@ use crate::socket;
 use crate::xtp::group::{GroupEndpointConfig, Receiver, Sender, example_group};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ const HELP: &[OptionHelp] = &[
     },
     OptionHelp {
         name: "group",
-        values: "ADDRESS:PORT",
+        values: "GROUP:PORT",
         meaning: "the group, for receivers in several processes; default: one at random for each circuit",
     },
 ];
@@ -68,16 +68,22 @@ fn parse_receivers(own: &BTreeMap<String, String>) -> Result<usize, String> {
         .ok_or_else(|| format!("receivers of '{text}' are out of range, from 1 to {RECEIVERS_MAX}"))
 }
 
-/// The group that was asked for.
+/// The group that was asked for: one of the organization-local scope (RFC 2365, 239.192.0.0/14), where a client
+/// of an agent reaches no group of the network's own protocols, and no reserved port.
 fn parse_group(own: &BTreeMap<String, String>) -> Result<Option<SocketAddr>, String> {
     let Some(text) = own.get("group") else {
         return Ok(None);
     };
-    let group = text.parse().ok();
-    let group = group.filter(|group: &SocketAddr| group.ip().is_multicast() && group.port() > 0);
-    group.map(Some).ok_or_else(|| {
+    let is_local = |group: &SocketAddrV4| {
+        let [first, second, ..] = group.ip().octets();
+        first == 239 && (192..196).contains(&second) && group.port() >= 1024
+    };
+    let group = text.parse().ok().filter(is_local);
+    let group = group.map(|group| Some(SocketAddr::V4(group)));
+    group.ok_or_else(|| {
         format!(
-            "group of '{text}' is no multicast address with a port; give one such as 239.1.2.3:5000"
+            "group of '{text}' is none of 239.192.0.0 to 239.195.255.255 with a port from 1024; give one such as \
+             239.192.1.2:20000"
         )
     })
 }
