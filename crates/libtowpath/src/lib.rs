@@ -1,4 +1,4 @@
-//! XTP for C programs: the Berkeley socket calls with the family `PF_XTP`; SCTP's of RFC 6458.
+//! XTP for C programs: the Berkeley socket calls with the family `PF_XTP`; SCTP's of RFC 6458; VMTP; channels.
 //!
 //! A program that includes `towpath.h` and is rebuilt uses XTP for sockets of this family and the
 //! system's protocols for all others. The header redefines the calls that must differ. All others
@@ -14,11 +14,13 @@
 //! * `stream_service`, `client_endpoints` - the thread of a byte-stream endpoint
 //!   (`library::forward`), and the sharing of endpoints.
 //! * `transactions` - VMTP's calls, of `towpath_vmtp.h`: endpoints by number.
+//! * `channels` - channels of shared memory, of `towpath_channel.h`.
 //! * `sctp` - sockets of IPPROTO_SCTP, of `towpath_sctp.h`.
 //! * `datagram_port`, `datagram_header` - the thread of a datagram socket, and datagrams in its
 //!   socket pair.
 
 mod calls;
+mod channels;
 mod client_endpoints;
 mod datagram_header;
 mod datagram_port;

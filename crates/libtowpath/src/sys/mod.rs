@@ -3,6 +3,7 @@
 
 mod address;
 mod calls;
+mod channels;
 mod errno;
 mod exit;
 mod iovec;

@@ -177,6 +177,11 @@ fn build_own(source: &str, act: impl FnOnce(&Path)) {
 }
 
 #[test]
+fn channel_program_sends_forwards_and_sees_what_is_refused() {
+    build_own("channels.c", assert_succeeds);
+}
+
+#[test]
 fn vmtp_program_calls_forwards_and_probes() {
     build_own("vmtp.c", assert_succeeds);
 }
