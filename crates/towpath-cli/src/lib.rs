@@ -18,7 +18,7 @@
 //!   client.
 //! * [`mod@watch`] - a running race, study or sweep, from its files.
 //! * [`export_command`] - results for other programs.
-//! * [`fan_out`] - one sender and several receivers.
+//! * `fan_out` - one sender and several receivers.
 //! * [`history_command`] - each cell over many runs; [`index_command`] - a list of results.
 //! * [`race`], [`transports`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   other commands.
