@@ -1,5 +1,6 @@
 /* One-to-many SCTP sockets whose addresses and keys change while they talk (RFC 5061, RFC 4895), and the
  * same calls over IPv6. */
+#include "checks.h"
 #include "towpath_sctp.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,25 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LIMIT_MS 20000
-
-static void check(int condition, const char *what)
-{
-    if (!condition) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static void expect(int error, int result, const char *what)
-{
-    if (result != -1 || errno != error) {
-        fprintf(stderr, "%s: %d, errno %d (%s), not %d\n", what, result, errno, strerror(errno),
-                error);
-        exit(1);
-    }
-}
 
 static struct sockaddr_in address_of(int last, int port)
 {

@@ -1,6 +1,7 @@
 /* SCTP sockets around fork(2), and a peer that starts anew: a forked child gets an error, not silence, a
  * child that was forked before the first socket has SCTP of its own, and the association of a peer that
  * was killed goes on when its successor connects (RFC 9260 section 5.2.2). */
+#include "checks.h"
 #include "towpath_sctp.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,25 +12,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define LIMIT_MS 20000
-
-static void check(int condition, const char *what)
-{
-    if (!condition) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static void expect(int error, int result, const char *what)
-{
-    if (result != -1 || errno != error) {
-        fprintf(stderr, "%s: %d, errno %d (%s), not %d\n", what, result, errno, strerror(errno),
-                error);
-        exit(1);
-    }
-}
 
 static struct sockaddr_in address_of(int port)
 {

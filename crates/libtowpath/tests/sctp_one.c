@@ -1,4 +1,5 @@
 /* One-to-one SCTP sockets: connect, accept, messages, errors, readiness and the end. */
+#include "checks.h"
 #include "towpath_sctp.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,25 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-
-#define LIMIT_MS 20000
-
-static void check(int condition, const char *what)
-{
-    if (!condition) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static void expect(int error, int result, const char *what)
-{
-    if (result != -1 || errno != error) {
-        fprintf(stderr, "%s: %d, errno %d (%s), not %d\n", what, result, errno, strerror(errno),
-                error);
-        exit(1);
-    }
-}
 
 static void await(int fd, short events, const char *what)
 {

@@ -101,3 +101,18 @@ pub(crate) fn answer_without_options(octets: &[u8], flags: u32) -> Primitive {
         flags: OptionStatus::NotSupported as u32,
     }
 }
+
+/// What is neither data nor a primitive: a flush is done and turned round, a request of the head is refused.
+pub(crate) fn put_other(context: &mut Context<'_>, side: Side, message: Message) {
+    match (side, message.kind()) {
+        (Side::Write, MessageKind::Flush) => {
+            if let Some(&Extra::Flush(request)) = message.extra.as_deref() {
+                context.flush_and_turn(request);
+            }
+        }
+        (Side::Write, MessageKind::Ioctl) => {
+            context.reply(side, message.into_kind(MessageKind::IoctlNak));
+        }
+        _ => message.release(context.pool()),
+    }
+}

@@ -20,9 +20,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use streams::{
-    Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
-};
+use streams::{Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side};
 
 /// A connection that one stream accepted for another.
 type Passed<L> = Arc<Mutex<Option<L>>>;
@@ -248,15 +246,7 @@ impl<P: Protocol> Module for ConnectionProvider<P> {
             (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
                 self.primitive(context, message);
             }
-            (Side::Write, MessageKind::Flush) => {
-                if let Some(&Extra::Flush(request)) = message.extra.as_deref() {
-                    context.flush_and_turn(request);
-                }
-            }
-            (Side::Write, MessageKind::Ioctl) => {
-                context.reply(side, message.into_kind(MessageKind::IoctlNak));
-            }
-            _ => message.release(context.pool()),
+            _ => provider::put_other(context, side, message),
         }
     }
 

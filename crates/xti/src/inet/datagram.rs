@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use streams::{
-    Block, Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
+    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
 };
 
 /// Octets of the longest datagram: 65,535 less the headers of IPv4 and UDP.
@@ -309,15 +309,7 @@ impl Module for UdpProvider {
                 message.release(context.pool());
                 self.fail(context);
             }
-            (Side::Write, MessageKind::Flush) => {
-                if let Some(&Extra::Flush(request)) = message.extra.as_deref() {
-                    context.flush_and_turn(request);
-                }
-            }
-            (Side::Write, MessageKind::Ioctl) => {
-                context.reply(side, message.into_kind(MessageKind::IoctlNak));
-            }
-            _ => message.release(context.pool()),
+            _ => provider::put_other(context, side, message),
         }
     }
 

@@ -33,7 +33,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use streams::{
-    Block, Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
+    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
 };
 use transfer::Outgoing;
 pub(crate) use transfer::{arrival, receive};
@@ -250,15 +250,7 @@ impl Module for TcpProvider {
             (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
                 self.primitive(context, message)
             }
-            (Side::Write, MessageKind::Flush) => {
-                if let Some(&Extra::Flush(request)) = message.extra.as_deref() {
-                    context.flush_and_turn(request);
-                }
-            }
-            (Side::Write, MessageKind::Ioctl) => {
-                context.reply(side, message.into_kind(MessageKind::IoctlNak))
-            }
-            _ => message.release(context.pool()),
+            _ => provider::put_other(context, side, message),
         }
     }
 

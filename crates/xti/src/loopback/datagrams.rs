@@ -7,7 +7,7 @@ use super::{TIDU, geometry};
 use crate::connections::{Sleep, Waits};
 use crate::error::TliError;
 use crate::inet::{Shared, bind_error, options_event};
-use crate::provider::answer_without_options;
+use crate::provider::{self, answer_without_options};
 use crate::provider::{acknowledge, fail_stream, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{
     ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State,
@@ -22,8 +22,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use streams::{
-    Block, Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, Pool, QueueInfo,
-    Side,
+    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, Pool, QueueInfo, Side,
 };
 
 /// Name of the provider, which is also that of its addresses.
@@ -436,15 +435,7 @@ impl Module for LoopDatagrams {
                 message.release(context.pool());
                 self.fail(context);
             }
-            (Side::Write, MessageKind::Flush) => {
-                if let Some(&Extra::Flush(request)) = message.extra.as_deref() {
-                    context.flush_and_turn(request);
-                }
-            }
-            (Side::Write, MessageKind::Ioctl) => {
-                context.reply(side, message.into_kind(MessageKind::IoctlNak));
-            }
-            _ => message.release(context.pool()),
+            _ => provider::put_other(context, side, message),
         }
     }
 
