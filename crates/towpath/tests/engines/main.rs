@@ -4,6 +4,7 @@ mod blocks;
 mod blocks_under_faults;
 mod channel_proxy;
 mod endpoint;
+mod equal_bytes;
 mod files;
 mod group;
 mod hostile_datagrams;
