@@ -2,8 +2,9 @@
 //! have not sent: no message waits longer than that.
 
 use crate::endpoint::Shared;
+use rustix::process::{Pid, getpid};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -11,24 +12,47 @@ use std::time::Duration;
 pub(crate) const DEFERRED_MAX: Duration = Duration::from_millis(1);
 
 static WATCHED: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
-static HELPER: OnceLock<Option<Thread>> = OnceLock::new();
+/// The thread, with the process that it runs in: a forked child has none.
+static HELPER: Mutex<Option<(Pid, Thread)>> = Mutex::new(None);
+
+/// Held by the helper while it uses endpoints.
+static CARRYING: Mutex<()> = Mutex::new(());
+
+/// Keeps the helper thread away from all endpoints, so that a fork finds none of them locked by it.
+#[must_use = "the helper goes on when it is dropped"]
+pub struct HelperPause {
+    _carrying: MutexGuard<'static, ()>,
+    _watched: MutexGuard<'static, Vec<Weak<Shared>>>,
+}
+
+/// Stops the helper thread for a fork; the child, which has no such thread, gets one when it needs it.
+pub fn pause_helper() -> HelperPause {
+    HelperPause {
+        _carrying: CARRYING.lock().unwrap_or_else(PoisonError::into_inner),
+        _watched: WATCHED.lock().unwrap_or_else(PoisonError::into_inner),
+    }
+}
 
 /// Looks after an endpoint until nothing is queued in it.
 pub(crate) fn watch(endpoint: &Arc<Shared>) {
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
-    let was_idle = watched.is_empty();
     watched.push(Arc::downgrade(endpoint));
     drop(watched);
-    let helper = HELPER.get_or_init(|| {
-        let builder = thread::Builder::new().name("xti-helper".into());
-        builder
-            .spawn(help)
-            .ok()
-            .map(|handle| handle.thread().clone())
-    });
-    if let (true, Some(helper)) = (was_idle, helper) {
+    if let Some(helper) = helper() {
         helper.unpark();
     }
+}
+
+/// The helper of this process, which is started where there is none.
+fn helper() -> Option<Thread> {
+    let mut helper = HELPER.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = getpid();
+    if helper.as_ref().is_none_or(|(of, _)| *of != process) {
+        let builder = thread::Builder::new().name("xti-helper".into());
+        let handle = builder.spawn(help).ok()?;
+        *helper = Some((process, handle.thread().clone()));
+    }
+    helper.as_ref().map(|(_, thread)| thread.clone())
 }
 
 fn help() {
@@ -40,6 +64,7 @@ fn help() {
             thread::park();
         }
         thread::sleep(DEFERRED_MAX);
+        let _carrying = CARRYING.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *WATCHED.lock().unwrap_or_else(PoisonError::into_inner));
         let kept: Vec<Weak<Shared>> = all.into_iter().filter(carry_on).collect();
         WATCHED

@@ -30,8 +30,9 @@ pub mod tpi;
 pub use connections::Waiter;
 pub use endpoint::{
     DatagramFailure, Flags, Look, StreamOptions, With, XtiByteStream, XtiCall, XtiEndpoint,
-    XtiReceived, XtiState,
+    XtiReadiness, XtiReceived, XtiState,
 };
 pub use error::{Error, TliError};
+pub use helper::{HelperPause, pause_helper};
 pub use streams::{Hysteresis, Marks};
 pub use tpi::ServiceType;

@@ -29,6 +29,7 @@ pub use release::Disconnection;
 pub use state::{Look, XtiState};
 pub use transfer::{Flags, XtiReceived};
 pub use vectors::BUFFERS_MAX;
+pub use waiting::XtiReadiness;
 
 use crate::carrier::{CarriedProtocol, Carrier};
 use crate::connections::ConnectionProvider;
@@ -38,7 +39,7 @@ use crate::inet::{Setup, Shared as SocketShared, TcpProvider, UdpProvider};
 use crate::loopback::{LoopDatagrams, LoopProtocol, RING_OCTETS};
 use crate::tpi::{self, Information, Primitive, ServiceType};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use streams::{
     Block, Hysteresis, Marks, Message, MessageKind, Module, Priority, Runtime, StreamId, Want,
 };
@@ -98,6 +99,8 @@ pub(crate) struct Shared {
     options: StreamOptions,
     token: u32,
     provider: Provider,
+    /// Told when the helper has looked below the stream.
+    on_look: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// What is at the end of an endpoint's stream.
@@ -242,6 +245,7 @@ impl XtiEndpoint {
                 options,
                 token,
                 provider,
+                on_look: OnceLock::new(),
             }),
         })
     }
@@ -295,6 +299,12 @@ impl XtiEndpoint {
         self.shared.waits.load(Ordering::Relaxed)
     }
 
+    /// Calls `tell` whenever the helper thread has looked below the stream for data that wait to leave: what
+    /// [`XtiEndpoint::readiness`] said may have changed. Only the first one is kept.
+    pub fn on_look(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.on_look.set(Box::new(tell));
+    }
+
     /// Runs what is scheduled: queued data leave now.
     pub fn run(&self) {
         self.lock().run();
@@ -321,6 +331,10 @@ impl Shared {
         };
         if self.socket.send_blocked.load(Ordering::Relaxed) {
             inner.look_below();
+            drop(inner);
+            if let Some(tell) = self.on_look.get() {
+                tell();
+            }
         } else {
             inner.run();
         }

@@ -1,6 +1,6 @@
 //! Waits for what is below the stream: sockets of the kernel, rings of shared memory, protocols.
 
-use super::{Inner, Provider, XtiEndpoint};
+use super::{Inner, Provider, XtiEndpoint, XtiState};
 use crate::carrier::CarriedProtocol;
 use crate::connections::{ConnectionProvider, Sleep, Waits};
 use crate::error::Error;
@@ -8,6 +8,7 @@ use crate::loopback::{LoopDatagrams, LoopProtocol};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -18,18 +19,41 @@ const TURN: Duration = Duration::from_millis(50);
 /// The same while something has arrived in part.
 const TURN_OF_ARRIVAL: Duration = Duration::from_millis(1);
 
+/// What tells that a call on an endpoint may succeed.
+#[derive(Clone, Debug)]
+pub enum XtiReadiness {
+    /// An event waits: see [`XtiEndpoint::look`].
+    Now,
+    /// An event comes when this is readable, and there is room when it is writable.
+    Socket(Arc<Socket>),
+    /// An event comes when this is readable; there is room, or nothing can be sent.
+    Readable(Arc<Socket>),
+    /// The answer to a connect comes when this is writable.
+    Writable(Arc<Socket>),
+    /// No descriptor tells it: [`XtiEndpoint::wait`] does.
+    Unknown,
+}
+
 impl XtiEndpoint {
     /// Waits until the provider has something to say, or has room, at most as long as told, and perhaps
     /// shorter.
     ///
     /// # Errors
     ///
-    /// What poll refuses.
+    /// What poll refuses; EINTR when a signal came while it waited on a descriptor.
     pub fn wait(&self, write: bool, limit: Duration) -> Result<(), Error> {
-        self.wait_below(write, Some(limit))
+        self.wait_once(write, Some(limit))
     }
 
+    /// As [`XtiEndpoint::wait`]; a signal ends it without an error.
     pub(super) fn wait_below(&self, write: bool, limit: Option<Duration>) -> Result<(), Error> {
+        match self.wait_once(write, limit) {
+            Err(error) if error.errno == rustix::io::Errno::INTR.raw_os_error() => Ok(()),
+            other => other,
+        }
+    }
+
+    fn wait_once(&self, write: bool, limit: Option<Duration>) -> Result<(), Error> {
         if self.shared.provider.has_waits() {
             return self.wait_prepared(write, limit);
         }
@@ -52,7 +76,6 @@ impl XtiEndpoint {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         match poll(&mut [PollFd::new(socket, flags)], limit.as_ref()) {
             Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(io::Error::from(error).into()),
         }
     }
@@ -95,6 +118,39 @@ impl XtiEndpoint {
                 .with_waits(provider, |driver| driver.take_wakes())?;
         }
         Ok(())
+    }
+
+    /// What tells an event loop that a call may succeed now. It holds until the next call on the endpoint.
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::System`](crate::TliError::System) when the stream has failed.
+    pub fn readiness(&self) -> Result<XtiReadiness, Error> {
+        let mut inner = self.lock();
+        if inner.look().is_some() {
+            return Ok(XtiReadiness::Now);
+        }
+        let provider = self.shared.provider;
+        if !provider.has_waits() {
+            let of_socket = match (inner.state, provider) {
+                (XtiState::Connecting, _) => XtiReadiness::Writable,
+                (XtiState::Idle | XtiState::Incoming, Provider::Tcp) => XtiReadiness::Readable,
+                _ => XtiReadiness::Socket,
+            };
+            return Ok(self.socket().map_or(XtiReadiness::Unknown, of_socket));
+        }
+        let sleep = inner.with_waits(provider, |driver| {
+            driver.take_wakes();
+            driver.prepare_wait(false)
+        })?;
+        let comes_in_part = self.shared.socket.look_soon.load(Ordering::Relaxed);
+        Ok(match (sleep, self.socket()) {
+            (Sleep::Not, _) => XtiReadiness::Now,
+            // Its rest makes nothing readable.
+            _ if comes_in_part => XtiReadiness::Now,
+            (Sleep::OnDescriptor, Some(socket)) => XtiReadiness::Readable(socket),
+            (Sleep::OnDescriptor, None) | (Sleep::By(..), _) => XtiReadiness::Unknown,
+        })
     }
 
     pub(super) fn count_calls_below(&self) {
