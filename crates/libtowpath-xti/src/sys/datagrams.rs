@@ -1,0 +1,169 @@
+//! t_sndudata, t_rcvudata, t_rcvuderr, t_sndvudata, t_rcvvudata.
+
+use super::errors::return_to_c;
+use super::structures::{TIoVec, TUdErr, TUnitData};
+use super::transfer::T_MORE;
+use super::vectors::{gather, scatter};
+use super::{all_fitted, optional, required};
+use crate::endpoint::{Endpoint, WaitFor};
+use crate::table;
+use libc::{c_int, c_uint};
+use xti::{Error, TliError, XtiReceived};
+
+/// t_sndudata: sends a datagram.
+///
+/// # Safety
+///
+/// `data` is a structure with its buffers.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn t_sndudata(fd: c_int, data: *const TUnitData) -> c_int {
+    return_to_c(|| {
+        let endpoint = table::find(fd)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { required(data.cast_mut()) }?;
+        // SAFETY: the caller's promise.
+        unsafe { send(&endpoint, data, data.udata.octets()) }
+    })
+}
+
+/// t_sndvudata: the same from several buffers.
+///
+/// # Safety
+///
+/// `data` is a structure with its buffers; `parts` has `count` entries with theirs.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn t_sndvudata(
+    fd: c_int,
+    data: *const TUnitData,
+    parts: *const TIoVec,
+    count: c_uint,
+) -> c_int {
+    return_to_c(|| {
+        let endpoint = table::find(fd)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let data = required(data.cast_mut())?;
+            send(&endpoint, data, &gather(parts, count)?)
+        }
+    })
+}
+
+/// # Safety
+///
+/// The address of `data` is a buffer.
+unsafe fn send(endpoint: &Endpoint, data: &TUnitData, octets: &[u8]) -> Result<c_int, Error> {
+    if data.opt.len > 0 {
+        // Options of one datagram: no provider has any.
+        return Err(TliError::BadOption.into());
+    }
+    // SAFETY: the caller's promise.
+    let to = unsafe { data.addr.octets() };
+    endpoint.until(WaitFor::Room, |xti| xti.try_send_datagram(to, octets))?;
+    Ok(0)
+}
+
+/// t_rcvudata: receives a datagram, or the rest of one, which T_MORE has announced.
+///
+/// # Safety
+///
+/// `data` is a structure with its buffers, `flags` null or a number.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn t_rcvudata(fd: c_int, data: *mut TUnitData, flags: *mut c_int) -> c_int {
+    return_to_c(|| {
+        let endpoint = table::find(fd)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let data = required(data)?;
+            let (received, source) = receive(&endpoint, data.udata.room())?;
+            data.udata.len = received.len as c_uint;
+            said(data, flags, received, &source)
+        }
+    })
+}
+
+/// t_rcvvudata: the same into several buffers; returns the octets.
+///
+/// # Safety
+///
+/// `data` is a structure with its buffers, `parts` has `count` entries with theirs, `flags` is null or a number.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn t_rcvvudata(
+    fd: c_int,
+    data: *mut TUnitData,
+    parts: *mut TIoVec,
+    count: c_uint,
+    flags: *mut c_int,
+) -> c_int {
+    return_to_c(|| {
+        let endpoint = table::find(fd)?;
+        let mut came = None;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let data = required(data)?;
+            scatter(parts, count, |room| {
+                let (received, source) = receive(&endpoint, room)?;
+                came = Some((received, source));
+                Ok(received.len)
+            })?;
+            let (received, source) = came.ok_or(TliError::BadData)?;
+            said(data, flags, received, &source)?;
+            Ok(received.len as c_int)
+        }
+    })
+}
+
+fn receive(endpoint: &Endpoint, room: &mut [u8]) -> Result<(XtiReceived, Vec<u8>), Error> {
+    let mut source = Vec::new();
+    let received = endpoint.until(WaitFor::Event, |xti| {
+        xti.try_receive_datagram(room, &mut source)
+    })?;
+    Ok((received, source))
+}
+
+/// Tells the program what it has received.
+///
+/// # Safety
+///
+/// The address of `data` is a buffer; `flags` is null or a number.
+unsafe fn said(
+    data: &mut TUnitData,
+    flags: *mut c_int,
+    received: XtiReceived,
+    source: &[u8],
+) -> Result<c_int, Error> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(flags) = optional(flags) {
+            *flags = if received.more { T_MORE } else { 0 };
+        }
+        data.opt.len = 0;
+        all_fitted(&[data.addr.put(source)])
+    }
+}
+
+/// t_rcvuderr: which datagram did not leave, and why; null if the program does not want to know.
+///
+/// # Safety
+///
+/// `error` is null or a structure with its buffers.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn t_rcvuderr(fd: c_int, error: *mut TUdErr) -> c_int {
+    return_to_c(|| {
+        let endpoint = table::find(fd)?;
+        let _ = endpoint.xti().look();
+        let failure = endpoint.now(|xti| xti.receive_datagram_error())?;
+        // SAFETY: the caller's promise.
+        let Some(error) = (unsafe { optional(error) }) else {
+            return Ok(0);
+        };
+        error.error = failure.errno;
+        error.opt.len = 0;
+        // SAFETY: the caller's promise.
+        all_fitted(&[unsafe { error.addr.put(&failure.destination) }])
+    })
+}
