@@ -4,6 +4,7 @@
 //! * [`block`], [`message`] - octets with reference counts, and the messages made of them.
 //! * [`queue`] - messages by priority, water marks, hysteresis; who was refused and who waits.
 //! * [`module`] - the contract of a module and of a driver: put and service procedures.
+//! * [`multiplexer`] - the contract of a driver of several streams, with others linked below it.
 //! * [`runtime`] - streams of levels with two queues each, flow control along them, the run list.
 //! * [`head`] - what users call: read, write, messages with control parts, requests, poll.
 //! * [`modules`] - modules that come with it.
@@ -35,6 +36,7 @@ pub mod head;
 pub mod message;
 pub mod module;
 pub mod modules;
+pub mod multiplexer;
 pub mod queue;
 pub mod runtime;
 
@@ -45,5 +47,6 @@ pub use message::{
     Extra, FlushRequest, FlushScope, HeadOptions, IoctlRequest, Message, MessageKind,
 };
 pub use module::{Context, Module, ModuleInfo, QueueInfo, Side};
+pub use multiplexer::{Leg, LegContext, Multiplexer};
 pub use queue::{Hysteresis, Marks, Queue};
-pub use runtime::{Counters, Runtime, StreamId};
+pub use runtime::{Counters, LinkId, MultiplexerId, Persistence, Runtime, StreamId};

@@ -81,6 +81,11 @@ impl Head {
         self.packet = packet;
     }
 
+    /// The message of high priority that is held.
+    pub(crate) fn take_high(&mut self) -> Option<Message> {
+        self.high.take()
+    }
+
     pub(crate) fn release(self, pool: &mut Pool) {
         if let Some(high) = self.high {
             high.release(pool);

@@ -3,17 +3,22 @@
 //! * `schedule` - the run list: service procedures run to completion, one after another.
 //! * `flow` - put, get and their effects on those before and behind.
 //! * `streams` - open, push, pop, close, and the ends of pipes.
+//! * `links` - multiplexing drivers: streams opened on them, and linked below them.
 //! * `timers` - service procedures that are due at a time of the host's clock.
 
 mod flow;
+mod links;
 mod schedule;
 mod streams;
 mod timers;
+
+pub use links::{LinkId, MultiplexerId, Persistence};
 
 use crate::block::Pool;
 use crate::head::Head;
 use crate::message::Message;
 use crate::module::{Module, Side};
+use crate::multiplexer::Leg;
 use crate::queue::{Hysteresis, Queue};
 use std::collections::VecDeque;
 
@@ -69,6 +74,8 @@ enum Occupant {
     Module(Box<dyn Module>),
     /// A module or driver, one of whose procedures runs now.
     Running,
+    /// A leg of a multiplexing driver.
+    Leg(MultiplexerId, Leg),
 }
 
 /// A head, a module or a driver with its two queues.
@@ -84,6 +91,8 @@ struct Stream {
     head: Head,
     head_level: u32,
     modules: Vec<u32>,
+    /// The driver that has the place of its head.
+    linked: Option<links::Linked>,
 }
 
 /// What a runtime counted.
@@ -102,6 +111,9 @@ pub struct Runtime {
     levels: Vec<Level>,
     free_levels: Vec<u32>,
     streams: Vec<Option<Stream>>,
+    multiplexers: Vec<links::Multiplexing>,
+    /// Links that were ever made.
+    links: u32,
     run_list: VecDeque<QueueId>,
     pool: Pool,
     hysteresis: Hysteresis,
@@ -116,6 +128,8 @@ impl Runtime {
             levels: Vec::new(),
             free_levels: Vec::new(),
             streams: Vec::new(),
+            multiplexers: Vec::new(),
+            links: 0,
             run_list: VecDeque::new(),
             pool: Pool::default(),
             hysteresis,

@@ -150,6 +150,14 @@ impl Runtime {
                     self.put_at_head(stream, message);
                 }
             }
+            Occupant::Leg(id, leg) => {
+                self.levels[at].occupant = Occupant::Leg(id, leg);
+                match call {
+                    Call::Put(side, message) => self.put_at_leg(id, leg, side, message),
+                    Call::Service(side) => self.serve_leg(id, leg, QueueId::new(level, side)),
+                    Call::Ready => {}
+                }
+            }
             Occupant::Free => {
                 self.levels[at].occupant = Occupant::Free;
                 if let Call::Put(_, message) = call {

@@ -1,5 +1,6 @@
 //! Opening, pushing, popping and closing.
 
+use super::links::LINKED;
 use super::{Level, Occupant, QueueId, Runtime, Slot, Stream, StreamId};
 use crate::error::Error;
 use crate::head::{HEAD_MARKS, Head};
@@ -62,6 +63,7 @@ impl Runtime {
     ///
     /// That of the module; no such stream; too many modules.
     pub fn push(&mut self, stream: StreamId, module: Box<dyn Module>) -> Result<(), Error> {
+        self.check_unlinked(stream)?;
         if self.stream(stream)?.modules.len() > MODULES_MAX {
             return Err(Error::Modules("a stream takes at most 64 modules"));
         }
@@ -74,6 +76,7 @@ impl Runtime {
     ///
     /// No such stream, or no module above the driver.
     pub fn pop(&mut self, stream: StreamId) -> Result<(), Error> {
+        self.check_unlinked(stream)?;
         let modules = &self.stream(stream)?.modules;
         let Some(&level) = modules.first() else {
             return Err(Error::Modules("no module to pop"));
@@ -106,8 +109,12 @@ impl Runtime {
     /// No such stream.
     pub fn close(&mut self, stream: StreamId) -> Result<(), Error> {
         self.stream(stream)?;
+        if self.close_later(stream) {
+            return Ok(());
+        }
         self.run(CLOSE_BUDGET);
         self.hang_up_peer(stream);
+        self.close_upper(stream);
         while let Some(&level) = self.stream(stream)?.modules.first() {
             self.take_out(stream, level);
         }
@@ -118,6 +125,9 @@ impl Runtime {
     pub(crate) fn stream_and_level(&mut self, id: StreamId) -> Result<(&mut Head, u32), Error> {
         let stream = self.streams.get_mut(id.0 as usize).and_then(Option::as_mut);
         let stream = stream.ok_or(Error::BadStream)?;
+        if stream.linked.is_some() {
+            return Err(LINKED);
+        }
         Ok((&mut stream.head, stream.head_level))
     }
 
@@ -126,7 +136,7 @@ impl Runtime {
         stream.ok_or(Error::BadStream)
     }
 
-    fn add_head(&mut self) -> StreamId {
+    pub(super) fn add_head(&mut self) -> StreamId {
         let free = self.streams.iter().position(Option::is_none);
         let at = free.unwrap_or(self.streams.len());
         let id = StreamId(at as u32);
@@ -140,6 +150,7 @@ impl Runtime {
             head: Head::default(),
             head_level,
             modules: Vec::new(),
+            linked: None,
         };
         match self.streams.get_mut(at) {
             Some(place) => *place = Some(stream),
@@ -148,7 +159,12 @@ impl Runtime {
         id
     }
 
-    fn add_level(&mut self, occupant: Occupant, read: QueueInfo, write: QueueInfo) -> u32 {
+    pub(super) fn add_level(
+        &mut self,
+        occupant: Occupant,
+        read: QueueInfo,
+        write: QueueInfo,
+    ) -> u32 {
         let slot = |info: QueueInfo| Slot {
             queue: Queue::new(info.marks, self.hysteresis),
             service: info.service,
@@ -179,9 +195,22 @@ impl Runtime {
         stream: StreamId,
         module: Box<dyn Module>,
     ) -> Result<(), Error> {
-        let head = self.stream(stream)?.head_level;
+        self.stream(stream)?;
         let ModuleInfo { read, write, .. } = module.info();
         let level = self.add_level(Occupant::Module(module), read, write);
+        self.put_below_head(stream, level);
+        match self.with_module(level, |module, context| module.open(context)) {
+            Some(Err(error)) => {
+                self.take_out(stream, level);
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a level between the head of a stream that is there and what was below it.
+    pub(super) fn put_below_head(&mut self, stream: StreamId, level: u32) {
+        let head = self.stream(stream).map_or(0, |stream| stream.head_level);
         let (head_read, head_write) = (
             QueueId::new(head, Side::Read),
             QueueId::new(head, Side::Write),
@@ -207,13 +236,6 @@ impl Runtime {
         }
         self.refresh_packets(stream);
         self.wake_behind(level);
-        match self.with_module(level, |module, context| module.open(context)) {
-            Some(Err(error)) => {
-                self.take_out(stream, level);
-                Err(error)
-            }
-            _ => Ok(()),
-        }
     }
 
     /// In a FIFO what is below the head is the head: its queues are now those of the new module.
@@ -233,30 +255,21 @@ impl Runtime {
         }
     }
 
-    fn join(&mut self, from: QueueId, to: QueueId) {
+    pub(super) fn join(&mut self, from: QueueId, to: QueueId) {
         self.slot_mut(from).next = Some(to);
         self.slot_mut(to).back = Some(from);
     }
 
     /// Closes a module, joins its neighbours and drops what it holds.
-    fn take_out(&mut self, stream: StreamId, level: u32) {
+    pub(super) fn take_out(&mut self, stream: StreamId, level: u32) {
         self.with_module(level, |module, context| module.close(context));
-        for side in [Side::Read, Side::Write] {
-            let queue = QueueId::new(level, side);
-            self.flush_queue(queue, None, FlushScope::All);
-            // Those it refused wait for nobody now.
-            self.slot_mut(queue).service = false;
-            self.run_list.retain(|scheduled| *scheduled != queue);
-        }
-        self.forget_timers(level);
+        self.clear_level(level);
         self.wake_behind(level);
         self.bridge(level);
-        let level_state = &mut self.levels[level as usize];
-        level_state.occupant = Occupant::Free;
-        for (_, message) in level_state.arrived.drain(..) {
+        for (_, message) in self.levels[level as usize].arrived.drain(..) {
             message.release(&mut self.pool);
         }
-        self.free_levels.push(level);
+        self.free_level(level);
         if let Some(stream) = self.streams[stream.0 as usize].as_mut() {
             stream.modules.retain(|module| *module != level);
         }
@@ -320,12 +333,19 @@ impl Runtime {
                 }
                 return;
             }
+            if let Occupant::Leg(..) = self.levels[queue.level() as usize].occupant {
+                // The far end is linked below a driver, which is told as a head would be.
+                if queue.side() == Side::Read {
+                    self.put(queue, crate::Message::new(crate::MessageKind::HangUp));
+                }
+                return;
+            }
             next = self.slot(queue).next;
         }
     }
 
     /// Drops a head; the ends that pointed to it lead nowhere.
-    fn remove_stream(&mut self, stream: StreamId) {
+    pub(super) fn remove_stream(&mut self, stream: StreamId) {
         let Some(gone) = self.streams[stream.0 as usize].take() else {
             return;
         };
@@ -336,8 +356,7 @@ impl Runtime {
             self.join_ends(back, None);
             self.join_ends(None, next);
         }
-        self.levels[gone.head_level as usize].occupant = Occupant::Free;
-        self.free_levels.push(gone.head_level);
+        self.free_level(gone.head_level);
         gone.head.release(&mut self.pool);
     }
 }

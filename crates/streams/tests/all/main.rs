@@ -4,6 +4,7 @@ mod explore;
 mod head;
 mod host;
 mod kit;
+mod links;
 mod pipes;
 mod queue;
 mod random;
