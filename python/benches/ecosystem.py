@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -104,31 +106,49 @@ def parquet_10k():
         return statistics.median(times), "the whole command, median of 5"
 
 
-def watch_cost():
-    """tcp at 64 B with a watcher of the race beside it, against without."""
-    ratios = []
-    options = {"sizes": [64], "workload": "throughput", "time": "6s", "no_report": True, "no_control": True, "regardless": True}
-    for turn in range(6):
-        rates = {}
-        for watched in ((True, False) if turn % 2 else (False, True)):
-            with tempfile.TemporaryDirectory() as scratch:
-                out = Path(scratch) / "run"
-                watcher = None
-                if watched:
-                    out.mkdir()
-                    code = (
-                        "import os, sys, time\n"
-                        "while not os.path.exists(sys.argv[2] + '/plan.toml'): time.sleep(0.05)\n"
-                        "os.execv(sys.argv[1], [sys.argv[1], 'watch', sys.argv[2], '--every', '2s'])\n"
-                    )
-                    watcher = subprocess.Popen([sys.executable, "-c", code, towpath.program(), str(out)], stdout=subprocess.DEVNULL)
-                run = towpath.race(["tcp"], out=out, **options)
-                if watcher:
-                    watcher.terminate()
-                    watcher.wait()
-                rates[watched] = run.summary["cells"][0]["metrics"]["messages_per_s"]["median"]
-        ratios.append(rates[True] / rates[False])
-    return statistics.median(ratios), "median of 6 pairs in turns, races of 6 s"
+def watch_cost(pairs=40):
+    """tcp at 64 B with a watcher of the race beside it, against without: in turns, trial by trial of one race."""
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "run"
+        toggler = threading.Thread(target=watch_in_turns, args=(out, 2 * pairs), daemon=True)
+        toggler.start()
+        run = towpath.race(
+            ["tcp"], sizes=[64], workload="throughput", trial="2s", blocks=2 * pairs, time=f"{6 * pairs}s", out=out,
+            no_report=True, no_control=True, regardless=True,
+        )  # fmt: skip
+        toggler.join()
+        trials = [row for row in map(json.loads, (out / "trials.jsonl").read_text().splitlines()) if "block" in row]
+    rates = [trial["metrics"]["messages_per_s"] for trial in trials]
+    both = zip(rates[0::2], rates[1::2])
+    # Whether the first or the second of a pair was watched changes from pair to pair.
+    ratios = [first / second if is_watched(2 * pair) else second / first for pair, (first, second) in enumerate(both)]
+    ratios.sort()
+    low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
+    return statistics.median(ratios), f"median of {len(ratios)} pairs of trials of 2 s, half of them {low:.3f} ... {high:.3f}"
+
+
+def is_watched(trial):
+    """Whether the watcher runs beside a trial: 1001 1001 ..."""
+    return trial % 4 in (0, 3)
+
+
+def watch_in_turns(out, trials):
+    """A watcher of the race, stopped and continued as the trials end."""
+    path = out / "trials.jsonl"
+    while not path.exists():
+        time.sleep(0.02)
+    watcher = subprocess.Popen([towpath.program(), "watch", out, "--every", "2s"], stdout=subprocess.DEVNULL)
+    done = 0
+    try:
+        while done < trials and watcher.poll() is None:
+            os.kill(watcher.pid, signal.SIGCONT if is_watched(done) else signal.SIGSTOP)
+            while (now := path.read_bytes().count(b"\n")) == done and watcher.poll() is None:
+                time.sleep(0.02)
+            done = now
+    finally:
+        os.kill(watcher.pid, signal.SIGCONT)
+        watcher.terminate()
+        watcher.wait()
 
 
 def main():

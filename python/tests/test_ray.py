@@ -72,12 +72,11 @@ def test_node_of_another_build_is_refused_by_name_or_takes_a_sent_wheel(cluster,
     cluster.remove_node(cluster.second)
     cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20, env_vars={"PYTHONPATH": str(tmp_path / "other")})
     cluster.wait_for_nodes()
-    seeds = range(1, 41)
+    # Long enough that the first node does not do all of it before the other's workers are there.
+    points, seeds = {"messages": [400000], "time_limit": ["100000 s"]}, range(1, 17)
     with pytest.raises(towpath.ProgramError, match=r"node \S+/[0-9a-f]{8}: towpath is of build 0.0.1-old"):
-        towpath.sweep(scenario, {"messages": [2000]}, seeds, on=f"ray:{cluster.address}", out=tmp_path / "rows")
-    sent = towpath.sweep(
-        scenario, {"messages": [2000]}, seeds, on=f"ray:{cluster.address}", send=True, out=tmp_path / "sent"
-    )
+        towpath.sweep(scenario, points, seeds, on=f"ray:{cluster.address}", out=tmp_path / "rows")
+    sent = towpath.sweep(scenario, points, seeds, on=f"ray:{cluster.address}", send=True, out=tmp_path / "sent")
     assert [row["seed"] for row in sent] == list(seeds)
     assert {row["build"] for row in sent} == {towpath._towpath.BUILD}
 
