@@ -49,4 +49,4 @@ pub use message::{
 pub use module::{Context, Module, ModuleInfo, QueueInfo, Side};
 pub use multiplexer::{Leg, LegContext, Multiplexer};
 pub use queue::{Hysteresis, Marks, Queue};
-pub use runtime::{Counters, LinkId, MultiplexerId, Persistence, Runtime, StreamId};
+pub use runtime::{Counters, LinkId, MultiplexerId, Passed, Persistence, Runtime, StreamId};

@@ -144,6 +144,8 @@ pub enum Extra {
     Signal(i32),
     /// Of [`MessageKind::PassDescriptor`].
     Descriptor(std::os::fd::OwnedFd),
+    /// The same: a stream of the runtime.
+    Stream(crate::StreamId),
 }
 
 /// One message.

@@ -178,7 +178,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// Those of [`Runtime::get_message`].
+    /// Those of [`Runtime::get_message`]; [`Error::BadMessage`] when something that was passed is in front.
     pub fn take_blocks(&mut self, stream: StreamId, want: Want) -> Result<Message, Error> {
         let (head, level) = self.stream_and_level(stream)?;
         head.check_read()?;
@@ -191,7 +191,12 @@ impl Runtime {
             Want::High => false,
             Want::Band(least) => message.band() >= least,
         };
-        if self.queue(queue).first().is_some_and(wanted) {
+        let first = self.queue(queue).first();
+        if first.is_some_and(|first| first.kind() == MessageKind::PassDescriptor) {
+            // What was passed is taken by `take_passed` alone.
+            return Err(Error::BadMessage);
+        }
+        if first.is_some_and(wanted) {
             return self.get(queue).ok_or(Error::WouldBlock);
         }
         let nothing = self.queue(queue).is_empty();

@@ -100,7 +100,7 @@ impl Head {
     }
 
     /// Whether users may still write.
-    fn check_write(&self) -> Result<(), Error> {
+    pub(crate) fn check_write(&self) -> Result<(), Error> {
         match self {
             Head { write_error, .. } if *write_error != 0 => Err(Error::Failed(*write_error)),
             Head { hung_up: true, .. } => Err(Error::HungUp),

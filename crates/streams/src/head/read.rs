@@ -134,7 +134,7 @@ impl Runtime {
     /// # Errors
     ///
     /// [`Error::WouldBlock`] unless the stream hung up.
-    pub(super) fn reader_waits(&mut self, stream: StreamId) -> Result<(), Error> {
+    pub(crate) fn reader_waits(&mut self, stream: StreamId) -> Result<(), Error> {
         let (head, level) = self.stream_and_level(stream)?;
         if head.hung_up {
             return Ok(());

@@ -1,10 +1,13 @@
 //! Modules that come with the runtime.
 
 mod buffer;
+mod connld;
 mod meter;
 mod pass;
 
 pub use buffer::Buffer;
+pub(crate) use connld::CONNLD;
+pub use connld::Connld;
 pub use meter::{Meter, MeterCounts};
 pub use pass::Pass;
 

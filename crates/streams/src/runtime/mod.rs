@@ -4,15 +4,18 @@
 //! * `flow` - put, get and their effects on those before and behind.
 //! * `streams` - open, push, pop, close, and the ends of pipes.
 //! * `links` - multiplexing drivers: streams opened on them, and linked below them.
+//! * `names` - names of streams, and what is passed over pipes.
 //! * `timers` - service procedures that are due at a time of the host's clock.
 
 mod flow;
 mod links;
+mod names;
 mod schedule;
 mod streams;
 mod timers;
 
 pub use links::{LinkId, MultiplexerId, Persistence};
+pub use names::Passed;
 
 use crate::block::Pool;
 use crate::head::Head;
@@ -20,7 +23,7 @@ use crate::message::Message;
 use crate::module::{Module, Side};
 use crate::multiplexer::Leg;
 use crate::queue::{Hysteresis, Queue};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Number of a stream of a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,6 +115,7 @@ pub struct Runtime {
     free_levels: Vec<u32>,
     streams: Vec<Option<Stream>>,
     multiplexers: Vec<links::Multiplexing>,
+    names: BTreeMap<String, StreamId>,
     /// Links that were ever made.
     links: u32,
     run_list: VecDeque<QueueId>,
@@ -129,6 +133,7 @@ impl Runtime {
             free_levels: Vec::new(),
             streams: Vec::new(),
             multiplexers: Vec::new(),
+            names: BTreeMap::new(),
             links: 0,
             run_list: VecDeque::new(),
             pool: Pool::default(),

@@ -118,7 +118,14 @@ impl Runtime {
         while let Some(&level) = self.stream(stream)?.modules.first() {
             self.take_out(stream, level);
         }
+        self.forget_names(stream);
+        let head = self.stream(stream)?.head_level;
+        let passed = self.passed_to(head);
         self.remove_stream(stream);
+        for stream in passed {
+            // One that was closed meanwhile is gone already.
+            let _ = self.close(stream);
+        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@ mod head;
 mod host;
 mod kit;
 mod links;
+mod names;
 mod pipes;
 mod queue;
 mod random;
