@@ -368,7 +368,7 @@ impl Protocol for Vmtp {
                 Key::Server(id) => self.transmit_response(now, id, batch),
                 Key::Probe(_) | Key::LocalServer(_) | Key::LocalClient(_) => {}
             }
-            if !batch.is_empty() {
+            if !batch.is_empty() && !self.next_joins(batch) {
                 return;
             }
         }

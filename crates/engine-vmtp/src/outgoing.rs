@@ -195,6 +195,22 @@ impl Outgoing {
         self.blocks_sent_at.is_some_and(|at| now < at + rtt_min)
     }
 
+    /// The next packet with data: its group and blocks, and its length.
+    fn next_packet(&self, config: &VmtpConfig) -> Option<(u16, BlockMask, u64)> {
+        let group = self.next_group()?;
+        let blocks = self.unsent.get(group).lowest(config.blocks_a_packet());
+        let data = self.segment.octets(group, blocks).next_multiple_of(8);
+        Some((group, blocks, PACKET_MIN as u64 + data))
+    }
+
+    /// Whether its next packet is as long as those of `batch`, so that they leave in one call of the wire.
+    pub(crate) fn joins(&self, batch: &Batch, config: &VmtpConfig) -> bool {
+        let next = self.next_packet(config);
+        let has_room = batch.room() > 0 && batch.len_of_last() == batch.packet_len();
+        let is_equal = next.is_some_and(|(_, _, len)| len == batch.packet_len() as u64);
+        has_room && is_equal && self.bare_packet.is_none()
+    }
+
     /// Fills the batch with the next packets. `first` is the header of the first group, without what
     /// belongs to a packet.
     pub(crate) fn transmit(
@@ -213,14 +229,10 @@ impl Outgoing {
             }
             self.push_bare(sending, first, group, batch);
         }
-        let blocks_a_packet = sending.config.blocks_a_packet();
-        while let Some(group) = self.next_group() {
+        while let Some((group, blocks, len)) = self.next_packet(sending.config) {
             if sending.now < self.next_at {
                 return Left::Paced;
             }
-            let blocks = self.unsent.get(group).lowest(blocks_a_packet);
-            let data = self.segment.octets(group, blocks).next_multiple_of(8);
-            let len = PACKET_MIN as u64 + data;
             let is_equal = batch.is_empty()
                 || batch.len_of_last() == batch.packet_len() && len <= batch.packet_len() as u64;
             if !is_equal || batch.room() == 0 {
