@@ -40,6 +40,8 @@ pub enum LinkType {
     Ip,
     /// What only its users know (LINKTYPE_USER0).
     User,
+    /// Records of ERF: ATM cells (LINKTYPE_ERF).
+    Erf,
 }
 
 /// An interface of one file.
@@ -111,6 +113,7 @@ impl LinkType {
             LinkType::Ethernet => 1,
             LinkType::Ip => 101,
             LinkType::User => 147,
+            LinkType::Erf => 197,
         }
     }
 }

@@ -192,7 +192,7 @@ fn parse(path: &Path, changes: &[String]) -> Result<Scenario, CliError> {
 fn run_once(args: &RunArgs) -> Result<u8, CliError> {
     let scenario = parse(&args.file, &args.set)?;
     let seed = args.seed.unwrap_or(scenario.seed);
-    let logs = PacketLogs::open(args.trace.as_deref(), args.pcap.as_deref())?;
+    let logs = PacketLogs::open(args.trace.as_deref(), args.pcap.as_deref(), &scenario)?;
     let observer_logs = logs.clone();
     let eta = Rc::new(EtaReporter::begin());
     let observer_eta = Rc::clone(&eta);

@@ -1,5 +1,6 @@
 //! Captures, read back here and by tshark.
 
+mod cells;
 mod file;
 mod forwarding;
 mod interface;

@@ -1,10 +1,12 @@
 //! Trace and packet capture of a run.
 
 use crate::CliError;
-use capture::{Direction, InterfaceId, LinkType, PacketBlock, PcapngWriter};
-use scenario::trace;
+use capture::{CellWriter, CellsSeen, Direction, InterfaceId, LinkType, PacketBlock, PcapngWriter};
+use scenario::cells::AalWord;
+use scenario::{Scenario, trace};
 use sim::{Observation, PacketEvent};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,20 +18,33 @@ pub struct PacketLogs(Rc<RefCell<LogFiles>>);
 
 struct LogFiles {
     trace: Option<(PathBuf, BufWriter<File>)>,
-    pcap: Option<(PathBuf, PcapngWriter<BufWriter<File>>, InterfaceId)>,
+    pcap: Option<(PathBuf, PacketFile)>,
     failed: Option<String>,
+}
+
+/// A capture file with the packets of all stations.
+struct PacketFile {
+    writer: PcapngWriter<BufWriter<File>>,
+    /// The interface of those without cells.
+    medium: InterfaceId,
+    /// Stations that send cells.
+    cells: BTreeMap<usize, CellWriter>,
 }
 
 /// The EtherType of XTP, also used for engines that have none.
 const ETHERTYPE: [u8; 2] = [0x81, 0x7d];
 
 impl PacketLogs {
-    /// Creates the given files.
+    /// Creates the given files for a run of `scenario`.
     ///
     /// # Errors
     ///
     /// When one cannot be created.
-    pub fn open(trace: Option<&Path>, pcap: Option<&Path>) -> Result<PacketLogs, CliError> {
+    pub fn open(
+        trace: Option<&Path>,
+        pcap: Option<&Path>,
+        scenario: &Scenario,
+    ) -> Result<PacketLogs, CliError> {
         let create = |path: &Path| {
             let file = File::create(path).map_err(|error| write_error(path, &error))?;
             Ok::<_, CliError>(BufWriter::new(file))
@@ -39,12 +54,9 @@ impl PacketLogs {
             .transpose()?;
         let pcap = pcap
             .map(|path| {
-                let fail = |error: std::io::Error| write_error(path, &error);
-                let comment = "simulated; times from the start of the run";
-                let mut writer =
-                    PcapngWriter::new(create(path)?, comment, Default::default()).map_err(fail)?;
-                let interface = writer.interface("medium", LinkType::Ethernet, 0, "");
-                Ok::<_, CliError>((path.to_owned(), writer, interface.map_err(fail)?))
+                let file = PacketFile::begin(create(path)?, scenario);
+                let file = file.map_err(|error| write_error(path, &error))?;
+                Ok::<_, CliError>((path.to_owned(), file))
             })
             .transpose()?;
         Ok(PacketLogs(Rc::new(RefCell::new(LogFiles {
@@ -76,8 +88,8 @@ impl PacketLogs {
         {
             *failed = Some(write_error(path, &error).message);
         }
-        if let Some((path, out, interface)) = pcap
-            && let Err(error) = write_packet(out, *interface, observation)
+        if let Some((path, file)) = pcap
+            && let Err(error) = file.write(observation)
         {
             *failed = Some(write_error(path, &error).message);
         }
@@ -96,8 +108,8 @@ impl PacketLogs {
         if let Some((path, mut out)) = files.trace.take() {
             out.flush().map_err(|error| write_error(&path, &error))?;
         }
-        if let Some((path, out, _)) = files.pcap.take() {
-            let written = out.finish().and_then(|mut out| out.flush());
+        if let Some((path, file)) = files.pcap.take() {
+            let written = file.writer.finish().and_then(|mut out| out.flush());
             written.map_err(|error| write_error(&path, &error))?;
         }
         Ok(())
@@ -108,31 +120,63 @@ fn write_error(path: &Path, error: &std::io::Error) -> CliError {
     CliError::failed(format!("cannot write {}: {error}", path.display()))
 }
 
-/// Writes the packet in a frame with synthetic station addresses. Frames are written when they are
-/// offered to the medium, and again when they are lost.
-fn write_packet(
-    out: &mut PcapngWriter<BufWriter<File>>,
-    interface: InterfaceId,
-    observation: &Observation<'_>,
-) -> std::io::Result<()> {
-    let comment = match observation.event {
-        PacketEvent::Offered => "",
-        PacketEvent::Lost => "lost",
-        PacketEvent::Dropped => "dropped by its sender",
-        PacketEvent::Arrived | PacketEvent::Filtered | PacketEvent::Collided => return Ok(()),
-    };
-    let mut frame = vec![0xff; 6];
-    frame.extend([2, 0]);
-    frame.extend((observation.from as u32).to_be_bytes());
-    frame.extend(ETHERTYPE);
-    frame.extend(observation.packet);
-    out.packet(&PacketBlock {
-        interface,
-        at_ns: observation.at_ps / 1000,
-        octets: &frame,
-        original_len: frame.len(),
-        direction: Some(Direction::Sent),
-        comment,
-    })
-    .map(|_| ())
+impl PacketFile {
+    fn begin(out: BufWriter<File>, scenario: &Scenario) -> std::io::Result<PacketFile> {
+        let comment = "simulated; times from the start of the run";
+        let mut writer = PcapngWriter::new(out, comment, Default::default())?;
+        let medium = writer.interface("medium", LinkType::Ethernet, 0, "")?;
+        let each = scenario.station.iter();
+        let each = each.flat_map(|spec| std::iter::repeat_n(&spec.cells, spec.count as usize));
+        let mut cells = BTreeMap::new();
+        for (station, cells_spec) in each.enumerate() {
+            if let Some(spec) = cells_spec {
+                let is_aal5 = spec.get_ref().aal == AalWord::Aal5;
+                let name = format!("cells of station {station}");
+                cells.insert(station, CellWriter::new(&mut writer, &name, is_aal5)?);
+            }
+        }
+        Ok(PacketFile {
+            writer,
+            medium,
+            cells,
+        })
+    }
+
+    /// Writes the packet in a frame with synthetic station addresses, or its cells. Frames are written
+    /// when they are offered to the medium, and again when they are lost.
+    fn write(&mut self, observation: &Observation<'_>) -> std::io::Result<()> {
+        let comment = match observation.event {
+            PacketEvent::Offered => "",
+            PacketEvent::Lost => "lost",
+            PacketEvent::Dropped => "dropped by its sender",
+            PacketEvent::Arrived | PacketEvent::Filtered | PacketEvent::Collided => return Ok(()),
+        };
+        let (at_ns, direction) = (observation.at_ps / 1000, Some(Direction::Sent));
+        if let Some(cells) = self.cells.get_mut(&observation.from) {
+            let seen = CellsSeen {
+                at_ns,
+                direction,
+                comment,
+            };
+            return match observation.event {
+                PacketEvent::Offered => cells.write(&mut self.writer, &seen, observation.packet),
+                // Not a second time part of its PDU.
+                _ => cells.write_cells(&mut self.writer, &seen, observation.packet),
+            };
+        }
+        let mut frame = vec![0xff; 6];
+        frame.extend([2, 0]);
+        frame.extend((observation.from as u32).to_be_bytes());
+        frame.extend(ETHERTYPE);
+        frame.extend(observation.packet);
+        let block = PacketBlock {
+            interface: self.medium,
+            at_ns,
+            octets: &frame,
+            original_len: frame.len(),
+            direction,
+            comment,
+        };
+        self.writer.packet(&block).map(|_| ())
+    }
 }
