@@ -11,7 +11,7 @@ use crate::transport::{
     loopback, mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, sctp_kernel, shm,
     shm_remote, smc, tcp, tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched,
     udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
-    unix_stream, xti_engine, xti_tcp, xti_udp, xtp_multicast,
+    unix_stream, xti_engine, xti_tcp, xti_udp,
 };
 use std::sync::LazyLock;
 
@@ -48,7 +48,7 @@ static TRANSPORTS: [&dyn Transport; 48] = [
     &over_cells::XTP,
     &over_cells::XTP_MESSAGES,
     &over_cells::XTP_LENT,
-    &xtp_multicast::XtpMulticast,
+    &over_cells::XTP_MULTICAST,
     &over_cells::XTP_RAW_IP,
     &over_cells::XTP_ETHERNET,
     &over_cells::SCTP,

@@ -244,3 +244,58 @@ fn mistakes_about_cells_are_refused_with_a_remedy() {
         &["keep order"],
     );
 }
+
+/// One sender to five members, whose cells get lost, each on its own.
+fn group(medium: &str, cells: &str) -> String {
+    format!(
+        r#"
+name = "a group over cells"
+time_limit = "60 s"
+
+[medium]
+kind = "{medium}"
+
+[faults]
+loss = "0.1%"
+
+[[station]]
+engine = {{ protocol = "xtp-group", packet = 1400, members = 5 }}
+cells = {{ {cells} }}
+
+[[station]]
+count = 5
+engine = {{ protocol = "xtp-group", packet = 1400 }}
+cells = {{ {cells} }}
+
+[[traffic]]
+from = [0]
+to = "all"
+length = {{ fixed = 4000 }}
+interarrival = {{ fixed = "4 ms" }}
+messages = 200
+"#
+    )
+}
+
+#[test]
+fn members_of_a_group_get_every_byte_through_cells_that_get_lost() {
+    for (medium, cells) in [
+        ("ether10", r#"aal = "aal34", frame = 4"#),
+        ("atm", r#"aal = "aal34""#),
+        ("atm", r#"aal = "aal5""#),
+    ] {
+        let outcome = outcome(&group(medium, cells));
+        assert_eq!(outcome.ending, "complete", "{medium} {cells}");
+        let receivers = &outcome.circuits[0].receivers;
+        assert_eq!(receivers.len(), 5, "{medium}");
+        for receiver in receivers {
+            let whole = (receiver.messages, receiver.wrong_bytes, receiver.gaps);
+            assert_eq!(whole, (200, 0, 0), "{medium} {cells}");
+        }
+        let again = outcome.stations[0].retransmissions;
+        assert!(
+            again > 10,
+            "{medium} {cells}: {again} packets again prove little"
+        );
+    }
+}

@@ -4,11 +4,11 @@
 //! Packets of the engine are cut into cells by a layer of crate `engine-aal34`, and whole cells, back to
 //! back, are the packets of the wire.
 
-use super::{bare, sctp, vmtp, xtp, xtp_raw};
+use super::{bare, sctp, vmtp, xtp, xtp_multicast, xtp_raw};
 use crate::cells::{self, CELLS, Kind, OF_AAL34, OF_BOTH};
 use crate::contract::{Circuit, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
-use engine_aal34::{Adaptation, CellsConfig};
+use engine_aal34::{Adaptation, CellsConfig, Repair};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
@@ -41,6 +41,8 @@ pub static XTP: OverCells = optional(&xtp::STREAM);
 pub static XTP_MESSAGES: OverCells = optional(&xtp::MESSAGES);
 /// `xtp-lent`.
 pub static XTP_LENT: OverCells = optional(&xtp::LENT);
+/// `xtp-multicast`.
+pub static XTP_MULTICAST: OverCells = optional(&xtp_multicast::XtpMulticast);
 /// `xtp-rawip`.
 pub static XTP_RAW_IP: OverCells = optional(&xtp_raw::RawIp);
 /// `xtp-ether`.
@@ -119,8 +121,22 @@ impl OverCells {
         let cells = cells::take(&mut rest, fixed)?;
         if let Some(config) = &cells {
             self.fit_packets(config, &mut rest)?;
+            self.check_repair(config)?;
         }
         Ok((cells, rest))
+    }
+
+    /// A sender keeps a packet until its receiver has all cells: there is one, then.
+    fn check_repair(&self, config: &CellsConfig) -> Result<(), String> {
+        match &config.adaptation {
+            Adaptation::Aal34(own) if own.repair == Repair::Cells && self.is_one_to_many() => {
+                Err(format!(
+                    "{} has several receivers, and repair=cells is between two ends; leave repair out",
+                    self.name()
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the engine's packets no longer than `config` carries.

@@ -6,6 +6,7 @@
 //! when the last one has the message. The sender first waits until all have joined.
 
 use super::xtp_multicast_receiver::{GroupReceiverCircuit, OtherReceivers};
+use crate::cells;
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
@@ -95,6 +96,7 @@ fn settings(options: &Options) -> io::Result<(usize, GroupEndpointConfig)> {
     settings.config.window = WINDOW;
     settings.config.status_interval_bytes = WINDOW / 4;
     settings.send_buffer_len = SEND_BUFFER_LEN;
+    settings.cells = options.cells.clone();
     if let Some(len) = options.buffers {
         settings.socket_buffer_len = len;
     }
@@ -189,7 +191,8 @@ impl Transport for XtpMulticast {
         let local = source_address_to(SocketAddr::new(listener, 0))?;
         let mut sender = Sender::open(group, local, &settings)?;
         sender.wait_ready(JOIN_TIMEOUT)?;
-        Ok(Box::new(GroupSenderCircuit { sender }))
+        let cells = options.cells.as_ref().map(cells::name);
+        Ok(Box::new(GroupSenderCircuit { sender, cells }))
     }
 }
 
@@ -232,6 +235,8 @@ impl Listener for GroupListener {
 
 struct GroupSenderCircuit {
     sender: Sender,
+    /// The adaptation layer of its cells.
+    cells: Option<&'static str>,
 }
 
 impl Circuit for GroupSenderCircuit {
@@ -301,18 +306,23 @@ impl Circuit for GroupSenderCircuit {
         if let Some(descriptor) = self.sender.descriptor() {
             socket::read_buffer_sizes(descriptor, &mut effective);
         }
+        if let Some(cells) = self.cells {
+            effective.insert("cells".into(), cells.into());
+        }
         effective
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
         let counters = self.sender.counters();
         let (sends, receives) = self.sender.wire_calls();
-        BTreeMap::from([
+        let mut counts = BTreeMap::from([
             ("retransmissions".into(), counters.retransmissions),
             ("packets_sent".into(), counters.packets_built),
             ("send_calls".into(), sends),
             ("receive_calls".into(), receives),
-        ])
+        ]);
+        cells::add_counts(self.sender.cell_counts(), &mut counts);
+        counts
     }
 }
 

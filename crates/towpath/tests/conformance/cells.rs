@@ -56,7 +56,8 @@ fn exchange(subject: &Subject) {
 fn messages_of_every_engine_arrive_through_cells() {
     let mut tested = 0;
     for way in WAYS {
-        for transport in all().iter().copied().filter(|one| takes_cells(*one)) {
+        let two_ended = |one: &&dyn Transport| takes_cells(*one) && !one.is_one_to_many();
+        for transport in all().iter().copied().filter(two_ended) {
             eprintln!("{} {way}", transport.name());
             let mut options = options(way);
             let has_queue = transport.options().iter().any(|own| own.name == "queue");
@@ -83,6 +84,39 @@ fn messages_of_every_engine_arrive_through_cells() {
     assert!(
         tested >= 6 * WAYS.len(),
         "hardly any engine is available here"
+    );
+}
+
+#[test]
+fn bytes_to_a_group_arrive_through_cells_at_all_of_its_members() {
+    let group = towpath::find("xtp-multicast").expect("its name");
+    for way in &WAYS[..4] {
+        let mut options = options(way);
+        let own = &mut options.transport_specific;
+        own.insert("receivers".to_owned(), "3".to_owned());
+        assert_eq!(group.check_options(own), Ok(()), "{way}");
+        let mut pair = Subject::new(group, &options).introduced_pair();
+        for (salt, len) in [1, 1400, 100_000].into_iter().enumerate() {
+            let message = pattern(len, salt);
+            send(&mut *pair.client, &message);
+            // It delivers what all three have.
+            let got = recv_bytes(&mut *pair.server, len);
+            assert!(got == message, "{way}: {len} bytes");
+        }
+        assert!(pair.client.effective().contains_key("cells"), "{way}");
+        let sent = pair.client.counts()["cells_sent"];
+        assert!(sent > 102_000 / 48, "{way}: {sent} cells");
+    }
+}
+
+#[test]
+fn repair_of_cells_is_refused_where_there_are_several_receivers() {
+    let group = towpath::find("xtp-multicast").expect("its name");
+    let own = options("cells=aal34,repair=cells").transport_specific;
+    let why = group.check_options(&own).expect_err("several receivers");
+    assert!(
+        why.contains("several receivers") && why.contains("leave repair out"),
+        "{why}"
     );
 }
 

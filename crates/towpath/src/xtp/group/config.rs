@@ -1,10 +1,12 @@
 //! Configuration of the two ends of a group.
 
 use super::Config;
+use crate::cells;
 use crate::xtp::contexts::{self, EndpointIdentity};
 use crate::xtp::tracing;
 use driver::Endpoint;
-use engine::{Address, Framing};
+use engine::{Address, Framing, Protocol};
+use engine_aal34::CellsConfig;
 use engine_xtp::group::GroupEndpoint;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -40,6 +42,9 @@ pub struct GroupEndpointConfig {
     pub trace: Option<Arc<TraceLog>>,
     /// Whether it serves reports on its streams; see [`crate::xtp::contexts`].
     pub contexts: bool,
+    /// ATM cells between packets and datagrams, the same at all ends; None for none. Cells are not asked
+    /// for again: each member would have to be told apart.
+    pub cells: Option<CellsConfig>,
 }
 
 /// Octets of a full packet over IPv6: Ethernet's 1500 less 40 for IPv6 and 8 for UDP. The kernel
@@ -60,6 +65,7 @@ impl Default for GroupEndpointConfig {
             ack_to_group: false,
             trace: None,
             contexts: false,
+            cells: None,
         }
     }
 }
@@ -87,11 +93,19 @@ impl GroupEndpointConfig {
             secret: crate::engine_setup::random_secret(),
             answer_to: to_group.map(|group| Address::Socket(ack_address(group))),
             window: self.config.window.min(self.window_max()),
-            packet_len: match group {
-                Some(SocketAddr::V6(_)) => self.config.packet_len.min(PACKET_V6_LEN),
-                _ => self.config.packet_len,
-            },
+            packet_len: self.packet_len(group),
             ..self.config.clone()
+        }
+    }
+
+    /// Octets of a full packet to `group`.
+    fn packet_len(&self, group: Option<SocketAddr>) -> usize {
+        let asked = self.config.packet_len;
+        match (&self.cells, group) {
+            // Frames are as short as the path needs.
+            (Some(cells), _) => asked.min(cells.packet_limit()),
+            (None, Some(SocketAddr::V6(_))) => asked.min(PACKET_V6_LEN),
+            (None, _) => asked,
         }
     }
 
@@ -119,7 +133,13 @@ impl GroupEndpointConfig {
             None => tracing::process_log()?,
         };
         let wire = Traced::new(wire, log, Address::Socket(address));
-        let endpoint = Endpoint::new(engine, wire, send_buffer_len)?;
+        let endpoint = match &self.cells {
+            None => Endpoint::new(engine, wire, send_buffer_len)?,
+            Some(cells) => {
+                let layer = cells::layer(cells, engine.properties().packet_max, 1)?;
+                Endpoint::with_layer(engine, wire, layer, send_buffer_len)?
+            }
+        };
         if self.contexts || contexts::enabled_by_environment() {
             let identity = EndpointIdentity {
                 address: address.to_string(),

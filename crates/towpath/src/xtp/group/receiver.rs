@@ -86,6 +86,11 @@ impl Receiver {
         self.endpoint.with_pump(count)
     }
 
+    /// What its layer of cells counts ([`GroupEndpointConfig::cells`]); empty without one.
+    pub fn cell_counts(&self) -> Vec<(&'static str, u64)> {
+        self.endpoint.with_pump(|pump| pump.layer_counts())
+    }
+
     /// Control packets sent, and those suppressed because another receiver's made them redundant
     /// (damping).
     pub fn control_packet_counts(&self) -> (u64, u64) {

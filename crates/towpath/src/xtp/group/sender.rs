@@ -177,6 +177,11 @@ impl Sender {
         self.endpoint.with_pump(|pump| pump.wire_calls())
     }
 
+    /// What its layer of cells counts ([`GroupEndpointConfig::cells`]); empty without one.
+    pub fn cell_counts(&self) -> Vec<(&'static str, u64)> {
+        self.endpoint.with_pump(|pump| pump.layer_counts())
+    }
+
     /// A descriptor that is readable when packets arrived.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.circuit.descriptor()
