@@ -3,9 +3,9 @@
 use super::Request;
 use std::collections::VecDeque;
 
-/// Requests that wait, at most: one of each of ten thousand callers, and room for more. Empty ones take
-/// 1.6 MiB.
-const REQUESTS_MAX: usize = 16_384;
+/// Requests that wait, at most: two of each of ten thousand callers, as a race begins with, and room for more. Empty
+/// ones take 3.2 MiB.
+const REQUESTS_MAX: usize = 32_768;
 
 /// Octets of requests that wait, at most: as many as messages on their way in may take.
 const OCTETS_MAX: usize = 64 << 20;
