@@ -18,6 +18,7 @@
 //! * [`exec`] - contestants that are programs of other projects.
 //! * [`environment`] - the hosts of trials, the link between them, background loads.
 //! * [`profiled`] - trials with sampled workers: CPU time of a message by layer and function.
+//! * [`segmentation`] - what it takes to cut packets into cells, rung by rung.
 //! * [`packet_sizes`] - packet sizes, sampled in pilots.
 //! * [`worker`] - the worker process.
 //! * `workload/` - the measuring loops, one file each: `source`, `sink`, `bidirectional`, `client`,
@@ -35,6 +36,7 @@ pub mod profiled;
 pub mod quantity;
 pub mod race;
 mod schedule;
+pub mod segmentation;
 pub mod spec;
 pub mod trial;
 pub mod turn_plan;

@@ -169,13 +169,17 @@ pub fn read_study(folder: &Path, result: &StudyResult) -> Result<Study, FormErro
 
 /// The command of a run: `race`, `sim sweep` or `profile`, and its words.
 pub fn command(run: &RunSpec, quick: bool) -> Vec<String> {
-    let (command, words): (&[&str], _) = match (&run.race, &run.sim, &run.profile) {
-        (Some(words), ..) => (&["race"], words),
-        (_, Some(words), _) => (&["sim", "sweep"], words),
-        (.., words) => match words {
-            Some(words) => (&["profile"], words),
-            None => return Vec::new(),
-        },
+    let given: [(&[&str], _); 4] = [
+        (&["race"], &run.race),
+        (&["sim", "sweep"], &run.sim),
+        (&["profile"], &run.profile),
+        (&["cells"], &run.cells),
+    ];
+    let given = given
+        .into_iter()
+        .find_map(|(command, words)| Some((command, words.as_ref()?)));
+    let Some((command, words)) = given else {
+        return Vec::new();
     };
     let words = run.quick.as_ref().filter(|_| quick).unwrap_or(words);
     // The form was checked when it was read.

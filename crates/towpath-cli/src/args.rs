@@ -94,6 +94,9 @@ pub enum Command {
     /// Inspect live VMTP endpoints.
     #[command(subcommand)]
     Vmtp(crate::vmtp_command::VmtpCommand),
+    /// Measure what ATM cells cost this machine.
+    #[command(subcommand)]
+    Cells(crate::cells_command::CellsCommand),
     /// A storage server over VMTP, and its client.
     #[command(subcommand)]
     Blocks(crate::blocks_command::BlocksCommand),

@@ -34,7 +34,8 @@ mod alone;
 pub mod args;
 pub mod blocks_command;
 mod calibrate;
-pub mod channel_command;
+pub mod cells_command;
+mod channel_command;
 pub mod contestants;
 pub mod cp_command;
 pub mod doctor;
@@ -157,6 +158,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Xtp(command) => xtp_command::run(&command),
         Command::Sctp(command) => sctp_command::run(&command),
         Command::Vmtp(command) => vmtp_command::run(&command),
+        Command::Cells(command) => cells_command::run(&command),
         Command::Blocks(command) => blocks_command::run(&command),
         Command::Channel(command) => channel_command::run(&command),
         Command::Agent(args) => agent_command::run(&args),
@@ -196,7 +198,7 @@ fn run_of_study(parent: u32, words: Vec<String>) -> Result<u8, CliError> {
         .map_err(|error| CliError::usage(one_line(&error.to_string())))?;
     match cli.command {
         Command::StudyRun { .. } => Err(CliError::usage(
-            "a run of a study is no study; give race, sim or profile",
+            "a run of a study is no study; give race, sim, profile or cells",
         )),
         command => run(command),
     }

@@ -41,7 +41,7 @@ pub struct PaperSpec {
     pub figures: u32,
 }
 
-/// One command. Exactly one of `race`, `sim` and `profile` is given.
+/// One command. Exactly one of `race`, `sim`, `profile` and `cells` is given.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
@@ -53,6 +53,8 @@ pub struct RunSpec {
     pub sim: Option<Spanned<String>>,
     /// Words of `towpath profile`.
     pub profile: Option<Spanned<String>>,
+    /// Words of `towpath cells`.
+    pub cells: Option<Spanned<String>>,
     /// The words with `--quick`; the same if not given.
     pub quick: Option<Spanned<String>>,
     /// How long it takes on two processors, s; for the time left.
@@ -64,6 +66,13 @@ pub struct RunSpec {
     /// Where `--json` lists its points; none if empty.
     #[serde(default)]
     pub list: String,
+}
+
+impl RunSpec {
+    /// Whether it leaves a file of rows, not a folder of its own.
+    pub fn leaves_rows(&self) -> bool {
+        self.sim.is_some() || self.cells.is_some()
+    }
 }
 
 fn minute() -> f64 {

@@ -1,6 +1,6 @@
 //! What a run gave: points, each with its factors and a set of values for every seed or block.
 //!
-//! * `rows` - rows of `towpath sim sweep`.
+//! * `rows` - rows of `towpath sim sweep` and `towpath cells`.
 //! * `race` - the folder of a race.
 //! * `profile` - the profile of a message.
 //! * `Outcome::values` - measures of a study at a point.
@@ -51,9 +51,10 @@ impl Outcome {
     ///
     /// One line: a file is missing or damaged.
     pub fn read(run: &RunSpec, folder: &Path) -> Result<Outcome, String> {
-        match (&run.race, &run.sim) {
+        let is_measured = run.sim.is_none();
+        match (&run.race, run.leaves_rows()) {
             (Some(_), _) => race::read(folder),
-            (_, Some(_)) => rows::read(&folder.join(ROWS_FILE)),
+            (_, true) => rows::read(&folder.join(ROWS_FILE), is_measured),
             _ => profile::read(&folder.join(PROFILE_FILE)),
         }
     }

@@ -23,7 +23,8 @@ const VALUES_MAX: usize = 4000;
 /// Most values of all rows: of some 60 octets each, 2.4 GB.
 const VALUES_IN_ALL_MAX: usize = 40_000_000;
 
-pub(super) fn read(path: &Path) -> Result<Outcome, String> {
+/// Reads a file of rows; `is_measured` where a machine was measured, not simulated.
+pub(super) fn read(path: &Path, is_measured: bool) -> Result<Outcome, String> {
     let refuse = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
     let file = open_regular(path).map_err(|error| refuse(&error))?;
     let mut lines = BoundedLines::new(file, ROW_OCTETS_MAX);
@@ -52,7 +53,7 @@ pub(super) fn read(path: &Path) -> Result<Outcome, String> {
     points.sort_by(places);
     Ok(Outcome {
         points,
-        is_measured: false,
+        is_measured,
     })
 }
 

@@ -242,7 +242,7 @@ fn run_one(
         ))
     };
     // Rows of a sweep that was stopped are kept; a race or a profile begins anew.
-    let target: PathBuf = match run.sim.is_some() {
+    let target: PathBuf = match run.leaves_rows() {
         true => {
             fs::create_dir_all(&own).map_err(refuse)?;
             let rows = own.join(ROWS_FILE);
