@@ -162,6 +162,7 @@ impl Pair {
                 secret: Secret::from_seed(2 * seed + end),
                 receive_buffer: 1500 + 5000 * (seed % 4),
                 associations_max: 4,
+                connects_early: seed.is_multiple_of(7),
                 checksum: !seed.is_multiple_of(8),
                 interleave: seed.is_multiple_of(3),
                 scheduler: SCHEDULERS[(seed % 6) as usize],

@@ -293,6 +293,13 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         }
     }
 
+    /// Whether a circuit that its user dropped has not ended at both ends. A broken endpoint ends none.
+    pub fn has_dropped_circuits(&self) -> bool {
+        self.shared
+            .lock()
+            .is_ok_and(|pump| pump.has_dropped_circuits())
+    }
+
     /// Runs `run` with the pump locked, also of a broken endpoint: to look at it.
     pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
         run(&mut self.shared.look())

@@ -122,6 +122,8 @@ pub(crate) struct Association {
     pub(crate) state: State,
     /// The user of this end opened it.
     pub(crate) opened_here: bool,
+    /// That user was told that it can carry data.
+    pub(crate) is_connected: bool,
     /// The peer has sent what no end sends while it waits for a COOKIE-ACK: it answers requests.
     pub(crate) peer_is_open: bool,
     /// The user ended it before it was open.
@@ -176,6 +178,7 @@ impl Association {
                 stale: 0,
             },
             opened_here: false,
+            is_connected: false,
             peer_is_open: false,
             wants_shutdown: false,
             is_finished: false,

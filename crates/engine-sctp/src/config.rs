@@ -105,6 +105,10 @@ pub struct AddressSchedule {
 /// Configuration of an endpoint; all its associations share it.
 #[derive(Clone, Debug)]
 pub struct SctpConfig {
+    /// The user is told that an association that it opened can carry data when the peer has answered the INIT:
+    /// its first message, if it comes within [`SctpConfig::coalesce_delay`], travels with the COOKIE-ECHO (RFC 9260
+    /// section 5.1, C). A peer that does not take the cookie ends the association afterwards.
+    pub connects_early: bool,
     /// Octets of a full packet, common header included.
     ///
     /// 1472 fills an Ethernet frame of 1500 octets behind an IPv4 (20) and a UDP (8) header.
@@ -238,6 +242,7 @@ impl SctpConfig {
 impl Default for SctpConfig {
     fn default() -> Self {
         SctpConfig {
+            connects_early: false,
             packet_len: 1472,
             probes_path_mtu: false,
             framing: Framing::Messages,

@@ -5,14 +5,13 @@ use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo,
     Note, Part, Reach, Rendezvous, Reserved,
 };
+use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::engine_setup::{EngineSetup, ReadConnection, ReceiveBufferPosting};
-use crate::medium::{Medium, OpenedWire};
+use crate::medium::Medium;
 use crate::options::Options;
 use crate::socket;
-use crate::source_filter;
-use crate::xtp::contexts::{self, EndpointIdentity};
-use driver::Endpoint;
-use engine::Associations;
+use crate::spare_endpoint::Spare;
+use engine::{Address, Associations};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -58,26 +57,51 @@ pub(crate) fn connect<M: Medium, E: Associations + Send + 'static>(
     setup: impl Fn(u16) -> EngineSetup<E>,
 ) -> io::Result<Box<dyn Circuit>> {
     let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
-    let (opened, peer) = medium.connect(line, options)?;
-    M::restrict_to_peer(&opened.wire, peer)?;
-    let setup = setup(opened.port);
-    let end = open_endpoint::<M, E>(opened, options, setup)?;
+    let (end, peer) = open_to(medium, line, options, setup)?;
     let circuit = end.endpoint.connect(peer, CONNECT_TIMEOUT)?;
     Ok(Box::new(end.circuit(circuit)?))
 }
 
-/// An endpoint of an engine, and what its circuits get.
-pub(crate) struct EngineEndpoint<M: Medium, E> {
-    pub(crate) endpoint: Endpoint<E, Traced<M::Wire>>,
-    line: String,
-    effective: BTreeMap<String, String>,
-    empty_message_error: Option<&'static str>,
-    zero_copy: bool,
-    ends_by_handshake: bool,
-    recv_timeout: Duration,
-    buffer_posting: Option<ReceiveBufferPosting<E>>,
-    connection_info: ReadConnection<E>,
-    shortcut: Option<ShortcutHandle>,
+/// As [`connect`], where circuits are opened and closed repeatedly by the endpoint of the one that this
+/// thread dropped last, if that was to the same listener with the same options.
+pub(crate) fn connect_again<M: Medium, E: Associations + Send + 'static>(
+    medium: &M,
+    (rendezvous, index): (&Rendezvous, usize),
+    options: &Options,
+    setup: impl Fn(u16) -> EngineSetup<E>,
+) -> io::Result<Box<dyn Circuit>> {
+    if options.one_peer {
+        return connect(medium, (rendezvous, index), options, setup);
+    }
+    let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
+    let spare = match Spare::<M, E>::take(line, options) {
+        Some(spare) => spare,
+        None => {
+            let (end, peer) = open_to(medium, line, options, setup)?;
+            Spare::new(line, options, end, peer)
+        }
+    };
+    let circuit = spare
+        .end()
+        .endpoint
+        .connect(spare.peer(), CONNECT_TIMEOUT)?;
+    let mut circuit = spare.end().circuit(circuit)?;
+    circuit.keep_endpoint = Some(Box::new(|| spare.keep()));
+    circuit.is_outlived = true;
+    Ok(Box::new(circuit))
+}
+
+/// Opens an endpoint to the listener of rendezvous entry `line`, and its address.
+fn open_to<M: Medium, E: Associations + Send + 'static>(
+    medium: &M,
+    line: &[u8],
+    options: &Options,
+    setup: impl Fn(u16) -> EngineSetup<E>,
+) -> io::Result<(EngineEndpoint<M, E>, Address)> {
+    let (opened, peer) = medium.connect(line, options)?;
+    M::restrict_to_peer(&opened.wire, peer)?;
+    let setup = setup(opened.port);
+    Ok((open_endpoint(opened, options, setup)?, peer))
 }
 
 impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
@@ -95,95 +119,15 @@ impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
             buffer_posting: self.buffer_posting.clone(),
             connection_info: self.connection_info,
             shortcut: self.shortcut.clone(),
+            is_outlived: false,
+            keep_endpoint: None,
         };
         circuit.post_consumed(0)?;
         Ok(circuit)
     }
 }
 
-/// Opens an endpoint on a wire.
-pub(crate) fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
-    opened: OpenedWire<M::Wire>,
-    options: &Options,
-    setup: EngineSetup<E>,
-) -> io::Result<EngineEndpoint<M, E>> {
-    let own = opened.local_address();
-    let OpenedWire {
-        mut wire,
-        rendezvous_entry: line,
-        ..
-    } = opened;
-    for (link, socket) in M::sockets(&wire).into_iter().enumerate() {
-        source_filter::attach(socket, options.only_from_by(link))?;
-        if let Some(len) = options.buffers {
-            wire_udp::sys::set_buffers(socket, len);
-        }
-    }
-    if options.blocking_timeout.is_none() {
-        M::disable_receive_timeout(&mut wire)?;
-    }
-    let packet_len = setup.engine.layout(None).packet();
-    let layer = match &options.cells {
-        None => None,
-        Some(config) => {
-            let packet_max = setup.engine.properties().packet_max;
-            let payload = setup.engine.layout(None).payload.max(1) as u64;
-            let in_flight = setup.engine.receive_window().div_ceil(payload);
-            Some(cells::layer(config, packet_max, in_flight as usize)?)
-        }
-    };
-    let frame_len = layer.as_ref().map_or(packet_len, |layer| layer.frame_max());
-    let most = wire.capabilities().packet_max;
-    if layer.is_none() && packet_len > most {
-        let text = format!(
-            "packets of {packet_len} octets do not fit the interface, which takes {most}; give \
-             packet={most}, or raise its MTU"
-        );
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    let segmentation = M::segmentation(&mut wire, setup.use_segmentation, frame_len)?;
-    let mut effective = setup.effective;
-    if let Some(config) = &options.cells {
-        effective.insert("cells".into(), cells::name(config).into());
-    }
-    effective.insert("segmentation".into(), segmentation);
-    effective.insert("packet_len".into(), packet_len.to_string());
-    let shortcut = M::shortcut(&wire);
-    let wire = Traced::new(wire, setup.introspection.log?, own);
-    let endpoint = match layer {
-        None => Endpoint::new(setup.engine, wire, setup.send_buffer_len)?,
-        Some(layer) => Endpoint::with_layer(setup.engine, wire, layer, setup.send_buffer_len)?,
-    };
-    if let Some((identity, snapshot)) = setup.introspection.served_contexts {
-        let address = contexts::report::address(own);
-        contexts::serve(
-            &endpoint,
-            EndpointIdentity {
-                address,
-                shortcut: shortcut.clone(),
-                ..identity
-            },
-            snapshot,
-        )?;
-    }
-    Ok(EngineEndpoint {
-        endpoint,
-        line,
-        effective,
-        empty_message_error: setup.empty_message_error,
-        zero_copy: setup.zero_copy,
-        ends_by_handshake: setup.ends_by_handshake,
-        // A wait without timeout needs a wire without timeout.
-        recv_timeout: options
-            .blocking_timeout
-            .map_or(Duration::MAX, |_| BLOCKING_TIMEOUT),
-        buffer_posting: setup.buffer_posting,
-        connection_info: setup.connection_info,
-        shortcut,
-    })
-}
-
-struct EngineListener<M: Medium, E> {
+struct EngineListener<M: Medium, E: Associations> {
     endpoints: Vec<EngineEndpoint<M, E>>,
     accepted: usize,
     one_peer: bool,
@@ -209,7 +153,18 @@ impl<M: Medium, E: Associations + Send + 'static> Listener for EngineListener<M,
                 .with_pump(|pump| M::restrict_to_peer(pump.wire().wire(), peer))?;
         }
         self.accepted += 1;
-        Ok(Box::new(end.circuit(circuit)?))
+        let mut circuit = end.circuit(circuit)?;
+        circuit.is_outlived = end.ends_by_handshake && !self.one_peer;
+        Ok(Box::new(circuit))
+    }
+}
+
+impl<M: Medium, E: Associations> Drop for EngineListener<M, E> {
+    fn drop(&mut self) {
+        // Circuits that were dropped before go on with their ends.
+        for end in &self.endpoints {
+            end.await_ends();
+        }
     }
 }
 
@@ -223,6 +178,10 @@ struct EngineCircuit<E: Associations, W: Wire> {
     buffer_posting: Option<ReceiveBufferPosting<E>>,
     connection_info: ReadConnection<E>,
     shortcut: Option<ShortcutHandle>,
+    /// Its endpoint lives on when it is dropped, and goes on with its end.
+    is_outlived: bool,
+    /// Keeps the endpoint for the next circuit.
+    keep_endpoint: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl<E: Associations, W: Wire> EngineCircuit<E, W> {
@@ -453,7 +412,13 @@ impl<E: Associations, W: Wire> Drop for EngineCircuit<E, W> {
             // Else the peer would wait for the rest of it. A circuit that broke has no end to announce.
             let _ = self.circuit.finish();
         }
-        // The helper thread ends with the circuit, so unacknowledged data would be lost.
-        let _ = self.circuit.drain(CLOSE_TIMEOUT);
+        // The helper thread ends with the last circuit, so unacknowledged data would be lost. What the
+        // endpoint goes on with once the peer has them is the handshake alone.
+        if !self.is_outlived || !self.circuit.is_acknowledged() {
+            let _ = self.circuit.drain(CLOSE_TIMEOUT);
+        }
+        if let Some(keep) = self.keep_endpoint.take() {
+            keep();
+        }
     }
 }

@@ -13,7 +13,8 @@
 //! # }
 //! ```
 
-use crate::engine_circuit::{CLOSE_TIMEOUT, EngineEndpoint, open_endpoint};
+use crate::engine_circuit::CLOSE_TIMEOUT;
+use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::engine_setup::EngineSetup;
 use crate::medium::{Medium, UdpMedium};
 use crate::options::Options;

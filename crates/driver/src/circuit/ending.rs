@@ -67,6 +67,13 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
+    /// Whether the peer has acknowledged everything that was sent, as far as was heard; an end may be on its
+    /// way.
+    pub fn is_acknowledged(&self) -> bool {
+        let acknowledged = |pump: &mut crate::Pump<E, W>| pump.is_acknowledged(self.id);
+        self.unsent.is_empty() && self.with_pump(acknowledged)
+    }
+
     /// Aborts both directions; bytes in flight are lost.
     ///
     /// # Errors

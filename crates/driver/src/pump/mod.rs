@@ -194,6 +194,24 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.engine.status(id).bytes_in_flight == 0 && store.is_none_or(Consumer::is_empty)
     }
 
+    /// Whether the peer has acknowledged all bytes of circuit `id`; its end may be on its way.
+    pub fn is_acknowledged(&self, id: AssociationId) -> bool {
+        let store = self
+            .circuits
+            .get(&id)
+            .and_then(|state| state.store.as_ref());
+        store.is_none_or(Consumer::is_empty)
+    }
+
+    /// Whether a circuit that its user dropped has not ended at both ends.
+    pub fn has_dropped_circuits(&self) -> bool {
+        let mut known = self
+            .with_store
+            .iter()
+            .filter_map(|id| self.circuits.get(id));
+        known.any(|state| state.detached)
+    }
+
     /// Calls of the wire so far that sent and that received something.
     pub fn wire_calls(&self) -> (u64, u64) {
         let through_layer = self.layer.as_ref().map_or(0, |port| port.calls().sends);

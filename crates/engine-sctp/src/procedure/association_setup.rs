@@ -154,6 +154,33 @@ fn send_init(a: &mut Association, ep: &mut EndpointState, now: Instant, stale_ms
     ep.set_timer(a.id, Timer::Handshake, at);
 }
 
+/// The peer has answered: the COOKIE-ECHO leaves, at once or with the first message.
+pub(super) fn begin_cookie_echo(a: &mut Association, ep: &mut EndpointState, now: Instant) {
+    if !ep.config.connects_early || !a.tx.is_empty() || a.wants_shutdown {
+        return send_first_cookie_echo(a, ep, now);
+    }
+    tell_connected(a, ep);
+    let at = now + ep.config.coalesce_delay;
+    ep.set_timer(a.id, Timer::Handshake, at);
+}
+
+/// Sends the COOKIE-ECHO if it waits for a message.
+pub(super) fn send_first_cookie_echo(a: &mut Association, ep: &mut EndpointState, now: Instant) {
+    if let State::CookieEchoed { attempts, .. } = &mut a.state
+        && *attempts == 0
+    {
+        *attempts = 1;
+        send_cookie_echo(a, ep, now);
+    }
+}
+
+/// Tells the user once that the association that it opened can carry data.
+fn tell_connected(a: &mut Association, ep: &mut EndpointState) {
+    if !core::mem::replace(&mut a.is_connected, true) {
+        ep.events.push_back(Event::Connected(a.id));
+    }
+}
+
 /// Sends the COOKIE-ECHO that the state holds, and data behind it if some wait: no other packet leaves
 /// before the COOKIE-ACK (RFC 9260 section 5.1, C). Data that went with an earlier one go again.
 pub(super) fn send_cookie_echo(a: &mut Association, ep: &mut EndpointState, now: Instant) {
@@ -175,8 +202,11 @@ pub(super) fn send_cookie_echo(a: &mut Association, ep: &mut EndpointState, now:
     ep.set_timer(a.id, Timer::Handshake, at);
 }
 
-/// T1-init or T1-cookie expired.
+/// T1-init or T1-cookie expired, or no message came that the COOKIE-ECHO waited for.
 pub(crate) fn handle_timeout(a: &mut Association, ep: &mut EndpointState, now: Instant) {
+    if let State::CookieEchoed { attempts: 0, .. } = a.state {
+        return send_first_cookie_echo(a, ep, now);
+    }
     let retries_max = ep.config.init_retries;
     let (State::CookieWait { attempts, .. } | State::CookieEchoed { attempts, .. }) = &mut a.state
     else {
@@ -323,11 +353,12 @@ pub(crate) fn establish(a: &mut Association, ep: &mut EndpointState, now: Instan
     ep.cancel_timer(a.id, Timer::Handshake);
     a.state = State::Established;
     a.errors = 0;
-    let event = match a.opened_here {
-        true => Event::Connected(a.id),
-        false => Event::Accepted(a.id, a.paths[a.primary].path.remote),
-    };
-    ep.events.push_back(event);
+    if a.opened_here {
+        tell_connected(a, ep);
+    } else {
+        let peer = a.paths[a.primary].path.remote;
+        ep.events.push_back(Event::Accepted(a.id, peer));
+    }
     if let Some(value) = a.adaptation {
         let association = a.id;
         ep.notify(Notice::Adaptation { association, value });

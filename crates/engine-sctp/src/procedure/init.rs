@@ -238,12 +238,12 @@ pub(crate) fn handle_init_ack(
     a.set_peer_addresses(&ep.config, now, &init.parameters.addresses);
     ep.index_paths(a);
     a.state = State::CookieEchoed {
-        attempts: 1,
+        attempts: 0,
         stale,
         chunks,
         sent_at: now,
     };
-    association_setup::send_cookie_echo(a, ep, now);
+    association_setup::begin_cookie_echo(a, ep, now);
     Ok(())
 }
 

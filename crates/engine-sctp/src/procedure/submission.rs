@@ -2,7 +2,7 @@
 
 use crate::association::{Association, State};
 use crate::endpoint_state::EndpointState;
-use crate::procedure::{abandon, shutdown};
+use crate::procedure::{abandon, association_setup, shutdown};
 use crate::tx::Submission;
 use engine::{Instant, Note, Reliability, SendFlags};
 
@@ -28,6 +28,7 @@ pub(crate) fn do_submit(
         push: pushes,
         note,
     });
+    association_setup::send_first_cookie_echo(a, ep, now);
     if let Reliability::Priority(value) = note.reliability {
         abandon::make_room(a, ep, now, value);
     }

@@ -119,3 +119,67 @@ fn early_data_are_authenticated_with_the_cookie() {
     let expected = vec![ChunkType::AUTH, ChunkType::COOKIE_ECHO, ChunkType::DATA];
     assert_eq!(trace(&network)[2], (CLIENT, expected));
 }
+
+/// A client whose user is told that it can send when the INIT is answered.
+fn connecting_early() -> Network {
+    let mut network = Network::new(SctpConfig {
+        connects_early: true,
+        ..one_path()
+    });
+    network.open();
+    network
+}
+
+#[test]
+fn first_message_after_the_answer_travels_with_the_cookie() {
+    let mut network = connecting_early();
+    network.run_until(1 + 2 * DELAY_MS);
+    assert!(network.is_connected, "told when the INIT is answered");
+    assert_eq!(network.trace.len(), 2, "the cookie waits for company");
+    network.send(CLIENT, 700);
+    network.run_until(1 + 3 * DELAY_MS);
+    assert_eq!(network.received[SERVER], 700);
+    let expected = vec![ChunkType::COOKIE_ECHO, ChunkType::DATA];
+    assert_eq!(trace(&network)[2], (CLIENT, expected));
+    network.run_until(500);
+    assert_eq!(network.paths(CLIENT)[0].flight, 0);
+}
+
+#[test]
+fn cookie_does_not_wait_for_a_message_for_long() {
+    let mut network = connecting_early();
+    network.run_until(2 + 2 * DELAY_MS);
+    assert_eq!(
+        trace(&network)[2],
+        (CLIENT, vec![ChunkType::COOKIE_ECHO]),
+        "a millisecond after the INIT-ACK"
+    );
+    network.send(CLIENT, 700);
+    network.run_until(500);
+    assert_eq!(network.received[SERVER], 700);
+}
+
+#[test]
+fn cookie_that_waited_and_was_lost_is_repeated() {
+    let mut network = connecting_early();
+    network.run_until(1 + 2 * DELAY_MS);
+    network.cut[0] = true;
+    network.send(CLIENT, 700);
+    network.run_until(20);
+    network.cut[0] = false;
+    network.run_until(3000);
+    assert_eq!(network.received[SERVER], 700);
+    let cookies = trace(&network).into_iter();
+    let cookies = cookies.filter(|(_, kinds)| kinds[0] == ChunkType::COOKIE_ECHO);
+    assert_eq!(cookies.count(), 2);
+}
+
+#[test]
+fn end_before_a_message_lets_the_cookie_go() {
+    let mut network = connecting_early();
+    network.run_until(1 + 2 * DELAY_MS);
+    network.close(CLIENT);
+    network.run_until(500);
+    let graceful = Some(engine::CloseReason::Graceful);
+    assert_eq!(network.closed, [graceful; 2]);
+}

@@ -121,11 +121,12 @@ impl Transport for Sctp {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        let mut settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        settings.config.connects_early = true;
         let (to, setup) = ((rendezvous, index), |_| udp_setup(&settings, options));
         match has_several_links(options) {
             true => engine_circuit::connect(&UdpLinksMedium, to, options, setup),
-            false => engine_circuit::connect(&UdpMedium, to, options, setup),
+            false => engine_circuit::connect_again(&UdpMedium, to, options, setup),
         }
     }
 }
@@ -212,7 +213,8 @@ impl Transport for SctpRawIp {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        let mut settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        settings.config.connects_early = true;
         engine_circuit::connect(&IP, (rendezvous, index), options, |port| {
             ip_setup(&settings, port)
         })

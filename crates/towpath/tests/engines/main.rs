@@ -14,6 +14,7 @@ mod path_mtu;
 mod relay;
 mod sctp;
 mod sctp_addresses;
+mod sctp_again;
 mod services;
 mod shortcut;
 mod testbed_hosts;

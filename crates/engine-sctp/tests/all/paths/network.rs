@@ -77,6 +77,8 @@ pub struct Network {
     pub sent: [u64; 2],
     pub received: [u64; 2],
     pub closed: [Option<CloseReason>; 2],
+    /// The client's user was told that it can send.
+    pub is_connected: bool,
     pub notices: [Vec<Notice>; 2],
     pub trace: Vec<Sent>,
     in_transit: BTreeMap<(Instant, u64), Sent>,
@@ -111,6 +113,7 @@ impl Network {
             sent: [0; 2],
             received: [0; 2],
             closed: [None; 2],
+            is_connected: false,
             notices: Default::default(),
             trace: Vec::new(),
             in_transit: BTreeMap::new(),
@@ -286,6 +289,7 @@ impl Network {
                         self.send(end, len);
                     }
                 }
+                Event::Connected(_) => self.is_connected = true,
                 Event::Closed(_, reason) => self.closed[end] = Some(reason),
                 _ => {}
             }
