@@ -129,7 +129,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 return send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends);
             }
             let fragmentation = self.batch.fragmentation();
-            if self.batch.needs_copy() || fragmentation != Fragmentation::Usual {
+            let is_copied = self.batch.needs_copy() || self.is_scattered();
+            if is_copied || fragmentation != Fragmentation::Usual {
                 send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
                 self.wire.set_fragmentation(fragmentation);
                 let sent = self.send_copied();
@@ -141,6 +142,12 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             self.batch.clear();
             self.drain_events(now);
         }
+    }
+
+    /// Whether the batch is gathered from so many places that copying it is cheaper.
+    fn is_scattered(&mut self) -> bool {
+        let store = store_of(&mut self.circuits, self.batch.sender());
+        store.is_some_and(|store| store.is_scattered(&self.batch))
     }
 
     #[inline(never)]

@@ -5,7 +5,7 @@ use crate::pdu::ChunkType;
 
 /// The path of an acknowledgement that is due and leaves by another path than data.
 pub(super) fn lone_sack_path(a: &Association, data_path: usize) -> Option<usize> {
-    if a.paths.len() == 1 || !a.rx.sack_due || !a.may_send_sack() {
+    if a.paths.len() == 1 || !a.rx.is_sack_due() || !a.may_send_sack() {
         return None;
     }
     Some(a.sack_path()).filter(|path| *path != data_path)

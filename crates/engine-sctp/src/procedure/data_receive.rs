@@ -65,7 +65,11 @@ pub(crate) fn handle_data(
     }
     data.is_urgent |= !data.has_data && a.rx.has_gap();
     data.has_data = true;
-    data.is_urgent |= fragment.flags & FLAG_IMMEDIATE != 0;
+    if fragment.flags & FLAG_IMMEDIATE != 0 {
+        data.is_urgent = true;
+        // At the end every sender may ask.
+        a.rx.peer_asks |= a.state == State::Established;
+    }
     let is_valid = a.rx.streams.has_stream(fragment.stream.0);
     let mut arrived = Arrived { fragment, len };
     let taken = a.rx.take(&mut arrived, is_valid);
@@ -194,12 +198,12 @@ pub(crate) fn end_packet(
         return;
     }
     a.last_data_path = data.path;
-    a.rx.packets += 1;
+    a.rx.count_packet(now);
     let is_first = !core::mem::replace(&mut a.rx.has_data, true);
     let in_shutdown = matches!(a.state, State::ShutdownSent { .. });
-    if is_first || data.is_urgent || a.rx.has_gap() || a.rx.packets >= 2 || in_shutdown {
+    if is_first || data.is_urgent || a.rx.has_gap() || in_shutdown {
         a.rx.sack_due = true;
-    } else {
+    } else if a.rx.packets == 1 {
         let at = now + ep.config.sack_delay;
         ep.set_timer(a.id, Timer::Sack, at);
     }

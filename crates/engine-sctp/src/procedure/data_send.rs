@@ -1,16 +1,17 @@
 //! Sending: control chunks, an acknowledgement, retransmissions and new data, bundled into packets of
 //! equal length (RFC 9260 sections 6.1, 6.9 and 6.10).
 
-use crate::association::{Association, State, Timer};
+use crate::association::{Association, Timer};
 use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::numbers::LongTsn;
 use crate::path::TimedChunk;
 use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_pad};
-use crate::pdu::data::FLAG_IMMEDIATE;
 use crate::pdu::sack::{SACK_LEN, push_sack};
 use crate::pdu::{COMMON_HEADER_LEN, ChunkType};
 use crate::procedure::control_send::{lone_sack_path, take_control, usual_auth_len};
-use crate::procedure::{abandon, path_mtu, reconfiguration, retransmission, window_probe};
+use crate::procedure::{
+    abandon, ack_request, path_mtu, reconfiguration, retransmission, window_probe,
+};
 use crate::tx::{ChunkHeader, ChunkStatus, OutChunk};
 use engine::{Batch, Fragmentation, Instant, Integrity, Store};
 
@@ -211,7 +212,7 @@ impl<'a> Sender<'a> {
             return;
         }
         let data_room = packet_room - SACK_LEN;
-        let travels = rx.sack_due || !matches!(self.next(data_room, true), Next::Nothing);
+        let travels = rx.is_sack_due() || !matches!(self.next(data_room, true), Next::Nothing);
         if !travels {
             return;
         }
@@ -444,18 +445,15 @@ impl<'a> Sender<'a> {
                 packet: path.control.packet_state(self.now, path.sent, app_limited),
             });
         }
-        let header = chunk.header(tsn, self.immediate());
+        let header = chunk.header(tsn, self.ask());
         Some((header, cut.range, octets))
     }
 
-    /// Flag I when the sender has to wait for the acknowledgement (RFC 9260 section 6.1, RFC 7053).
-    fn immediate(&self) -> u8 {
+    /// Flag I if the peer is to acknowledge at once.
+    fn ask(&mut self) -> u8 {
         let full = self.room() as u64;
-        let tx = &self.a.tx;
-        let is_blocked = self.a.paths[self.path].flight >= self.window || tx.rwnd < full;
-        let waits = is_blocked && tx.messages.unsent() > 0;
-        let ends = self.a.state == State::ShutdownPending && tx.messages.unsent() == 0;
-        if waits || ends { FLAG_IMMEDIATE } else { 0 }
+        let limit = self.window.min(self.ep.config.send_buffer);
+        ack_request::flag(self.a, self.path, (self.window, limit), full)
     }
 
     /// A chunk is sent.
@@ -464,6 +462,7 @@ impl<'a> Sender<'a> {
         path.flight += octets;
         path.sent += octets;
         self.a.tx.rwnd = self.a.tx.rwnd.saturating_sub(octets);
+        self.a.tx.unasked += octets;
         self.ep.counters.bytes_sent += bytes;
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod abandon;
 pub(crate) mod abort;
+pub(crate) mod ack_request;
 pub(crate) mod asconf;
 pub(crate) mod association_setup;
 pub(crate) mod authentication;

@@ -10,7 +10,7 @@ pub(crate) use streams::{Arrived, Violation};
 
 use crate::numbers::{LongTsn, Tsn};
 use core::ops::RangeInclusive;
-use engine::RangeSet;
+use engine::{Instant, RangeSet};
 pub(crate) use streams::Streams;
 
 /// What became of a chunk.
@@ -43,6 +43,19 @@ const GAP_SLACK: u64 = 64 << 10;
 /// Duplicates that are reported at most in a SACK.
 const DUPLICATES_MAX: usize = 32;
 
+/// Packets that came together and are as good as one: a third of what one call of a wire carries.
+const RUN_MIN: u32 = 16;
+
+/// Packets that came together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    /// When.
+    at: Option<Instant>,
+    /// It began behind a SACK.
+    is_first: bool,
+    packets: u32,
+}
+
 /// The receiving side.
 #[derive(Debug)]
 pub(crate) struct ReceiveState {
@@ -61,7 +74,13 @@ pub(crate) struct ReceiveState {
     acknowledged_alone: u32,
     /// Packets with data since the last SACK.
     pub(crate) packets: u32,
-    /// A SACK is to leave with the next packet, alone if need be.
+    /// How those of them came that came together.
+    run: Run,
+    /// The peer asks for a SACK where it would have to wait for one (flag I).
+    pub(crate) peer_asks: bool,
+    /// Enough of them came for a SACK.
+    has_enough: bool,
+    /// A SACK is due for another reason.
     pub(crate) sack_due: bool,
     /// DATA came before.
     pub(crate) has_data: bool,
@@ -84,6 +103,9 @@ impl ReceiveState {
             advertised: buffer,
             acknowledged_alone: 0,
             packets: 0,
+            run: Run::default(),
+            peer_asks: false,
+            has_enough: false,
             sack_due: false,
             has_data: false,
             is_full: false,
@@ -228,9 +250,32 @@ impl ReceiveState {
         self.note_acknowledged();
     }
 
+    /// Counts a packet with data: a SACK is due for two since the last one, or from a peer that asks where it
+    /// has to wait, for two runs of [`RUN_MIN`] and more that came together. RFC 9260 section 6.2 recommends
+    /// one for two packets; a run was one packet to both hosts' networks.
+    pub(crate) fn count_packet(&mut self, now: Instant) {
+        self.packets += 1;
+        if self.run.at != Some(now) {
+            self.run = Run {
+                at: Some(now),
+                is_first: self.packets == 1,
+                packets: 0,
+            };
+        }
+        self.run.packets += 1;
+        let waits = self.peer_asks && self.run.is_first && self.run.packets >= RUN_MIN;
+        self.has_enough = self.packets >= 2 && !waits;
+    }
+
+    /// Whether a SACK is to leave with the next packet, alone if need be.
+    pub(crate) fn is_sack_due(&self) -> bool {
+        self.sack_due || self.has_enough
+    }
+
     /// Another chunk acknowledges all that came.
     pub(crate) fn note_acknowledged(&mut self) {
         self.packets = 0;
+        self.has_enough = false;
         self.sack_due = false;
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct SendState {
     pub(crate) outstanding: Outstanding,
     /// Room at the peer for bytes that were not sent yet.
     pub(crate) rwnd: u64,
+    /// Octets of chunks sent since the peer was last asked for an acknowledgement (flag I).
+    pub(crate) unasked: u64,
     /// All TSNs outstanding when fast recovery began; it ends when the peer has them.
     pub(crate) recovery: Option<LongTsn>,
     /// The next packet of retransmissions may exceed the congestion window: a fast retransmit.
@@ -48,6 +50,7 @@ impl SendState {
             messages: Messages::new(config),
             outstanding: Outstanding::new(LongTsn::first(initial)),
             rwnd: 0,
+            unasked: 0,
             recovery: None,
             fast_retransmit: false,
             probes_window: false,

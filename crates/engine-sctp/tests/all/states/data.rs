@@ -1,6 +1,9 @@
 //! Timers, acknowledgements and windows of an association.
 
 use super::*;
+use congestion::Congestion;
+use core::time::Duration;
+use engine_sctp::CongestionChoice;
 
 #[test]
 fn init_is_repeated_until_the_limit() {
@@ -199,4 +202,78 @@ fn user_abort_reaches_the_peer() {
     pair.server.receive(&packets[0]);
     assert_eq!(pair.server.closed(), Some(CloseReason::Aborted));
     assert_eq!(pair.server.engine.associations_len(), 0);
+}
+
+/// So many packets with a message of one byte each arrive together, from number `first` on; the flags of all
+/// are B and E and `more`. What is sent then.
+fn receive_run(pair: &mut Pair, first: u32, count: u32, more: u8) -> Vec<Packet> {
+    let mut deliveries = Deliveries::default();
+    for behind in first..first + count {
+        let data = pair.data(behind, 0, behind as u16, 3 | more, 1);
+        let received = Received::new(Path::to(SERVER), &data);
+        let now = pair.client.now;
+        pair.client
+            .engine
+            .handle_packet(now, received, &mut deliveries);
+    }
+    assert_eq!(deliveries.bytes.len(), count as usize);
+    let sent = pair.client.packets();
+    pair.client.now = pair.client.now + Duration::from_millis(1);
+    sent
+}
+
+#[test]
+fn two_runs_of_packets_get_one_sack_if_the_peer_asks_where_it_waits() {
+    let mut pair = pair(Reach::Established);
+    // The first data of all, with flag I: acknowledged at once.
+    assert_eq!(kinds(&receive_run(&mut pair, 0, 1, 8)), [3]);
+    let none: [u8; 0] = [];
+    assert_eq!(kinds(&receive_run(&mut pair, 1, 16, 0)), none, "one run");
+    assert_eq!(kinds(&receive_run(&mut pair, 17, 1, 0)), [3], "and another");
+    assert_eq!(
+        kinds(&receive_run(&mut pair, 18, 15, 0)),
+        [3],
+        "no long run"
+    );
+    assert_eq!(kinds(&receive_run(&mut pair, 33, 40, 0)), none);
+    assert_eq!(
+        kinds(&pair.client.time_out()),
+        [3],
+        "within the delay of a SACK"
+    );
+    let mut last = receive_run(&mut pair, 73, 20, 0);
+    last.extend(receive_run(&mut pair, 93, 1, 8));
+    assert_eq!(kinds(&last), [3], "asked for");
+}
+
+#[test]
+fn every_run_of_packets_gets_a_sack_if_the_peer_never_asks() {
+    let mut pair = pair(Reach::Established);
+    assert_eq!(kinds(&receive_run(&mut pair, 0, 1, 0)), [3]);
+    for run in 0..4 {
+        assert_eq!(kinds(&receive_run(&mut pair, 1 + 40 * run, 40, 0)), [3]);
+    }
+}
+
+#[test]
+fn sender_asks_whenever_half_of_what_may_be_unacknowledged_has_left() {
+    let mut pair = pair_with(Reach::Established, |config| SctpConfig {
+        congestion: CongestionChoice::Other(Congestion::Off),
+        receive_buffer: 1 << 20,
+        send_buffer: 100_000,
+        ..config
+    });
+    let id = pair.client.id;
+    for count in 1..=100 {
+        submit_message(&mut pair.client.engine, id, 1400 * count, &Note::default());
+    }
+    let packets = pair.client.packets();
+    let asks = |packet: &Packet| Chunks::new(packet).any(|chunk| chunk.flags & 8 != 0);
+    let asking = packets
+        .iter()
+        .enumerate()
+        .filter(|(_, packet)| asks(packet));
+    let asking: Vec<usize> = asking.map(|(index, _)| index).collect();
+    // 36 chunks of 1416 octets are the first beyond 50,000.
+    assert_eq!(asking, [35, 71]);
 }
