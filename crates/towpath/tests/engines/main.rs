@@ -15,6 +15,7 @@ mod relay;
 mod sctp;
 mod sctp_addresses;
 mod sctp_again;
+mod sctp_asked;
 mod services;
 mod shortcut;
 mod testbed_hosts;
