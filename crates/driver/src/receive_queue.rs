@@ -31,6 +31,10 @@ pub struct MessageReader {
     /// The last message ended with a tag.
     end_tagged: bool,
     messages_damaged: u64,
+    /// Parts are given of messages of so many bytes whose end has not come.
+    parts_from: usize,
+    /// Parts were given of the message of which `partial` is the start.
+    has_given: bool,
     /// What is left of a message that is received in parts.
     rest: Option<Box<Rest>>,
     /// What is lent.
@@ -44,6 +48,8 @@ pub struct MessageReader {
 pub enum ReadOutcome {
     /// A message of this length, truncated if the buffer is shorter.
     Message(usize),
+    /// So many bytes of a message whose end has not come: see [`MessageReader::set_parts_from`].
+    Begun(usize),
     /// The chunk is consumed.
     Empty,
 }
@@ -62,6 +68,8 @@ impl MessageReader {
             tagged: false,
             end_tagged: false,
             messages_damaged: 0,
+            parts_from: usize::MAX,
+            has_given: false,
             rest: None,
             lent: lent::Lent::default(),
             streams: streams::PartialStreams::default(),
@@ -182,6 +190,9 @@ impl MessageReader {
             if self.reassembling && span.is_end_of_abandoned() {
                 self.messages_damaged += 1;
                 self.reassembling = false;
+                if std::mem::take(&mut self.has_given) {
+                    return ReadOutcome::Message(0);
+                }
                 continue;
             }
             if span.gap {
@@ -223,8 +234,12 @@ impl MessageReader {
             );
             if complete && span.end_of_message {
                 self.reassembling = false;
+                self.has_given = false;
                 place.put(0, &self.partial);
                 return ReadOutcome::Message(self.partial.len());
+            }
+            if complete && place.takes_begun(self.partial.len()) {
+                return self.give_begun(place);
             }
         }
     }

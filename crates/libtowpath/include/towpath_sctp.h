@@ -20,13 +20,17 @@
  *   rawip      IP's protocol 132; needs the right to raw sockets
  *
  * Differences from RFC 6458 and from the kernel:
- * - One UDP port belongs to one socket: two listeners with port 9899 at one address give EADDRINUSE.
+ * - A UDP port belongs to one process. Its listeners share it where they are bound to the same address and
+ *   have SCTP ports of their own; else EADDRINUSE.
  * - What all associations of a socket share (SCTP_INITMSG, SCTP_RTOINFO, SCTP_ASSOCINFO, buffers, keys
  *   before the first association, ...) is set before listen, connect or the first message: EINVAL
  *   afterwards. SCTP_EVENT, SCTP_DEFAULT_SNDINFO and SCTP_DEFAULT_PRINFO are of the whole socket.
- * - Messages are delivered whole, up to half of the sender's buffer (EMSGSIZE beyond): a short buffer
- *   gets the rest with the next call, and MSG_EOR with the last part. SCTP_PARTIAL_DELIVERY_EVENT and
- *   SCTP_REMOTE_ERROR never come; they can be asked for.
+ * - A message may have up to half of the sender's buffer (EMSGSIZE beyond). It arrives whole unless it
+ *   is longer than SCTP_PARTIAL_DELIVERY_POINT, which is the receive buffer if not set; then in parts, the
+ *   last of which has MSG_EOR. A short buffer gets the rest with the next call. pdapi_seq is 0.
+ * - SCTP_FRAGMENT_INTERLEAVE is 1 if not set: between the parts of a message come those of other
+ *   associations. What its association brings meanwhile waits, up to 256 KiB; beyond that it does not.
+ * - SCTP_REMOTE_ERROR never comes; it can be asked for.
  * - sctp_bindx after listen, connect or the first message binds or closes a socket at each address, for
  *   all associations of the socket; on an accepted or peeled-off socket it changes the association alone,
  *   among the addresses of the listener. A socket at INADDR_ANY gets EINVAL. Peers are told where both
@@ -35,9 +39,8 @@
  * - A socket of SOCK_SEQPACKET is not writable after EAGAIN until the association that was full has room;
  *   others of the socket can be sent to meanwhile.
  * - A send to an association that has ended gives EPIPE and no signal.
- * - SCTP_AUTOCLOSE, SCTP_DISABLE_FRAGMENTS, SCTP_EXPLICIT_EOR, SCTP_FRAGMENT_INTERLEAVE,
- *   SCTP_PARTIAL_DELIVERY_POINT, SCTP_RESET_ASSOC and sinit in ancillary data are not there:
- *   ENOPROTOOPT, and EINVAL for the last.
+ * - SCTP_AUTOCLOSE, SCTP_DISABLE_FRAGMENTS, SCTP_EXPLICIT_EOR, SCTP_RESET_ASSOC and sinit in ancillary
+ *   data are not there: ENOPROTOOPT, and EINVAL for the last.
  * - A forked child cannot use sockets of its parent, nor open new ones (EOPNOTSUPP), but it can close
  *   them. A child that was forked before its parent used the first one has SCTP of its own, and so has a
  *   program that it executes.
@@ -183,6 +186,8 @@ struct sctp_recvv_rn {
 #define SCTP_GET_PEER_ADDR_INFO 15
 #define SCTP_DELAYED_SACK 16
 #define SCTP_CONTEXT 17
+#define SCTP_FRAGMENT_INTERLEAVE 18
+#define SCTP_PARTIAL_DELIVERY_POINT 19
 #define SCTP_MAX_BURST 20
 #define SCTP_AUTH_CHUNK 21
 #define SCTP_HMAC_IDENT 22
@@ -512,6 +517,18 @@ struct sctp_shutdown_event {
     uint32_t sse_length;
     sctp_assoc_t sse_assoc_id;
 };
+
+struct sctp_pdapi_event {
+    uint16_t pdapi_type;
+    uint16_t pdapi_flags;
+    uint32_t pdapi_length;
+    uint32_t pdapi_indication;
+    uint32_t pdapi_stream;
+    uint32_t pdapi_seq;
+    sctp_assoc_t pdapi_assoc_id;
+};
+
+#define SCTP_PARTIAL_DELIVERY_ABORTED 1
 
 struct sctp_adaptation_event {
     uint16_t sai_type;

@@ -90,7 +90,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     /// Receives the next part of a message, or the bytes a stream has, waiting for it up to `limit`.
     /// What does not fit into `buffer` stays for the next call. The whole message is here when its
-    /// first part is returned. None at the end of the peer's stream.
+    /// first part is returned, unless [`set_parts_from`](Circuit::set_parts_from) says otherwise. None at the end of
+    /// the peer's stream.
     ///
     /// # Errors
     ///
@@ -105,6 +106,12 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 return Ok(None);
             }
         }
+    }
+
+    /// From now on [`receive_part`](Circuit::receive_part) gives parts of a message whose end has not come, once
+    /// `bytes` of it are here. A part without bytes ends a message that its sender gave up meanwhile.
+    pub fn set_parts_from(&mut self, bytes: usize) {
+        self.reader.set_parts_from(bytes);
     }
 
     /// Lends what arrived next to the user, where it lies, waiting for it up to `limit`. None at

@@ -98,7 +98,7 @@ impl MessageReader {
         if let Some(rest) = self.rest.take() {
             self.chunk = rest.chunk;
             self.lent.front.extend_from_slice(&rest.bytes[rest.read..]);
-            self.lent_front(true, rest.note);
+            self.lent_front(rest.ends, rest.note);
             (self.lent.span, self.lent.offset) = (self.span, self.offset);
             return true;
         }
@@ -219,6 +219,7 @@ impl MessageReader {
                 end -= TAG_LEN;
             }
             self.reassembling = !span.end_of_message;
+            self.has_given &= self.reassembling;
             // What comes of the message in other chunks has no tag in front.
             self.tagged = false;
             self.push_lent(start..end, span.end_of_message, note);

@@ -11,7 +11,8 @@ pub(super) const TAG_LEN: usize = 8;
 pub struct Part {
     /// Its bytes, which were copied into the buffer.
     pub len: usize,
-    /// The message ends with it. False on a byte stream, which has no messages.
+    /// The message ends with it. False on a byte stream, which has no messages. Without bytes, of a message
+    /// of which others were given before its end came: its sender gave it up.
     pub end: bool,
     /// What travelled with the message; the same with each of its parts.
     pub note: Note,
@@ -30,12 +31,19 @@ impl Part {
 
 /// Where the bytes of a message go.
 pub(super) trait Place {
+    /// Whether it takes the first `len` bytes of a message before its end has come.
+    fn takes_begun(&self, len: usize) -> bool;
+
     /// Puts the bytes of a message from position `at` on, and forgets what was put there or behind.
     fn put(&mut self, at: usize, bytes: &[u8]);
 }
 
 /// What does not fit is dropped.
 impl Place for [u8] {
+    fn takes_begun(&self, _len: usize) -> bool {
+        false
+    }
+
     #[inline]
     fn put(&mut self, at: usize, bytes: &[u8]) {
         let start = at.min(self.len());
@@ -48,9 +56,15 @@ impl Place for [u8] {
 struct Keeping<'a> {
     buffer: &'a mut [u8],
     rest: Vec<u8>,
+    /// [`MessageReader::parts_from`].
+    parts_from: usize,
 }
 
 impl Place for Keeping<'_> {
+    fn takes_begun(&self, len: usize) -> bool {
+        len >= self.parts_from
+    }
+
     fn put(&mut self, at: usize, bytes: &[u8]) {
         self.buffer.put(at, bytes);
         self.rest.truncate(at.saturating_sub(self.buffer.len()));
@@ -66,6 +80,8 @@ pub(super) struct Rest {
     /// Bytes that the user has.
     pub(super) read: usize,
     pub(super) note: Note,
+    /// The message ends with them.
+    pub(super) ends: bool,
     /// The chunk that is read when the message is done: its reader has none meanwhile, so that
     /// receives of whole messages need not look here first.
     pub(super) chunk: Option<Chunk>,
@@ -81,38 +97,58 @@ impl MessageReader {
         let mut place = Keeping {
             buffer,
             rest: Vec::new(),
+            parts_from: self.parts_from,
         };
         let outcome = match self.framing {
             Framing::Stream => {
                 return match self.next_bytes(place.buffer) {
                     ReadOutcome::Message(len) => Some(Part::of_stream(len)),
-                    ReadOutcome::Empty => None,
+                    ReadOutcome::Begun(_) | ReadOutcome::Empty => None,
                 };
             }
             Framing::Records => self.next_record(&mut place),
             Framing::Messages => self.next_message(&mut place),
         };
-        let ReadOutcome::Message(len) = outcome else {
-            return None;
+        let (len, ends) = match outcome {
+            ReadOutcome::Message(len) => (len, true),
+            ReadOutcome::Begun(len) => (len, false),
+            ReadOutcome::Empty => return None,
         };
-        let Keeping { buffer, rest } = place;
+        let Keeping { buffer, rest, .. } = place;
         let note = self.last_note();
         if self.tagged || self.end_tagged {
             let mut whole = buffer[..len.min(buffer.len())].to_vec();
             whole.extend_from_slice(&rest);
             let note = self.cut_tags(&mut whole, note);
-            self.keep_rest(whole, note);
+            // What follows of the message has no tag in front.
+            self.tagged &= ends;
+            self.keep_rest(whole, (note, ends));
             return self.next_of_rest(buffer);
         }
-        let end = rest.is_empty();
-        if !end {
-            self.keep_rest(rest, note);
+        let is_all = rest.is_empty();
+        if !is_all {
+            self.keep_rest(rest, (note, ends));
         }
         Some(Part {
             len: len.min(buffer.len()),
-            end,
+            end: is_all && ends,
             note,
         })
+    }
+
+    /// Gives parts of messages whose end has not come, once so many bytes of them are here. Others than
+    /// [`MessageReader::next_part`] wait for whole messages, and get the rest of one that was begun.
+    pub fn set_parts_from(&mut self, bytes: usize) {
+        self.parts_from = bytes.max(1);
+    }
+
+    /// Takes what has come of the message at hand, without its end: it goes to the user.
+    pub(super) fn give_begun<P: Place + ?Sized>(&mut self, place: &mut P) -> ReadOutcome {
+        place.put(0, &self.partial);
+        let len = self.partial.len();
+        self.partial.clear();
+        self.has_given = true;
+        ReadOutcome::Begun(len)
     }
 
     /// What is left of a message received in parts, as one message: its length, of which `buffer`
@@ -132,18 +168,20 @@ impl MessageReader {
         buffer.put(0, bytes);
         let len = bytes.len().min(buffer.len());
         rest.read += len;
-        let (end, note) = (rest.read == rest.bytes.len(), rest.note);
-        if end {
+        let (is_all, note) = (rest.read == rest.bytes.len(), rest.note);
+        let end = is_all && rest.ends;
+        if is_all {
             self.chunk = self.rest.take().and_then(|rest| rest.chunk);
         }
         Some(Part { len, end, note })
     }
 
-    fn keep_rest(&mut self, bytes: Vec<u8>, note: Note) {
+    fn keep_rest(&mut self, bytes: Vec<u8>, (note, ends): (Note, bool)) {
         self.rest = Some(Box::new(Rest {
             bytes,
             read: 0,
             note,
+            ends,
             chunk: self.chunk.take(),
         }));
     }

@@ -23,6 +23,8 @@ struct Partial {
     bytes: Vec<u8>,
     /// Bytes up to the message's end are discarded.
     discarding: bool,
+    /// Parts of it were given.
+    has_given: bool,
 }
 
 impl MessageReader {
@@ -82,6 +84,7 @@ impl MessageReader {
             let partial = Partial {
                 discarding: self.discarding_partial_message || is_too_much,
                 bytes: if is_too_much { Vec::new() } else { bytes },
+                has_given: self.has_given,
             };
             self.streams.bytes += partial.bytes.len();
             self.streams.others.insert(self.streams.current, partial);
@@ -90,6 +93,7 @@ impl MessageReader {
         self.streams.current = key;
         self.discarding_partial_message = partial.as_ref().is_some_and(|other| other.discarding);
         self.reassembling = partial.is_some() && !self.discarding_partial_message;
+        self.has_given = partial.as_ref().is_some_and(|other| other.has_given);
         if let Some(partial) = partial {
             self.streams.bytes -= partial.bytes.len();
             self.partial = partial.bytes;

@@ -191,6 +191,9 @@ fn parts_and_arrivals_of_random_lengths_lose_no_octet() {
             let payload = 20 + random.below(600) as usize;
             let mut chunks = chunks(&mut random, packets(&messages, framing, payload)).into_iter();
             let (mut reader, mut received) = (MessageReader::new(framing), Received::default());
+            if random.below(2) == 0 {
+                reader.set_parts_from(random.below(1000) as usize);
+            }
             loop {
                 while receive(&mut random, &mut reader, &mut received) {}
                 let consumed = reader.take_consumed();
@@ -329,4 +332,82 @@ fn message_given_up_by_its_sender_is_dropped_and_the_next_one_is_whole() {
             assert_eq!(reader.messages_damaged(), 1, "stream {stream}, seed {seed}");
         }
     }
+}
+
+/// Reads `packets`, one an arrival, with parts from four bytes on; each part with its stream, and whether it
+/// ends its message.
+fn read_parts(packets: Vec<Packet>) -> (Vec<(u16, String, bool)>, u64) {
+    let mut reader = MessageReader::new(Framing::Messages);
+    reader.set_parts_from(4);
+    let (mut buffer, mut seen) = ([0; 16], Vec::new());
+    for packet in packets {
+        let mut all = chunks(&mut SplitMix64::new(1), vec![packet]);
+        reader.put(all.remove(0));
+        while let Some(part) = reader.next_part(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..part.len]).into_owned();
+            seen.push((part.note.stream, text, part.end));
+        }
+        reader.take_consumed().expect("it was put");
+    }
+    (seen, reader.messages_damaged())
+}
+
+fn fragment(stream: u16, bytes: &str, end: bool) -> Packet {
+    let mut packet = packet(bytes.as_bytes().to_vec());
+    packet.note.stream = stream;
+    packet.span.end_of_message = end;
+    packet
+}
+
+#[test]
+fn long_messages_are_read_in_parts_and_short_ones_whole() {
+    let packets = vec![
+        fragment(0, "on", false),
+        fragment(0, "e an", false),
+        fragment(1, "oth", false),
+        fragment(0, "d", false),
+        fragment(1, "er", true),
+        fragment(0, " two", false),
+        fragment(0, ".", true),
+        fragment(0, "end", true),
+    ];
+    let (seen, damaged) = read_parts(packets);
+    let expected = [
+        (0, "one an", false),
+        (1, "other", true),
+        (0, "d two", false),
+        (0, ".", true),
+        (0, "end", true),
+    ];
+    let seen: Vec<_> = seen
+        .iter()
+        .map(|(stream, text, end)| (*stream, &text[..], *end))
+        .collect();
+    assert_eq!(seen, expected);
+    assert_eq!(damaged, 0);
+}
+
+#[test]
+fn message_given_up_behind_a_part_ends_without_bytes() {
+    let given_up = || {
+        let mut packet = fragment(2, "", true);
+        packet.span.gap = true;
+        packet
+    };
+    let packets = vec![
+        fragment(2, "begun", false),
+        fragment(2, "x", false),
+        given_up(),
+        fragment(2, "b", false),
+        given_up(),
+        fragment(2, "next", true),
+    ];
+    let (seen, damaged) = read_parts(packets);
+    let expected = [(2, "begun", false), (2, "", true), (2, "next", true)];
+    let seen: Vec<_> = seen
+        .iter()
+        .map(|(stream, text, end)| (*stream, &text[..], *end))
+        .collect();
+    assert_eq!(seen, expected);
+    assert_eq!(damaged, 2);
 }

@@ -290,6 +290,7 @@ pub(crate) fn peel_off(
     inner.port.clone_from(&from.port);
     inner.peer = Some(member.peer);
     inner.association = Some(number);
+    inner.partial = from.partial.take_if(|other| *other == number);
     let (style, family) = (Style::OneToOne, socket.family);
     let (program, peeled) = SctpSocket::pair(style, family, ConnState::Established, inner)?;
     member.move_to(&peeled);

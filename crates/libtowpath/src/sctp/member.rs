@@ -1,10 +1,11 @@
 //! An association of a socket.
 
 use super::notifications::{self, Kind};
+use super::partial_delivery::{Assembly, Owner};
 use super::port::Port;
-use super::socket::{Content, SctpSocket, Style};
+use super::socket::{SctpSocket, Style};
 use crate::socket_pair::{ConnState, SocketPairEnd};
-use library::sctp::{Association, AssociationStage, Notice, PathStatus, Received};
+use library::sctp::{Association, AssociationStage, Notice, PathStatus};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -21,8 +22,8 @@ pub(crate) struct Member {
     pub(crate) peer: SocketAddr,
     /// The program was told that it is open.
     pub(crate) is_up: bool,
-    /// What has come of a message.
-    begun: Vec<u8>,
+    /// What has come of messages and is not at the socket.
+    assembly: Assembly,
     /// The peer sends no more, and the program was told so.
     peer_has_ended: bool,
     /// The length of a message that did not fit: the socket is not writable.
@@ -49,9 +50,12 @@ impl Member {
         socket: &Arc<SctpSocket>,
     ) -> Member {
         association.keep_failed();
-        if socket.lock().settings.events & 1 << Kind::SenderDry as u16 != 0 {
+        let inner = socket.lock();
+        association.set_partial_delivery_point(inner.partial_point());
+        if inner.settings.events & 1 << Kind::SenderDry as u16 != 0 {
             association.report_dry(true);
         }
+        drop(inner);
         Member {
             peer: Port::peer_of(&association),
             confirmed: BTreeSet::from([association.peer().ip()]),
@@ -60,7 +64,7 @@ impl Member {
             socket: Arc::downgrade(socket),
             link: Arc::clone(&socket.link),
             is_up: false,
-            begun: Vec::new(),
+            assembly: Assembly::default(),
             peer_has_ended: false,
             awaits_room: None,
             restarted_by: None,
@@ -153,9 +157,11 @@ impl Member {
         association.keep_failed();
         self.association = association;
         self.restarted_by = None;
-        self.begun.clear();
         self.peer_has_ended = false;
         if let Some(socket) = self.socket.upgrade() {
+            let point = socket.lock().partial_point();
+            self.association.set_partial_delivery_point(point);
+            self.finish_messages(&socket);
             self.tell_change(&socket, notifications::RESTART);
         }
     }
@@ -261,13 +267,17 @@ impl Member {
 
     /// Gives the socket the messages that came; false while it is full.
     fn receive(&mut self, socket: &SctpSocket, buffer: &mut [u8]) -> bool {
-        while !socket.is_full() {
+        let point = socket.lock().partial_point();
+        let owner = Owner {
+            socket,
+            peer: self.peer,
+            assoc: self.number,
+        };
+        while !socket.is_full_for(self.number) {
             match self.association.receive(buffer, Duration::ZERO) {
                 Ok(Some(part)) => {
-                    self.begun.extend_from_slice(&buffer[..part.len]);
-                    if part.end {
-                        self.deliver(socket, &part);
-                    }
+                    let octets = &buffer[..part.len];
+                    self.assembly.take(&owner, (&part, octets), point);
                 }
                 Ok(None) => {
                     if !std::mem::replace(&mut self.peer_has_ended, true) {
@@ -283,15 +293,14 @@ impl Member {
         false
     }
 
-    fn deliver(&mut self, socket: &SctpSocket, last: &Received) {
-        let content = Content::Message {
-            from: self.peer,
-            stream: last.info.stream,
-            is_unordered: last.info.unordered,
-            ppid: last.info.ppid.to_be(),
+    /// Messages that were begun have no end.
+    fn finish_messages(&mut self, socket: &SctpSocket) {
+        let owner = Owner {
+            socket,
+            peer: self.peer,
             assoc: self.number,
         };
-        socket.deliver(std::mem::take(&mut self.begun), content);
+        self.assembly.finish(&owner);
     }
 
     fn tell_failed(&mut self, socket: &SctpSocket) {
@@ -325,6 +334,7 @@ impl Member {
             (AssociationStage::TimedOut, true) => (notifications::COMM_LOST, libc::ETIMEDOUT),
             (_, true) => (notifications::COMM_LOST, libc::ECONNRESET),
         };
+        self.finish_messages(socket);
         self.tell_change(socket, state);
         if socket.style == Style::OneToOne {
             socket.end((error != 0).then_some(error));

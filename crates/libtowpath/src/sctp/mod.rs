@@ -10,6 +10,7 @@
 //! * `send`, `receive` - messages, notifications, and their flags.
 //! * `socket` - what was set on a socket and what waits for its program.
 //! * `port`, `member` - the thread of an endpoint (`library::sctp::Endpoint`), and its associations.
+//! * `partial_delivery` - messages in parts.
 //! * `notifications`, `octets` - structures of the header as octets.
 //! * `settings`, `options`, `association_options`, `key_options` - socket options.
 //!
@@ -24,6 +25,7 @@ mod member;
 mod notifications;
 pub(crate) mod octets;
 pub(crate) mod options;
+mod partial_delivery;
 mod port;
 pub(crate) mod receive;
 pub(crate) mod send;

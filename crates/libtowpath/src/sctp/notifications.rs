@@ -16,6 +16,7 @@ pub(crate) enum Kind {
     PeerAddrChange = 2,
     SendFailed = 3,
     ShutdownEvent = 5,
+    PartialDelivery = 6,
     AdaptationIndication = 7,
     AuthenticationEvent = 8,
     SenderDry = 9,
@@ -154,6 +155,15 @@ pub(crate) fn shutdown_event(assoc: i32) -> Vec<u8> {
     finish(begin(Kind::ShutdownEvent, 0).i32(assoc))
 }
 
+/// The sender of a message gave it up, of which parts were given (pdapi_indication).
+const PARTIAL_DELIVERY_ABORTED: u32 = 1;
+
+/// struct sctp_pdapi_event. The library does not know the number of the message in its stream.
+pub(crate) fn partial_delivery(stream: u16, assoc: i32) -> Vec<u8> {
+    let octets = begin(Kind::PartialDelivery, 0).u32(PARTIAL_DELIVERY_ABORTED);
+    finish(octets.u32(stream.into()).u32(0).i32(assoc))
+}
+
 /// struct sctp_adaptation_event.
 pub(crate) fn adaptation_indication(value: u32, assoc: i32) -> Vec<u8> {
     finish(begin(Kind::AdaptationIndication, 0).u32(value).i32(assoc))
@@ -238,6 +248,7 @@ mod tests {
             (2, 148, peer_addr_change(address, ADDR_AVAILABLE, 9)),
             (3, 52, send_failed(&failed, 9)),
             (5, 12, shutdown_event(9)),
+            (6, 24, partial_delivery(3, 9)),
             (7, 16, adaptation_indication(5, 9)),
             (8, 20, no_authentication(9)),
             (9, 12, sender_dry(9)),

@@ -5,7 +5,9 @@ use super::calls;
 use super::key_options;
 use super::notifications::{self, Kind, TYPE_FIRST};
 use super::octets::{Fields, Octets};
-use super::settings::{EndpointSettings, FUTURE_ASSOC, Medium, SendInfo, policy, reliability};
+use super::settings::{
+    EndpointSettings, FUTURE_ASSOC, FragmentInterleave, Medium, SendInfo, policy, reliability,
+};
 use super::socket::{Inner, SctpSocket, Style};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -19,6 +21,8 @@ const NODELAY: i32 = 3;
 const DEFAULT_SEND_PARAM: i32 = 10;
 const EVENTS: i32 = 11;
 const CONTEXT: i32 = 17;
+const FRAGMENT_INTERLEAVE: i32 = 18;
+const PARTIAL_DELIVERY_POINT: i32 = 19;
 const GET_ASSOC_NUMBER: i32 = 28;
 const GET_ASSOC_ID_LIST: i32 = 29;
 const RECVRCVINFO: i32 = 32;
@@ -153,6 +157,11 @@ fn set_own(socket: &Arc<SctpSocket>, name: i32, value: &[u8]) -> io::Result<()> 
             let (_, value) = (fields.i32()?, fields.u32()?);
             socket.lock().settings.receive_context = value;
         }
+        FRAGMENT_INTERLEAVE => {
+            let level = FragmentInterleave::from_number(fields.i32()?).ok_or(Errno::INVAL)?;
+            socket.lock().settings.interleave = level;
+        }
+        PARTIAL_DELIVERY_POINT => set_partial_point(socket, fields.u32()?)?,
         REMOTE_UDP_ENCAPS_PORT => set_remote_port(socket, value)?,
         LOCAL_UDP_PORT => {
             let port = u16::try_from(fields.i32()?).map_err(|_| Errno::INVAL)?;
@@ -204,6 +213,8 @@ fn get_own(socket: &Arc<SctpSocket>, name: i32, asked: &[u8]) -> io::Result<Vec<
         CONTEXT => Octets::default()
             .i32(FUTURE_ASSOC)
             .u32(settings.receive_context),
+        FRAGMENT_INTERLEAVE => Octets::default().i32(settings.interleave as i32),
+        PARTIAL_DELIVERY_POINT => Octets::default().u32(inner.partial_point() as u32),
         REMOTE_UDP_ENCAPS_PORT => remote_port(&inner, asked)?,
         LOCAL_UDP_PORT => Octets::default().i32(own_udp_port(&inner)),
         TOWPATH_OPTION => Octets(format!("medium={}", inner.endpoint.medium.word()).into_bytes()),
@@ -213,6 +224,22 @@ fn get_own(socket: &Arc<SctpSocket>, name: i32, asked: &[u8]) -> io::Result<Vec<
         }
     };
     Ok(octets.0)
+}
+
+/// Parts are given of messages of so many octets, of associations that live too. EINVAL for more than the receive
+/// buffer has (RFC 6458 section 8.1.21).
+fn set_partial_point(socket: &Arc<SctpSocket>, octets: u32) -> io::Result<()> {
+    let mut inner = socket.lock();
+    if u64::from(octets) > inner.endpoint.config.config.receive_buffer {
+        return Err(Errno::INVAL.into());
+    }
+    inner.settings.partial_point = (octets > 0).then_some(octets);
+    let point = inner.partial_point();
+    drop(inner);
+    for_each(socket, super::settings::CURRENT_ASSOC, |member| {
+        member.association.set_partial_delivery_point(point);
+        Ok(())
+    })
 }
 
 fn get_of_associations(socket: &Arc<SctpSocket>, name: i32, asked: &[u8]) -> io::Result<Vec<u8>> {

@@ -100,6 +100,10 @@ impl Port {
         let at = |ip: &IpAddr| SocketAddr::new(*ip, udp_port);
         let endpoint = match settings.medium {
             Medium::RawIp => Endpoint::bind_ip(local, &config)?,
+            // Other sockets of the process may have the same one.
+            Medium::Udp { .. } if udp_port != 0 => {
+                Endpoint::bind_shared(&local.iter().map(at).collect::<Vec<_>>(), &config)?
+            }
             _ => Endpoint::bind(&local.iter().map(at).collect::<Vec<_>>(), &config)?,
         };
         let watch = endpoint.watch()?;

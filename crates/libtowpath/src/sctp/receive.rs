@@ -87,6 +87,7 @@ fn take(inner: &mut Inner, fd: BorrowedFd<'_>, len: usize, peeks: bool) -> Optio
     let item = inner.front()?;
     let end = item.octets.len().min(item.read.saturating_add(len));
     let is_whole = end == item.octets.len();
+    let ends = is_whole && item.ends();
     let octets = match (peeks, item.read) {
         (false, 0) if is_whole => std::mem::take(&mut item.octets),
         _ => item.octets[item.read..end].to_vec(),
@@ -103,7 +104,7 @@ fn take(inner: &mut Inner, fd: BorrowedFd<'_>, len: usize, peeks: bool) -> Optio
     }
     Some(Received {
         octets,
-        flags: kind | if is_whole { libc::MSG_EOR } else { 0 },
+        flags: kind | if ends { libc::MSG_EOR } else { 0 },
         from,
         info,
         next,

@@ -93,8 +93,34 @@ pub(crate) struct Settings {
     pub(crate) default_reliability: Reliability,
     /// SCTP_NODELAY: messages do not wait for others.
     pub(crate) no_delay: bool,
+    /// SCTP_PARTIAL_DELIVERY_POINT: parts are given of messages of so many octets; None for as many as the receive
+    /// buffer has.
+    pub(crate) partial_point: Option<u32>,
+    /// SCTP_FRAGMENT_INTERLEAVE.
+    pub(crate) interleave: FragmentInterleave,
     /// SCTP_CONTEXT: comes with messages that are received.
     pub(crate) receive_context: u32,
+}
+
+/// What a program may receive between the parts of a message (RFC 6458 section 8.1.20).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FragmentInterleave {
+    /// Nothing.
+    Nothing,
+    /// Messages of other associations: one whose message does not end holds up no others.
+    #[default]
+    Associations,
+    /// Those of other streams too.
+    Streams,
+}
+
+impl FragmentInterleave {
+    /// Of its number in C.
+    pub(crate) fn from_number(number: i32) -> Option<FragmentInterleave> {
+        use FragmentInterleave::{Associations, Nothing, Streams};
+        let known = [Nothing, Associations, Streams];
+        known.get(usize::try_from(number).ok()?).copied()
+    }
 }
 
 /// Settings of the endpoint, which it has from its beginning on.

@@ -1,7 +1,7 @@
 //! A socket: what was set, what waits for the program, and the descriptor that says so.
 
 use super::port::Port;
-use super::settings::{EndpointSettings, Medium, Settings};
+use super::settings::{EndpointSettings, FragmentInterleave, Medium, Settings};
 use crate::socket_pair::{ConnState, SocketPairEnd};
 use crate::stream_service;
 use library::sctp::EndpointConfig;
@@ -51,6 +51,8 @@ pub(crate) struct Inner {
     /// Of a one-to-one socket: nothing follows what waits.
     pub(crate) has_ended: bool,
     pub(crate) reads_shut_down: bool,
+    /// The association of which parts of a message were given, whose end has not come.
+    pub(crate) partial: Option<i32>,
     queue: VecDeque<Item>,
     queued_octets: usize,
     /// An octet in the socket pair makes the program's descriptor readable.
@@ -84,6 +86,8 @@ pub(crate) enum Content {
         is_unordered: bool,
         ppid: u32,
         assoc: i32,
+        /// More of it follows.
+        is_part: bool,
     },
     Notification {
         assoc: i32,
@@ -91,6 +95,11 @@ pub(crate) enum Content {
 }
 
 impl Item {
+    /// Whether a message or a notification ends with it.
+    pub(crate) fn ends(&self) -> bool {
+        !matches!(self.content, Content::Message { is_part: true, .. })
+    }
+
     pub(crate) fn assoc(&self) -> i32 {
         match self.content {
             Content::Message { assoc, .. } | Content::Notification { assoc } => assoc,
@@ -102,7 +111,7 @@ impl Item {
 const ITEM_OVERHEAD: usize = 128;
 
 /// Octets that wait for the program before messages stay in the engine, whose window shuts then.
-const QUEUE_MAX: usize = 256 << 10;
+pub(super) const QUEUE_MAX: usize = 256 << 10;
 
 impl SctpSocket {
     /// A new socket, and the program's end of its pair.
@@ -146,9 +155,27 @@ impl SctpSocket {
         }
     }
 
-    /// Whether no more messages fit.
-    pub(crate) fn is_full(&self) -> bool {
-        self.lock().queued_octets >= QUEUE_MAX
+    /// Whether no more messages of an association fit, or those of another one come first.
+    pub(crate) fn is_full_for(&self, assoc: i32) -> bool {
+        let inner = self.lock();
+        let waits = inner.settings.interleave == FragmentInterleave::Nothing
+            && inner.partial.is_some_and(|other| other != assoc);
+        waits || inner.queued_octets >= QUEUE_MAX
+    }
+
+    /// Parts of a message of `assoc` are given.
+    pub(crate) fn begin_partial(&self, assoc: i32) {
+        self.lock().partial.get_or_insert(assoc);
+    }
+
+    /// No message of `assoc` is open any more: other associations may have waited.
+    pub(crate) fn end_partial(&self, assoc: i32) {
+        let mut inner = self.lock();
+        if inner.partial.take_if(|other| *other == assoc).is_some()
+            && let Some(port) = &inner.port
+        {
+            port.wake();
+        }
     }
 
     /// Of a one-to-one socket: nothing follows. With an error the next call fails with it.
@@ -188,6 +215,7 @@ impl Inner {
             accepted: VecDeque::new(),
             has_ended: false,
             reads_shut_down: false,
+            partial: None,
             queue: VecDeque::new(),
             queued_octets: 0,
             has_token: false,
@@ -272,6 +300,13 @@ impl Inner {
             self.queue.push_back(item);
             self.set_readable(link);
         }
+    }
+
+    /// Parts are given of messages of so many octets.
+    pub(crate) fn partial_point(&self) -> usize {
+        let all = self.endpoint.config.config.receive_buffer;
+        let point = self.settings.partial_point.map_or(all, u64::from);
+        usize::try_from(point).unwrap_or(usize::MAX)
     }
 
     /// The port of a socket that listens, has an association or had one.

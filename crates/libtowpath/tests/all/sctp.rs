@@ -24,6 +24,16 @@ fn one_to_many_sockets_tell_what_happens_to_associations() {
 }
 
 #[test]
+fn messages_longer_than_buffers_arrive_in_parts() {
+    build_own("sctp_parts.c", assert_succeeds);
+}
+
+#[test]
+fn sockets_of_a_process_share_a_udp_port() {
+    build_own("sctp_shared.c", assert_succeeds);
+}
+
+#[test]
 fn addresses_and_keys_change_while_sockets_talk_also_over_ipv6() {
     build_own("sctp_addresses.c", assert_succeeds);
 }

@@ -35,6 +35,8 @@ pub struct Received {
     pub len: usize,
     /// The message ends with them; else the next receive continues it.
     pub end: bool,
+    /// Parts of it came before, and its sender gave it up: nothing of it follows (SCTP_PARTIAL_DELIVERY_EVENT).
+    pub is_aborted: bool,
     /// What came with the message.
     pub info: MessageInfo,
 }
@@ -224,8 +226,17 @@ impl Association {
         Ok(part.map(|part| Received {
             len: part.len,
             end: part.end,
+            // SCTP has no empty messages.
+            is_aborted: part.end && part.len == 0,
             info: info_of(&part.note),
         }))
+    }
+
+    /// From now on parts of a message are received before its end has come, once `bytes` of it are here (partial
+    /// delivery, RFC 6458 section 8.1.21): a message may be longer than any buffer then. Until it ends, parts and
+    /// messages of other streams may come between its own. Without this call messages are whole, up to 16 MiB.
+    pub fn set_partial_delivery_point(&mut self, bytes: usize) {
+        self.circuit.set_parts_from(bytes);
     }
 
     /// The next notice, if there is one.

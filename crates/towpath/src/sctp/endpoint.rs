@@ -51,6 +51,33 @@ impl Endpoint {
         Endpoint::over((wires, medium), &bound, config)
     }
 
+    /// As [`Endpoint::bind`], with UDP sockets that all endpoints of the process share which are bound to the same
+    /// addresses by this call: each has an SCTP port of its own, that of `config`, for associations that it opens
+    /// too. A packet for a port that none has is refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::bind`]; `InvalidInput` without an own SCTP port or a UDP port, and `AddrInUse` for an SCTP
+    /// port that an endpoint of the process has there.
+    pub fn bind_shared(local: &[SocketAddr], config: &EndpointConfig) -> io::Result<Endpoint> {
+        check_addresses(local)?;
+        let port = config
+            .config
+            .local_port
+            .filter(|port| *port == config.config.port);
+        let (Some(port), true) = (port, local[0].port() != 0) else {
+            let text =
+                "endpoints that share a UDP port have a number for it, and an SCTP port each";
+            return Err(invalid(text));
+        };
+        let medium = Medium::SharedUdp {
+            segmentation: config.segmentation,
+            port: port.0,
+        };
+        let (wires, bound) = open_all(local, medium)?;
+        Endpoint::over((wires, medium), &bound, config)
+    }
+
     /// Opens a raw socket of IP's protocol 132 at each of `local`. Addresses of peers have port 0 then, and
     /// SCTP's own ports tell the endpoints of a host apart. A full packet has at
     /// most 1460 octets: Ethernet's 1500 less the header of IPv6.

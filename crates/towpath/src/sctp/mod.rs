@@ -30,6 +30,7 @@ mod keys;
 mod notice;
 mod own_addresses;
 mod reconfigure;
+mod shared_port;
 
 pub use association::{
     Association, AssociationStatus, FailedMessage, MessageInfo, PathInfo, Received,

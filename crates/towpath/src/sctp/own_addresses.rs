@@ -1,6 +1,7 @@
 //! The addresses of an endpoint, which may come and go while it runs.
 
 use super::endpoint::{Endpoint, EndpointWire};
+use super::shared_port::PortWire;
 use engine::{Instant, LocalAddress};
 use engine_sctp::Sctp;
 use std::io;
@@ -21,6 +22,8 @@ type OpenedWire = (Box<dyn Wire + Send>, SocketAddr);
 pub(super) enum Medium {
     /// A UDP socket; with segmentation or without.
     Udp { segmentation: bool },
+    /// The part of SCTP's port `port` of a UDP socket that other endpoints of the process share.
+    SharedUdp { segmentation: bool, port: u16 },
     /// A raw socket.
     Ip,
 }
@@ -37,6 +40,10 @@ impl Medium {
                 let bound = wire.local_addr()?;
                 Ok((Box::new(wire), bound))
             }
+            Medium::SharedUdp { segmentation, port } => Ok((
+                Box::new(PortWire::open(address, port, segmentation)?),
+                address,
+            )),
             Medium::Ip => Ok((Box::new(IpWire::bind(address.ip(), IP_PROTOCOL)?), address)),
         }
     }
