@@ -1,11 +1,11 @@
 /* XTI: the X/Open Transport Interface, over STREAMS in the program's own process. Link with -ltowpath_xti.
  *
- * t_open knows /dev/tcp and /dev/udp, which are the kernel's, and /dev/ticlts, /dev/ticots and /dev/ticotsord within
- * the host. Calls wait unless the endpoint was opened with O_NONBLOCK, or got it by fcntl; those that fail return
+ * t_open knows /dev/tcp and /dev/udp, which are the kernel's, /dev/ticlts, /dev/ticots and /dev/ticotsord within the
+ * host, and /dev/xtp and /dev/sctp_t, which run in the program and over UDP. Calls wait unless the endpoint was opened with O_NONBLOCK, or got it by fcntl; those that fail return
  * -1 (t_alloc: NULL) and set t_errno, which each thread has for itself, and errno for TSYSERR.
  *
  * An endpoint is a descriptor for poll and select, but not for epoll: what is open under its number changes. POLLIN
- * says that an event or data wait, or may have come. It is closed by t_close; dup'ed numbers are no endpoints.
+ * says that an event or data wait, or may have come; POLLOUT, on /dev/tcp and /dev/udp, that there is room. It is closed by t_close; dup'ed numbers are no endpoints.
  */
 #ifndef TOWPATH_XTI_H
 #define TOWPATH_XTI_H

@@ -78,7 +78,7 @@ impl Descriptor {
             XtiReadiness::Socket(socket) => Open::Socket(socket.as_raw_fd()),
             XtiReadiness::Readable(socket) => Open::Readable(socket.as_raw_fd()),
             XtiReadiness::Writable(socket) => Open::Writable(socket.as_raw_fd()),
-            XtiReadiness::Unknown => Open::Nothing,
+            XtiReadiness::InProcess | XtiReadiness::Nothing => Open::Nothing,
         };
         let mut shown = self.lock();
         let Some(shown) = shown.as_mut().filter(|shown| shown.open != wanted) else {
@@ -86,7 +86,9 @@ impl Descriptor {
         };
         match readiness {
             XtiReadiness::Now => shown.replace(eventfd(1, EventfdFlags::empty())?.as_fd())?,
-            XtiReadiness::Unknown => shown.replace(eventfd(0, EventfdFlags::empty())?.as_fd())?,
+            XtiReadiness::InProcess | XtiReadiness::Nothing => {
+                shown.replace(eventfd(0, EventfdFlags::empty())?.as_fd())?
+            }
             XtiReadiness::Socket(socket) => shown.replace(socket.as_fd())?,
             XtiReadiness::Readable(socket) => {
                 shown.replace(epoll_of(socket.as_fd(), EventFlags::IN)?.as_fd())?;
@@ -97,6 +99,17 @@ impl Descriptor {
         }
         shown.open = wanted;
         Ok(())
+    }
+
+    /// Something waits where nothing comes by itself: who polls now is woken.
+    pub(crate) fn signal(&self) {
+        let mut shown = self.lock();
+        let Some(shown) = shown.as_mut().filter(|shown| shown.open == Open::Nothing) else {
+            return;
+        };
+        if rustix::io::write(&shown.fd, &1u64.to_ne_bytes()).is_ok() {
+            shown.open = Open::Ready;
+        }
     }
 
     /// Closes the number (t_close).

@@ -24,7 +24,7 @@
 
 #define FAILS(call, number) CHECK((call) == -1 && t_errno == (number))
 
-static const char *tcp_like[] = {"/dev/tcp", "/dev/ticotsord"};
+static const char *tcp_like[] = {"/dev/tcp", "/dev/ticotsord", "/dev/xtp"};
 
 /* An address of any port of the loopback, or none for the loop-back providers, which choose names. */
 static void any(struct netbuf *address, struct sockaddr_in *in, const char *device)
@@ -32,7 +32,7 @@ static void any(struct netbuf *address, struct sockaddr_in *in, const char *devi
     memset(in, 0, sizeof *in);
     in->sin_family = AF_INET;
     in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int is_inet = strcmp(device, "/dev/tcp") == 0 || strcmp(device, "/dev/udp") == 0;
+    int is_inet = strncmp(device, "/dev/tic", 8) != 0;
     address->buf = in;
     address->maxlen = sizeof *in;
     address->len = is_inet ? sizeof *in : 0;
@@ -183,7 +183,8 @@ static void non_blocking_calls_say_so(const char *device)
     }
     int event;
     while ((event = t_look(pair.client)) == 0) {
-        usleep(1000);
+        struct pollfd room = {.fd = pair.client, .events = POLLOUT};
+        CHECK(poll(&room, 1, 10000) == 1 && (room.revents & POLLOUT));
     }
     CHECK(event == T_GODATA && t_look(pair.client) == 0);
     closed(pair);
@@ -401,6 +402,22 @@ static void forked_child_serves(void)
     closed(pair);
 }
 
+/* Messages keep their boundaries, and SHUTDOWN ends both directions. */
+static void messages_over_sctp(void)
+{
+    struct pair pair = connected("/dev/sctp_t");
+    char text[8];
+    int flags = 0;
+    CHECK(t_snd(pair.client, "one", 3, 0) == 3 && t_snd(pair.client, "three", 5, T_MORE) == 5);
+    CHECK(t_snd(pair.client, "3", 1, 0) == 1);
+    CHECK(t_rcv(pair.server, text, sizeof text, &flags) == 3 && memcmp(text, "one", 3) == 0);
+    CHECK(t_rcv(pair.server, text, 4, &flags) == 4 && (flags & T_MORE));
+    CHECK(t_rcv(pair.server, text, 4, &flags) == 2 && !(flags & T_MORE));
+    CHECK(t_sndrel(pair.client) == 0 && event_after_poll(pair.server) == T_ORDREL && t_rcvrel(pair.server) == 0);
+    CHECK(t_sndrel(pair.server) == 0 && t_getstate(pair.server) == T_IDLE);
+    closed(pair);
+}
+
 static void *own_number(void *unused)
 {
     (void)unused;
@@ -418,6 +435,7 @@ int main(void)
         disconnect_is_told(tcp_like[at]);
         non_blocking_calls_say_so(tcp_like[at]);
     }
+    messages_over_sctp();
     refused_connection();
     datagrams("/dev/udp");
     datagrams("/dev/ticlts");

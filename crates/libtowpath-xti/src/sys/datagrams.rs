@@ -8,6 +8,7 @@ use super::{all_fitted, optional, required};
 use crate::endpoint::{Endpoint, WaitFor};
 use crate::table;
 use libc::{c_int, c_uint};
+use std::sync::Arc;
 use xti::{Error, TliError, XtiReceived};
 
 /// t_sndudata: sends a datagram.
@@ -53,14 +54,14 @@ pub unsafe extern "C" fn t_sndvudata(
 /// # Safety
 ///
 /// The address of `data` is a buffer.
-unsafe fn send(endpoint: &Endpoint, data: &TUnitData, octets: &[u8]) -> Result<c_int, Error> {
+unsafe fn send(endpoint: &Arc<Endpoint>, data: &TUnitData, octets: &[u8]) -> Result<c_int, Error> {
     if data.opt.len > 0 {
         // Options of one datagram: no provider has any.
         return Err(TliError::BadOption.into());
     }
     // SAFETY: the caller's promise.
     let to = unsafe { data.addr.octets() };
-    endpoint.until(WaitFor::Room, |xti| xti.try_send_datagram(to, octets))?;
+    endpoint.until_sent(|xti| xti.try_send_datagram(to, octets))?;
     Ok(0)
 }
 
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn t_rcvvudata(
     })
 }
 
-fn receive(endpoint: &Endpoint, room: &mut [u8]) -> Result<(XtiReceived, Vec<u8>), Error> {
+fn receive(endpoint: &Arc<Endpoint>, room: &mut [u8]) -> Result<(XtiReceived, Vec<u8>), Error> {
     let mut source = Vec::new();
     let received = endpoint.until(WaitFor::Event, |xti| {
         xti.try_receive_datagram(room, &mut source)

@@ -7,6 +7,7 @@ use super::vectors::{self, gather, scatter};
 use crate::endpoint::{Endpoint, WaitFor};
 use crate::table;
 use libc::{c_int, c_uint, c_void};
+use std::sync::Arc;
 use xti::{Error, Flags, TliError, XtiReceived};
 
 /// T_MORE: the message goes on.
@@ -59,7 +60,7 @@ pub unsafe extern "C" fn t_sndv(
 }
 
 /// Sends all, or what is taken before a signal, an event or, on a non-blocking descriptor, flow control.
-fn send(endpoint: &Endpoint, octets: &[u8], flags: c_int) -> Result<c_int, Error> {
+fn send(endpoint: &Arc<Endpoint>, octets: &[u8], flags: c_int) -> Result<c_int, Error> {
     if flags & !(T_MORE | T_EXPEDITED | T_PUSH) != 0 {
         return Err(TliError::BadFlag.into());
     }
@@ -69,7 +70,7 @@ fn send(endpoint: &Endpoint, octets: &[u8], flags: c_int) -> Result<c_int, Error
     };
     let mut done = 0;
     loop {
-        let sent = endpoint.until(WaitFor::Room, |xti| xti.try_send(&octets[done..], with));
+        let sent = endpoint.until_sent(|xti| xti.try_send(&octets[done..], with));
         match sent {
             Ok(len) => done += len,
             Err(error) if done == 0 => return Err(error),
@@ -137,7 +138,7 @@ pub unsafe extern "C" fn t_rcvv(
     })
 }
 
-fn receive(endpoint: &Endpoint, room: &mut [u8]) -> Result<XtiReceived, Error> {
+fn receive(endpoint: &Arc<Endpoint>, room: &mut [u8]) -> Result<XtiReceived, Error> {
     if room.is_empty() {
         // Nothing is asked for: 0 at once, in the states of t_rcv.
         let received = XtiReceived {

@@ -42,11 +42,11 @@ impl XtiEndpoint {
         let mut put = inner.put_datagram(destination, octets);
         if put == Err(streams::Error::WouldBlock) {
             // The queue is full: what it holds leaves now.
-            inner.look_below();
+            inner.look_for_room(&self.shared.socket);
             put = inner.put_datagram(destination, octets);
         }
         if !self.shared.options.deferred {
-            inner.run();
+            inner.run_for_room(&self.shared.socket);
         }
         if inner.runtime.has_work() || self.shared.socket.send_blocked.load(Ordering::Relaxed) {
             self.shared.note_deferred();

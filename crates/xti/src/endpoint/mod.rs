@@ -39,7 +39,7 @@ use crate::inet::{Setup, Shared as SocketShared, TcpProvider, UdpProvider};
 use crate::loopback::{LoopDatagrams, LoopProtocol, RING_OCTETS};
 use crate::tpi::{self, Information, Primitive, ServiceType};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use streams::{
     Block, Hysteresis, Marks, Message, MessageKind, Module, Priority, Runtime, StreamId, Want,
 };
@@ -99,8 +99,6 @@ pub(crate) struct Shared {
     options: StreamOptions,
     token: u32,
     provider: Provider,
-    /// Told when the helper has looked below the stream.
-    on_look: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// What is at the end of an endpoint's stream.
@@ -245,7 +243,6 @@ impl XtiEndpoint {
                 options,
                 token,
                 provider,
-                on_look: OnceLock::new(),
             }),
         })
     }
@@ -299,15 +296,9 @@ impl XtiEndpoint {
         self.shared.waits.load(Ordering::Relaxed)
     }
 
-    /// Calls `tell` whenever the helper thread has looked below the stream for data that wait to leave: what
-    /// [`XtiEndpoint::readiness`] said may have changed. Only the first one is kept.
-    pub fn on_look(&self, tell: impl Fn() + Send + Sync + 'static) {
-        let _ = self.shared.on_look.set(Box::new(tell));
-    }
-
     /// Runs what is scheduled: queued data leave now.
     pub fn run(&self) {
-        self.lock().run();
+        self.lock().run_for_room(&self.shared.socket);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -330,13 +321,9 @@ impl Shared {
             return false;
         };
         if self.socket.send_blocked.load(Ordering::Relaxed) {
-            inner.look_below();
-            drop(inner);
-            if let Some(tell) = self.on_look.get() {
-                tell();
-            }
+            inner.look_for_room(&self.socket);
         } else {
-            inner.run();
+            inner.run_for_room(&self.socket);
         }
         !self.socket.send_blocked.load(Ordering::Relaxed)
     }
@@ -368,6 +355,20 @@ impl Inner {
     fn look_below(&mut self) {
         let _ = self.runtime.ready(self.stream);
         self.run();
+    }
+
+    /// The same for who sends: what has come to the kernel's socket stays there, so that a poll goes on to tell it.
+    fn look_for_room(&mut self, socket: &SocketShared) {
+        let outside = socket.received_outside.swap(true, Ordering::Relaxed);
+        self.look_below();
+        socket.received_outside.store(outside, Ordering::Relaxed);
+    }
+
+    /// As [`Inner::run`], for who sends.
+    fn run_for_room(&mut self, socket: &SocketShared) {
+        let outside = socket.received_outside.swap(true, Ordering::Relaxed);
+        self.run();
+        socket.received_outside.store(outside, Ordering::Relaxed);
     }
 
     /// Sends a primitive that is answered, and returns the answer.

@@ -51,16 +51,16 @@ impl XtiEndpoint {
         if taken.is_none_or(|len| len < octets.len()) {
             // The queue is full: what it holds leaves now.
             if self.shared.socket.send_blocked.load(Ordering::Relaxed) {
-                inner.look_below();
+                inner.look_for_room(&self.shared.socket);
             }
-            inner.run();
+            inner.run_for_room(&self.shared.socket);
             let done = taken.unwrap_or(0);
             if let Some(more) = inner.put_data(&octets[done..], flags)? {
                 taken = Some(done + more);
             }
         }
         if !self.shared.options.deferred {
-            inner.run();
+            inner.run_for_room(&self.shared.socket);
         }
         if inner.runtime.has_work() || self.shared.socket.send_blocked.load(Ordering::Relaxed) {
             self.shared.note_deferred();
@@ -100,7 +100,7 @@ impl XtiEndpoint {
                 };
             }
             self.wait_below(true, Some(deadline - now))?;
-            self.lock().look_below();
+            self.lock().look_for_room(&self.shared.socket);
         }
     }
 
@@ -112,7 +112,7 @@ impl XtiEndpoint {
     pub fn flush(&self, limit: Duration) -> Result<(), Error> {
         let mut deadline = None;
         loop {
-            self.lock().run();
+            self.run();
             if !self.shared.socket.send_blocked.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -122,7 +122,7 @@ impl XtiEndpoint {
                 return Err(TliError::Flow.into());
             }
             self.wait_below(true, Some(deadline - now))?;
-            self.lock().look_below();
+            self.lock().look_for_room(&self.shared.socket);
         }
     }
 

@@ -24,14 +24,16 @@ const TURN_OF_ARRIVAL: Duration = Duration::from_millis(1);
 pub enum XtiReadiness {
     /// An event waits: see [`XtiEndpoint::look`].
     Now,
-    /// An event comes when this is readable, and there is room when it is writable.
+    /// An event comes when this is readable, and there is no room while it is not writable.
     Socket(Arc<Socket>),
     /// An event comes when this is readable; there is room, or nothing can be sent.
     Readable(Arc<Socket>),
     /// The answer to a connect comes when this is writable.
     Writable(Arc<Socket>),
-    /// No descriptor tells it: [`XtiEndpoint::wait`] does.
-    Unknown,
+    /// A protocol in this process tells it, by [`XtiEndpoint::wait`] alone.
+    InProcess,
+    /// Nothing comes: there is no address or no connection yet.
+    Nothing,
 }
 
 impl XtiEndpoint {
@@ -137,19 +139,25 @@ impl XtiEndpoint {
                 (XtiState::Idle | XtiState::Incoming, Provider::Tcp) => XtiReadiness::Readable,
                 _ => XtiReadiness::Socket,
             };
-            return Ok(self.socket().map_or(XtiReadiness::Unknown, of_socket));
+            return Ok(self.socket().map_or(XtiReadiness::Nothing, of_socket));
         }
         let sleep = inner.with_waits(provider, |driver| {
             driver.take_wakes();
             driver.prepare_wait(false)
         })?;
+        let is_connected = matches!(
+            inner.state,
+            XtiState::DataTransfer | XtiState::Released | XtiState::PeerReleased
+        );
         let comes_in_part = self.shared.socket.look_soon.load(Ordering::Relaxed);
         Ok(match (sleep, self.socket()) {
             (Sleep::Not, _) => XtiReadiness::Now,
             // Its rest makes nothing readable.
             _ if comes_in_part => XtiReadiness::Now,
+            (Sleep::OnDescriptor, Some(socket)) if is_connected => XtiReadiness::Socket(socket),
             (Sleep::OnDescriptor, Some(socket)) => XtiReadiness::Readable(socket),
-            (Sleep::OnDescriptor, None) | (Sleep::By(..), _) => XtiReadiness::Unknown,
+            (Sleep::OnDescriptor, None) => XtiReadiness::Nothing,
+            (Sleep::By(..), _) => XtiReadiness::InProcess,
         })
     }
 

@@ -234,6 +234,9 @@ impl UdpProvider {
         let Some(socket) = self.socket.clone() else {
             return;
         };
+        if self.shared.received_outside.load(Ordering::Relaxed) {
+            return;
+        }
         while context.can_put_next(Side::Read, 0) && self.receive_once(context, &socket) {}
     }
 

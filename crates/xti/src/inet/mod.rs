@@ -52,7 +52,7 @@ pub type Setup = Arc<dyn Fn(&Socket) -> io::Result<()> + Send + Sync>;
 pub(crate) struct Shared {
     /// The socket to wait on.
     socket: Mutex<Option<Arc<Socket>>>,
-    /// A user thread receives from the socket directly and will deliver; the provider must not.
+    /// The provider must not receive from the socket: a user thread does so directly, or nobody asked for data.
     pub(crate) received_outside: AtomicBool,
     /// The socket took less than it was given: data wait for it.
     pub(crate) send_blocked: AtomicBool,
