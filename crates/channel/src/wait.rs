@@ -189,9 +189,12 @@ impl Lifeline {
         }
     }
 
-    /// Takes a wish for a wake back.
-    pub(crate) fn stop_polling(&self, waits: &AtomicU32) {
+    /// Takes a wish for a wake back; true when the peer has answered it. One that answers in this moment may go
+    /// unnoticed: its wake is a useless one.
+    pub(crate) fn stop_polling(&self, waits: &AtomicU32) -> bool {
+        let was_answered = waits.load(Ordering::Relaxed) != POLLS;
         waits.store(AWAKE, Ordering::Relaxed);
+        was_answered
     }
 
     /// The socket that a peer writes to in order to wake.

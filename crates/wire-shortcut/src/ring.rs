@@ -222,6 +222,8 @@ impl RingReceiver {
         let packets = check(header, header_len, total, buffer.len()).ok_or(RingEnd::Lied)?;
         message.read(HEADER_LEN, &mut buffer[..packets.len]);
         drop(message);
+        // The end of the peer is met by the next look.
+        let _ = self.receiver.take_answer();
         add(&self.state.receives, 1);
         add(&self.state.octets_received, packets.len as u64);
         Ok(Some(packets))
@@ -287,6 +289,7 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn peer() -> SocketAddr {
         ([127, 0, 0, 1], 9).into()
@@ -345,6 +348,26 @@ mod tests {
         assert!(receive(&mut receiver).expect("a right message").is_some());
         assert_eq!(sender.send(&[IoSlice::new(&batch)], 1472), Sent::Taken);
         assert_eq!(sender.state.spills.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn wake_is_gone_with_the_message_that_it_announced() {
+        let ((mut sender, _near), (_far, mut receiver)) = ends();
+        let is_readable = |receiver: &RingReceiver| {
+            let mut polled = [PollFd::from_borrowed_fd(
+                receiver.descriptor(),
+                PollFlags::IN,
+            )];
+            poll(&mut polled, Some(&Timespec::default())).expect("it can be polled") > 0
+        };
+        assert!(receiver.prepare_wait());
+        assert_eq!(sender.send(&[IoSlice::new(b"one")], 3), Sent::Taken);
+        assert!(is_readable(&receiver));
+        assert!(receive(&mut receiver).expect("a right message").is_some());
+        assert!(!is_readable(&receiver), "nothing is left to be received");
+        assert!(receiver.prepare_wait());
+        assert_eq!(sender.send(&[IoSlice::new(b"two")], 3), Sent::Taken);
+        assert!(is_readable(&receiver), "each wish is answered");
     }
 
     #[test]

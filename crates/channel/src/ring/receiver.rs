@@ -23,6 +23,8 @@ pub struct ChannelReceiver {
     head: u32,
     /// The sender was asked to make the descriptor readable.
     asked: bool,
+    /// It has answered, and its wake was not taken out of the socket.
+    answered: bool,
 }
 
 /// What a receiver finds in its ring.
@@ -51,6 +53,7 @@ impl ChannelReceiver {
             tail: 0,
             head: 0,
             asked: false,
+            answered: false,
         }
     }
 
@@ -150,7 +153,21 @@ impl ChannelReceiver {
     /// # Errors
     /// What the system refuses.
     pub fn take_wakes(&mut self) -> Result<(), ChannelError> {
+        self.answered = false;
         self.lifeline.take_wakes()
+    }
+
+    /// As [`take_wakes`](Self::take_wakes), if the sender answered a wish that a received message took back: else the
+    /// descriptor stays readable, and the next poll of it returns for nothing.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    #[inline]
+    pub fn take_answer(&mut self) -> Result<(), ChannelError> {
+        if self.answered {
+            self.take_wakes()?;
+        }
+        Ok(())
     }
 
     /// The words that this end waits for.
@@ -181,7 +198,7 @@ impl ChannelReceiver {
         if self.asked {
             self.asked = false;
             let waits = self.segment.word(RECEIVER_WAITS);
-            self.lifeline.stop_polling(waits);
+            self.answered |= self.lifeline.stop_polling(waits);
         }
         let at = self.geometry.length_offset(self.tail);
         let len = self.segment.word(at).load(Ordering::Relaxed);
