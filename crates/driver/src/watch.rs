@@ -67,7 +67,7 @@ impl<E: Associations, W: Wire> Watch<E, W> {
         let now = self.shared.now();
         pump.flush(now)?;
         self.shared.notify_granted(&mut pump);
-        if !pump.wire_mut().may_wait() {
+        if pump.has_ready_circuits() || !pump.wire_mut().may_wait() {
             return Ok(Some(Duration::ZERO));
         }
         Ok(pump.poll_timeout().map(|deadline| deadline.since(now)))

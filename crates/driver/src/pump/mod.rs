@@ -313,6 +313,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         ready.append(&mut self.ready);
     }
 
+    /// Whether circuits became ready since [`take_ready`](Pump::take_ready) was called last.
+    pub fn has_ready_circuits(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Whether there is something to report to a watch.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty() || self.watched && self.has_pending_accept()

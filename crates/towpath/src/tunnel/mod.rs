@@ -243,12 +243,8 @@ impl Tunnel {
                 Duration::ZERO
             };
             let mut todo = std::mem::take(&mut unfinished);
-            self.wait(limit, &mut todo)?;
-            let accepts = self.watch.poll_ready(&mut ready)?;
-            let tokens = ready.drain(..).filter_map(|id| self.by_circuit.get(&id));
-            todo.extend(tokens.copied());
-            if accepts {
-                self.accept_circuits(&mut todo);
+            if self.wait(limit, &mut todo)? {
+                self.poll_endpoint(&mut ready, &mut todo)?;
             }
             if last_housekeeping.elapsed() >= HOUSEKEEPING_INTERVAL {
                 last_housekeeping = Instant::now();
@@ -263,6 +259,21 @@ impl Tunnel {
             }
         }
         self.shutdown();
+        Ok(())
+    }
+
+    /// Receives what arrived at the endpoint; adds the connections that became ready to `todo`.
+    fn poll_endpoint(
+        &mut self,
+        ready: &mut Vec<AssociationId>,
+        todo: &mut Vec<u64>,
+    ) -> io::Result<()> {
+        let accepts = self.watch.poll_ready(ready)?;
+        let tokens = ready.drain(..).filter_map(|id| self.by_circuit.get(&id));
+        todo.extend(tokens.copied());
+        if accepts {
+            self.accept_circuits(todo);
+        }
         Ok(())
     }
 
@@ -292,8 +303,9 @@ impl Tunnel {
         self.accept_circuits(todo);
     }
 
-    /// Sleeps until an event or `limit`; adds the connections that became ready to `todo`.
-    fn wait(&mut self, limit: Duration, todo: &mut Vec<u64>) -> io::Result<()> {
+    /// Sleeps until an event or `limit`; adds the connections whose sockets became ready to `todo`. True when the
+    /// endpoint is to be polled: its watch is readable, or it has waited for as long as it may.
+    fn wait(&mut self, limit: Duration, todo: &mut Vec<u64>) -> io::Result<bool> {
         let timeout = self.watch.prepare_wait()?;
         let limit = timeout.map_or(limit, |timeout| timeout.min(limit));
         let limit = Timespec::try_from(limit).ok();
@@ -307,9 +319,10 @@ impl Tunnel {
             Err(rustix::io::Errno::INTR) => 0,
             other => other?,
         };
+        let mut polls = count == 0 || timeout.is_some_and(|timeout| timeout.is_zero());
         for event in &events[..count] {
             match event.data.u64() {
-                WATCH_TOKEN => {}
+                WATCH_TOKEN => polls = true,
                 LISTENER_TOKEN => self.accept_connections(todo),
                 EVENT_FD_TOKEN => self.accept_external(todo),
                 token => {
@@ -320,7 +333,7 @@ impl Tunnel {
                 }
             }
         }
-        Ok(())
+        Ok(polls)
     }
 
     /// Whether all connections have ended and no more can be handed over.
@@ -360,6 +373,8 @@ impl Tunnel {
     ) -> io::Result<()> {
         tcp.configure()?;
         let both = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        // What may lie behind the data of a short read.
+        let both = both | epoll::EventFlags::RDHUP | epoll::EventFlags::PRI;
         let data = epoll::EventData::new_u64(token);
         epoll::add(&self.epoll, tcp.as_fd(), data, both)?;
         match peer {

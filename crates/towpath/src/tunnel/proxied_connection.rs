@@ -38,6 +38,8 @@ pub(super) struct ProxiedConnection {
     handshake_deadline: Option<Instant>,
     readable: bool,
     writable: bool,
+    /// The socket's end, an error or urgent data may lie behind what a read returned.
+    reads_to_end: bool,
     /// Bytes from the socket that the circuit had no space for.
     unsent_to_circuit: Vec<u8>,
     /// Bytes from the circuit that the socket had no space for.
@@ -65,6 +67,7 @@ impl ProxiedConnection {
             handshake_deadline: Some(handshake_deadline),
             readable: false,
             writable: false,
+            reads_to_end: false,
             unsent_to_circuit: Vec::new(),
             unsent_to_socket: Vec::new(),
             socket_finished: false,
@@ -99,6 +102,8 @@ impl ProxiedConnection {
 
     /// Notes the socket's readiness (edge-triggered).
     pub(super) fn set_readiness(&mut self, flags: EventFlags) {
+        let ends_early = EventFlags::RDHUP | EventFlags::PRI;
+        self.reads_to_end |= flags.intersects(ends_early | EventFlags::ERR | EventFlags::HUP);
         let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         self.readable |= broken || flags.contains(EventFlags::IN);
         self.writable |= broken || flags.contains(EventFlags::OUT);
@@ -204,6 +209,8 @@ impl ProxiedConnection {
                 }
             },
             Ok(len) => {
+                // The next edge says that there is more (epoll(7)).
+                self.readable = len == buffer.len() || self.reads_to_end;
                 counts.sent_bytes += len as u64;
                 if try_send(&mut self.circuit, &buffer[..len])? {
                     return Ok(true);

@@ -335,6 +335,52 @@ fn reset_on_one_side_resets_the_other() {
     path.stop();
 }
 
+/// A read of TCP returns less than there is where an urgent octet is next (tcp(7)); what follows it comes too.
+#[test]
+fn what_follows_an_urgent_octet_is_carried() {
+    let listener = TcpListener::bind(local()).expect("a free port");
+    let target = listener.local_addr().expect("bound");
+    let path = Path::to(target, &EndpointConfig::default(), 10);
+    let mut tcp = path.connect();
+    tcp.write_all(b"hello").expect("space to send");
+    let mut server = with_timeouts(listener.accept().expect("a peer").0);
+    server.read_exact(&mut [0; 5]).expect("a greeting");
+    for _ in 0..20 {
+        let (before, after) = (bytes(1000, 1), bytes(3000, 2));
+        tcp.write_all(&before).expect("space to send");
+        let urgent = socket2::SockRef::from(&tcp).send_out_of_band(b"!");
+        urgent.expect("space to send");
+        tcp.write_all(&after).expect("space to send");
+        let mut received = vec![0; 4000];
+        server
+            .read_exact(&mut received)
+            .expect("all but the urgent");
+        assert!(received == [before, after].concat());
+    }
+    path.stop();
+}
+
+/// A reader that stops for a while leaves all on the way full: nothing is lost, and all comes in order.
+#[test]
+fn tunnel_waits_for_a_reader_that_stops() {
+    let listener = TcpListener::bind(local()).expect("a free port");
+    let target = listener.local_addr().expect("bound");
+    let reader = std::thread::spawn(move || {
+        let mut tcp = with_timeouts(listener.accept().expect("a peer").0);
+        // Long enough for the tunnel and its sockets to fill; what is checked does not depend on it.
+        std::thread::sleep(Duration::from_millis(100));
+        let mut all = Vec::new();
+        tcp.read_to_end(&mut all).map(|_| all)
+    });
+    let path = Path::to(target, &EndpointConfig::default(), 10);
+    let (mut tcp, sent) = (path.connect(), bytes(12 << 20, 3));
+    tcp.write_all(&sent).expect("space to send");
+    tcp.shutdown(Shutdown::Write).expect("an end");
+    let received = reader.join().expect("no panic");
+    assert!(received.expect("a whole stream") == sent);
+    path.stop();
+}
+
 /// Strangers at the XTP port of the far end cost nobody his connection.
 #[test]
 fn tunnel_serves_after_hostile_datagrams() {
