@@ -1,7 +1,9 @@
 //! What can go wrong, each with its remedy.
 
 use crate::arena::MEMBERS_MAX;
+use crate::gather::SENDERS_MAX;
 use crate::geometry::{RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
+use crate::opening::NAMES_MAX;
 use std::io;
 
 /// Why a channel could not be set up, or ended.
@@ -25,6 +27,21 @@ pub enum ChannelError {
         "the peer sent no opening of a channel: both ends need the same version of this library"
     )]
     Opening,
+    /// The peer's channel has other modules.
+    #[error(
+        "this end has the modules {own}, the peer {peer}: give both ends the same, in the same order"
+    )]
+    OtherModules {
+        /// Those of this end.
+        own: String,
+        /// Those that the peer named.
+        peer: String,
+    },
+    /// A name that an opening cannot carry.
+    #[error(
+        "'{0}' names no modules: take letters, digits, '-', '.' and '=', with at most {NAMES_MAX} octets for all"
+    )]
+    ModuleName(String),
     /// The opening came with another number of descriptors than its channels have segments.
     #[error(
         "the opening came with {found} descriptors instead of {expected}: open a channel on both sides, or a pair on both"
@@ -81,6 +98,9 @@ pub enum ChannelError {
     /// All numbers of an arena's members are in use.
     #[error("the arena has {MEMBERS_MAX} members: end one, or make another arena")]
     ArenaFull,
+    /// All numbers of a ring's senders are in use.
+    #[error("the ring has {SENDERS_MAX} senders: make another one, or a channel for each sender")]
+    SendersFull,
     /// The process at the other end, or the message, belongs to another arena, or to none.
     #[error("the other end is no member of this arena: let the arena's owner admit it first")]
     OtherArena,

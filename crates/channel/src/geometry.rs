@@ -24,6 +24,12 @@ pub(crate) const OPENING_LEN: usize = 16;
 const MARK: [u8; 4] = *b"TWCH";
 const EDITION: u32 = 1;
 
+/// Edition of an opening behind which the names of modules follow.
+const EDITION_WITH_MODULES: u32 = 2;
+
+/// The names of no modules.
+pub(crate) const NO_MODULES: &str = "none";
+
 /// Length and number of a ring's slots, valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
@@ -102,9 +108,19 @@ impl Geometry {
     }
 
     pub(crate) fn encode(self) -> [u8; OPENING_LEN] {
+        self.encode_as(EDITION)
+    }
+
+    /// The opening of a channel whose modules have these names.
+    pub(crate) fn encode_with(self, modules: &str) -> Vec<u8> {
+        let opening = self.encode_as(EDITION_WITH_MODULES);
+        [&opening, modules.as_bytes()].concat()
+    }
+
+    fn encode_as(self, edition: u32) -> [u8; OPENING_LEN] {
         let mut opening = [0; OPENING_LEN];
         opening[..4].copy_from_slice(&MARK);
-        opening[4..8].copy_from_slice(&EDITION.to_le_bytes());
+        opening[4..8].copy_from_slice(&edition.to_le_bytes());
         opening[8..12].copy_from_slice(&self.slot_len.to_le_bytes());
         opening[12..].copy_from_slice(&self.slots.to_le_bytes());
         opening
@@ -114,19 +130,36 @@ impl Geometry {
     /// Octets that are no opening of this edition, or of a ring that [`Geometry::new`] refuses.
     pub(crate) fn decode(opening: &[u8]) -> Result<Self, ChannelError> {
         let opening: &[u8; OPENING_LEN] = opening.try_into().map_err(|_| ChannelError::Opening)?;
-        let word = |at: usize| {
-            u32::from_le_bytes([
-                opening[at],
-                opening[at + 1],
-                opening[at + 2],
-                opening[at + 3],
-            ])
-        };
-        if opening[..4] != MARK || word(4) != EDITION {
-            return Err(ChannelError::Opening);
+        match read_word(opening, 4) {
+            _ if opening[..4] != MARK => Err(ChannelError::Opening),
+            EDITION => Self::new(read_word(opening, 8), read_word(opening, 12)),
+            EDITION_WITH_MODULES => Err(ChannelError::OtherModules {
+                own: NO_MODULES.into(),
+                peer: "some".into(),
+            }),
+            _ => Err(ChannelError::Opening),
         }
-        Self::new(word(8), word(12))
     }
+
+    /// The ring of an opening, and the names of its modules as its sender wrote them.
+    ///
+    /// # Errors
+    /// Those of [`Self::decode`].
+    pub(crate) fn decode_with(opening: &[u8]) -> Result<(Self, String), ChannelError> {
+        let Some((front, modules)) = opening.split_first_chunk::<OPENING_LEN>() else {
+            return Err(ChannelError::Opening);
+        };
+        if front[..4] != MARK || read_word(front, 4) != EDITION_WITH_MODULES {
+            return Self::decode(opening).map(|geometry| (geometry, NO_MODULES.into()));
+        }
+        let geometry = Self::new(read_word(front, 8), read_word(front, 12))?;
+        Ok((geometry, String::from_utf8_lossy(modules).into_owned()))
+    }
+}
+
+fn read_word(opening: &[u8; OPENING_LEN], at: usize) -> u32 {
+    let octets = [0, 1, 2, 3].map(|offset| opening[at + offset]);
+    u32::from_le_bytes(octets)
 }
 
 #[cfg(test)]

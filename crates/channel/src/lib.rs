@@ -12,6 +12,8 @@
 //!   to many, by its number ([`ArenaSender::pass`]).
 //! - An end that polls ([`Signal::Poll`]) has a descriptor for an event loop
 //!   ([`ChannelReceiver::prepare_poll`]).
+//! - [`ModularSender`] and [`ModularReceiver`] add modules - order, checksums, flow control, reassembly, a user's own - that
+//!   both ends name in the opening ([`Modules`]).
 //! - [`ManyReceivers`] waits for the first of many channels: one receiver of many senders.
 //! - `ends` and `opening` set a channel up and pass its segment, `sys` maps it, `ring` is the sender and
 //!   the receiver, `wait` and `kernel` how they wait and how they notice that the other is gone, `sync` by what they share words.
@@ -39,6 +41,7 @@
 mod arena;
 mod ends;
 mod error;
+mod gather;
 mod geometry;
 #[cfg(not(all(test, feature = "loom")))]
 mod kernel;
@@ -46,6 +49,7 @@ mod kernel;
 #[path = "model_kernel.rs"]
 mod kernel;
 mod many;
+mod modules;
 mod opening;
 mod ring;
 #[cfg(all(test, not(feature = "loom")))]
@@ -57,7 +61,12 @@ mod wait;
 pub use arena::{Arena, ArenaOwner, ArenaReceiver, ArenaSender, ArenaSlot, MEMBERS_MAX};
 pub use ends::{accept_pair, open_pair};
 pub use error::ChannelError;
+pub use gather::{GatherReceiver, GatherSender, Gathered, SENDERS_MAX};
 pub use geometry::{Geometry, RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
 pub use many::ManyReceivers;
+pub use modules::{
+    Checksum, Flow, Losses, ModularReceiver, ModularSender, Module, Modules, Order, PairModules,
+    Receipt, Sent, Verdict, accept_modular_pair, open_modular_pair,
+};
 pub use ring::{Arrival, ChannelReceiver, ChannelSender, LentSlots, ReceivedSlots};
 pub use wait::Signal;

@@ -20,6 +20,23 @@ pub(crate) fn offer<const N: usize>(
     socket: &UnixStream,
     geometry: Geometry,
 ) -> Result<[Segment; N], ChannelError> {
+    make_and_send(socket, geometry, &geometry.encode())
+}
+
+/// The same for channels whose modules have these names.
+pub(crate) fn offer_with<const N: usize>(
+    socket: &UnixStream,
+    geometry: Geometry,
+    modules: &str,
+) -> Result<[Segment; N], ChannelError> {
+    make_and_send(socket, geometry, &geometry.encode_with(modules))
+}
+
+fn make_and_send<const N: usize>(
+    socket: &UnixStream,
+    geometry: Geometry,
+    opening: &[u8],
+) -> Result<[Segment; N], ChannelError> {
     const { assert!(N <= SEGMENTS_MAX) };
     check_user(socket)?;
     let mut segments = Vec::with_capacity(N);
@@ -29,7 +46,7 @@ pub(crate) fn offer<const N: usize>(
         segments.push(segment);
         descriptors.push(descriptor);
     }
-    send(socket, &geometry.encode(), &descriptors)?;
+    send(socket, opening, &descriptors)?;
     exactly(segments)
 }
 
@@ -53,10 +70,41 @@ pub(crate) fn accept<const N: usize>(
     check_user(socket)?;
     let (opening, descriptors) = receive::<OPENING_LEN>(socket)?;
     let geometry = Geometry::decode(&opening)?;
+    Ok((adopt(descriptors, geometry)?, geometry))
+}
+
+/// Octets of the names of one direction's modules, at most.
+pub(crate) const NAMES_MAX: usize = 63;
+
+/// Octets of the names in an opening, at most: those of both directions, and a stroke between.
+const WORDS_MAX: usize = 2 * NAMES_MAX + 1;
+
+/// The same, if the channels' modules are called `modules`.
+pub(crate) fn accept_with<const N: usize>(
+    socket: &UnixStream,
+    modules: &str,
+) -> Result<([Segment; N], Geometry), ChannelError> {
+    check_user(socket)?;
+    let (opening, descriptors) = receive::<{ OPENING_LEN + WORDS_MAX }>(socket)?;
+    let (geometry, peer) = Geometry::decode_with(&opening)?;
+    if peer != modules {
+        return Err(ChannelError::OtherModules {
+            own: modules.into(),
+            peer: peer.escape_debug().to_string(),
+        });
+    }
+    Ok((adopt(descriptors, geometry)?, geometry))
+}
+
+/// Maps the segments of an opening, after checks.
+fn adopt<const N: usize>(
+    descriptors: Vec<OwnedFd>,
+    geometry: Geometry,
+) -> Result<[Segment; N], ChannelError> {
     let descriptors: [OwnedFd; N] = exactly(descriptors)?;
     let adopt = |descriptor: &OwnedFd| Segment::adopt(descriptor, geometry.segment_len());
     let segments: Result<Vec<Segment>, ChannelError> = descriptors.iter().map(adopt).collect();
-    Ok((exactly(segments?)?, geometry))
+    exactly(segments?)
 }
 
 /// Octets of the message by which an arena's owner admits a member: an opening, then its number.

@@ -106,15 +106,18 @@ pub(crate) fn refuse(number: libc::c_int, why: &str) -> io::Error {
 /// The number of an error, as `towpath_channel.h` lists them; its sentence is kept.
 pub(crate) fn to_errno(error: ChannelError) -> io::Error {
     let number = match &error {
-        ChannelError::SlotLen(_) | ChannelError::SlotCount { .. } => libc::EINVAL,
+        ChannelError::SlotLen(_) | ChannelError::SlotCount { .. } | ChannelError::ModuleName(_) => {
+            libc::EINVAL
+        }
         ChannelError::TooLong { .. } => libc::EMSGSIZE,
         ChannelError::Opening
         | ChannelError::Descriptors { .. }
         | ChannelError::Unsealed
         | ChannelError::SegmentLen { .. }
+        | ChannelError::OtherModules { .. }
         | ChannelError::Corrupt { .. } => libc::EPROTO,
         ChannelError::OtherUser { .. } => libc::EPERM,
-        ChannelError::ArenaFull => libc::ENOSPC,
+        ChannelError::ArenaFull | ChannelError::SendersFull => libc::ENOSPC,
         ChannelError::OtherArena => libc::EXDEV,
         ChannelError::Shared | ChannelError::AlreadyHeld => libc::EBUSY,
         ChannelError::PeerGone => libc::EPIPE,

@@ -232,6 +232,12 @@ pub struct LentSlots<'a> {
 }
 
 impl LentSlots<'_> {
+    /// The number of the first slot: what an earlier message wrote into the same ones is there still.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.sender.head & (self.sender.geometry.slots() - 1)
+    }
+
     /// Writes `octets` at `offset` of the message.
     ///
     /// # Errors

@@ -47,6 +47,12 @@ impl Segment {
         [Self(Arc::clone(&memory)), Self(memory)]
     }
 
+    /// As many mappings of a segment, all zero.
+    pub(crate) fn shared<const N: usize>(geometry: Geometry) -> [Self; N] {
+        let [first, _] = Self::both(geometry);
+        std::array::from_fn(|_| Self(Arc::clone(&first.0)))
+    }
+
     /// No model passes a segment to another process.
     pub(crate) fn create(_: usize) -> Result<(Self, OwnedFd), ChannelError> {
         Err(ChannelError::Unsealed)

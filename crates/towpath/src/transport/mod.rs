@@ -12,6 +12,8 @@ pub mod raw_ether;
 pub mod sctp;
 pub mod sctp_kernel;
 pub mod shm;
+mod shm_lent;
+mod shm_modules;
 pub mod shm_remote;
 pub mod smc;
 pub mod tcp;

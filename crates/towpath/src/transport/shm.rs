@@ -2,22 +2,26 @@
 //! stream head on each end, which the registry puts there.
 //!
 //! The connecting side makes both rings and passes them over a Unix socket, which stays open as the lifeline
-//! of both. What is sent is copied into the ring and out of it: the memory is not lent, because the other
-//! process can write it at any time, and a reference to it would be no safe Rust.
+//! of both. What is sent is copied into the ring and out of it: the memory is not lent by reference, because the other
+//! process can write it at any time, and a reference to it would be no safe Rust. `shm_lent` leaves messages where they
+//! lie, `shm_modules` has channels with modules.
 
 use crate::channel_proxy;
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
-    NoConnectionInfo, Note, Part, Rendezvous, Reserved, Transport, Unavailable,
+    NoConnectionInfo, Note, OptionHelp, Part, Rendezvous, Reserved, Transport, Unavailable,
+    check_names,
 };
-use crate::options::Options;
+use crate::options::{Options, invalid, switch};
 use crate::parts::{self, MessageRest};
+use crate::transport::shm_lent::{self, LentCircuit};
+use crate::transport::shm_modules::{self, ModularCircuit, ModuleChoice};
 use crate::transport::unix_stream;
 use crate::unix_socket::{self, UnixCircuitFactory, UnixSocketListener};
 use channel::{
-    Arrival, ChannelError, ChannelReceiver, ChannelSender, Geometry, RING_OCTETS_MAX, SLOT_LEN_MIN,
-    Signal,
+    Arrival, ChannelError, ChannelReceiver, ChannelSender, Geometry, RING_OCTETS_MAX,
+    ReceivedSlots, SLOT_LEN_MIN, Signal,
 };
 use socket2::{Socket, Type};
 use std::collections::BTreeMap;
@@ -33,6 +37,7 @@ pub static SHM: Shm = Shm {
     summary: "rings of shared memory, an end that waits sleeps (futex)",
     accept: |socket, options| accepted(socket, options, Signal::Futex),
     signal: Signal::Futex,
+    options: &shm_modules::HELP,
 };
 
 /// `shm-spin`: an end that waits looks at the ring until it changes.
@@ -41,6 +46,7 @@ pub static SHM_SPIN: Shm = Shm {
     summary: "rings of shared memory, an end that waits keeps looking, and yields",
     accept: |socket, options| accepted(socket, options, Signal::Spin),
     signal: Signal::Spin,
+    options: &shm_modules::HELP,
 };
 
 /// `streams-pipe`: the rings that join two stream heads, of one process each.
@@ -49,6 +55,7 @@ pub static STREAMS_PIPE: Shm = Shm {
     summary: "a STREAMS pipe between two processes: stream heads joined by rings of shared memory",
     accept: |socket, options| accepted(socket, options, Signal::Futex),
     signal: Signal::Futex,
+    options: &[],
 };
 
 /// Octets of a ring unless the user says otherwise.
@@ -64,6 +71,7 @@ pub struct Shm {
     summary: &'static str,
     accept: UnixCircuitFactory,
     signal: Signal,
+    options: &'static [OptionHelp],
 }
 
 impl Transport for Shm {
@@ -83,6 +91,27 @@ impl Transport for Shm {
         }
     }
 
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        match ModuleChoice::parse(own) {
+            Ok(Some(choice)) => choice.class(self.class()),
+            _ => self.class(),
+        }
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        self.options
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        check_names(self.name(), self.options(), own)?;
+        let has_modules = ModuleChoice::parse(own)?.is_some();
+        if switch(own, "lent", false)? && has_modules {
+            let text = "lent=on leaves a message where it lies, and modules need a copy of it; leave one of them out";
+            return Err(text.into());
+        }
+        Ok(())
+    }
+
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         Ok(())
     }
@@ -99,17 +128,46 @@ impl Transport for Shm {
     ) -> io::Result<Box<dyn Circuit>> {
         let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
         let socket = UnixStream::from(OwnedFd::from(socket));
-        let pair = channel::open_pair(socket, geometry(options)?, self.signal);
+        let geometry = geometry(options)?;
+        if let Some(choice) = choice(options)? {
+            let pair = channel::open_modular_pair(socket, geometry, self.signal, choice.modules());
+            let pair = pair.map_err(to_io_error)?;
+            return Ok(Box::new(ModularCircuit::new(pair, choice, options)));
+        }
+        let pair = channel::open_pair(socket, geometry, self.signal);
         let pair = pair.map_err(to_io_error)?;
-        Ok(Box::new(ShmCircuit::new(pair, options, None)))
+        Ok(plain_circuit(pair, options))
     }
 }
 
 fn accepted(socket: Socket, options: &Options, signal: Signal) -> io::Result<Box<dyn Circuit>> {
     socket.set_read_timeout(Some(OPENING_TIMEOUT))?;
     let socket = UnixStream::from(OwnedFd::from(socket));
+    if let Some(choice) = choice(options)? {
+        let pair = channel::accept_modular_pair(socket, signal, choice.modules());
+        let pair = pair.map_err(to_io_error)?;
+        return Ok(Box::new(ModularCircuit::new(pair, choice, options)));
+    }
     let pair = channel::accept_pair(socket, signal).map_err(to_io_error)?;
-    Ok(Box::new(ShmCircuit::new(pair, options, None)))
+    Ok(plain_circuit(pair, options))
+}
+
+/// A circuit without modules.
+fn plain_circuit(pair: (ChannelSender, ChannelReceiver), options: &Options) -> Box<dyn Circuit> {
+    let circuit = ShmCircuit::new(pair, options, None);
+    match is_lent(&options.transport_specific) {
+        true => Box::new(LentCircuit::new(circuit)),
+        false => Box::new(circuit),
+    }
+}
+
+fn is_lent(own: &BTreeMap<String, String>) -> bool {
+    matches!(switch(own, "lent", false), Ok(true))
+}
+
+/// The modules that the user chose; None for a channel without any.
+fn choice(options: &Options) -> io::Result<Option<ModuleChoice>> {
+    ModuleChoice::parse(&options.transport_specific).map_err(invalid)
 }
 
 /// A ring that holds four messages of the job, or as much as the user's `buffers`. The shortest slots
@@ -118,12 +176,15 @@ pub(super) fn geometry(options: &Options) -> io::Result<Geometry> {
     let four = options.message_len.saturating_mul(4);
     let len = options.buffers.unwrap_or(RING_LEN.max(four));
     let len = len.clamp(SLOT_LEN_MIN as usize, RING_OCTETS_MAX as usize);
+    if is_lent(&options.transport_specific) {
+        return shm_lent::geometry(options, len);
+    }
     let slots = len.next_power_of_two() as u32 / SLOT_LEN_MIN;
     Geometry::new(SLOT_LEN_MIN, slots).map_err(to_io_error)
 }
 
 #[cold]
-fn to_io_error(error: ChannelError) -> io::Error {
+pub(super) fn to_io_error(error: ChannelError) -> io::Error {
     if let ChannelError::TooLong { len, max } = error {
         let text = format!(
             "a message of {len} bytes does not fit into a ring of {max}; raise it with --buffers, or \
@@ -180,6 +241,38 @@ impl ShmCircuit {
             finished_calls: 0,
             carrier,
         }
+    }
+
+    /// The sender, and the longest wait of a blocking call.
+    ///
+    /// # Errors
+    ///
+    /// `BrokenPipe` once this direction is finished.
+    #[inline]
+    pub(super) fn sender(&mut self) -> io::Result<(&mut ChannelSender, Duration)> {
+        let timeout = self.timeout;
+        match &mut self.sender {
+            Some(sender) => Ok((sender, timeout)),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// The next message in its slots, for which it waits as a blocking call does; None at the end.
+    #[inline]
+    pub(super) fn arrived(&mut self) -> io::Result<Option<ReceivedSlots<'_>>> {
+        match self.arrival(self.timeout)? {
+            Arrival::End => Ok(None),
+            _ => self.receiver.receive().map_err(to_io_error),
+        }
+    }
+
+    /// Whether a message was received in part.
+    pub(super) fn has_rest(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    pub(super) fn geometry(&self) -> Geometry {
+        self.receiver.geometry()
     }
 
     /// Sends a message once it has room, which it is given `limit` to have.

@@ -50,6 +50,9 @@ fn exchange(subject: &Subject) {
         assert!(got == message, "{}: {len} bytes back", subject.name());
     }
     assert!(pair.client.effective().contains_key("cells"));
+    if let Some(sends) = pair.client.counts().get("shortcut_sends") {
+        assert!(*sends > 0, "{}: all by UDP", subject.name());
+    }
 }
 
 #[test]
@@ -156,4 +159,17 @@ fn packet_that_the_cells_do_not_carry_is_refused_with_both_lengths() {
     let own = options("cells=aal34,sar=study,packet=1472").transport_specific;
     let why = xtp.check_options(&own).expect_err("too long");
     assert!(why.contains("1472") && why.contains("1408"), "{why}");
+}
+
+#[test]
+fn cells_go_through_the_rings_of_the_shortcut() {
+    for way in ["cells=aal34", "cells=aal5"] {
+        for name in ["xtp", "xtp-message"] {
+            let options = options(&format!("shortcut=on,{way}"));
+            let transport = towpath::find(name).expect("it is registered");
+            let checked = transport.check_options(&options.transport_specific);
+            checked.expect("they are its options");
+            exchange(&Subject::new(transport, &options));
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod bursts;
 mod cells;
 mod endings;
 mod long_messages;
+mod modules;
 mod parts;
 mod pushed;
 #[path = "../support/mod.rs"]
