@@ -2,7 +2,7 @@
 //!
 //! Once a socket was diverted, all calls go by libtowpath, which knows its own and makes the system's for others.
 
-use super::divert::{diverting, is_tcp, may_divert, options_for, replace};
+use super::divert::{diverting, is_parents_listener, is_tcp, may_divert, options_for, replace};
 use super::{address, next};
 use std::ffi::c_void;
 
@@ -66,11 +66,40 @@ pub extern "C" fn listen(fd: libc::c_int, backlog: libc::c_int) -> libc::c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept(fd: libc::c_int, address: Out, len: Len) -> libc::c_int {
     match diverting() {
+        Some(_) if is_parents_listener(fd) => not_supported(),
         // SAFETY: the caller's promise.
         Some(library) => unsafe { (library.accept4)(fd, address, len, 0) },
         // SAFETY: the caller's promise.
         None => unsafe { next::accept(fd, address, len) },
     }
+}
+
+/// accept4(2).
+///
+/// # Safety
+///
+/// As the system's: both pointers are null, or `len` says how many octets `address` points to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept4(
+    fd: libc::c_int,
+    address: Out,
+    len: Len,
+    flags: libc::c_int,
+) -> libc::c_int {
+    match diverting() {
+        Some(_) if is_parents_listener(fd) => not_supported(),
+        // SAFETY: the caller's promise.
+        Some(library) => unsafe { (library.accept4)(fd, address, len, flags) },
+        // SAFETY: the caller's promise.
+        None => unsafe { next::accept4(fd, address, len, flags) },
+    }
+}
+
+/// -1, with errno EOPNOTSUPP.
+fn not_supported() -> libc::c_int {
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
+    -1
 }
 
 /// Defines calls that differ in nothing but their arguments.
@@ -94,8 +123,6 @@ macro_rules! interposed {
 }
 
 interposed! {
-    /// accept4(2).
-    accept4(fd: libc::c_int, address: Out, len: Len, flags: libc::c_int);
     /// getsockname(2).
     getsockname(fd: libc::c_int, address: Out, len: Len);
     /// getpeername(2).

@@ -18,6 +18,9 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 /// A forked child was notified that its connections are the kernel's.
 static CHILD_IS_NOTIFIED: AtomicBool = AtomicBool::new(false);
 
+/// A forked child was notified that it cannot accept.
+static ACCEPT_IS_NOTIFIED: AtomicBool = AtomicBool::new(false);
+
 /// The family of libtowpath's sockets, and its options: see `towpath.h`.
 const PF_XTP: libc::c_int = 19;
 const SOL_XTP: libc::c_int = 0x5854;
@@ -54,10 +57,29 @@ pub(super) fn is_tcp(fd: libc::c_int) -> bool {
         && number(fd, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
 }
 
-/// Whether this process may divert: a forked child has none of its parent's threads.
-pub(super) fn may_divert() -> bool {
+/// Whether this process has libtowpath's threads, or none has: a forked child has none of its parent's.
+fn owns_threads() -> bool {
     let owner = OWNER.load(Ordering::Acquire);
-    if owner == 0 || owner == std::process::id().cast_signed() {
+    owner == 0 || owner == std::process::id().cast_signed()
+}
+
+/// Whether `fd` is what a forked child has of its parent's listener, a socket without connections to accept. Says once
+/// what to do instead.
+pub(super) fn is_parents_listener(fd: libc::c_int) -> bool {
+    let is_ours = !owns_threads()
+        && number(fd, libc::SO_DOMAIN) == Some(libc::AF_UNIX)
+        && number(fd, libc::SO_ACCEPTCONN) == Some(0);
+    if is_ours && !ACCEPT_IS_NOTIFIED.swap(true, Ordering::Relaxed) {
+        super::start::print_error(
+            "towpath: a forked child cannot accept from its parent's listener; accept where listen was called, or fork before listen\n",
+        );
+    }
+    is_ours
+}
+
+/// Whether this process may divert.
+pub(super) fn may_divert() -> bool {
+    if owns_threads() {
         return true;
     }
     if !CHILD_IS_NOTIFIED.swap(true, Ordering::Relaxed) {

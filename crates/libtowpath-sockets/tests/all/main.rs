@@ -119,6 +119,48 @@ fn socket_registered_with_epoll_before_it_connects_has_its_events() {
     assert_eq!(output_of(&mut program), "+PONG\n");
 }
 
+/// A program of tests/fork.c, or None, with a SKIPPED line, where there is no C compiler.
+fn compiled(scratch: &Scratch) -> Option<std::path::PathBuf> {
+    let program = scratch.0.join("fork");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fork.c");
+    let compiled = Command::new("cc")
+        .args(["-Wall", "-Werror", "-o"])
+        .arg(&program)
+        .arg(source)
+        .output();
+    let Ok(output) = compiled else {
+        eprintln!("SKIPPED: there is no C compiler");
+        return None;
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(program)
+}
+
+#[test]
+fn forked_child_uses_what_it_inherited_and_gets_an_error_for_what_it_cannot_do() {
+    let scratch = scratch("fork");
+    let Some(program) = compiled(&scratch) else {
+        return;
+    };
+    let port = free_port();
+    scratch.write("rules", &format!("inet 127.0.0.1 {port} xtp\n"));
+    let program = program.display().to_string();
+    let output = preloaded(&program, &scratch).arg(port.to_string()).output();
+    let output = output.expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    for notice in [
+        "cannot divert connections",
+        "cannot accept from its parent's listener",
+    ] {
+        assert_eq!(errors.matches(notice).count(), 1, "{notice}: {errors}");
+    }
+}
+
 /// A network namespace that is deleted on drop.
 struct Namespace(String);
 
