@@ -48,6 +48,8 @@ chores:
                             or --violations FILE; --threads N
   swarm --seed SEED         one scenario again
   swarm --canary            plants a fault for each invariant; all must be found
+  swarm shortcut [N] [FIRST | head]
+                            associations over rings that die, lie and fill, with N seeds
                             exit code 1: a violation; 2: the run itself failed
   sanitize [address | thread]
                             tests of the crates that share memory, under one sanitizer or both

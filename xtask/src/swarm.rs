@@ -20,6 +20,9 @@ const FAILED: u8 = 2;
 ///
 /// Exit code 1 means a violation, 2 that the run itself failed.
 pub fn run(root: &Path, words: &[&str]) -> ExitCode {
+    if let ["shortcut", rest @ ..] = words {
+        return run_shortcut(root, rest);
+    }
     let mut arguments = Vec::new();
     for word in words {
         match *word {
@@ -43,6 +46,45 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
         Some(0) => ExitCode::SUCCESS,
         Some(VIOLATED) => ExitCode::from(1),
         _ => ExitCode::from(FAILED),
+    }
+}
+
+/// Associations over rings of shared memory that die, lie and fill: a test of crate `wire-shortcut`, since rings are the
+/// kernel's and have no virtual time. Seeds that fail are kept in `target/shortcut-violations.txt`.
+fn run_shortcut(root: &Path, words: &[&str]) -> ExitCode {
+    let (count, first) = match words {
+        [] => ("1000", "0"),
+        [count] => (*count, "0"),
+        [count, first] => (*count, *first),
+        _ => {
+            fail("shortcut takes a number of seeds and the first one");
+            return ExitCode::from(FAILED);
+        }
+    };
+    let first = match first {
+        "head" => commit_seed(root),
+        number => number.parse().ok(),
+    };
+    let (Some(first), Ok(count)) = (first, count.parse::<u64>()) else {
+        fail("shortcut takes a number of seeds and the first one, also head in a commit");
+        return ExitCode::from(FAILED);
+    };
+    let status = Command::new(env!("CARGO"))
+        .current_dir(root)
+        .args([
+            "test",
+            "--quiet",
+            "--locked",
+            "--package",
+            "towpath-wire-shortcut",
+        ])
+        .args(["--lib", "swarm", "--", "--nocapture"])
+        .env("TOWPATH_SEEDS", count.to_string())
+        .env("TOWPATH_FIRST_SEED", first.to_string())
+        .status();
+    match exit_code(status) {
+        Some(0) => ExitCode::SUCCESS,
+        _ => ExitCode::from(1),
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! The engines and pumps are the real ones in one thread, and their clock stands still while packets move, as in
 //! the simulator. Rings and sockets are the kernel's, so a run repeats as far as the kernel does. A seed that
-//! failed is printed and kept, and tried first by the next run. TOWPATH_SEEDS is the number of seeds, TOWPATH_SEED the only one.
+//! failed is printed and kept, and tried first by the next run. TOWPATH_SEEDS is the number of seeds, TOWPATH_FIRST_SEED the
+//! first of them, TOWPATH_SEED the only one. In one of four seeds ATM cells are below both engines.
 
 use crate::{BootId, MeetingPlace, ShortcutWire};
 use driver::Pump;
@@ -11,8 +12,9 @@ use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::{Producer, ring};
 use engine::{
     Address, AssociationId, Associations, CloseReason, Fragmentation, Framing, Instant, Note,
-    PacketLen, Path, SendFlags, SplitMix64,
+    PacketLen, Path, Protocol, SendFlags, SplitMix64,
 };
+use engine_aal34::{Adaptation, Cells, CellsConfig};
 use engine_xtp::{Config, Xtp};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -43,6 +45,9 @@ const ROUNDS_MAX: u32 = 200_000;
 
 /// Engine time of a run at most: a hundred retransmissions.
 const TIME_MAX: Instant = Instant::from_nanos(600_000_000_000);
+
+/// One of so many seeds has cells.
+const CELLS_EACH: u64 = 4;
 
 /// Disturbances of a run at most, so that it ends.
 const DISTURBANCES_MAX: u32 = 40;
@@ -123,6 +128,18 @@ struct End {
     pause: u64,
 }
 
+/// An engine with cells of AAL5 below.
+fn pump_over_cells(engine: Xtp, wire: SharedWire, seed: u64) -> Pump<Xtp, SharedWire> {
+    let config = CellsConfig {
+        adaptation: Adaptation::Aal5,
+        packet_max: engine.properties().packet_max,
+        seed,
+        ..CellsConfig::default()
+    };
+    let cells = Cells::new(config).expect("a configuration of cells");
+    Pump::with_layer(engine, wire, Box::new(cells)).expect("packets that cells carry")
+}
+
 /// The octet at a position of a stream.
 fn octet(position: u64) -> u8 {
     (position ^ (position >> 8) ^ (position >> 16)) as u8
@@ -140,8 +157,14 @@ impl End {
             seed,
             ..Config::default()
         });
+        let shared = SharedWire(Rc::clone(&wire));
+        // Both ends of a run: their seeds are 2n and 2n + 1.
+        let pump = match seed / 2 % CELLS_EACH {
+            0 => pump_over_cells(engine, shared, seed),
+            _ => Pump::new(engine, shared),
+        };
         End {
-            pump: Pump::new(engine, SharedWire(Rc::clone(&wire))),
+            pump,
             wire,
             address,
             circuit: None,
@@ -406,7 +429,8 @@ fn seeds() -> Vec<u64> {
     if let Some(seed) = number("TOWPATH_SEED") {
         return vec![seed];
     }
-    let drawn = 0..number("TOWPATH_SEEDS").unwrap_or(SEEDS);
+    let first = number("TOWPATH_FIRST_SEED").unwrap_or(0);
+    let drawn = first..first + number("TOWPATH_SEEDS").unwrap_or(SEEDS);
     kept_seeds().into_iter().chain(drawn).collect()
 }
 
