@@ -70,6 +70,11 @@ impl PathControl {
         }
     }
 
+    /// Whether it needs to hear of its packets as they arrive: a rate is measured by acknowledgements.
+    pub(crate) fn measures(&self) -> bool {
+        matches!(self, PathControl::Other(_))
+    }
+
     /// `octets` of chunks are sent; nothing was in flight if `from_idle`.
     pub(crate) fn on_sent(&mut self, now: Instant, octets: u64, from_idle: bool) {
         if let PathControl::Other(control) = self {

@@ -11,15 +11,21 @@ const ASKED_MIN: u64 = 16;
 /// `window` is that of congestion control, `limit` what may be unacknowledged besides the peer's window.
 ///
 /// It is set where the sender has to wait for the acknowledgement, and where half of what may be
-/// unacknowledged left without one: a full store blocks its user too, of which the engine knows nothing.
+/// unacknowledged left without one: a full store blocks its user too, of which the engine knows nothing. A
+/// congestion control that measures by acknowledgements asks more often.
 pub(super) fn flag(a: &mut Association, path: usize, (window, limit): (u64, u64), full: u64) -> u8 {
     let flight = a.paths[path].flight;
+    let measures = a.paths[path].control.measures();
     let tx = &mut a.tx;
     let is_blocked = flight >= window || tx.rwnd < full;
     let waits = is_blocked && tx.messages.unsent() > 0;
     let ends = a.state == State::ShutdownPending && tx.messages.unsent() == 0;
     let half = limit.min(tx.rwnd.saturating_add(flight)) / 2;
-    if !waits && !ends && tx.unasked < half.max(ASKED_MIN * full) {
+    let due = match measures {
+        true => ASKED_MIN * full / 2,
+        false => half.max(ASKED_MIN * full),
+    };
+    if !waits && !ends && tx.unasked < due {
         return 0;
     }
     tx.unasked = 0;
