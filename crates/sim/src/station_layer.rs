@@ -3,6 +3,7 @@
 use crate::frames::Contents;
 use engine::{Counters, Frames, Instant, Layer, Path, Received};
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 /// Makes the layer of a station, at its first start, which is number 0, and after each crash.
@@ -25,8 +26,13 @@ pub(crate) struct StationLayer {
     outgoing: VecDeque<OutgoingFrame>,
     /// What the last packet carries. Its frames leave before the next packet is built.
     contents: Contents,
+    /// What packets carry, by their octets, the newest last: cells of one may leave again behind those of others.
+    sent: VecDeque<(u64, Contents)>,
     arrived: Vec<(Path, Vec<u8>)>,
 }
+
+/// Packets whose contents are known, at most: as many as identifiers of cells tell apart.
+const SENT_MAX: usize = 1024;
 
 /// Frames asked for at a time.
 const FRAMES_MAX: usize = 64;
@@ -41,6 +47,7 @@ impl StationLayer {
             frames: Frames::default(),
             outgoing: VecDeque::new(),
             contents: Contents::default(),
+            sent: VecDeque::new(),
             arrived: Vec::new(),
         }
     }
@@ -54,6 +61,18 @@ impl StationLayer {
     pub(crate) fn send(&mut self, now: Instant, path: Path, packet: &[u8], contents: Contents) {
         self.layer.send(now, path, packet);
         self.contents = contents;
+        if self.sent.len() >= SENT_MAX {
+            self.sent.pop_front();
+        }
+        self.sent.push_back((hash_of(packet), contents));
+    }
+
+    /// What a packet of this station carries that arrived somewhere; None if it was sent long ago.
+    pub(crate) fn contents_of(&self, packet: &[u8]) -> Option<Contents> {
+        let wanted = hash_of(packet);
+        let mut newest_first = self.sent.iter().rev();
+        let found = newest_first.find(|(hash, _)| *hash == wanted);
+        found.map(|(_, contents)| *contents)
     }
 
     /// The next frame to send.
@@ -116,4 +135,11 @@ impl StationLayer {
     pub(crate) fn counters(&self) -> Counters {
         self.layer.counters()
     }
+}
+
+/// The same for equal octets, in every run.
+fn hash_of(octets: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    octets.hash(&mut hasher);
+    hasher.finish()
 }

@@ -165,13 +165,16 @@ impl Network {
         if let Some(bit) = arrived.corrupt_bit {
             flip_bit(&mut frame.packet, bit);
         }
-        let path = frame.arrival_path();
+        let (path, from) = (frame.arrival_path(), frame.from);
         let (octets, contents) = (std::mem::take(&mut frame.packet), frame.contents);
         let before = host.charged_counters();
         if let Some(layer) = &mut host.layer {
             let packets = layer.receive(now, Received::new(path, &octets));
             for (path, packet) in &packets {
+                let sender = self.hosts[from].layer.as_ref();
+                let own = sender.and_then(|layer| layer.contents_of(packet));
                 let packet = Received::new(*path, packet);
+                let contents = own.unwrap_or(contents);
                 self.handle_packet(station, now, packet, &contents, arrived.at_ps);
             }
             if let Some(layer) = &mut self.hosts[station].layer {
