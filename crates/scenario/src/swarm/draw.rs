@@ -6,6 +6,7 @@ mod cells;
 mod sctp;
 
 use super::{GRACE_S, HEALED_S};
+pub use cells::CALLS_OVER_CELLS;
 use engine::SplitMix64;
 use std::fmt::Write;
 use std::ops::Range;
@@ -54,8 +55,7 @@ pub const SCTP: Range<u64> = 1 << 33..1 << 34;
 /// Seeds whose scenarios have transactions of VMTP.
 pub const VMTP: Range<u64> = 1 << 34..5 << 32;
 
-/// Seeds whose scenarios have SCTP with streams, schedulers, interleaving and messages that are given up,
-/// over one path or several.
+/// Seeds whose scenarios have SCTP with streams, schedulers, interleaving and lives, over one path or several.
 pub const SCTP_STREAMS: Range<u64> = 8 << 32..9 << 32;
 
 /// Seeds whose scenarios have SCTP with streams that begin anew, and with authentication.
@@ -71,7 +71,7 @@ pub const SCTP_ADDRESSES: Range<u64> = 19 << 32..20 << 32;
 /// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
 pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
 
-/// Seeds whose scenarios have ATM cells. No others do.
+/// Seeds whose scenarios have ATM cells below any protocol.
 pub const CELLS: Range<u64> = 6 << 32..7 << 32;
 
 /// What is below the protocols of a scenario.
@@ -147,7 +147,7 @@ pub fn draw(seed: u64) -> String {
     if SCTP_MTU.contains(&seed) {
         return sctp::narrow(seed, circuits(seed, Below::NOTHING, Some(Protocol::Sctp)));
     }
-    if CELLS.contains(&seed) {
+    if CELLS.contains(&seed) || CALLS_OVER_CELLS.contains(&seed) {
         return cells::draw(seed);
     }
     if VMTP.contains(&seed) {

@@ -2,8 +2,9 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, CELLS, CLIENTS, SCTP, SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS, SCTP_RESETS,
-    SCTP_STREAMS, Seeds, Tally, VMTP, VMTP_CALLINGS, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, CALLS_OVER_CELLS, CELLS, CLIENTS, SCTP, SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS,
+    SCTP_RESETS, SCTP_STREAMS, Seeds, Tally, VMTP, VMTP_CALLINGS, check, check_many, check_with,
+    draw,
 };
 use std::sync::Mutex;
 
@@ -126,6 +127,47 @@ fn invariants_hold_in_drawn_scenarios_of_cells() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_calls_over_cells() {
+    check_seeds(CALLS_OVER_CELLS.start, SCENARIOS / 20);
+}
+
+#[test]
+fn calls_over_cells_have_all_that_calls_and_cells_have() {
+    let first = CALLS_OVER_CELLS.start;
+    for words in [
+        "\"call\"",
+        "kind = \"atm\"",
+        "aal = \"aal5\"",
+        "sar = \"study\"",
+        "repair = \"cells\"",
+        "adapter = ",
+        "scatter-gather",
+        "clients = ",
+        "service = ",
+        "stream = ",
+        "forward = ",
+        "group = ",
+        "members = ",
+    ] {
+        let drawn = (first..first + 300).filter(|seed| draw(*seed).contains(words));
+        assert!(drawn.count() > 5, "{words}");
+    }
+    let others = [
+        first - 1,
+        CALLS_OVER_CELLS.end,
+        VMTP_CALLINGS.start,
+        CLIENTS.start,
+    ];
+    for seed in (0..200).chain(others) {
+        let text = draw(seed);
+        assert!(
+            !text.contains("cells = ") && !text.contains("members = "),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn invariants_hold_in_drawn_scenarios_of_clients_and_services() {
     check_seeds(CLIENTS.start, SCENARIOS / 2);
 }
@@ -173,6 +215,7 @@ fn drawn_scenario_is_reproducible() {
         CELLS.start,
         CLIENTS.start,
         VMTP_CALLINGS.start,
+        CALLS_OVER_CELLS.start,
     ];
     for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2]
         .into_iter()

@@ -1,37 +1,47 @@
 //! Draws scenarios of VMTP with streams, requests that are passed on, and groups.
 
-use super::{Below, Dice, GRACE_S, HEALED_S, Protocol, calls, disturbances, faults, station};
+use super::{
+    Below, Dice, GRACE_S, HEALED_S, Protocol, calls, disturbances, faults, given_medium, station,
+};
 use engine::SplitMix64;
 use std::fmt::Write;
 
 /// The scenario of `seed`: each pattern has calls of one of these kinds, from one station.
 pub(super) fn draw(seed: u64) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x6361_6c6c_696e_6773, seed)));
+    draw_over(&mut dice, seed, None)
+}
+
+/// The same by the given dice over what is given; then some groups are given by the number of their members.
+pub(super) fn draw_over(dice: &mut Dice, seed: u64, given: Option<Below<'_>>) -> String {
     let stations = dice.among(3, 6);
     let mut text = format!(
         "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
         HEALED_S + GRACE_S
     );
-    let is_ether = calls::medium(&mut dice, &mut text, stations);
-    let below = match dice.once_in(4) {
+    let is_ether = match given.and_then(|below| below.medium) {
+        Some(medium) => given_medium(&mut text, medium),
+        None => calls::medium(dice, &mut text, stations),
+    };
+    let below = given.unwrap_or_else(|| match dice.once_in(4) {
         true => Below::HALVES,
         false => Below::NOTHING,
-    };
-    let corrupt = faults(&mut dice, &mut text, Protocol::Vmtp, is_ether, below);
-    disturbances(&mut dice, &mut text, Protocol::Vmtp, (stations, 1));
+    });
+    let corrupt = faults(dice, &mut text, Protocol::Vmtp, is_ether, below);
+    disturbances(dice, &mut text, Protocol::Vmtp, (stations, 1));
     let many_retries = !dice.once_in(4);
     for _ in 0..stations {
         let options = (corrupt, false, many_retries);
         let below = (below.layer, "");
-        station(&mut dice, &mut text, Protocol::Vmtp, options, below);
+        station(dice, &mut text, Protocol::Vmtp, options, below);
     }
     for _ in 0..dice.among(1, 3) {
-        traffic(&mut dice, &mut text, stations);
+        traffic(dice, &mut text, stations, given.is_some());
     }
     text
 }
 
-fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
+fn traffic(dice: &mut Dice, text: &mut String, stations: u64, may_count: bool) {
     let from = dice.among(0, stations - 1);
     let to = (from + dice.among(1, stations - 1)) % stations;
     let (to, lengths, more) = match dice.among(0, 2) {
@@ -39,7 +49,12 @@ fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
         1 => (format!("[{to}]"), &LENGTHS, forward(dice, from, stations)),
         _ => {
             let more = collect(dice);
-            (group(dice, from, stations), &GROUP_LENGTHS, more)
+            let members = may_count && dice.once_in(3);
+            let to = match members {
+                true => format!("{{ members = {} }}", dice.among(1, stations - 1)),
+                false => group(dice, from, stations),
+            };
+            (to, &GROUP_LENGTHS, more)
         }
     };
     let length = dice.one_of(lengths);
