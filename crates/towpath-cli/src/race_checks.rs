@@ -6,6 +6,7 @@ use crate::args::{RaceArgs, WorkloadArg};
 use crate::contestants::{components_of, transport_names};
 use measure::spec::ReplyLen;
 use measure::turn_plan::TurnChoice;
+use measure::{contestant, exec};
 use results::{Cell, RunData};
 use std::path::Path;
 
@@ -18,6 +19,7 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     if let Some(path) = &args.trace {
         check_trace(path)?;
     }
+    check_names(args)?;
     check_out(args)?;
     check_capture(args)?;
     check_transaction_options(args)?;
@@ -26,6 +28,15 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     check_series(args)?;
     crate::fan_out::check(args)?;
     check_unused(args)
+}
+
+/// A contestant that is none is refused before the race waits for another one to end.
+fn check_names(args: &RaceArgs) -> Result<(), CliError> {
+    let mut ours = args
+        .transports
+        .iter()
+        .filter(|text| exec::name_of(text).is_none());
+    ours.try_for_each(|text| contestant::parse(text).map(drop).map_err(CliError::usage))
 }
 
 /// Refuses another program where workers run on other hosts.

@@ -47,6 +47,19 @@ fn await_waiting(child: &mut Child) -> String {
 }
 
 #[test]
+fn contestant_that_is_none_is_refused_without_waiting() {
+    let scratch = Scratch::new();
+    let _lock = held(&scratch);
+    let said = said(&scratch, &["tcq"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.starts_with("towpath: unknown transport 'tcq'"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
 fn second_race_with_no_wait_is_refused_and_names_the_first() {
     let scratch = Scratch::new();
     let _lock = held(&scratch);
