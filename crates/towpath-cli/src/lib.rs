@@ -13,7 +13,7 @@
 //! * [`forward_command`], [`cp_command`] - TCP tunnel and file copy over XTP; [`xtp_common`] is
 //!   shared code.
 //! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay.
-//! * [`channel_command`] - proxies of channels of shared memory.
+//! * `channel_command` - proxies of channels of shared memory.
 //! * [`vmtp_command`] - state of live VMTP endpoints; [`blocks_command`] - the storage server and its
 //!   client.
 //! * [`mod@watch`] - a running race, study or sweep, from its files.
