@@ -96,7 +96,7 @@ impl IpWire {
             protocol,
             max_wait: None,
             outgoing: sys::SendTables::new(SEGMENTS_MAX),
-            queue: Arc::default(),
+            queue: Arc::new(Mutex::new(ReceiveQueue::new(local))),
             members: Arc::default(),
             groups: GroupReceiver::default(),
             fragmentation: FragmentationOption::new(local),

@@ -3,7 +3,7 @@
 use crate::sys;
 use engine::{Address, Ecn, Path};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use wire::Arrival;
 
@@ -11,14 +11,25 @@ use wire::Arrival;
 const V4_LEN: usize = 20;
 
 /// The packets of the last call, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ReceiveQueue {
+    local: IpAddr,
     buffers: Option<sys::ReceiveBuffers>,
     next: usize,
     count: usize,
 }
 
 impl ReceiveQueue {
+    /// An empty queue of a socket bound to `local`.
+    pub(crate) fn new(local: IpAddr) -> ReceiveQueue {
+        ReceiveQueue {
+            local,
+            buffers: None,
+            next: 0,
+            count: 0,
+        }
+    }
+
     /// Whether all packets were taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == self.count
@@ -77,7 +88,7 @@ impl ReceiveQueue {
         let buffers = self.buffers.as_ref()?;
         while self.next < self.count {
             if let Some((from, octets)) = buffers.packet(self.next)
-                && let Some(payload) = strip_ip_header(from, octets)
+                && let Some(payload) = strip_ip_header(self.local, octets)
             {
                 return Some((Address::Socket(from), payload));
             }
@@ -87,15 +98,20 @@ impl ReceiveQueue {
     }
 }
 
-/// The payload of an IP packet; None when the header is malformed. A raw socket returns the header
-/// with IPv4 only.
-fn strip_ip_header(from: SocketAddr, octets: &[u8]) -> Option<&[u8]> {
-    if from.is_ipv6() {
+/// The payload of an IP packet to `local`, or to a group; None for another destination and for a
+/// malformed header. A raw socket returns the header with IPv4 only.
+///
+/// The kernel may queue a packet to another address after the socket is bound, when it looked the
+/// socket up before; see [`wire_udp::raw::bind`].
+fn strip_ip_header(local: IpAddr, octets: &[u8]) -> Option<&[u8]> {
+    let IpAddr::V4(local) = local else {
         return Some(octets);
-    }
-    let first = *octets.first()?;
-    let len = usize::from(first & 0x0f) * 4;
-    (first >> 4 == 4 && len >= V4_LEN).then(|| octets.get(len..))?
+    };
+    let header = octets.first_chunk::<V4_LEN>()?;
+    let len = usize::from(header[0] & 0x0f) * 4;
+    let to = Ipv4Addr::from_octets([header[16], header[17], header[18], header[19]]);
+    let is_meant = to == local || to.is_multicast() || local.is_unspecified();
+    (header[0] >> 4 == 4 && len >= V4_LEN && is_meant).then(|| octets.get(len..))?
 }
 
 #[cfg(test)]
@@ -104,11 +120,11 @@ mod tests {
 
     #[test]
     fn ip_header_is_stripped_and_bad_lengths_rejected() {
-        let v4 = "10.0.0.1:0".parse().expect("an address");
-        let v6 = "[::1]:0".parse().expect("an address");
+        let v4 = "10.0.0.2".parse().expect("an address");
+        let v6 = "::1".parse().expect("an address");
         let mut packet = vec![0x45];
-        packet.resize(20, 0);
-        packet.extend([7, 8]);
+        packet.resize(16, 0);
+        packet.extend([10, 0, 0, 2, 7, 8]);
         assert_eq!(strip_ip_header(v4, &packet), Some(&[7, 8][..]));
         packet[0] = 0x46;
         assert_eq!(strip_ip_header(v4, &packet), None, "longer than the packet");
@@ -122,5 +138,19 @@ mod tests {
         assert_eq!(strip_ip_header(v4, &packet), None, "another version");
         assert_eq!(strip_ip_header(v4, &[]), None);
         assert_eq!(strip_ip_header(v6, &[1, 2]), Some(&[1, 2][..]));
+    }
+    #[test]
+    fn packets_to_another_host_are_left_out_and_those_to_groups_are_not() {
+        let meant = |local: &str, to: [u8; 4]| {
+            let mut packet = vec![0x45];
+            packet.resize(16, 0);
+            packet.extend(to);
+            packet.push(7);
+            strip_ip_header(local.parse().expect("an address"), &packet).is_some()
+        };
+        assert!(meant("10.0.0.2", [10, 0, 0, 2]));
+        assert!(!meant("10.0.0.2", [10, 0, 0, 3]));
+        assert!(meant("10.0.0.2", [239, 8, 5, 1]));
+        assert!(meant("0.0.0.0", [10, 0, 0, 3]));
     }
 }
