@@ -3,7 +3,7 @@
 use crate::sys;
 use engine::{Address, Ecn, Path};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 use wire::Arrival;
 
