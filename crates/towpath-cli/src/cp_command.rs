@@ -2,7 +2,8 @@
 
 use crate::print::{line, note};
 use crate::xtp_common::{
-    StopSignal, check_trace, enable_trace, parse_transport, resolve, serve_contexts,
+    StopSignal, check_trace, enable_trace, note_module_counts, parse_pushable_transport, resolve,
+    serve_contexts,
 };
 use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use clap::Args;
@@ -15,6 +16,7 @@ use std::time::Instant;
 use towpath::files::{
     self, FileReceiver, GroupRange, ReceiveLimits, ReceivedFile, SentFile, TransferProgress,
 };
+use towpath::push::ModuleStack;
 use towpath::xtp::{Endpoint, EndpointConfig};
 
 /// Default port of receivers.
@@ -29,14 +31,17 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:4036";
     after_help = "An interrupted transfer resumes when it is started again. A file gets its final name only after
 its SHA-256 was verified; until then it is hidden and ends in .part. Several hosts are sent to in
 parallel, or by multicast with --group. Nothing is encrypted, and anyone who can reach a receiver
-can send files to it, so it listens on the loopback unless --listen names another address.
+can send files to it, so it listens on the loopback unless --listen names another address. With
+push=seal and a key on both ends all is encrypted, and only who has the key can send.
 
 Examples:
   towpath cp --receive inbox --listen 0.0.0.0:4036       on the receiving host
   towpath cp video.mkv lab2                              to host lab2, port 4036
   towpath cp --receive inbox --listen 10.0.0.7:5000 --overwrite
   towpath cp data.tar 10.0.0.7:5000 10.0.0.8:5000        to both, in parallel
-  towpath cp data.tar 10.0.0.7 10.0.0.8 --group 239.1.2.3:5000"
+  towpath cp data.tar 10.0.0.7 10.0.0.8 --group 239.1.2.3:5000
+  towpath cp --receive inbox --listen 0.0.0.0:4036 --over xtp,push=seal,seal-key=key
+  towpath cp video.mkv lab2 --over xtp,push=seal,seal-key=key"
 )]
 pub struct CpArgs {
     /// The file to send.
@@ -106,19 +111,29 @@ pub struct CpArgs {
 
 /// Sends or receives files.
 pub fn run(args: &CpArgs) -> Result<u8, CliError> {
-    let mut settings = parse_transport(&args.over)?;
+    let (mut settings, modules) = parse_pushable_transport(&args.over)?;
+    if modules.is_some() && (args.group.is_some() || !args.groups.is_empty()) {
+        return Err(CliError::usage(
+            "push= is for circuits, and a group has none: leave out push=, or --group and --groups",
+        ));
+    }
     settings.config.early_accept |= args.early;
     enable_trace(&mut settings, args.trace.as_deref())?;
     let done = match (&args.receive, &args.file) {
-        (Some(folder), _) => receive(args, folder, &settings),
-        (None, Some(file)) => send(args, file, &settings),
+        (Some(folder), _) => receive(args, folder, &settings, modules),
+        (None, Some(file)) => send(args, file, &settings, modules.as_ref()),
         (None, None) => Err(CliError::usage("name a file, or --receive DIR")),
     };
     let code = done?;
     check_trace(&settings).map(|()| code)
 }
 
-fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8, CliError> {
+fn receive(
+    args: &CpArgs,
+    folder: &Path,
+    settings: &EndpointConfig,
+    modules: Option<ModuleStack>,
+) -> Result<u8, CliError> {
     if !folder.is_dir() {
         return Err(CliError::failed(format!(
             "there is no folder {}; create it first",
@@ -150,6 +165,7 @@ fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8
             groups: args.groups.clone(),
             per_peer_max: args.per_peer as usize,
         },
+        modules,
     };
     let (left, failed) = (
         AtomicU32::new(args.count.unwrap_or(0)),
@@ -179,8 +195,10 @@ fn print_received(received: &ReceivedFile) -> Result<(), CliError> {
         peer,
         name,
         progress,
+        module_counts,
         result,
     } = received;
+    note_module_counts(module_counts);
     match result {
         Ok(path) => {
             let resumed = match progress.resumed_from {
@@ -204,7 +222,12 @@ fn print_received(received: &ReceivedFile) -> Result<(), CliError> {
     }
 }
 
-fn send(args: &CpArgs, file: &Path, settings: &EndpointConfig) -> Result<u8, CliError> {
+fn send(
+    args: &CpArgs,
+    file: &Path,
+    settings: &EndpointConfig,
+    modules: Option<&ModuleStack>,
+) -> Result<u8, CliError> {
     let hosts = args.hosts.iter().map(|host| host_address(host));
     let hosts: Vec<SocketAddr> = hosts.collect::<Result<_, _>>()?;
     if let Err(error) = std::fs::File::open(file) {
@@ -233,7 +256,7 @@ fn send(args: &CpArgs, file: &Path, settings: &EndpointConfig) -> Result<u8, Cli
                 scope.spawn(move || {
                     let endpoint = Endpoint::bind(unspecified_address(to), settings)?;
                     serve_contexts(&endpoint);
-                    files::send(&endpoint, to, file, &mut |progress| {
+                    files::send(&endpoint, to, file, modules, &mut |progress| {
                         update_bar(&bar, progress)
                     })
                 })
@@ -264,7 +287,9 @@ fn print_results(
             Ok(SentFile {
                 size,
                 resumed_from: from,
+                module_counts,
             }) => {
+                note_module_counts(module_counts);
                 let rate = (size - from) as f64 * 8.0 / 1e6 / seconds;
                 let resumed = match from {
                     0 => String::new(),

@@ -2,7 +2,8 @@
 
 use crate::print::note;
 use crate::xtp_common::{
-    StopSignal, check_trace, enable_trace, parse_transport, resolve, serve_contexts,
+    StopSignal, check_trace, enable_trace, note_module_counts, parse_pushable_transport, resolve,
+    serve_contexts,
 };
 use crate::{CliError, EXIT_OK};
 use clap::Args;
@@ -16,7 +17,8 @@ use towpath::xtp::EndpointConfig;
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Run it on both ends. The local end accepts TCP connections and carries each over an XTP
-association; the remote end opens a TCP connection for each. Nothing is encrypted.
+association; the remote end opens a TCP connection for each. Nothing is encrypted, unless push=seal
+is on both ends; modules are the same words there as in a race.
 
 Examples:
   towpath forward --from xtp 0.0.0.0:9000 --to localhost:22      at the remote end
@@ -25,7 +27,11 @@ Examples:
 
   towpath forward --from xtp,congestion=newreno 0.0.0.0:9000 --to 127.0.0.1:80
   towpath forward 127.0.0.1:8080 --over xtp,congestion=newreno remote:9000
-  curl http://127.0.0.1:8080/"
+  curl http://127.0.0.1:8080/
+
+  head -c 32 /dev/urandom > key                                  the same file on both ends
+  towpath forward --from xtp,push=compress/seal,seal-key=key 0.0.0.0:9000 --to 127.0.0.1:80
+  towpath forward 127.0.0.1:8080 --over xtp,push=compress/seal,seal-key=key remote:9000"
 )]
 pub struct ForwardArgs {
     /// Local end: the address that TCP clients connect to, ADDR:PORT.
@@ -76,7 +82,7 @@ impl ForwardArgs {
 
 /// Forwards connections until a signal.
 pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
-    let mut settings = parse_transport(args.transport())?;
+    let (mut settings, modules) = parse_pushable_transport(args.transport())?;
     settings.config.early_accept |= args.early;
     enable_trace(&mut settings, args.trace.as_deref())?;
     let mut forwarder = open_tunnel(args, &settings)?;
@@ -84,6 +90,7 @@ pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
     forwarder.set_connections_max(args.connections as usize);
     forwarder.set_per_peer_max(args.per_peer.map(|count| count as usize));
     forwarder.set_idle_timeout(args.idle);
+    forwarder.set_modules(modules);
     forwarder.set_log(|line| note(format_args!("{line}")));
     let stop = StopSignal::on_signals()?;
     forwarder.run(stop.flag()).map_err(CliError::failed)?;
@@ -92,6 +99,7 @@ pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
         "{} connections: {} closed, {} failed; {} bytes from TCP to XTP, {} from XTP to TCP",
         counts.opened, counts.ended, counts.broken, counts.sent_bytes, counts.received_bytes
     ));
+    note_module_counts(&forwarder.module_counts());
     check_trace(&settings).map(|()| EXIT_OK)
 }
 

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use towpath::push::ModuleStack;
 use towpath::xtp::{Endpoint, EndpointConfig, Shortcut, TraceLog};
 
 /// The first address of `HOST:PORT`.
@@ -36,6 +37,33 @@ pub fn resolve(text: &str) -> Result<SocketAddr, CliError> {
 ///
 /// A line that names what is wrong and what would be right.
 pub fn parse_transport(text: &str) -> Result<EndpointConfig, CliError> {
+    configure(&parse_words(text)?)
+}
+
+/// The same, and the modules of `push=` with their options.
+///
+/// # Errors
+///
+/// A line that names what is wrong and what would be right.
+pub fn parse_pushable_transport(
+    text: &str,
+) -> Result<(EndpointConfig, Option<ModuleStack>), CliError> {
+    let mut own = parse_words(text)?;
+    let modules = ModuleStack::take(&mut own).map_err(CliError::usage)?;
+    if let Some(modules) = &modules {
+        modules.check_on_xtp().map_err(CliError::usage)?;
+    }
+    Ok((configure(&own)?, modules))
+}
+
+fn configure(own: &BTreeMap<String, String>) -> Result<EndpointConfig, CliError> {
+    let mut late = EndpointConfig::accepting_late();
+    late.shortcut = Shortcut::where_possible();
+    late.with_options(own).map_err(CliError::usage)
+}
+
+/// The options in `xtp[,KEY=VALUE...]`.
+fn parse_words(text: &str) -> Result<BTreeMap<String, String>, CliError> {
     let mut words = text.split(',');
     let transport = words.next().unwrap_or_default();
     if transport != "xtp" {
@@ -50,9 +78,16 @@ pub fn parse_transport(text: &str) -> Result<EndpointConfig, CliError> {
             .ok_or_else(|| CliError::usage(format!("'{word}' is no option; write KEY=VALUE")))?;
         own.insert(key.to_owned(), value.to_owned());
     }
-    let mut late = EndpointConfig::accepting_late();
-    late.shortcut = Shortcut::where_possible();
-    late.with_options(&own).map_err(CliError::usage)
+    Ok(own)
+}
+
+/// Prints what modules counted, if they did.
+pub fn note_module_counts(counts: &BTreeMap<String, u64>) {
+    let words = counts.iter().map(|(name, count)| format!("{name} {count}"));
+    let words: Vec<String> = words.collect();
+    if !words.is_empty() {
+        note(format_args!("modules: {}", words.join(", ")));
+    }
 }
 
 /// Makes endpoints of this configuration write a packet trace to `path`, if given.

@@ -171,6 +171,30 @@ fn forward_usage_errors_are_one_line() {
             &["forward", "nowhere", "--over", "xtp", "127.0.0.1:9"],
             "'nowhere' is no address",
         ),
+        (
+            &["forward", "127.0.0.1:0", "--over", "xtp,push=zip", "::1"],
+            "no module 'zip'",
+        ),
+        (
+            &["forward", "127.0.0.1:0", "--over", "xtp,push=seal", "::1"],
+            "seal-key=FILE",
+        ),
+        (
+            &["cp", "a", "b", "--over", "xtp,push=fault,fault-drop=1%"],
+            "fault-drop= on xtp",
+        ),
+        (
+            &[
+                "cp",
+                "a",
+                "b",
+                "--over",
+                "xtp,push=pass",
+                "--group",
+                "239.1.2.3:5",
+            ],
+            "leave out push=",
+        ),
         (&["forward", "--from", "xtp", "127.0.0.1:0"], "--to"),
         (
             &["forward", "192.0.2.1:0", "--over", "xtp", "127.0.0.1:9"],

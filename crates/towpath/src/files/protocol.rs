@@ -1,7 +1,7 @@
 //! The file protocol: offer, resume point, status, and how they are encoded.
 
 use super::{OFFER_TIMEOUT, PEER_TIMEOUT};
-use crate::xtp::Circuit;
+use crate::push::PushedStream;
 use crate::xtp::group::JoinSecret;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -36,7 +36,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    pub(super) fn send(&self, circuit: &mut Circuit) -> io::Result<()> {
+    pub(super) fn send(&self, circuit: &mut PushedStream) -> io::Result<()> {
         send_and_flush(circuit, &self.encode())
     }
 
@@ -59,7 +59,7 @@ impl Offer {
         octets
     }
 
-    pub(super) fn receive(circuit: &mut Circuit) -> io::Result<Offer> {
+    pub(super) fn receive(circuit: &mut PushedStream) -> io::Result<Offer> {
         let end = Instant::now() + OFFER_TIMEOUT;
         Offer::read(|room| circuit.recv(room, until(end)))
     }
@@ -96,13 +96,13 @@ pub(super) struct ResumePoint {
 }
 
 impl ResumePoint {
-    pub(super) fn send(&self, circuit: &mut Circuit) -> io::Result<()> {
+    pub(super) fn send(&self, circuit: &mut PushedStream) -> io::Result<()> {
         let (len, secret) = (self.len.to_be_bytes(), self.join_secret.octets());
         let octets = [&[0], &len[..], &self.sha256, secret].concat();
         send_and_flush(circuit, &octets)
     }
 
-    pub(super) fn receive(circuit: &mut Circuit, limit: Duration) -> io::Result<ResumePoint> {
+    pub(super) fn receive(circuit: &mut PushedStream, limit: Duration) -> io::Result<ResumePoint> {
         recv_status(circuit, limit)?;
         Ok(ResumePoint {
             len: u64::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?),
@@ -113,7 +113,7 @@ impl ResumePoint {
 }
 
 /// Sends success, or a refusal with its reason.
-pub(super) fn send_status(circuit: &mut Circuit, refusal: Option<&str>) -> io::Result<()> {
+pub(super) fn send_status(circuit: &mut PushedStream, refusal: Option<&str>) -> io::Result<()> {
     let Some(reason) = refusal else {
         return send_and_flush(circuit, &[0]);
     };
@@ -123,7 +123,7 @@ pub(super) fn send_status(circuit: &mut Circuit, refusal: Option<&str>) -> io::R
 }
 
 /// Receives a status; a refusal is an error.
-pub(super) fn recv_status(circuit: &mut Circuit, limit: Duration) -> io::Result<()> {
+pub(super) fn recv_status(circuit: &mut PushedStream, limit: Duration) -> io::Result<()> {
     match recv_array(circuit, limit)? {
         [0] => Ok(()),
         [1] => {
@@ -136,14 +136,14 @@ pub(super) fn recv_status(circuit: &mut Circuit, limit: Duration) -> io::Result<
 }
 
 /// Sends octets without coalescing.
-pub(super) fn send_and_flush(circuit: &mut Circuit, octets: &[u8]) -> io::Result<()> {
+pub(super) fn send_and_flush(circuit: &mut PushedStream, octets: &[u8]) -> io::Result<()> {
     circuit.send(octets, PEER_TIMEOUT)?;
     circuit.flush()
 }
 
 /// Receives the next octets; waits up to `limit` for all of them.
 pub(super) fn recv_array<const N: usize>(
-    circuit: &mut Circuit,
+    circuit: &mut PushedStream,
     limit: Duration,
 ) -> io::Result<[u8; N]> {
     let end = Instant::now() + limit;

@@ -7,8 +7,10 @@ use super::partial_file::{PartialFile, plain_name};
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, OFFER_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::peer_counts::PeerCounts;
+use crate::push::{ModuleStack, PushedStream};
+use crate::xtp::Endpoint;
 use crate::xtp::group::{self, JoinSecret, Receiver, Stream};
-use crate::xtp::{Circuit, Endpoint};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,6 +44,8 @@ pub struct FileReceiver {
     pub overwrite: bool,
     /// What it accepts of anybody who reaches the endpoint.
     pub limits: ReceiveLimits,
+    /// Modules on the circuits of its senders, who have the same; with them, no groups.
+    pub modules: Option<ModuleStack>,
 }
 
 /// What a receiver accepts.
@@ -79,6 +83,8 @@ pub struct ReceivedFile {
     pub name: String,
     /// How far the transfer got.
     pub progress: TransferProgress,
+    /// What the modules on its circuit counted.
+    pub module_counts: BTreeMap<String, u64>,
     /// The path of the file, or why the transfer failed.
     pub result: io::Result<PathBuf>,
 }
@@ -116,6 +122,10 @@ impl FileReceiver {
                     Err(error) => return Err(error),
                 };
                 let (busy, peers) = (&busy, &peers);
+                // A module that cannot be on the circuit, such as a file that cannot be made, ends it.
+                let Ok(circuit) = PushedStream::new(circuit, self.modules.as_ref(), false) else {
+                    continue;
+                };
                 let peer = circuit.peer().ip();
                 if !lock(peers).add(peer) {
                     self.refuse_share(circuit, on_received);
@@ -135,7 +145,7 @@ impl FileReceiver {
     }
 
     /// Refuses a transfer of a peer that has its share, without waiting for what it has to say.
-    fn refuse_share(&self, mut circuit: Circuit, on_received: &(dyn Fn(ReceivedFile) + Sync)) {
+    fn refuse_share(&self, mut circuit: PushedStream, on_received: &(dyn Fn(ReceivedFile) + Sync)) {
         let text = format!(
             "this receiver takes {} transfers of a sender at once; send the file later, or start the \
              receiver with a higher --per-peer",
@@ -148,13 +158,14 @@ impl FileReceiver {
             peer: circuit.peer(),
             name: String::new(),
             progress: TransferProgress::default(),
+            module_counts: BTreeMap::new(),
             result: Err(io::Error::new(ErrorKind::QuotaExceeded, text)),
         });
     }
 
     fn serve_transfer(
         &self,
-        mut circuit: Circuit,
+        mut circuit: PushedStream,
         stop: &AtomicBool,
         on_received: &(dyn Fn(ReceivedFile) + Sync),
     ) {
@@ -162,12 +173,14 @@ impl FileReceiver {
             peer: circuit.peer(),
             name: String::new(),
             progress: TransferProgress::default(),
+            module_counts: BTreeMap::new(),
             result: Err(ErrorKind::Interrupted.into()),
         };
         received.result = self.receive_file(&mut circuit, &mut received, stop);
         let refusal = received.result.as_ref().err().map(ToString::to_string);
         // If the status cannot be sent, the peer is gone, and there is nothing to close.
         let answered = protocol::send_status(&mut circuit, refusal.as_deref());
+        received.module_counts = circuit.counts();
         on_received(received);
         if answered.is_ok() {
             let _ = circuit.close(CLOSE_TIMEOUT);
@@ -176,7 +189,7 @@ impl FileReceiver {
 
     fn receive_file(
         &self,
-        circuit: &mut Circuit,
+        circuit: &mut PushedStream,
         received: &mut ReceivedFile,
         stop: &AtomicBool,
     ) -> io::Result<PathBuf> {

@@ -4,37 +4,44 @@ use super::partial_file::FileHasher;
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::engine_setup::random_seed;
+use crate::push::{ModuleStack, PushedStream};
+use crate::xtp::Endpoint;
 use crate::xtp::group::{self, AdmittedHost, Sender};
-use crate::xtp::{Circuit, Endpoint};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 /// A file that arrived complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentFile {
     /// Bytes of the file.
     pub size: u64,
     /// The offset at which the transfer resumed: bytes the receiver had already.
     pub resumed_from: u64,
+    /// What the modules on its circuit counted.
+    pub module_counts: BTreeMap<String, u64>,
 }
 
-/// Sends the file at `path` to the receiver at `to`; calls `progress` as it advances.
+/// Sends the file at `path` to the receiver at `to`, through `modules` that are the receiver's too;
+/// calls `progress` as it advances.
 ///
 /// # Errors
 ///
-/// The file system's; the receiver's reason when it refuses; `ConnectionRefused` or `TimedOut` when
+/// `InvalidData` when the receiver has other modules; the file system's; the receiver's reason when it refuses; `ConnectionRefused` or `TimedOut` when
 /// it does not answer; those of a circuit that fails. The receiver keeps what arrived, and the next
 /// transfer resumes there.
 pub fn send(
     endpoint: &Endpoint,
     to: SocketAddr,
     path: &Path,
+    modules: Option<&ModuleStack>,
     progress: &mut dyn FnMut(TransferProgress),
 ) -> io::Result<SentFile> {
     let (mut file, offer) = open_offer(path, None)?;
-    let mut circuit = endpoint.connect(to, PEER_TIMEOUT)?;
+    let circuit = endpoint.connect(to, PEER_TIMEOUT)?;
+    let mut circuit = PushedStream::new(circuit, modules, true)?;
     let sent = send_over(&mut circuit, &mut file, &offer, progress);
     if sent.is_err() {
         // So that the receiver does not wait for more data; it may be gone already.
@@ -44,7 +51,7 @@ pub fn send(
 }
 
 fn send_over(
-    circuit: &mut Circuit,
+    circuit: &mut PushedStream,
     file: &mut File,
     offer: &Offer,
     progress: &mut dyn FnMut(TransferProgress),
@@ -60,6 +67,7 @@ fn send_over(
     Ok(SentFile {
         size: offer.size,
         resumed_from: from,
+        module_counts: circuit.counts(),
     })
 }
 
@@ -78,10 +86,11 @@ pub fn send_to_group(
     progress: &mut dyn FnMut(TransferProgress),
 ) -> io::Result<Vec<io::Result<SentFile>>> {
     let (mut file, offer) = open_offer(path, Some(group))?;
-    let mut members: Vec<io::Result<(Circuit, ResumePoint)>> = hosts
+    let mut members: Vec<io::Result<(PushedStream, ResumePoint)>> = hosts
         .iter()
         .map(|&host| {
-            let mut circuit = endpoint.connect(host, PEER_TIMEOUT)?;
+            let circuit = endpoint.connect(host, PEER_TIMEOUT)?;
+            let mut circuit = PushedStream::new(circuit, None, true)?;
             offer.send(&mut circuit)?;
             let resume_point = ResumePoint::receive(&mut circuit, HASH_TIMEOUT)?;
             Ok((circuit, resume_point))
@@ -103,12 +112,13 @@ pub fn send_to_group(
     endpoint.share_introspection(&mut settings);
     let hasher = send_content_to_group(&mut file, &offer, from, settings, &members, progress)?;
     let size = offer.size;
-    let finish = |member: io::Result<(Circuit, ResumePoint)>| {
+    let finish = |member: io::Result<(PushedStream, ResumePoint)>| {
         let (mut circuit, _) = member?;
         send_digest(&mut circuit, &hasher)?;
         Ok(SentFile {
             size,
             resumed_from: from,
+            module_counts: BTreeMap::new(),
         })
     };
     Ok(members.into_iter().map(finish).collect())
@@ -120,7 +130,7 @@ fn send_content_to_group(
     offer: &Offer,
     from: u64,
     mut settings: group::GroupEndpointConfig,
-    members: &[io::Result<(Circuit, ResumePoint)>],
+    members: &[io::Result<(PushedStream, ResumePoint)>],
     progress: &mut dyn FnMut(TransferProgress),
 ) -> io::Result<FileHasher> {
     let mut hasher = FileHasher::new();
@@ -162,7 +172,7 @@ fn send_content_to_group(
 }
 
 /// The source address the kernel chooses for packets to a circuit's peer.
-fn source_address_to(circuit: &Circuit) -> io::Result<IpAddr> {
+fn source_address_to(circuit: &PushedStream) -> io::Result<IpAddr> {
     let peer = circuit.peer();
     let socket = std::net::UdpSocket::bind(crate::socket::wildcard_address(&peer))?;
     // Nothing is sent.
@@ -252,7 +262,7 @@ fn file_shrunk() -> io::Error {
 }
 
 /// Sends the SHA-256 of the file and receives whether it matched.
-fn send_digest(circuit: &mut Circuit, hasher: &FileHasher) -> io::Result<()> {
+fn send_digest(circuit: &mut PushedStream, hasher: &FileHasher) -> io::Result<()> {
     circuit.send_last(&hasher.digest(), PEER_TIMEOUT)?;
     protocol::recv_status(circuit, HASH_TIMEOUT)?;
     // The file has arrived; an unacknowledged close does not matter.

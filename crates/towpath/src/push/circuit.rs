@@ -6,7 +6,7 @@
 
 use super::driver::CircuitDriver;
 use super::frames;
-use super::stack::{Place, Report, Stack};
+use super::stack::{ModuleStack, Place, Report};
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
     Reserved,
@@ -48,7 +48,7 @@ impl PushedCircuit {
     /// That of a module that cannot be on the stream.
     pub(super) fn new(
         circuit: Box<dyn Circuit>,
-        stack: &Stack,
+        stack: &ModuleStack,
         place: Place,
         read_len: usize,
     ) -> io::Result<PushedCircuit> {
@@ -305,7 +305,7 @@ impl PushedCircuit {
     }
 }
 
-fn from_stream(error: streams::Error) -> io::Error {
+pub(super) fn from_stream(error: streams::Error) -> io::Error {
     match error {
         streams::Error::Failed(frames::BAD_MESSAGE) => {
             let text = "what arrived is no frame of the peer's modules, or was cut off: give both ends \

@@ -1,6 +1,6 @@
 //! `compress`: messages are sent in DEFLATE (RFC 1951), each on its own.
 
-use super::frames::{BadFrame, FRAME_MAX, Frames, fail, octets_of};
+use super::frames::{BadFrame, Frames, fail, octets_of};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,7 +74,7 @@ impl CompressModule {
     /// The body of the frame of `piece`: as it is where compression does not make it shorter.
     fn pack(&mut self, piece: &[u8]) {
         self.body.clear();
-        if piece.len() >= SHORT && piece.len() <= FRAME_MAX {
+        if piece.len() >= SHORT && piece.len() <= self.frames.piece_max() {
             self.body.push(DEFLATED);
             self.body
                 .extend_from_slice(&(piece.len() as u32).to_le_bytes());
@@ -130,7 +130,7 @@ impl CompressModule {
     }
 
     fn inflate(&mut self, len: usize, deflated: &[u8]) -> Result<(), BadFrame> {
-        if len > FRAME_MAX || len > deflated.len().saturating_mul(RATIO_MAX) {
+        if len > self.frames.piece_max() || len > deflated.len().saturating_mul(RATIO_MAX) {
             return Err(BadFrame);
         }
         self.inflate.reset(false);

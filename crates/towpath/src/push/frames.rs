@@ -3,11 +3,14 @@
 
 use streams::{Context, Extra, Message, MessageKind, Side};
 
-/// Octets of the longest frame: more than a message of any transport here.
-pub(super) const FRAME_MAX: usize = 64 << 20;
+/// Octets of the longest message in a frame: more than one of any transport here.
+const MESSAGE_MAX: usize = 64 << 20;
 
 /// Octets of a byte stream that go into one frame at most: so long the receiver waits for its end.
 const PIECE_LEN: usize = 64 << 10;
+
+/// Octets that a module puts around a piece at most.
+const AROUND_MAX: usize = 64;
 
 /// EBADMSG: what arrived is no frame.
 pub(super) const BAD_MESSAGE: i32 = 74;
@@ -39,6 +42,14 @@ impl Frames {
         match self.is_stream {
             true => octets.chunks(PIECE_LEN).collect(),
             false => vec![octets],
+        }
+    }
+
+    /// Octets of the longest piece of the peer's.
+    pub(super) fn piece_max(&self) -> usize {
+        match self.is_stream {
+            true => PIECE_LEN,
+            false => MESSAGE_MAX,
         }
     }
 
@@ -80,7 +91,7 @@ impl Frames {
             return Ok(false);
         };
         let len = u32::from_le_bytes(*len) as usize;
-        if len > FRAME_MAX {
+        if len > self.piece_max() + AROUND_MAX {
             return Err(BadFrame);
         }
         let Some(found) = rest.get(..len) else {

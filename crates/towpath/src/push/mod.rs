@@ -10,13 +10,17 @@
 //!   random numbers and libraries. `frames`: what those that change octets put around them.
 //! * `driver` - the bottom of the stream: a module around a circuit.
 //! * `circuit` - its top: what the user calls.
+//! * `chain`, `pushed_stream` - modules on byte streams of XTP that carry other programs' octets, as in
+//!   `towpath forward`.
 
 mod capture;
+mod chain;
 mod circuit;
 mod compress;
 mod driver;
 mod fault;
 mod frames;
+mod pushed_stream;
 mod seal;
 mod settings;
 mod stack;
@@ -26,8 +30,10 @@ mod test_kit;
 use crate::contract::{Circuit, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable};
 use crate::options::{Options, invalid};
 use circuit::PushedCircuit;
+pub(crate) use pushed_stream::PushedStream;
 use settings::{OPTIONS, PUSH};
-use stack::{Place, Stack};
+pub use stack::ModuleStack;
+use stack::Place;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
@@ -84,17 +90,17 @@ impl Pushable {
     fn split(
         &self,
         own: &BTreeMap<String, String>,
-    ) -> Result<(Option<Stack>, BTreeMap<String, String>), String> {
+    ) -> Result<(Option<ModuleStack>, BTreeMap<String, String>), String> {
         let mut rest = own.clone();
-        let stack = Stack::take(&mut rest)?;
-        let stack = stack.or_else(|| self.has_head.then(Stack::default));
+        let stack = ModuleStack::take(&mut rest)?;
+        let stack = stack.or_else(|| self.has_head.then(ModuleStack::default));
         if let Some(stack) = &stack {
             stack.check(self.inner.name(), &self.inner.class_with(&rest))?;
         }
         Ok((stack, rest))
     }
 
-    fn inner_options(&self, options: &Options) -> io::Result<(Option<Stack>, Options)> {
+    fn inner_options(&self, options: &Options) -> io::Result<(Option<ModuleStack>, Options)> {
         let (stack, transport_specific) =
             self.split(&options.transport_specific).map_err(invalid)?;
         let inner = Options {
@@ -114,7 +120,7 @@ impl Pushable {
 
 /// `circuit` of a transport with `options`, with the modules on it.
 fn on_top(
-    stack: Option<&Stack>,
+    stack: Option<&ModuleStack>,
     class: &Class,
     options: &Options,
     connects: bool,
@@ -236,7 +242,7 @@ impl Transport for Pushable {
 /// Accepts circuits and pushes modules on each.
 struct PushedListener {
     inner: Box<dyn Listener>,
-    stack: Stack,
+    stack: ModuleStack,
     class: Class,
     options: Options,
 }

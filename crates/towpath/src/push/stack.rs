@@ -55,20 +55,21 @@ pub(super) type Report = Box<dyn Fn(&mut BTreeMap<String, u64>) + Send>;
 /// Modules of one circuit, the user's end first, and what reports their counts.
 pub(super) type Made = (Vec<Box<dyn Module>>, Vec<Report>);
 
-/// The modules of a circuit, the user's end first, with their settings.
+/// The modules of a circuit, the user's end first, with their settings: the words of `push=` and of the
+/// options of the modules in it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Stack {
+pub struct ModuleStack {
     modules: Vec<Kind>,
     settings: Settings,
 }
 
-impl Stack {
+impl ModuleStack {
     /// Takes the options of modules out of `own`. None: nothing is pushed.
     ///
     /// # Errors
     ///
     /// A sentence that names the word and what would be right.
-    pub(super) fn take(own: &mut BTreeMap<String, String>) -> Result<Option<Stack>, String> {
+    pub fn take(own: &mut BTreeMap<String, String>) -> Result<Option<ModuleStack>, String> {
         let given: Vec<(&str, String)> = OPTIONS
             .iter()
             .filter_map(|option| Some((option.name, own.remove(option.name)?)))
@@ -79,7 +80,7 @@ impl Stack {
                 Some((name, value)) => Err(not_pushed(name, value)),
             };
         };
-        let mut stack = Stack {
+        let mut stack = ModuleStack {
             modules: parse_words(&words)?,
             settings: Settings::default(),
         };
@@ -145,6 +146,16 @@ impl Stack {
         Ok(())
     }
 
+    /// Whether the modules can stand on a byte stream of XTP.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the module and what would be right.
+    pub fn check_on_xtp(&self) -> Result<(), String> {
+        let xtp = crate::registry::find("xtp");
+        xtp.map_or(Ok(()), |xtp| self.check("xtp", &xtp.class()))
+    }
+
     /// The class of circuits with these modules on a transport of `class`.
     pub(super) fn class(&self, class: Class) -> Class {
         match self.modules.contains(&Kind::Seal) {
@@ -163,7 +174,7 @@ impl Stack {
     }
 
     /// Its words, as in the option.
-    pub(super) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let names: Vec<&str> = self.modules.iter().map(|kind| name_of(*kind)).collect();
         names.join("/")
     }
@@ -326,12 +337,12 @@ mod tests {
     /// Words of options, and parts of the sentence that refuses them.
     type Refused<'a> = (&'a [(&'a str, &'a str)], [&'a str; 2]);
 
-    fn take(words: &[(&str, &str)]) -> Result<Option<Stack>, String> {
+    fn take(words: &[(&str, &str)]) -> Result<Option<ModuleStack>, String> {
         let own = words
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let mut own: BTreeMap<String, String> = own.collect();
-        let taken = Stack::take(&mut own);
+        let taken = ModuleStack::take(&mut own);
         assert!(taken.is_err() || own.keys().all(|key| key == "nodelay"));
         taken
     }

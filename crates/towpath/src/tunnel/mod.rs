@@ -10,23 +10,27 @@
 //! is not read, its socket buffer or window fills, and the other side is not read either. A
 //! connection buffers at most 64 KiB each way besides its socket and circuit.
 //!
+//! Modules of STREAMS can be pushed on its circuits ([`Tunnel::set_modules`]), the same at both ends.
+//!
 //! When descriptors or ports run out, the tunnel accepts nothing for 100 ms. A target
 //! that cannot be reached breaks its circuit, which the peer can tell from an end.
 
 mod accept;
 mod limits;
 mod local_socket;
+mod modules;
 mod proxied_connection;
 
 pub use local_socket::{ExternalSockets, LocalSocket};
 
 use crate::peer_counts::PeerCounts;
+use crate::push::{ModuleStack, PushedStream};
 use crate::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
 use engine::AssociationId;
 use limits::LimitedLog;
 use proxied_connection::{ProxiedConnection, PumpOutcome};
 use rustix::event::{Timespec, epoll};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -90,6 +94,9 @@ pub struct Tunnel {
     exhausted_until: Option<Instant>,
     peers: PeerCounts,
     idle_timeout: Option<Duration>,
+    modules: Option<ModuleStack>,
+    /// What the modules of connections that are over counted.
+    module_counts: BTreeMap<String, u64>,
     log: LimitedLog,
     chunk_len: usize,
     handshake_timeout: Duration,
@@ -171,6 +178,8 @@ impl Tunnel {
             exhausted_until: None,
             peers: PeerCounts::default(),
             idle_timeout: None,
+            modules: None,
+            module_counts: BTreeMap::new(),
             log: LimitedLog::default(),
             // A message may take half of the send buffer at most.
             chunk_len: (settings.send_buffer_len / 4).clamp(1024, 64 << 10),
@@ -238,7 +247,7 @@ impl Tunnel {
         while !stop.load(Ordering::Relaxed) && !self.is_finished() {
             // Connections with more to do wait until the others have been served.
             let limit = if unfinished.is_empty() {
-                HOUSEKEEPING_INTERVAL
+                self.limit_by_modules(HOUSEKEEPING_INTERVAL)
             } else {
                 Duration::ZERO
             };
@@ -246,6 +255,7 @@ impl Tunnel {
             if self.wait(limit, &mut todo)? {
                 self.poll_endpoint(&mut ready, &mut todo)?;
             }
+            self.add_due(&mut todo);
             if last_housekeeping.elapsed() >= HOUSEKEEPING_INTERVAL {
                 last_housekeeping = Instant::now();
                 self.housekeep(last_housekeeping, &mut todo);
@@ -350,6 +360,15 @@ impl Tunnel {
         peer: Option<IpAddr>,
     ) -> io::Result<u64> {
         let token = self.next_token;
+        // The end that accepted TCP opens the circuit.
+        let connects = matches!(self.source, TunnelSource::Tcp(..));
+        let circuit = match PushedStream::new(circuit, self.modules.as_ref(), connects) {
+            Ok(circuit) => circuit,
+            Err(error) => {
+                tcp.reset(Some(&error));
+                return Err(error);
+            }
+        };
         let registered = self.register(&*tcp, token, peer);
         let (id, now) = (circuit.id(), Instant::now());
         let deadline = now + self.handshake_timeout;
@@ -411,8 +430,8 @@ impl Tunnel {
         if let Some(peer) = connection.peer() {
             self.peers.remove(peer);
         }
-        if let (PumpOutcome::Broken, Some(error)) = (outcome, connection.connect_error()) {
-            let text = format!("cannot connect to the target: {error}");
+        self.keep_counts(&connection);
+        if let (PumpOutcome::Broken, Some(text)) = (outcome, connection.failure()) {
             self.log.line(Instant::now(), &text);
         }
         connection.close(outcome == PumpOutcome::Broken);

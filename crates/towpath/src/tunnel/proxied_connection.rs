@@ -1,9 +1,10 @@
 //! One connection of a tunnel: a local stream socket, usually TCP, and the circuit that carries it.
 
 use super::{LocalSocket, TunnelCounts};
-use crate::xtp::Circuit;
+use crate::push::PushedStream;
 use engine::{AssociationId, CloseReason};
 use rustix::event::epoll::EventFlags;
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ pub(super) enum PumpOutcome {
 /// A socket and its circuit.
 pub(super) struct ProxiedConnection {
     socket: Box<dyn LocalSocket>,
-    circuit: Circuit,
+    circuit: PushedStream,
     /// Whose share of the connections it takes.
     peer: Option<IpAddr>,
     /// When bytes last came or went.
@@ -53,7 +54,7 @@ pub(super) struct ProxiedConnection {
 impl ProxiedConnection {
     pub(super) fn new(
         socket: Box<dyn LocalSocket>,
-        circuit: Circuit,
+        circuit: PushedStream,
         connecting: bool,
         handshake_deadline: Instant,
         peer: Option<IpAddr>,
@@ -80,6 +81,16 @@ impl ProxiedConnection {
         self.circuit.id()
     }
 
+    /// When a module of its stream has something to do.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.circuit.next_deadline()
+    }
+
+    /// What the modules of its stream counted.
+    pub(super) fn module_counts(&self) -> BTreeMap<String, u64> {
+        self.circuit.counts()
+    }
+
     /// Whose share of the connections it takes.
     pub(super) fn peer(&self) -> Option<IpAddr> {
         self.peer
@@ -90,9 +101,15 @@ impl ProxiedConnection {
         now.saturating_duration_since(self.moved_at)
     }
 
-    /// Why the socket's connect failed, if it did.
-    pub(super) fn connect_error(&self) -> Option<&io::Error> {
-        self.error.as_ref().filter(|_| self.connecting)
+    /// What its user needs to know of why it broke: that the target refused, or that the ends have other
+    /// modules.
+    pub(super) fn failure(&self) -> Option<String> {
+        let error = self.error.as_ref()?;
+        match error.kind() {
+            _ if self.connecting => Some(format!("cannot connect to the target: {error}")),
+            ErrorKind::InvalidData => Some(format!("a connection was reset: {error}")),
+            _ => None,
+        }
     }
 
     /// Whether a handshake is incomplete.
@@ -126,6 +143,7 @@ impl ProxiedConnection {
         if self.connecting {
             return Ok(PumpOutcome::Waiting);
         }
+        self.circuit.carry_on()?;
         let moved_before = counts.sent_bytes + counts.received_bytes;
         let (mut sent, mut more) = (false, true);
         for _ in 0..PASSES_PER_CALL {
@@ -237,7 +255,7 @@ impl ProxiedConnection {
             return Ok(false);
         }
         let len = match self.circuit.try_recv(buffer) {
-            Ok(Some(len)) => len.min(buffer.len()),
+            Ok(Some(len)) => len,
             Ok(None) => {
                 self.circuit_finished = true;
                 self.socket.shutdown_write()?;
@@ -299,7 +317,7 @@ fn write_available(
 }
 
 /// Sends bytes on the circuit; false when it has no space.
-fn try_send(circuit: &mut Circuit, bytes: &[u8]) -> io::Result<bool> {
+fn try_send(circuit: &mut PushedStream, bytes: &[u8]) -> io::Result<bool> {
     match circuit.try_send(bytes) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),

@@ -281,6 +281,11 @@ impl Circuit {
         self.inner.abort()
     }
 
+    /// Waits up to `limit` for what another call may go on with.
+    pub(crate) fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        self.inner.wait(limit)
+    }
+
     /// Messages dropped because parts of them were lost (without error control).
     pub fn damaged(&self) -> u64 {
         self.inner.messages_damaged()

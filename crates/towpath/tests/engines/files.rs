@@ -1,6 +1,7 @@
 //! File transfer to one host and to many.
 
 use crate::hostile_datagrams::bombard;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -13,16 +14,17 @@ use std::time::Duration;
 use towpath::files::{
     FileReceiver, ReceiveLimits, ReceivedFile, SentFile, TransferProgress, send, send_to_group,
 };
+use towpath::push::ModuleStack;
 use towpath::xtp::group::{self, GroupEndpointConfig, example_group};
 use towpath::xtp::{Endpoint, EndpointConfig};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A directory that is removed when it goes out of scope.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new() -> Scratch {
+    pub(crate) fn new() -> Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("files-{}-{number}", std::process::id());
@@ -35,13 +37,13 @@ impl Scratch {
         self.0.join(name)
     }
 
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, bytes).expect("room for a file");
         path
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("the folder is there");
         let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
         let mut names: Vec<String> = entries.flatten().map(name).collect();
@@ -56,15 +58,15 @@ impl Drop for Scratch {
     }
 }
 
-fn endpoint() -> Endpoint {
+pub(crate) fn endpoint() -> Endpoint {
     let local = "127.0.0.1:0".parse().expect("a literal address");
     Endpoint::bind(local, &EndpointConfig::default()).expect("a free port")
 }
 
 /// A running file receiver. It stops when it goes out of scope.
-struct Host {
-    folder: Scratch,
-    address: SocketAddr,
+pub(crate) struct Host {
+    pub(crate) folder: Scratch,
+    pub(crate) address: SocketAddr,
     received_files: Receiver<ReceivedFile>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -83,12 +85,21 @@ impl Host {
     }
 
     fn with_limits(overwrite: bool, limits: ReceiveLimits) -> Host {
+        Host::with_modules(overwrite, limits, None)
+    }
+
+    pub(crate) fn with_modules(
+        overwrite: bool,
+        limits: ReceiveLimits,
+        modules: Option<ModuleStack>,
+    ) -> Host {
         let folder = Scratch::new();
         let inbox = FileReceiver {
             endpoint: endpoint(),
             folder: folder.0.clone(),
             overwrite,
             limits,
+            modules,
         };
         let address = inbox.endpoint.local_addr();
         // A sender may connect before the thread starts.
@@ -113,7 +124,7 @@ impl Host {
         }
     }
 
-    fn received(&self) -> ReceivedFile {
+    pub(crate) fn received(&self) -> ReceivedFile {
         self.received_files
             .recv_timeout(LIMIT)
             .expect("something came")
@@ -129,7 +140,7 @@ impl Drop for Host {
     }
 }
 
-fn bytes(len: usize, salt: u64) -> Vec<u8> {
+pub(crate) fn bytes(len: usize, salt: u64) -> Vec<u8> {
     let mut random = engine::SplitMix64::new(salt);
     (0..len).map(|_| random.next_u64() as u8).collect()
 }
@@ -146,7 +157,7 @@ fn files_of_every_size_arrive_under_plain_names() {
         let content = bytes(len, 5);
         let path = here.file(name, &content);
         let mut reported = Vec::new();
-        let sent = send(&endpoint(), host.address, &path, &mut |progress| {
+        let sent = send(&endpoint(), host.address, &path, None, &mut |progress| {
             reported.push(progress)
         });
         let size = len as u64;
@@ -154,7 +165,8 @@ fn files_of_every_size_arrive_under_plain_names() {
             sent.expect("it arrives"),
             SentFile {
                 size,
-                resumed_from: 0
+                resumed_from: 0,
+                module_counts: BTreeMap::new(),
             }
         );
         let last = TransferProgress {
@@ -182,14 +194,14 @@ fn transfer_resumes_from_matching_partial_file() {
     let path = here.file("data", &content);
     // A partial file of an earlier transfer.
     host.folder.file(".data.part", &content[..1_500_000]);
-    let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
+    let sent = send(&endpoint(), host.address, &path, None, &mut |_| ()).expect("it arrives");
     assert_eq!(sent.resumed_from, 1_500_000);
     assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
     // A partial file of other content, or a longer one, is discarded.
     for (name, left) in [("b", bytes(1000, 7)), ("c", bytes(3 << 20, 6))] {
         let path = here.file(name, &content);
         host.folder.file(&format!(".{name}.part"), &left);
-        let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
+        let sent = send(&endpoint(), host.address, &path, None, &mut |_| ()).expect("it arrives");
         assert_eq!(sent.resumed_from, 0);
         assert!(fs::read(host.folder.path(name)).expect("it is there") == content);
     }
@@ -202,7 +214,7 @@ fn aborted_transfer_leaves_only_partial_file() {
     let content = bytes(8 << 20, 8);
     let path = here.file("data", &content);
     let shortened = path.clone();
-    let broken = send(&endpoint(), host.address, &path, &mut |progress| {
+    let broken = send(&endpoint(), host.address, &path, None, &mut |progress| {
         if progress.done >= 4 << 20 {
             let file = fs::File::options().write(true).open(&shortened);
             file.expect("it is there")
@@ -216,7 +228,7 @@ fn aborted_transfer_leaves_only_partial_file() {
     assert!(received.result.is_err() && received.progress.done >= 1 << 20);
     assert_eq!(host.folder.names(), [".data.part"]);
     fs::write(&path, &content).expect("space to send");
-    let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
+    let sent = send(&endpoint(), host.address, &path, None, &mut |_| ()).expect("it arrives");
     assert_eq!(sent.resumed_from, received.progress.done);
     assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
 }
@@ -227,7 +239,8 @@ fn existing_file_is_overwritten_only_when_allowed() {
     let path = here.file("data", b"new");
     let careful = Host::new(false);
     careful.folder.file("data", b"old");
-    let error = send(&endpoint(), careful.address, &path, &mut |_| ()).expect_err("it is there");
+    let error =
+        send(&endpoint(), careful.address, &path, None, &mut |_| ()).expect_err("it is there");
     assert!(error.to_string().contains("--overwrite"), "{error}");
     assert_eq!(
         fs::read(careful.folder.path("data")).expect("a file"),
@@ -235,13 +248,13 @@ fn existing_file_is_overwritten_only_when_allowed() {
     );
     let free = Host::new(true);
     free.folder.file("data", b"old");
-    send(&endpoint(), free.address, &path, &mut |_| ()).expect("it arrives");
+    send(&endpoint(), free.address, &path, None, &mut |_| ()).expect("it arrives");
     assert_eq!(fs::read(free.folder.path("data")).expect("a file"), b"new");
     // A directory is refused, and an endpoint that does not listen gives ConnectionRefused.
-    let error = send(&endpoint(), free.address, &here.0, &mut |_| ()).expect_err("a folder");
+    let error = send(&endpoint(), free.address, &here.0, None, &mut |_| ()).expect_err("a folder");
     assert!(error.to_string().contains("archive"), "{error}");
     let nobody = endpoint();
-    let error = send(&endpoint(), nobody.local_addr(), &path, &mut |_| ());
+    let error = send(&endpoint(), nobody.local_addr(), &path, None, &mut |_| ());
     assert_eq!(
         error.expect_err("nobody").kind(),
         ErrorKind::ConnectionRefused
@@ -272,7 +285,7 @@ fn offer_beyond_limits_is_refused_with_the_option() {
     };
     for (limits, option) in [(small, "--max-size"), (full, "--keep-free")] {
         let host = Host::with_limits(false, limits);
-        let refused = send(&endpoint(), host.address, &path, &mut |_| ());
+        let refused = send(&endpoint(), host.address, &path, None, &mut |_| ());
         let why = refused.expect_err("it is too much").to_string();
         assert!(why.contains(option), "{why}");
         assert!(host.folder.names().is_empty());
@@ -308,7 +321,8 @@ fn sender_with_its_share_of_the_transfers_is_refused() {
     let silent = endpoint().connect(host.address, LIMIT).expect("it listens");
     let here = Scratch::new();
     let path = here.file("data", b"content");
-    let error = send(&endpoint(), host.address, &path, &mut |_| ()).expect_err("no share is left");
+    let error =
+        send(&endpoint(), host.address, &path, None, &mut |_| ()).expect_err("no share is left");
     assert!(error.to_string().contains("--per-peer"), "{error}");
     let refused = host.received().result.expect_err("nothing came");
     assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
@@ -317,7 +331,7 @@ fn sender_with_its_share_of_the_transfers_is_refused() {
     assert!(host.received().result.is_err());
     let sent = (0..1000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        send(&endpoint(), host.address, &path, &mut |_| ()).ok()
+        send(&endpoint(), host.address, &path, None, &mut |_| ()).ok()
     });
     assert!(sent.is_some());
 }
@@ -383,6 +397,7 @@ fn file_is_sent_to_many_hosts_at_once() {
         let whole = SentFile {
             size: 3_000_000,
             resumed_from: 0,
+            module_counts: BTreeMap::new(),
         };
         assert_eq!(sent.expect("it arrives"), whole);
         assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
@@ -398,7 +413,7 @@ fn receiver_serves_after_hostile_datagrams() {
     let (host, here) = (Host::new(false), Scratch::new());
     bombard(&[host.address], 3);
     let path = here.file("honest", &bytes(100_000, 1));
-    let sent = send(&endpoint(), host.address, &path, &mut |_| ());
+    let sent = send(&endpoint(), host.address, &path, None, &mut |_| ());
     assert_eq!(sent.expect("it arrives").size, 100_000);
     // Offers of strangers are over after five seconds, and each is reported as failed.
     while host.received().result.is_err() {}

@@ -11,6 +11,7 @@ mod hostile_datagrams;
 mod introspection;
 mod lend;
 mod path_mtu;
+mod pushed_tools;
 mod relay;
 mod sctp;
 mod sctp_addresses;

@@ -262,13 +262,14 @@ fn copy_file(host: IpAddr) {
         folder: folder.join("in"),
         overwrite: false,
         limits: ReceiveLimits::default(),
+        modules: None,
     };
     inbox.endpoint.listen(true);
     let to = inbox.endpoint.local_addr();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let receiving = scope.spawn(|| inbox.run(&stop, &|_| ()));
-        let sent = towpath::files::send(&bind(host), to, &file, &mut |_| ());
+        let sent = towpath::files::send(&bind(host), to, &file, None, &mut |_| ());
         stop.store(true, Ordering::Relaxed);
         assert_eq!(sent.expect("it arrives").size, content.len() as u64);
         receiving.join().expect("no panic").expect("it serves");

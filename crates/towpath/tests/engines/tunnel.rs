@@ -15,12 +15,12 @@ use towpath::xtp::{Endpoint, EndpointConfig};
 /// Timeout of all waits.
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn local() -> SocketAddr {
+pub(crate) fn local() -> SocketAddr {
     "127.0.0.1:0".parse().expect("a literal address")
 }
 
 /// Both ends of a path to `target`, each in a thread.
-struct Path {
+pub(crate) struct Path {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<TunnelCounts>>,
     entry: SocketAddr,
@@ -31,7 +31,7 @@ impl Path {
         Path::with(target, settings, connections, |_| ())
     }
 
-    fn with(
+    pub(crate) fn with(
         target: SocketAddr,
         settings: &EndpointConfig,
         connections: usize,
@@ -58,12 +58,12 @@ impl Path {
         }
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         with_timeouts(TcpStream::connect(self.entry).expect("the forwarder listens"))
     }
 
     /// Stops both ends; returns their counters.
-    fn stop(self) -> [TunnelCounts; 2] {
+    pub(crate) fn stop(self) -> [TunnelCounts; 2] {
         self.stop.store(true, Ordering::Relaxed);
         let mut counts = self.threads.into_iter().map(|thread| {
             let counts = thread.join();
@@ -80,13 +80,16 @@ fn with_timeouts(tcp: TcpStream) -> TcpStream {
 }
 
 /// Pseudo-random bytes, different for each salt.
-fn bytes(len: usize, salt: u64) -> Vec<u8> {
+pub(crate) fn bytes(len: usize, salt: u64) -> Vec<u8> {
     let mut random = engine::SplitMix64::new(salt);
     (0..len).map(|_| random.next_u64() as u8).collect()
 }
 
 /// A server that replies to each connection with `answer` of the whole request.
-fn server(count: usize, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
+pub(crate) fn server(
+    count: usize,
+    answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind(local()).expect("a free port");
     let address = listener.local_addr().expect("bound");
     let answer = Arc::new(answer);
