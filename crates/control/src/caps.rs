@@ -94,10 +94,13 @@ impl Default for Caps {
 }
 
 impl Caps {
-    /// The default caps on a host with `memory` bytes: all workers together may take three quarters
-    /// of it, and have no more circuits than that allows.
-    pub fn for_host_memory(memory: u64) -> Caps {
-        let caps = Caps::default();
+    /// The default caps on a host with `memory` bytes that runs so many workers: all together may take
+    /// three quarters of it, and have no more circuits than that allows.
+    pub fn for_host_memory(memory: u64, workers: u32) -> Caps {
+        let caps = Caps {
+            workers: workers.max(1),
+            ..Caps::default()
+        };
         let share = memory / 4 * 3 / u64::from(caps.workers);
         let circuits = (share / CIRCUIT_MEMORY).clamp(1, u64::from(caps.circuits));
         Caps {
@@ -325,10 +328,10 @@ pub(crate) mod tests {
 
     #[test]
     fn caps_of_small_host_leave_it_a_quarter_of_its_memory() {
-        let large = Caps::for_host_memory(256 << 30);
+        let large = Caps::for_host_memory(256 << 30, 4);
         assert_eq!((large.memory, large.circuits), (8 << 30, 64));
-        for gib in [4, 8, 16] {
-            let caps = Caps::for_host_memory(gib << 30);
+        for (gib, workers) in [(4, 4), (8, 4), (16, 4), (16, 20)] {
+            let caps = Caps::for_host_memory(gib << 30, workers);
             assert!(
                 caps.memory * u64::from(caps.workers) <= (gib << 30) / 4 * 3,
                 "{gib}"
@@ -339,8 +342,8 @@ pub(crate) mod tests {
             );
             assert_eq!(caps.threads, threads_for(caps.circuits));
         }
-        assert_eq!(Caps::for_host_memory(4 << 30).circuits, 15);
-        let tiny = Caps::for_host_memory(64 << 20);
+        assert_eq!(Caps::for_host_memory(4 << 30, 4).circuits, 15);
+        let tiny = Caps::for_host_memory(64 << 20, 4);
         assert_eq!((tiny.memory, tiny.circuits), (WORKER_MEMORY_MIN, 1));
     }
 

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Most workers of a client at a time: one for each host it has circuits with, or both ends within
-/// one.
+/// Workers of a client at a time unless an agent allows more: one for each host it has circuits with,
+/// or both ends within one, or one for each of some contestants in turns.
 pub const WORKERS_MAX: u32 = 4;
 
 /// Octets of a token.

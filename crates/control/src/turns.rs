@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// When the loops of a job run. All times are CLOCK_MONOTONIC of the worker's host, ns.
 ///
-/// The workers of every contestant of a contest run on one host and have its clock, so each knows
-/// its turns from the start and needs no message between two of them.
+/// Every worker knows its turns from the start, by the clock of its host, and needs no message between
+/// two of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turns {
     /// The turns of this job, in order, apart from each other.
@@ -37,6 +37,21 @@ impl Turns {
         open.sum()
     }
 
+    /// The same turns by a clock that is ahead by `offset_ns`.
+    #[must_use]
+    pub fn by_clock(&self, offset_ns: i64) -> Turns {
+        let moved = |at_ns: u64| at_ns.saturating_add_signed(offset_ns);
+        let windows = self.windows.iter().map(|turn| Turn {
+            begin_ns: moved(turn.begin_ns),
+            counted_from_ns: moved(turn.counted_from_ns),
+            end_ns: moved(turn.end_ns),
+        });
+        Turns {
+            windows: windows.collect(),
+            over_ns: moved(self.over_ns),
+        }
+    }
+
     /// Whether the turns are ascending, apart, and before the end.
     pub fn is_valid(&self) -> bool {
         let ends = self.windows.iter().all(|turn| {
@@ -65,6 +80,15 @@ mod tests {
             windows: windows.iter().map(turn).collect(),
             over_ns,
         }
+    }
+
+    #[test]
+    fn turns_by_another_clock_keep_their_lengths() {
+        let turns = turns(&[(100, 110, 150)], 160);
+        let ahead = turns.by_clock(1_000);
+        assert_eq!((ahead.windows[0].begin_ns, ahead.over_ns), (1_100, 1_160));
+        assert_eq!(ahead.open_ns(), turns.open_ns());
+        assert_eq!(ahead.by_clock(-1_000), turns);
     }
 
     #[test]

@@ -167,7 +167,8 @@ pub(crate) fn hindrance(
     workload: Workload,
     environment: &dyn Environment,
 ) -> Option<String> {
-    if spec.contestants.len() + usize::from(spec.control) < 2 {
+    let contestants = spec.contestants.len() + usize::from(spec.control);
+    if contestants < 2 {
         return Some("one contestant alone has nobody to take turns with".into());
     }
     if spec.fan_out.is_some() {
@@ -190,7 +191,7 @@ pub(crate) fn hindrance(
     };
     of_workload
         .map(str::to_owned)
-        .or_else(|| environment.pause_hindrance())
+        .or_else(|| environment.pause_hindrance(contestants))
 }
 
 /// How the trials of each workload run, by workload: `in turns`, or `back to back` and why.

@@ -6,6 +6,7 @@ use agent::server::{metrics, privilege};
 use agent::{Agent, AgentConfig, DEFAULT_PORT, KeyFolder};
 use clap::Args;
 use control::Caps;
+use control::session::WORKERS_MAX;
 use measure::LocalHost;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -41,6 +42,9 @@ pub struct AgentArgs {
     /// Maximum circuits of a client; default: 64, or what this host's memory allows.
     #[arg(long, value_name = "N", value_parser = parse::whole::<1, 64, u32>)]
     pub max_circuits: Option<u32>,
+    /// Maximum workers at a time; contestants in turns have one each here, or two with both ends.
+    #[arg(long, value_name = "N", default_value_t = WORKERS_MAX, value_parser = parse::whole::<1, 64, u32>)]
+    pub max_workers: u32,
     /// Maximum total send rate of the workers here, such as 500mbit; default: unlimited.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub max_rate: Option<u64>,
@@ -59,8 +63,7 @@ pub struct AgentArgs {
     /// Maximum socket buffer size.
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse::size)]
     pub max_buffers: u64,
-    /// Maximum address space of a worker, of which there are four; default: 8 GiB, or less so that all
-    /// together take at most three quarters of this host's memory.
+    /// Maximum address space of a worker; default: 8 GiB, or less so that all together take at most three quarters of this host's memory.
     #[arg(long, value_name = "BYTES", value_parser = worker_memory)]
     pub max_memory: Option<u64>,
     /// Run as root if root starts it; without this, it becomes the user nobody.
@@ -200,7 +203,7 @@ fn default_address(has_key: bool) -> SocketAddr {
 }
 
 fn caps(args: &AgentArgs) -> Caps {
-    let usual = Caps::for_host_memory(host_memory());
+    let usual = Caps::for_host_memory(host_memory(), args.max_workers);
     let caps = Caps {
         message_len: args.max_message,
         buffers: args.max_buffers,

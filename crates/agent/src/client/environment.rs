@@ -18,6 +18,13 @@ use std::time::Duration;
 /// queue longer count as lost.
 const ONE_WAY_DELAY_MIN: Duration = Duration::from_millis(20);
 
+/// Longest round trip between hosts whose contestants take turns: what is sent in a turn arrives well
+/// before the next one.
+const TURN_RTT_MAX: Duration = Duration::from_micros(250);
+
+/// How far apart two ends may be about the time of a turn: a quarter of what does not count of it.
+const TURN_CLOCK_ERROR_MAX: Duration = Duration::from_micros(250);
+
 /// One end of a pair.
 #[derive(Clone)]
 pub enum PathEnd {
@@ -246,6 +253,25 @@ impl AgentPair {
         }
     }
 
+    /// Why contestants on these hosts cannot take turns.
+    fn pause_hindrance(&self, contestants: usize) -> Option<String> {
+        let ends = || self.ends.iter().filter_map(PathEnd::session);
+        for session in ends() {
+            let own = ends().filter(|other| Arc::ptr_eq(session, other)).count();
+            let why = session_hindrance(session, contestants * own);
+            if let Some(why) = why {
+                return Some(format!("{}: {why}", session.target()));
+            }
+        }
+        let rtt: Duration = ends().map(|session| session.min_rtt()).sum();
+        (!self.loopback_only && rtt > TURN_RTT_MAX).then(|| {
+            format!(
+                "what is sent in a turn would arrive in the next one: {} us there and back",
+                rtt.as_micros()
+            )
+        })
+    }
+
     /// The maximum one-way delay of a packet.
     fn longest_way(&self) -> Duration {
         if self.loopback_only {
@@ -253,6 +279,28 @@ impl AgentPair {
         }
         let trips = self.ends.iter().filter_map(PathEnd::session);
         ONE_WAY_DELAY_MIN + trips.map(|one| one.min_rtt()).sum::<Duration>() * 2
+    }
+}
+
+/// Why an agent cannot run so many workers that take turns.
+fn session_hindrance(session: &Session, workers: usize) -> Option<String> {
+    let caps = &session.welcome().caps;
+    if workers > caps.workers as usize {
+        return Some(format!(
+            "{workers} workers are needed at once and its agent has {}; start it with --max-workers {workers}",
+            caps.workers
+        ));
+    }
+    if caps.rate_bps.is_some() {
+        return Some("its agent divides its rate (--max-rate) among all workers".into());
+    }
+    match session.clock_offset() {
+        Err(error) => Some(error.reason),
+        Ok(clock) if Duration::from_nanos(clock.bound_ns) > TURN_CLOCK_ERROR_MAX => Some(format!(
+            "its clock is known within {} us only",
+            clock.bound_ns / 1000
+        )),
+        Ok(_) => None,
     }
 }
 
@@ -294,8 +342,14 @@ impl Environment for AgentEnvironment {
         self.active_pairs().iter().map(AgentPair::between).collect()
     }
 
-    fn pause_hindrance(&self) -> Option<String> {
-        Some("the ends are on several hosts, whose clocks differ".into())
+    fn pause_hindrance(&self, contestants: usize) -> Option<String> {
+        if self.active_pairs().len() > 1 {
+            return Some("several pairs of hosts run at once".into());
+        }
+        let pairs = self.active_pairs().iter();
+        pairs
+            .filter_map(|pair| pair.pause_hindrance(contestants))
+            .next()
     }
 
     fn interfaces(&self) -> Vec<String> {

@@ -200,7 +200,8 @@ impl SessionState {
             ToWorker::Connect(job, frames) if !given => {
                 Ok(self.assign_job(number, Side::Connect, job, frames))
             }
-            ToWorker::Go(_) if given && !went => {
+            ToWorker::GoInTurns(turns) if !turns.is_valid() => violation("impossible turns"),
+            ToWorker::Go(_) | ToWorker::GoInTurns(_) if given && !went => {
                 self.update_worker(number, |worker| worker.started = true);
                 Ok(Action::Forward(number, message.into()))
             }

@@ -96,12 +96,12 @@ pub fn agent_on(host: &Host, keys: KeyFolder, ipv6: bool) -> (Agent, CountingHos
     (agent.expect("the host lives"), place)
 }
 
-fn target(address: std::net::SocketAddr) -> AgentAddress {
+pub fn target(address: std::net::SocketAddr) -> AgentAddress {
     address.to_string().parse().expect("an address")
 }
 
 /// Races between the agents at these addresses (None for this host); called on the client's host.
-fn race(
+pub fn race(
     from: Option<AgentAddress>,
     to: AgentAddress,
     keys: &KeyFolder,
@@ -144,7 +144,7 @@ fn across(testbed: &Testbed, ipv6: bool, spec: RaceSpec) -> RunData {
 }
 
 #[track_caller]
-fn all_ok(run: &RunData) {
+pub fn all_ok(run: &RunData) {
     assert!(!run.trials.is_empty());
     for trial in &run.trials {
         let excused = trial.reason.starts_with("the generator");

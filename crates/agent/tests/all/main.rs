@@ -11,6 +11,7 @@ mod hosts;
 mod limits;
 mod mutated_files;
 mod sessions;
+mod turns;
 mod unauthenticated;
 
 /// The fuzz targets' checks, with requests mutated here; `TOWPATH_SEEDS` sets the number.

@@ -327,7 +327,7 @@ impl Environment for LocalEnvironment {
         delays.max().unwrap_or_default()
     }
 
-    fn pause_hindrance(&self) -> Option<String> {
+    fn pause_hindrance(&self, _contestants: usize) -> Option<String> {
         let links = self.plan.links.iter().flat_map(|(_, links)| links.iter());
         if links.into_iter().any(|link| !link.is_plain()) {
             return Some("what is on its way over the link would drain in a pause".into());

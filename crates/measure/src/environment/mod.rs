@@ -57,9 +57,9 @@ pub trait Environment {
         Ok(())
     }
 
-    /// Why a contestant that pauses while others run would not measure the same here; None where it
-    /// does.
-    fn pause_hindrance(&self) -> Option<String> {
+    /// Why so many contestants could not pause while others run, or would not measure the same here;
+    /// None where they can.
+    fn pause_hindrance(&self, _contestants: usize) -> Option<String> {
         None
     }
 

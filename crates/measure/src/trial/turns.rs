@@ -1,4 +1,5 @@
 //! Trials in turns: all contestants of a contest are alive at once, and one of them runs at a time.
+//! Workers on other hosts get the times of their turns by the clocks of their hosts.
 
 use super::jobs::has_direction;
 use super::{
@@ -19,6 +20,9 @@ use std::time::Duration;
 /// then started its threads.
 const LEAD_NS: u64 = 5_000_000;
 const LEAD_OF_CONTESTANT_NS: u64 = 1_000_000;
+
+/// The same for a way to workers on other hosts, ns.
+const LEAD_OF_AGENT_NS: u64 = 20_000_000;
 
 /// How much longer than its turns a loop may take before it ends by itself, ns.
 const SLACK_NS: u64 = 2_000_000_000;
@@ -51,7 +55,8 @@ impl TurnTrials<'_> {
         let mut able: Vec<&mut Entrant<'_>> = able.collect();
         let own = host::TaskCpu::of_self();
         environment.begin(self.link_seed);
-        let schedule = self.schedule(able.len());
+        let is_remote = able.iter().any(|entrant| entrant.has_remote());
+        let schedule = self.schedule(able.len(), is_remote);
         for (number, entrant) in able.iter_mut().enumerate() {
             entrant.start(schedule.of_contestant(number));
         }
@@ -63,13 +68,16 @@ impl TurnTrials<'_> {
         let share = 1.0 / able.len().max(1) as f64;
         let collected = entrants.iter_mut().zip(&self.trials);
         let collected: Vec<_> = collected
-            .map(|(entrant, trial)| entrant.collect(self.spec, trial))
+            .map(|(entrant, trial)| entrant.collect(self.spec, trial, environment))
             .collect();
         let mut shared = SharedSpan {
             own_cpu_s: (host::TaskCpu::of_self() - own).task_s * share,
             interfaces: environment.interfaces(),
             environment: environment.end(),
         };
+        // The counters of an agent's host are those of all contestants together.
+        let evidence = &mut shared.environment.evidence;
+        evidence.retain(|name, _| !name.starts_with("agent_"));
         shared.note_late_start(late);
         entrants.into_iter().for_each(Entrant::end);
         let all = collected.into_iter().zip(&self.trials);
@@ -98,14 +106,20 @@ impl TurnTrials<'_> {
         stop: &'a AtomicBool,
     ) -> Vec<Entrant<'a>> {
         let trials = self.trials.iter();
-        trials
-            .map(|trial| Entrant::enter(self.spec, trial, environment, stop))
-            .collect()
+        let mut entrants: Vec<Entrant<'a>> = trials
+            .map(|trial| Entrant::spawn(self.spec, trial, environment, stop))
+            .collect();
+        // An agent divides what it allows among the workers that it knows of.
+        for entrant in &mut entrants {
+            entrant.attempt(WorkerPair::set_up);
+        }
+        entrants
     }
 
     /// Turns for so many contestants that are ready.
-    fn schedule(&self, contestants: usize) -> TurnSchedule {
-        let lead_ns = LEAD_NS + LEAD_OF_CONTESTANT_NS * contestants as u64;
+    fn schedule(&self, contestants: usize, is_remote: bool) -> TurnSchedule {
+        let way_ns = if is_remote { LEAD_OF_AGENT_NS } else { 0 };
+        let lead_ns = LEAD_NS + LEAD_OF_CONTESTANT_NS * contestants as u64 + way_ns;
         let mut random = SplitMix64::new(self.seed);
         TurnSchedule::new(self.plan, contestants, now_ns() + lead_ns, &mut random)
     }
@@ -130,6 +144,26 @@ impl SharedSpan {
         collected.own_cpu_s = self.own_cpu_s;
         collected.interfaces.clone_from(&self.interfaces);
         collected.environment = self.environment.clone();
+        let disturbed = &mut collected.environment.disturbed;
+        disturbed.extend(clock_disturbance(&collected.clocks));
+    }
+}
+
+/// How far apart the ends of a contestant may be about the time before it is said, ns: half of what
+/// does not count of a turn.
+const CLOCK_ERROR_MAX_NS: u64 = 500_000;
+
+/// What ends that disagree about the time did to a contestant's turns.
+fn clock_disturbance(clocks: &ClockUncertainty) -> Option<String> {
+    match clocks {
+        ClockUncertainty::Within(gap_ns) if *gap_ns > CLOCK_ERROR_MAX_NS => Some(format!(
+            "the clocks of its ends may have been {} us apart in its turns",
+            gap_ns / 1000
+        )),
+        ClockUncertainty::Unknown(why) => Some(format!(
+            "its ends may not have agreed about its turns: {why}"
+        )),
+        ClockUncertainty::Within(_) | ClockUncertainty::Same => None,
     }
 }
 
@@ -146,28 +180,31 @@ struct Entrant<'a> {
 }
 
 impl<'a> Entrant<'a> {
-    /// Spawns the workers and sets them up.
-    fn enter(
+    /// Spawns the workers.
+    fn spawn(
         spec: &RaceSpec,
         trial: &TrialSpec,
         environment: &dyn Environment,
         stop: &'a AtomicBool,
     ) -> Entrant<'a> {
         let mut pairs = Vec::new();
-        let entered = check_supported(spec, trial)
+        let spawned = check_supported(spec, trial)
             .and_then(|()| spawn_all(&mut pairs, spec, trial, environment, stop));
-        let mut entrant = Entrant {
+        Entrant {
             pairs,
             turns: Turns::default(),
             host: SnapshotDifference::default(),
-            error: entered.err(),
-        };
-        entrant.attempt(WorkerPair::set_up);
-        entrant
+            error: spawned.err(),
+        }
     }
 
     fn is_able(&self) -> bool {
         self.error.is_none()
+    }
+
+    fn has_remote(&self) -> bool {
+        let mut pairs = self.pairs.iter();
+        pairs.any(|pair| pair.listener.is_remote() || pair.connector.is_remote())
     }
 
     /// Takes a step with the workers, unless an earlier one has failed.
@@ -188,15 +225,37 @@ impl<'a> Entrant<'a> {
     fn start(&mut self, turns: Turns) {
         self.turns = turns.clone();
         self.attempt(|pair| {
-            send(&mut pair.listener, &ToWorker::GoInTurns(turns.clone()), &[])?;
-            send(&mut pair.connector, &ToWorker::GoInTurns(turns), &[])
+            let clocks = pair.jobs.clocks;
+            for (worker, side) in [(&mut pair.listener, 1), (&mut pair.connector, 0)] {
+                let theirs = turns.by_clock(clocks.offset_ns(side));
+                send(worker, &ToWorker::GoInTurns(theirs), &[])?;
+            }
+            Ok(())
         });
     }
 
     /// The reports of its workers; the rest is shared with the other contestants.
-    fn collect(&mut self, spec: &RaceSpec, trial: &TrialSpec) -> Result<Collected, TrialError> {
-        let reports = self.attempt(|pair| pair.collect(trial));
-        let Some((listener, connector)) = reports else {
+    fn collect(
+        &mut self,
+        spec: &RaceSpec,
+        trial: &TrialSpec,
+        environment: &dyn Environment,
+    ) -> Result<Collected, TrialError> {
+        let reports = self.attempt(|pair| {
+            let (listener, connector) = pair.collect(trial)?;
+            let clocks = environment.host_pairs().first().map(|host_pair| {
+                let clocks = pair.jobs.clocks;
+                clocks.uncertainty(host_pair)
+            });
+            let remote_cpu_s = pair.remote_cpu_s(&listener, &connector);
+            Ok((
+                listener,
+                connector,
+                clocks.unwrap_or_default(),
+                remote_cpu_s,
+            ))
+        });
+        let Some((listener, connector, clocks, remote_cpu_s)) = reports else {
             let error = self.error.clone();
             return Err(error.unwrap_or_else(|| failed("it has no workers".into())));
         };
@@ -210,8 +269,8 @@ impl<'a> Entrant<'a> {
             pairs: Vec::new(),
             host: std::mem::take(&mut self.host),
             own_cpu_s: 0.0,
-            remote_cpu_s: 0.0,
-            clocks: ClockUncertainty::Same,
+            remote_cpu_s,
+            clocks,
             interfaces: Vec::new(),
             environment: EnvironmentReport::default(),
             turns: Some(std::mem::take(&mut self.turns)),
