@@ -61,6 +61,15 @@ impl LinkConfig {
         self.bursts.is_some() || ppm.iter().any(|&ppm| ppm > 0)
     }
 
+    /// Whether frames pass at once and as they are.
+    pub fn is_plain(&self) -> bool {
+        self.rate_bps.is_none()
+            && self.delay_ps == 0
+            && self.jitter_ps == 0
+            && !self.cut
+            && !self.has_faults()
+    }
+
     /// The long-run share of frames lost.
     pub fn loss_mean(&self) -> f64 {
         let alone = f64::from(self.loss_ppm) / 1e6;

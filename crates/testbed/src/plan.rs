@@ -204,7 +204,10 @@ impl TestbedPlan {
 impl LinkPlan {
     /// Whether it is the kernel's without rate, delay or faults, so that nothing stays on it.
     pub fn is_plain(&self) -> bool {
-        matches!(self, LinkPlan::Kernel(path) if *path == Path::default())
+        let LinkPlan::Kernel(path) = self else {
+            return false;
+        };
+        path.schedule.is_empty() && path.directions.iter().all(LinkConfig::is_plain)
     }
 
     /// Whether it carries single frames, as on the wire.

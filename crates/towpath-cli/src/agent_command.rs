@@ -208,6 +208,7 @@ fn caps(args: &AgentArgs) -> Caps {
         message_len: args.max_message,
         buffers: args.max_buffers,
         memory: args.max_memory.unwrap_or(usual.memory),
+        workers: args.max_workers,
         rate_bps: args.max_rate,
         bytes: args.max_bytes,
         trial_ns: args.max_time.as_nanos() as u64,

@@ -96,6 +96,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     if args.runs_pairs_together() {
         environment = environment.concurrent();
     }
+    crate::race::check_turns(&spec, &environment)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::transports::doctor_test(&spec));
     environment

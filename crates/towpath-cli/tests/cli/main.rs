@@ -19,6 +19,7 @@
 //! * `sctp_tools`, `stt` - programs of SCTP, and the public tester of its packets against one.
 //! * `vmtp_tools` - the storage server, and reports of VMTP's endpoints.
 //! * `agents` - keys, agents and races against them.
+//! * `between_hosts` - turns, short messages beside bulk and races taken on, through agents and over links.
 //! * `unprivileged` - the program for a user without privileges.
 //! * `doctor_paths` - the path between two hosts.
 //! * `watching` - running races from their files.
@@ -35,6 +36,7 @@
 //! * `help_and_output` - help, man page, completions, JSON, colours, pipes.
 
 mod agents;
+mod between_hosts;
 mod channel_tools;
 mod copies;
 mod doctor_paths;

@@ -7,7 +7,7 @@ const RESPONSIVE: [&str; 6] = ["-w", "responsive", "--sizes", "1KiB", "--trial",
 
 /// Both phases have round trips, and the bulk moved.
 #[track_caller]
-fn has_both_phases(run: &RunData, transport: &str) {
+pub fn has_both_phases(run: &RunData, transport: &str) {
     let trials = trials_of(run, transport);
     assert!(!trials.is_empty(), "{transport}");
     for trial in trials.into_iter().filter(|trial| is_valid_trial(trial)) {
