@@ -240,7 +240,7 @@ impl ClientCall {
                 let wait = wait * 2u32.saturating_pow(self.progress.min(16));
                 wait.min(crate::config::PROGRESS_WAIT_MAX)
             }
-            retries => peer.retry_wait(config, retries - 1),
+            _ => self.request.answer_wait(peer, config),
         }
     }
 

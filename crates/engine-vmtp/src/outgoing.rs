@@ -30,6 +30,8 @@ pub(crate) struct Outgoing {
     pub(crate) count: u32,
     /// Times it was sent again without an answer.
     pub(crate) retries: u32,
+    /// Times the peer was asked what it has, halved with each group that it has.
+    pub(crate) rounds: u32,
     /// When the last packet left.
     pub(crate) sent_at: Option<Instant>,
     /// When the last blocks left.
@@ -85,6 +87,7 @@ impl Outgoing {
             bare_packet: segment.is_empty().then_some(0),
             count: 0,
             retries: 0,
+            rounds: 0,
             sent_at: None,
             blocks_sent_at: None,
             next_at: Instant::from_nanos(0),
@@ -154,6 +157,7 @@ impl Outgoing {
             && self.acknowledged.get(self.oldest) == self.segment.blocks(self.oldest)
         {
             self.oldest += 1;
+            self.rounds /= 2;
         }
         self.open_window(window);
     }
@@ -188,6 +192,23 @@ impl Outgoing {
         if self.segment.is_empty() {
             self.bare_packet = Some(0);
         }
+    }
+
+    /// The peer did not answer in time, and is asked again.
+    pub(crate) fn note_silence(&mut self) {
+        self.retries += 1;
+        self.rounds += 1;
+    }
+
+    /// Whether the peer was asked, and has not answered with a group.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.retries > 0 || self.rounds > 0
+    }
+
+    /// How long its next answer is waited for: longer each time that answers come and groups do not. They may come late,
+    /// through a queue that questions fill.
+    pub(crate) fn answer_wait(&self, peer: &Peer, config: &VmtpConfig) -> Duration {
+        peer.retry_wait(config, self.retries.max(self.rounds).saturating_sub(1))
     }
 
     /// Whether blocks left so recently that a report of what is missing is older.

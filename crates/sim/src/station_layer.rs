@@ -2,7 +2,7 @@
 
 use crate::frames::Contents;
 use engine::{Counters, Frames, Instant, Layer, Path, Received};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
@@ -26,13 +26,56 @@ pub(crate) struct StationLayer {
     outgoing: VecDeque<OutgoingFrame>,
     /// What the last packet carries. Its frames leave before the next packet is built.
     contents: Contents,
-    /// What packets carry, by their octets, the newest last: cells of one may leave again behind those of others.
-    sent: VecDeque<(u64, Contents)>,
+    /// What packets carry: cells of one may leave again behind those of others.
+    sent: SentPackets,
     arrived: Vec<(Path, Vec<u8>)>,
 }
 
-/// Packets whose contents are known, at most: as many as identifiers of cells tell apart.
-const SENT_MAX: usize = 1024;
+/// Packets whose contents are known, at most: as many as a station's calls and their replies have in queues at a time.
+const SENT_MAX: usize = 1 << 16;
+
+/// What packets carry, by their octets.
+#[derive(Default)]
+struct SentPackets {
+    /// By the hash of the octets: which packet of this station was the last with these, and what it carries.
+    by_octets: BTreeMap<u64, (u64, Contents)>,
+    /// Hashes in the order in which the packets left.
+    oldest: VecDeque<u64>,
+    /// Packets so far.
+    count: u64,
+}
+
+impl SentPackets {
+    fn add(&mut self, packet: &[u8], contents: Contents) {
+        if self.oldest.len() >= SENT_MAX {
+            self.forget_oldest();
+        }
+        let hash = hash_of(packet);
+        self.oldest.push_back(hash);
+        self.by_octets.insert(hash, (self.count, contents));
+        self.count += 1;
+    }
+
+    /// Forgets the oldest packet, unless a newer one is equal.
+    fn forget_oldest(&mut self) {
+        let number = self.count - self.oldest.len() as u64;
+        let Some(hash) = self.oldest.pop_front() else {
+            return;
+        };
+        if self
+            .by_octets
+            .get(&hash)
+            .is_some_and(|(last, _)| *last == number)
+        {
+            self.by_octets.remove(&hash);
+        }
+    }
+
+    fn contents_of(&self, packet: &[u8]) -> Option<Contents> {
+        let known = self.by_octets.get(&hash_of(packet));
+        known.map(|(_, contents)| *contents)
+    }
+}
 
 /// Frames asked for at a time.
 const FRAMES_MAX: usize = 64;
@@ -47,7 +90,7 @@ impl StationLayer {
             frames: Frames::default(),
             outgoing: VecDeque::new(),
             contents: Contents::default(),
-            sent: VecDeque::new(),
+            sent: SentPackets::default(),
             arrived: Vec::new(),
         }
     }
@@ -61,18 +104,12 @@ impl StationLayer {
     pub(crate) fn send(&mut self, now: Instant, path: Path, packet: &[u8], contents: Contents) {
         self.layer.send(now, path, packet);
         self.contents = contents;
-        if self.sent.len() >= SENT_MAX {
-            self.sent.pop_front();
-        }
-        self.sent.push_back((hash_of(packet), contents));
+        self.sent.add(packet, contents);
     }
 
     /// What a packet of this station carries that arrived somewhere; None if it was sent long ago.
     pub(crate) fn contents_of(&self, packet: &[u8]) -> Option<Contents> {
-        let wanted = hash_of(packet);
-        let mut newest_first = self.sent.iter().rev();
-        let found = newest_first.find(|(hash, _)| *hash == wanted);
-        found.map(|(_, contents)| *contents)
+        self.sent.contents_of(packet)
     }
 
     /// The next frame to send.
@@ -142,4 +179,29 @@ fn hash_of(octets: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     octets.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_is_known_by_its_octets_until_so_many_others_have_left() {
+        let mut sent = SentPackets::default();
+        let contents = Contents::default();
+        sent.add(b"first", contents);
+        sent.add(b"again", contents);
+        for number in 2..SENT_MAX {
+            sent.add(&number.to_be_bytes(), contents);
+        }
+        assert!(sent.contents_of(b"first").is_some());
+        sent.add(b"again", contents);
+        assert!(sent.contents_of(b"first").is_none(), "it was the oldest");
+        sent.add(b"one more", contents);
+        assert!(
+            sent.contents_of(b"again").is_some(),
+            "it has left again since"
+        );
+        assert_eq!(sent.by_octets.len(), SENT_MAX);
+    }
 }

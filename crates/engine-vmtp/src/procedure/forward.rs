@@ -177,7 +177,7 @@ impl Vmtp {
                 self.end_forwarded(now, id, ResponseCode::RETRANS_TIMEOUT);
                 return false;
             }
-            forwarded.outgoing.retries += 1;
+            forwarded.outgoing.note_silence();
         }
         self.repeat_forwarded(id);
         true
@@ -218,7 +218,7 @@ impl Vmtp {
         if forwarded.outgoing.retries >= max {
             return self.end_forwarded(now, id, ResponseCode::RETRANS_TIMEOUT);
         }
-        forwarded.outgoing.retries += 1;
+        forwarded.outgoing.note_silence();
         self.repeat_forwarded(id);
     }
 

@@ -94,11 +94,14 @@ impl Vmtp {
             Left::Everything => {
                 let config = sending.config;
                 record.timeout = now
-                    + match (response.outgoing.has_segment(), response.outgoing.retries) {
+                    + match (
+                        response.outgoing.has_segment(),
+                        response.outgoing.is_asking(),
+                    ) {
                         // Nothing more is sent: it is kept for a client that asks again.
                         (false, _) => config.record_wait(),
-                        (true, 0) => sending.peer.retry_wait(config, 0) + config.service_wait,
-                        (true, retries) => sending.peer.retry_wait(config, retries - 1),
+                        (true, false) => sending.peer.retry_wait(config, 0) + config.service_wait,
+                        (true, true) => response.outgoing.answer_wait(sending.peer, config),
                     };
                 let is_over = !response.outgoing.has_segment();
                 if response.idempotent.0 {

@@ -28,7 +28,7 @@ impl Vmtp {
         if call.request.retries >= call.retries_max(&self.sh) {
             return self.end_call(id, TransactionEnd::TimedOut);
         }
-        call.request.retries += 1;
+        call.request.note_silence();
         match call.request.is_repaired() {
             true => call.request.ask(),
             // Nobody asks for what was lost.
@@ -56,7 +56,7 @@ impl Vmtp {
             if call.request.retries >= call.retries_max(&self.sh) {
                 return self.end_call(id, TransactionEnd::TimedOut);
             }
-            call.request.retries += 1;
+            call.request.note_silence();
             call.request.ask();
             return self.note_ready(Key::Client(id));
         }
@@ -89,7 +89,7 @@ impl Vmtp {
                     let code = ResponseCode::RESPONSE_DISCARDED;
                     return self.close_record(now, id, TransactionEnd::TimedOut, code);
                 }
-                response.outgoing.retries += 1;
+                response.outgoing.note_silence();
                 response.outgoing.ask();
                 self.note_ready(Key::Server(id));
             }

@@ -23,6 +23,10 @@ const BROKEN: &[(u64, &str)] = &[
     (1_183_236, SHORT_KEY),
     (1_211_595, SHORT_KEY),
     (1_649_637, EARLIER_ROUTE),
+    (85_899_346_372, ASKED_WITHOUT_PAUSE),
+    (85_899_347_493, CONTENTS_FORGOTTEN),
+    (85_899_347_775, ASKED_WITHOUT_PAUSE),
+    (85_899_348_728, ASKED_WITHOUT_PAUSE),
 ];
 
 /// Packets of an association were taken for those of another one with the same key: its messages stay,
@@ -32,6 +36,14 @@ const SHORT_KEY: &str = "3.x: a restarted station chose a key of its earlier lif
 /// The rate stayed at its floor: headers were paced and not measured, and every other packet came
 /// behind a gap at a receiver that drops such packets.
 const PACED_BELOW_PROBE: &str = "BBR never probed above what it measured";
+
+/// Each answer, also one that was late, ended the back-off: Responses that shared a slow line were asked for every 30 ms,
+/// and nothing but repetitions came through.
+const ASKED_WITHOUT_PAUSE: &str = "VMTP asked again although answers were on their way";
+
+/// Messages of repaired cells were compared with others: a station knew what its last 1,024 packets carry, and more were
+/// on their way.
+const CONTENTS_FORGOTTEN: &str = "the simulator forgot what a packet carries";
 
 /// FIRST came on a route of the station's earlier life, and again on another: two associations.
 const EARLIER_ROUTE: &str =
