@@ -35,7 +35,7 @@ enum Slept<T> {
 }
 
 /// A lock, held.
-type Locked<'a, E, W> = Guard<'a, Shared<E, W>>;
+pub(super) type Locked<'a, E, W> = Guard<'a, Shared<E, W>>;
 
 impl<E: Transactions, W: Wire> Shared<E, W> {
     /// The outcome of a call, an error if the endpoint is broken; None when it takes longer than
@@ -52,19 +52,34 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// The next request; None when it takes longer than `limit`.
     pub(super) fn next_request(&self, limit: Duration) -> Option<Request> {
         let take = || self.pop_request(&mut self.lock_requests());
+        self.note_served();
         self.driving.note_server(true);
         let taken = self.await_with(limit, By::Server, take, |rest| {
             self.pop_request(&mut self.sleep_until_request(rest))
         });
         self.driving.note_server(false);
+        if taken.is_some() {
+            self.driving.serving.note_left(self.now().as_nanos());
+        }
         taken
     }
 
-    /// Takes a request; another server is woken for the next one.
+    /// A server comes for a request. Replies that wait for company do not wait for a service that may take long.
+    fn note_served(&self) {
+        let serving = &self.driving.serving;
+        serving.note_return(self.now().as_nanos());
+        if !serving.are_soon() && !self.lock_submissions().is_empty() {
+            self.work_off_submissions();
+        }
+    }
+
+    /// Takes a request. Another server is woken for the next one, unless servers come back soon.
     pub(super) fn pop_request(&self, requests: &mut RequestQueue) -> Option<Request> {
         let request = requests.pop_front()?;
-        if requests.wants_server() {
-            self.request_arrived.notify_one();
+        match requests.wants_server() {
+            true if self.driving.serving.are_soon() => self.watch(),
+            true => self.request_arrived.notify_one(),
+            false => {}
         }
         Some(request)
     }
@@ -105,17 +120,22 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             return Some(taken);
         }
         let mut now = self.now();
-        self.driving.note_return(now.as_nanos());
+        self.driving.callers.note_return(now.as_nanos());
         let until = now + finite(limit);
         loop {
             if self.driving.take_as_user() {
                 let taken = self.drive((now, until), who, &take);
-                self.stop_driving();
+                self.stop_driving(who);
                 return taken;
             }
-            self.work_off_submissions();
+            if !self.driving.attends() {
+                self.work_off_submissions();
+            }
             match self.sleep_among_others(until, &sleep) {
-                Slept::Taken(taken) => return Some(taken),
+                Slept::Taken(taken) => {
+                    self.note_left(who);
+                    return Some(taken);
+                }
                 Slept::Over => return take(),
                 Slept::Wanted => now = self.now(),
             }
@@ -154,6 +174,8 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         who: By,
         take: &impl Fn() -> Option<T>,
     ) -> Option<T> {
+        self.driving.set_attends(true);
+        self.await_callers();
         let mut state = self.lock().ok()?;
         let is_due = state.pump.poll_timeout().is_some_and(|at| at <= now);
         let has_left = !self.lock_submissions().is_empty();
@@ -164,18 +186,26 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 return taken;
             }
         }
+        let mut taken = take();
         let mut has_work = is_due || has_left;
         loop {
+            if taken.is_none() && self.has_company(&state) {
+                state = self.give_way(state).ok()?;
+                now = self.now();
+                has_work = true;
+            }
             if has_work {
                 self.work_off(&mut state, now, who);
+                taken = taken.or_else(take);
             }
-            let taken = take();
             if taken.is_some() || now >= until {
-                self.unlock(state);
+                self.leave_drive(state, who, taken.is_some());
                 return taken;
             }
             state = self.await_arrival(state, (now, until)).ok()?;
             now = self.now();
+            self.hand_over(&mut state, now, who);
+            taken = take();
             has_work = true;
         }
     }
@@ -192,6 +222,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     ) -> io::Result<Locked<'a, E, W>> {
         let rest = until.since(now);
         let receiver = self.receiver.as_deref();
+        self.driving.set_attends(false);
         match receiver.filter(|receiver| can_end_wait(*receiver, rest)) {
             Some(receiver) => {
                 state.blocked = Blocked::Receiving;
@@ -222,6 +253,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             false => receiver.receive(&mut buffer),
         };
         let is_from_nobody = matches!(&arrival, Ok(arrival) if is_from_nobody(arrival));
+        self.driving.set_attends(true);
         let mut state = self.lock()?;
         state.blocked = Blocked::Not;
         self.receive_until.store(u64::MAX, Ordering::Relaxed);
@@ -248,6 +280,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 self.driver_wakeup.clear();
             }
         }
+        self.driving.set_attends(true);
         let mut state = self.lock()?;
         state.blocked = Blocked::Not;
         let taken = state.receive(self.now());
@@ -277,7 +310,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         if self.driving.take_as_user() {
             // A broken endpoint says so when something is waited for.
             let _ = self.round(receives_max);
-            self.stop_driving();
+            self.stop_driving(By::Caller);
         } else {
             self.work_off_submissions();
         }
@@ -322,14 +355,17 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// A user drives no longer. Others who sleep need one who does.
-    fn stop_driving(&self) {
+    fn stop_driving(&self, who: By) {
         let driving: &Driving = &self.driving;
         driving.let_go();
         if !driving.has_sleeping_users() {
             return self.watch();
         }
-        driving.note_left(self.now().as_nanos());
-        if driving.users_return_soon() {
+        let users = match who {
+            By::Server => &driving.serving,
+            _ => &driving.callers,
+        };
+        if users.are_soon() {
             return self.watch();
         }
         let mut requests = self.lock_requests();
@@ -345,7 +381,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// The service thread drives if no user does in time.
-    fn watch(&self) {
+    pub(super) fn watch(&self) {
         if self.driving.watch() {
             self.service_wakeup.signal();
         }

@@ -1,6 +1,6 @@
 //! Who drives: takes in arrivals from the wire, one thread at a time.
 
-use std::cell::Cell;
+use super::returns::Returns;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Nobody drives.
@@ -12,21 +12,8 @@ const SERVICE: u8 = 2;
 /// The service thread does, and sleeps: a user may take over.
 const SERVICE_SLEEPS: u8 = 3;
 
-/// Users that are away between two waits for less than this drive on when they come back; nobody is
-/// woken to drive meanwhile. Waking a thread takes the processor 5 us and more, and the arrivals of so
-/// short a time fit the wire's buffer.
-const AWAY_SHORT_NS: u64 = 50_000;
-
-/// The longest absence that counts.
-const AWAY_MAX_NS: u64 = 10_000_000;
-
-thread_local! {
-    /// When this thread has left the drive of an endpoint where others wait, and which.
-    static LEFT: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
-}
-
 /// Who drives, and who would.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Driving {
     driver: AtomicU8,
     /// Times that a user began to drive.
@@ -39,8 +26,30 @@ pub(super) struct Driving {
     is_watched: AtomicBool,
     /// The service thread is to drive.
     is_called: AtomicBool,
-    /// How long users are away between two waits, smoothed.
-    away_ns: AtomicU64,
+    /// The user that drives looks at what is submitted before it blocks; or the one that left is about to
+    /// come back, or the next one drives instead.
+    attends: AtomicBool,
+    /// Callers that come and go.
+    pub(super) callers: Returns,
+    /// Servers that do.
+    pub(super) serving: Returns,
+}
+
+impl Default for Driving {
+    fn default() -> Self {
+        Driving {
+            driver: AtomicU8::new(NOBODY),
+            by_users: AtomicU64::new(0),
+            sleeping: AtomicUsize::new(0),
+            servers: AtomicUsize::new(0),
+            is_watched: AtomicBool::new(false),
+            is_called: AtomicBool::new(false),
+            attends: AtomicBool::new(false),
+            callers: Returns::default(),
+            // A first service that takes long would keep other requests waiting.
+            serving: Returns::late(),
+        }
+    }
 }
 
 impl Driving {
@@ -159,28 +168,14 @@ impl Driving {
         self.is_called.swap(false, Ordering::SeqCst)
     }
 
-    /// A user that drove leaves others who sleep.
-    pub(super) fn note_left(&self, now_ns: u64) {
-        LEFT.set((std::ptr::from_ref(self) as usize, now_ns));
+    /// Whether the user that drives is about to block, or looks at what is submitted first.
+    pub(super) fn set_attends(&self, attends: bool) {
+        self.attends.store(attends, Ordering::SeqCst);
     }
 
-    /// A user comes to wait.
-    pub(super) fn note_return(&self, now_ns: u64) {
-        let (whom, left_ns) = LEFT.get();
-        if whom != std::ptr::from_ref(self) as usize {
-            return;
-        }
-        LEFT.set((0, 0));
-        let away = now_ns.saturating_sub(left_ns).min(AWAY_MAX_NS);
-        let smoothed = self.away_ns.load(Ordering::Relaxed);
-        // Threads may overwrite each other's sample: it is an estimate.
-        self.away_ns
-            .store((smoothed * 7 + away) / 8, Ordering::Relaxed);
-    }
-
-    /// Whether users come back soon, as far as is known.
-    pub(super) fn users_return_soon(&self) -> bool {
-        self.away_ns.load(Ordering::Relaxed) < AWAY_SHORT_NS
+    /// Whether what is submitted now is sent by the thread that drives.
+    pub(super) fn attends(&self) -> bool {
+        self.attends.load(Ordering::SeqCst)
     }
 }
 
@@ -198,22 +193,6 @@ mod tests {
         assert!(!driving.take_as_service());
         driving.let_go();
         assert!(driving.take_as_service());
-    }
-
-    #[test]
-    fn absence_is_that_of_a_user_who_left_this_endpoint() {
-        let driving = Driving::default();
-        driving.note_return(9_000_000);
-        assert!(driving.users_return_soon());
-        driving.note_left(1_000_000);
-        Driving::default().note_return(9_000_000);
-        driving.note_return(2_000_000);
-        assert!(!driving.users_return_soon());
-        for round in 0..40 {
-            driving.note_left(round * 1000);
-            driving.note_return(round * 1000 + 900);
-        }
-        assert!(driving.users_return_soon());
     }
 
     #[test]

@@ -19,10 +19,12 @@
 //! * `request_queue` - where a request waits for a server.
 //! * `submissions`, `work` - what threads want carried out, and what the engine says handed over.
 //! * `take_ahead` - arrivals taken in before what was left is sent.
+//! * `returns`, `company` - users that come back soon; callers whose next calls leave together.
 //! * `driving` - who takes in arrivals; `drive` - users that wait; `service` - the service thread.
 
 #[cfg(test)]
 mod allocation_tests;
+mod company;
 mod drive;
 mod driving;
 #[cfg(test)]
@@ -31,6 +33,7 @@ mod incoming;
 mod observer;
 mod place;
 mod request_queue;
+mod returns;
 mod service;
 mod state;
 mod submissions;
@@ -284,11 +287,6 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
     /// Gives a call up.
     pub fn abandon(&self, call: Call) {
         self.shared.submit(Submission::Abandon(call.place));
-    }
-
-    /// Sends what was begun.
-    pub fn flush(&self) {
-        self.shared.work_off_submissions();
     }
 
     /// Sends what was begun, and takes in what has come, without waiting.

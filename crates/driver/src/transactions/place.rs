@@ -168,6 +168,11 @@ impl Places {
         wakes
     }
 
+    /// Callers that are to be woken.
+    pub(super) fn filled(&self) -> usize {
+        lock(&self.filled).len()
+    }
+
     /// Wakes the callers whose places were filled: without the endpoint's lock, which they take next.
     pub(super) fn wake(&self) {
         loop {

@@ -78,6 +78,8 @@ pub(super) struct State<E, W> {
     pub(super) blocked: Blocked,
     /// Whether arrivals queue up at the wire.
     pub(super) backlog: Backlog,
+    /// Octets of messages that came since something was submitted.
+    pub(super) octets_ahead: usize,
     /// Something was handed to a caller since this was cleared.
     pub(super) has_filled: bool,
     /// Callers are to be woken when the lock is free.
@@ -105,6 +107,7 @@ impl<E: Transactions, W: Wire> State<E, W> {
             requests: Vec::new(),
             blocked: Blocked::Not,
             backlog: Backlog::default(),
+            octets_ahead: 0,
             has_filled: false,
             wakes_callers: false,
             wakes_server: false,
@@ -144,7 +147,9 @@ impl<E: Transactions, W: Wire> State<E, W> {
     /// Takes in one arrival; false when nothing was there.
     pub(super) fn receive(&mut self, now: Instant) -> io::Result<bool> {
         let incoming = &mut self.incoming;
+        let ahead = &mut self.octets_ahead;
         let taken = self.pump.receive(now, |block, octets| {
+            *ahead += octets.len();
             incoming.keep(block, octets);
         });
         self.drain_events();
@@ -160,7 +165,9 @@ impl<E: Transactions, W: Wire> State<E, W> {
     ) -> io::Result<bool> {
         let incoming = &mut self.incoming;
         let pump = &mut self.pump;
+        let ahead = &mut self.octets_ahead;
         let taken = pump.handle_arrival(now, buffer, arrival, |block, octets| {
+            *ahead += octets.len();
             incoming.keep(block, octets);
         });
         self.drain_events();

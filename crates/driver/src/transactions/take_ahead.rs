@@ -14,6 +14,10 @@ use wire::Wire;
 /// Arrivals taken in ahead, at most.
 const AHEAD_MAX: usize = 16;
 
+/// Octets that came since something was sent, beyond which no more are taken in ahead: half a packet group. Work of so
+/// many takes longer than a send, and the other end waits for it meanwhile.
+const AHEAD_OCTETS: usize = 8 << 10;
+
 /// Drives from one look to the next, as long as looks find nothing. An empty look costs a system call,
 /// 0.3 us of a call of 14 us.
 const LOOK_EVERY: u8 = 16;
@@ -64,7 +68,8 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         who: By,
         take: &impl Fn() -> Option<T>,
     ) -> Option<T> {
-        if self.lock_submissions().is_wanted || !state.backlog.is_look_due() {
+        let is_long = state.octets_ahead >= AHEAD_OCTETS;
+        if is_long || self.lock_submissions().is_wanted || !state.backlog.is_look_due() {
             return None;
         }
         // An error of the wire comes again where it is handled.

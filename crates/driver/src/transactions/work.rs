@@ -95,6 +95,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         loop {
             let mut submissions = std::mem::take(&mut state.submissions);
             self.lock_submissions().take(&mut submissions);
+            if !submissions.is_empty() {
+                state.octets_ahead = 0;
+            }
             for submission in submissions.drain(..) {
                 state.submit(now, submission);
             }
@@ -121,6 +124,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         let wakes_server = std::mem::take(&mut state.wakes_server);
         drop(state);
         if wakes_callers {
+            self.driving.callers.expect(self.places.filled());
             self.places.wake();
         }
         if wakes_server {
@@ -159,6 +163,10 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         let has_requests = !state.requests.is_empty();
         if has_requests {
             self.queue_requests(state, now, who);
+        }
+        if who == By::Service {
+            // A server that was to take more than one may be away.
+            state.wakes_server |= self.lock_requests().wants_server();
         }
         let has_filled = std::mem::take(&mut state.has_filled);
         if (has_requests || has_filled) && matches!(who, By::Service | By::Another) {

@@ -232,12 +232,13 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.end.endpoint.flush();
+        self.end.endpoint.flush_calls();
         self.reap()
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.flush()?;
+        self.end.endpoint.flush();
+        self.reap()?;
         if self.end.is_one_way {
             return self.send_last_copies();
         }

@@ -143,12 +143,13 @@ impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.end.endpoint.flush();
+        self.end.endpoint.flush_replies();
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.flush()
+        self.end.endpoint.flush();
+        Ok(())
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
