@@ -1,16 +1,27 @@
-//! CRC-32c by the instruction of x86-64 (SSE4.2), three lanes at a time.
+//! CRC-32c by the instructions of x86-64.
 //!
-//! The instruction takes three cycles and another one may begin in each, so three parts of a block are
-//! summed side by side. The remainders of the first two are then moved past what follows them by a
+//! The instruction for it (SSE4.2) takes three cycles and another one may begin in each, so three parts of a
+//! block are summed side by side. The remainders of the first two are then moved past what follows them by a
 //! carry-less multiplication (V. Gopal and others, "Fast CRC Computation for iSCSI Polynomial Using
-//! CRC32 Instruction", Intel 2011).
+//! CRC32 Instruction", Intel 2011). Where four such multiplications are one instruction, long input is
+//! folded by them instead: see [`wide`].
+
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 /// The remainder `crc` extended over `bytes`; None if the processor lacks the instructions.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn extend(crc: u32, bytes: &[u8]) -> Option<u32> {
-    let has_all = is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq");
+    if !is_x86_feature_detected!("sse4.2") || !is_x86_feature_detected!("pclmulqdq") {
+        return None;
+    }
+    let is_long = bytes.len() >= wide::LEN_MIN;
+    if is_long && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq") {
+        // SAFETY: the processor has the instructions.
+        return Some(unsafe { wide::extend(crc, bytes) });
+    }
     // SAFETY: the processor has the instructions.
-    has_all.then(|| unsafe { x86_64::extend(crc, bytes) })
+    Some(unsafe { x86_64::extend(crc, bytes) })
 }
 
 /// The remainder `crc` extended over `bytes`; None if the processor lacks the instructions.
@@ -36,7 +47,13 @@ mod x86_64 {
     pub(super) fn extend(crc: u32, bytes: &[u8]) -> u32 {
         let (crc, rest) = blocks::<LONG>(crc, bytes);
         let (crc, rest) = blocks::<SHORT>(crc, rest);
-        let (words, octets) = rest.as_chunks::<8>();
+        words(crc, rest)
+    }
+
+    /// Extends `crc` over `bytes`, eight at a time.
+    #[target_feature(enable = "sse4.2")]
+    pub(super) fn words(crc: u32, bytes: &[u8]) -> u32 {
+        let (words, octets) = bytes.as_chunks::<8>();
         let crc = words.iter().fold(u64::from(crc), |crc, word| {
             _mm_crc32_u64(crc, u64::from_le_bytes(*word))
         });
@@ -83,7 +100,7 @@ mod x86_64 {
     }
 
     /// x^`exponent` modulo the polynomial of Castagnoli, bits reflected.
-    const fn power(exponent: usize) -> u32 {
+    pub(super) const fn power(exponent: usize) -> u32 {
         let (mut remainder, mut at) = (1 << 31, 0);
         while at < exponent {
             let carry = (remainder & 1) * crate::checksum::CASTAGNOLI;
