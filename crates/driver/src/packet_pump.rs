@@ -283,9 +283,8 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
             let slice = IoSlice::new(built);
             self.wire.send(path, &[slice], self.batch.packet_len())?
         } else {
-            self.batch.complete_checksums(|store, range| {
-                engine::checksum::sum(message_part(messages, store, range))
-            });
+            self.batch
+                .complete_checks(|store, range, take| take(message_part(messages, store, range)));
             for packet in self.batch.packets() {
                 slices.extend(self.batch.parts(packet).iter().map(|part| match part {
                     Part::Own(octets) => IoSlice::new(self.batch.own(octets)),

@@ -120,6 +120,10 @@ const SHORT_PARTS_OF_TWO_MAX: usize = 5;
 /// Packets of fewer octets are short.
 const SHORT_PACKET_LEN: usize = 4096;
 
+/// Octets of a part, on average, from which on any number of them is gathered: shorter ones are copied in the
+/// time that the kernel takes for one more address (docs/performance.md, "SCTP"). A call of 64 KiB has 64.
+const LONG_PART_LEN: usize = 1024;
+
 /// Up to n packets of one path, all of the same length but the last, which may be shorter.
 ///
 /// The host says beforehand how many packets and octets the wire takes; the engine fills in no more
@@ -273,46 +277,84 @@ impl Batch {
     }
 
     /// Whether its packets are to be built in one piece: a check is completed only there, or they have
-    /// so many parts that gathering them costs more than copying, and a call takes no more of them.
+    /// so many parts that gathering them costs more than copying, and a call takes no more of them. The check of a
+    /// short packet costs less in the memory where it was just copied to.
     pub fn needs_copy(&self) -> bool {
         let mut packets = self.packets.iter();
-        let limit = match self.packet_len() < SHORT_PACKET_LEN {
+        let len = self.packet_len();
+        let is_short = len < SHORT_PACKET_LEN;
+        let limit = match is_short {
             true => SHORT_PARTS_OF_TWO_MAX,
-            false => PARTS_OF_TWO_MAX,
+            false => PARTS_OF_TWO_MAX.max(2 * (len / LONG_PART_LEN)),
         };
         let is_in_pieces = 2 * self.parts.len() > limit * self.packets.len();
         is_in_pieces
-            || packets.any(|packet| {
-                !matches!(
-                    packet.integrity,
-                    Integrity::None | Integrity::Internet { .. }
-                )
+            || packets.any(|packet| match packet.integrity {
+                Integrity::None | Integrity::Internet { .. } => false,
+                Integrity::Crc32c { .. } => is_short,
+                _ => true,
             })
     }
 
-    /// Completes the Internet checksums over the user bytes, of which `sum_of` gives the
-    /// [`checksum::sum`]. For hosts that gather; once a batch.
-    pub fn complete_checksums(&mut self, sum_of: impl Fn(Store, &Range<u64>) -> u16) {
-        for packet in &mut self.packets {
-            let Integrity::Internet { at } = core::mem::take(&mut packet.integrity) else {
+    /// Completes the checks of packets that are gathered, once a batch. `visit` gives the user bytes of a range,
+    /// slice by slice, to its last argument.
+    pub fn complete_checks(&mut self, visit: impl Fn(Store, &Range<u64>, &mut dyn FnMut(&[u8]))) {
+        for index in 0..self.packets.len() {
+            let packet = &mut self.packets[index];
+            let parts = packet.parts.start as usize..packet.parts.end as usize;
+            let integrity = core::mem::take(&mut packet.integrity);
+            let Some(Part::Own(header)) = self.parts[parts.clone()].first() else {
                 continue;
             };
-            let parts = &self.parts[packet.parts.start as usize..packet.parts.end as usize];
-            let Some(Part::Own(header)) = parts.first() else {
-                continue;
-            };
-            let (mut sum, mut len) = (0, 0);
-            for part in parts {
-                if let Part::User(store, range) = part {
-                    sum = checksum::combine(sum, len, sum_of(*store, range));
-                    len += (range.end - range.start) as usize;
+            let header = header.start as usize;
+            match integrity {
+                Integrity::Internet { at } => {
+                    let sum = self.sum_of_user(parts, &visit);
+                    add_to_checksum(&mut self.own[header + usize::from(at)..], sum);
                 }
+                Integrity::Crc32c { at } => {
+                    let field = header + usize::from(at);
+                    self.own[field..field + 4].fill(0);
+                    let crc = self.crc(parts, &visit).finish();
+                    self.own[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+                }
+                _ => {}
             }
-            add_to_checksum(
-                &mut self.own[header.start as usize + usize::from(at)..],
-                sum,
-            );
         }
+    }
+
+    /// The [`checksum::sum`] of the user bytes of these parts.
+    fn sum_of_user(
+        &self,
+        parts: Range<usize>,
+        visit: impl Fn(Store, &Range<u64>, &mut dyn FnMut(&[u8])),
+    ) -> u16 {
+        let (mut sum, mut len) = (0, 0);
+        for part in &self.parts[parts] {
+            if let Part::User(store, range) = part {
+                visit(*store, range, &mut |bytes| {
+                    sum = checksum::combine(sum, len, checksum::sum(bytes));
+                    len += bytes.len();
+                });
+            }
+        }
+        sum
+    }
+
+    /// The CRC-32c of these parts.
+    fn crc(
+        &self,
+        parts: Range<usize>,
+        visit: impl Fn(Store, &Range<u64>, &mut dyn FnMut(&[u8])),
+    ) -> Crc32c {
+        let mut crc = Crc32c::new();
+        for part in &self.parts[parts] {
+            match part {
+                Part::Own(range) => crc.update(self.own(range)),
+                Part::User(store, range) => visit(*store, range, &mut |bytes| crc.update(bytes)),
+            }
+        }
+        crc
     }
 
     /// The octets of `packet` in one piece behind what is in `out`, its check completed; `copy`
@@ -389,6 +431,7 @@ pub struct PacketBuilder<'a> {
 
 impl PacketBuilder<'_> {
     /// Appends octets of the engine's own.
+    #[inline]
     pub fn own(mut self, octets: &[u8]) -> Self {
         if !octets.is_empty() {
             let start = self.batch.own.len() as u32;
@@ -402,6 +445,7 @@ impl PacketBuilder<'_> {
     }
 
     /// Appends octets of the engine's own, in one part with those right in front of them.
+    #[inline]
     pub fn join_own(mut self, octets: &[u8]) -> Self {
         let is_first = self.batch.parts.len() as u32 == self.first;
         match self.batch.parts.last_mut() {
@@ -416,6 +460,7 @@ impl PacketBuilder<'_> {
     }
 
     /// Appends user bytes; none for an empty range.
+    #[inline]
     pub fn user(mut self, store: Store, range: Range<u64>) -> Self {
         if !range.is_empty() {
             self.len += range.end - range.start;

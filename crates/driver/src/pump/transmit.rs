@@ -220,9 +220,10 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let mut slices = Vec::with_capacity(2);
         if let Some(store) = store_of(&mut self.circuits, self.batch.sender()) {
             self.batch
-                .complete_checksums(|_, payload| store.sum(payload));
+                .complete_checks(|_, payload, take| store.visit(payload, take));
             store.gather(&self.batch, &mut slices);
         } else {
+            self.batch.complete_checks(|_, _, _| {});
             for packet in self.batch.packets() {
                 let own = self
                     .batch

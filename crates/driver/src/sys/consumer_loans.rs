@@ -2,7 +2,6 @@
 
 use super::loans::{self, PayloadPart};
 use super::ring::Consumer;
-use engine::checksum;
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -56,15 +55,10 @@ impl Consumer {
         }
     }
 
-    pub(super) fn sum_lent(&self, payload: &Range<u64>) -> u16 {
+    pub(super) fn visit_lent(&self, payload: &Range<u64>, take: &mut dyn FnMut(&[u8])) {
         let mut slices = Vec::new();
         self.gather_lent(payload, &mut slices);
-        let mut len = 0;
-        slices.iter().fold(0, |sum, slice| {
-            let joined = checksum::combine(sum, len, checksum::sum(slice));
-            len += slice.len();
-            joined
-        })
+        slices.iter().for_each(|slice| take(slice));
     }
 
     pub(super) fn copy_lent(&self, payload: &Range<u64>, octets: &mut Vec<u8>) {

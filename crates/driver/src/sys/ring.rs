@@ -21,7 +21,7 @@ use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
 use super::notes::Notes;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::wakeup::Permit;
-use engine::{Batch, Layout, Note, Part, RangeSet, checksum};
+use engine::{Batch, Layout, Note, Part, RangeSet};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -285,22 +285,18 @@ impl Consumer {
         taken - self.message_ends.len() as u64
     }
 
-    /// The ones' complement sum of the bytes of `payload`.
+    /// Gives the bytes of `payload` to `take`, slice by slice.
     ///
     /// # Panics
     ///
     /// As [`gather`](Consumer::gather).
-    pub fn sum(&self, payload: &Range<u64>) -> u16 {
+    pub fn visit(&self, payload: &Range<u64>, take: &mut dyn FnMut(&[u8])) {
         if self.is_lent(payload) {
-            return self.sum_lent(payload);
+            return self.visit_lent(payload, take);
         }
-        let (mut sum, mut len) = (0, 0);
         for octets in self.octet_ranges(payload) {
-            let more = checksum::sum(&self.io_slice(octets.clone()));
-            sum = checksum::combine(sum, len, more);
-            len += octets.len();
+            take(&self.io_slice(octets));
         }
-        sum
     }
 
     /// Gives the bytes of `range` back to the producer. Ranges come in any order; the producer gets
