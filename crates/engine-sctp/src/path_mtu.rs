@@ -11,6 +11,10 @@ const BASE_LEN: u32 = 1200;
 /// and that of UDP (MIN_PLPMTU).
 const LEAST_LEN: u32 = 548;
 
+/// Longer packets are asked for when the user had as much to send at once: such a probe costs as much as they
+/// do. What is shorter, a jumbo frame of Ethernet, is asked for at once.
+const EAGER_LEN: u32 = 9000;
+
 /// First step upwards from a confirmed length; it doubles with each that is confirmed.
 const STEP: u32 = 32;
 
@@ -72,6 +76,8 @@ pub(crate) struct PathMtu {
     len: u32,
     /// Octets of the longest that is of use (MAX_PLPMTU).
     max: u32,
+    /// Octets of the longest that the user has had a use for.
+    wanted: u32,
     /// The shortest known as too long; beyond `max` for none.
     failed: u32,
     /// What a report of the path said, which is asked next; 0 for nothing. It may be forged.
@@ -91,6 +97,7 @@ impl PathMtu {
         PathMtu {
             len: max,
             max,
+            wanted: max.min(EAGER_LEN),
             failed: max + 4,
             hint: 0,
             step: STEP,
@@ -135,6 +142,19 @@ impl PathMtu {
     pub(crate) fn begin(&mut self) {
         if self.phase == Phase::Waiting {
             self.search();
+        }
+    }
+
+    /// The user has `octets` to send at once. Longer packets are asked for in powers of two, so that a user who
+    /// sends a little more each time costs a few probes.
+    #[inline]
+    pub(crate) fn want(&mut self, octets: u64) {
+        if self.wanted < self.max && octets > u64::from(self.wanted) {
+            let octets = octets.min(u64::from(self.max)) as u32;
+            self.wanted = octets.next_power_of_two().min(self.max);
+            if self.phase == Phase::Complete && self.failed > self.max {
+                self.search();
+            }
         }
     }
 
@@ -234,14 +254,14 @@ impl PathMtu {
             self.search();
             return ProbeLoss::BlackHole;
         }
-        self.step = if len >= self.max { STEP } else { 0 };
+        self.step = if len >= self.wanted { STEP } else { 0 };
         self.search();
         ProbeLoss::TooLong
     }
 
     /// Whether the search is over without the longest.
     pub(crate) fn may_rise(&self) -> bool {
-        self.phase == Phase::Complete && self.len < self.max
+        self.phase == Phase::Complete && self.len < self.wanted
     }
 
     fn search(&mut self) {
@@ -257,7 +277,7 @@ impl PathMtu {
         }
     }
 
-    /// The length to be asked next: what a report named, the longest, and then steps upwards.
+    /// The length to be asked next: what a report named, the longest of use, and then steps upwards.
     fn next_len(&mut self) -> Option<u32> {
         let hint = core::mem::take(&mut self.hint);
         if hint > self.len && hint < self.failed.min(self.max) {
@@ -265,7 +285,7 @@ impl PathMtu {
             return Some(hint);
         }
         if self.failed > self.max {
-            return (self.len < self.max).then_some(self.max);
+            return (self.len < self.wanted).then_some(self.wanted);
         }
         let left = self.failed - self.len;
         if left <= GRANULARITY {

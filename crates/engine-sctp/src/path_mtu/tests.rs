@@ -32,6 +32,35 @@ fn longest_packet_is_asked_first() {
 }
 
 #[test]
+fn packets_longer_than_a_jumbo_frame_are_asked_for_when_they_are_of_use() {
+    let mut mtu = PathMtu::probed(65_504);
+    mtu.begin();
+    let mut asked = Vec::new();
+    for unsent in [0, 8999, 16_412, 20_000, 32_000, 33_000, 500_000] {
+        mtu.want(unsent);
+        asked.extend(mtu.probe().map(|probe| probe.len));
+        assert_eq!(search(&mut mtu, 65_504), 0);
+        assert!(!mtu.may_rise());
+    }
+    assert_eq!(asked, [9000, 32_768, 65_504]);
+    assert_eq!(mtu.len(), 65_504);
+}
+
+#[test]
+fn path_that_is_known_as_narrow_is_not_asked_for_what_is_wanted_later() {
+    let mut mtu = PathMtu::probed(65_504);
+    mtu.begin();
+    search(&mut mtu, 1472);
+    let len = mtu.len();
+    mtu.want(60_000);
+    assert!(mtu.probe().is_none());
+    mtu.raise();
+    assert_eq!(mtu.probe().map(|probe| probe.len), Some(65_504));
+    search(&mut mtu, 1472);
+    assert_eq!(mtu.len(), len);
+}
+
+#[test]
 fn search_ends_close_below_what_the_path_carries() {
     for max in [600, 1200, 1300, 1472, 8972, 65_507] {
         for path in (1200..max.min(9000)).step_by(52) {

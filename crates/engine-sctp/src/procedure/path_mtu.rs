@@ -71,7 +71,12 @@ pub(crate) fn transmit(
     batch: &mut Batch,
 ) -> bool {
     // What never fills a packet has no use for a longer one: short associations are not probed at all.
-    a.fills_packets |= a.tx.messages.unsent() >= a.pmdcs() as u64;
+    let unsent = a.tx.messages.unsent();
+    a.fills_packets |= unsent >= a.pmdcs() as u64;
+    let headers = COMMON_HEADER_LEN + a.tx.messages.rules().header_len;
+    for path in &mut a.paths {
+        path.mtu.want(unsent + headers as u64);
+    }
     let may_ask = |path: &PathState| a.fills_packets || path.mtu.is_in_doubt();
     let is_due = |path: &PathState| {
         let probe = path.mtu.probe();

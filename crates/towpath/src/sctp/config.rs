@@ -121,7 +121,8 @@ const HELP: &[OptionHelp] = &[
     option(
         "packet",
         "BYTES",
-        "octets of a full packet, 512 to 65507; 1472 if not given",
+        "octets of a full packet, 512 to 65507; if not given, 1472, or in races on the loopback as many as it \
+         carries",
     ),
     option(
         "path_mtu",
@@ -401,6 +402,7 @@ impl EndpointConfig {
             ),
             ("interleave".into(), word(config.interleave)),
             ("life".into(), life),
+            ("packet".into(), config.packet_len.to_string()),
             (
                 "path_mtu".into(),
                 if config.probes_path_mtu {

@@ -15,12 +15,14 @@ use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::{IpMedium, UdpMedium};
 use crate::options::{Family, Options};
 use crate::sctp::EndpointConfig;
+use crate::socket;
 use crate::udp_links::UdpLinksMedium;
 use engine::Framing;
 use engine_sctp::numbers::Port;
 use engine_sctp::{LocalAddresses, Sctp as Engine, SctpConfig};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::LazyLock;
 use wire_ip::IpWire;
 
@@ -107,7 +109,7 @@ impl Transport for Sctp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        let settings = udp_settings(options, Some(options.bind_address()))?;
         let setup = |_| udp_setup(&settings, options);
         match has_several_links(options) {
             true => engine_circuit::listen(&UdpLinksMedium, options, setup),
@@ -121,7 +123,9 @@ impl Transport for Sctp {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let mut settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
+        let host = socket::decode_address(line).ok().map(|peer| peer.ip());
+        let mut settings = udp_settings(options, host)?;
         settings.config.connects_early = true;
         let (to, setup) = ((rendezvous, index), |_| udp_setup(&settings, options));
         match has_several_links(options) {
@@ -236,6 +240,23 @@ fn ip_config(family: Family, own: &BTreeMap<String, String>) -> Result<EndpointC
         return Err(format!(
             "packet={len} is not possible; give bytes from 512 to {packet_max}"
         ));
+    }
+    Ok(settings)
+}
+
+/// Full packets that a send buffer holds at least: fewer would leave sender and receiver waiting for each other.
+const PACKETS_PER_BUFFER: usize = 8;
+
+/// The options of an association with `host`. On the loopback its packets may be as long as what that carries, as
+/// TCP's are, unless `packet=` says otherwise.
+fn udp_settings(options: &Options, host: Option<IpAddr>) -> io::Result<EndpointConfig> {
+    let own = &options.transport_specific;
+    let mut settings = to_io_result(EndpointConfig::parse(own))?;
+    if !own.contains_key("packet")
+        && let Some(long) = host.and_then(engine_setup::loopback_packet_len)
+    {
+        let len = long.min(settings.send_buffer_len / PACKETS_PER_BUFFER) & !3;
+        settings.config.packet_len = settings.config.packet_len.max(len);
     }
     Ok(settings)
 }
