@@ -82,6 +82,11 @@ impl ReconfigState {
         )
     }
 
+    /// Whether nothing is asked of the peer, and so no data wait.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.asked.is_none() && self.waiting.is_empty()
+    }
+
     /// The number of a new request.
     pub(crate) fn take_number(&mut self) -> RequestNumber {
         let number = self.next;

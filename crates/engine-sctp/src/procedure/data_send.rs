@@ -1,10 +1,11 @@
 //! Sending: control chunks, an acknowledgement, retransmissions and new data, bundled into packets of
 //! equal length (RFC 9260 sections 6.1, 6.9 and 6.10).
 
+mod new_data;
+
 use crate::association::{Association, Timer};
 use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::numbers::LongTsn;
-use crate::path::TimedChunk;
 use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_pad};
 use crate::pdu::sack::{SACK_LEN, push_sack};
 use crate::pdu::{COMMON_HEADER_LEN, ChunkType};
@@ -12,7 +13,7 @@ use crate::procedure::control_send::{lone_sack_path, take_control, usual_auth_le
 use crate::procedure::{
     abandon, ack_request, path_mtu, reconfiguration, retransmission, window_probe,
 };
-use crate::tx::{ChunkHeader, ChunkStatus, OutChunk};
+use crate::tx::{ChunkHeader, ChunkStatus};
 use engine::{Batch, Fragmentation, Instant, Integrity, Store};
 
 /// Packets that differ by no more octets are made equal with padding, so that one call of the wire
@@ -329,6 +330,13 @@ impl<'a> Sender<'a> {
         let single = !self.ep.config.bundle;
         let mut is_fast = false;
         loop {
+            let before = left;
+            if matches!(next, Next::New) && !single {
+                packet = self.send_whole(packet, &mut left);
+            }
+            if left < before {
+                next = self.next(left, false);
+            }
             let sent = match next {
                 Next::Nothing => None,
                 Next::Marked(tsn) => {
@@ -359,16 +367,20 @@ impl<'a> Sender<'a> {
             push_pad(&mut self.ep.scratch, usual - len);
             packet = packet.join_own(&self.ep.scratch);
         }
-        // A packet with a COOKIE-ECHO has a checksum always (RFC 9653 section 5.2).
+        packet.end(self.integrity(auth_len > 0));
+        self.ep.counters.packets_built += 1;
+        true
+    }
+
+    /// The check of the packet at hand. One with a COOKIE-ECHO has a checksum always (RFC 9653 section 5.2).
+    fn integrity(&self, has_auth: bool) -> Integrity {
         let has_crc = !self.a.zero_checksum || self.with_cookie;
         let crc_at = has_crc.then(chunk_checksum);
-        packet.end(match (auth_len > 0, crc_at) {
+        match (has_auth, crc_at) {
             (true, crc_at) => Integrity::Sealed { crc_at },
             (false, Some(at)) => Integrity::Crc32c { at },
             (false, None) => Integrity::None,
-        });
-        self.ep.counters.packets_built += 1;
-        true
+        }
     }
 
     /// Whether packets follow that must have the length of those before.
@@ -403,50 +415,6 @@ impl<'a> Sender<'a> {
             retransmission::restart_timer(self.a, self.ep, self.now, self.path);
         }
         Some((header, range, octets))
-    }
-
-    /// Cuts and sends a new chunk.
-    fn send_new(&mut self, left: usize) -> Option<Sent> {
-        let (payload, header_len) = (self.payload(), self.header_len());
-        let cut = self.a.tx.messages.cut(left, payload)?;
-        if let Some(tracked) = cut.tracked {
-            self.a.tx.tracked.insert(tracked.range.start, *tracked);
-        }
-        let len = (cut.range.end - cut.range.start) as usize;
-        let chunk = OutChunk {
-            start: cut.range.start,
-            len: len as u32,
-            ppid: cut.ppid,
-            stream: cut.stream,
-            number: cut.number,
-            retransmissions: 0,
-            flags: cut.flags,
-            status: ChunkStatus::InFlight,
-            misses: 0,
-            sent_before: self.a.tx.outstanding.next().plus(1),
-            was_moved: false,
-            path: self.path as u8,
-            header_len: header_len as u8,
-        };
-        if chunk.is_end() && !self.a.tx.tracked.is_empty() {
-            self.a.tx.end_tracked(cut.range.end);
-        }
-        let octets = chunk.octets();
-        let tsn = self.a.tx.outstanding.push(chunk.clone());
-        self.a.tx.probes_window = false;
-        self.account(octets as u64, len as u64);
-        let path = &mut self.a.paths[self.path];
-        if path.timed.is_none() {
-            let app_limited = self.a.tx.messages.unsent() == 0;
-            path.timed = Some(TimedChunk {
-                tsn,
-                is_acked: false,
-                sent_at: self.now,
-                packet: path.control.packet_state(self.now, path.sent, app_limited),
-            });
-        }
-        let header = chunk.header(tsn, self.ask());
-        Some((header, cut.range, octets))
     }
 
     /// Flag I if the peer is to acknowledge at once.

@@ -160,7 +160,7 @@ impl InOrder {
             }
             end = ends.next().copied();
         }
-        plan.bytes = at - self.cut;
+        plan.is_full = end.is_some() || plan.octets + header_len >= room;
         plan
     }
 
@@ -168,9 +168,7 @@ impl InOrder {
         if self.pushed > self.cut {
             return true;
         }
-        let plan = self.plan(room, full, false);
-        plan.octets + self.numbering.rules.header_len >= room
-            || plan.bytes < self.submitted - self.cut
+        self.plan(room, full, false).is_full
     }
 
     /// Passes over messages that are not sent: for streams that the peer does not accept, those whose
@@ -232,6 +230,22 @@ impl InOrder {
             self.ends.pop_front();
         }
         Some(Cut { tracked, ..cut })
+    }
+
+    /// As [`InOrder::cut`], of a message without a note that fits into `room` octets as a whole.
+    pub(super) fn cut_whole(&mut self, room: usize) -> Option<Cut> {
+        let is_plain = self.notes.is_empty() && self.plain == Reliability::Full;
+        let end = *self.ends.front()?;
+        let octets = self.numbering.rules.header_len as u64 + (end - self.cut);
+        if !is_plain || self.current.is_some() || octets.next_multiple_of(4) > room as u64 {
+            return None;
+        }
+        self.ends.pop_front();
+        let range = self.cut..end;
+        self.cut = end;
+        let stream = self.numbering.take_turn();
+        let mut message = self.numbering.begin(range.start, stream, None);
+        Some(message.fragment(range, true, self.numbering.rules.interleave))
     }
 
     /// What was asked of the message that begins now and ends at `end`, if more than a plain one.

@@ -23,8 +23,8 @@ pub(crate) struct Plan {
     pub(crate) octets: usize,
     /// User bytes of the first.
     pub(crate) first: u64,
-    /// User bytes of all.
-    pub(crate) bytes: u64,
+    /// It is full: another one that is whole does not fit.
+    pub(crate) is_full: bool,
 }
 
 /// Shorter fragments are not cut to fill a packet: their header would be a quarter of them.
@@ -184,6 +184,15 @@ impl Messages {
         match self {
             Messages::InOrder(queue) => queue.cut(room, full),
             Messages::Scheduled(queue) => queue.cut(room, full),
+        }
+    }
+
+    /// Cuts the next message as one chunk of at most `room` octets. None for one that does not fit, has a note, or
+    /// was begun, and with a scheduler.
+    pub(crate) fn cut_whole(&mut self, room: usize) -> Option<Cut> {
+        match self {
+            Messages::InOrder(queue) => queue.cut_whole(room),
+            Messages::Scheduled(_) => None,
         }
     }
 

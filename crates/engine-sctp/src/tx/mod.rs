@@ -7,7 +7,7 @@ mod outstanding;
 mod scheduled;
 
 pub(crate) use messages::{Messages, Submission};
-pub(crate) use numbering::{MessageRules, Tracked};
+pub(crate) use numbering::{Cut, MessageRules, Tracked};
 pub(crate) use outstanding::{ChunkHeader, ChunkStatus, OutChunk, Outstanding};
 
 use crate::config::SctpConfig;

@@ -270,7 +270,7 @@ impl Scheduled {
         Plan {
             octets: (header_len + len as usize).next_multiple_of(4),
             first: len,
-            bytes: len,
+            is_full: false,
         }
     }
 

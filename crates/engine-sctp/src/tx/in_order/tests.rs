@@ -60,6 +60,24 @@ fn long_message_fills_packets_and_its_fragments_share_a_number() {
 }
 
 #[test]
+fn part_filled_packet_waits_although_a_message_without_end_is_behind_it() {
+    let mut messages = InOrder::new(Reliability::Full);
+    let mut submit = |end, is_end| {
+        messages.submit(&Submission {
+            now: Instant::from_nanos(0),
+            end,
+            is_end,
+            push: false,
+            note: &Note::default(),
+        });
+        messages.may_leave(ROOM, FULL)
+    };
+    assert!(!submit(500, true));
+    assert!(!submit(1500, false), "its end may be far");
+    assert!(submit(1600, true), "it is whole and does not fit");
+}
+
+#[test]
 fn message_without_end_keeps_a_byte_for_its_end() {
     let mut messages = InOrder::new(Reliability::Full);
     submit(&mut messages, 1444, false, &Note::default());

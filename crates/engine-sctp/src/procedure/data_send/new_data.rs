@@ -1,0 +1,86 @@
+//! Chunks that are cut and sent for the first time.
+
+use super::{Sender, Sent};
+use crate::path::TimedChunk;
+use crate::pdu::data::FLAG_END;
+use crate::tx::{ChunkStatus, Cut, OutChunk};
+use engine::{PacketBuilder, Store};
+
+impl Sender<'_> {
+    /// Adds chunks of whole messages without a note to `packet`, of which `left` octets are left, as long as they
+    /// fit and may be sent. Nearly all messages are such: what holds for all chunks of a packet is asked once.
+    /// Whatever is next is for [`Sender::next`] to find.
+    pub(super) fn send_whole<'p>(
+        &mut self,
+        mut packet: PacketBuilder<'p>,
+        left: &mut usize,
+    ) -> PacketBuilder<'p> {
+        // Both know of positions in the store.
+        if !self.a.reconfig.is_idle() || !self.a.tx.tracked.is_empty() {
+            return packet;
+        }
+        let store = Store::Association(self.a.id);
+        while self.a.paths[self.path].flight < self.window {
+            let room = self.a.tx.rwnd.min(*left as u64) as usize;
+            let Some(cut) = self.a.tx.messages.cut_whole(room) else {
+                break;
+            };
+            let len = (cut.range.end - cut.range.start) as usize;
+            let (header, range, octets) = self.send_cut(cut);
+            packet = packet.join_own(&header).user(store, range);
+            packet = packet.own(&[0; 3][..octets - header.len() - len]);
+            *left -= octets;
+        }
+        packet
+    }
+
+    /// Cuts and sends a new chunk.
+    pub(super) fn send_new(&mut self, left: usize) -> Option<Sent> {
+        let payload = self.payload();
+        let mut cut = self.a.tx.messages.cut(left, payload)?;
+        if let Some(tracked) = cut.tracked.take() {
+            self.a.tx.tracked.insert(tracked.range.start, *tracked);
+        }
+        if cut.flags & FLAG_END != 0 && !self.a.tx.tracked.is_empty() {
+            self.a.tx.end_tracked(cut.range.end);
+        }
+        Some(self.send_cut(cut))
+    }
+
+    /// Sends a chunk that was cut.
+    fn send_cut(&mut self, cut: Cut) -> Sent {
+        let len = (cut.range.end - cut.range.start) as usize;
+        let chunk = OutChunk {
+            start: cut.range.start,
+            len: len as u32,
+            ppid: cut.ppid,
+            stream: cut.stream,
+            number: cut.number,
+            retransmissions: 0,
+            flags: cut.flags,
+            status: ChunkStatus::InFlight,
+            misses: 0,
+            sent_before: self.a.tx.outstanding.next().plus(1),
+            was_moved: false,
+            path: self.path as u8,
+            header_len: self.header_len() as u8,
+        };
+        let octets = chunk.octets();
+        let tsn = self.a.tx.outstanding.next();
+        self.a.tx.probes_window = false;
+        self.account(octets as u64, len as u64);
+        let path = &mut self.a.paths[self.path];
+        if path.timed.is_none() {
+            let app_limited = self.a.tx.messages.unsent() == 0;
+            path.timed = Some(TimedChunk {
+                tsn,
+                is_acked: false,
+                sent_at: self.now,
+                packet: path.control.packet_state(self.now, path.sent, app_limited),
+            });
+        }
+        let header = chunk.header(tsn, self.ask());
+        self.a.tx.outstanding.push(chunk);
+        (header, cut.range, octets)
+    }
+}
