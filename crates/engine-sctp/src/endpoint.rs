@@ -440,8 +440,8 @@ impl Associations for Sctp {
             return;
         };
         submission::do_submit(a, &mut self.shared, now, (end, flags), note);
-        self.shared.mark_ready(id);
-        if a.is_gone() {
+        if !flags.more {
+            self.shared.mark_ready(id);
             self.remove_if_gone(id);
         }
     }

@@ -431,7 +431,7 @@ pub struct PacketBuilder<'a> {
 
 impl PacketBuilder<'_> {
     /// Appends octets of the engine's own.
-    #[inline]
+    #[inline(always)]
     pub fn own(mut self, octets: &[u8]) -> Self {
         if !octets.is_empty() {
             let start = self.batch.own.len() as u32;
@@ -445,7 +445,7 @@ impl PacketBuilder<'_> {
     }
 
     /// Appends octets of the engine's own, in one part with those right in front of them.
-    #[inline]
+    #[inline(always)]
     pub fn join_own(mut self, octets: &[u8]) -> Self {
         let is_first = self.batch.parts.len() as u32 == self.first;
         match self.batch.parts.last_mut() {
@@ -460,7 +460,7 @@ impl PacketBuilder<'_> {
     }
 
     /// Appends user bytes; none for an empty range.
-    #[inline]
+    #[inline(always)]
     pub fn user(mut self, store: Store, range: Range<u64>) -> Self {
         if !range.is_empty() {
             self.len += range.end - range.start;

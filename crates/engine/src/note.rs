@@ -40,6 +40,7 @@ pub struct Note {
 
 impl Note {
     /// Whether it says no more than that there is a message.
+    #[inline]
     pub fn is_plain(&self) -> bool {
         *self == Note::default()
     }

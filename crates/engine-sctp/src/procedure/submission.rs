@@ -28,6 +28,10 @@ pub(crate) fn do_submit(
         push: pushes,
         note,
     });
+    if flags.more && note.reliability == Reliability::Full {
+        // The last submission of the run does the rest.
+        return;
+    }
     association_setup::send_first_cookie_echo(a, ep, now);
     if let Reliability::Priority(value) = note.reliability {
         abandon::make_room(a, ep, now, value);

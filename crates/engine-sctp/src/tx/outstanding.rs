@@ -57,6 +57,16 @@ pub(crate) struct ChunkHeader {
     len: usize,
 }
 
+impl ChunkHeader {
+    /// Its octets if it is that of DATA.
+    #[inline]
+    pub(crate) fn as_data(&self) -> Option<&[u8; DATA_HEADER_LEN]> {
+        (self.len == DATA_HEADER_LEN)
+            .then(|| self.octets.first_chunk())
+            .flatten()
+    }
+}
+
 impl Deref for ChunkHeader {
     type Target = [u8];
 
