@@ -221,6 +221,12 @@ fn parts_of_a_message_become_one() {
         }
     }
     assert_eq!(got, 100_000);
+    let expedited = Flags {
+        expedited: true,
+        ..Flags::default()
+    };
+    let refused = client.send(b"!", expedited, LIMIT).expect_err("none");
+    assert_eq!(refused.tli, TliError::NotSupported);
     let too_long = vec![0; client.information().tsdu as usize + 1];
     let refused = client
         .send(&too_long, Flags::default(), LIMIT)

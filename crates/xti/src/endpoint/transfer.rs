@@ -3,14 +3,16 @@
 use super::connections::time_left;
 use super::{Inner, Look, Provider, XtiEndpoint, XtiState};
 use crate::error::{Error, TliError};
-use crate::inet::{TIDU, arrival, receive};
-use crate::tpi::{SEND_ZERO, write_data_request};
+use crate::inet::{TIDU, arrival, receive, receive_urgent, urgent_indication};
+use crate::tpi::{Primitive, SEND_ZERO, write_data_request};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
+use socket2::Socket;
 use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use streams::{Extra, Message, MessageKind, Priority};
+use streams::{Block, Extra, Message, MessageKind, Priority};
 
 /// Flags of a send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,17 +200,20 @@ impl XtiEndpoint {
         let outside = &self.shared.socket.received_outside;
         outside.store(true, Ordering::Relaxed);
         drop(inner);
-        self.shared.waits.fetch_add(1, Ordering::Relaxed);
-        self.shared.socket.receives.fetch_add(1, Ordering::Relaxed);
-        let result = block.fill(|room| receive(&socket, room, RecvFlags::empty()));
+        let arrived = self.await_arrival(&socket, &mut block);
         let mut inner = self.lock();
         outside.store(false, Ordering::Relaxed);
-        match result {
-            Ok(_) => {
+        let stream = inner.stream;
+        match arrived {
+            Ok(Arrived::Data) => {
                 let (message, spare) = arrival(inner.runtime.pool_mut(), block);
                 inner.spare = spare;
-                let stream = inner.stream;
                 inner.runtime.deliver(stream, message)?;
+            }
+            Ok(Arrived::Urgent(octet)) => {
+                inner.spare = Some(block);
+                let indication = urgent_indication(inner.runtime.pool_mut(), octet);
+                inner.runtime.deliver(stream, indication)?;
             }
             Err(error) => {
                 inner.spare = Some(block);
@@ -221,6 +226,44 @@ impl XtiEndpoint {
         }
         inner.receive(buffer)?.ok_or(TliError::NoData.into())
     }
+
+    /// Waits for data, or for an urgent octet, which would not end a wait in recv.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` after the socket's own time-out or a signal; those of the socket.
+    fn await_arrival(&self, socket: &Socket, block: &mut Block) -> io::Result<Arrived> {
+        let timeout_ns = self
+            .shared
+            .socket
+            .receive_timeout_ns
+            .load(Ordering::Relaxed);
+        let limit = (timeout_ns > 0).then(|| Duration::from_nanos(timeout_ns));
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        loop {
+            self.shared.waits.fetch_add(1, Ordering::Relaxed);
+            let mut waits = [PollFd::new(socket, PollFlags::IN | PollFlags::PRI)];
+            let is_ready = poll(&mut waits, limit.as_ref()).is_ok_and(|count| count > 0);
+            let ready = waits[0].revents();
+            if ready.contains(PollFlags::PRI)
+                && let Some(octet) = receive_urgent(socket)
+            {
+                return Ok(Arrived::Urgent(octet));
+            }
+            self.shared.socket.receives.fetch_add(1, Ordering::Relaxed);
+            match block.fill(|room| receive(socket, room, RecvFlags::DONTWAIT)) {
+                Ok(_) => return Ok(Arrived::Data),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && is_ready => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What a wait for data ended with: some, or their end, in the block; or an urgent octet.
+enum Arrived {
+    Data,
+    Urgent(u8),
 }
 
 impl Inner {
@@ -234,7 +277,7 @@ impl Inner {
         };
         let is_too_long = usize::try_from(longest).is_ok_and(|longest| len > longest);
         let is_zero = len == 0 && (flags.expedited || self.information.flags & SEND_ZERO == 0);
-        if self.keeps_messages() && is_too_long || is_zero {
+        if (self.keeps_messages() || flags.expedited) && is_too_long || is_zero {
             return Err(TliError::BadData.into());
         }
         Ok(())
@@ -248,7 +291,7 @@ impl Inner {
         {
             self.refuse_after_disconnect()?;
         }
-        let put = match (self.keeps_messages(), flags.more) {
+        let put = match (self.keeps_messages() || flags.expedited, flags.more) {
             (true, _) => self.put_piece_by_piece(octets, flags),
             (false, true) => self.put_pieces(octets),
             (false, false) => self.runtime.write(self.stream, octets),
@@ -296,7 +339,7 @@ impl Inner {
             return self.receive_message(buffer);
         }
         if self.ahead.is_some() {
-            return Err(TliError::Look.into());
+            return self.receive_expedited(buffer);
         }
         match self.runtime.read(self.stream, buffer) {
             Ok(len) => Ok(Some(XtiReceived {
@@ -305,9 +348,25 @@ impl Inner {
                 expedited: false,
             })),
             Err(streams::Error::WouldBlock) => Ok(None),
-            Err(streams::Error::BadMessage) => Err(TliError::Look.into()),
+            Err(streams::Error::BadMessage) => self.receive_expedited(buffer),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Expedited data of a byte stream, if they are in front.
+    #[cold]
+    fn receive_expedited(&mut self, buffer: &mut [u8]) -> Result<Option<XtiReceived>, Error> {
+        let Some(Primitive::ExpeditedIndication { more }) = self.primitive_in_front() else {
+            return Err(TliError::Look.into());
+        };
+        let message = self.ahead.as_ref().ok_or(TliError::Protocol)?;
+        let len = message.copy_data(0, buffer);
+        self.take_primitive();
+        Ok(Some(XtiReceived {
+            len,
+            more,
+            expedited: true,
+        }))
     }
 
     /// The socket failed while it was read outside of the provider, which is told.

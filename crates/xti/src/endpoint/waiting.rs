@@ -61,7 +61,11 @@ impl XtiEndpoint {
         }
         match self.socket() {
             Some(socket) => {
-                let flags = if write { PollFlags::OUT } else { PollFlags::IN };
+                // Urgent data make nothing readable.
+                let flags = match write {
+                    true => PollFlags::OUT,
+                    false => PollFlags::IN | PollFlags::PRI,
+                };
                 self.poll(&socket, flags, limit).map(drop)
             }
             None => Ok(()),

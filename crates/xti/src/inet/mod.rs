@@ -6,7 +6,7 @@
 //!
 //! * `requests` - primitives of the user, by state.
 //! * `events` - connections that come, are made, or end.
-//! * `transfer` - data both ways.
+//! * `transfer` - data both ways; `urgent` - expedited data.
 //! * `datagram` - the provider of datagrams.
 //! * `options` - options of the user on the sockets.
 //! * `address` - addresses as octets.
@@ -17,6 +17,7 @@ mod events;
 mod options;
 mod requests;
 mod transfer;
+mod urgent;
 
 pub use address::{decode, encode};
 pub(crate) use datagram::UdpProvider;
@@ -30,13 +31,14 @@ use socket2::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use streams::{
     Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
 };
 use transfer::Outgoing;
 pub(crate) use transfer::{arrival, receive};
+pub(crate) use urgent::{receive_urgent, urgent_indication};
 
 /// Octets of one primitive's data, and of one receive: the study's longest packet.
 pub(crate) const TIDU: usize = 65_536;
@@ -58,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) send_blocked: AtomicBool,
     /// Something arrived in part, and its rest says nothing: who waits looks again soon.
     pub(crate) look_soon: AtomicBool,
+    /// How long a receive waits, ns; 0 for ever (SO_RCVTIMEO when the connection was made).
+    pub(crate) receive_timeout_ns: AtomicU64,
     /// System calls that sent, and that received.
     pub(crate) sends: AtomicU64,
     pub(crate) receives: AtomicU64,
@@ -67,6 +71,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn set_socket(&self, socket: Option<Arc<Socket>>) {
+        let timeout = socket
+            .as_ref()
+            .and_then(|socket| socket.read_timeout().ok());
+        let timeout_ns = timeout
+            .flatten()
+            .map_or(0, |timeout| timeout.as_nanos() as u64);
+        self.receive_timeout_ns.store(timeout_ns, Ordering::Relaxed);
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
     }
 
@@ -177,7 +188,7 @@ impl TcpProvider {
     fn information(&self) -> Information {
         Information {
             tsdu: 0,
-            etsdu: -2,
+            etsdu: urgent::ETSDU,
             connect: -2,
             disconnect: -2,
             address: 28,

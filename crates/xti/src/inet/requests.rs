@@ -19,7 +19,9 @@ impl TcpProvider {
     /// A message with a control part from above.
     pub(super) fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
         match parsed(&message) {
-            Ok(Primitive::DataRequest { .. }) => return self.data_request(context, message),
+            Ok(Primitive::DataRequest { .. } | Primitive::ExpeditedRequest { .. }) => {
+                return self.data_request(context, message);
+            }
             Ok(Primitive::ReleaseRequest) => return self.release_request(context, message),
             Ok(primitive) => self.request(context, primitive),
             Err(Malformed::Address(of)) => self.refuse(context, of, TliError::BadAddress, 0),

@@ -1,5 +1,6 @@
 //! Data: from the write queue to the socket, and from the socket up.
 
+use super::urgent::send_urgent;
 use super::{Link, TIDU, TcpProvider};
 use crate::provider::parsed;
 use crate::tpi::{Event, Primitive, State};
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use streams::{Context, Message, MessageKind, Pool, Side};
+use streams::{Block, Context, Message, MessageKind, Pool, Side};
 
 /// Octets that are given to the socket at once, if the queue has them: one large segment.
 const BATCH: usize = 65_536;
@@ -31,16 +32,19 @@ pub(super) struct Outgoing {
     staged: Vec<u8>,
     sent: usize,
     in_place: VecDeque<Message>,
+    /// An urgent octet behind the others.
+    urgent: Option<u8>,
 }
 
 impl Outgoing {
     pub(super) fn is_pending(&self) -> bool {
-        self.sent < self.staged.len() || !self.in_place.is_empty()
+        self.sent < self.staged.len() || !self.in_place.is_empty() || self.urgent.is_some()
     }
 
     pub(super) fn clear(&mut self, pool: &mut Pool) {
         self.staged.clear();
         self.sent = 0;
+        self.urgent = None;
         for message in self.in_place.drain(..) {
             message.release(pool);
         }
@@ -63,6 +67,13 @@ impl Outgoing {
                 None => return Ok(false),
                 Some(len) => self.taken(len, pool),
             }
+        }
+        if let Some(octet) = self.urgent {
+            calls.fetch_add(1, Ordering::Relaxed);
+            if !send_urgent(socket, octet)? {
+                return Ok(false);
+            }
+            self.urgent = None;
         }
         Ok(true)
     }
@@ -96,7 +107,7 @@ impl Outgoing {
 }
 
 impl TcpProvider {
-    /// T_DATA_REQ, or data without a control part, which mean the same here.
+    /// T_DATA_REQ, or data without a control part, which mean the same here, and T_EXDATA_REQ.
     pub(super) fn data_request(&mut self, context: &mut Context<'_>, message: Message) {
         match self.state {
             State::DataTransfer | State::WaitReleaseRequest => {
@@ -143,15 +154,24 @@ impl TcpProvider {
             };
             let len = message.data_octets();
             let in_place = len >= IN_PLACE && message.data.len() == 1;
-            let is_release = message.kind() == MessageKind::Proto
-                && matches!(parsed(&message), Ok(Primitive::ReleaseRequest));
+            let request = match message.kind() {
+                MessageKind::Proto => parsed(&message).ok(),
+                _ => None,
+            };
+            let is_release = request == Some(Primitive::ReleaseRequest);
+            let is_urgent = matches!(request, Some(Primitive::ExpeditedRequest { .. }));
             let mixed = if in_place {
                 !self.outgoing.staged.is_empty()
             } else {
                 !self.outgoing.in_place.is_empty()
             };
-            if octets > 0 && (mixed || is_release) {
+            if octets > 0 && (mixed || is_release || is_urgent) {
                 context.put_back(Side::Write, message);
+                return true;
+            }
+            if is_urgent {
+                self.outgoing.urgent = first_octet(&message);
+                message.release(context.pool());
                 return true;
             }
             if is_release {
@@ -189,6 +209,10 @@ impl TcpProvider {
 
     /// What a user thread received from the socket directly; empty: the peer released.
     pub(super) fn arrived(&mut self, context: &mut Context<'_>, message: Message) {
+        if message.kind() == MessageKind::Proto {
+            // Expedited data, which pass those that wait.
+            return context.put_next(Side::Read, message);
+        }
         if context.is_empty(Side::Read) && context.can_put_next(Side::Read, 0) {
             self.pass_up(context, message);
         } else {
@@ -219,6 +243,9 @@ impl TcpProvider {
             return;
         };
         let socket = Arc::clone(socket);
+        if matches!(self.state, State::DataTransfer | State::WaitRelease) {
+            self.look_for_urgent(context, &socket);
+        }
         while matches!(self.state, State::DataTransfer | State::WaitRelease)
             && context.can_put_next(Side::Read, 0)
             && self.receive_once(context, &socket)
@@ -251,19 +278,21 @@ impl TcpProvider {
         }
     }
 
-    fn take_block(&mut self, pool: &mut Pool, block: streams::Block) -> Message {
+    fn take_block(&mut self, pool: &mut Pool, block: Block) -> Message {
         let (message, spare) = arrival(pool, block);
         self.spare = spare;
         message
     }
 }
 
+fn first_octet(message: &Message) -> Option<u8> {
+    let octets = message.data.iter().map(Block::octets);
+    octets.flatten().next().copied()
+}
+
 /// A message of what was received into a block. A short arrival is copied, and the block serves
 /// again.
-pub(crate) fn arrival(
-    pool: &mut Pool,
-    mut block: streams::Block,
-) -> (Message, Option<streams::Block>) {
+pub(crate) fn arrival(pool: &mut Pool, mut block: Block) -> (Message, Option<Block>) {
     if block.len() >= LENT_MIN {
         return (Message::data(block), None);
     }

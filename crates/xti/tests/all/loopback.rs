@@ -144,11 +144,6 @@ fn expedited_data_pass_others_and_interrupt_a_message() {
     assert_eq!((got.len, got.expedited), (5, true));
     client.send(&long, expedited, LIMIT).unwrap();
     assert!(receive(&server) == long);
-    let (over_tcp, _peer) = crate::kit::pair(StreamOptions::default());
-    assert_eq!(
-        tli(over_tcp.send(b"x", expedited, LIMIT)),
-        TliError::NotSupported
-    );
 }
 
 fn wait_for_event(end: &XtiEndpoint) -> Look {

@@ -12,4 +12,5 @@ mod options;
 mod primitives;
 mod states;
 mod transfer;
+mod urgent;
 mod vectors;
