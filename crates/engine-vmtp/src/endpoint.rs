@@ -8,7 +8,8 @@ use crate::procedure::LocalCall;
 use crate::procedure::probe::Probe;
 use crate::procedure::stream::Stream;
 use crate::ready::Ready;
-use crate::server::{Record, RecordId, State};
+use crate::records::{ClientRecords, RecordId, Records};
+use crate::server::State;
 use crate::shared::{NEVER, Shared};
 use engine::{
     Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, Instant, Note,
@@ -65,9 +66,9 @@ pub struct Vmtp {
     /// Memory of calls that are over.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     pub(crate) spare_calls: Vec<Box<ClientCall>>,
-    pub(crate) records: BTreeMap<RecordId, Record>,
-    /// Records by the client's identifier, and where it is.
-    pub(crate) keys: BTreeMap<(EntityId, Path), RecordId>,
+    pub(crate) records: Records,
+    /// The newest of each client.
+    pub(crate) keys: ClientRecords,
     /// Records that may be forgotten, the oldest first.
     pub(crate) over: BTreeSet<(Instant, RecordId)>,
     /// Who has the transactions that the host knows.
@@ -115,8 +116,8 @@ impl Vmtp {
             forwards: BTreeMap::new(),
             clients: BTreeMap::new(),
             spare_calls: Vec::new(),
-            records: BTreeMap::new(),
-            keys: BTreeMap::new(),
+            records: Records::default(),
+            keys: ClientRecords::default(),
             over: BTreeSet::new(),
             transactions: BTreeMap::new(),
             probes: BTreeMap::new(),

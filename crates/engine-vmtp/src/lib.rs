@@ -36,6 +36,7 @@ pub mod pdu;
 mod peers;
 mod procedure;
 mod ready;
+mod records;
 mod server;
 mod shared;
 pub mod view;

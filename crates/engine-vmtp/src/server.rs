@@ -7,12 +7,9 @@ use crate::incoming::segment_of;
 use crate::outgoing::Outgoing;
 use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
 use crate::procedure::Run;
+use crate::records::RecordId;
 use crate::shared::{NEVER, Shared};
 use engine::{EntityId, Instant, Path, TransactionEnd, TransactionEvent, TransactionId};
-
-/// Names a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RecordId(pub(crate) u64);
 
 /// The last transaction of a client, from its first packet until it is forgotten.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use crate::client::Responder;
 use crate::endpoint::{Key, Vmtp};
 use crate::outgoing::{Left, Outgoing, Sending};
 use crate::pdu::{NotifyClient, ResponseCode};
-use crate::server::{Forwarded, RecordId, State};
+use crate::records::RecordId;
+use crate::server::{Forwarded, State};
 use crate::shared::NEVER;
 use engine::{
     Batch, CommandError, EntityId, Event, Instant, Note, OutgoingMessage, Path, TransactionEnd,

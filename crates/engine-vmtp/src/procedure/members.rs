@@ -4,7 +4,8 @@
 use super::request_receive::repeat_response;
 use crate::endpoint::{Key, Vmtp, is_group};
 use crate::pdu::ResponseCode;
-use crate::server::{Record, RecordId, State};
+use crate::records::RecordId;
+use crate::server::{Record, State};
 use engine::{
     EntityId, Event, IncomingMessage, Instant, Note, Path, TransactionEnd, TransactionEvent,
     TransactionId,
@@ -82,7 +83,7 @@ impl Vmtp {
             let (_, oldest) = self.over.first().copied()?;
             self.forget_record(now, oldest);
         }
-        let sibling = RecordId(self.next_number());
+        let number = self.next_number();
         let transaction = TransactionId(self.next_number());
         let orphan_wait = self.sh.config.orphan_wait();
         let config = &self.sh.config;
@@ -96,8 +97,8 @@ impl Vmtp {
             note,
         };
         let is_datagram = record.is_datagram;
-        self.records.insert(
-            sibling,
+        let sibling = self.records.insert(
+            number,
             Record {
                 transaction,
                 timeout: now + orphan_wait,
@@ -183,7 +184,7 @@ impl Vmtp {
         server: EntityId,
     ) -> Option<RecordId> {
         let id = self.keys.get(&(client, path))?;
-        let siblings = &self.records.get(id)?.siblings;
+        let siblings = &self.records.get(&id)?.siblings;
         let is_of = |id: &&RecordId| {
             let record = self.records.get(id);
             record.is_some_and(|record| record.answerer == server)

@@ -4,7 +4,8 @@
 use crate::client::Current;
 use crate::endpoint::{Key, Vmtp};
 use crate::pdu::{ProbeAnswer, ProbeEntity, ResponseCode, VmtpHeader};
-use crate::server::{RecordId, State};
+use crate::records::RecordId;
+use crate::server::State;
 use engine::{EntityId, Instant, Path, TransactionEnd};
 
 /// Probes at a time. Clients of a server that has just started wait for one, or are told that it is

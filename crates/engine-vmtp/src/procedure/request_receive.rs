@@ -6,7 +6,8 @@ use crate::endpoint::{Key, Vmtp, is_group};
 use crate::incoming::{Incoming, segment_of};
 use crate::outgoing::Outgoing;
 use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
-use crate::server::{Idempotent, Record, RecordId, State};
+use crate::records::RecordId;
+use crate::server::{Idempotent, Record, State};
 use crate::shared::NEVER;
 use engine::{
     Deliveries, EntityId, Event, Instant, Path, TransactionEnd, TransactionEvent, TransactionId,
@@ -35,7 +36,7 @@ impl Vmtp {
             .get(path)
             .note_asked_gap(header.control.gap_or_group_count());
         let known = self.request_record(path, header.client, header.transaction);
-        let id = match self.keys.get(&(header.client, path)).copied() {
+        let id = match self.keys.get(&(header.client, path)) {
             Some(newest) => {
                 let (id, group) = known.map_or((newest, None), |(id, group)| (id, Some(group)));
                 let record = self.records.get(&id)?;
@@ -175,12 +176,12 @@ impl Vmtp {
             };
             self.forget_record(now, oldest);
         }
-        let id = RecordId(self.next_number());
+        let number = self.next_number();
         let answerer = self.answerer(header)?;
         let state = State::Receiving(Incoming::new(self.sh.next_incoming(), header));
         let record = Record::new(path, header, answerer, state);
+        let id = self.records.insert(number, record);
         self.keys.insert((header.client, path), id);
-        self.records.insert(id, record);
         Some(id)
     }
 
@@ -462,7 +463,7 @@ impl Vmtp {
         self.close_record(now, id, TransactionEnd::Complete, ResponseCode::OK);
         self.note_not_over(id);
         if let Some(record) = self.records.remove(&id) {
-            if self.keys.get(&(record.client, record.path)) == Some(&id) {
+            if self.keys.get(&(record.client, record.path)) == Some(id) {
                 self.keys.remove(&(record.client, record.path));
             }
             self.unlink_run(now, run.unwrap_or_default(), was_answered);

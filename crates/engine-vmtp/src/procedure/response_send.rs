@@ -4,7 +4,8 @@ use super::read_note;
 use crate::endpoint::{Key, Vmtp};
 use crate::outgoing::{Left, Outgoing, Sending};
 use crate::pdu::ResponseCode;
-use crate::server::{Idempotent, RecordId, Response, State};
+use crate::records::RecordId;
+use crate::server::{Idempotent, Response, State};
 use crate::shared::NEVER;
 use engine::{Batch, CommandError, Instant, Note, OutgoingMessage, TransactionEnd, TransactionId};
 

@@ -5,7 +5,8 @@
 
 use crate::endpoint::{Key, Vmtp};
 use crate::pdu::{Control, ResponseCode, VmtpHeader};
-use crate::server::{Record, RecordId, State};
+use crate::records::RecordId;
+use crate::server::{Record, State};
 use crate::shared::NEVER;
 use engine::{EntityId, Instant, Path};
 
@@ -58,7 +59,7 @@ impl Vmtp {
         path: Path,
         client: EntityId,
     ) -> impl Iterator<Item = (RecordId, &Record)> {
-        let newest = self.keys.get(&(client, path)).copied();
+        let newest = self.keys.get(&(client, path));
         let known = |id: RecordId| Some((id, self.records.get(&id)?));
         std::iter::successors(newest.and_then(known), move |(_, record)| {
             record.run.previous.and_then(known)

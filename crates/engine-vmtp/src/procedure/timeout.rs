@@ -4,7 +4,8 @@ use crate::client::Current;
 use crate::config::RETRY_WAIT_MAX;
 use crate::endpoint::{Key, Vmtp};
 use crate::pdu::ResponseCode;
-use crate::server::{RecordId, State};
+use crate::records::RecordId;
+use crate::server::State;
 use crate::shared::NEVER;
 use engine::{EntityId, Instant, TransactionEnd};
 
