@@ -340,8 +340,9 @@ fn blocking_timeout(job: &Job) -> Option<Duration> {
 /// Circuits that block without a timeout, at most: the worker has another descriptor for each.
 const BLOCKED_MAX: u64 = 64;
 
-/// Longest timeout of a blocking call, and of the end of a trial.
-const BLOCKING_TIMEOUT_MAX: Duration = Duration::from_millis(200);
+/// Longest timeout of a blocking call, and of the end of a trial: ten thousand threads that wake every 200 ms take
+/// half of a processor.
+const BLOCKING_TIMEOUT_MAX: Duration = Duration::from_secs(2);
 
 /// Whether the worker ends the waits of a job's circuits when its peer has finished.
 pub(super) fn is_woken_at_end(job: &Job) -> bool {
