@@ -138,7 +138,7 @@ impl Sctp {
         } else {
             return out_of_the_blue::handle(self, &header, received);
         };
-        let chunks = Chunks::new(packet);
+        let chunks = Chunks::behind(packet, skipped);
         self.handle_chunks(now, id, (&header, received), (chunks, skipped), deliveries)
     }
 
@@ -197,7 +197,7 @@ impl Sctp {
         let mut result = Ok(());
         let mut data = data_receive::PacketData::new(path);
         let mut is_authenticated = skipped == 2;
-        for chunk in chunks.by_ref().skip(skipped) {
+        while let Some(chunk) = chunks.next() {
             if chunk.kind == ChunkType::AUTH && a.auth.is_some() {
                 result = authentication::handle_auth(a, path, &chunk, received.octets);
                 if result.is_err() {

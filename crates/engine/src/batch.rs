@@ -5,6 +5,10 @@
 //! [`Integrity`] word. Octets that the engine wrote lie in the batch; user bytes are named by their
 //! [`Store`] and positions, so that packets of many users share a call.
 
+mod builder;
+
+pub use builder::PacketBuilder;
+
 use crate::checksum::{self, Crc32c};
 use crate::{AssociationId, OutgoingMessage, Path};
 use core::fmt::Debug;
@@ -226,11 +230,7 @@ impl Batch {
             self.packets.is_empty() || self.len_of_last() == self.packet_len(),
             "only the last packet may be short"
         );
-        PacketBuilder {
-            first: self.parts.len() as u32,
-            len: 0,
-            batch: self,
-        }
+        PacketBuilder::new(self)
     }
 
     /// How many more packets fit; a first one always does.
@@ -418,72 +418,6 @@ fn complete(packet: &mut [u8], integrity: Integrity, user: Option<usize>) {
 fn add_to_checksum(field: &mut [u8], sum: u16) {
     let check = checksum::extend(u16::from_be_bytes([field[0], field[1]]), sum);
     field[..2].copy_from_slice(&check.to_be_bytes());
-}
-
-/// A packet of a [`Batch`] in the making.
-#[must_use]
-#[derive(Debug)]
-pub struct PacketBuilder<'a> {
-    batch: &'a mut Batch,
-    first: u32,
-    len: u64,
-}
-
-impl PacketBuilder<'_> {
-    /// Appends octets of the engine's own.
-    #[inline(always)]
-    pub fn own(mut self, octets: &[u8]) -> Self {
-        if !octets.is_empty() {
-            let start = self.batch.own.len() as u32;
-            self.batch.own.extend_from_slice(octets);
-            self.batch
-                .parts
-                .push(Part::Own(start..start + octets.len() as u32));
-            self.len += octets.len() as u64;
-        }
-        self
-    }
-
-    /// Appends octets of the engine's own, in one part with those right in front of them.
-    #[inline(always)]
-    pub fn join_own(mut self, octets: &[u8]) -> Self {
-        let is_first = self.batch.parts.len() as u32 == self.first;
-        match self.batch.parts.last_mut() {
-            Some(Part::Own(range)) if !is_first => {
-                self.batch.own.extend_from_slice(octets);
-                range.end += octets.len() as u32;
-                self.len += octets.len() as u64;
-                self
-            }
-            _ => self.own(octets),
-        }
-    }
-
-    /// Appends user bytes; none for an empty range.
-    #[inline(always)]
-    pub fn user(mut self, store: Store, range: Range<u64>) -> Self {
-        if !range.is_empty() {
-            self.len += range.end - range.start;
-            self.batch.parts.push(Part::User(store, range));
-        }
-        self
-    }
-
-    /// Ends the packet.
-    pub fn end(self, integrity: Integrity) {
-        let batch = self.batch;
-        let parts = self.first..batch.parts.len() as u32;
-        batch.packets.push(Packet {
-            parts,
-            len: self.len as u32,
-            integrity,
-        });
-        debug_assert!(batch.len_of_last() <= batch.packet_len());
-        if batch.packets.len() == 1 {
-            let by_octets = batch.octets_max / batch.packet_len().max(1);
-            batch.limit = batch.packets_max.min(by_octets).max(1);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -111,6 +111,13 @@ impl<'a> Chunks<'a> {
         }
     }
 
+    /// Those of `packet` behind the first `count`.
+    pub(crate) fn behind(packet: &'a [u8], count: usize) -> Chunks<'a> {
+        let mut chunks = Chunks::new(packet);
+        chunks.by_ref().take(count).for_each(drop);
+        chunks
+    }
+
     /// Those of `octets`, which have no common header in front.
     pub(crate) fn of(octets: &'a [u8]) -> Chunks<'a> {
         Chunks {
@@ -129,6 +136,9 @@ impl<'a> Chunks<'a> {
 impl<'a> Iterator for Chunks<'a> {
     type Item = Chunk<'a>;
 
+    /// Inlined, and called without adapters where it counts: a chunk whose fields were just written one by one is
+    /// waited for when it is moved.
+    #[inline]
     fn next(&mut self) -> Option<Chunk<'a>> {
         if self.at >= self.packet.len() || self.is_broken {
             return None;

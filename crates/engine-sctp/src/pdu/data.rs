@@ -48,16 +48,18 @@ impl DataHeader {
 
     /// The octets in front of `len` user bytes.
     pub fn emit(&self, len: usize) -> [u8; DATA_HEADER_LEN] {
-        let mut octets = [0; DATA_HEADER_LEN];
-        octets[0] = ChunkType::DATA.0;
-        octets[1] = self.flags;
+        self.bits(len).to_be_bytes()
+    }
+
+    /// The same as a number, the first octet the highest.
+    #[inline]
+    pub(crate) fn bits(&self, len: usize) -> u128 {
         let length = (len + DATA_HEADER_LEN) as u16;
-        octets[2..4].copy_from_slice(&length.to_be_bytes());
-        octets[4..8].copy_from_slice(&self.tsn.0.to_be_bytes());
-        octets[8..10].copy_from_slice(&self.stream.0.to_be_bytes());
-        octets[10..12].copy_from_slice(&self.ssn.0.to_be_bytes());
-        octets[12..16].copy_from_slice(&self.ppid.to_be_bytes());
-        octets
+        let kind = u64::from(ChunkType::DATA.0) << 56;
+        let front = kind | u64::from(self.flags) << 48 | u64::from(length) << 32;
+        let stream = u64::from(self.stream.0) << 48 | u64::from(self.ssn.0) << 32;
+        let front = front | u64::from(self.tsn.0);
+        u128::from(front) << 64 | u128::from(stream | u64::from(self.ppid))
     }
 
     /// Whether the first fragment of its message.

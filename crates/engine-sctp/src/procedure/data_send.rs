@@ -14,7 +14,7 @@ use crate::procedure::{
     abandon, ack_request, path_mtu, reconfiguration, retransmission, window_probe,
 };
 use crate::tx::{ChunkHeader, ChunkStatus};
-use engine::{Batch, Fragmentation, Instant, Integrity, Store};
+use engine::{Batch, Fragmentation, Instant, Integrity, PacketBuilder, Store};
 
 /// Packets that differ by no more octets are made equal with padding, so that one call of the wire
 /// carries them. A tenth of an Ethernet frame costs less than a call.
@@ -332,7 +332,7 @@ impl<'a> Sender<'a> {
         loop {
             let before = left;
             if matches!(next, Next::New) && !single {
-                packet = self.send_whole(packet, &mut left);
+                self.send_whole(&mut packet, &mut left);
             }
             if left < before {
                 next = self.next(left, false);
@@ -345,13 +345,11 @@ impl<'a> Sender<'a> {
                 }
                 Next::New => self.send_new(left),
             };
-            let Some((header, range, octets)) = sent else {
+            let Some(sent) = sent else {
                 break;
             };
-            let padding = octets - header.len() - user_len(&header);
-            packet = packet.join_own(&header).user(store, range);
-            packet = packet.own(&[0; 3][..padding]);
-            left -= octets;
+            left -= sent.2;
+            add(&mut packet, store, sent);
             if single {
                 break;
             }
@@ -453,7 +451,11 @@ impl<'a> Sender<'a> {
 /// The header of a chunk, its bytes in the store, and all of its octets with padding.
 type Sent = (ChunkHeader, core::ops::Range<u64>, usize);
 
-/// User bytes of a chunk with this header.
-fn user_len(header: &ChunkHeader) -> usize {
-    usize::from(u16::from_be_bytes([header[2], header[3]])) - header.len()
+/// Appends a chunk and its padding to `packet`.
+#[inline]
+fn add(packet: &mut PacketBuilder<'_>, store: Store, (header, range, octets): Sent) {
+    let padding = octets - header.len() - (range.end - range.start) as usize;
+    header.add_to(packet);
+    packet.add_user(store, range);
+    packet.add_own(&[0; 3][..padding]);
 }

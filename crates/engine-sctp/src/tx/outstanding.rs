@@ -4,8 +4,8 @@ use super::numbering::Cut;
 use crate::numbers::{Fsn, LongTsn, Mid, Ssn, StreamId};
 use crate::pdu::data::{FLAG_BEGIN, FLAG_END, FLAG_UNORDERED};
 use crate::pdu::{DATA_HEADER_LEN, DataHeader, I_DATA_HEADER_LEN, IDataHeader};
-use core::ops::{Deref, Range};
-use engine::Note;
+use core::ops::Range;
+use engine::{Note, PacketBuilder};
 use std::collections::VecDeque;
 
 /// Where a chunk stands.
@@ -50,29 +50,32 @@ pub(crate) struct OutChunk {
     pub(crate) header_len: u8,
 }
 
-/// The header of a chunk of user data on the wire.
+/// The header of a chunk of user data on the wire, as numbers: octets that were written one by one are waited for
+/// when they are copied together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkHeader {
-    octets: [u8; I_DATA_HEADER_LEN],
-    len: usize,
+    /// What DATA has, the first octet the highest.
+    front: u128,
+    /// What I-DATA has behind it.
+    back: Option<u32>,
 }
 
 impl ChunkHeader {
-    /// Its octets if it is that of DATA.
-    #[inline]
-    pub(crate) fn as_data(&self) -> Option<&[u8; DATA_HEADER_LEN]> {
-        (self.len == DATA_HEADER_LEN)
-            .then(|| self.octets.first_chunk())
-            .flatten()
+    /// Its octets.
+    pub(crate) fn len(&self) -> usize {
+        match self.back {
+            None => DATA_HEADER_LEN,
+            Some(_) => I_DATA_HEADER_LEN,
+        }
     }
-}
 
-impl Deref for ChunkHeader {
-    type Target = [u8];
-
+    /// Appends it to `packet`.
     #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.octets[..self.len]
+    pub(crate) fn add_to(&self, packet: &mut PacketBuilder<'_>) {
+        packet.add_joined(&self.front.to_be_bytes());
+        if let Some(back) = self.back {
+            packet.add_joined(&back.to_be_bytes());
+        }
     }
 }
 
@@ -109,14 +112,11 @@ impl OutChunk {
     }
 
     /// Its header on the wire, with `more` flags.
+    #[inline]
     pub(crate) fn header(&self, tsn: LongTsn, more: u8) -> ChunkHeader {
         let (flags, tsn, stream) = (self.flags | more, tsn.tsn(), self.stream);
-        let mut header = ChunkHeader {
-            octets: [0; I_DATA_HEADER_LEN],
-            len: usize::from(self.header_len),
-        };
         let user_len = self.len as usize;
-        if header.len == DATA_HEADER_LEN {
+        if usize::from(self.header_len) == DATA_HEADER_LEN {
             let data = DataHeader {
                 flags,
                 tsn,
@@ -124,19 +124,25 @@ impl OutChunk {
                 ssn: Ssn(self.number as u16),
                 ppid: self.ppid,
             };
-            header.octets[..DATA_HEADER_LEN].copy_from_slice(&data.emit(user_len));
-        } else {
-            let data = IDataHeader {
-                flags,
-                tsn,
-                stream,
-                mid: Mid(self.number),
-                ppid: self.ppid,
-                fsn: Fsn(self.ppid),
+            return ChunkHeader {
+                front: data.bits(user_len),
+                back: None,
             };
-            header.octets = data.emit(user_len);
         }
-        header
+        let data = IDataHeader {
+            flags,
+            tsn,
+            stream,
+            mid: Mid(self.number),
+            ppid: self.ppid,
+            fsn: Fsn(self.ppid),
+        };
+        let octets = data.emit(user_len);
+        let (front, back) = (octets.first_chunk(), octets.last_chunk());
+        ChunkHeader {
+            front: front.map_or(0, |front| u128::from_be_bytes(*front)),
+            back: back.map(|back| u32::from_be_bytes(*back)),
+        }
     }
 }
 

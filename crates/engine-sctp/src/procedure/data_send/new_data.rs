@@ -1,6 +1,6 @@
 //! Chunks that are cut and sent for the first time.
 
-use super::{Sender, Sent};
+use super::{Sender, Sent, add};
 use crate::path::TimedChunk;
 use crate::pdu::data::FLAG_END;
 use crate::tx::{ChunkStatus, Cut, OutChunk};
@@ -10,14 +10,10 @@ impl Sender<'_> {
     /// Adds chunks of whole messages without a note to `packet`, of which `left` octets are left, as long as they
     /// fit and may be sent. Nearly all messages are such: what holds for all chunks of a packet is asked once.
     /// Whatever is next is for [`Sender::next`] to find.
-    pub(super) fn send_whole<'p>(
-        &mut self,
-        mut packet: PacketBuilder<'p>,
-        left: &mut usize,
-    ) -> PacketBuilder<'p> {
+    pub(super) fn send_whole(&mut self, packet: &mut PacketBuilder<'_>, left: &mut usize) {
         // Both know of positions in the store.
         if !self.a.reconfig.is_idle() || !self.a.tx.tracked.is_empty() {
-            return packet;
+            return;
         }
         let store = Store::Association(self.a.id);
         while self.a.paths[self.path].flight < self.window {
@@ -25,18 +21,10 @@ impl Sender<'_> {
             let Some(cut) = self.a.tx.messages.cut_whole(room) else {
                 break;
             };
-            let len = (cut.range.end - cut.range.start) as usize;
-            let (header, range, octets) = self.send_cut(cut);
-            // A length that compilers know is copied without a call.
-            packet = match header.as_data() {
-                Some(data) => packet.join_own(data),
-                None => packet.join_own(&header),
-            };
-            packet = packet.user(store, range);
-            packet = packet.own(&[0; 3][..octets - header.len() - len]);
-            *left -= octets;
+            let sent = self.send_cut(cut);
+            *left -= sent.2;
+            add(packet, store, sent);
         }
-        packet
     }
 
     /// Cuts and sends a new chunk.
