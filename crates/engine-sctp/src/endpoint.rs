@@ -197,7 +197,7 @@ impl Sctp {
         let mut result = Ok(());
         let mut data = data_receive::PacketData::new(path);
         let mut is_authenticated = skipped == 2;
-        while let Some(chunk) = chunks.next() {
+        for chunk in chunks.by_ref() {
             if chunk.kind == ChunkType::AUTH && a.auth.is_some() {
                 result = authentication::handle_auth(a, path, &chunk, received.octets);
                 if result.is_err() {

@@ -255,7 +255,7 @@ fn rows(root: &Path) -> Vec<(String, &'static str, Measure)> {
     let mut all: Vec<(String, &'static str, Measure)> = Vec::new();
     for (name, transport) in [
         ("sctp-16k", "sctp"),
-        ("sctp-packet-16k", "sctp,packet=65507"),
+        ("sctp-packet-1472-16k", "sctp,packet=1472"),
         ("sctp-nosegmentation-16k", "sctp,segmentation=off"),
         ("sctp-nobundle-16k", "sctp,bundle=off"),
         ("sctp-rawip-16k", "sctp-rawip"),

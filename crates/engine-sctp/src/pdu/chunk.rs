@@ -136,7 +136,7 @@ impl<'a> Chunks<'a> {
 impl<'a> Iterator for Chunks<'a> {
     type Item = Chunk<'a>;
 
-    /// Inlined, and called without adapters where it counts: a chunk whose fields were just written one by one is
+    /// Inlined, and called without `skip` where it counts: a chunk whose fields were just written one by one is
     /// waited for when it is moved.
     #[inline]
     fn next(&mut self) -> Option<Chunk<'a>> {

@@ -109,8 +109,9 @@ impl Transport for Sctp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = udp_settings(options, Some(options.bind_address()))?;
-        let setup = |_| udp_setup(&settings, options);
+        let settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        let host = Some(options.bind_address());
+        let setup = |_| udp_setup(&with_long_packets(&settings, options, host), options);
         match has_several_links(options) {
             true => engine_circuit::listen(&UdpLinksMedium, options, setup),
             false => engine_circuit::listen(&UdpMedium, options, setup),
@@ -125,9 +126,10 @@ impl Transport for Sctp {
     ) -> io::Result<Box<dyn Circuit>> {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let host = socket::decode_address(line).ok().map(|peer| peer.ip());
-        let mut settings = udp_settings(options, host)?;
+        let mut settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
         settings.config.connects_early = true;
-        let (to, setup) = ((rendezvous, index), |_| udp_setup(&settings, options));
+        let to = (rendezvous, index);
+        let setup = |_| udp_setup(&with_long_packets(&settings, options, host), options);
         match has_several_links(options) {
             true => engine_circuit::connect(&UdpLinksMedium, to, options, setup),
             false => engine_circuit::connect_again(&UdpMedium, to, options, setup),
@@ -247,18 +249,21 @@ fn ip_config(family: Family, own: &BTreeMap<String, String>) -> Result<EndpointC
 /// Full packets that a send buffer holds at least: fewer would leave sender and receiver waiting for each other.
 const PACKETS_PER_BUFFER: usize = 8;
 
-/// The options of an association with `host`. On the loopback its packets may be as long as what that carries, as
-/// TCP's are, unless `packet=` says otherwise.
-fn udp_settings(options: &Options, host: Option<IpAddr>) -> io::Result<EndpointConfig> {
-    let own = &options.transport_specific;
-    let mut settings = to_io_result(EndpointConfig::parse(own))?;
-    if !own.contains_key("packet")
+/// The settings of associations with `host`. On the loopback their packets may be as long as what that carries, as
+/// TCP's are, unless `packet=` says otherwise. A socket is asked: once an endpoint, not for each association.
+fn with_long_packets(
+    settings: &EndpointConfig,
+    options: &Options,
+    host: Option<IpAddr>,
+) -> EndpointConfig {
+    let mut settings = settings.clone();
+    if !options.transport_specific.contains_key("packet")
         && let Some(long) = host.and_then(engine_setup::loopback_packet_len)
     {
         let len = long.min(settings.send_buffer_len / PACKETS_PER_BUFFER) & !3;
         settings.config.packet_len = settings.config.packet_len.max(len);
     }
-    Ok(settings)
+    settings
 }
 
 pub(crate) fn udp_setup(settings: &EndpointConfig, options: &Options) -> EngineSetup<Engine> {
