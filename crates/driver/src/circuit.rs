@@ -142,10 +142,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// Errors of the wire.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        self.push_unsent()?;
-        if self.producer.position() > self.submitted {
-            self.submit_and_flush(true)?;
-        }
+        self.flush_unsubmitted()?;
         self.shared.sleep(limit, self.seen_arrivals)
     }
 
@@ -212,7 +209,15 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Its state; aborted, if the endpoint is broken.
     pub fn status(&self) -> CircuitStatus {
         match self.shared.lock() {
-            Ok(pump) => pump.status(self.id),
+            Ok(pump) => {
+                let status = pump.status(self.id);
+                let has_bytes = status.has_bytes || !self.reader.is_consumed();
+                CircuitStatus {
+                    finished: status.finished && !has_bytes,
+                    has_bytes,
+                    ..status
+                }
+            }
             Err(_) => CircuitStatus {
                 closed: Some(CloseReason::Aborted),
                 ..CircuitStatus::default()

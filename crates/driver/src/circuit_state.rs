@@ -16,6 +16,8 @@ pub struct CircuitStatus {
     pub finished: bool,
     /// Why the circuit is closed, if it is.
     pub closed: Option<CloseReason>,
+    /// Bytes were received that the user has not read.
+    pub has_bytes: bool,
 }
 
 #[derive(Default)]
@@ -52,6 +54,7 @@ impl CircuitState {
             connected: self.connected,
             finished: self.finished && self.receive_queue.is_empty(),
             closed: self.closed,
+            has_bytes: !self.receive_queue.is_empty(),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::datagram_port::DatagramPort;
 use crate::socket_pair::{self, ConnState, SocketPairEnd};
 use crate::socket_table::Entry;
 use crate::stream_service::{self, StreamService};
-use crate::{client_endpoints, socket_table};
+use crate::{client_endpoints, direct, socket_table};
 use library::xtp::{EndpointConfig, Shortcut};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use rustix::net::SocketType;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Longest accept queue, whatever backlog the program gives to listen(2).
@@ -227,6 +227,9 @@ pub(crate) fn accept(
     let state = SocketState::Connected(peer);
     let accepted = Socket::new(SocketKind::Stream, waiting.link, state, local);
     let fd = install_descriptor(waiting.program, Entry::Xtp(accepted), nonblocking, cloexec)?;
+    if let Some(direct) = waiting.direct {
+        direct.enter(fd.as_raw_fd());
+    }
     Ok((fd, peer))
 }
 
@@ -257,7 +260,7 @@ pub(crate) fn connect(socket: &Socket, fd: BorrowedFd<'_>, peer: SocketAddr) -> 
     }
     begin_connection(socket, peer, |service, link| {
         link.begin_connect(fd)?;
-        service.connect(peer, link)
+        service.connect(peer, link, fd.as_raw_fd())
     })?;
     if rustix::fs::fcntl_getfl(fd)?.contains(rustix::fs::OFlags::NONBLOCK) {
         return Err(Errno::INPROGRESS.into());
@@ -308,7 +311,7 @@ fn begin_connection(
 pub(crate) fn connect_fast_open(socket: &Socket, peer: SocketAddr) -> io::Result<()> {
     begin_connection(socket, peer, |service, link| {
         link.set_state(ConnState::Established);
-        service.connect(peer, link)
+        service.connect_early(peer, link)
     })
 }
 
@@ -373,6 +376,8 @@ pub(crate) fn shutdown(socket: &Socket, reads: bool) -> io::Result<()> {
 
 /// Waits at exit until the peers of all sockets have acknowledged what was written.
 pub(crate) fn drain_all() {
+    // What the tunnels carry goes on without the program.
+    direct::leave_range(0, i32::MAX);
     let running = std::mem::take(&mut socket_table::lock().running);
     for running in running.iter().filter_map(std::sync::Weak::upgrade) {
         running.drain();

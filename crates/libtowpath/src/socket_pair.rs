@@ -1,6 +1,7 @@
 //! The library's end of a socket pair, shared by the socket table and the socket's thread.
 
-use library::tunnel::LocalSocket;
+use crate::direct::DirectConnection;
+use library::tunnel::{CircuitUser, LocalSocket};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendFlags, Shutdown, shutdown};
 use std::io::{self, Read, Write};
@@ -193,15 +194,33 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>, flags: PollFlags, limit_ms: i64) -> i
 }
 
 /// The tunnel thread's end of a byte stream.
-pub(crate) struct StreamEnd(pub(crate) Arc<SocketPairEnd>);
+pub(crate) struct StreamEnd {
+    link: Arc<SocketPairEnd>,
+    /// The program's calls, if they may move the data.
+    direct: Option<Arc<DirectConnection>>,
+}
+
+impl StreamEnd {
+    pub(crate) fn new(link: Arc<SocketPairEnd>) -> StreamEnd {
+        StreamEnd { link, direct: None }
+    }
+
+    /// One whose data the program's calls may move.
+    pub(crate) fn for_direct(
+        link: Arc<SocketPairEnd>,
+        direct: Option<Arc<DirectConnection>>,
+    ) -> StreamEnd {
+        StreamEnd { link, direct }
+    }
+}
 
 impl Read for StreamEnd {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.0.state() == ConnState::Connecting {
+        if self.link.state() == ConnState::Connecting {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let len = rustix::io::read(&self.0.fd, buffer)?;
-        if len == 0 && self.0.abort_on_close.load(Ordering::Acquire) {
+        let len = rustix::io::read(&self.link.fd, buffer)?;
+        if len == 0 && self.link.abort_on_close.load(Ordering::Acquire) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(len)
@@ -211,8 +230,8 @@ impl Read for StreamEnd {
 impl Write for StreamEnd {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match rustix::net::send(&self.0.fd, bytes, flags) {
-            Err(rustix::io::Errno::PIPE) if self.0.read_shut_down.load(Ordering::Acquire) => {
+        match rustix::net::send(&self.link.fd, bytes, flags) {
+            Err(rustix::io::Errno::PIPE) if self.link.read_shut_down.load(Ordering::Acquire) => {
                 Ok(bytes.len())
             }
             other => Ok(other?),
@@ -226,37 +245,45 @@ impl Write for StreamEnd {
 
 impl AsFd for StreamEnd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.fd()
+        self.link.fd()
     }
 }
 
 impl LocalSocket for StreamEnd {
     fn configure(&self) -> io::Result<()> {
-        Ok(rustix::io::ioctl_fionbio(&self.0.fd, true)?)
+        Ok(rustix::io::ioctl_fionbio(&self.link.fd, true)?)
     }
 
     fn on_connected(&self) -> io::Result<()> {
-        self.0.set_state(ConnState::Established);
-        self.0.drain_filler();
+        self.link.set_state(ConnState::Established);
+        self.link.drain_filler();
         Ok(())
     }
 
     fn shutdown_write(&self) -> io::Result<()> {
-        Ok(shutdown(&self.0.fd, Shutdown::Write)?)
+        Ok(shutdown(&self.link.fd, Shutdown::Write)?)
     }
 
     fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(None)
     }
 
+    fn user(&self) -> Option<Arc<dyn CircuitUser>> {
+        let direct = self.direct.as_ref()?;
+        Some(Arc::clone(direct) as Arc<dyn CircuitUser>)
+    }
+
     fn reset(&self, why: Option<&io::Error>) {
-        let number = match (self.0.state(), why.map(io::Error::kind)) {
+        let number = match (self.link.state(), why.map(io::Error::kind)) {
             (ConnState::Connecting, Some(io::ErrorKind::TimedOut)) => libc::ETIMEDOUT,
             (ConnState::Connecting, Some(io::ErrorKind::ConnectionRefused)) => libc::ECONNREFUSED,
             (_, Some(io::ErrorKind::TimedOut)) => libc::ETIMEDOUT,
             _ => libc::ECONNRESET,
         };
-        self.0.abort(number);
+        self.link.abort(number);
+        if let Some(direct) = &self.direct {
+            direct.hand_over();
+        }
     }
 }
 
@@ -273,7 +300,7 @@ mod tests {
             .expect("it can be filled");
         let writable = |program: &UnixStream| is_ready(program.as_fd(), PollFlags::OUT, 0);
         assert!(!writable(&program).expect("it can be asked"));
-        let mut end = StreamEnd(Arc::clone(&link));
+        let mut end = StreamEnd::new(Arc::clone(&link));
         end.configure().expect("it is a socket");
         let mut buffer = [0; 16];
         assert!(end.read(&mut buffer).is_err(), "not yet");
@@ -290,7 +317,7 @@ mod tests {
         let link = SocketPairEnd::new(end.into(), ConnState::Idle);
         link.begin_connect(program.as_fd())
             .expect("it can be filled");
-        StreamEnd(Arc::clone(&link)).reset(Some(&io::ErrorKind::ConnectionRefused.into()));
+        StreamEnd::new(Arc::clone(&link)).reset(Some(&io::ErrorKind::ConnectionRefused.into()));
         assert_eq!(link.state(), ConnState::Failed);
         assert!(SocketPairEnd::any_pending_error());
         let reported = link.take_error().expect("an error");

@@ -1,16 +1,17 @@
 //! The thread of a byte-stream endpoint: tunnels between socket pairs and circuits.
 
+use crate::direct::{self, DirectConnection};
 use crate::socket_pair::{ConnState, SocketPairEnd, StreamEnd};
-use library::tunnel::{ExternalSockets, LocalSocket, Tunnel};
+use library::tunnel::{ExternalSockets, LocalSocket, SharedWatch, Tunnel};
 use library::xtp::{Circuit, Endpoint, EndpointConfig};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a peer may take to answer a connect.
@@ -93,6 +94,8 @@ pub(crate) struct PendingConn {
     pub(crate) program: OwnedFd,
     pub(crate) peer: SocketAddr,
     pub(crate) link: Arc<SocketPairEnd>,
+    /// The program's calls, if they move its data.
+    pub(crate) direct: Option<Arc<DirectConnection>>,
 }
 
 /// The accept queue; the listening socket holds an octet for each entry. None when closed.
@@ -119,6 +122,12 @@ impl AcceptQueue {
         }
     }
 
+    /// Whether another one has room.
+    fn has_room(&self) -> bool {
+        let queue = self.lock();
+        queue.as_ref().is_some_and(|queue| queue.len() < self.1)
+    }
+
     fn close(&self) {
         let left = self.lock().take();
         drop(left);
@@ -129,11 +138,42 @@ impl AcceptQueue {
     }
 }
 
+/// How sockets get to a tunnel's thread, which ends after its last connection when all of these are dropped.
+pub(crate) struct Handover {
+    circuits_tx: Sender<(Box<dyn LocalSocket>, Circuit)>,
+    pub(crate) watch: Arc<SharedWatch>,
+    /// Octets that an association of the endpoint takes at once.
+    pub(crate) piece_len: usize,
+    /// Dropped after the sender, so that the thread finds it gone.
+    _last_wake: LastWake,
+}
+
+impl Handover {
+    /// The thread carries `circuit` by `end`. Without a thread both end.
+    pub(crate) fn hand_over(&self, end: StreamEnd, circuit: Circuit) {
+        if let Err(refused) = self.circuits_tx.send((Box::new(end), circuit)) {
+            let (end, circuit) = refused.0;
+            end.reset(None);
+            // There is no caller to report an error to.
+            let _ = circuit.abort();
+        }
+        self.watch.wake_tunnel();
+    }
+}
+
+/// Wakes a tunnel's thread when it is dropped.
+struct LastWake(Arc<SharedWatch>);
+
+impl Drop for LastWake {
+    fn drop(&mut self) {
+        self.0.wake_tunnel();
+    }
+}
+
 /// Handle of a tunnel thread, which ends after its last connection when this is dropped.
 pub(crate) struct StreamService {
     pub(crate) running: Arc<RunningEndpoint>,
-    circuits_tx: Option<Sender<(Box<dyn LocalSocket>, Circuit)>>,
-    wakeup: OwnedFd,
+    handover: Arc<Handover>,
     pub(crate) queue: Option<AcceptQueue>,
 }
 
@@ -147,24 +187,35 @@ impl StreamService {
     ) -> io::Result<StreamService> {
         let endpoint = Endpoint::bind(local, settings)?;
         endpoint.listen(listening.is_some());
-        let (more, taken) = channel();
-        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
-        let wakeup = rustix::event::eventfd(0, flags)?;
-        let listener = listening.map(|(link, len_max)| (link, AcceptQueue::new(len_max)));
-        let queue = listener.as_ref().map(|(_, queue)| queue.clone());
+        let (circuits_tx, incoming) = channel();
+        let watch = SharedWatch::new(&endpoint)?;
+        let handover = Arc::new(Handover {
+            circuits_tx,
+            watch: Arc::clone(&watch),
+            // A message may take half of the send store.
+            piece_len: (settings.send_buffer_len / 4).clamp(1024, 64 << 10),
+            _last_wake: LastWake(Arc::clone(&watch)),
+        });
+        let queue = listening
+            .as_ref()
+            .map(|(_, len_max)| AcceptQueue::new(*len_max));
+        let listener = listening.map(|(link, _)| link).zip(queue.clone());
+        // The tunnel's thread itself does not keep it from ending.
+        let of_tunnel = Arc::downgrade(&handover);
         let handed = ExternalSockets {
-            incoming: taken,
-            event_fd: wakeup.try_clone()?,
+            incoming,
+            watch,
             handshake_timeout: CONNECT_TIMEOUT,
-            make_socket: Box::new(move |peer| enqueue_accepted(listener.as_ref(), peer)),
+            make_socket: Box::new(move |peer| {
+                enqueue_accepted(listener.as_ref(), &of_tunnel, peer)
+            }),
         };
         let forwarder = Tunnel::external(endpoint.clone(), handed, settings)?;
         let running = RunningEndpoint::new(endpoint, None);
         spawn_tunnel(forwarder, Arc::clone(&running))?;
         Ok(StreamService {
             running,
-            circuits_tx: Some(more),
-            wakeup,
+            handover,
             queue,
         })
     }
@@ -174,9 +225,38 @@ impl StreamService {
         self.running.endpoint.local_addr()
     }
 
-    /// Opens a circuit to `peer` and tunnels `link` over it.
-    pub(crate) fn connect(&self, peer: SocketAddr, link: &Arc<SocketPairEnd>) -> io::Result<()> {
-        self.hand_over(self.running.endpoint.begin_connect(peer)?, link)
+    /// Opens a circuit to `peer` for `link`, whose program has the descriptor `fd`.
+    pub(crate) fn connect(
+        &self,
+        peer: SocketAddr,
+        link: &Arc<SocketPairEnd>,
+        fd: RawFd,
+    ) -> io::Result<()> {
+        let circuit = self.running.endpoint.begin_connect(peer)?;
+        let direct = self.direct(link);
+        if let Some(direct) = &direct {
+            direct.enter(fd);
+        }
+        let end = StreamEnd::for_direct(Arc::clone(link), direct);
+        self.handover.hand_over(end, circuit);
+        Ok(())
+    }
+
+    /// Opens a circuit to `peer` and tunnels `link` over it: its first bytes may be there before the peer's answer.
+    pub(crate) fn connect_early(
+        &self,
+        peer: SocketAddr,
+        link: &Arc<SocketPairEnd>,
+    ) -> io::Result<()> {
+        let circuit = self.running.endpoint.begin_connect(peer)?;
+        self.handover
+            .hand_over(StreamEnd::new(Arc::clone(link)), circuit);
+        Ok(())
+    }
+
+    fn direct(&self, link: &Arc<SocketPairEnd>) -> Option<Arc<DirectConnection>> {
+        let new = || DirectConnection::new(Arc::clone(link), Arc::clone(&self.handover));
+        direct::is_enabled().then(new)
     }
 
     /// Opens a transaction with `peer`; the reply goes to `link`.
@@ -186,24 +266,10 @@ impl StreamService {
         request: &[u8],
         link: &Arc<SocketPairEnd>,
     ) -> io::Result<()> {
-        self.hand_over(
-            self.running.endpoint.begin_transaction(peer, request)?,
-            link,
-        )
-    }
-
-    fn hand_over(&self, circuit: Circuit, link: &Arc<SocketPairEnd>) -> io::Result<()> {
-        let gone = || io::Error::other("the library's thread is gone");
-        let more = self.circuits_tx.as_ref().ok_or_else(gone)?;
-        let end = StreamEnd(Arc::clone(link));
-        more.send((Box::new(end), circuit)).map_err(|_| gone())?;
-        self.wake();
+        let circuit = self.running.endpoint.begin_transaction(peer, request)?;
+        self.handover
+            .hand_over(StreamEnd::new(Arc::clone(link)), circuit);
         Ok(())
-    }
-
-    fn wake(&self) {
-        // Fails only if the counter is full, and then the thread wakes anyway.
-        let _ = rustix::io::write(&self.wakeup, &1u64.to_ne_bytes());
     }
 }
 
@@ -212,8 +278,8 @@ impl Drop for StreamService {
         if let Some(queue) = &self.queue {
             queue.close();
         }
-        self.circuits_tx = None;
-        self.wake();
+        // Connections of the program may keep the thread.
+        self.running.endpoint.listen(false);
     }
 }
 
@@ -231,18 +297,37 @@ fn spawn_tunnel(mut forwarder: Tunnel, running: Arc<RunningEndpoint>) -> io::Res
 /// Creates the socket of an incoming connection and puts it into the accept queue.
 fn enqueue_accepted(
     listener: Option<&(Arc<SocketPairEnd>, AcceptQueue)>,
+    handover: &Weak<Handover>,
     peer: SocketAddr,
 ) -> io::Result<Box<dyn LocalSocket>> {
-    let Some((listener, queue)) = listener else {
-        return Err(io::ErrorKind::ConnectionRefused.into());
-    };
+    let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+    let (listener, queue) = listener.ok_or_else(refused)?;
     let (program, link) = socket_pair(SocketType::STREAM, ConnState::Established)?;
-    queue.push(PendingConn {
+    let handover = handover.upgrade().filter(|_| direct::is_enabled());
+    let direct = handover.map(|handover| DirectConnection::new(Arc::clone(&link), handover));
+    let waiting = PendingConn {
         program,
         peer,
         link: Arc::clone(&link),
-    })?;
+        direct: direct.clone(),
+    };
+    match &direct {
+        Some(direct) if queue.has_room() => {
+            // The program sees it when its calls can move the data.
+            let (listener, queue) = (Arc::clone(listener), queue.clone());
+            // A listener that was closed meanwhile drops it, and so ends it.
+            direct.set_announce(Box::new(move || drop(announce(&listener, &queue, waiting))));
+        }
+        Some(_) => return Err(refused()),
+        None => announce(listener, queue, waiting)?,
+    }
+    Ok(Box::new(StreamEnd::for_direct(link, direct)))
+}
+
+/// Puts a connection into the accept queue, and makes the listening socket readable.
+fn announce(listener: &SocketPairEnd, queue: &AcceptQueue, waiting: PendingConn) -> io::Result<()> {
+    queue.push(waiting)?;
     let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
     rustix::net::send(listener.fd(), &[0], flags)?;
-    Ok(Box::new(StreamEnd(link)))
+    Ok(())
 }

@@ -50,6 +50,19 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
+    /// [`flush`](Circuit::flush), which does nothing when all bytes were submitted already.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the wire.
+    pub fn flush_unsubmitted(&mut self) -> io::Result<()> {
+        self.push_unsent()?;
+        if self.producer.position() > self.submitted {
+            self.submit_and_flush(true)?;
+        }
+        Ok(())
+    }
+
     /// Appends a message to a byte stream, after the unsent tail of the previous one. What the store
     /// does not take of a message longer than its limit is kept as its unsent tail.
     ///

@@ -3,8 +3,11 @@
 //! Once a socket was diverted, all calls go by libtowpath, which knows its own and makes the system's for others.
 
 use super::divert::{diverting, is_parents_listener, is_tcp, may_divert, options_for, replace};
+use super::library::Library;
+use super::registrations::{self, Registration};
 use super::{address, next};
 use std::ffi::c_void;
+use std::net::SocketAddr;
 
 type In = *const libc::sockaddr;
 type Out = *mut libc::sockaddr;
@@ -23,16 +26,16 @@ pub unsafe extern "C" fn connect(
 ) -> libc::c_int {
     // SAFETY: the caller's promise.
     let peer = unsafe { address::read(address, len) };
-    if let Some(options) = peer.and_then(options_for)
-        && is_tcp(fd)
-        && may_divert()
-        && replace(fd, options).is_err()
-    {
+    let Ok(registered) = replaced(fd, peer) else {
         return -1;
-    }
+    };
     match diverting() {
-        // SAFETY: the caller's promise.
-        Some(library) => unsafe { (library.connect)(fd, address, len) },
+        Some(library) => {
+            // SAFETY: the caller's promise.
+            let done = unsafe { (library.connect)(fd, address, len) };
+            register_again(library, fd, &registered);
+            done
+        }
         // SAFETY: the caller's promise.
         None => unsafe { next::connect(fd, address, len) },
     }
@@ -43,18 +46,36 @@ pub unsafe extern "C" fn connect(
 #[unsafe(no_mangle)]
 pub extern "C" fn listen(fd: libc::c_int, backlog: libc::c_int) -> libc::c_int {
     let local = address::bound(fd).map(|(_, _, local)| local);
-    if let Some(options) = local.and_then(options_for)
-        && is_tcp(fd)
-        && may_divert()
-        && replace(fd, options).is_err()
-    {
+    let Ok(registered) = replaced(fd, local) else {
         return -1;
-    }
+    };
     match diverting() {
-        // SAFETY: no memory is passed.
-        Some(library) => unsafe { (library.listen)(fd, backlog) },
+        Some(library) => {
+            // SAFETY: no memory is passed.
+            let done = unsafe { (library.listen)(fd, backlog) };
+            register_again(library, fd, &registered);
+            done
+        }
         // SAFETY: no memory is passed.
         None => unsafe { next::listen(fd, backlog) },
+    }
+}
+
+/// Replaces a TCP socket whose `address` a rule diverts; what it was registered for.
+fn replaced(fd: libc::c_int, address: Option<SocketAddr>) -> Result<Vec<Registration>, ()> {
+    match address.and_then(options_for) {
+        Some(options) if is_tcp(fd) && may_divert() => replace(fd, options),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Registers for the same again, and keeps errno.
+fn register_again(library: &Library, fd: libc::c_int, registered: &[Registration]) {
+    // SAFETY: errno is this thread's own.
+    unsafe {
+        let errno = *libc::__errno_location();
+        registrations::put(Some(library), fd, registered);
+        *libc::__errno_location() = errno;
     }
 }
 

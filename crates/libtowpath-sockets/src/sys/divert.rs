@@ -1,6 +1,7 @@
 //! A socket of the kernel is replaced by one of libtowpath, under the same descriptor.
 
 use super::library::{Library, loaded};
+use super::registrations::Registration;
 use super::{address, next, registrations};
 use crate::rules::{Carrier, Rule};
 use std::ffi::c_void;
@@ -130,18 +131,19 @@ pub(super) fn discard(library: &Library, fd: libc::c_int) {
     }
 }
 
-/// Replaces the socket behind `fd`; its address, linger time, time limits and registrations with epoll are kept.
+/// Replaces the socket behind `fd`; its address, linger time and time limits are kept. Returns what it was registered
+/// for with epoll, to be registered again when it listens or connects.
 ///
 /// # Errors
 ///
 /// errno says why, and the socket is as it was.
-pub(super) fn replace(fd: libc::c_int, options: &[String]) -> Result<&'static Library, ()> {
+pub(super) fn replace(fd: libc::c_int, options: &[String]) -> Result<Vec<Registration>, ()> {
     let library = loaded().ok_or(())?;
     // SAFETY: no memory is passed.
     let (status, flags) = unsafe {
         (
-            libc::fcntl(fd, libc::F_GETFL),
-            libc::fcntl(fd, libc::F_GETFD),
+            next::fcntl(fd, libc::F_GETFL, 0),
+            next::fcntl(fd, libc::F_GETFD, 0),
         )
     };
     let made = make(library, options, status & libc::O_NONBLOCK != 0).map_err(drop)?;
@@ -163,16 +165,16 @@ pub(super) fn replace(fd: libc::c_int, options: &[String]) -> Result<&'static Li
     };
     let registered = registrations::take(fd);
     // SAFETY: `fd` is the program's own socket, which it gives to this call; `made` is this function's.
-    let done = unsafe { libc::dup3(made, fd, cloexec) };
-    registrations::put(fd, &registered);
+    let done = unsafe { next::dup3(made, fd, cloexec) };
     if done < 0 {
+        registrations::put(None, fd, &registered);
         discard(library, made);
         return Err(());
     }
     // SAFETY: `made` is this function's; `fd` keeps its socket open.
     unsafe { next::close(made) };
     OWNER.store(std::process::id().cast_signed(), Ordering::Release);
-    Ok(library)
+    Ok(registered)
 }
 
 fn copy_options(from: libc::c_int, to: libc::c_int) {

@@ -1,5 +1,6 @@
 //! The calls of libtowpath, loaded when a rule needs them.
 
+use super::next::next_result;
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -9,31 +10,63 @@ type In = *const libc::sockaddr;
 type Out = *mut libc::sockaddr;
 type Len = *mut libc::socklen_t;
 type Int = libc::c_int;
-// SAFETY: types only; callers pass what `towpath.h` asks for.
-type SocketCall = unsafe extern "C" fn(Int, Int, Int) -> Int;
-type AddressCall = unsafe extern "C" fn(Int, In, libc::socklen_t) -> Int;
-type NumberCall = unsafe extern "C" fn(Int, Int) -> Int;
-type AcceptCall = unsafe extern "C" fn(Int, Out, Len, Int) -> Int;
-// SAFETY: as above.
-type NameCall = unsafe extern "C" fn(Int, Out, Len) -> Int;
-type GetCall = unsafe extern "C" fn(Int, Int, Int, *mut c_void, Len) -> Int;
-type SetCall = unsafe extern "C" fn(Int, Int, Int, *const c_void, libc::socklen_t) -> Int;
-// SAFETY: as above.
-type CloseCall = unsafe extern "C" fn(Int) -> Int;
+type Octets = *const c_void;
+type Buffer = *mut c_void;
+type Parts = *const libc::iovec;
+type Size = libc::size_t;
+type Done = libc::ssize_t;
+type Events = *mut libc::epoll_event;
 
-/// libtowpath's calls, as its `towpath.h` has them.
-pub(super) struct Library {
-    pub(super) socket: SocketCall,
-    pub(super) bind: AddressCall,
-    pub(super) listen: NumberCall,
-    pub(super) accept4: AcceptCall,
-    pub(super) connect: AddressCall,
-    pub(super) getsockname: NameCall,
-    pub(super) getpeername: NameCall,
-    pub(super) getsockopt: GetCall,
-    pub(super) setsockopt: SetCall,
-    pub(super) shutdown: NumberCall,
-    pub(super) close: CloseCall,
+/// Defines libtowpath's calls, and how they are found.
+macro_rules! library {
+    ($($name:ident: $text:literal ($($kind:ty),*) $(-> $result:ty)?;)*) => {
+        /// libtowpath's calls, as its `towpath.h` has them, and those for direct connections, which are in no header.
+        pub(super) struct Library {
+            // SAFETY: a type only; callers pass what the library asks for.
+            $(pub(super) $name: unsafe extern "C" fn($($kind),*) -> next_result!($($result)?),)*
+        }
+
+        fn read_symbols(handle: *mut c_void) -> Result<Library, String> {
+            Ok(Library {
+                $($name: {
+                    let found = symbol(handle, $text)?;
+                    // SAFETY: a type only.
+                    type Call = unsafe extern "C" fn($($kind),*) -> next_result!($($result)?);
+                    // SAFETY: the library's function of this name has this type.
+                    unsafe { std::mem::transmute::<*mut c_void, Call>(found) }
+                },)*
+            })
+        }
+    };
+}
+
+library! {
+    socket: c"towpath_socket" (Int, Int, Int);
+    bind: c"towpath_bind" (Int, In, libc::socklen_t);
+    listen: c"towpath_listen" (Int, Int);
+    accept4: c"towpath_accept4" (Int, Out, Len, Int);
+    connect: c"towpath_connect" (Int, In, libc::socklen_t);
+    getsockname: c"towpath_getsockname" (Int, Out, Len);
+    getpeername: c"towpath_getpeername" (Int, Out, Len);
+    getsockopt: c"towpath_getsockopt" (Int, Int, Int, Buffer, Len);
+    setsockopt: c"towpath_setsockopt" (Int, Int, Int, Octets, libc::socklen_t);
+    shutdown: c"towpath_shutdown" (Int, Int);
+    close: c"towpath_close" (Int);
+    read: c"towpath_read" (Int, Buffer, Size) -> Done;
+    readv: c"towpath_readv" (Int, Parts, Int) -> Done;
+    recv: c"towpath_recv" (Int, Buffer, Size, Int) -> Done;
+    recvfrom: c"towpath_recvfrom" (Int, Buffer, Size, Int, Out, Len) -> Done;
+    recvmsg: c"towpath_recvmsg" (Int, *mut libc::msghdr, Int) -> Done;
+    write: c"towpath_write" (Int, Octets, Size) -> Done;
+    writev: c"towpath_writev" (Int, Parts, Int) -> Done;
+    send: c"towpath_send" (Int, Octets, Size, Int) -> Done;
+    sendto: c"towpath_sendto" (Int, Octets, Size, Int, In, libc::socklen_t) -> Done;
+    sendmsg: c"towpath_sendmsg" (Int, *const libc::msghdr, Int) -> Done;
+    direct_enable: c"towpath_direct_enable" ();
+    leave_to_kernel: c"towpath_leave_to_kernel" (Int);
+    before_close: c"towpath_before_close" (Int, Int) -> ();
+    epoll_ctl: c"towpath_epoll_ctl" (Int, Int, Int, Events);
+    epoll_pwait: c"towpath_epoll_pwait" (Int, Events, Int, Int, *const libc::sigset_t);
 }
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
@@ -64,6 +97,9 @@ pub(super) fn load() -> Result<&'static Library, String> {
         return Err(loader_error());
     }
     let library = read_symbols(handle)?;
+    // Where it cannot be, a thread of the library moves the data.
+    // SAFETY: no memory is passed.
+    unsafe { (library.direct_enable)() };
     Ok(LIBRARY.get_or_init(|| library))
 }
 
@@ -92,33 +128,12 @@ fn loader_error() -> String {
     text.to_string_lossy().into_owned()
 }
 
-fn read_symbols(handle: *mut c_void) -> Result<Library, String> {
-    let find = |name: &CStr| {
-        // SAFETY: the handle is open and the name ends with a null.
-        let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
-        if symbol.is_null() {
-            Err(loader_error())
-        } else {
-            Ok(symbol)
-        }
-    };
-    macro_rules! symbol {
-        ($name:literal, $kind:ty) => {
-            // SAFETY: the library's function of this name has this type.
-            unsafe { std::mem::transmute::<*mut c_void, $kind>(find($name)?) }
-        };
+/// The library's symbol of a name.
+fn symbol(handle: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
+    // SAFETY: the handle is open and the name ends with a null.
+    let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    match symbol.is_null() {
+        true => Err(loader_error()),
+        false => Ok(symbol),
     }
-    Ok(Library {
-        socket: symbol!(c"towpath_socket", SocketCall),
-        bind: symbol!(c"towpath_bind", AddressCall),
-        listen: symbol!(c"towpath_listen", NumberCall),
-        accept4: symbol!(c"towpath_accept4", AcceptCall),
-        connect: symbol!(c"towpath_connect", AddressCall),
-        getsockname: symbol!(c"towpath_getsockname", NameCall),
-        getpeername: symbol!(c"towpath_getpeername", NameCall),
-        getsockopt: symbol!(c"towpath_getsockopt", GetCall),
-        setsockopt: symbol!(c"towpath_setsockopt", SetCall),
-        shutdown: symbol!(c"towpath_shutdown", NumberCall),
-        close: symbol!(c"towpath_close", CloseCall),
-    })
 }

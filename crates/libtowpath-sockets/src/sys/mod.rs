@@ -4,7 +4,9 @@
 
 mod address;
 mod calls;
+mod data_calls;
 mod divert;
+mod kernel_calls;
 mod library;
 mod next;
 mod registrations;

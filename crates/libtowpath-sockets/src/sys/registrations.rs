@@ -3,6 +3,8 @@
 //! The kernel keeps a registration with the socket, not with the descriptor, and lists it in the set's
 //! `/proc/self/fdinfo` (proc(5)): `tfd: DESCRIPTOR events: HEX data: HEX`.
 
+use super::library::Library;
+use super::next;
 use std::path::Path;
 
 /// Where the descriptor of an epoll set leads.
@@ -27,22 +29,28 @@ pub(super) fn take(fd: libc::c_int) -> Vec<Registration> {
             continue;
         };
         // SAFETY: to delete takes no event.
-        if unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) } == 0 {
+        if unsafe { next::epoll_ctl(set, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) } == 0 {
             taken.push(Registration { set, events, data });
         }
     }
     taken
 }
 
-/// Registers what is behind `fd` now for the same.
-pub(super) fn put(fd: libc::c_int, taken: &[Registration]) {
+/// Registers what is behind `fd` now for the same, by `library` or else by the system.
+pub(super) fn put(library: Option<&Library>, fd: libc::c_int, taken: &[Registration]) {
     for one in taken {
         let mut event = libc::epoll_event {
             events: one.events,
             u64: one.data,
         };
-        // SAFETY: the event is there. What the set does not take, the program misses, as without this.
-        unsafe { libc::epoll_ctl(one.set, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+        let (set, add) = (one.set, libc::EPOLL_CTL_ADD);
+        // What the set does not take, the program misses, as without this.
+        match library {
+            // SAFETY: the event is there.
+            Some(library) => unsafe { (library.epoll_ctl)(set, add, fd, &raw mut event) },
+            // SAFETY: as above.
+            None => unsafe { next::epoll_ctl(set, add, fd, &raw mut event) },
+        };
     }
 }
 

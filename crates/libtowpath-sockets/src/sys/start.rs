@@ -38,7 +38,7 @@ extern "C" fn start() {
 /// Writes to standard error.
 pub(super) fn print_error(text: &str) {
     // SAFETY: the text is as long as is said. There is nowhere to report a failure to.
-    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+    unsafe { super::next::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
 fn read(file: &OsStr) -> Result<Vec<Rule>, String> {

@@ -119,10 +119,11 @@ fn socket_registered_with_epoll_before_it_connects_has_its_events() {
     assert_eq!(output_of(&mut program), "+PONG\n");
 }
 
-/// A program of tests/fork.c, or None, with a SKIPPED line, where there is no C compiler.
-fn compiled(scratch: &Scratch) -> Option<std::path::PathBuf> {
-    let program = scratch.0.join("fork");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fork.c");
+/// The program of a C source in tests, or None, with a SKIPPED line, where there is no C compiler.
+fn compiled(scratch: &Scratch, name: &str) -> Option<std::path::PathBuf> {
+    let program = scratch.0.join(name);
+    let source = format!("tests/{name}.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let compiled = Command::new("cc")
         .args(["-Wall", "-Werror", "-o"])
         .arg(&program)
@@ -143,7 +144,7 @@ fn compiled(scratch: &Scratch) -> Option<std::path::PathBuf> {
 #[test]
 fn forked_child_uses_what_it_inherited_and_gets_an_error_for_what_it_cannot_do() {
     let scratch = scratch("fork");
-    let Some(program) = compiled(&scratch) else {
+    let Some(program) = compiled(&scratch, "fork") else {
         return;
     };
     let port = free_port();
@@ -159,6 +160,20 @@ fn forked_child_uses_what_it_inherited_and_gets_an_error_for_what_it_cannot_do()
     ] {
         assert_eq!(errors.matches(notice).count(), 1, "{notice}: {errors}");
     }
+}
+
+#[test]
+fn calls_of_event_loops_end_in_the_library_and_others_in_the_kernel_as_over_tcp() {
+    let scratch = scratch("direct");
+    let Some(program) = compiled(&scratch, "direct") else {
+        return;
+    };
+    let port = free_port();
+    scratch.write("rules", &format!("inet 127.0.0.1 {port} xtp\n"));
+    let program = program.display().to_string();
+    output_of(preloaded(&program, &scratch).arg(port.to_string()));
+    // The same program over the kernel's TCP finds the same.
+    output_of(Command::new(&program).args([&free_port().to_string(), "tcp"]));
 }
 
 /// A network namespace that is deleted on drop.

@@ -250,6 +250,7 @@ pub extern "C" fn towpath_shutdown(fd: libc::c_int, how: libc::c_int) -> libc::c
     if let Some(done) = sctp::shutdown(fd, how) {
         return done;
     }
+    super::direct::towpath_leave_to_kernel(fd);
     // SAFETY: no memory is passed.
     let system = || unsafe { libc::shutdown(fd, how) } as isize;
     let done = dispatch(
@@ -269,7 +270,12 @@ pub extern "C" fn towpath_shutdown(fd: libc::c_int, how: libc::c_int) -> libc::c
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_close(fd: libc::c_int) -> libc::c_int {
     // Even if a panic broke the table the descriptor must be closed.
-    let inode = catch_unwind(|| prepare_close(fd)).unwrap_or(None);
+    let inode = catch_unwind(|| {
+        let inode = prepare_close(fd);
+        super::direct::before_close(fd);
+        inode
+    })
+    .unwrap_or(None);
     // SAFETY: the program says that the descriptor is its own.
     let done = unsafe { libc::close(fd) };
     if let Some(inode) = inode {

@@ -4,6 +4,7 @@
 mod address;
 mod calls;
 mod channels;
+mod direct;
 mod errno;
 mod exit;
 mod iovec;
@@ -12,6 +13,9 @@ mod send_recv;
 mod sockopt;
 mod transactions;
 
+pub(crate) use direct::{
+    EpollOperation, epoll_ctl, is_eventfd, on_fork_in_child, shared_flags, signal_eventfd,
+};
 pub(crate) use errno::errno_of;
 pub(crate) use exit::register_exit_hook;
 pub(crate) use send_recv::note_datagram_socket;

@@ -2,6 +2,7 @@
 //! with a [`DatagramHeader`].
 
 use super::address;
+use super::direct::{self, Sent, send_rest};
 use super::errno::{check_errno, dispatch_after_fork, return_to_c};
 use super::iovec::{JoinedParts, counted_iovecs, gather, iovecs, single_iovec, total_len};
 use super::sctp;
@@ -175,6 +176,17 @@ unsafe fn send(
     flags: libc::c_int,
     system: impl FnOnce() -> isize,
 ) -> isize {
+    if to.is_none() {
+        // SAFETY: the caller's promise.
+        match unsafe { direct::send(fd, &parts, flags) } {
+            Sent::Result(done) => return done,
+            Sent::ThenByKernel(0) => {}
+            // SAFETY: the caller's promise.
+            Sent::ThenByKernel(sent) => return unsafe { send_rest(fd, &parts, flags, sent) },
+        }
+    } else {
+        direct::towpath_leave_to_kernel(fd);
+    }
     // SAFETY: the caller's promise.
     if let Some(done) = unsafe { sctp::send(fd, to, &parts, flags) } {
         return done;
@@ -208,6 +220,11 @@ unsafe fn receive(
     report_source: impl FnOnce(libc::c_int, Option<SocketAddr>),
     system: impl Fn() -> isize,
 ) -> isize {
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { direct::receive(fd, &parts, flags) } {
+        report_source(0, None);
+        return done;
+    }
     if let Some(found) = sctp::find(fd) {
         // SAFETY: the caller's promise.
         return unsafe { sctp::receive((found, fd), &parts, flags, report_source) };

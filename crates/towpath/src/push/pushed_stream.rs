@@ -63,6 +63,22 @@ impl PushedStream {
         }
     }
 
+    /// Offers the circuit of a stream without modules to `take`, which returns it if it does not take it. The stream, if it
+    /// goes on.
+    pub(crate) fn offer(
+        self,
+        take: impl FnOnce(Circuit) -> Option<Circuit>,
+    ) -> Option<PushedStream> {
+        if self.modules.is_some() {
+            return Some(self);
+        }
+        let circuit = take(self.circuit)?;
+        Some(PushedStream {
+            circuit,
+            modules: None,
+        })
+    }
+
     pub(crate) fn id(&self) -> AssociationId {
         self.circuit.id()
     }

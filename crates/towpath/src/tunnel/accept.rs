@@ -83,7 +83,7 @@ impl Tunnel {
     }
 
     /// Counts and logs a connection that could not be carried.
-    fn settle(&mut self, what: &str, added: io::Result<u64>) -> Option<u64> {
+    pub(super) fn settle(&mut self, what: &str, added: io::Result<u64>) -> Option<u64> {
         match added {
             Ok(token) => Some(token),
             Err(error) => {
@@ -105,13 +105,22 @@ impl Tunnel {
         self.log.line(Instant::now(), &format!("{what}: {error}"));
     }
 
+    /// The program handed sockets over, wants circuits back, or has received for this thread.
+    pub(super) fn on_wakeup(&mut self, todo: &mut Vec<u64>) {
+        // Cleared first: what is handed over from here on signals it again.
+        let _ = rustix::io::read(self.watch.wakeup(), &mut [0; 8]);
+        self.accept_external(todo);
+        self.take_back_wanted(todo);
+        let mut ready = Vec::new();
+        let accepts = self.watch.take_for_tunnel(&mut ready);
+        self.note_ready(&mut ready, accepts, todo);
+    }
+
     /// Accepts the sockets that a program handed over.
-    pub(super) fn accept_external(&mut self, todo: &mut Vec<u64>) {
+    fn accept_external(&mut self, todo: &mut Vec<u64>) {
         let TunnelSource::External(external) = &self.source else {
             return;
         };
-        // Clear the eventfd first: sockets handed over from here on signal it again.
-        let _ = rustix::io::read(&external.event_fd, &mut [0; 8]);
         let mut all = Vec::new();
         let disconnected = loop {
             match external.incoming.try_recv() {
@@ -124,7 +133,10 @@ impl Tunnel {
             self.endpoint.listen(false);
         }
         for (socket, circuit) in all {
-            self.counts.opened += 1;
+            match self.remove_lent(circuit.id()) {
+                true => {}
+                false => self.counts.opened += 1,
+            }
             let added = self.add(socket, circuit, false, None);
             todo.extend(self.settle("cannot carry a connection", added));
         }

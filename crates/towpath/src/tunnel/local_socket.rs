@@ -1,10 +1,12 @@
 //! The local sockets whose connections a tunnel carries.
 
+use super::{CircuitUser, SharedWatch};
 use crate::xtp::Circuit;
 use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -40,6 +42,9 @@ pub trait LocalSocket: Read + Write + AsFd + Send {
     /// Any error resets the connection.
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 
+    /// Who may move the circuit's data in place of the tunnel, if anybody.
+    fn user(&self) -> Option<Arc<dyn CircuitUser>>;
+
     /// Makes the coming close a reset; `why` is the error that caused it, if known.
     fn reset(&self, why: Option<&io::Error>);
 }
@@ -59,6 +64,10 @@ impl LocalSocket for TcpStream {
         TcpStream::take_error(self)
     }
 
+    fn user(&self) -> Option<Arc<dyn CircuitUser>> {
+        None
+    }
+
     fn reset(&self, _why: Option<&io::Error>) {
         // SO_LINGER 0: close sends RST. Fails only if the connection is gone already.
         let _ = SockRef::from(self).set_linger(Some(Duration::ZERO));
@@ -70,8 +79,8 @@ impl LocalSocket for TcpStream {
 pub struct ExternalSockets {
     /// Sockets with their circuits.
     pub incoming: Receiver<(Box<dyn LocalSocket>, Circuit)>,
-    /// A non-blocking eventfd, signalled when `incoming` has entries.
-    pub event_fd: OwnedFd,
+    /// The endpoint's watch; the tunnel is woken by it when `incoming` has entries.
+    pub watch: Arc<SharedWatch>,
     /// Timeout of a handshake with a peer.
     pub handshake_timeout: Duration,
     /// Makes the socket for a circuit that the peer at an address opened.

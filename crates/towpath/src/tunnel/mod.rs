@@ -16,17 +16,21 @@
 //! that cannot be reached breaks its circuit, which the peer can tell from an end.
 
 mod accept;
+mod lent;
 mod limits;
 mod local_socket;
 mod modules;
 mod proxied_connection;
+mod shared_watch;
 
 pub use local_socket::{ExternalSockets, LocalSocket};
+pub use shared_watch::{CircuitUser, SharedWatch};
 
 use crate::peer_counts::PeerCounts;
 use crate::push::{ModuleStack, PushedStream};
-use crate::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
+use crate::xtp::{Circuit, Endpoint, EndpointConfig};
 use engine::AssociationId;
+use lent::LentCircuits;
 use limits::LimitedLog;
 use proxied_connection::{ProxiedConnection, PumpOutcome};
 use rustix::event::{Timespec, epoll};
@@ -34,6 +38,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -52,7 +57,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Epoll tokens; connections count up from [`FIRST_CONNECTION_TOKEN`].
 const WATCH_TOKEN: u64 = 0;
 const LISTENER_TOKEN: u64 = 1;
-const EVENT_FD_TOKEN: u64 = 2;
+const WAKEUP_TOKEN: u64 = 2;
 const FIRST_CONNECTION_TOKEN: u64 = 3;
 
 /// Counters of a tunnel's connections.
@@ -81,10 +86,15 @@ enum TunnelSource {
 pub struct Tunnel {
     source: TunnelSource,
     endpoint: Endpoint,
-    watch: EndpointWatch,
+    watch: Arc<SharedWatch>,
+    /// The watch is waited for here: no thread of the program looks in place of this one.
+    waits_for_watch: bool,
+    /// Looks of the program at the last housekeeping.
+    looks: u64,
     epoll: OwnedFd,
     connections: HashMap<u64, ProxiedConnection>,
     by_circuit: HashMap<AssociationId, u64>,
+    lent: LentCircuits,
     next_token: u64,
     connections_max: usize,
     /// At the connection limit, or out of descriptors or ports: the listener is removed from the
@@ -147,7 +157,10 @@ impl Tunnel {
         endpoint: Endpoint,
         settings: &EndpointConfig,
     ) -> io::Result<Tunnel> {
-        let watch = endpoint.watch()?;
+        let watch = match &source {
+            TunnelSource::External(external) => Arc::clone(&external.watch),
+            TunnelSource::Tcp(..) | TunnelSource::Xtp(_) => SharedWatch::new(&endpoint)?,
+        };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
         let token = epoll::EventData::new_u64;
@@ -156,8 +169,8 @@ impl Tunnel {
             TunnelSource::Tcp(listener, _) => {
                 epoll::add(&epoll, listener, token(LISTENER_TOKEN), readable)?
             }
-            TunnelSource::External(external) => {
-                epoll::add(&epoll, &external.event_fd, token(EVENT_FD_TOKEN), readable)?
+            TunnelSource::External(_) => {
+                epoll::add(&epoll, watch.wakeup(), token(WAKEUP_TOKEN), readable)?
             }
             TunnelSource::Xtp(_) => {}
         }
@@ -169,9 +182,12 @@ impl Tunnel {
             source,
             endpoint,
             watch,
+            waits_for_watch: true,
+            looks: 0,
             epoll,
             connections: HashMap::new(),
             by_circuit: HashMap::new(),
+            lent: LentCircuits::default(),
             next_token: FIRST_CONNECTION_TOKEN,
             connections_max: CONNECTIONS_MAX,
             accept_paused: false,
@@ -278,17 +294,24 @@ impl Tunnel {
         ready: &mut Vec<AssociationId>,
         todo: &mut Vec<u64>,
     ) -> io::Result<()> {
-        let accepts = self.watch.poll_ready(ready)?;
+        let accepts = self.watch.receive(ready)?;
+        self.note_ready(ready, accepts, todo);
+        Ok(())
+    }
+
+    /// Adds the connections of circuits that became ready to `todo`, and accepts circuits.
+    fn note_ready(&mut self, ready: &mut Vec<AssociationId>, accepts: bool, todo: &mut Vec<u64>) {
         let tokens = ready.drain(..).filter_map(|id| self.by_circuit.get(&id));
         todo.extend(tokens.copied());
         if accepts {
             self.accept_circuits(todo);
         }
-        Ok(())
     }
 
     /// Ends idle connections, looks at handshakes, and accepts what had to wait.
     fn housekeep(&mut self, now: Instant, todo: &mut Vec<u64>) {
+        self.watch.check_cover(&mut self.looks);
+        self.take_back_wanted(todo);
         let idle_timeout = self.idle_timeout;
         let is_idle = |connection: &ProxiedConnection| {
             idle_timeout.is_some_and(|timeout| connection.idle_for(now) >= timeout)
@@ -316,7 +339,10 @@ impl Tunnel {
     /// Sleeps until an event or `limit`; adds the connections whose sockets became ready to `todo`. True when the
     /// endpoint is to be polled: its watch is readable, or it has waited for as long as it may.
     fn wait(&mut self, limit: Duration, todo: &mut Vec<u64>) -> io::Result<bool> {
-        let timeout = self.watch.prepare_wait()?;
+        let timeout = match self.update_cover()? {
+            true => self.watch.prepare_wait()?,
+            false => None,
+        };
         let limit = timeout.map_or(limit, |timeout| timeout.min(limit));
         let limit = Timespec::try_from(limit).ok();
         let mut events = [const {
@@ -329,18 +355,20 @@ impl Tunnel {
             Err(rustix::io::Errno::INTR) => 0,
             other => other?,
         };
-        let mut polls = count == 0 || timeout.is_some_and(|timeout| timeout.is_zero());
+        let mut polls = self.waits_for_watch
+            && (count == 0 || timeout.is_some_and(|timeout| timeout.is_zero()));
         for event in &events[..count] {
             match event.data.u64() {
                 WATCH_TOKEN => polls = true,
                 LISTENER_TOKEN => self.accept_connections(todo),
-                EVENT_FD_TOKEN => self.accept_external(todo),
-                token => {
-                    if let Some(connection) = self.connections.get_mut(&token) {
+                WAKEUP_TOKEN => self.on_wakeup(todo),
+                token => match self.connections.get_mut(&token) {
+                    Some(connection) => {
                         connection.set_readiness(event.flags);
                         todo.push(token);
                     }
-                }
+                    None => self.take_back_if_used(token, event.flags, todo),
+                },
             }
         }
         Ok(polls)
@@ -348,7 +376,7 @@ impl Tunnel {
 
     /// Whether all connections have ended and no more can be handed over.
     fn is_finished(&self) -> bool {
-        self.source_closed && self.connections.is_empty()
+        self.source_closed && self.connections.is_empty() && self.lent.is_empty()
     }
 
     /// Adds a connection, of `peer` if its share is limited. On failure both sides are reset.
@@ -409,7 +437,10 @@ impl Tunnel {
         let Some(connection) = self.connections.get_mut(&token) else {
             return PumpOutcome::Waiting;
         };
-        let step = connection.pump(buffer, &mut self.counts);
+        let step = match connection.pump(buffer, &mut self.counts) {
+            PumpOutcome::ForUser => self.lend(token),
+            other => other,
+        };
         self.end(token, step);
         step
     }
@@ -417,7 +448,7 @@ impl Tunnel {
     /// Ends a connection if its outcome says so.
     fn end(&mut self, token: u64, outcome: PumpOutcome) {
         let (ended, broken) = match outcome {
-            PumpOutcome::Waiting | PumpOutcome::MoreToDo => return,
+            PumpOutcome::Waiting | PumpOutcome::MoreToDo | PumpOutcome::ForUser => return,
             PumpOutcome::Ended => (1, 0),
             PumpOutcome::Broken => (0, 1),
         };

@@ -1,12 +1,13 @@
 //! One connection of a tunnel: a local stream socket, usually TCP, and the circuit that carries it.
 
-use super::{LocalSocket, TunnelCounts};
+use super::{CircuitUser, LocalSocket, TunnelCounts};
 use crate::push::PushedStream;
 use engine::{AssociationId, CloseReason};
 use rustix::event::epoll::EventFlags;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Passes of one connection before the others are served: up to 512 KiB each way.
@@ -19,11 +20,16 @@ pub(super) enum PumpOutcome {
     Waiting,
     /// More data can be moved at once.
     MoreToDo,
+    /// The handshake is complete, and the program may move the data itself.
+    ForUser,
     /// Both directions have ended.
     Ended,
     /// One side was reset, or its handshake failed.
     Broken,
 }
+
+/// The socket of a circuit that its user has taken, and the user.
+pub(super) type Lent = (Box<dyn LocalSocket>, Arc<dyn CircuitUser>);
 
 /// A socket and its circuit.
 pub(super) struct ProxiedConnection {
@@ -139,7 +145,9 @@ impl ProxiedConnection {
         buffer: &mut [u8],
         counts: &mut TunnelCounts,
     ) -> io::Result<PumpOutcome> {
-        self.check_handshake()?;
+        if self.check_handshake()? && self.socket.user().is_some() {
+            return Ok(PumpOutcome::ForUser);
+        }
         if self.connecting {
             return Ok(PumpOutcome::Waiting);
         }
@@ -170,10 +178,11 @@ impl ProxiedConnection {
         )
     }
 
-    /// Checks whether both handshakes are complete, or have timed out.
-    fn check_handshake(&mut self) -> io::Result<()> {
+    /// Checks whether both handshakes are complete, or have timed out. True when this look is the one that found them
+    /// complete.
+    fn check_handshake(&mut self) -> io::Result<bool> {
         let Some(handshake_deadline) = self.handshake_deadline else {
-            return Ok(());
+            return Ok(false);
         };
         if self.connecting && self.writable {
             if let Some(error) = self.socket.take_error()? {
@@ -191,11 +200,37 @@ impl ProxiedConnection {
         if status.connected && !self.connecting {
             self.handshake_deadline = None;
             self.readable = true;
-            self.socket.on_connected()?;
-        } else if Instant::now() >= handshake_deadline {
+            if self.socket.user().is_none() {
+                self.socket.on_connected()?;
+            }
+            return Ok(true);
+        }
+        if Instant::now() >= handshake_deadline {
             return Err(ErrorKind::TimedOut.into());
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Offers the circuit to the socket's user: the socket and the user if it takes it, else the connection.
+    pub(super) fn offer(self) -> Result<Lent, Box<Self>> {
+        let Some(user) = self.socket.user() else {
+            return Err(Box::new(self));
+        };
+        match self.circuit.offer(|circuit| user.take(circuit)) {
+            None => Ok((self.socket, user)),
+            Some(circuit) => Err(Box::new(ProxiedConnection { circuit, ..self })),
+        }
+    }
+
+    /// Carries the data here after all, when the socket's user has not taken the circuit.
+    pub(super) fn go_on(mut self) -> (ProxiedConnection, PumpOutcome) {
+        match self.socket.on_connected() {
+            Ok(()) => (self, PumpOutcome::MoreToDo),
+            Err(error) => {
+                self.error = Some(error);
+                (self, PumpOutcome::Broken)
+            }
+        }
     }
 
     /// Moves one chunk from the socket to the circuit; true if it did.

@@ -245,6 +245,11 @@ impl Circuit {
         self.inner.flush()
     }
 
+    /// [`flush`](Circuit::flush), which does nothing when all data were submitted already.
+    pub fn flush_unsubmitted(&mut self) -> io::Result<()> {
+        self.inner.flush_unsubmitted()
+    }
+
     /// Ends this direction after the data submitted (half-close); the peer may go on sending.
     ///
     /// # Errors
