@@ -233,12 +233,7 @@ impl XtiEndpoint {
     ///
     /// `WouldBlock` after the socket's own time-out or a signal; those of the socket.
     fn await_arrival(&self, socket: &Socket, block: &mut Block) -> io::Result<Arrived> {
-        let timeout_ns = self
-            .shared
-            .socket
-            .receive_timeout_ns
-            .load(Ordering::Relaxed);
-        let limit = (timeout_ns > 0).then(|| Duration::from_nanos(timeout_ns));
+        let limit = socket.read_timeout()?;
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         loop {
             self.shared.waits.fetch_add(1, Ordering::Relaxed);

@@ -31,7 +31,7 @@ use socket2::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use streams::{
     Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
@@ -60,8 +60,6 @@ pub(crate) struct Shared {
     pub(crate) send_blocked: AtomicBool,
     /// Something arrived in part, and its rest says nothing: who waits looks again soon.
     pub(crate) look_soon: AtomicBool,
-    /// How long a receive waits, ns; 0 for ever (SO_RCVTIMEO when the connection was made).
-    pub(crate) receive_timeout_ns: AtomicU64,
     /// System calls that sent, and that received.
     pub(crate) sends: AtomicU64,
     pub(crate) receives: AtomicU64,
@@ -71,13 +69,6 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn set_socket(&self, socket: Option<Arc<Socket>>) {
-        let timeout = socket
-            .as_ref()
-            .and_then(|socket| socket.read_timeout().ok());
-        let timeout_ns = timeout
-            .flatten()
-            .map_or(0, |timeout| timeout.as_nanos() as u64);
-        self.receive_timeout_ns.store(timeout_ns, Ordering::Relaxed);
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
     }
 

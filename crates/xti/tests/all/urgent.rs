@@ -1,9 +1,10 @@
 //! Expedited data over TCP: one octet beside the others.
 
-use crate::kit::{LIMIT, pair};
+use crate::kit::{LIMIT, deadline, listener, pair};
 use crate::loopback::tli;
+use std::sync::Arc;
 use std::time::Duration;
-use xti::{Flags, Look, StreamOptions, TliError};
+use xti::{Flags, Look, StreamOptions, TliError, XtiEndpoint};
 
 const EXPEDITED: Flags = Flags {
     more: false,
@@ -65,4 +66,18 @@ fn look_says_that_expedited_data_came_and_more_than_an_octet_is_refused() {
     let received = server.try_receive(&mut buffer).expect("it is there");
     assert!(received.expedited && received.len == 1 && buffer[0] == b'!');
     assert_eq!(tli(server.try_receive(&mut buffer)), TliError::NoData);
+}
+
+#[test]
+fn receive_waits_as_long_as_the_socket_is_told_to_after_it_was_connected() {
+    let (_listener, address) = listener(1);
+    // Without a limit of its own a receive would never end.
+    let client = XtiEndpoint::open_tcp(Arc::new(|_| Ok(())), StreamOptions::default());
+    let client = client.expect("a stream");
+    client.bind(&[], 0).expect("any address");
+    client.connect(&address, deadline()).expect("it listens");
+    let socket = client.socket().expect("it is connected");
+    let limit = Some(Duration::from_millis(20));
+    socket.set_read_timeout(limit).expect("a limit");
+    assert_eq!(tli(client.receive(&mut [0; 8])), TliError::NoData);
 }
