@@ -69,7 +69,7 @@ fn look_says_that_expedited_data_came_and_more_than_an_octet_is_refused() {
 }
 
 #[test]
-fn receive_waits_as_long_as_the_socket_is_told_to_after_it_was_connected() {
+fn receive_waits_as_long_as_a_limit_set_after_the_connection_says() {
     let (_listener, address) = listener(1);
     // Without a limit of its own a receive would never end.
     let client = XtiEndpoint::open_tcp(Arc::new(|_| Ok(())), StreamOptions::default());
