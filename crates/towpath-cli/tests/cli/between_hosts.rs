@@ -44,7 +44,8 @@ fn contestants_take_turns_through_an_agent_with_workers_for_all() {
     assert!(races.any(|in_turns| in_turns));
 
     let few = Agent::start(&scratch.text("none"), &["--max-workers", "2"], 1);
-    let race = ["race", "tcp", "udp", "--turns", "on", "--no-report"];
+    let out = scratch.text("refused");
+    let race = ["race", "tcp", "udp", "--turns", "on", "--out", &out];
     let race = [&race[..], &["-w", "delay", "--to", few.address()]].concat();
     let said = with_keys(&scratch.text("none"), &race);
     assert_eq!(said.code, 2, "{}", said.err);
