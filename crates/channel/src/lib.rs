@@ -14,6 +14,7 @@
 //!   ([`ChannelReceiver::prepare_poll`]).
 //! - [`ModularSender`] and [`ModularReceiver`] add modules - order, checksums, flow control, reassembly, a user's own - that
 //!   both ends name in the opening ([`Modules`]).
+//! - [`PageFile`] and [`PageWindow`] show pages of another process without a copy, for those who compare the two.
 //! - [`ManyReceivers`] waits for the first of many channels: one receiver of many senders.
 //! - `ends` and `opening` set a channel up and pass its segment, `sys` maps it, `ring` is the sender and
 //!   the receiver, `wait` and `kernel` how they wait and how they notice that the other is gone, `sync` by what they share words.
@@ -51,6 +52,8 @@ mod kernel;
 mod many;
 mod modules;
 mod opening;
+#[cfg(not(all(test, feature = "loom")))]
+mod pages;
 mod ring;
 #[cfg(all(test, not(feature = "loom")))]
 mod stepped;
@@ -68,5 +71,7 @@ pub use modules::{
     Checksum, Flow, Losses, ModularReceiver, ModularSender, Module, Modules, Order, PairModules,
     Receipt, Sent, Verdict, accept_modular_pair, open_modular_pair,
 };
+#[cfg(not(all(test, feature = "loom")))]
+pub use pages::{Fill, PageFile, PageWindow};
 pub use ring::{Arrival, ChannelReceiver, ChannelSender, LentSlots, ReceivedSlots};
 pub use wait::Signal;

@@ -19,6 +19,7 @@
 //! * [`environment`] - the hosts of trials, the link between them, background loads.
 //! * [`profiled`] - trials with sampled workers: CPU time of a message by layer and function.
 //! * [`segmentation`] - what it takes to cut packets into cells, rung by rung.
+//! * [`passing_on`] - what it takes to hand a message on: copies, and pages remapped.
 //! * [`packet_sizes`] - packet sizes, sampled in pilots.
 //! * [`worker`] - the worker process.
 //! * `workload/` - the measuring loops, one file each: `source`, `sink`, `bidirectional`, `client`,
@@ -32,6 +33,7 @@ pub mod contestant;
 pub mod environment;
 pub mod exec;
 pub mod packet_sizes;
+pub mod passing_on;
 pub mod profiled;
 pub mod quantity;
 pub mod race;

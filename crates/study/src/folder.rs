@@ -167,13 +167,14 @@ pub fn read_study(folder: &Path, result: &StudyResult) -> Result<Study, FormErro
     Study::read(&study_folder(folder, key))
 }
 
-/// The command of a run: `race`, `sim sweep` or `profile`, and its words.
+/// The command of a run: `race`, `sim sweep`, `profile`, `cells` or `channel`, and its words.
 pub fn command(run: &RunSpec, quick: bool) -> Vec<String> {
-    let given: [(&[&str], _); 4] = [
+    let given: [(&[&str], _); 5] = [
         (&["race"], &run.race),
         (&["sim", "sweep"], &run.sim),
         (&["profile"], &run.profile),
         (&["cells"], &run.cells),
+        (&["channel"], &run.channel),
     ];
     let given = given
         .into_iter()

@@ -100,7 +100,7 @@ pub enum Command {
     /// A storage server over VMTP, and its client.
     #[command(subcommand)]
     Blocks(crate::blocks_command::BlocksCommand),
-    /// Carry channels of shared memory to another host.
+    /// Carry channels of shared memory to another host; measure what they save.
     #[command(subcommand)]
     Channel(crate::channel_command::ChannelCommand),
     /// Run the agent: trusted clients on other hosts may measure against this one.

@@ -1,5 +1,7 @@
-//! `towpath channel proxy`: channels of shared memory whose other end is on another host.
+//! `towpath channel`: channels of shared memory whose other end is on another host, and what it costs to hand
+//! messages on (`channel_costs`).
 
+use crate::channel_costs::{self, ForwardArgs, RemapArgs, StageArgs};
 use crate::print::note;
 use crate::xtp_common::{StopSignal, resolve};
 use crate::{CliError, EXIT_OK};
@@ -17,6 +19,13 @@ use towpath::{Family, Options, Transport};
 pub enum ChannelCommand {
     /// Carry channels to a program on another host, which receives them as if from this one.
     Proxy(ProxyArgs),
+    /// Measure messages forwarded by a process in the middle, with 0, 2 and 4 copies.
+    Forward(ForwardArgs),
+    /// Measure messages whose pages the receiver remaps against messages that it copies.
+    Remap(RemapArgs),
+    /// Another process of `forward` or `remap`; started by towpath itself.
+    #[command(hide = true)]
+    Stage(StageArgs),
 }
 
 /// One end of a proxy.
@@ -61,7 +70,15 @@ pub struct ProxyArgs {
 
 /// Runs the command.
 pub fn run(command: &ChannelCommand) -> Result<u8, CliError> {
-    let ChannelCommand::Proxy(args) = command;
+    match command {
+        ChannelCommand::Proxy(args) => run_proxy(args),
+        ChannelCommand::Forward(args) => channel_costs::run_forward(args),
+        ChannelCommand::Remap(args) => channel_costs::run_remap(args),
+        ChannelCommand::Stage(args) => channel_costs::run_stage(args),
+    }
+}
+
+fn run_proxy(args: &ProxyArgs) -> Result<u8, CliError> {
     let stop = StopSignal::on_signals()?;
     let mut proxy = open(args)?;
     proxy.set_channels_max(args.channels as usize);

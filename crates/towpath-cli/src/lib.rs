@@ -36,6 +36,7 @@ pub mod blocks_command;
 mod calibrate;
 pub mod cells_command;
 mod channel_command;
+mod channel_costs;
 pub mod contestants;
 pub mod cp_command;
 pub mod doctor;
@@ -198,7 +199,7 @@ fn run_of_study(parent: u32, words: Vec<String>) -> Result<u8, CliError> {
         .map_err(|error| CliError::usage(one_line(&error.to_string())))?;
     match cli.command {
         Command::StudyRun { .. } => Err(CliError::usage(
-            "a run of a study is no study; give race, sim, profile or cells",
+            "a run of a study is no study; give race, sim, profile, cells or channel",
         )),
         command => run(command),
     }

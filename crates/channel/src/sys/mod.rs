@@ -9,4 +9,9 @@ mod segment;
 #[cfg(all(test, not(feature = "loom")))]
 pub(crate) mod stepping;
 
+#[cfg(not(all(test, feature = "loom")))]
+mod window;
+
 pub(crate) use segment::Segment;
+#[cfg(not(all(test, feature = "loom")))]
+pub(crate) use window::Window;

@@ -141,7 +141,7 @@ fn cases(plan: &SegmentationPlan) -> Vec<(Rung, bool, usize)> {
         .collect()
 }
 
-fn shuffle<T>(list: &mut [T], random: &mut SplitMix64) {
+pub(crate) fn shuffle<T>(list: &mut [T], random: &mut SplitMix64) {
     for last in (1..list.len()).rev() {
         list.swap(last, random.below(last as u64 + 1) as usize);
     }

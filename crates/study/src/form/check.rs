@@ -55,10 +55,10 @@ fn check_run(run: &RunSpec) -> Result<(), Fault> {
         let what = format!("{id:?} is no name of a folder; use letters, digits and - _ .");
         return Err((run.id.span(), what));
     }
-    let given = [&run.race, &run.sim, &run.profile, &run.cells];
+    let given = [&run.race, &run.sim, &run.profile, &run.cells, &run.channel];
     let mut given = given.into_iter().flatten();
     let (Some(command), None) = (given.next(), given.next()) else {
-        let what = "it needs one command; give race, sim, profile or cells".to_owned();
+        let what = "it needs one command; give race, sim, profile, cells or channel".to_owned();
         return Err((run.id.span(), what));
     };
     if !(run.takes_s > 0.0 && run.takes_s < 1e6) {

@@ -41,7 +41,7 @@ pub struct PaperSpec {
     pub figures: u32,
 }
 
-/// One command. Exactly one of `race`, `sim`, `profile` and `cells` is given.
+/// One command. Exactly one of `race`, `sim`, `profile`, `cells` and `channel` is given.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
@@ -55,6 +55,8 @@ pub struct RunSpec {
     pub profile: Option<Spanned<String>>,
     /// Words of `towpath cells`.
     pub cells: Option<Spanned<String>>,
+    /// Words of `towpath channel`: `forward` or `remap`.
+    pub channel: Option<Spanned<String>>,
     /// The words with `--quick`; the same if not given.
     pub quick: Option<Spanned<String>>,
     /// How long it takes on two processors, s; for the time left.
@@ -71,7 +73,7 @@ pub struct RunSpec {
 impl RunSpec {
     /// Whether it leaves a file of rows, not a folder of its own.
     pub fn leaves_rows(&self) -> bool {
-        self.sim.is_some() || self.cells.is_some()
+        self.sim.is_some() || self.cells.is_some() || self.channel.is_some()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a run gave: points, each with its factors and a set of values for every seed or block.
 //!
-//! * `rows` - rows of `towpath sim sweep` and `towpath cells`.
+//! * `rows` - rows of `towpath sim sweep`, `towpath cells` and `towpath channel`.
 //! * `race` - the folder of a race.
 //! * `profile` - the profile of a message.
 //! * `Outcome::values` - measures of a study at a point.

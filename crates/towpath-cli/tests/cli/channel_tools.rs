@@ -118,3 +118,80 @@ fn transport_that_cannot_carry_channels_is_refused() {
     let said = towpath(&[&small[..], &["--ring", "1"]].concat());
     assert!(said.code == 2 && said.err.contains("64 B"), "{}", said.err);
 }
+
+/// The rows that a measurement of `towpath channel` writes.
+fn rows(words: &[&str]) -> Vec<serde_json::Value> {
+    let scratch = Scratch::new();
+    let file = scratch.text("rows.jsonl");
+    let out = towpath(&[words, &["--out", &file]].concat());
+    assert_eq!(out.code, 0, "{}", out.err);
+    let rows = std::fs::read_to_string(&file).expect("the rows");
+    rows.lines()
+        .map(|row| serde_json::from_str(row).expect("JSON"))
+        .collect()
+}
+
+/// Each way with each size in each block, and a time of each.
+fn assert_complete(rows: &[serde_json::Value], factor: &str, ways: &[&str], sizes: &[u64]) {
+    assert_eq!(rows.len(), ways.len() * sizes.len() * 2, "{rows:?}");
+    for (way, size) in ways
+        .iter()
+        .flat_map(|way| sizes.iter().map(move |size| (way, size)))
+    {
+        let changes = serde_json::json!([format!("{factor}={way}"), format!("size={size}")]);
+        let own: Vec<_> = rows
+            .iter()
+            .filter(|row| row["changes"] == changes)
+            .collect();
+        let mut blocks: Vec<_> = own.iter().filter_map(|row| row["seed"].as_u64()).collect();
+        blocks.sort_unstable();
+        assert_eq!(blocks, [1, 2], "{changes}");
+        for row in own {
+            let time_us = row["message_us"].as_f64().expect("a number");
+            let rate = row["messages_per_s"].as_f64().expect("a number");
+            assert!(
+                time_us > 0.0 && (time_us * rate / 1e6 - 1.0).abs() < 1e-9,
+                "{row}"
+            );
+        }
+    }
+}
+
+#[test]
+fn messages_forwarded_with_each_count_of_copies_arrive_and_are_timed() {
+    let how = ["--sizes", "8,64KiB", "--blocks", "2", "--turn", "2ms"];
+    let rows = rows(&[&["channel", "forward"][..], &how].concat());
+    assert_complete(&rows, "copies", &["0", "2", "4"], &[8, 65_536]);
+}
+
+#[test]
+fn messages_whose_pages_are_remapped_or_copied_are_timed() {
+    let how = ["--sizes", "4KiB,1MiB", "--blocks", "2", "--turn", "2ms"];
+    let rows = rows(&[&["channel", "remap"][..], &how].concat());
+    let ways = ["copied", "remapped", "by-faults"];
+    assert_complete(&rows, "way", &ways, &[4096, 1 << 20]);
+}
+
+#[test]
+fn sizes_that_cannot_be_handed_on_are_refused() {
+    for (words, said) in [
+        (["channel", "forward", "--sizes", "7"], "from 8 B to 64 KiB"),
+        (
+            ["channel", "forward", "--sizes", "65KiB"],
+            "from 8 B to 64 KiB",
+        ),
+        (
+            ["channel", "remap", "--sizes", "4097"],
+            "not of whole pages",
+        ),
+        (
+            ["channel", "remap", "--sizes", "17MiB"],
+            "not of whole pages",
+        ),
+        (["channel", "remap", "--turn", "11s"], "too long a turn"),
+    ] {
+        let out = towpath(&words);
+        assert_eq!(out.code, 2, "{words:?}");
+        assert!(out.err.contains(said), "{words:?}: {}", out.err);
+    }
+}

@@ -1,0 +1,29 @@
+//! What both ends of a link between two processes agree on.
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::io;
+use std::os::fd::OwnedFd;
+use towpath::channel::{ChannelError, SLOT_LEN_MIN};
+
+/// Messages that are on the way at most, in an arena or in both rings together.
+pub(super) const SLOTS: u32 = 64;
+
+/// Octets of the slot of a message.
+pub(super) fn slot_len(size: usize) -> u32 {
+    (size as u32).next_power_of_two().max(SLOT_LEN_MIN)
+}
+
+/// Sockets of the kernel that keep messages apart.
+pub(super) fn kernel_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        flags,
+        None,
+    )?)
+}
+
+pub(super) fn failed(error: ChannelError) -> io::Error {
+    io::Error::other(error)
+}

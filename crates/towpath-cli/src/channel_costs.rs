@@ -1,0 +1,245 @@
+//! `towpath channel forward` and `remap`: what it takes this machine to hand messages on.
+
+use crate::parse::{size, time, whole};
+use crate::print::{json, line};
+use crate::{CliError, EXIT_OK};
+use clap::Args;
+use measure::passing_on::{
+    Copies, FORWARDED_LENS, PassingPlan, REMAPPED_LEN_MAX, Stage, Way, forward, remap,
+};
+use serde::Serialize;
+use serde_json::{Value, json as value};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of `towpath channel forward`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Three processes: the first makes messages, the second hands them on, the third reads them where they lie.
+  0 copies  a slot of an arena is passed on by its number
+  2 copies  the second process copies out of one ring and into the next
+  4 copies  Unix sockets, into each of which and out of each of which the kernel copies
+The first and the third touch the first 8 octets of a message only, beside the copies that are counted.
+
+Examples:
+  towpath channel forward
+  towpath channel forward --sizes 64,16KiB --blocks 20 --out rows.jsonl"
+)]
+pub struct ForwardArgs {
+    /// Octets of messages, from 8 to 64KiB.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = forwarded_len,
+          default_value = "64,1KiB,4KiB,16KiB,64KiB")]
+    pub sizes: Vec<u64>,
+    /// How it is measured.
+    #[command(flatten)]
+    pub turns: TurnArgs,
+}
+
+/// Options of `towpath channel remap`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Two processes with one memory file, in whose pages the first leaves messages. The second has each at its own addresses:
+  copied     by copying it from where it has the file mapped
+  remapped   by mapping its pages there in place of the last message's, all at once
+  by-faults  the same, each page when it is touched
+It touches each page; the first writes the first 8 octets only.
+
+Examples:
+  towpath channel remap
+  towpath channel remap --sizes 4KiB,1MiB --blocks 20 --out rows.jsonl"
+)]
+pub struct RemapArgs {
+    /// Octets of messages: whole pages, up to 16MiB.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = remapped_len,
+          default_value = "4KiB,16KiB,64KiB,256KiB,1MiB")]
+    pub sizes: Vec<u64>,
+    /// How it is measured.
+    #[command(flatten)]
+    pub turns: TurnArgs,
+}
+
+/// Turns, and where their rows go.
+#[derive(Clone, Debug, Args)]
+pub struct TurnArgs {
+    /// Times that each is measured, in random order.
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = whole::<1, 1000, u32>)]
+    pub blocks: u32,
+    /// How long each time.
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_turn)]
+    pub turn: Duration,
+    /// The order follows from it.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write a row for each turn to a file, as `sim sweep` does for each run.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The work of another process of `forward` or `remap`.
+#[derive(Clone, Debug, Args)]
+pub struct StageArgs {
+    /// Its place.
+    pub role: String,
+    /// How messages get on.
+    pub how: String,
+    /// Octets of a message.
+    pub size: String,
+}
+
+/// The longest turn.
+const TURN_MAX: Duration = Duration::from_secs(10);
+
+fn parse_turn(text: &str) -> Result<Duration, String> {
+    let turn = time(text)?;
+    match turn <= TURN_MAX {
+        true => Ok(turn),
+        false => Err(format!("'{text}' is too long a turn; give 10s or less")),
+    }
+}
+
+fn forwarded_len(text: &str) -> Result<u64, String> {
+    let len = size(text)?;
+    match FORWARDED_LENS.contains(&(len as usize)) {
+        true => Ok(len),
+        false => Err(format!(
+            "a message of '{text}' is out of range, from 8 B to 64 KiB"
+        )),
+    }
+}
+
+fn remapped_len(text: &str) -> Result<u64, String> {
+    let (len, page) = (size(text)?, rustix::param::page_size() as u64);
+    match len > 0 && len.is_multiple_of(page) && len <= REMAPPED_LEN_MAX as u64 {
+        true => Ok(len),
+        false => Err(format!(
+            "a message of '{text}' is not of whole pages; give a multiple of {page} B, up to 16 MiB"
+        )),
+    }
+}
+
+/// Runs `towpath channel forward`.
+pub fn run_forward(args: &ForwardArgs) -> Result<u8, CliError> {
+    let plan = plan(&args.sizes, &args.turns)?;
+    let mut turns = Vec::new();
+    forward(&plan, |turn| turns.push(*turn)).map_err(failed)?;
+    let rows = turns.iter().map(|turn| {
+        row(
+            ("forward", "copies", &turn.copies.count().to_string()),
+            (turn.size, turn.block),
+            (turn.message_us, turn.messages_per_s),
+        )
+    });
+    let cases = Copies::ALL.map(|copies| {
+        let head = format!("{} copies", copies.count());
+        let own = turns.iter().filter(move |turn| turn.copies == copies);
+        let own = own.map(|turn| (turn.size, turn.message_us));
+        (head, own.collect())
+    });
+    finish(&args.turns, (rows.collect(), &turns), || {
+        table(&plan.sizes, &cases)
+    })
+}
+
+/// Runs `towpath channel remap`.
+pub fn run_remap(args: &RemapArgs) -> Result<u8, CliError> {
+    let plan = plan(&args.sizes, &args.turns)?;
+    let mut turns = Vec::new();
+    remap(&plan, |turn| turns.push(*turn)).map_err(failed)?;
+    let rows = turns.iter().map(|turn| {
+        row(
+            ("remap", "way", turn.way.name()),
+            (turn.size, turn.block),
+            (turn.message_us, turn.messages_per_s),
+        )
+    });
+    let cases = Way::ALL.map(|way| {
+        let own = turns.iter().filter(move |turn| turn.way == way);
+        let own = own.map(|turn| (turn.size, turn.message_us));
+        (way.name().to_owned(), own.collect())
+    });
+    finish(&args.turns, (rows.collect(), &turns), || {
+        table(&plan.sizes, &cases)
+    })
+}
+
+/// Runs `towpath channel stage`.
+pub fn run_stage(args: &StageArgs) -> Result<u8, CliError> {
+    let stage = Stage::parse(&args.role, &args.how, &args.size);
+    let stage = stage.ok_or_else(|| CliError::usage("a stage is started by towpath itself"))?;
+    stage.run().map_err(failed)?;
+    Ok(EXIT_OK)
+}
+
+fn failed(error: std::io::Error) -> CliError {
+    CliError::failed(format!("cannot hand messages on: {error}"))
+}
+
+fn plan(sizes: &[u64], turns: &TurnArgs) -> Result<PassingPlan, CliError> {
+    Ok(PassingPlan {
+        program: std::env::current_exe().map_err(CliError::failed)?,
+        sizes: sizes.iter().map(|size| *size as usize).collect(),
+        blocks: turns.blocks,
+        turn: turns.turn,
+        seed: turns.seed,
+    })
+}
+
+/// A row in the form of a sweep: what was varied under `changes`, the block as the seed.
+fn row(
+    (scenario, factor, way): (&str, &str, &str),
+    (size, block): (usize, u32),
+    (message_us, messages_per_s): (f64, f64),
+) -> Value {
+    value!({
+        "scenario": scenario,
+        "changes": [format!("{factor}={way}"), format!("size={size}")],
+        "seed": block,
+        "ending": "complete",
+        "message_us": message_us,
+        "messages_per_s": messages_per_s,
+    })
+}
+
+/// Writes rows to a file if wanted, and prints the turns.
+fn finish(
+    args: &TurnArgs,
+    (rows, turns): (Vec<Value>, &impl Serialize),
+    table: impl FnOnce() -> String,
+) -> Result<u8, CliError> {
+    if let Some(path) = &args.out {
+        let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+        fs::write(path, rows).map_err(|error| {
+            CliError::failed(format!("cannot write {}: {error}", path.display()))
+        })?;
+    }
+    match args.json {
+        true => json(turns)?,
+        false => line(table())?,
+    }
+    Ok(EXIT_OK)
+}
+
+/// The size of a turn, and its time of a message.
+type Timed = (usize, f64);
+
+/// Medians of the time of a message, a line a size.
+fn table(sizes: &[usize], cases: &[(String, Vec<Timed>)]) -> String {
+    let heads: String = cases
+        .iter()
+        .map(|(head, _)| format!("{head:>13}"))
+        .collect();
+    let mut text = format!("us a message\n{:>8}{heads}", "octets");
+    for size in sizes {
+        let times = cases.iter().map(|(_, timed)| {
+            let own = timed.iter().filter(|(timed, _)| timed == size);
+            let own: Vec<f64> = own.map(|(_, time)| *time).collect();
+            format!("{:>13.2}", stats::estimate::median(&own))
+        });
+        text.push_str(&format!("\n{size:>8}{}", times.collect::<String>()));
+    }
+    text
+}
