@@ -1,9 +1,9 @@
 //! Accepting connections: from TCP, from peers' circuits, and from a program in this process.
 
 use super::limits::is_exhausted;
-use super::{LISTENER_TOKEN, LocalSocket, Tunnel, TunnelSource};
+use super::{CHUNK_MAX, LISTENER_TOKEN, LocalSocket, Tunnel, TunnelSource};
 use rustix::event::epoll;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::TryRecvError;
@@ -35,6 +35,7 @@ impl Tunnel {
                 }
             };
             self.counts.opened += 1;
+            keep_queue_short(&tcp, client);
             match self.endpoint.begin_connect(*peer) {
                 Ok(circuit) => {
                     let added = self.add(Box::new(tcp), circuit, false, Some(client.ip()));
@@ -160,6 +161,18 @@ impl Tunnel {
                 flags,
             );
         }
+    }
+}
+
+/// Limits what the kernel queues for the tunnel of a client on this host to what one read takes.
+///
+/// There is no path to fill between the two, and each byte of a queue of megabytes, as the kernel lets it grow to, is
+/// fetched from beyond the processor's own cache (docs/performance.md, Shared memory).
+fn keep_queue_short(tcp: &TcpStream, client: SocketAddr) {
+    let own = tcp.local_addr().map(|own| own.ip());
+    if client.ip().is_loopback() || own.is_ok_and(|own| own == client.ip()) {
+        // As far as net.core.rmem_max lets it. Where it cannot be set, the connection is slower.
+        let _ = SockRef::from(tcp).set_recv_buffer_size(CHUNK_MAX);
     }
 }
 

@@ -8,7 +8,7 @@
 //! One thread serves all connections of an endpoint: an epoll instance waits for the endpoint's
 //! watch and for all sockets (`proxied_connection` is one connection). Backpressure: when one side
 //! is not read, its socket buffer or window fills, and the other side is not read either. A
-//! connection buffers at most 64 KiB each way besides its socket and circuit.
+//! connection buffers at most 256 KiB each way besides its socket and circuit.
 //!
 //! Modules of STREAMS can be pushed on its circuits ([`Tunnel::set_modules`]), the same at both ends.
 //!
@@ -44,6 +44,10 @@ use std::time::{Duration, Instant};
 
 /// Default limit of concurrent connections; further ones wait in the accept queue.
 pub const CONNECTIONS_MAX: usize = 1000;
+
+/// Bytes that are read from a socket, or taken from a circuit, at once. Measured: with a quarter of it a tunnel on one host
+/// switches between threads twice as often, and moves two thirds as much.
+const CHUNK_MAX: usize = 256 << 10;
 
 /// How often the loop checks for stop, and for handshakes that timed out.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
@@ -198,7 +202,7 @@ impl Tunnel {
             module_counts: BTreeMap::new(),
             log: LimitedLog::default(),
             // A message may take half of the send buffer at most.
-            chunk_len: (settings.send_buffer_len / 4).clamp(1024, 64 << 10),
+            chunk_len: (settings.send_buffer_len / 2).clamp(1024, CHUNK_MAX),
             handshake_timeout,
             source_closed: false,
             counts: TunnelCounts::default(),

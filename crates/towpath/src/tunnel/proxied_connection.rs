@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Passes of one connection before the others are served: up to 512 KiB each way.
-const PASSES_PER_CALL: usize = 8;
+const PASSES_PER_CALL: usize = 2;
 
 /// Outcome of serving a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
