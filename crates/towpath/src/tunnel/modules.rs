@@ -5,10 +5,16 @@ use crate::push::ModuleStack;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// Octets that modules are given at once: what they put into one frame.
+const MODULE_CHUNK_MAX: usize = 64 << 10;
+
 impl Tunnel {
     /// Pushes modules on the circuits of connections that come from now on. Modules that change octets
     /// are the same at the other end, or its connections are reset.
     pub fn set_modules(&mut self, modules: Option<ModuleStack>) {
+        if modules.is_some() {
+            self.chunk_len = self.chunk_len.min(MODULE_CHUNK_MAX);
+        }
         self.modules = modules;
     }
 
