@@ -187,3 +187,23 @@ fn connect(target: SocketAddr) -> io::Result<TcpStream> {
     }
     Ok(socket.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn queue_of_a_local_client_is_as_long_as_a_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let at = listener.local_addr().expect("it is bound");
+        let _client = TcpStream::connect(at).expect("it listens");
+        let (tcp, client) = listener.accept().expect("a client");
+        keep_queue_short(&tcp, client);
+        let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").expect("Linux");
+        let limit: usize = limit.trim().parse().expect("a number");
+        let len = SockRef::from(&tcp).recv_buffer_size().expect("a socket");
+        // The kernel doubles what it is told, for its own use (socket(7)).
+        assert_eq!(len, 2 * CHUNK_MAX.min(limit));
+    }
+}
