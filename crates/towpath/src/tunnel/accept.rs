@@ -200,7 +200,12 @@ mod tests {
         let _client = TcpStream::connect(at).expect("it listens");
         let (tcp, client) = listener.accept().expect("a client");
         keep_queue_short(&tcp, client);
-        let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").expect("Linux");
+        let Ok(limit) = std::fs::read_to_string("/proc/sys/net/core/rmem_max") else {
+            eprintln!(
+                "SKIPPED: this kernel shows net.core.rmem_max in the first network namespace only"
+            );
+            return;
+        };
         let limit: usize = limit.trim().parse().expect("a number");
         let len = SockRef::from(&tcp).recv_buffer_size().expect("a socket");
         // The kernel doubles what it is told, for its own use (socket(7)).
