@@ -88,9 +88,9 @@ pub mod xtp;
 pub use channel;
 
 pub use contract::{
-    ArrivalPiece, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
-    NoConnectionInfo, Note, OptionHelp, Part, Reach, ReceiveCounts, Reliability, Rendezvous,
-    Reserved, Transport, Unavailable,
+    ArrivalPiece, BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival,
+    Listener, NoConnectionInfo, Note, OptionHelp, Part, Reach, ReceiveCounts, Reliability,
+    Rendezvous, Reserved, Transport, Unavailable,
 };
 pub use options::{Family, Options};
 pub use registry::{UnknownTransport, all, find};

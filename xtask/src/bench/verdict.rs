@@ -4,10 +4,13 @@
 //!   that is decided, and how often a race without it decides something.
 //! * `default_minute` - what a race without any option decides in its minute.
 //! * `turns` - how much a block's log ratio scatters in turns and back to back, and what turns cost.
+//! * `moved` - by how much turns move the ratio of each transport to tcp, against trials back to back.
 //!
-//! A run without options is bounded, a few races of each kind; `--races 100` is for the record.
+//! A run without options is bounded, a few races of each kind; `--races 100` is for the record. `--all` takes every
+//! transport of this host into `verdict-moved`.
 
 mod default_minute;
+mod moved;
 mod planted;
 mod race_result;
 mod turns;
@@ -20,12 +23,14 @@ use std::process::ExitCode;
 /// Races of each kind where no number is given.
 const RACES: usize = 5;
 
-/// Runs the benchmark; `arguments` may select bars by prefix, and give `--races N`.
+/// Runs the benchmark; `arguments` may select bars by prefix, and give `--races N` and `--all`.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let (races, wanted) = match races_of(arguments) {
+    let (races, mut wanted) = match races_of(arguments) {
         Ok(parsed) => parsed,
         Err(why) => return crate::fail(&why),
     };
+    let all = wanted.contains(&"--all");
+    wanted.retain(|word| *word != "--all");
     let mut suite = match Suite::start(root, &wanted) {
         Ok(suite) => suite,
         Err(error) => return crate::fail(&error),
@@ -48,6 +53,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         suite.bar(name, |ours| turns::scatter(ours, name, workload, metric));
     }
     suite.bar("verdict-turn-cost", turns::cost);
+    suite.bar("verdict-moved", |ours| moved::moved(ours, races, all));
     suite.finish()
 }
 

@@ -22,6 +22,7 @@ use meter::Allowance;
 use slowdown::Slowdown;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use towpath::BLOCKING_TIMEOUT;
 
 /// Flags from the worker's control thread to its measuring threads.
 #[derive(Debug, Default)]
@@ -102,6 +103,8 @@ pub(crate) fn is_retryable(error: &io::Error) -> bool {
 pub(crate) struct RunLength {
     pub(crate) messages: usize,
     last_ns: u64,
+    /// Time and messages of the last run that was as long as asked for.
+    full: (u64, u64),
 }
 
 const RUN_SHORT_NS: u64 = 20_000;
@@ -113,7 +116,24 @@ impl RunLength {
         RunLength {
             messages: 1,
             last_ns: now_ns,
+            full: (0, 1),
         }
+    }
+
+    /// When the last of `arrived` messages of a run came that returned at `now_ns`. A receive that timed out
+    /// adds [`BLOCKING_TIMEOUT`] to its run; the messages before it took as long as in the last full run.
+    pub(crate) fn arrived_ns(&mut self, arrived: u64, now_ns: u64) -> u64 {
+        if arrived >= self.messages as u64 {
+            self.full = (now_ns - self.last_ns, self.messages as u64);
+            return now_ns;
+        }
+        let latest_ns = now_ns.saturating_sub(BLOCKING_TIMEOUT.as_nanos() as u64);
+        if latest_ns < self.last_ns {
+            return now_ns;
+        }
+        let (full_ns, messages) = self.full;
+        let took_ns = full_ns.saturating_mul(arrived) / messages;
+        self.last_ns.saturating_add(took_ns).min(latest_ns)
     }
 
     /// The same after a run of `messages`; a shorter one than asked for teaches nothing.
@@ -132,5 +152,34 @@ impl RunLength {
         } else if took_ns > RUN_LONG_NS {
             self.messages = (self.messages / 2).max(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_message_of_a_run_that_timed_out_came_before_the_wait() {
+        const MS: u64 = 1_000_000;
+        let mut length = RunLength::new(0);
+        assert_eq!(length.arrived_ns(1, 10_000), 10_000);
+        length.adapt(10_000);
+        assert_eq!(length.messages, 2);
+        assert_eq!(length.arrived_ns(2, 30_000), 30_000, "10 us a message");
+        length.adapt(30_000);
+        assert_eq!(length.arrived_ns(1, 24 * MS), 40_000);
+        assert_eq!(
+            length.arrived_ns(1, 5 * MS),
+            5 * MS,
+            "the end of a stream comes at once"
+        );
+        length.adapt_after(1, 24 * MS);
+        let next_ns = 24 * MS + 20 * MS + 5_000;
+        assert_eq!(
+            length.arrived_ns(1, next_ns),
+            24 * MS + 5_000,
+            "not within the wait"
+        );
     }
 }

@@ -44,8 +44,9 @@ pub(crate) fn run(
                 report.received += arrived.messages;
                 report.received_bytes += arrived.bytes;
                 report.calls += arrived.calls;
-                report.last_ns = now_ns();
-                length.adapt_after(calls, report.last_ns);
+                let now_ns = now_ns();
+                report.last_ns = length.arrived_ns(arrived.calls, now_ns);
+                length.adapt_after(calls, now_ns);
                 slices.record(report.last_ns, report.received, report.received_bytes);
                 idle_since = None;
             }

@@ -138,7 +138,7 @@ fn log_ratios(trials: &[Value], metric: &str) -> Vec<f64> {
 }
 
 /// Sample standard deviation; not a number for fewer than two values.
-fn deviation(values: &[f64]) -> f64 {
+pub(super) fn deviation(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
