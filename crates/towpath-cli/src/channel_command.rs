@@ -1,7 +1,7 @@
 //! `towpath channel`: channels of shared memory whose other end is on another host, and what it costs to hand
 //! messages on (`channel_costs`).
 
-use crate::channel_costs::{self, ForwardArgs, RemapArgs, StageArgs};
+use crate::channel_costs::{self, DisseminateArgs, ForwardArgs, RemapArgs, StageArgs};
 use crate::print::note;
 use crate::xtp_common::{StopSignal, resolve};
 use crate::{CliError, EXIT_OK};
@@ -23,7 +23,9 @@ pub enum ChannelCommand {
     Forward(ForwardArgs),
     /// Measure messages whose pages the receiver remaps against messages that it copies.
     Remap(RemapArgs),
-    /// Another process of `forward` or `remap`; started by towpath itself.
+    /// Measure messages that each of several processes gets: by one arena, by a ring each, by sockets.
+    Disseminate(DisseminateArgs),
+    /// Another process of these measurements; started by towpath itself.
     #[command(hide = true)]
     Stage(StageArgs),
 }
@@ -74,6 +76,7 @@ pub fn run(command: &ChannelCommand) -> Result<u8, CliError> {
         ChannelCommand::Proxy(args) => run_proxy(args),
         ChannelCommand::Forward(args) => channel_costs::run_forward(args),
         ChannelCommand::Remap(args) => channel_costs::run_remap(args),
+        ChannelCommand::Disseminate(args) => channel_costs::run_disseminate(args),
         ChannelCommand::Stage(args) => channel_costs::run_stage(args),
     }
 }

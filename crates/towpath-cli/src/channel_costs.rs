@@ -1,11 +1,12 @@
-//! `towpath channel forward` and `remap`: what it takes this machine to hand messages on.
+//! `towpath channel forward`, `remap` and `disseminate`: what it takes this machine to hand messages on.
 
 use crate::parse::{size, time, whole};
 use crate::print::{json, line};
 use crate::{CliError, EXIT_OK};
 use clap::Args;
 use measure::passing_on::{
-    Copies, FORWARDED_LENS, PassingPlan, REMAPPED_LEN_MAX, Stage, Way, forward, remap,
+    Carrier, Copies, FORWARDED_LENS, PassingPlan, REMAPPED_LEN_MAX, Stage, Way, disseminate,
+    forward, remap,
 };
 use serde::Serialize;
 use serde_json::{Value, json as value};
@@ -53,6 +54,32 @@ pub struct RemapArgs {
     /// Octets of messages: whole pages, up to 16MiB.
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = remapped_len,
           default_value = "4KiB,16KiB,64KiB,256KiB,1MiB")]
+    pub sizes: Vec<u64>,
+    /// How it is measured.
+    #[command(flatten)]
+    pub turns: TurnArgs,
+}
+
+/// Options of `towpath channel disseminate`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "One process sends each message to several others, which read the first 8 octets of it:
+  arena    it is written into a slot of one arena once, and each of them gets the slot's number
+  rings    it is written into a ring of each of them
+  sockets  it is sent through a Unix socket to each of them, which receives all of it
+The slowest holds the sender back in each.
+
+Examples:
+  towpath channel disseminate
+  towpath channel disseminate --receivers 16 --sizes 64,16KiB --out rows.jsonl"
+)]
+pub struct DisseminateArgs {
+    /// Processes that get each message.
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = whole::<1, 31, u32>)]
+    pub receivers: u32,
+    /// Octets of messages, from 8 to 64KiB.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = forwarded_len,
+          default_value = "64,1KiB,4KiB,16KiB,64KiB")]
     pub sizes: Vec<u64>,
     /// How it is measured.
     #[command(flatten)]
@@ -160,6 +187,28 @@ pub fn run_remap(args: &RemapArgs) -> Result<u8, CliError> {
         let own = turns.iter().filter(move |turn| turn.way == way);
         let own = own.map(|turn| (turn.size, turn.message_us));
         (way.name().to_owned(), own.collect())
+    });
+    finish(&args.turns, (rows.collect(), &turns), || {
+        table(&plan.sizes, &cases)
+    })
+}
+
+/// Runs `towpath channel disseminate`.
+pub fn run_disseminate(args: &DisseminateArgs) -> Result<u8, CliError> {
+    let plan = plan(&args.sizes, &args.turns)?;
+    let mut turns = Vec::new();
+    disseminate(&plan, args.receivers, |turn| turns.push(*turn)).map_err(failed)?;
+    let rows = turns.iter().map(|turn| {
+        row(
+            ("disseminate", "carrier", turn.carrier.name()),
+            (turn.size, turn.block),
+            (turn.message_us, turn.messages_per_s),
+        )
+    });
+    let cases = Carrier::ALL.map(|carrier| {
+        let own = turns.iter().filter(move |turn| turn.carrier == carrier);
+        let own = own.map(|turn| (turn.size, turn.message_us));
+        (carrier.name().to_owned(), own.collect())
     });
     finish(&args.turns, (rows.collect(), &turns), || {
         table(&plan.sizes, &cases)

@@ -1,7 +1,7 @@
 //! The first of three processes: messages to the middle, which hands them on to the last.
 
 use super::PassingPlan;
-use super::links::{SLOTS, failed, kernel_pair, slot_len};
+use super::links::{SLOTS, failed, free_slot, kernel_pair, slot_len};
 use super::source::{HEAD_LEN, Outgoing, measured};
 use super::stage::{Stage, start};
 use rustix::net::SendFlags;
@@ -9,7 +9,6 @@ use serde::Serialize;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 use towpath::channel::{ArenaOwner, ArenaSender, ChannelSender, Geometry, Signal};
 
 /// How often the octets of a message are copied on the whole way from where the first process made them to where the last one
@@ -99,7 +98,7 @@ fn through_arena(plan: &PassingPlan, size: usize) -> io::Result<f64> {
         sender,
         size,
     };
-    measured(&mut outgoing, control, plan.turn)
+    measured(&mut outgoing, &[control], plan.turn)
 }
 
 struct ArenaOut {
@@ -110,15 +109,7 @@ struct ArenaOut {
 
 impl Outgoing for ArenaOut {
     fn send(&mut self, head: [u8; HEAD_LEN]) -> io::Result<()> {
-        let limit = Duration::from_secs(1);
-        let mut slot = loop {
-            if let Some(slot) = self.owner.arena().take_within(limit).map_err(failed)? {
-                break slot;
-            }
-            if self.sender.peer_gone().map_err(failed)? {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-        };
+        let mut slot = free_slot(&self.owner, std::slice::from_mut(&mut self.sender))?;
         slot.write(0, &head).map_err(failed)?;
         slot.set_len(self.size).map_err(failed)?;
         self.sender.pass(&slot).map_err(failed)
@@ -135,7 +126,7 @@ fn through_rings(plan: &PassingPlan, size: usize) -> io::Result<f64> {
     // As much memory in both rings as the arena has.
     let geometry = Geometry::new(slot_len(size), SLOTS / 2).map_err(failed)?;
     let sender = ChannelSender::open(near, geometry, Signal::Futex).map_err(failed)?;
-    measured(&mut RingOut { sender, size }, control, plan.turn)
+    measured(&mut RingOut { sender, size }, &[control], plan.turn)
 }
 
 struct RingOut {
@@ -163,7 +154,7 @@ fn through_sockets(plan: &PassingPlan, size: usize) -> io::Result<f64> {
         socket: near,
         message,
     };
-    measured(&mut outgoing, control, plan.turn)
+    measured(&mut outgoing, &[control], plan.turn)
 }
 
 struct SocketOut {

@@ -1,15 +1,17 @@
 //! What it costs to hand a message on: to a third process with no copy, two and four, and to a second one by remapping
-//! its pages or by copying them.
+//! its pages or by copying them; and to many at once.
 //!
-//! The other processes are this program again: [`Stage`] is what one of them does, [`Stage::run`] does it. `forward`
-//! and `remap` are this process's part, `source` numbers messages and times them, `stage` starts the others.
+//! The other processes are this program again: [`Stage`] is what one of them does, [`Stage::run`] does it. `forward`,
+//! `remap` and `disseminate` are this process's part, `source` numbers messages and times them, `stage` starts the others.
 
+mod disseminate;
 mod forward;
 mod links;
 mod remap;
 mod source;
 mod stage;
 
+pub use disseminate::{Carrier, DisseminateTurn};
 pub use forward::{Copies, ForwardTurn};
 pub use remap::{RemapTurn, Way};
 pub use stage::Stage;
@@ -62,6 +64,22 @@ pub fn forward(plan: &PassingPlan, mut each: impl FnMut(&ForwardTurn)) -> io::Re
 pub fn remap(plan: &PassingPlan, mut each: impl FnMut(&RemapTurn)) -> io::Result<()> {
     in_turns(plan, &Way::ALL, |way, size, block| {
         each(&remap::turn(plan, way, size, block)?);
+        Ok(())
+    })
+}
+
+/// Measures messages of which each of `receivers` processes gets each; `each` gets a turn when it is over.
+///
+/// # Errors
+///
+/// As [`forward()`].
+pub fn disseminate(
+    plan: &PassingPlan,
+    receivers: u32,
+    mut each: impl FnMut(&DisseminateTurn),
+) -> io::Result<()> {
+    in_turns(plan, &Carrier::ALL, |carrier, size, block| {
+        each(&disseminate::turn(plan, receivers, carrier, (size, block))?);
         Ok(())
     })
 }

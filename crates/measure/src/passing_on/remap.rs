@@ -69,7 +69,7 @@ pub(super) fn turn(plan: &PassingPlan, way: Way, size: usize, block: u32) -> io:
     let geometry = Geometry::new(SLOT_LEN_MIN, WINDOW).map_err(failed)?;
     let sender = ChannelSender::open(control.try_clone()?, geometry, Signal::Futex);
     let sender = sender.map_err(failed)?;
-    let message_us = measured(&mut PagesOut { file, sender, size }, control, plan.turn)?;
+    let message_us = measured(&mut PagesOut { file, sender, size }, &[control], plan.turn)?;
     Ok(RemapTurn {
         way,
         size,

@@ -1,4 +1,4 @@
-//! Messages with a number, sent for a time, and the last process's word that it has them.
+//! Messages with a number, sent for a time, and the last processes' word that they have them.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,16 +23,18 @@ pub(super) trait Outgoing {
 }
 
 /// Sends messages by `outgoing`, first to have all processes ready, then for an eighth of `turn` to fill the caches, then for
-/// `turn`; microseconds a message. `control` leads to the last process.
+/// `turn`; microseconds a message. Each of `controls` leads to a last process.
 pub(super) fn measured(
     outgoing: &mut dyn Outgoing,
-    control: UnixStream,
+    controls: &[UnixStream],
     turn: Duration,
 ) -> io::Result<f64> {
-    control.set_read_timeout(Some(REPORT_TIMEOUT))?;
+    for control in controls {
+        control.set_read_timeout(Some(REPORT_TIMEOUT))?;
+    }
     let mut source = Source {
         outgoing,
-        control,
+        controls,
         number: 0,
     };
     source.report()?;
@@ -42,7 +44,7 @@ pub(super) fn measured(
 
 struct Source<'a> {
     outgoing: &'a mut dyn Outgoing,
-    control: UnixStream,
+    controls: &'a [UnixStream],
     /// Of the next message.
     number: u64,
 }
@@ -62,20 +64,23 @@ impl Source<'_> {
         Ok(began.elapsed().as_secs_f64() * 1e6 / messages as f64)
     }
 
-    /// Sends a message, and waits until the last process says that it has it.
+    /// Sends a message, and waits until each last process says that it has it.
     fn report(&mut self) -> io::Result<()> {
         let head = (self.number | REPORTED).to_le_bytes();
         self.outgoing.send(head)?;
         self.number += 1;
-        let mut counted = [0; HEAD_LEN];
-        self.control.read_exact(&mut counted)?;
-        match u64::from_le_bytes(counted) {
-            counted if counted == self.number => Ok(()),
-            counted => Err(io::Error::other(format!(
-                "the last process counts {counted} messages instead of {}",
-                self.number
-            ))),
+        for mut control in self.controls {
+            let mut counted = [0; HEAD_LEN];
+            control.read_exact(&mut counted)?;
+            let counted = u64::from_le_bytes(counted);
+            if counted != self.number {
+                return Err(io::Error::other(format!(
+                    "a last process counts {counted} messages instead of {}",
+                    self.number
+                )));
+            }
         }
+        Ok(())
     }
 }
 
@@ -145,7 +150,7 @@ mod tests {
     fn messages_that_do_not_arrive_are_not_measured() {
         let (near, far) = UnixStream::pair().unwrap();
         let mut losing = Losing(Sink::new(far));
-        let refused = measured(&mut losing, near, Duration::from_micros(50));
+        let refused = measured(&mut losing, &[near], Duration::from_micros(50));
         assert!(refused.unwrap_err().to_string().contains("counts 1"));
     }
 }

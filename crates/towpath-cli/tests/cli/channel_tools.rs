@@ -173,6 +173,19 @@ fn messages_whose_pages_are_remapped_or_copied_are_timed() {
 }
 
 #[test]
+fn messages_to_several_processes_reach_each_of_them_and_are_timed() {
+    let how = ["--sizes", "8,64KiB", "--blocks", "2", "--turn", "2ms"];
+    let words = ["channel", "disseminate", "--receivers", "3"];
+    let rows = rows(&[&words[..], &how].concat());
+    assert_complete(
+        &rows,
+        "carrier",
+        &["arena", "rings", "sockets"],
+        &[8, 65_536],
+    );
+}
+
+#[test]
 fn sizes_that_cannot_be_handed_on_are_refused() {
     for (words, said) in [
         (["channel", "forward", "--sizes", "7"], "from 8 B to 64 KiB"),
