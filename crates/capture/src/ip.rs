@@ -1,10 +1,13 @@
 //! Synthetic IP headers for packets that travelled without one, or in another protocol.
 
 use engine::{Address, checksum};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// IP protocol number of XTP (IANA).
 pub const XTP: u8 = 36;
+
+/// IP protocol number of UDP (IANA).
+pub const UDP: u8 = 17;
 
 /// IP protocol number for experiments (RFC 3692), for protocols without one.
 pub const EXPERIMENT: u8 = 253;
@@ -12,6 +15,9 @@ pub const EXPERIMENT: u8 = 253;
 /// Octets of an IPv4 header without options (RFC 791), and of an IPv6 header (RFC 8200).
 const V4_LEN: usize = 20;
 const V6_LEN: usize = 40;
+
+/// Octets of a UDP header (RFC 768).
+const UDP_LEN: usize = 8;
 
 /// TTL and hop limit: the usual default of hosts.
 const HOPS: u8 = 64;
@@ -40,6 +46,17 @@ pub fn header(from: IpAddr, to: IpAddr, protocol: u8, payload_len: usize) -> Vec
         (IpAddr::V4(from), IpAddr::V4(to)) => v4(from, to, protocol, payload_len),
         (from, to) => v6(to_v6(from), to_v6(to), protocol, payload_len),
     }
+}
+
+/// Headers of IP and UDP for `payload_len` octets. The checksum of UDP is 0: none was made.
+pub fn udp_headers(from: SocketAddr, to: SocketAddr, payload_len: usize) -> Vec<u8> {
+    let len = (UDP_LEN + payload_len).min(PAYLOAD_MAX);
+    let mut headers = header(from.ip(), to.ip(), UDP, len);
+    headers.extend(from.port().to_be_bytes());
+    headers.extend(to.port().to_be_bytes());
+    headers.extend((len as u16).to_be_bytes());
+    headers.extend([0; 2]);
+    headers
 }
 
 fn v4(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, payload_len: usize) -> Vec<u8> {
@@ -91,6 +108,15 @@ mod tests {
         assert_eq!(checksum::checksum(&header), 0);
         assert_eq!(header.len(), V4_LEN);
         assert_eq!(header[2..4], 1020_u16.to_be_bytes());
+    }
+
+    #[test]
+    fn headers_of_udp_have_ports_and_both_lengths() {
+        let [from, to] = [7, 0x0102].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let headers = udp_headers(from, to, 100);
+        assert_eq!(headers[2..4], 128_u16.to_be_bytes());
+        assert_eq!(headers[9], UDP);
+        assert_eq!(headers[V4_LEN..], [0, 7, 1, 2, 0, 108, 0, 0]);
     }
 
     #[test]

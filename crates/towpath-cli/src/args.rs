@@ -114,6 +114,9 @@ pub enum Command {
         /// File to which the endpoints of engines write their packet trace.
         #[arg(long)]
         trace: Option<PathBuf>,
+        /// Folder for a capture of what crosses its rings.
+        #[arg(long)]
+        capture_rings: Option<PathBuf>,
         /// Print the version of the worker protocol, and exit.
         #[arg(long)]
         protocol: bool,

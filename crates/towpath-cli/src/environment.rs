@@ -4,6 +4,7 @@ use crate::CliError;
 use crate::args::RaceArgs;
 use crate::print::note;
 use crate::race::{allowed_cpus, default_pins, swap_if};
+use crate::ring_captures::{self, RingCaptures};
 use capture::Capture;
 use capture::socket::CaptureConfig as CaptureSettings;
 use clap::Args;
@@ -12,6 +13,7 @@ use measure::environment::{EnvironmentPlan, HostLoads, LocalEnvironment};
 use results::{Fact, Finding, Machine, Severity};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use testbed::load::{LoadTask, task};
 use testbed::{FrameMode, LinkPlan, Links, LinksError, Testbed, TestbedError};
 
@@ -171,6 +173,10 @@ pub(crate) fn worker_arguments(args: &RaceArgs) -> Vec<String> {
         // Checked to be UTF-8 when the race began.
         words.extend(["--trace".to_owned(), path.to_string_lossy().into_owned()]);
     }
+    if let Some(folder) = ring_captures::folder(args) {
+        let folder = folder.to_string_lossy().into_owned();
+        words.extend(["--capture-rings".to_owned(), folder]);
+    }
     words
 }
 
@@ -312,6 +318,7 @@ pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliErr
 pub struct RunningCapture {
     capture: Capture,
     path: String,
+    rings: Option<RingCaptures>,
 }
 
 /// Starts the capture of --capture.
@@ -334,6 +341,7 @@ pub fn start_capture(
             "cannot write {path}: {error}; give another --capture"
         ))
     })?;
+    let rings = ring_captures::folder(args).map(RingCaptures::create);
     let start = |interfaces: Vec<String>| {
         move || {
             let names: Vec<&str> = interfaces.iter().map(String::as_str).collect();
@@ -356,6 +364,7 @@ pub fn start_capture(
     Ok(Some(RunningCapture {
         capture,
         path: path.clone(),
+        rings: rings.transpose().map_err(CliError::failed)?,
     }))
 }
 
@@ -368,8 +377,15 @@ impl RunningCapture {
     pub fn finish(self) -> Result<String, CliError> {
         let path = self.path;
         let totals = self.capture.stop();
-        let totals = totals.map_err(|error| CliError::failed(format!("{path}: {error}")))?;
+        let failed = |error| CliError::failed(format!("{path}: {error}"));
+        let totals = totals.map_err(failed)?;
         let mut text = format!("capture {path}: {} packets", totals.written);
+        if let Some(rings) = self.rings {
+            let processes = rings.append_to(Path::new(&path)).map_err(failed)?;
+            text.push_str(&format!(
+                ", then those through rings of {processes} processes"
+            ));
+        }
         if totals.dropped + totals.beyond_limit > 0 {
             text.push_str(&format!(
                 ", {} not captured",

@@ -61,6 +61,7 @@ mod race_checks;
 pub mod remote_race;
 pub mod results_commands;
 mod resume;
+mod ring_captures;
 pub mod sctp_command;
 pub mod sctp_contexts;
 pub mod sim;
@@ -166,8 +167,16 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Key(command) => key_command::run(&command),
         Command::Worker { protocol: true, .. } => print_protocol(),
         Command::Worker {
-            trace, slower_by, ..
-        } => run_worker(trace.as_deref(), slower_by),
+            trace,
+            capture_rings,
+            slower_by,
+            ..
+        } => {
+            if let Some(folder) = &capture_rings {
+                towpath::xtp::ring_capture::capture_rings(folder);
+            }
+            run_worker(trace.as_deref(), slower_by)
+        }
         Command::LoadUnit { cpu, parts } => environment::load_unit(cpu, &parts),
         Command::StudyRun { parent, words } => run_of_study(parent, words),
         Command::Man => print_man_page(),

@@ -5,6 +5,7 @@ mod tests;
 
 use crate::boot::BootId;
 use crate::meeting::{self, Hello, MeetingPlace, Waiting};
+use crate::observer::RingObserver;
 use crate::offer::{self, Nonce};
 use crate::ring::{self, RingEnd, RingReceiver, RingSender, RingState};
 use crate::shared::{RingReport, Updates};
@@ -69,6 +70,7 @@ pub(crate) struct Inbound {
     ring_looks: u32,
     /// Calls through rings that are gone.
     past: (u64, u64),
+    pub(crate) observer: Option<Arc<dyn RingObserver>>,
 }
 
 /// Rings in use.
@@ -123,6 +125,7 @@ impl Inbound {
             ring_run: 0,
             ring_looks: 0,
             past: (0, 0),
+            observer: None,
         }
     }
 
@@ -186,8 +189,12 @@ impl Inbound {
                     // Each peer has its turn.
                     self.next = at + 1;
                     self.confirm(at);
+                    let peer = self.rings[at].receiver.state.peer;
+                    if let Some(observer) = &self.observer {
+                        observer.on_received(peer, &buffer[..packets.len], packets.packet_len);
+                    }
                     return Some(Arrival {
-                        path: Path::to(Address::Socket(self.rings[at].receiver.state.peer)),
+                        path: Path::to(Address::Socket(peer)),
                         ecn: Ecn::NotEct,
                         len: packets.len,
                         segment_size: packets.packet_len,

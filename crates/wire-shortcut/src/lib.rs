@@ -16,12 +16,13 @@
 //!   ends that are busy make no system calls.
 //!
 //! Modules: [`offer`] is the datagram, `boot` the host's identifier, `meeting` the socket, `ring` the rings with one
-//! peer, `inbound` and `outbound` the two halves, `shared` what is between them, `receiver` the wait.
+//! peer, `inbound` and `outbound` the two halves, `shared` what is between them, `receiver` the wait, `observer` for captures.
 #![forbid(unsafe_code)]
 
 mod boot;
 mod inbound;
 mod meeting;
+mod observer;
 pub mod offer;
 mod outbound;
 mod receiver;
@@ -32,6 +33,7 @@ mod swarm;
 
 pub use boot::BootId;
 pub use meeting::MeetingPlace;
+pub use observer::RingObserver;
 pub use shared::{RingReport, ShortcutHandle};
 
 use engine::{Address, Fragmentation, PacketLen, Path};
@@ -112,6 +114,14 @@ impl ShortcutWire {
     /// The wire below, to be configured before receivers are made.
     pub fn udp_mut(&mut self) -> &mut UdpWire {
         &mut self.udp
+    }
+
+    /// Tells `observer` of all packets that cross rings from now on. Without a shortcut there are none.
+    pub fn set_observer(&mut self, observer: &Arc<dyn RingObserver>) {
+        if let Some(shortcut) = &mut self.shortcut {
+            shortcut.outbound.observer = Some(Arc::clone(observer));
+            shortcut.shared.inbound().observer = Some(Arc::clone(observer));
+        }
     }
 
     /// The shortcut; None if it is off.

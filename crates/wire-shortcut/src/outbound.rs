@@ -1,12 +1,13 @@
 //! The half of a wire that sends: rings in use, and offers on their way.
 
+use crate::observer::RingObserver;
 use crate::offer::OFFER_LEN;
 use crate::ring::{RingSender, Sent};
 use crate::shared::Updates;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often an offer is sent, and when it is sent again: with the next packets after that time.
 const OFFER_TRIES: u32 = 5;
@@ -18,6 +19,7 @@ pub(crate) struct Outbound {
     updates: Arc<Updates>,
     pub(crate) rings: Vec<RingSender>,
     offers: Vec<OfferOut>,
+    pub(crate) observer: Option<Arc<dyn RingObserver>>,
 }
 
 #[derive(Debug)]
@@ -34,6 +36,7 @@ impl Outbound {
             updates,
             rings: Vec::new(),
             offers: Vec::new(),
+            observer: None,
         }
     }
 
@@ -51,8 +54,15 @@ impl Outbound {
         let Some(at) = self.rings.iter().position(|one| one.state.peer == peer) else {
             return false;
         };
+        let observer = self.observer.as_ref();
+        let observed = observer.map(|observer| (observer, SystemTime::now()));
         match self.rings[at].send(slices, packet_len) {
-            Sent::Taken => true,
+            Sent::Taken => {
+                if let Some((observer, at)) = observed {
+                    observer.on_sent(at, peer, slices, packet_len);
+                }
+                true
+            }
             // As a queue of the path that is full, but with a way around it.
             Sent::Full => false,
             Sent::Ended => {

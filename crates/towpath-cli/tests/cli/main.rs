@@ -29,6 +29,7 @@
 //! * `one_race` - one race at a time on a machine.
 //! * `copies` - TCP without a copy and from a file; rows that only say why they do not run.
 //! * `responsive` - short messages beside bulk.
+//! * `ring_captures` - captures of what crosses rings of shared memory.
 //! * `resumed` - races that take on what an older one left open.
 //! * `transactions` - clients, replies and services.
 //! * `exhaustion` - no descriptors left.
@@ -58,6 +59,7 @@ mod refusals;
 mod responsive;
 mod result_commands;
 mod resumed;
+mod ring_captures;
 mod schema;
 mod sctp_tools;
 mod series;

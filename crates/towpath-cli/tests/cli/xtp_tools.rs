@@ -27,7 +27,7 @@ impl Tool {
     }
 
     /// The same with environment variables.
-    fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Tool {
+    pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Tool {
         let mut command = program();
         Tool::start_command(command.envs(environment.iter().copied()).args(arguments))
     }
@@ -84,7 +84,7 @@ fn path(target: &str) -> (Tool, Tool) {
     (near, far)
 }
 
-fn listener() -> (TcpListener, String) {
+pub fn listener() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let at = listener.local_addr().expect("bound").to_string();
     (listener, at)

@@ -1,5 +1,6 @@
 //! The shortcut between endpoints of one host: see crate `wire-shortcut`.
 
+use super::ring_capture;
 use std::io;
 use std::path::PathBuf;
 use wire_shortcut::{BootId, MeetingPlace, ShortcutWire};
@@ -58,7 +59,8 @@ impl Shortcut {
     ///
     /// # Errors
     ///
-    /// `Unsupported` where the kernel shows no boot identifier, `NotFound` for a directory that is none.
+    /// `Unsupported` where the kernel shows no boot identifier, `NotFound` for a directory that is none, and a capture of
+    /// rings that cannot be written.
     pub(crate) fn wire(&self, udp: UdpWire) -> io::Result<ShortcutWire> {
         let place = match self {
             Shortcut::Off => return Ok(ShortcutWire::off(udp)),
@@ -69,6 +71,11 @@ impl Shortcut {
             let text = "the kernel shows no boot identifier in /proc/sys/kernel/random; leave shortcut out";
             io::Error::new(io::ErrorKind::Unsupported, text)
         })?;
-        ShortcutWire::on(udp, place, boot)
+        let observer = ring_capture::process_observer(udp.local_addr()?)?;
+        let mut wire = ShortcutWire::on(udp, place, boot)?;
+        if let Some(observer) = &observer {
+            wire.set_observer(observer);
+        }
+        Ok(wire)
     }
 }

@@ -5,6 +5,7 @@
 //! process share one: by [`trace_all`], or by the environment variable [`VARIABLE`], whose value is
 //! the path.
 
+use super::environment_path;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +41,7 @@ pub fn trace_all(path: &Path) {
 pub(crate) fn process_log() -> io::Result<Option<Arc<TraceLog>>> {
     let mut trace = PROCESS_TRACE.lock().unwrap_or_else(PoisonError::into_inner);
     if trace.log.is_none()
-        && let Some(path) = trace.path.clone().or_else(path_from_environment)
+        && let Some(path) = trace.path.clone().or_else(|| environment_path(VARIABLE))
     {
         match TraceLog::create_beside(&path) {
             Ok(log) => trace.log = Some(Arc::new(log)),
@@ -52,12 +53,4 @@ pub(crate) fn process_log() -> io::Result<Option<Arc<TraceLog>>> {
         }
     }
     Ok(trace.log.clone())
-}
-
-/// The path from the environment. Ignored in a set-user-ID program, which would otherwise write a
-/// file wherever its caller likes.
-fn path_from_environment() -> Option<PathBuf> {
-    let own = rustix::process::getuid() == rustix::process::geteuid();
-    let path = std::env::var_os(VARIABLE).filter(|path| own && !path.is_empty());
-    path.map(PathBuf::from)
 }

@@ -1,0 +1,117 @@
+//! Captures of what crosses the rings of a shortcut, as tshark reads them.
+
+use crate::support::{Scratch, program};
+use crate::xtp_tools::{Tool, listener};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough for a machine that does much else.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Octets of a file that has packets of both directions.
+const SOME: u64 = 20_000;
+
+/// Interface, source and destination port of each packet that crossed a ring; None without tshark.
+fn ring_packets(file: &Path) -> Option<Vec<[String; 3]>> {
+    let mut tshark = Command::new("tshark");
+    let tshark = tshark.arg("-r").arg(file).args(["-T", "fields"]);
+    let fields = ["frame.interface_name", "udp.srcport", "udp.dstport"];
+    let tshark = tshark.args(fields.iter().flat_map(|field| ["-e", field]));
+    let Ok(output) = tshark.output() else {
+        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().map(|line| {
+        let mut fields = line.split('\t').map(str::to_owned);
+        [(); 3].map(|()| fields.next().unwrap_or_default())
+    });
+    let packets: Vec<_> = lines.collect();
+    let of_rings = packets
+        .into_iter()
+        .filter(|one| one[0].starts_with("ring of "));
+    Some(of_rings.collect())
+}
+
+#[test]
+fn capture_of_a_tunnel_has_what_went_through_its_ring() {
+    let scratch = Scratch::new();
+    let folder = scratch.text(".");
+    let variables = [("TOWPATH_CAPTURE_RINGS", folder.as_str())];
+    let (listener, target) = listener();
+    let from = ["forward", "--from", "xtp", "127.0.0.1:0", "--to", &target];
+    let far = Tool::start_with(&from, &variables);
+    let over = ["forward", "127.0.0.1:0", "--over", "xtp", &far.at];
+    let near = Tool::start_with(&over, &variables);
+    let mut tcp = TcpStream::connect(&near.at).expect("it listens");
+    let process = far.child.as_ref().expect("it runs").id();
+    let file = scratch.path(&format!("{process}.pcapng"));
+    tcp.write_all(&[1; 1000]).expect("room");
+    let (mut served, _) = listener.accept().expect("a peer");
+    served.read_exact(&mut [0; 1000]).expect("it comes");
+    let end = Instant::now() + LIMIT;
+    // The rings are made beside the first packets, which go by UDP.
+    while fs::metadata(&file).expect("a capture").len() < SOME {
+        assert!(Instant::now() < end, "nothing went through rings");
+        tcp.write_all(&[2; 1000]).expect("room");
+        served.read_exact(&mut [0; 1000]).expect("it comes");
+        served.write_all(&[3; 1000]).expect("room");
+        tcp.read_exact(&mut [0; 1000]).expect("it comes");
+    }
+    let Some(packets) = ring_packets(&file) else {
+        return;
+    };
+    let port = far.at.rsplit(':').next().expect("a port");
+    assert!(packets.iter().all(|one| one[0].ends_with(&far.at)));
+    for at in [1, 2] {
+        let count = packets.iter().filter(|one| one[at] == port).count();
+        assert!(count > 0, "{packets:?}");
+    }
+}
+
+#[test]
+fn capture_of_a_race_has_what_went_through_rings() {
+    let scratch = Scratch::new();
+    let (file, out) = (scratch.text("race.pcapng"), scratch.text("run"));
+    let temporary = scratch.path("tmp");
+    fs::create_dir(&temporary).expect("a folder");
+    let race = ["race", "xtp,shortcut=on", "--sizes", "64", "-w", "delay"];
+    // A loopback of its own, which no other test uses.
+    let mut command = Command::new("unshare");
+    let script = "ip link set lo up && exec \"$0\" \"$@\"";
+    let command = command.args(["--map-root-user", "--net", "sh", "-c", script]);
+    let command = command.arg(program().get_program()).args(race);
+    let command = command.args(["--blocks", "1", "--trial", "100ms", "--no-report"]);
+    let command = command.args(["--capture", &file, "--out", &out]);
+    let command = command.env("TMPDIR", &temporary);
+    let lock = scratch.path("lock");
+    let output = command
+        .env("TOWPATH_RACE_LOCK", lock)
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = output else {
+        eprintln!("SKIPPED: unshare is absent");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.starts_with("unshare: ") {
+        eprintln!("SKIPPED: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("then those through rings of "), "{said}");
+    let left = fs::read_dir(&temporary).expect("it is there").count();
+    assert_eq!(left, 0, "the workers' captures are removed");
+    let Some(packets) = ring_packets(Path::new(&file)) else {
+        return;
+    };
+    let interfaces: std::collections::BTreeSet<_> = packets.iter().map(|one| &one[0]).collect();
+    assert!(interfaces.len() >= 2, "both ends: {interfaces:?}");
+}
