@@ -55,7 +55,7 @@ pub fn capture_rings(folder: &Path) {
 ///
 /// # Errors
 ///
-/// A file that cannot be written; the text names it.
+/// A file that cannot be written, or exists; the text names it.
 pub(super) fn process_observer(own: SocketAddr) -> io::Result<Option<Arc<dyn RingObserver>>> {
     let mut capture = locked(&PROCESS_CAPTURE);
     let folder = match &capture.folder {
@@ -72,10 +72,11 @@ pub(super) fn process_observer(own: SocketAddr) -> io::Result<Option<Arc<dyn Rin
     RingCapture::new(writer, own).map(|made| Some(Arc::new(made) as Arc<dyn RingObserver>))
 }
 
+/// A new file: in a folder of everybody's another user may have put one there.
 fn create(folder: &Path) -> io::Result<Writer> {
     let path = folder.join(format!("{}.pcapng", std::process::id()));
     let mut options = File::options();
-    let file = options.write(true).create(true).truncate(true).mode(MODE);
+    let file = options.write(true).create_new(true).mode(MODE);
     let limit = FileLimit {
         packets: None,
         octets: Some(FILE_MAX),
