@@ -61,17 +61,23 @@ pub fn carry_out(receiver: &mut ChannelReceiver, circuit: &mut dyn Circuit) -> i
 }
 
 /// Puts the messages that arrive over `circuit` into the channel of `sender` until the circuit ends, and
-/// closes the channel; how many there were. A circuit that fails breaks the channel.
+/// closes the channel; how many there were. A circuit that fails breaks the channel, after `before_break`
+/// was called with its error.
 ///
 /// # Errors
 /// [`io::ErrorKind::BrokenPipe`] when the channel's receiver is gone; a message that is longer than the
 /// channel's ring; the circuit's errors.
-pub fn carry_in(circuit: &mut dyn Circuit, sender: ChannelSender) -> io::Result<u64> {
+pub fn carry_in(
+    circuit: &mut dyn Circuit,
+    sender: ChannelSender,
+    before_break: impl FnOnce(&io::Error),
+) -> io::Result<u64> {
     // An octet more than a ring and the mark need, so that a longer message is found out.
     let mut buffer = vec![0; sender.geometry().capacity() as usize + 2];
     let mut sender = Some(sender);
     let carried = move_in(circuit, &mut sender, &mut buffer);
-    if let (Err(_), Some(sender)) = (&carried, sender) {
+    if let (Err(error), Some(sender)) = (&carried, sender) {
+        before_break(error);
         sender.abort();
     }
     carried
@@ -94,7 +100,7 @@ fn move_in(
                 Some((&CLOSE, [])) => drop(place.take()),
                 _ => return Err(no_proxy()),
             },
-            Ok(None) => return Err(io::ErrorKind::BrokenPipe.into()),
+            Ok(None) => return Err(ended_early()),
             Err(error) if is_pause(&error) => {
                 if sender.peer_gone().map_err(to_io_error)? {
                     return Err(io::ErrorKind::BrokenPipe.into());
@@ -104,6 +110,13 @@ fn move_in(
         }
     }
     Ok(carried)
+}
+
+#[cold]
+fn ended_early() -> io::Error {
+    let text =
+        "the other end's proxy ended before its channel was closed: its program or it was killed";
+    io::Error::new(io::ErrorKind::BrokenPipe, text)
 }
 
 #[cold]

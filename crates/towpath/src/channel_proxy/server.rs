@@ -227,7 +227,7 @@ impl ChannelProxy {
                 let (program, geometry) = (program.clone(), *geometry);
                 Ok(Box::new(move || {
                     let sender = open_to(&program, geometry)?;
-                    carry_in(&mut *circuit, sender)
+                    carry_in(&mut *circuit, sender, |_| {})
                 }))
             }
         }

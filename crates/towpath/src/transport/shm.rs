@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -198,10 +199,36 @@ pub(super) fn to_io_error(error: ChannelError) -> io::Error {
 /// What carries the messages of a circuit to another host.
 #[derive(Debug)]
 pub(super) struct Carrier {
+    /// Why a proxy of the circuit ended before its channel was closed.
+    pub broken: BreakReason,
     /// The proxy of this end's messages. The circuit waits for it when it is dropped.
     pub outgoing: Option<JoinHandle<()>>,
     /// Options in effect on the way.
     pub effective: BTreeMap<String, String>,
+}
+
+/// Why the proxies of a circuit broke it: the first of their errors.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BreakReason(Arc<OnceLock<String>>);
+
+impl BreakReason {
+    /// Keeps the error, unless there is one already.
+    pub(super) fn keep(&self, error: &io::Error) {
+        let _ = self.0.set(error.to_string());
+    }
+}
+
+/// A channel's error; of one whose proxy is gone, what the proxy ended with.
+#[cold]
+fn broken(carrier: Option<&Carrier>, error: ChannelError) -> io::Error {
+    let reason = carrier.and_then(|own| own.broken.0.get());
+    match (error, reason) {
+        (ChannelError::PeerGone, Some(reason)) => {
+            let text = format!("what carries the channel to the other host ended: {reason}");
+            io::Error::new(io::ErrorKind::BrokenPipe, text)
+        }
+        (error, _) => to_io_error(error),
+    }
 }
 
 impl Drop for Carrier {
@@ -262,7 +289,10 @@ impl ShmCircuit {
     pub(super) fn arrived(&mut self) -> io::Result<Option<ReceivedSlots<'_>>> {
         match self.arrival(self.timeout)? {
             Arrival::End => Ok(None),
-            _ => self.receiver.receive().map_err(to_io_error),
+            _ => self
+                .receiver
+                .receive()
+                .map_err(|error| broken(self.carrier.as_ref(), error)),
         }
     }
 
@@ -282,10 +312,12 @@ impl ShmCircuit {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         let has_room = sender.wait_for_room(message.len(), limit);
-        if !has_room.map_err(to_io_error)? {
+        if !has_room.map_err(|error| broken(self.carrier.as_ref(), error))? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        sender.send(message).map_err(to_io_error)
+        sender
+            .send(message)
+            .map_err(|error| broken(self.carrier.as_ref(), error))
     }
 
     /// Receives a message once there is one, for which it waits until `limit` is over.
@@ -297,7 +329,10 @@ impl ShmCircuit {
         if self.arrival(limit)? == Arrival::End {
             return Ok(None);
         }
-        let message = self.receiver.receive().map_err(to_io_error)?;
+        let message = self
+            .receiver
+            .receive()
+            .map_err(|error| broken(self.carrier.as_ref(), error))?;
         Ok(message.map(|message| message.read(0, buffer)))
     }
 
@@ -306,7 +341,7 @@ impl ShmCircuit {
     fn arrival(&mut self, limit: Duration) -> io::Result<Arrival> {
         match self.receiver.wait_for_message(limit) {
             Ok(Arrival::Nothing) => Err(io::ErrorKind::WouldBlock.into()),
-            other => other.map_err(to_io_error),
+            other => other.map_err(|error| broken(self.carrier.as_ref(), error)),
         }
     }
 }
@@ -344,7 +379,11 @@ impl Circuit for ShmCircuit {
         if self.arrival(self.timeout)? == Arrival::End {
             return Ok(None);
         }
-        let Some(message) = self.receiver.receive().map_err(to_io_error)? else {
+        let Some(message) = self
+            .receiver
+            .receive()
+            .map_err(|error| broken(self.carrier.as_ref(), error))?
+        else {
             return Ok(None);
         };
         let len = message.len();
@@ -378,7 +417,7 @@ impl Circuit for ShmCircuit {
             (Interest::Write, Some(sender)) => sender.wait_for_room(1, limit).map(drop),
             (Interest::Write, None) => Ok(()),
         };
-        waited.map_err(to_io_error)
+        waited.map_err(|error| broken(self.carrier.as_ref(), error))
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {

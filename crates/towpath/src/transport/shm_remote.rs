@@ -4,7 +4,7 @@
 //! `xtp-message`: one association a direction. The first message of an association says to which
 //! circuit it belongs and which direction it is.
 
-use super::shm::{self, Carrier, ShmCircuit};
+use super::shm::{self, BreakReason, Carrier, ShmCircuit};
 use super::xtp;
 use crate::channel_proxy::{carry_in, carry_out, to_io_error};
 use crate::contract::{
@@ -205,9 +205,11 @@ fn circuit_of(directions: Directions, options: &Options) -> io::Result<Box<dyn C
     let own = channel::open_pair(near, geometry, Signal::Futex).map_err(to_io_error)?;
     let (to_user, from_user) = channel::accept_pair(far, Signal::Futex).map_err(to_io_error)?;
     let effective = directions.outgoing.effective();
-    let outgoing = proxy_out(directions.outgoing, from_user)?;
-    proxy_in(directions.incoming, to_user)?;
+    let broken = BreakReason::default();
+    let outgoing = proxy_out(directions.outgoing, from_user, broken.clone())?;
+    proxy_in(directions.incoming, to_user, broken.clone())?;
     let carrier = Carrier {
+        broken,
         outgoing: Some(outgoing),
         effective,
     };
@@ -218,16 +220,25 @@ fn circuit_of(directions: Directions, options: &Options) -> io::Result<Box<dyn C
 fn proxy_out(
     mut circuit: Box<dyn Circuit>,
     mut from_user: ChannelReceiver,
+    broken: BreakReason,
 ) -> io::Result<thread::JoinHandle<()>> {
     thread::Builder::new()
         .name("shm-remote-out".into())
-        .spawn(move || drop(carry_out(&mut from_user, &mut *circuit)))
+        .spawn(move || {
+            if let Err(error) = carry_out(&mut from_user, &mut *circuit) {
+                broken.keep(&error);
+            }
+        })
 }
 
 /// It ends with its association, or within 50 ms of the user's end.
-fn proxy_in(mut circuit: Box<dyn Circuit>, to_user: ChannelSender) -> io::Result<()> {
+fn proxy_in(
+    mut circuit: Box<dyn Circuit>,
+    to_user: ChannelSender,
+    broken: BreakReason,
+) -> io::Result<()> {
     let proxy = thread::Builder::new().name("shm-remote-in".into());
-    proxy.spawn(move || drop(carry_in(&mut *circuit, to_user)))?;
+    proxy.spawn(move || drop(carry_in(&mut *circuit, to_user, |error| broken.keep(error))))?;
     Ok(())
 }
 
@@ -247,5 +258,31 @@ mod tests {
         assert_eq!(Hello::decode(&[0; 8]), None);
         assert_eq!(Hello::decode(&[2; 9]), None);
         assert_eq!(Hello::decode(&[0; 10]), None);
+    }
+
+    #[test]
+    fn receiver_is_told_why_the_carrier_of_its_channel_ended() {
+        let options = Options::default();
+        let mut listener = ShmRemote.listen(&options).expect("it listens");
+        let rendezvous = listener.rendezvous().expect("an address");
+        let number = 1;
+        let ends = [Direction::There, Direction::Back].map(|direction| {
+            let index = usize::from(direction == Direction::Back);
+            let end = CARRIER.connect(&rendezvous, index, &doubled(&options));
+            let mut end = end.expect("it connects");
+            let hello = Hello { number, direction };
+            end.send(&hello.encode()).expect("it is sent");
+            end.flush().expect("it leaves");
+            end
+        });
+        let deadline = Instant::now() + std::time::Duration::from_secs(30);
+        let mut circuit = listener.accept(deadline).expect("a circuit");
+        drop(ends);
+        let error = circuit
+            .recv(&mut [0; 64])
+            .expect_err("no channel was closed");
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        let text = error.to_string();
+        assert!(text.contains("before its channel was closed"), "{text}");
     }
 }

@@ -37,7 +37,7 @@ fn carried(transport: &str, far_slots: u32) -> Carried {
     let (sender, mut from_program) = channel(64);
     let (to_program, receiver) = channel(far_slots);
     let out = thread::spawn(move || carry_out(&mut from_program, &mut *near));
-    let into = thread::spawn(move || carry_in(&mut *far, to_program));
+    let into = thread::spawn(move || carry_in(&mut *far, to_program, |_| {}));
     Carried {
         sender,
         receiver,
