@@ -41,9 +41,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     suite.bar("verdict-5pct", |ours| {
         planted::seconds_to(ours, &planted::FIVE_PER_CENT, races)
     });
-    suite.bar("verdict-false", |ours| {
-        planted::false_verdicts(ours, &planted::ONE_PER_CENT, races)
-    });
+    suite.bar("verdict-false", |ours| planted::false_verdicts(ours, races));
     if suite.wants_any(&["verdict-default", "verdict-aa"]) {
         let minute = default_minute::run(suite.program());
         suite.bar("verdict-default", |_| default_minute::decided(&minute));
