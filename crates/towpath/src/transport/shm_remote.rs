@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_is_told_why_the_carrier_of_its_channel_ended() {
+    fn receiver_gets_the_reason_why_the_carrier_of_its_channel_ended() {
         let options = Options::default();
         let mut listener = ShmRemote.listen(&options).expect("it listens");
         let rendezvous = listener.rendezvous().expect("an address");
