@@ -2,9 +2,9 @@
 
 use crate::agents::{Agent, with_keys};
 use crate::responsive::has_both_phases;
-use crate::support::Scratch;
+use crate::support::{Scratch, trials_of};
 use crate::testbeds::{can_create_hosts, linked};
-use results::{RunData, Status};
+use results::{RunData, Status, Trial};
 
 /// Races in which the clocks of the ends are found to be known too badly, at most: on a busy machine it
 /// happens.
@@ -13,8 +13,13 @@ const ATTEMPTS: usize = 10;
 /// A race to an agent on the loopback; its result is checked against the schemas.
 #[track_caller]
 fn race_to(scratch: &Scratch, name: &str, agent: &Agent, arguments: &[&str]) -> RunData {
+    race_to_addresses(scratch, name, agent.address(), arguments)
+}
+
+#[track_caller]
+fn race_to_addresses(scratch: &Scratch, name: &str, to: &str, arguments: &[&str]) -> RunData {
     let (none, out) = (scratch.text("none"), scratch.text(name));
-    let start = ["race", "--to", agent.address(), "--sizes", "64"];
+    let start = ["race", "--to", to, "--sizes", "64"];
     let rest = ["--out", &out, "--no-report"];
     let said = with_keys(&none, &[&start[..], arguments, &rest].concat());
     assert_eq!(said.code, 0, "{}\n{}", said.err, said.out);
@@ -85,6 +90,31 @@ fn short_messages_have_round_trips_beside_bulk_through_an_agent_and_over_a_link(
     let run = linked(&scratch, "rate=50mbit,delay=2ms", &words);
     for transport in ["tcp", "xtp"] {
         has_both_phases(&run, transport);
+    }
+}
+
+#[test]
+fn short_messages_have_round_trips_beside_bulk_between_several_pairs_of_hosts() {
+    let scratch = Scratch::new();
+    let agents = [0; 3].map(|_| Agent::start(&scratch.text("none"), &[], 1));
+    let [sender, first, second] = agents.each_ref().map(Agent::address);
+    let words = ["tcp", "xtp", "-w", "responsive", "--trial", "400ms"];
+    let words = [&words[..], &["--blocks", "1", "--no-control"]].concat();
+    let both = format!("{first},{second}");
+    let from_sender = ["--from", sender, "--together"];
+    let ways = [
+        ("apart", &[][..]),
+        ("together", &["--together"]),
+        ("between", &from_sender),
+    ];
+    for (name, way) in ways {
+        let run = race_to_addresses(&scratch, name, &both, &[&words[..], way].concat());
+        for transport in ["tcp", "xtp"] {
+            has_both_phases(&run, transport);
+            let of_block = |trial: &&&Trial| trial.block > 0;
+            let cells = trials_of(&run, transport).iter().filter(of_block).count();
+            assert_eq!(cells, if way.is_empty() { 2 } else { 1 }, "{name}");
+        }
     }
 }
 
