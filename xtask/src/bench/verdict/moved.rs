@@ -53,7 +53,7 @@ fn shifts(program: &Path, races: usize, all: bool) -> Result<BTreeMap<Name, Vec<
             for way in [pair % 2, 1 - pair % 2] {
                 let turns = ["auto", "off"][way];
                 let race = race(program, (workload, sizes), turns, pair, all)?;
-                ratios[way] = log_ratios(&race, workload, metric);
+                ratios[way] = log_ratios(&race, workload, metric, turns == "auto");
             }
             let [turns, back_to_back] = ratios;
             for (name, log_ratio) in turns {
@@ -84,10 +84,19 @@ fn race(
     RaceResult::of(program, &words)
 }
 
-/// Mean over the blocks of each contestant's log ratio to tcp.
-fn log_ratios(race: &RaceResult, workload: &str, metric: &str) -> BTreeMap<Name, f64> {
+/// Mean over the blocks of each contestant's log ratio to tcp. Trials that were not `in_turns` as asked for
+/// are left out: a contestant that is too slow for turns sends its cell back to back.
+fn log_ratios(
+    race: &RaceResult,
+    workload: &str,
+    metric: &str,
+    in_turns: bool,
+) -> BTreeMap<Name, f64> {
     let mut blocks: BTreeMap<(u64, u64), BTreeMap<&str, f64>> = BTreeMap::new();
-    for trial in race.of_blocks().filter(|trial| trial["status"] == "ok") {
+    let ok = |trial: &&serde_json::Value| {
+        trial["status"] == "ok" && trial["evidence"].get("turns").is_some() == in_turns
+    };
+    for trial in race.of_blocks().filter(ok) {
         let cell = &trial["cell"];
         let at = (trial["block"].as_u64(), cell["size"].as_u64());
         let what = (
@@ -205,7 +214,9 @@ mod tests {
             ],
             took_s: 1.0,
         };
-        let found = log_ratios(&race, "throughput", "messages_per_s");
+        let found = log_ratios(&race, "throughput", "messages_per_s", true);
+        assert!(found.is_empty(), "none took turns");
+        let found = log_ratios(&race, "throughput", "messages_per_s", false);
         assert_eq!(found.len(), 1);
         assert!((found["throughput 64 udp"] + 2.0 * 2f64.ln()).abs() < 1e-12);
     }
