@@ -6,6 +6,7 @@ mod noted;
 mod receive;
 mod unsent;
 
+use crate::broken::Breakable;
 use crate::circuit_state::CircuitStatus;
 use crate::pump::Pump;
 use crate::receive_queue::MessageReader;
@@ -42,6 +43,8 @@ pub struct Circuit<E: Associations, W: Wire> {
     batch_bytes: u64,
     peer: Address,
     submitted: u64,
+    /// All bytes below this are pushed, and the wire took all packets.
+    flushed: u64,
     submits: u32,
     /// Arrivals at the endpoint at the last poll of this circuit.
     seen_arrivals: u64,
@@ -75,6 +78,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             batch_bytes,
             peer,
             submitted: 0,
+            flushed: 0,
             submits: 0,
             seen_arrivals: 0,
             delays_acks: false,
@@ -133,6 +137,11 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Errors of the wire.
     pub fn flush(&mut self) -> io::Result<()> {
         self.push_unsent()?;
+        // A message that found nothing in flight left at once.
+        let is_flushed = self.flushed == self.producer.position() && !self.reader.has_chunk();
+        if is_flushed && !self.shared.broken().is_broken() {
+            return Ok(());
+        }
         self.submit_and_flush(true)
     }
 
@@ -394,7 +403,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         if pump.status(self.id).closed.is_some() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        self.submitted = pump.submitted(self.id);
+        self.submitted = self.producer.submitted();
         self.seen_arrivals = pump.arrivals();
         Ok(())
     }
@@ -429,7 +438,10 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
         pump.submit_pending(now, self.id, push || idle);
         pump.flush(now)?;
-        self.submitted = pump.submitted(self.id);
+        self.submitted = self.producer.submitted();
+        if (push || idle) && !pump.is_blocked() {
+            self.flushed = self.submitted;
+        }
         shared.signal_readiness(&pump);
         drop(pump);
         if self.producer.position() > self.submitted {

@@ -95,6 +95,11 @@ impl MessageReader {
         self.span >= spans
     }
 
+    /// Whether it has a chunk, be it consumed.
+    pub fn has_chunk(&self) -> bool {
+        self.chunk.is_some()
+    }
+
     /// Takes the consumed chunk back, and drops what is left of a message received in parts.
     pub fn take_consumed(&mut self) -> Option<Chunk> {
         match self.rest.take() {

@@ -211,7 +211,7 @@ impl Sctp {
                 continue;
             }
             // Data may come with a COOKIE-ECHO.
-            a.peer_is_open |= skipped == 0 && proves_open(chunk.kind);
+            a.peer_is_open |= skipped == 0 && association_setup::proves_open(chunk.kind);
             let handled = handle_chunk(
                 (&mut *a, &mut self.shared, now),
                 (header, path, &chunk),
@@ -236,28 +236,13 @@ impl Sctp {
         }
         if !a.is_gone() {
             data_receive::end_packet(a, &mut self.shared, now, &data);
-            self.shared.mark_ready(id);
+            data_send::mark_if_ready(a, &mut self.shared);
         }
-        self.remove_if_gone(id);
+        if a.is_gone() {
+            self.remove_if_gone(id);
+        }
         result
     }
-}
-
-/// Whether a chunk comes from an end that is open; one in COOKIE-ECHOED sends and answers heartbeats too.
-fn proves_open(kind: ChunkType) -> bool {
-    matches!(
-        kind,
-        ChunkType::DATA
-            | ChunkType::I_DATA
-            | ChunkType::SACK
-            | ChunkType::COOKIE_ACK
-            | ChunkType::RE_CONFIG
-            | ChunkType::ASCONF
-            | ChunkType::ASCONF_ACK
-            | ChunkType::FORWARD_TSN
-            | ChunkType::I_FORWARD_TSN
-            | ChunkType::SHUTDOWN
-    )
 }
 
 /// Handles one chunk. [`DiscardReason::Malformed`] ends the packet.
@@ -392,8 +377,10 @@ impl Protocol for Sctp {
         while let Some(id) = self.shared.next_ready() {
             if let Some(a) = self.associations.get_mut(&id) {
                 data_send::do_transmit(a, &mut self.shared, now, batch);
+                if a.is_gone() {
+                    self.remove_if_gone(id);
+                }
             }
-            self.remove_if_gone(id);
             if !batch.is_empty() {
                 return;
             }
@@ -442,6 +429,8 @@ impl Associations for Sctp {
         submission::do_submit(a, &mut self.shared, now, (end, flags), note);
         if !flags.more {
             self.shared.mark_ready(id);
+        }
+        if a.is_gone() {
             self.remove_if_gone(id);
         }
     }

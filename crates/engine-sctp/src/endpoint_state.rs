@@ -9,11 +9,12 @@ use crate::numbers::{Port, Tag, Tsn};
 use crate::path::PathStatus;
 use crate::pdu::cookie::CookieKeys;
 use crate::pdu::{ChunkType, CommonHeader, chunk};
+use crate::ready_queue::ReadyQueue;
 use engine::{
     Address, AssociationId, Batch, Counters, Event, Instant, Integrity, KeyedStream, Path, Purpose,
     TimerTable,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Answers that may wait for the wire. Beyond it they are dropped, as if lost: a flood of INITs
 /// costs no more memory than 1024 packets.
@@ -24,9 +25,7 @@ const REPLIES_MAX: usize = 1024;
 pub(crate) struct EndpointState {
     pub(crate) config: SctpConfig,
     pub(crate) timers: TimerTable<(AssociationId, Timer)>,
-    /// Associations that may have packets to send, each once, served in turn.
-    ready: VecDeque<AssociationId>,
-    ready_set: BTreeSet<AssociationId>,
+    ready: ReadyQueue,
     pub(crate) events: VecDeque<Event>,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) counters: Counters,
@@ -53,8 +52,7 @@ impl EndpointState {
     pub(crate) fn new(config: SctpConfig) -> EndpointState {
         EndpointState {
             timers: TimerTable::new(),
-            ready: VecDeque::new(),
-            ready_set: BTreeSet::new(),
+            ready: ReadyQueue::default(),
             events: VecDeque::new(),
             notices: VecDeque::new(),
             counters: Counters::default(),
@@ -182,20 +180,13 @@ impl EndpointState {
         }
     }
 
+    /// An association may have packets to send.
     pub(crate) fn mark_ready(&mut self, id: AssociationId) {
-        // The usual case: many messages, or packets, of one association.
-        if self.ready.back() == Some(&id) {
-            return;
-        }
-        if self.ready_set.insert(id) {
-            self.ready.push_back(id);
-        }
+        self.ready.push(id);
     }
 
     pub(crate) fn next_ready(&mut self) -> Option<AssociationId> {
-        let id = self.ready.pop_front()?;
-        self.ready_set.remove(&id);
-        Some(id)
+        self.ready.pop()
     }
 
     /// Answers with a packet of `chunks`.

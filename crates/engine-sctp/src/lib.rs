@@ -41,6 +41,7 @@ mod path;
 mod path_mtu;
 pub mod pdu;
 mod procedure;
+mod ready_queue;
 mod reconfig;
 mod rx;
 mod tx;

@@ -3,61 +3,124 @@
 use crate::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Timers that are kept in a list: a few are found faster there than in a tree, and the trees' code is
+/// left out of the caches.
+const FEW: usize = 16;
+
 /// Deadlines by key. Timers with equal deadlines expire in the order of their keys.
 ///
 /// Setting, cancelling and popping cost O(log n). The table has one entry a key, so its size is
 /// bounded by the number of its owner's keys.
 #[derive(Debug)]
 pub struct TimerTable<K> {
-    by_key: BTreeMap<K, Instant>,
-    by_time: BTreeSet<(Instant, K)>,
+    timers: Timers<K>,
+}
+
+#[derive(Debug)]
+enum Timers<K> {
+    /// [`FEW`] at most, the earliest last.
+    Few(Vec<(Instant, K)>),
+    /// As soon as they were more, until none is left.
+    Many {
+        by_key: BTreeMap<K, Instant>,
+        by_time: BTreeSet<(Instant, K)>,
+    },
 }
 
 impl<K: Ord + Copy> TimerTable<K> {
     /// A table without timers.
     pub fn new() -> Self {
         TimerTable {
-            by_key: BTreeMap::new(),
-            by_time: BTreeSet::new(),
+            timers: Timers::Few(Vec::new()),
         }
     }
 
     /// Arms the timer of `key`, replacing the deadline it had.
+    #[inline]
     pub fn set(&mut self, key: K, at: Instant) {
-        match self.by_key.insert(key, at) {
-            // The usual case for packets that arrived together.
-            Some(old) if old == at => return,
-            Some(old) => {
-                self.by_time.remove(&(old, key));
+        match &mut self.timers {
+            Timers::Few(few) => {
+                match few.iter().position(|timer| timer.1 == key) {
+                    // The usual case for packets that arrived together.
+                    Some(index) if few[index].0 == at => return,
+                    Some(index) => {
+                        few.remove(index);
+                    }
+                    None if few.len() == FEW => return self.set_beyond_few(key, at),
+                    None => {}
+                }
+                // Most are set to a time behind all others.
+                let behind = few.iter().position(|timer| *timer < (at, key));
+                few.insert(behind.unwrap_or(few.len()), (at, key));
             }
-            None => {}
+            Timers::Many { by_key, by_time } => {
+                match by_key.insert(key, at) {
+                    Some(old) if old == at => return,
+                    Some(old) => {
+                        by_time.remove(&(old, key));
+                    }
+                    None => {}
+                }
+                by_time.insert((at, key));
+            }
         }
-        self.by_time.insert((at, key));
+    }
+
+    #[cold]
+    fn set_beyond_few(&mut self, key: K, at: Instant) {
+        if let Timers::Few(few) = &mut self.timers {
+            few.push((at, key));
+            self.timers = Timers::Many {
+                by_key: few.iter().map(|&(at, key)| (key, at)).collect(),
+                by_time: few.drain(..).collect(),
+            };
+        }
     }
 
     /// Disarms the timer of `key`, if it is armed.
+    #[inline]
     pub fn cancel(&mut self, key: K) {
-        if let Some(old) = self.by_key.remove(&key) {
-            self.by_time.remove(&(old, key));
+        match &mut self.timers {
+            Timers::Few(few) => {
+                if let Some(index) = few.iter().position(|timer| timer.1 == key) {
+                    few.remove(index);
+                }
+            }
+            Timers::Many { by_key, by_time } => {
+                if let Some(old) = by_key.remove(&key) {
+                    by_time.remove(&(old, key));
+                }
+                if by_key.is_empty() {
+                    self.timers = Timers::Few(Vec::new());
+                }
+            }
         }
     }
 
     /// Whether the timer of `key` is armed.
     pub fn is_set(&self, key: K) -> bool {
-        self.by_key.contains_key(&key)
+        match &self.timers {
+            Timers::Few(few) => few.iter().any(|timer| timer.1 == key),
+            Timers::Many { by_key, .. } => by_key.contains_key(&key),
+        }
+    }
+
+    fn first(&self) -> Option<(Instant, K)> {
+        match &self.timers {
+            Timers::Few(few) => few.last().copied(),
+            Timers::Many { by_time, .. } => by_time.first().copied(),
+        }
     }
 
     /// The earliest deadline.
+    #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        self.by_time.first().map(|&(at, _)| at)
+        self.first().map(|(at, _)| at)
     }
 
     /// Removes and returns the earliest timer that has expired at `now`.
     pub fn pop_due(&mut self, now: Instant) -> Option<K> {
-        let &(at, key) = self.by_time.first()?;
-        if at > now {
-            return None;
-        }
+        let (_, key) = self.first().filter(|(at, _)| *at <= now)?;
         self.cancel(key);
         Some(key)
     }
@@ -88,5 +151,41 @@ mod tests {
         assert_eq!(table.pop_due(at(15)), None);
         table.cancel(3);
         assert_eq!(table.deadline(), None);
+    }
+
+    /// As few and as many, set, moved and cancelled, they expire like a list that is sorted anew each time.
+    #[test]
+    fn any_number_of_timers_expires_in_order() {
+        let (mut table, mut model) = (TimerTable::new(), Vec::new());
+        let mut random = crate::SplitMix64::new(7);
+        for step in 0..20_000 {
+            // Up and down: more keys for a while than are kept in a list.
+            let keys = if step / 500 % 2 == 0 {
+                4 * FEW
+            } else {
+                FEW / 2
+            };
+            let key = random.below(keys as u64);
+            let at = Instant::from_nanos(step + random.below(100));
+            match random.below(4) {
+                0 => {
+                    table.cancel(key);
+                    model.retain(|timer: &(Instant, u64)| timer.1 != key);
+                }
+                1 => {
+                    let first = model.iter().min().copied();
+                    let due = first.filter(|(due, _)| *due <= at);
+                    assert_eq!(table.pop_due(at), due.map(|(_, key)| key));
+                    model.retain(|timer| Some(*timer) != due);
+                }
+                _ => {
+                    table.set(key, at);
+                    model.retain(|timer| timer.1 != key);
+                    model.push((at, key));
+                }
+            }
+            assert_eq!(table.deadline(), model.iter().min().map(|(at, _)| *at));
+            assert_eq!(table.is_set(key), model.iter().any(|timer| timer.1 == key));
+        }
     }
 }

@@ -21,7 +21,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         pump.submit_pending(now, self.id, true);
         pump.engine().finish(now, self.id);
         pump.flush(now)?;
-        self.submitted = pump.submitted(self.id);
+        self.submitted = self.producer.submitted();
         Ok(())
     }
 

@@ -93,7 +93,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 let mut pump = self.shared.lock()?;
                 pump.submit_pending(self.shared.now(), self.id, true);
                 self.shared.drive(&mut pump)?;
-                self.submitted = pump.submitted(self.id);
+                self.submitted = self.producer.submitted();
                 self.seen_arrivals = pump.arrivals();
             }
             if !self.producer.has_returned() {

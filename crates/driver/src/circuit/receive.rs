@@ -281,7 +281,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
         let chunk = pump.pop_chunk(self.id);
         self.send_due(pump, now, chunk.is_some())?;
-        self.submitted = pump.submitted(self.id);
+        self.submitted = self.producer.submitted();
         self.producer.release_memory();
         self.shared.notify_granted(pump);
         self.seen_arrivals = pump.arrivals();

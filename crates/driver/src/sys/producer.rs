@@ -223,10 +223,15 @@ impl Producer {
         self.ring.consumer.idle.load(Ordering::Relaxed)
     }
 
+    /// The position up to which bytes were submitted to the engine: under the lock of the pump.
+    #[inline]
+    pub fn submitted(&self) -> u64 {
+        self.ring.consumer.submitted.load(Ordering::Relaxed)
+    }
+
     /// Whether submitted bytes are not released yet.
     pub fn is_in_flight(&self) -> bool {
-        let submitted = self.ring.consumer.submitted.load(Ordering::Relaxed);
-        submitted > self.ring.consumer.tail.load(Ordering::Acquire)
+        self.submitted() > self.ring.consumer.tail.load(Ordering::Acquire)
     }
 
     /// Notes that this store has bytes to submit, and returns it for the helper if it was not

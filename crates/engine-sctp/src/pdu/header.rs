@@ -68,9 +68,10 @@ pub enum PacketCheck {
 /// the wire its least octet comes first.
 pub fn packet_crc(packet: &[u8]) -> u32 {
     let split = COMMON_HEADER_LEN.min(packet.len());
+    let (mut front, before) = ([0; COMMON_HEADER_LEN], CHECKSUM_AT.min(split));
+    front[..before].copy_from_slice(&packet[..before]);
     let mut crc = Crc32c::new();
-    crc.update(&packet[..CHECKSUM_AT.min(split)]);
-    crc.update(&[0; 4]);
+    crc.update(&front[..before + 4]);
     crc.update(&packet[split..]);
     crc.finish()
 }

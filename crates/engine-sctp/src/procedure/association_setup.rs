@@ -379,3 +379,20 @@ pub(crate) fn establish(a: &mut Association, ep: &mut EndpointState, now: Instan
         shutdown::do_shutdown(a, ep, now);
     }
 }
+
+/// Whether a chunk comes from an end that is open; one in COOKIE-ECHOED sends and answers heartbeats too.
+pub(crate) fn proves_open(kind: ChunkType) -> bool {
+    matches!(
+        kind,
+        ChunkType::DATA
+            | ChunkType::I_DATA
+            | ChunkType::SACK
+            | ChunkType::COOKIE_ACK
+            | ChunkType::RE_CONFIG
+            | ChunkType::ASCONF
+            | ChunkType::ASCONF_ACK
+            | ChunkType::FORWARD_TSN
+            | ChunkType::I_FORWARD_TSN
+            | ChunkType::SHUTDOWN
+    )
+}

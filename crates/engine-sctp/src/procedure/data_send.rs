@@ -3,7 +3,7 @@
 
 mod new_data;
 
-use crate::association::{Association, Timer};
+use crate::association::{Association, State, Timer};
 use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::numbers::LongTsn;
 use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_pad};
@@ -56,6 +56,20 @@ pub(crate) fn do_transmit(
     // The wire was full, or other chunks wait.
     let has_other_path = path != data_path && !batch.is_empty();
     if has_more || !a.control.is_empty() || has_other_path {
+        ep.mark_ready(a.id);
+    }
+}
+
+/// Marks an association for [`do_transmit`] unless that finds nothing: it is open, all of its user's messages are
+/// acknowledged, and it owes its peer nothing yet.
+pub(crate) fn mark_if_ready(a: &Association, ep: &mut EndpointState) {
+    let has_nothing = a.state == State::Established
+        && a.tx.is_empty()
+        && a.control.is_empty()
+        && !a.rx.is_sack_due()
+        && a.reconfig.waiting.is_empty()
+        && path_mtu::due_path(a).is_none();
+    if !has_nothing {
         ep.mark_ready(a.id);
     }
 }

@@ -63,6 +63,17 @@ pub(crate) fn begin(a: &mut Association) {
     }
 }
 
+/// The path that is to be asked now.
+pub(crate) fn due_path(a: &Association) -> Option<usize> {
+    let may_ask = |path: &PathState| a.fills_packets || path.mtu.is_in_doubt();
+    let is_due = |path: &PathState| {
+        let probe = path.mtu.probe();
+        probe.is_some_and(|probe| probe.is_due || probe.is_short_due) && may_ask(path)
+    };
+    let carries = |path: &PathState| !path.is_removed && path.status != PathStatus::Unconfirmed;
+    (a.paths.iter()).position(|path| is_due(path) && carries(path))
+}
+
 /// Puts a probe into `batch` if one is due; whether it did.
 pub(crate) fn transmit(
     a: &mut Association,
@@ -77,14 +88,7 @@ pub(crate) fn transmit(
     for path in &mut a.paths {
         path.mtu.want(unsent + headers as u64);
     }
-    let may_ask = |path: &PathState| a.fills_packets || path.mtu.is_in_doubt();
-    let is_due = |path: &PathState| {
-        let probe = path.mtu.probe();
-        probe.is_some_and(|probe| probe.is_due || probe.is_short_due) && may_ask(path)
-    };
-    let carries = |path: &PathState| !path.is_removed && path.status != PathStatus::Unconfirmed;
-    let due = (a.paths.iter()).position(|path| is_due(path) && carries(path));
-    let Some(index) = due.filter(|_| a.may_send_data()) else {
+    let Some(index) = due_path(a).filter(|_| a.may_send_data()) else {
         return false;
     };
     let path = &a.paths[index];
