@@ -105,7 +105,7 @@ pub trait Associations: Protocol {
     fn status(&self, id: AssociationId) -> Status;
 
     /// User bytes that an association may have delivered and its user has not taken, at most. The
-    /// host lets what it keeps of them take as much again.
+    /// host lets what it keeps of them take one and a quarter as much again.
     fn receive_window(&self) -> u64;
 
     /// What the host keeps of arrivals for `id` takes more memory than it may (`is_full`), or has

@@ -3,7 +3,7 @@
 //! A window bounds user bytes, not memory: one byte may lie in an arrival of 64 KiB. So an arrival is
 //! kept whole only for a circuit to which half of it belongs; what others got of it is copied, joined
 //! to what waits for the same user. A circuit whose queue nevertheless takes more memory than its user
-//! bytes and its window together is full: its engine drops what comes until the user has read.
+//! bytes and one and a quarter of its window together is full: its engine drops what comes until the user has read.
 
 use super::{Pump, mark_changed, recycle};
 use crate::circuit_state::CircuitState;
@@ -28,7 +28,8 @@ pub(super) const UNACCEPTED_MAX: u64 = 64 << 20;
 /// How much memory arrivals take.
 #[derive(Debug)]
 pub(super) struct InboxMemory {
-    /// Octets that a circuit's queue may take beyond its user bytes.
+    /// Octets that a circuit's queue may take beyond its user bytes: a record of 24 octets for each message
+    /// of a window, of which the shortest takes 20 (SCTP's, RFC 9260 section 3.3.1).
     spare_max: u64,
     /// Octets of the queues of circuits that are not accepted.
     unaccepted: u64,
@@ -40,7 +41,7 @@ pub(super) struct InboxMemory {
 impl InboxMemory {
     pub(super) fn new(receive_window: u64) -> InboxMemory {
         InboxMemory {
-            spare_max: receive_window.max(SPARE_MIN),
+            spare_max: (receive_window + receive_window / 4).max(SPARE_MIN),
             unaccepted: 0,
             unaccepted_max: UNACCEPTED_MAX,
             is_over: false,

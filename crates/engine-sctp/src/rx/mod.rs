@@ -9,6 +9,7 @@ pub(crate) use skip::SkipStep;
 pub(crate) use streams::{Arrived, Violation};
 
 use crate::numbers::{LongTsn, Tsn};
+use crate::pdu::DATA_HEADER_LEN;
 use core::ops::RangeInclusive;
 use engine::{Instant, RangeSet};
 pub(crate) use streams::Streams;
@@ -67,6 +68,9 @@ pub(crate) struct ReceiveState {
     duplicates: Vec<Tsn>,
     /// Bytes delivered to the host that its user has not taken.
     unread: u64,
+    /// Octets of their chunks, which the peer has counted off its view of the window: a host keeps a record of
+    /// each message, however short.
+    unread_octets: u64,
     buffer: u64,
     /// The window last advertised.
     advertised: u64,
@@ -99,6 +103,7 @@ impl ReceiveState {
             streams,
             duplicates: Vec::new(),
             unread: 0,
+            unread_octets: 0,
             buffer,
             advertised: buffer,
             acknowledged_alone: 0,
@@ -123,9 +128,9 @@ impl ReceiveState {
         !self.beyond.is_empty()
     }
 
-    /// Octets in use: bytes the user has not taken, chunks that wait, gaps.
+    /// Octets in use: chunks the user has not taken, chunks that wait, gaps.
     fn used(&self) -> u64 {
-        self.unread + self.streams.held_octets() + OVERHEAD * self.beyond.len() as u64
+        self.unread_octets + self.streams.held_octets() + OVERHEAD * self.beyond.len() as u64
     }
 
     /// The room that may be advertised.
@@ -165,7 +170,7 @@ impl ReceiveState {
         }
         match self.streams.begins_or_continues(tsn, &mut chunk.fragment) {
             true => {
-                self.unread += chunk.len as u64;
+                self.count_delivered(chunk.len as u64);
                 Taken::Deliver
             }
             false => Taken::Held,
@@ -218,14 +223,19 @@ impl ReceiveState {
         }
     }
 
-    /// Bytes that waited go to the user now.
+    /// The bytes of a chunk go to the user now.
     pub(crate) fn count_delivered(&mut self, bytes: u64) {
         self.unread += bytes;
+        self.unread_octets += (bytes + DATA_HEADER_LEN as u64).next_multiple_of(4);
     }
 
-    /// The user took bytes; whether the window grew so much that the peer must know.
+    /// The user took bytes; whether the window grew so much that the peer must know. Of which chunks is not
+    /// known: as many octets of them as bytes, in proportion.
     pub(crate) fn consume(&mut self, bytes: u64) -> bool {
-        self.unread = self.unread.saturating_sub(bytes);
+        let bytes = bytes.min(self.unread);
+        let octets = u128::from(self.unread_octets) * u128::from(bytes);
+        self.unread_octets -= octets.checked_div(u128::from(self.unread)).unwrap_or(0) as u64;
+        self.unread -= bytes;
         let window = u64::from(self.window());
         window.saturating_sub(self.advertised) >= self.buffer / 4
     }

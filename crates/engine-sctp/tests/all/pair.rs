@@ -177,6 +177,23 @@ fn window_shut_for_minutes_opens_again_without_a_loss() {
 }
 
 #[test]
+fn window_holds_no_more_short_messages_than_the_host_keeps() {
+    // A host keeps a record of each message, longer than the message: more of them than it may keep would be
+    // dropped though the window had room.
+    let short = |index: u32| Message {
+        bytes: vec![index as u8],
+        note: Note::default(),
+    };
+    let sent: Vec<Message> = (0..20_000).map(short).collect();
+    let mut configs = configs(1);
+    configs[1].receive_buffer = 100_000;
+    let outcome = run(configs, &sent, clean_link(), 1, Reader { from_ms: 3000 });
+    assert!(outcome.received == sent, "in the order of the only stream");
+    assert_eq!(outcome.retransmissions, 0, "nothing was dropped");
+    assert!(outcome.elapsed_ms >= 3000, "the window was shut");
+}
+
+#[test]
 fn buffer_full_of_halves_is_no_deadlock() {
     // Messages longer than the receive buffer on many streams, with losses: what waits for the rest of
     // its message fills the buffer, and the rest must come in all the same.
