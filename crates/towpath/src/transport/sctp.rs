@@ -249,10 +249,6 @@ fn ip_config(family: Family, own: &BTreeMap<String, String>) -> Result<EndpointC
 /// Full packets that a send buffer holds at least: fewer would leave sender and receiver waiting for each other.
 const PACKETS_PER_BUFFER: usize = 8;
 
-/// Octets of the shortest messages that travel in long packets: with thousands of chunks a packet, rates fall to a
-/// thirtieth in many trials.
-const LONG_PACKET_MESSAGE_MIN: usize = 64;
-
 /// The settings of associations with `host`. On the loopback their packets may be as long as what that carries, as
 /// TCP's are, unless `packet=` says otherwise. A socket is asked: once an endpoint, not for each association.
 fn with_long_packets(
@@ -262,7 +258,6 @@ fn with_long_packets(
 ) -> EndpointConfig {
     let mut settings = settings.clone();
     if !options.transport_specific.contains_key("packet")
-        && options.message_len >= LONG_PACKET_MESSAGE_MIN
         && let Some(long) = host.and_then(engine_setup::loopback_packet_len)
     {
         let len = long.min(settings.send_buffer_len / PACKETS_PER_BUFFER) & !3;
