@@ -135,7 +135,8 @@ fn until_done(mut action: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn is_pause(error: &io::Error) -> bool {
+/// Whether a call was not done in time, and may be done again.
+pub(crate) fn is_pause(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted

@@ -6,7 +6,7 @@
 
 use super::shm::{self, BreakReason, Carrier, ShmCircuit};
 use super::xtp;
-use crate::channel_proxy::{carry_in, carry_out, to_io_error};
+use crate::channel_proxy::{carry_in, carry_out, is_pause, to_io_error};
 use crate::contract::{
     Circuit, Class, Interest, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
 };
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The transport.
 #[derive(Debug)]
@@ -29,8 +29,12 @@ const CARRIER: xtp::Xtp = xtp::MESSAGES;
 /// Octets of the first message: a random number of the circuit, then the direction.
 const HELLO_LEN: usize = 9;
 
-/// Circuits of which one direction has come, at most: a peer that opens more loses the oldest.
+/// Circuits of which one direction has come, at most: a peer that opens more loses the oldest. As many
+/// associations may be silent.
 const HALVES_MAX: usize = 1024;
+
+/// Time between looks for new associations while the first message of one has not come.
+const NAME_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Transport for ShmRemote {
     fn name(&self) -> &'static str {
@@ -66,6 +70,7 @@ impl Transport for ShmRemote {
         Ok(Box::new(RemoteListener {
             inner: CARRIER.listen(&doubled(options))?,
             options: options.clone(),
+            unnamed: Vec::new(),
             halves: Vec::new(),
         }))
     }
@@ -140,6 +145,8 @@ impl Hello {
 struct RemoteListener {
     inner: Box<dyn Listener>,
     options: Options,
+    /// Associations whose first message has not come yet, the oldest first.
+    unnamed: Vec<Box<dyn Circuit>>,
     /// Associations whose other direction has not come yet, the oldest first.
     halves: Vec<(Hello, Box<dyn Circuit>)>,
 }
@@ -151,45 +158,89 @@ impl Listener for RemoteListener {
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         loop {
-            let mut circuit = self.inner.accept(deadline)?;
-            let Some(hello) = hello_of(&mut *circuit, deadline)? else {
-                continue;
-            };
-            let same = |half: &(Hello, Box<dyn Circuit>)| {
-                half.0.number == hello.number && half.0.direction != hello.direction
-            };
-            let Some(at) = self.halves.iter().position(same) else {
-                if self.halves.len() == HALVES_MAX {
-                    self.halves.remove(0);
-                }
-                self.halves.push((hello, circuit));
-                continue;
-            };
-            let (_, other) = self.halves.remove(at);
-            let (incoming, outgoing) = match hello.direction {
-                Direction::There => (circuit, other),
-                Direction::Back => (other, circuit),
-            };
-            return circuit_of(Directions { outgoing, incoming }, &self.options);
+            if let Some(directions) = self.take_directions() {
+                return circuit_of(directions, &self.options);
+            }
+            let until = self.wait_for_a_name(deadline);
+            match self.inner.accept(until) {
+                Ok(circuit) => keep_newest(&mut self.unnamed, circuit),
+                Err(error) if is_pause(&error) && Instant::now() < deadline => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 }
 
-/// The first message of an association; None if it is no hello, or the association ends before.
-fn hello_of(circuit: &mut dyn Circuit, deadline: Instant) -> io::Result<Option<Hello>> {
-    let mut octets = [0; HELLO_LEN + 1];
-    loop {
-        match circuit.try_recv(&mut octets) {
-            Ok(Some(len)) => return Ok(Hello::decode(&octets[..len])),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if Instant::now() >= deadline {
-                    return Err(io::ErrorKind::TimedOut.into());
+impl RemoteListener {
+    /// Both directions of a circuit, once each has said which it is. An association that says anything
+    /// else, or ends, is dropped; one that is silent stays for the next call.
+    fn take_directions(&mut self) -> Option<Directions> {
+        let mut at = 0;
+        while at < self.unnamed.len() {
+            let hello = match hello_of(&mut *self.unnamed[at]) {
+                Ok(hello) => hello,
+                Err(error) if is_pause(&error) => {
+                    at += 1;
+                    continue;
                 }
-                circuit.wait(Interest::Read, deadline)?;
+                Err(_) => None,
+            };
+            let circuit = self.unnamed.remove(at);
+            let directions = hello.and_then(|hello| self.join(hello, circuit));
+            if directions.is_some() {
+                return directions;
             }
-            Ok(None) | Err(_) => return Ok(None),
         }
+        None
     }
+
+    /// Joins an association to the other direction, or keeps it until that comes.
+    fn join(&mut self, hello: Hello, circuit: Box<dyn Circuit>) -> Option<Directions> {
+        let same = |half: &(Hello, Box<dyn Circuit>)| {
+            half.0.number == hello.number && half.0.direction != hello.direction
+        };
+        let Some(at) = self.halves.iter().position(same) else {
+            keep_newest(&mut self.halves, (hello, circuit));
+            return None;
+        };
+        let (_, other) = self.halves.remove(at);
+        let (incoming, outgoing) = match hello.direction {
+            Direction::There => (circuit, other),
+            Direction::Back => (other, circuit),
+        };
+        Some(Directions { outgoing, incoming })
+    }
+
+    /// Waits a moment for the first message of the newest association without one; until when a new
+    /// association may be waited for then. A silent one holds up no other.
+    fn wait_for_a_name(&mut self, deadline: Instant) -> Instant {
+        let Some(newest) = self.unnamed.last_mut() else {
+            return deadline;
+        };
+        let moment = deadline.min(Instant::now() + NAME_INTERVAL);
+        // The next look at it finds what is wrong with it.
+        let _ = newest.wait(Interest::Read, moment);
+        Instant::now()
+    }
+}
+
+/// Keeps `item` with at most [`HALVES_MAX`] of its kind.
+fn keep_newest<T>(kept: &mut Vec<T>, item: T) {
+    if kept.len() == HALVES_MAX {
+        kept.remove(0);
+    }
+    kept.push(item);
+}
+
+/// The first message of an association; None if it is no hello, or the association has ended.
+///
+/// # Errors
+///
+/// A pause while it has not come; what the association failed with.
+fn hello_of(circuit: &mut dyn Circuit) -> io::Result<Option<Hello>> {
+    let mut octets = [0; HELLO_LEN + 1];
+    let received = circuit.try_recv(&mut octets)?;
+    Ok(received.and_then(|len| Hello::decode(&octets[..len])))
 }
 
 /// The associations of one circuit.
@@ -275,7 +326,7 @@ mod tests {
             end.flush().expect("it leaves");
             end
         });
-        let deadline = Instant::now() + std::time::Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(30);
         let mut circuit = listener.accept(deadline).expect("a circuit");
         drop(ends);
         let error = circuit
@@ -284,5 +335,39 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         let text = error.to_string();
         assert!(text.contains("before its channel was closed"), "{text}");
+    }
+
+    /// A connecting end that is held up between its opening and its first message loses nothing, and holds up
+    /// no other.
+    #[test]
+    fn association_that_is_silent_for_longer_than_an_accept_waits_is_kept() {
+        let options = Options {
+            circuits: 2,
+            ..Options::default()
+        };
+        let mut listener = ShmRemote.listen(&options).expect("it listens");
+        let rendezvous = listener.rendezvous().expect("an address");
+        let connect = |index| {
+            let circuit = CARRIER.connect(&rendezvous, index, &doubled(&options));
+            circuit.expect("it connects")
+        };
+        let mut slow = [connect(0), connect(1)];
+        let soon = Instant::now() + Duration::from_millis(50);
+        let error = listener.accept(soon).err().expect("none has a name");
+        assert!(is_pause(&error), "{error}");
+        let other = ShmRemote.connect(&rendezvous, 1, &options);
+        let other = other.expect("it connects");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        listener.accept(deadline).expect("the other's circuit");
+        drop(other);
+        for (circuit, direction) in slow.iter_mut().zip([Direction::There, Direction::Back]) {
+            let hello = Hello {
+                number: 1,
+                direction,
+            };
+            circuit.send(&hello.encode()).expect("it is sent");
+            circuit.flush().expect("it leaves");
+        }
+        listener.accept(deadline).expect("the slow one's circuit");
     }
 }
