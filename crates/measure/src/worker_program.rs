@@ -163,18 +163,19 @@ pub(crate) fn kill_group(child: &Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
-    /// A shell script, removed on drop.
+    /// A shell script, removed on drop. A shell writes it: a file that this process has open for writing
+    /// while another thread starts a program cannot be run (ETXTBSY, execve(2)).
     struct Script(PathBuf);
 
     impl Script {
         fn new(name: &str, lines: &str) -> Script {
             let name = format!("towpath-{name}-{}", std::process::id());
             let path = std::env::temp_dir().join(name);
-            std::fs::write(&path, format!("#!/bin/sh\n{lines}\n")).expect("a script");
-            let mode = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(&path, mode).expect("it is ours");
+            let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\"";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", write]).arg(&path).arg(lines);
+            assert!(shell.status().expect("sh is there").success());
             Script(path)
         }
     }

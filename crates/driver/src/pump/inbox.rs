@@ -41,7 +41,9 @@ pub(super) struct InboxMemory {
 impl InboxMemory {
     pub(super) fn new(receive_window: u64) -> InboxMemory {
         InboxMemory {
-            spare_max: (receive_window + receive_window / 4).max(SPARE_MIN),
+            spare_max: receive_window
+                .saturating_add(receive_window / 4)
+                .max(SPARE_MIN),
             unaccepted: 0,
             unaccepted_max: UNACCEPTED_MAX,
             is_over: false,

@@ -89,13 +89,13 @@ fn in_network(program: &Path, mtu: &str, act: fn(&Path)) {
     }
     let is_up = ip(&["-n", &name, "link", "set", "lo", "up", "mtu", mtu]);
     let script = program.with_extension("sh");
-    let text = format!(
-        "#!/bin/sh\nexec ip netns exec {name} {} \"$@\"\n",
-        program.display()
-    );
-    fs::write(&script, text).expect("room for a script");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, mode).expect("it was written");
+    let line = format!("exec ip netns exec {name} {} \"$@\"", program.display());
+    // A shell writes it: a file that this process has open for writing while another thread starts a program
+    // cannot be run (ETXTBSY, execve(2)).
+    let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", write]).arg(&script).arg(line);
+    assert!(shell.status().expect("sh is there").success());
     let done = std::panic::catch_unwind(|| act(&script));
     assert!(ip(&["netns", "delete", &name]) && is_up && done.is_ok());
 }

@@ -1,17 +1,12 @@
 //! A contestant that is slower by a planted share.
 
 use crate::support::{Scratch, race, towpath, trials_of};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 /// This build, as the other one of a race, whose workers are slower by `share`.
 fn slower_by(scratch: &Scratch, share: &str) -> String {
     let this = env!("CARGO_BIN_EXE_towpath");
-    let path = scratch.path("slower");
-    let lines = format!("#!/bin/sh\nexec {this} \"$@\" --slower-by {share}\n");
-    fs::write(&path, lines).expect("a script");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    format!("tcp,program={}", scratch.text("slower"))
+    let lines = format!("exec {this} \"$@\" --slower-by {share}");
+    format!("tcp,program={}", scratch.script("slower", &lines))
 }
 
 /// Four fifths, because a sender that its receiver holds up is slower by less: what it pauses, it need

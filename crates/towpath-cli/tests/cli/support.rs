@@ -27,6 +27,20 @@ impl Scratch {
         self.0.join(name)
     }
 
+    /// A shell script; returns its path. A shell writes it: a file that this process has open for writing
+    /// while another thread starts a program cannot be run (ETXTBSY, execve(2)).
+    pub fn script(&self, name: &str, lines: &str) -> String {
+        let path = self.text(name);
+        let mut writer = Command::new("sh");
+        writer.args([
+            "-c",
+            "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\"",
+        ]);
+        let written = writer.args([&path, lines]).status().expect("sh is there");
+        assert!(written.success(), "{path}: {written}");
+        path
+    }
+
     pub fn text(&self, name: &str) -> String {
         self.path(name).to_str().expect("UTF-8").to_owned()
     }

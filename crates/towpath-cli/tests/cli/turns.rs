@@ -2,8 +2,6 @@
 
 use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
 use results::{RunData, Status, TURNS_SERIES, Trial};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 const SHORT: [&str; 8] = [
     "--sizes", "64", "--trial", "60ms", "--blocks", "2", "--seed", "5",
@@ -169,13 +167,10 @@ fn killed_worker_fails_its_own_trial_and_the_others_go_on() {
     let count = scratch.text("count");
     // Asked for its protocol once, then two workers of the pilot; those of the block are killed.
     let lines = format!(
-        "#!/bin/sh\necho x >> {count}\nif [ $(wc -l < {count}) -gt 3 ]; then (sleep 0.5; kill -9 $$) & fi\n\
-         exec {this} \"$@\"\n"
+        "echo x >> {count}\nif [ $(wc -l < {count}) -gt 3 ]; then (sleep 0.5; kill -9 $$) & fi\n\
+         exec {this} \"$@\""
     );
-    let path = scratch.path("killed");
-    fs::write(&path, lines).expect("a script");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    let other = format!("tcp,program={}", scratch.text("killed"));
+    let other = format!("tcp,program={}", scratch.script("killed", &lines));
     let words = [
         "tcp",
         &other,

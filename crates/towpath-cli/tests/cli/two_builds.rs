@@ -2,21 +2,11 @@
 
 use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
 use results::RunData;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 const SHORT: [&str; 6] = ["--sizes", "64", "-w", "throughput", "--trial", "20ms"];
 
 /// This build, as the other one of a race.
 const OTHER: &str = env!("CARGO_BIN_EXE_towpath");
-
-/// A shell script; returns its path.
-fn script(scratch: &Scratch, name: &str, lines: &str) -> String {
-    let path = scratch.path(name);
-    fs::write(&path, format!("#!/bin/sh\n{lines}\n")).expect("a script");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    scratch.text(name)
-}
 
 #[test]
 fn other_build_races_and_its_name_is_in_plan_and_report() {
@@ -39,7 +29,7 @@ fn other_build_races_and_its_name_is_in_plan_and_report() {
 #[test]
 fn program_of_another_protocol_version_is_refused_with_both_numbers() {
     let scratch = Scratch::new();
-    let old = script(&scratch, "old", "echo towpath-worker 4711");
+    let old = scratch.script("old", "echo towpath-worker 4711");
     let said = towpath(&["race", "tcp", &format!("tcp,program={old}")]);
     assert_eq!(said.code, 1, "{}", said.err);
     let ours = format!("this program version {}", control::PROTOCOL_VERSION);
@@ -52,7 +42,7 @@ fn program_that_exits_in_its_job_fails_its_trials_with_its_name() {
     let scratch = Scratch::new();
     let answer = format!("echo towpath-worker {}", control::PROTOCOL_VERSION);
     let lines = format!("test \"$2\" = --protocol && {answer}; exit 0");
-    let broken = script(&scratch, "broken", &lines);
+    let broken = scratch.script("broken", &lines);
     let other = format!("tcp,program={broken}");
     let mut words = vec!["tcp", &other, "--no-control"];
     words.extend(&SHORT);
