@@ -260,15 +260,24 @@ fn users_of_agent_and_worker(more: &[&str]) -> [String; 2] {
     let scratch = Scratch::new();
     let agent = Agent::start(&scratch.text("none"), more, 1);
     let race = long_race(&scratch, "run", &agent);
-    let mut workers = Vec::new();
+    let mut worker = None;
     wait_until("there is no worker", || {
-        workers = children(agent.child.id());
-        !workers.is_empty()
+        let mut children = children(agent.child.id()).into_iter();
+        worker = children.find(|&child| runs_worker(child));
+        worker.is_some()
     });
-    let users = status(workers[0], "Uid");
+    let users = status(worker.expect("one was found"), "Uid");
     signal(race.id(), rustix::process::Signal::INT);
     finish(race);
     [agent.status("Uid"), users].map(|ids| ids.replace('\t', " "))
+}
+
+/// Whether a child has become a worker: until execve(2) it is a copy of the agent, with the agent's saved user.
+fn runs_worker(process: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    words
+        .split(|&octet| octet == 0)
+        .any(|word| word == b"worker")
 }
 
 #[test]
