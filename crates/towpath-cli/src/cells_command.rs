@@ -1,13 +1,13 @@
 //! `towpath cells`: what it takes this machine to cut packets into cells.
 
 use crate::CliError;
-use crate::parse::{time, whole};
+use crate::parse::whole;
 use crate::print::{json, line};
+use crate::turn_rows::{parse_turn, write_rows};
 use clap::{Args, Subcommand};
 use measure::segmentation::{Rung, SegmentationPlan, SegmentationTurn, is_packet_len, measure};
 use serde_json::{Value, json as value};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Subcommands of `towpath cells`.
@@ -51,17 +51,6 @@ pub struct SegmentArgs {
     pub json: bool,
 }
 
-/// The longest turn.
-const TURN_MAX: Duration = Duration::from_secs(10);
-
-fn parse_turn(text: &str) -> Result<Duration, String> {
-    let turn = time(text)?;
-    match turn <= TURN_MAX {
-        true => Ok(turn),
-        false => Err(format!("'{text}' is too long a turn; give 10s or less")),
-    }
-}
-
 fn parse_len(text: &str) -> Result<usize, String> {
     let parsed = text.parse().ok().filter(|octets| is_packet_len(*octets));
     parsed.ok_or_else(|| {
@@ -87,7 +76,7 @@ pub fn run(command: &CellsCommand) -> Result<u8, CliError> {
     let mut turns = Vec::new();
     measure(&plan, |turn| turns.push(*turn));
     if let Some(path) = &args.out {
-        write_rows(path, &turns)?;
+        write_rows(path, turns.iter().map(row_of))?;
     }
     match args.json {
         true => json(&turns)?,
@@ -96,16 +85,7 @@ pub fn run(command: &CellsCommand) -> Result<u8, CliError> {
     Ok(crate::EXIT_OK)
 }
 
-/// A row for each turn, in the form of a sweep: what was varied under `changes`, the block as the seed.
-fn write_rows(path: &Path, turns: &[SegmentationTurn]) -> Result<(), CliError> {
-    let rows: String = turns
-        .iter()
-        .map(|turn| format!("{}\n", row_of(turn)))
-        .collect();
-    fs::write(path, rows)
-        .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
-}
-
+/// A row of a turn, in the form of a sweep: what was varied under `changes`, the block as the seed.
 fn row_of(turn: &SegmentationTurn) -> Value {
     value!({
         "scenario": "segmentation",

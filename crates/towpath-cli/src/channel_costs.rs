@@ -1,16 +1,16 @@
 //! `towpath channel forward`, `remap` and `disseminate`: what it takes this machine to hand messages on.
 
-use crate::parse::{size, time, whole};
+use crate::parse::{size, whole};
 use crate::print::{json, line};
+use crate::turn_rows::{parse_turn, write_rows};
 use crate::{CliError, EXIT_OK};
 use clap::Args;
 use measure::passing_on::{
-    Carrier, Copies, FORWARDED_LENS, PassingPlan, REMAPPED_LEN_MAX, Stage, Way, disseminate,
-    forward, remap,
+    Carrier, Copies, DisseminateTurn, FORWARDED_LENS, ForwardTurn, PassingPlan, REMAPPED_LEN_MAX,
+    RemapTurn, Stage, TurnTime, Way, disseminate, forward, remap,
 };
 use serde::Serialize;
 use serde_json::{Value, json as value};
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -117,17 +117,6 @@ pub struct StageArgs {
     pub size: String,
 }
 
-/// The longest turn.
-const TURN_MAX: Duration = Duration::from_secs(10);
-
-fn parse_turn(text: &str) -> Result<Duration, String> {
-    let turn = time(text)?;
-    match turn <= TURN_MAX {
-        true => Ok(turn),
-        false => Err(format!("'{text}' is too long a turn; give 10s or less")),
-    }
-}
-
 fn forwarded_len(text: &str) -> Result<u64, String> {
     let len = size(text)?;
     match FORWARDED_LENS.contains(&(len as usize)) {
@@ -153,22 +142,15 @@ pub fn run_forward(args: &ForwardArgs) -> Result<u8, CliError> {
     let plan = plan(&args.sizes, &args.turns)?;
     let mut turns = Vec::new();
     forward(&plan, |turn| turns.push(*turn)).map_err(failed)?;
-    let rows = turns.iter().map(|turn| {
-        row(
-            ("forward", "copies", &turn.copies.count().to_string()),
-            (turn.size, turn.block),
-            (turn.message_us, turn.messages_per_s),
-        )
-    });
-    let cases = Copies::ALL.map(|copies| {
-        let head = format!("{} copies", copies.count());
-        let own = turns.iter().filter(move |turn| turn.copies == copies);
-        let own = own.map(|turn| (turn.size, turn.message_us));
-        (head, own.collect())
-    });
-    finish(&args.turns, (rows.collect(), &turns), || {
-        table(&plan.sizes, &cases)
-    })
+    let count = |copies: Copies| copies.count().to_string();
+    let ways = Ways {
+        scenario: "forward",
+        factor: "copies",
+        all: Copies::ALL.map(count),
+        unit: " copies",
+    };
+    let of = |turn: &ForwardTurn| (count(turn.copies), turn.time);
+    ways.finish(&args.turns, &plan.sizes, &turns, of)
 }
 
 /// Runs `towpath channel remap`.
@@ -176,21 +158,15 @@ pub fn run_remap(args: &RemapArgs) -> Result<u8, CliError> {
     let plan = plan(&args.sizes, &args.turns)?;
     let mut turns = Vec::new();
     remap(&plan, |turn| turns.push(*turn)).map_err(failed)?;
-    let rows = turns.iter().map(|turn| {
-        row(
-            ("remap", "way", turn.way.name()),
-            (turn.size, turn.block),
-            (turn.message_us, turn.messages_per_s),
-        )
-    });
-    let cases = Way::ALL.map(|way| {
-        let own = turns.iter().filter(move |turn| turn.way == way);
-        let own = own.map(|turn| (turn.size, turn.message_us));
-        (way.name().to_owned(), own.collect())
-    });
-    finish(&args.turns, (rows.collect(), &turns), || {
-        table(&plan.sizes, &cases)
-    })
+    let name = |way: Way| way.name().to_owned();
+    let ways = Ways {
+        scenario: "remap",
+        factor: "way",
+        all: Way::ALL.map(name),
+        unit: "",
+    };
+    let of = |turn: &RemapTurn| (name(turn.way), turn.time);
+    ways.finish(&args.turns, &plan.sizes, &turns, of)
 }
 
 /// Runs `towpath channel disseminate`.
@@ -198,21 +174,15 @@ pub fn run_disseminate(args: &DisseminateArgs) -> Result<u8, CliError> {
     let plan = plan(&args.sizes, &args.turns)?;
     let mut turns = Vec::new();
     disseminate(&plan, args.receivers, |turn| turns.push(*turn)).map_err(failed)?;
-    let rows = turns.iter().map(|turn| {
-        row(
-            ("disseminate", "carrier", turn.carrier.name()),
-            (turn.size, turn.block),
-            (turn.message_us, turn.messages_per_s),
-        )
-    });
-    let cases = Carrier::ALL.map(|carrier| {
-        let own = turns.iter().filter(move |turn| turn.carrier == carrier);
-        let own = own.map(|turn| (turn.size, turn.message_us));
-        (carrier.name().to_owned(), own.collect())
-    });
-    finish(&args.turns, (rows.collect(), &turns), || {
-        table(&plan.sizes, &cases)
-    })
+    let name = |carrier: Carrier| carrier.name().to_owned();
+    let ways = Ways {
+        scenario: "disseminate",
+        factor: "carrier",
+        all: Carrier::ALL.map(name),
+        unit: "",
+    };
+    let of = |turn: &DisseminateTurn| (name(turn.carrier), turn.time);
+    ways.finish(&args.turns, &plan.sizes, &turns, of)
 }
 
 /// Runs `towpath channel stage`.
@@ -237,58 +207,65 @@ fn plan(sizes: &[u64], turns: &TurnArgs) -> Result<PassingPlan, CliError> {
     })
 }
 
-/// A row in the form of a sweep: what was varied under `changes`, the block as the seed.
-fn row(
-    (scenario, factor, way): (&str, &str, &str),
-    (size, block): (usize, u32),
-    (message_us, messages_per_s): (f64, f64),
-) -> Value {
-    value!({
-        "scenario": scenario,
-        "changes": [format!("{factor}={way}"), format!("size={size}")],
-        "seed": block,
-        "ending": "complete",
-        "message_us": message_us,
-        "messages_per_s": messages_per_s,
-    })
+/// What a command measures, in each of several ways.
+struct Ways {
+    scenario: &'static str,
+    /// What the ways vary, in rows.
+    factor: &'static str,
+    /// Their names.
+    all: [String; 3],
+    /// What stands behind a name in the table.
+    unit: &'static str,
 }
 
-/// Writes rows to a file if wanted, and prints the turns.
-fn finish(
-    args: &TurnArgs,
-    (rows, turns): (Vec<Value>, &impl Serialize),
-    table: impl FnOnce() -> String,
-) -> Result<u8, CliError> {
-    if let Some(path) = &args.out {
-        let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
-        fs::write(path, rows).map_err(|error| {
-            CliError::failed(format!("cannot write {}: {error}", path.display()))
-        })?;
+impl Ways {
+    /// Writes rows to a file if wanted, and prints the turns, of each of which `of` gives the name of its way and its time.
+    fn finish<T: Serialize>(
+        &self,
+        args: &TurnArgs,
+        sizes: &[usize],
+        turns: &[T],
+        of: impl Fn(&T) -> (String, TurnTime),
+    ) -> Result<u8, CliError> {
+        let timed: Vec<(String, TurnTime)> = turns.iter().map(of).collect();
+        if let Some(path) = &args.out {
+            write_rows(path, timed.iter().map(|turn| self.row(turn)))?;
+        }
+        match args.json {
+            true => json(&turns)?,
+            false => line(self.table(sizes, &timed))?,
+        }
+        Ok(EXIT_OK)
     }
-    match args.json {
-        true => json(turns)?,
-        false => line(table())?,
-    }
-    Ok(EXIT_OK)
-}
 
-/// The size of a turn, and its time of a message.
-type Timed = (usize, f64);
-
-/// Medians of the time of a message, a line a size.
-fn table(sizes: &[usize], cases: &[(String, Vec<Timed>)]) -> String {
-    let heads: String = cases
-        .iter()
-        .map(|(head, _)| format!("{head:>13}"))
-        .collect();
-    let mut text = format!("us a message\n{:>8}{heads}", "octets");
-    for size in sizes {
-        let times = cases.iter().map(|(_, timed)| {
-            let own = timed.iter().filter(|(timed, _)| timed == size);
-            let own: Vec<f64> = own.map(|(_, time)| *time).collect();
-            format!("{:>13.2}", stats::estimate::median(&own))
-        });
-        text.push_str(&format!("\n{size:>8}{}", times.collect::<String>()));
+    /// A row in the form of a sweep: what was varied under `changes`, the block as the seed.
+    fn row(&self, (way, time): &(String, TurnTime)) -> Value {
+        value!({
+            "scenario": self.scenario,
+            "changes": [format!("{}={way}", self.factor), format!("size={}", time.size)],
+            "seed": time.block,
+            "ending": "complete",
+            "message_us": time.message_us,
+            "messages_per_s": time.messages_per_s,
+        })
     }
-    text
+
+    /// Medians of the time of a message, a line a size.
+    fn table(&self, sizes: &[usize], timed: &[(String, TurnTime)]) -> String {
+        let heads = self.all.iter();
+        let heads: String = heads
+            .map(|way| format!("{:>13}", format!("{way}{}", self.unit)))
+            .collect();
+        let mut text = format!("us a message\n{:>8}{heads}", "octets");
+        for size in sizes {
+            let times = self.all.iter().map(|way| {
+                let own = timed.iter();
+                let own = own.filter(|(name, time)| name == way && time.size == *size);
+                let own: Vec<f64> = own.map(|(_, time)| time.message_us).collect();
+                format!("{:>13.2}", stats::estimate::median(&own))
+            });
+            text.push_str(&format!("\n{size:>8}{}", times.collect::<String>()));
+        }
+        text
+    }
 }

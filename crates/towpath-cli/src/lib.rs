@@ -68,6 +68,7 @@ pub mod sim;
 pub mod study;
 pub mod testbed_command;
 pub mod transports;
+mod turn_rows;
 pub mod vmtp_command;
 pub mod watch;
 pub mod xtp_command;

@@ -1,10 +1,10 @@
 //! One process that sends each message to several others, which read it where it lies.
 
-use super::PassingPlan;
 use super::forward::Copies;
 use super::links::{SLOTS, failed, free_slot, kernel_pair, slot_len};
 use super::source::{HEAD_LEN, Outgoing, measured};
 use super::stage::{Stage, StageProcess, start};
+use super::{PassingPlan, TurnTime};
 use rustix::net::SendFlags;
 use serde::Serialize;
 use std::io;
@@ -55,14 +55,9 @@ pub struct DisseminateTurn {
     pub carrier: Carrier,
     /// Processes that get each message.
     pub receivers: u32,
-    /// Octets of a message.
-    pub size: usize,
-    /// From 1.
-    pub block: u32,
-    /// Microseconds a message until all have it, many being under way.
-    pub message_us: f64,
-    /// Messages a second that all have.
-    pub messages_per_s: f64,
+    /// Of which message, when and how long.
+    #[serde(flatten)]
+    pub time: TurnTime,
 }
 
 /// Measures once.
@@ -98,10 +93,7 @@ pub(super) fn turn(
     Ok(DisseminateTurn {
         carrier,
         receivers,
-        size,
-        block,
-        message_us,
-        messages_per_s: 1e6 / message_us,
+        time: TurnTime::new(size, block, message_us),
     })
 }
 

@@ -1,9 +1,9 @@
 //! The first of three processes: messages to the middle, which hands them on to the last.
 
-use super::PassingPlan;
 use super::links::{SLOTS, failed, free_slot, kernel_pair, slot_len};
 use super::source::{HEAD_LEN, Outgoing, measured};
 use super::stage::{Stage, start};
+use super::{PassingPlan, TurnTime};
 use rustix::net::SendFlags;
 use serde::Serialize;
 use std::io;
@@ -50,14 +50,9 @@ impl From<Copies> for u32 {
 pub struct ForwardTurn {
     /// Copies of a message.
     pub copies: Copies,
-    /// Octets of a message.
-    pub size: usize,
-    /// From 1.
-    pub block: u32,
-    /// Microseconds a message, many being under way.
-    pub message_us: f64,
-    /// Messages a second.
-    pub messages_per_s: f64,
+    /// Of which message, when and how long.
+    #[serde(flatten)]
+    pub time: TurnTime,
 }
 
 /// Measures once.
@@ -74,10 +69,7 @@ pub(super) fn turn(
     };
     Ok(ForwardTurn {
         copies,
-        size,
-        block,
-        message_us,
-        messages_per_s: 1e6 / message_us,
+        time: TurnTime::new(size, block, message_us),
     })
 }
 

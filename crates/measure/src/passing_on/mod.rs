@@ -18,6 +18,7 @@ pub use stage::Stage;
 
 use crate::segmentation::shuffle;
 use engine::SplitMix64;
+use serde::Serialize;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -42,6 +43,30 @@ pub struct PassingPlan {
     pub turn: Duration,
     /// The order follows from it.
     pub seed: u64,
+}
+
+/// What each turn has, whatever it measures.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TurnTime {
+    /// Octets of a message.
+    pub size: usize,
+    /// From 1.
+    pub block: u32,
+    /// Microseconds a message until all that are to have it do, several being under way.
+    pub message_us: f64,
+    /// Messages a second.
+    pub messages_per_s: f64,
+}
+
+impl TurnTime {
+    fn new(size: usize, block: u32, message_us: f64) -> TurnTime {
+        TurnTime {
+            size,
+            block,
+            message_us,
+            messages_per_s: 1e6 / message_us,
+        }
+    }
 }
 
 /// Measures messages forwarded by a process in the middle; `each` gets a turn when it is over.

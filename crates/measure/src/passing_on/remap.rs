@@ -1,9 +1,9 @@
 //! Messages in pages of a file that two processes have: the receiver remaps them to where it wants them, or copies them there.
 
-use super::PassingPlan;
 use super::links::failed;
 use super::source::{HEAD_LEN, Outgoing, Sink, measured};
 use super::stage::{Stage, start};
+use super::{PassingPlan, TurnTime};
 use serde::Serialize;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -50,14 +50,9 @@ impl Way {
 pub struct RemapTurn {
     /// How the receiver gets messages.
     pub way: Way,
-    /// Octets of a message.
-    pub size: usize,
-    /// From 1.
-    pub block: u32,
-    /// Microseconds a message, several being under way.
-    pub message_us: f64,
-    /// Messages a second.
-    pub messages_per_s: f64,
+    /// Of which message, when and how long.
+    #[serde(flatten)]
+    pub time: TurnTime,
 }
 
 /// Measures once.
@@ -72,10 +67,7 @@ pub(super) fn turn(plan: &PassingPlan, way: Way, size: usize, block: u32) -> io:
     let message_us = measured(&mut PagesOut { file, sender, size }, &[control], plan.turn)?;
     Ok(RemapTurn {
         way,
-        size,
-        block,
-        message_us,
-        messages_per_s: 1e6 / message_us,
+        time: TurnTime::new(size, block, message_us),
     })
 }
 

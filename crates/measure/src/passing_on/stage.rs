@@ -133,14 +133,10 @@ fn pass_slots(input: UnixStream, output: UnixStream) -> io::Result<()> {
 fn read_slots(control: UnixStream, input: UnixStream) -> io::Result<()> {
     let arena = Arena::join(control.try_clone()?).map_err(failed)?;
     let mut incoming = arena.accept(input, Signal::Futex).map_err(failed)?;
-    let mut sink = Sink::new(control);
-    while let Some(message) = incoming.receive().map_err(failed)? {
-        let mut head = [0; HEAD_LEN];
-        message.read(0, &mut head);
-        drop(message);
-        sink.take(head)?;
-    }
-    Ok(())
+    count_all(control, |head| {
+        let message = incoming.receive().map_err(failed)?;
+        Ok(message.map(|message| message.read(0, head)).is_some())
+    })
 }
 
 fn copy_on(input: UnixStream, output: UnixStream, size: usize) -> io::Result<()> {
@@ -158,14 +154,10 @@ fn copy_on(input: UnixStream, output: UnixStream, size: usize) -> io::Result<()>
 
 fn read_ring(control: UnixStream, input: UnixStream) -> io::Result<()> {
     let mut incoming = ChannelReceiver::accept(input, Signal::Futex).map_err(failed)?;
-    let mut sink = Sink::new(control);
-    while let Some(message) = incoming.receive().map_err(failed)? {
-        let mut head = [0; HEAD_LEN];
-        message.read(0, &mut head);
-        drop(message);
-        sink.take(head)?;
-    }
-    Ok(())
+    count_all(control, |head| {
+        let message = incoming.receive().map_err(failed)?;
+        Ok(message.map(|message| message.read(0, head)).is_some())
+    })
 }
 
 fn send_on(input: &OwnedFd, output: &OwnedFd, size: usize) -> io::Result<()> {
@@ -180,10 +172,21 @@ fn send_on(input: &OwnedFd, output: &OwnedFd, size: usize) -> io::Result<()> {
 
 fn read_socket(control: UnixStream, input: &OwnedFd, size: usize) -> io::Result<()> {
     let mut octets = vec![0; size];
-    let mut sink = Sink::new(control);
-    while receive(input, &mut octets)? != 0 {
-        let mut head = [0; HEAD_LEN];
+    count_all(control, |head| {
+        let len = receive(input, &mut octets)?;
         head.copy_from_slice(&octets[..HEAD_LEN]);
+        Ok(len != 0)
+    })
+}
+
+/// Counts messages, of which `next` reads the head; false when there is none any more.
+fn count_all(
+    control: UnixStream,
+    mut next: impl FnMut(&mut [u8; HEAD_LEN]) -> io::Result<bool>,
+) -> io::Result<()> {
+    let mut sink = Sink::new(control);
+    let mut head = [0; HEAD_LEN];
+    while next(&mut head)? {
         sink.take(head)?;
     }
     Ok(())
