@@ -6,42 +6,62 @@
 //! * `turns` - how much a block's log ratio scatters in turns and back to back, and what turns cost.
 //! * `moved` - by how much turns move the ratio of each transport to tcp, against trials back to back.
 //!
-//! A run without options is bounded, a few races of each kind; `--races 100` is for the record. `--all` takes every
-//! transport of this host into `verdict-moved`.
+//! A run without options is bounded, a few races of each kind; `--races 100` is for the record, and takes two hours:
+//! with `--record FILE` each race is kept in FILE, and a later run goes on behind those that it finds there. `--all`
+//! takes every transport of this host into `verdict-moved`.
 
 mod default_minute;
 mod moved;
 mod planted;
+mod race_record;
 mod race_result;
 mod turns;
 
 use super::bar::BenchTarget;
 use super::suite::Suite;
+use race_record::RaceRecord;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Races of each kind where no number is given.
 const RACES: usize = 5;
 
-/// Runs the benchmark; `arguments` may select bars by prefix, and give `--races N` and `--all`.
+/// What the arguments ask for.
+#[derive(Debug, PartialEq)]
+struct Options<'a> {
+    /// Races of each kind.
+    races: usize,
+    /// Whether every transport of this host is in `verdict-moved`.
+    all: bool,
+    /// Where races are recorded.
+    record: Option<&'a str>,
+    /// Prefixes of bars.
+    wanted: Vec<&'a str>,
+}
+
+/// Runs the benchmark; `arguments` may select bars by prefix, and give `--races N`, `--record FILE` and `--all`.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let (races, mut wanted) = match races_of(arguments) {
-        Ok(parsed) => parsed,
+    let options = match options(arguments) {
+        Ok(options) => options,
         Err(why) => return crate::fail(&why),
     };
-    let all = wanted.contains(&"--all");
-    wanted.retain(|word| *word != "--all");
-    let mut suite = match Suite::start(root, &wanted) {
-        Ok(suite) => suite,
-        Err(error) => return crate::fail(&error),
-    };
-    suite.bar("verdict-1pct", |ours| {
-        planted::seconds_to(ours, &planted::ONE_PER_CENT, races)
+    let record = RaceRecord::open(root, options.record);
+    match record.and_then(|record| Ok((record, Suite::start(root, &options.wanted)?))) {
+        Ok((mut record, suite)) => bars(suite, &options, &mut record),
+        Err(error) => crate::fail(&error),
+    }
+}
+
+fn bars(mut suite: Suite, options: &Options, record: &mut RaceRecord) -> ExitCode {
+    let races = options.races;
+    for plant in [&planted::ONE_PER_CENT, &planted::FIVE_PER_CENT] {
+        suite.bar(plant.name, |ours| {
+            planted::seconds_to(ours, plant, races, record)
+        });
+    }
+    suite.bar("verdict-false", |ours| {
+        planted::false_verdicts(ours, races, record)
     });
-    suite.bar("verdict-5pct", |ours| {
-        planted::seconds_to(ours, &planted::FIVE_PER_CENT, races)
-    });
-    suite.bar("verdict-false", |ours| planted::false_verdicts(ours, races));
     if suite.wants_any(&["verdict-default", "verdict-aa"]) {
         let minute = default_minute::run(suite.program());
         suite.bar("verdict-default", |_| default_minute::decided(&minute));
@@ -51,20 +71,39 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         suite.bar(name, |ours| turns::scatter(ours, name, workload, metric));
     }
     suite.bar("verdict-turn-cost", turns::cost);
-    suite.bar("verdict-moved", |ours| moved::moved(ours, races, all));
+    suite.bar("verdict-moved", |ours| {
+        moved::moved(ours, races, options.all, record)
+    });
     suite.finish()
 }
 
-/// The number behind `--races`, and the other arguments.
-fn races_of<'a>(arguments: &[&'a str]) -> Result<(usize, Vec<&'a str>), String> {
-    let Some(at) = arguments.iter().position(|word| *word == "--races") else {
-        return Ok((RACES, arguments.to_vec()));
+fn options<'a>(arguments: &[&'a str]) -> Result<Options<'a>, String> {
+    let mut options = Options {
+        races: RACES,
+        all: false,
+        record: None,
+        wanted: Vec::new(),
     };
-    let number = arguments.get(at + 1).and_then(|word| word.parse().ok());
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        match word {
+            "--races" => options.races = races(words.next())?,
+            "--record" => {
+                let file = words.next();
+                options.record =
+                    Some(file.ok_or("--record needs a file, as --record races.jsonl")?);
+            }
+            "--all" => options.all = true,
+            name => options.wanted.push(name),
+        }
+    }
+    Ok(options)
+}
+
+fn races(word: Option<&str>) -> Result<usize, String> {
+    let number = word.and_then(|word| word.parse().ok());
     let races = number.filter(|races| (1..=1000).contains(races));
-    let races = races.ok_or("--races needs a number from 1 to 1000, as --races 100")?;
-    let others = [&arguments[..at], &arguments[at + 2..]].concat();
-    Ok((races, others))
+    races.ok_or("--races needs a number from 1 to 1000, as --races 100".to_owned())
 }
 
 /// At most the floor, if possible at most the goal.
@@ -77,13 +116,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_of_races_is_taken_out_of_the_names() {
-        let names = ["verdict-1pct", "--races", "100", "verdict-aa"];
-        let parsed = races_of(&names).expect("a number");
-        assert_eq!(parsed, (100, vec!["verdict-1pct", "verdict-aa"]));
-        assert_eq!(races_of(&[]), Ok((RACES, Vec::new())));
-        for wrong in [&["--races"][..], &["--races", "0"], &["--races", "x"]] {
-            assert!(races_of(wrong).is_err(), "{wrong:?}");
+    fn options_are_taken_out_of_the_names() {
+        let names = [
+            "verdict-1pct",
+            "--races",
+            "100",
+            "--record",
+            "r",
+            "verdict-aa",
+        ];
+        let expected = Options {
+            races: 100,
+            all: false,
+            record: Some("r"),
+            wanted: vec!["verdict-1pct", "verdict-aa"],
+        };
+        assert_eq!(options(&names), Ok(expected));
+        for wrong in [
+            &["--races"][..],
+            &["--races", "0"],
+            &["--races", "x"],
+            &["--record"],
+        ] {
+            assert!(options(wrong).is_err(), "{wrong:?}");
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use super::super::bar::{Bar, BenchTarget};
 use super::super::trial_runner::TrialRunner;
+use super::race_record::RaceRecord;
 use super::race_result::RaceResult;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -25,8 +27,8 @@ const LEVEL: f64 = 0.05;
 type Name = String;
 
 /// By how much turns move the ratios to tcp: the largest shift that is shown, with the widest interval.
-pub fn moved(ours: &TrialRunner, races: usize, all: bool) -> Bar {
-    let shifts = shifts(ours.program(), races, all);
+pub fn moved(ours: &TrialRunner, races: usize, all: bool, record: &mut RaceRecord) -> Bar {
+    let shifts = shifts(ours.program(), races, all, record);
     let (value, note) = match shifts.map(|found| intervals(&found)) {
         Ok(found) if found.is_empty() => (None, "--races needs to be 2 or more".to_owned()),
         Ok(found) => {
@@ -44,26 +46,48 @@ pub fn moved(ours: &TrialRunner, races: usize, all: bool) -> Bar {
     }
 }
 
-/// The shift of each log ratio, of every pair of races.
-fn shifts(program: &Path, races: usize, all: bool) -> Result<BTreeMap<Name, Vec<f64>>, String> {
+/// The shifts of each log ratio, one of every pair of races.
+fn shifts(
+    program: &Path,
+    races: usize,
+    all: bool,
+    record: &mut RaceRecord,
+) -> Result<BTreeMap<Name, Vec<f64>>, String> {
     let mut shifts: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
     for (workload, metric, sizes) in WORKLOADS {
         for pair in 0..races {
-            let mut ratios = [BTreeMap::new(), BTreeMap::new()];
-            for way in [pair % 2, 1 - pair % 2] {
-                let turns = ["auto", "off"][way];
-                let race = race(program, (workload, sizes), turns, pair, all)?;
-                ratios[way] = log_ratios(&race, workload, metric, turns == "auto");
-            }
-            let [turns, back_to_back] = ratios;
-            for (name, log_ratio) in turns {
-                if let Some(other) = back_to_back.get(&name) {
-                    shifts.entry(name).or_default().push(log_ratio - other);
-                }
+            let whose = if all { "all" } else { "common" };
+            let name = format!("verdict-moved {whose} {workload} {}", pair + 1);
+            let measure = || pair_of_races(program, (workload, metric, sizes), pair, all);
+            let found = record.value(&name, || measure().map(Value::Object))?;
+            for (name, shift) in found.as_object().into_iter().flatten() {
+                let shift = shift.as_f64().ok_or(format!("no shift of {name}"))?;
+                shifts.entry(name.clone()).or_default().push(shift);
             }
         }
     }
     Ok(shifts)
+}
+
+/// The shift of each log ratio between a race in turns and one back to back; which comes first alternates.
+fn pair_of_races(
+    program: &Path,
+    (workload, metric, sizes): (&str, &str, &str),
+    pair: usize,
+    all: bool,
+) -> Result<serde_json::Map<Name, Value>, String> {
+    let mut ratios = [BTreeMap::new(), BTreeMap::new()];
+    for way in [pair % 2, 1 - pair % 2] {
+        let turns = ["auto", "off"][way];
+        let race = race(program, (workload, sizes), turns, pair, all)?;
+        ratios[way] = log_ratios(&race, workload, metric, turns == "auto");
+    }
+    let [turns, back_to_back] = ratios;
+    let shift = |(name, log_ratio): (Name, f64)| {
+        let other = back_to_back.get(&name)?;
+        Some((name, Value::from(log_ratio - other)))
+    };
+    Ok(turns.into_iter().filter_map(shift).collect())
 }
 
 fn race(
@@ -191,7 +215,7 @@ fn note(found: &[Interval], races: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn trial(block: u64, size: u64, transport: &str, rate: f64) -> Value {
         json!({

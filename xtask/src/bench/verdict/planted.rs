@@ -7,13 +7,15 @@
 use super::super::bar::Bar;
 use super::super::trial_runner::TrialRunner;
 use super::at_most;
+use super::race_record::RaceRecord;
 use super::race_result::{RaceResult, WorkFolder};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// A planted difference, and how it is raced.
 pub struct Plant {
-    name: &'static str,
+    /// Name of the bar.
+    pub name: &'static str,
     share: &'static str,
     /// Length of a trial: a difference that is small needs long ones.
     trial: &'static str,
@@ -50,7 +52,7 @@ const BLOCKS: &str = "3..20";
 const DECIDED: f64 = 0.9;
 
 /// Seconds until nine tenths of `races` found the plant.
-pub fn seconds_to(ours: &TrialRunner, plant: &Plant, races: usize) -> Bar {
+pub fn seconds_to(ours: &TrialRunner, plant: &Plant, races: usize, record: &mut RaceRecord) -> Bar {
     let mut bar = Bar {
         name: plant.name.into(),
         value: None,
@@ -58,7 +60,7 @@ pub fn seconds_to(ours: &TrialRunner, plant: &Plant, races: usize) -> Bar {
         target: at_most(plant.floor_s, plant.goal_s),
         note: String::new(),
     };
-    match run_all(ours.program(), plant, Some(plant.share), races) {
+    match run_all(ours.program(), plant, Some(plant.share), races, record) {
         Ok(results) => {
             let found: Vec<bool> = results.iter().map(|race| says(race, "slower")).collect();
             bar.value = seconds_of_nine_tenths(&results, &found);
@@ -71,7 +73,7 @@ pub fn seconds_to(ours: &TrialRunner, plant: &Plant, races: usize) -> Bar {
 
 /// Races without a plant that decide something, of a hundred: half of them as those for 1 %, half as those
 /// for 5 %. They are longer than those with a plant, as nothing ends them before their last look.
-pub fn false_verdicts(ours: &TrialRunner, races: usize) -> Bar {
+pub fn false_verdicts(ours: &TrialRunner, races: usize, record: &mut RaceRecord) -> Bar {
     let mut bar = Bar {
         name: "verdict-false".into(),
         value: None,
@@ -83,7 +85,7 @@ pub fn false_verdicts(ours: &TrialRunner, races: usize) -> Bar {
         (&ONE_PER_CENT, races.div_ceil(2)),
         (&FIVE_PER_CENT, races / 2),
     ];
-    let raced = halves.map(|(plant, races)| run_all(ours.program(), plant, None, races));
+    let raced = halves.map(|(plant, races)| run_all(ours.program(), plant, None, races, record));
     match raced.into_iter().collect::<Result<Vec<_>, String>>() {
         Ok(results) => {
             let wrong = results
@@ -108,13 +110,18 @@ fn run_all(
     plant: &Plant,
     share: Option<&str>,
     races: usize,
+    record: &mut RaceRecord,
 ) -> Result<Vec<RaceResult>, String> {
     let folder = WorkFolder::new()?;
     let whole = contestant(&folder, program, "whole", "")?;
     let options = share.map_or_else(String::new, |share| format!(" --slower-by {share}"));
     let other = contestant(&folder, program, "other", &options)?;
+    let plan = share.map_or_else(
+        || format!("verdict-false {}", plant.trial),
+        |_| plant.name.into(),
+    );
     let race = |seed: usize| {
-        let seed = (seed + 1).to_string();
+        let seed = seed.to_string();
         let words = [
             &whole,
             &other,
@@ -133,7 +140,13 @@ fn run_all(
         ];
         RaceResult::of(program, &words)
     };
-    (0..races).map(race).collect()
+    (1..=races)
+        .map(|seed| {
+            let name = format!("{plan} {seed}");
+            let value = record.value(&name, || race(seed).map(|race| race.to_value()))?;
+            RaceResult::of_value(&value).ok_or(format!("the record of {name} is no race"))
+        })
+        .collect()
 }
 
 /// tcp whose workers a script starts, with more options.

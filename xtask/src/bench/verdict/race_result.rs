@@ -1,6 +1,6 @@
 //! A race of the built program, and what its folder says.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,6 +36,9 @@ impl Drop for WorkFolder {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// Parts of a summary that hold verdicts, and the number of blocks that they took.
+const VERDICTS: [&str; 4] = ["verdicts", "overall", "control", "blocks"];
 
 /// A finished race.
 pub struct RaceResult {
@@ -77,6 +80,22 @@ impl RaceResult {
             summary: serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?,
             trials: trials.map_err(|error| error.to_string())?,
             took_s,
+        })
+    }
+
+    /// What is recorded of it: its seconds and its verdicts, without trials.
+    pub fn to_value(&self) -> Value {
+        let part = |name: &str| (name.to_owned(), self.summary[name].clone());
+        let summary: Value = VERDICTS.iter().copied().map(part).collect();
+        json!({ "took_s": self.took_s, "summary": summary })
+    }
+
+    /// The race of [`RaceResult::to_value`].
+    pub fn of_value(value: &Value) -> Option<RaceResult> {
+        Some(RaceResult {
+            summary: value.get("summary")?.clone(),
+            trials: Vec::new(),
+            took_s: value["took_s"].as_f64()?,
         })
     }
 
