@@ -52,7 +52,9 @@ impl BusyPoll {
     /// Polls while that pays; None: it is time to sleep. `receive` does not wait; its error is `WouldBlock` when
     /// nothing is there.
     pub fn poll<T>(&self, receive: impl FnMut() -> io::Result<T>) -> Option<io::Result<T>> {
-        let is_hinted = self.is_hinted.swap(false, Ordering::Relaxed);
+        // A load first: an exchange takes the cache line.
+        let is_hinted =
+            self.is_hinted.load(Ordering::Relaxed) && self.is_hinted.swap(false, Ordering::Relaxed);
         if self.is_in_bulk.load(Ordering::Relaxed) {
             self.poll_in_bulk(receive)
         } else if is_hinted {

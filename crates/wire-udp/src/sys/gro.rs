@@ -67,7 +67,11 @@ pub fn receive_coalesced_with(
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = control.0.len() as _;
     // SAFETY: every pointer in `message` refers to live memory of the length given.
-    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    let received = unsafe {
+        // As sendto: without libc's cancellation point.
+        let descriptor = socket.as_raw_fd();
+        libc::syscall(libc::SYS_recvmsg, descriptor, &raw mut message, flags)
+    };
     if received < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -96,14 +100,15 @@ pub fn receive_plain_with(
 ) -> io::Result<Coalesced> {
     let mut raw = RawAddress::zeroed();
     let (name, name_len) = match peer {
-        None => ((&raw mut raw.storage).cast(), &raw mut raw.len),
+        None => (&raw mut raw.storage, &raw mut raw.len),
         Some(_) => (ptr::null_mut(), ptr::null_mut()),
     };
     // SAFETY: pointers and lengths describe live memory; `raw` is not read during the call.
     let received = unsafe {
-        libc::recvfrom(
+        libc::syscall(
+            libc::SYS_recvfrom,
             socket.as_raw_fd(),
-            buffer.as_mut_ptr().cast(),
+            buffer.as_mut_ptr(),
             buffer.len(),
             flags | libc::MSG_TRUNC,
             name,

@@ -55,7 +55,8 @@ pub fn send_segmented_with(
     retry_once_if_refused(|| send_once(socket, &message, flags))
 }
 
-/// Sends one datagram with sendto, which is cheaper than sendmsg.
+/// Sends one datagram with sendto, which is cheaper than sendmsg, and by its number: libc's function is a
+/// cancellation point, for which a process of several threads pays two atomic operations (pthreads(7)).
 fn send_plain(
     socket: BorrowedFd<'_>,
     to: Option<&RawAddress>,
@@ -63,15 +64,14 @@ fn send_plain(
     flags: i32,
 ) -> io::Result<()> {
     let flags = flags | libc::MSG_NOSIGNAL;
-    let (name, name_len) = to.map_or((ptr::null(), 0), |raw| {
-        ((&raw const raw.storage).cast(), raw.len)
-    });
+    let (name, name_len) = to.map_or((ptr::null(), 0), |raw| (&raw const raw.storage, raw.len));
     retry_once_if_refused(|| {
         // SAFETY: pointers and lengths describe live memory, which the kernel only reads.
         let sent = unsafe {
-            libc::sendto(
+            libc::syscall(
+                libc::SYS_sendto,
                 socket.as_raw_fd(),
-                slice.as_ptr().cast(),
+                slice.as_ptr(),
                 slice.len(),
                 flags,
                 name,
