@@ -57,8 +57,11 @@ impl RttEstimator {
         } else {
             Duration::from_nanos(self.srtt_ns + 4 * self.rttvar_ns).max(bounds.min)
         };
-        base.saturating_mul(1 << backoffs.min(BACKOFFS_MAX))
-            .min(bounds.max)
+        let backed_off = match backoffs {
+            0 => base,
+            _ => base.saturating_mul(1 << backoffs.min(BACKOFFS_MAX)),
+        };
+        backed_off.min(bounds.max)
     }
 }
 

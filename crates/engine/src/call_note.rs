@@ -22,6 +22,21 @@ pub struct CallNote {
 }
 
 impl CallNote {
+    /// Whether it has no wish.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        let CallNote {
+            flags,
+            priority,
+            tries,
+            spacing_us,
+            delivered,
+            co_resident,
+        } = self;
+        let numbers = u32::from(flags.0) | u32::from(*priority) | u32::from(*tries) | spacing_us;
+        numbers == 0 && delivered.is_none() && co_resident.is_none()
+    }
+
     /// No wish but a priority.
     pub fn of_priority(priority: u8) -> CallNote {
         CallNote {
@@ -83,5 +98,39 @@ impl CallFlags {
     #[must_use]
     pub fn with_if(self, wanted: bool, flags: CallFlags) -> CallFlags {
         if wanted { self.with(flags) } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wish_is_one() {
+        let none = CallNote::default();
+        assert!(none.is_none());
+        let wishes = [
+            CallNote {
+                flags: CallFlags::PUBLIC_CODE,
+                ..none
+            },
+            CallNote::of_priority(1),
+            CallNote { tries: 1, ..none },
+            CallNote {
+                spacing_us: 1,
+                ..none
+            },
+            CallNote {
+                delivered: Some(0),
+                ..none
+            },
+            CallNote {
+                co_resident: Some(EntityId(0)),
+                ..none
+            },
+        ];
+        for wish in wishes {
+            assert!(!wish.is_none(), "{wish:?}");
+        }
     }
 }

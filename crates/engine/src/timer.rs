@@ -18,7 +18,8 @@ pub struct TimerTable<K> {
 
 #[derive(Debug)]
 enum Timers<K> {
-    /// [`FEW`] at most, the earliest last.
+    /// [`FEW`] at most, in no order: a message sets and cancels two of them, and the earliest is asked for
+    /// about as often.
     Few(Vec<(Instant, K)>),
     /// As soon as they were more, until none is left.
     Many {
@@ -39,20 +40,11 @@ impl<K: Ord + Copy> TimerTable<K> {
     #[inline]
     pub fn set(&mut self, key: K, at: Instant) {
         match &mut self.timers {
-            Timers::Few(few) => {
-                match few.iter().position(|timer| timer.1 == key) {
-                    // The usual case for packets that arrived together.
-                    Some(index) if few[index].0 == at => return,
-                    Some(index) => {
-                        few.remove(index);
-                    }
-                    None if few.len() == FEW => return self.set_beyond_few(key, at),
-                    None => {}
-                }
-                // Most are set to a time behind all others.
-                let behind = few.iter().position(|timer| *timer < (at, key));
-                few.insert(behind.unwrap_or(few.len()), (at, key));
-            }
+            Timers::Few(few) => match few.iter().position(|timer| timer.1 == key) {
+                Some(index) => few[index].0 = at,
+                None if few.len() == FEW => self.set_beyond_few(key, at),
+                None => few.push((at, key)),
+            },
             Timers::Many { by_key, by_time } => {
                 match by_key.insert(key, at) {
                     Some(old) if old == at => return,
@@ -83,7 +75,7 @@ impl<K: Ord + Copy> TimerTable<K> {
         match &mut self.timers {
             Timers::Few(few) => {
                 if let Some(index) = few.iter().position(|timer| timer.1 == key) {
-                    few.remove(index);
+                    few.swap_remove(index);
                 }
             }
             Timers::Many { by_key, by_time } => {
@@ -107,7 +99,7 @@ impl<K: Ord + Copy> TimerTable<K> {
 
     fn first(&self) -> Option<(Instant, K)> {
         match &self.timers {
-            Timers::Few(few) => few.last().copied(),
+            Timers::Few(few) => few.iter().min().copied(),
             Timers::Many { by_time, .. } => by_time.first().copied(),
         }
     }
@@ -115,7 +107,10 @@ impl<K: Ord + Copy> TimerTable<K> {
     /// The earliest deadline.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        self.first().map(|(at, _)| at)
+        match &self.timers {
+            Timers::Few(few) => few.iter().map(|timer| timer.0).min(),
+            Timers::Many { by_time, .. } => by_time.first().map(|timer| timer.0),
+        }
     }
 
     /// Removes and returns the earliest timer that has expired at `now`.
