@@ -1,12 +1,13 @@
 //! The engine; it only dispatches.
 
 use crate::association::{Association, State, Timer};
+use crate::association_table::AssociationTable;
 use crate::config::SctpConfig;
 use crate::discard::{DiscardReason, Discards};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::Tag;
 use crate::pdu::chunk::FLAG_T;
-use crate::pdu::header::{PacketCheck, check_packet};
+use crate::pdu::header::{self, PacketCheck, check_packet};
 use crate::pdu::{Chunk, ChunkType, Chunks, CommonHeader};
 use crate::procedure::{
     abandon, abort, asconf, association_setup, authentication, cookie_echo, data_receive,
@@ -18,12 +19,11 @@ use engine::{
     Delivery, Event, Framing, Instant, Layout, Note, NoteFields, PathError, PathFault, Properties,
     Protocol, Received, SendFlags, Status,
 };
-use std::collections::BTreeMap;
 
 /// An endpoint: any number of associations over one wire.
 #[derive(Debug)]
 pub struct Sctp {
-    pub(crate) associations: BTreeMap<AssociationId, Association>,
+    pub(crate) associations: AssociationTable,
     pub(crate) shared: EndpointState,
     next_id: u32,
 }
@@ -32,7 +32,7 @@ impl Sctp {
     /// An endpoint without associations. It refuses INITs until [`Associations::listen`].
     pub fn new(config: SctpConfig) -> Sctp {
         Sctp {
-            associations: BTreeMap::new(),
+            associations: AssociationTable::default(),
             shared: EndpointState::new(config),
             next_id: 1,
         }
@@ -65,7 +65,7 @@ impl Sctp {
         association.id = id;
         self.shared.by_tag.insert(association.local_tag, id);
         self.shared.index_paths(&association);
-        self.associations.insert(id, association);
+        self.associations.insert(association);
         Ok(id)
     }
 
@@ -96,10 +96,16 @@ impl Sctp {
     ) -> Result<(), DiscardReason> {
         let packet = received.octets;
         let header = CommonHeader::parse(packet).ok_or(DiscardReason::Malformed)?;
-        let known = self.shared.by_tag.get(&header.tag).copied();
-        let zero_is_agreed = known
-            .and_then(|id| self.associations.get(&id))
-            .is_some_and(|association| association.accepts_zero_checksum(&self.shared.config));
+        let last = self.associations.last();
+        let known = match last.filter(|last| last.local_tag == header.tag) {
+            Some(last) => Some(last.id),
+            None => self.shared.by_tag.get(&header.tag).copied(),
+        };
+        let agrees = |id| {
+            let association = self.associations.get(&id);
+            association.is_some_and(|a| a.accepts_zero_checksum(&self.shared.config))
+        };
+        let zero_is_agreed = header::has_zero_checksum(packet) && known.is_some_and(agrees);
         match check_packet(packet, zero_is_agreed) {
             PacketCheck::Right => self.shared.counters.bytes_summed += packet.len() as u64,
             PacketCheck::Zero if zero_is_agreed => {}
@@ -107,21 +113,24 @@ impl Sctp {
         }
         let mut chunks = Chunks::new(packet);
         let first = chunks.next().ok_or(DiscardReason::Malformed)?;
-        let is_alone = chunks.clone().next().is_none() && !chunks.is_broken();
+        let is_alone = || chunks.clone().next().is_none() && !chunks.is_broken();
         match first.kind {
             // Section 8.5.1: a packet with an INIT has tag 0 and nothing else.
-            ChunkType::INIT if header.tag == Tag::NONE && is_alone => {
+            ChunkType::INIT if header.tag == Tag::NONE && is_alone() => {
                 return init::handle_init(self, now, &header, received.path, &first);
             }
             ChunkType::INIT => return Err(DiscardReason::Malformed),
             _ if header.tag == Tag::NONE => return Err(DiscardReason::Tag),
-            ChunkType::INIT_ACK | ChunkType::SHUTDOWN_COMPLETE if !is_alone => {
+            ChunkType::INIT_ACK | ChunkType::SHUTDOWN_COMPLETE if !is_alone() => {
                 return Err(DiscardReason::Malformed);
             }
             _ => {}
         }
         // A cookie opens an association, and may be authenticated itself.
-        let second = chunks.next().filter(|_| first.kind == ChunkType::AUTH);
+        let second = match first.kind {
+            ChunkType::AUTH => chunks.next(),
+            _ => None,
+        };
         let second = second.filter(|chunk| chunk.kind == ChunkType::COOKIE_ECHO);
         let (id, skipped) = if let Some(cookie) = second {
             let chunks = (Some(&first), &cookie);

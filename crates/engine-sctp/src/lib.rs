@@ -23,6 +23,7 @@
 
 mod addresses;
 mod association;
+mod association_table;
 mod auth;
 pub mod config;
 mod congestion;

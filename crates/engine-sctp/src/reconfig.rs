@@ -76,6 +76,9 @@ impl ReconfigState {
 
     /// Whether new data from this position of the store on wait for a reset.
     pub(crate) fn holds(&self, position: u64) -> bool {
+        if self.is_idle() {
+            return false;
+        }
         let asked = self.asked.as_ref().map(|asked| &asked.request);
         asked.into_iter().chain(&self.waiting).any(
             |request| matches!(request, Request::ResetOutgoing { from: Some(from), .. } if position >= *from),

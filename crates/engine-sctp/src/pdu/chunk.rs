@@ -164,7 +164,7 @@ impl<'a> Iterator for Chunks<'a> {
 /// Begins a chunk at the end of `out`; [`end_chunk`] gets what this returns.
 pub fn begin_chunk(out: &mut Vec<u8>, kind: ChunkType, flags: u8) -> usize {
     let start = out.len();
-    out.extend([kind.0, flags, 0, 0]);
+    out.extend_from_slice(&[kind.0, flags, 0, 0]);
     start
 }
 

@@ -64,6 +64,12 @@ pub enum PacketCheck {
     Wrong,
 }
 
+/// Whether the checksum field of `packet` is zero.
+pub fn has_zero_checksum(packet: &[u8]) -> bool {
+    let field = packet.get(CHECKSUM_AT..COMMON_HEADER_LEN);
+    field.is_some_and(|field| field == [0; 4])
+}
+
 /// The CRC-32c of `packet` with zeros for its checksum field (RFC 9260 section 6.8), as a number; on
 /// the wire its least octet comes first.
 pub fn packet_crc(packet: &[u8]) -> u32 {
@@ -82,7 +88,7 @@ pub fn check_packet(packet: &[u8], zero_is_agreed: bool) -> PacketCheck {
     let Some(field) = packet.get(CHECKSUM_AT..COMMON_HEADER_LEN) else {
         return PacketCheck::Wrong;
     };
-    let is_zero = field == [0; 4];
+    let is_zero = has_zero_checksum(packet);
     if is_zero && zero_is_agreed {
         return PacketCheck::Zero;
     }

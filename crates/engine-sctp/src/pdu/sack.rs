@@ -1,6 +1,6 @@
 //! SACK: what arrived, and room for more (RFC 9260 section 3.3.4).
 
-use super::chunk::{begin_chunk, end_chunk};
+use super::chunk::end_chunk;
 use super::{ChunkType, u16_at, u32_at};
 use crate::numbers::Tsn;
 use core::ops::RangeInclusive;
@@ -66,10 +66,12 @@ pub fn push_sack(
     gaps: impl Iterator<Item = RangeInclusive<u16>>,
     duplicates: &[Tsn],
 ) {
-    let start = begin_chunk(out, ChunkType::SACK, 0);
-    out.extend(cumulative.0.to_be_bytes());
-    out.extend(rwnd.to_be_bytes());
-    out.extend([0; 4]);
+    let start = out.len();
+    // As one number: octets written one by one are waited for when they are copied together.
+    let fixed = u128::from(ChunkType::SACK.0) << 120
+        | u128::from(cumulative.0) << 64
+        | u128::from(rwnd) << 32;
+    out.extend_from_slice(&fixed.to_be_bytes());
     let entries_max = room.saturating_sub(SACK_LEN) / 4;
     let mut blocks: u16 = 0;
     for block in gaps.take(entries_max) {

@@ -173,6 +173,9 @@ impl<'a> Sender<'a> {
         }
         self.with_cookie = false;
         while batch.room() > 0 {
+            if !self.a.tx.has_chunks() {
+                return;
+            }
             let Some(room) = self.packet_room(batch) else {
                 return;
             };
@@ -254,12 +257,19 @@ impl<'a> Sender<'a> {
 
     /// A path that was silent for some timeouts starts with a smaller window (section 7.2.1).
     fn decay_if_idle(&mut self) {
-        let rto = self.a.rto(&self.ep.config, self.path);
+        let bounds = &self.ep.config.rto;
         let path = &mut self.a.paths[self.path];
-        if path.flight > 0 || rto.is_zero() || !self.carries_data {
+        let idle = self.now.since(path.last_sent_at);
+        // No timeout is shorter than that: the usual case needs no more.
+        let is_short = idle < bounds.min.min(bounds.initial).min(bounds.max);
+        if path.flight > 0 || is_short || !self.carries_data {
             return;
         }
-        let rtos = self.now.since(path.last_sent_at).as_nanos() / rto.as_nanos();
+        let rto = path.rto(bounds);
+        if rto.is_zero() {
+            return;
+        }
+        let rtos = idle.as_nanos() / rto.as_nanos();
         if rtos > 0 {
             path.control.on_idle(rtos as u64);
             path.last_sent_at = self.now;
@@ -270,6 +280,9 @@ impl<'a> Sender<'a> {
     /// What may be sent next in a packet with `room`. What holds back short packets and paces them is
     /// asked before the first chunk; others travel with it.
     fn next(&mut self, room: usize, is_first: bool) -> Next {
+        if !self.a.tx.has_chunks() {
+            return Next::Nothing;
+        }
         let may_send = self.a.may_send_data()
             || self.with_cookie && !self.a.cookie_leaves_alone(&self.ep.config);
         if !self.carries_data || !may_send || room <= self.header_len() {

@@ -233,8 +233,12 @@ impl ReceiveState {
     /// known: as many octets of them as bytes, in proportion.
     pub(crate) fn consume(&mut self, bytes: u64) -> bool {
         let bytes = bytes.min(self.unread);
-        let octets = u128::from(self.unread_octets) * u128::from(bytes);
-        self.unread_octets -= octets.checked_div(u128::from(self.unread)).unwrap_or(0) as u64;
+        if bytes == self.unread {
+            self.unread_octets = 0;
+        } else {
+            let octets = u128::from(self.unread_octets) * u128::from(bytes);
+            self.unread_octets -= (octets / u128::from(self.unread)) as u64;
+        }
         self.unread -= bytes;
         let window = u64::from(self.window());
         window.saturating_sub(self.advertised) >= self.buffer / 4

@@ -110,6 +110,12 @@ impl InOrder {
         self.ends.back().copied().or(cut)
     }
 
+    /// Whether bytes were submitted that were not cut, though their messages may be gone.
+    #[inline]
+    pub(super) fn has_uncut(&self) -> bool {
+        self.submitted > self.cut
+    }
+
     pub(super) fn unsent(&self) -> u64 {
         self.submitted - self.cut - self.gone
     }

@@ -111,6 +111,15 @@ impl Messages {
         }
     }
 
+    /// Whether bytes that were submitted may be cut; with a scheduler always.
+    #[inline]
+    pub(crate) fn has_uncut(&self) -> bool {
+        match self {
+            Messages::InOrder(queue) => queue.has_uncut(),
+            Messages::Scheduled(_) => true,
+        }
+    }
+
     /// Where the next byte to be cut lies in the store. 0 with a scheduler, which takes messages from
     /// anywhere.
     pub(crate) fn position(&self) -> u64 {

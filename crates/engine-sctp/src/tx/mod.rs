@@ -88,6 +88,12 @@ impl SendState {
         }
     }
 
+    /// Whether there may be a chunk to send: one that is marked, or bytes that were not cut.
+    #[inline]
+    pub(crate) fn has_chunks(&self) -> bool {
+        self.outstanding.has_marked() || self.messages.has_uncut()
+    }
+
     /// Whether all that was submitted is acknowledged.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.unsent() == 0 && self.outstanding.is_empty()

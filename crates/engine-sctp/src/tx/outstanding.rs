@@ -331,6 +331,11 @@ impl Outstanding {
 
     /// The last of them (Advanced.Peer.Ack.Point).
     pub(crate) fn abandoned_up_to(&self) -> Option<LongTsn> {
+        // Nearly always there is none.
+        let first = self.chunks.front()?;
+        if first.status != ChunkStatus::Abandoned {
+            return None;
+        }
         self.abandoned_in_front().last().map(|(tsn, _)| tsn)
     }
 
