@@ -54,8 +54,8 @@ pub struct Circuit<E: Associations, W: Wire> {
     is_last_chunk: bool,
 }
 
-/// The sender polls for acknowledgements every so many batches. One batch is an eighth of the
-/// default window, so half of it is still open then.
+/// The sender polls for acknowledgements every so many batches, unless its user receives meanwhile. One batch is an
+/// eighth of the default window, so half of it is still open then.
 const POLL_EVERY_SUBMITS: u32 = 4;
 
 impl<E: Associations, W: Wire> Circuit<E, W> {

@@ -67,8 +67,86 @@ impl CircuitState {
     }
 }
 
+/// So many circuits are looked for in a list.
+const FEW: usize = 4;
+
 /// Circuits by number. Never iterated, so its order decides nothing.
-pub(crate) type CircuitTable = HashMap<AssociationId, CircuitState, BuildHasherDefault<IdHasher>>;
+///
+/// A message asks for its circuit some ten times, and most endpoints have one or two: theirs lie in a list,
+/// which takes less code than a hash table. A circuit stays where it was put.
+#[derive(Default)]
+pub(crate) struct CircuitTable {
+    /// The numbers of the circuits in `few`, in the same order.
+    few_ids: Vec<AssociationId>,
+    few: Vec<CircuitState>,
+    many: HashMap<AssociationId, CircuitState, BuildHasherDefault<IdHasher>>,
+}
+
+impl CircuitTable {
+    #[inline]
+    fn index(&self, id: AssociationId) -> Option<usize> {
+        self.few_ids.iter().position(|known| *known == id)
+    }
+
+    /// The circuit of this number.
+    #[inline]
+    pub(crate) fn get(&self, id: AssociationId) -> Option<&CircuitState> {
+        match self.index(id) {
+            Some(index) => self.few.get(index),
+            None => self.get_of_many(id),
+        }
+    }
+
+    #[inline(never)]
+    fn get_of_many(&self, id: AssociationId) -> Option<&CircuitState> {
+        self.many.get(&id)
+    }
+
+    /// The circuit of this number, to change it.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut CircuitState> {
+        match self.index(id) {
+            Some(index) => self.few.get_mut(index),
+            None => self.get_mut_of_many(id),
+        }
+    }
+
+    #[inline(never)]
+    fn get_mut_of_many(&mut self, id: AssociationId) -> Option<&mut CircuitState> {
+        self.many.get_mut(&id)
+    }
+
+    /// The circuit of this number; a new one if there is none.
+    #[inline]
+    pub(crate) fn get_or_default(&mut self, id: AssociationId) -> &mut CircuitState {
+        match self.index(id) {
+            Some(index) => &mut self.few[index],
+            None => self.get_or_default_of_many(id),
+        }
+    }
+
+    #[inline(never)]
+    fn get_or_default_of_many(&mut self, id: AssociationId) -> &mut CircuitState {
+        if self.few.len() < FEW && !self.many.contains_key(&id) {
+            let index = self.few.len();
+            self.few_ids.push(id);
+            self.few.push(CircuitState::default());
+            return &mut self.few[index];
+        }
+        self.many.entry(id).or_default()
+    }
+
+    /// Takes the circuit of this number out.
+    pub(crate) fn remove(&mut self, id: AssociationId) -> Option<CircuitState> {
+        match self.index(id) {
+            Some(index) => {
+                self.few_ids.swap_remove(index);
+                Some(self.few.swap_remove(index))
+            }
+            None => self.many.remove(&id),
+        }
+    }
+}
 
 /// Hashes circuit numbers, which the engine counts up and no peer chooses.
 #[derive(Default)]
@@ -87,5 +165,39 @@ impl Hasher for IdHasher {
 
     fn finish(&self) -> u64 {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::SplitMix64;
+    use std::collections::BTreeMap;
+
+    /// Made, found and removed at random, circuits are those of a map, whether there are few or many.
+    #[test]
+    fn circuits_are_found_wherever_they_lie() {
+        let (mut table, mut model) = (CircuitTable::default(), BTreeMap::new());
+        let mut random = SplitMix64::new(11);
+        for step in 0..10_000 {
+            // More circuits for a while than are kept in the list.
+            let ids = if step / 200 % 2 == 0 { 3 * FEW } else { FEW };
+            let id = AssociationId(random.below(ids as u64) as u32);
+            match random.below(3) {
+                0 => {
+                    let removed = table.remove(id).map(|state| state.queued_bytes);
+                    assert_eq!(removed, model.remove(&id));
+                }
+                1 => {
+                    table.get_or_default(id).queued_bytes = step;
+                    model.insert(id, step);
+                }
+                _ => {
+                    let found = table.get_mut(id).map(|state| state.queued_bytes);
+                    assert_eq!(found, model.get(&id).copied());
+                    assert_eq!(table.get(id).map(|state| state.queued_bytes), found);
+                }
+            }
+        }
     }
 }

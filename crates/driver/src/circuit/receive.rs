@@ -209,7 +209,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
         let owner = Arc::clone(&self.shared);
         let mut pump = owner.lock()?;
-        let mut now = owner.now();
+        let mut now = self.wait_start(&pump, limit);
         loop {
             let refilled = self.refill(&mut pump, now)?;
             if refilled != RefillOutcome::Empty {
@@ -222,7 +222,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             let (again, outcome) = owner.wait_in_receive(pump, &mut now, left)?;
             pump = again;
             match outcome {
-                WaitOutcome::Woken | WaitOutcome::TimedOut => {}
+                WaitOutcome::Woken | WaitOutcome::TimedOut => self.submits = 0,
                 WaitOutcome::ShutDown => return Err(io::ErrorKind::TimedOut.into()),
                 WaitOutcome::Unavailable => {
                     drop(pump);
@@ -233,6 +233,21 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 }
             }
         }
+    }
+
+    /// The time at which a wait up to `limit` begins. Without a limit it may be that of the last flush if
+    /// nothing came since: timers that are due are run by the helper while this thread waits, and the clock
+    /// is read once a round trip less.
+    fn wait_start(&self, pump: &Pump<E, W>, limit: Duration) -> Instant {
+        match pump.settled_at() {
+            Some(at) if limit == Duration::MAX && self.has_submitted_all() => at,
+            _ => self.shared.now(),
+        }
+    }
+
+    /// Whether the engine knows of all that this user sent and read.
+    fn has_submitted_all(&self) -> bool {
+        self.producer.position() == self.submitted && !self.reader.has_chunk()
     }
 
     /// Gets the next chunk, or waits once until there may be one, or room for the unsent tail.
@@ -270,6 +285,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             if refilled != RefillOutcome::Empty || taken_elsewhere || !pump.receive(now)? {
                 return Ok(refilled);
             }
+            self.submits = 0;
             shared.wake_waiters(pump);
         }
     }
@@ -280,9 +296,11 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             pump.consume(now, self.id, consumed);
         }
         let chunk = pump.pop_chunk(self.id);
-        self.send_due(pump, now, chunk.is_some())?;
-        self.submitted = self.producer.submitted();
-        self.producer.release_memory();
+        if pump.settled_at() != Some(now) || self.producer.position() > self.submitted {
+            self.send_due(pump, now, chunk.is_some())?;
+            self.submitted = self.producer.submitted();
+        }
+        self.producer.release_unkept_memory();
         self.shared.notify_granted(pump);
         self.seen_arrivals = pump.arrivals();
         match chunk {

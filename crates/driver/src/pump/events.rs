@@ -42,9 +42,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             // No half of an engine of associations.
             Event::Transaction(_) => return,
         };
-        let Some(state) = self.circuits.get_mut(&id) else {
+        let Some(state) = self.circuits.get_mut(id) else {
             if matches!(event, Event::Connected(_)) {
-                self.circuits.entry(id).or_default().connected = true;
+                self.circuits.get_or_default(id).connected = true;
             }
             return;
         };
@@ -74,17 +74,17 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Keeps the messages that circuit `id` gives up from now on.
     pub fn keep_failed(&mut self, id: AssociationId) {
-        let state = self.circuits.entry(id).or_default();
+        let state = self.circuits.get_or_default(id);
         state.failed.get_or_insert_default();
     }
 
     /// The oldest message that circuit `id` gave up.
     pub fn next_failed(&mut self, id: AssociationId) -> Option<FailedMessage> {
-        self.circuits.get_mut(&id)?.failed.as_mut()?.pop()
+        self.circuits.get_mut(id)?.failed.as_mut()?.pop()
     }
 
     fn handle_accepted(&mut self, now: Instant, id: AssociationId, from: Address) {
-        self.circuits.entry(id).or_default().connected = true;
+        self.circuits.get_or_default(id).connected = true;
         if self.has_room_for_unaccepted() {
             self.accept_queue.push_back((id, from));
             self.enter_unaccepted(id);
@@ -92,9 +92,10 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             return;
         }
         self.refused += 1;
-        let state = self.circuits.entry(id).or_default();
+        let state = self.circuits.get_or_default(id);
         state.detached = true;
         state.clear_queue();
+        self.settled_at = None;
         self.engine.abort(now, id);
     }
 
@@ -105,7 +106,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
         if let Some(store) = self
             .circuits
-            .get_mut(&id)
+            .get_mut(id)
             .and_then(|state| state.store.as_mut())
         {
             store.return_all_loans();
@@ -115,7 +116,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// Marks circuits ready that were granted a permit.
     pub(crate) fn mark_ready(&mut self, circuits: &[AssociationId]) {
         for &id in circuits {
-            if let Some(state) = self.circuits.get_mut(&id) {
+            if let Some(state) = self.circuits.get_mut(id) {
                 state.newly_ready = true;
                 mark_changed(&mut self.changed, id, state);
             }
@@ -127,7 +128,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.leave_unaccepted(id);
         if self
             .circuits
-            .remove(&id)
+            .remove(id)
             .is_some_and(|state| state.store.is_some())
             && let Some(index) = self.with_store.iter().rposition(|&stored| stored == id)
         {
@@ -146,7 +147,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     #[inline(never)]
     fn publish_changed(&mut self) {
         for id in self.changed.drain(..) {
-            let Some(state) = self.circuits.get_mut(&id) else {
+            let Some(state) = self.circuits.get_mut(id) else {
                 continue;
             };
             state.in_changed_list = false;

@@ -134,7 +134,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             notes,
         } = entry;
         let octets = reassembled.as_deref().unwrap_or(octets);
-        let state = self.circuits.entry(id).or_default();
+        let state = self.circuits.get_or_default(id);
         let joined = state.receive_queue.back_mut().and_then(|last| {
             let before = (last.memory(), last.len());
             let joined = last.join(octets, &spans, &notes, self.framing, JOINED_MAX);
@@ -174,7 +174,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     fn queue_chunk(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
-        let state = self.circuits.entry(id).or_default();
+        let state = self.circuits.get_or_default(id);
         if state.detached {
             return self.engine.consume(now, id, chunk.len());
         }
@@ -190,12 +190,13 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Tells the engine that the queue of circuit `id` is full, or has room again.
     pub(super) fn check_full(&mut self, id: AssociationId) {
-        let Some(state) = self.circuits.get_mut(&id) else {
+        let Some(state) = self.circuits.get_mut(id) else {
             return;
         };
         let is_full = self.inbox.is_full(state);
         if is_full != state.is_full {
             state.is_full = is_full;
+            self.settled_at = None;
             self.engine.set_receive_full(id, is_full);
         }
     }
@@ -219,8 +220,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// Tells the engine that the user has read `chunk`, and recycles its memory.
     pub fn consume(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
         let len = chunk.len();
+        self.settled_at = None;
         self.engine.consume(now, id, len);
-        if let Some(state) = self.circuits.get_mut(&id) {
+        if let Some(state) = self.circuits.get_mut(id) {
             state.queued_octets = state.queued_octets.saturating_sub(chunk.memory());
             state.queued_bytes = state.queued_bytes.saturating_sub(len);
             if state.is_full {
@@ -259,7 +261,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Circuit `id` waits to be accepted.
     pub(super) fn enter_unaccepted(&mut self, id: AssociationId) {
-        let state = self.circuits.entry(id).or_default();
+        let state = self.circuits.get_or_default(id);
         state.is_unaccepted = true;
         self.inbox.unaccepted += state.queued_octets;
         self.check_unaccepted();
@@ -268,7 +270,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// The queue of circuit `id` counts no more among those that are not accepted.
     pub(super) fn leave_unaccepted(&mut self, id: AssociationId) {
-        let Some(state) = self.circuits.get_mut(&id) else {
+        let Some(state) = self.circuits.get_mut(id) else {
             return;
         };
         if std::mem::take(&mut state.is_unaccepted) {

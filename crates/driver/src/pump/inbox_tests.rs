@@ -1,6 +1,7 @@
 //! Memory of receive queues under a counting allocator, with senders that waste it.
 
 use super::{BACKLOG, Pump};
+use crate::sys::StorePool;
 use crate::sys::counting_allocator::allocated;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, CommandError, Counters, Deliveries,
@@ -32,6 +33,9 @@ struct Funnel {
     full: BTreeMap<AssociationId, bool>,
     events: VecDeque<Event>,
     dropped: u64,
+    /// How often it was asked for packets.
+    polls: u32,
+    timeout: Option<Instant>,
 }
 
 impl Funnel {
@@ -42,6 +46,8 @@ impl Funnel {
             full: BTreeMap::new(),
             events: VecDeque::new(),
             dropped: 0,
+            polls: 0,
+            timeout: None,
         }
     }
 }
@@ -85,18 +91,22 @@ impl Protocol for Funnel {
         });
     }
 
-    fn handle_timeout(&mut self, _: Instant) {}
+    fn handle_timeout(&mut self, _: Instant) {
+        self.timeout = None;
+    }
 
     fn handle_path_error(&mut self, _: Instant, _: PathFault<'_>) {}
 
-    fn poll_transmit(&mut self, _: Instant, _: &mut Batch) {}
+    fn poll_transmit(&mut self, _: Instant, _: &mut Batch) {
+        self.polls += 1;
+    }
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.timeout
     }
 
     fn counters(&self) -> Counters {
@@ -363,5 +373,46 @@ fn dropped_circuit_keeps_its_window_open() {
         }
         assert_eq!(pump.engine().dropped, dropped, "the window stayed open");
         assert_eq!(pump.engine().unread[&id], 0);
+    }
+}
+
+/// An engine that has nothing to send is asked again after each input, and not before.
+#[test]
+fn settled_engine_is_asked_for_packets_after_each_input() {
+    type Input = fn(&mut Pump<Funnel, NoWire>);
+    const NOW: Instant = Instant::ZERO;
+    const ID: AssociationId = AssociationId(1);
+    let mut pump = Pump::new(Funnel::new(Framing::Messages), NoWire);
+    arrive(&mut pump, &[1], 100, 100, 1);
+    assert_eq!(pump.accept().map(|(id, _)| id), Some(ID));
+    let layout = pump.engine().layout(None);
+    let (_producer, consumer) = StorePool::new(layout, 1 << 16).store(ID, layout);
+    pump.attach(ID, consumer);
+    let inputs: [(&str, Input); 6] = [
+        ("a packet", |pump| arrive(pump, &[1], 100, 100, 1)),
+        ("a receive without a packet", |pump| {
+            pump.receive(NOW).expect("no error");
+        }),
+        ("bytes to send", |pump| pump.submit_pending(NOW, ID, true)),
+        ("bytes read", |pump| {
+            let chunk = pump.pop_chunk(ID).expect("bytes");
+            pump.consume(NOW, ID, chunk);
+        }),
+        ("a timer", |pump| {
+            pump.engine.timeout = Some(NOW);
+            pump.handle_timeout(NOW);
+        }),
+        ("a command", |pump| {
+            pump.engine();
+        }),
+    ];
+    for (name, input) in inputs {
+        pump.flush(NOW).expect("no error");
+        let before = pump.engine.polls;
+        pump.flush(NOW).expect("no error");
+        assert_eq!(pump.engine.polls, before, "before {name}");
+        input(&mut pump);
+        pump.flush(NOW).expect("no error");
+        assert!(pump.engine.polls > before, "after {name}");
     }
 }

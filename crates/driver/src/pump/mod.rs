@@ -63,6 +63,9 @@ pub struct Pump<E, W> {
     events: u64,
     sends: u64,
     refused: u64,
+    /// When the engine last said that it has nothing to send, and was given nothing since; the wire had
+    /// taken all of its packets.
+    settled_at: Option<Instant>,
     /// Packets of a full batch.
     segments_per_batch: u64,
     framing: Framing,
@@ -109,6 +112,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             events: 0,
             sends: 0,
             refused: 0,
+            settled_at: None,
         }
     }
 
@@ -127,6 +131,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// The engine, for commands.
     pub fn engine(&mut self) -> &mut E {
+        self.settled_at = None;
         &mut self.engine
     }
 
@@ -136,6 +141,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     pub(crate) fn engine_and_wire(&mut self) -> (&mut E, &mut W) {
+        self.settled_at = None;
         (&mut self.engine, self.wire.wire_mut())
     }
 
@@ -161,6 +167,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
         let mtu = self.wire.path_mtu(now, Path::to(peer));
         if mtu < self.engine.properties().packet_max {
+            self.settled_at = None;
             self.engine.set_path_mtu(now, id, mtu);
         }
     }
@@ -177,29 +184,20 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// The engine knows of circuit `id`'s bytes below this position.
     pub fn submitted(&self, id: AssociationId) -> u64 {
-        let store = self
-            .circuits
-            .get(&id)
-            .and_then(|state| state.store.as_ref());
+        let store = self.circuits.get(id).and_then(|state| state.store.as_ref());
         store.map_or(0, Consumer::submitted)
     }
 
     /// Whether all bytes of a circuit are acknowledged: none are in flight, and none wait for the peer's
     /// window, which the engine has not released.
     pub fn is_drained(&self, id: AssociationId) -> bool {
-        let store = self
-            .circuits
-            .get(&id)
-            .and_then(|state| state.store.as_ref());
+        let store = self.circuits.get(id).and_then(|state| state.store.as_ref());
         self.engine.status(id).bytes_in_flight == 0 && store.is_none_or(Consumer::is_empty)
     }
 
     /// Whether the peer has acknowledged all bytes of circuit `id`; its end may be on its way.
     pub fn is_acknowledged(&self, id: AssociationId) -> bool {
-        let store = self
-            .circuits
-            .get(&id)
-            .and_then(|state| state.store.as_ref());
+        let store = self.circuits.get(id).and_then(|state| state.store.as_ref());
         store.is_none_or(Consumer::is_empty)
     }
 
@@ -208,7 +206,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let mut known = self
             .with_store
             .iter()
-            .filter_map(|id| self.circuits.get(id));
+            .filter_map(|id| self.circuits.get(*id));
         known.any(|state| state.detached)
     }
 
@@ -252,9 +250,16 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             || layer.is_some_and(|port| port.is_blocked())
     }
 
+    /// When it was last flushed, if nothing came since that the engine could answer: it has nothing to send
+    /// but what its timers bring about.
+    #[inline]
+    pub(crate) fn settled_at(&self) -> Option<Instant> {
+        self.settled_at
+    }
+
     /// Gives circuit `id` the store its user writes to.
     pub fn attach(&mut self, id: AssociationId, store: Consumer) {
-        self.circuits.entry(id).or_default().store = Some(store);
+        self.circuits.get_or_default(id).store = Some(store);
         self.with_store.push(id);
     }
 
@@ -263,7 +268,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// With `may_defer` its final packets are sent by the next
     /// [`flush_deferred`](Pump::flush_deferred), or when enough of them fill a call of the wire.
     pub fn detach(&mut self, now: Instant, id: AssociationId, may_defer: bool) {
-        match self.circuits.get_mut(&id) {
+        match self.circuits.get_mut(id) {
             Some(state) if state.closed.is_none() => {
                 state.detached = true;
                 state.may_defer = may_defer;
@@ -272,6 +277,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 // What still comes is acknowledged and dropped.
                 self.check_full(id);
                 if unread > 0 {
+                    self.settled_at = None;
                     self.engine.consume(now, id, unread);
                 }
             }
@@ -281,13 +287,13 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Takes the oldest bytes received for circuit `id`.
     pub fn pop_chunk(&mut self, id: AssociationId) -> Option<Chunk> {
-        self.circuits.get_mut(&id)?.receive_queue.pop_front()
+        self.circuits.get_mut(id)?.receive_queue.pop_front()
     }
 
     /// The state of circuit `id`.
     pub fn status(&self, id: AssociationId) -> CircuitStatus {
         self.circuits
-            .get(&id)
+            .get(id)
             .map_or_else(CircuitStatus::default, CircuitState::status)
     }
 
@@ -305,7 +311,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// watch.
     pub fn take_ready(&mut self, ready: &mut Vec<AssociationId>) {
         for id in &self.ready {
-            if let Some(state) = self.circuits.get_mut(id) {
+            if let Some(state) = self.circuits.get_mut(*id) {
                 state.in_ready_list = false;
             }
         }
@@ -356,6 +362,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         buffer: Vec<u8>,
         arrival: io::Result<Arrival>,
     ) -> io::Result<bool> {
+        // Also what is no packet may tell of a path.
+        self.settled_at = None;
         let Some(arrival) = self.wire.check(arrival)? else {
             recycle(&mut self.spare_buffers, buffer);
             return Ok(false);
@@ -378,6 +386,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             port.handle_timeout(now);
         }
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
+            self.settled_at = None;
             self.engine.handle_timeout(now);
             self.drain_events(now);
             self.publish_changes();

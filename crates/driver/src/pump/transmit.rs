@@ -35,7 +35,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// only, so that no call of the wire is spent on the few packets by which messages exceed a
     /// batch. With `push` the engine sends part-filled packets too.
     pub fn submit_pending(&mut self, now: Instant, id: AssociationId, push: bool) {
-        let Some(state) = self.circuits.get_mut(&id) else {
+        let Some(state) = self.circuits.get_mut(id) else {
             return;
         };
         let Some(store) = &mut state.store else {
@@ -56,6 +56,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             false => whole_batches_end(store, head, self.segments_per_batch),
         };
         if end > submitted || push {
+            self.settled_at = None;
             let end = end.max(submitted);
             store.set_submitted(end);
             submit(engine, now, id, store, end, push);
@@ -70,13 +71,24 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     ///
     /// Errors of the wire itself, except `WouldBlock`, which leaves the rest for the next call.
     pub fn flush(&mut self, now: Instant) -> io::Result<()> {
+        if self.settled_at.is_some() {
+            return Ok(());
+        }
+        // A layer sends at its own times.
+        self.settled_at = self.layer.is_none().then_some(now);
         let mut result = self.send_all(now);
-        if self.wire.report_to(&mut self.engine, now) && result.is_ok() {
-            // Once: an engine whose answer fails too hears of it at the next flush.
-            result = self.send_all(now);
+        if self.wire.report_to(&mut self.engine, now) {
+            self.settled_at = None;
+            if result.is_ok() {
+                // Once: an engine whose answer fails too hears of it at the next flush.
+                result = self.send_all(now);
+            }
         }
         self.drain_events(now);
         self.publish_changes();
+        if result.is_err() || self.is_blocked() {
+            self.settled_at = None;
+        }
         result
     }
 
@@ -188,7 +200,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     #[inline]
     fn send_or_coalesce(&mut self) -> io::Result<()> {
         let state = match self.batch.sender() {
-            Some(id) => self.circuits.get_mut(&id),
+            Some(id) => self.circuits.get_mut(id),
             None => None,
         };
         let may_defer = state.as_ref().is_some_and(|state| state.may_defer);
@@ -313,7 +325,7 @@ fn whole_batches_end(store: &Consumer, head: u64, segments_per_batch: u64) -> u6
 
 /// The store of the association that sends a batch.
 fn store_of(circuits: &mut CircuitTable, sender: Option<AssociationId>) -> Option<&mut Consumer> {
-    circuits.get_mut(&sender?)?.store.as_mut()
+    circuits.get_mut(sender?)?.store.as_mut()
 }
 
 /// Copies a batch of small packets into `coalesced`, which has room for it.

@@ -9,7 +9,7 @@ use crate::wakeup::SendPermits;
 use engine::{AssociationId, Layout};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Message ends that may wait for the pump: many times as many as a batch has packets.
@@ -19,6 +19,10 @@ pub(super) const MESSAGE_ENDS_MAX: u64 = 4096;
 /// are empty and full by turns, makes no system call for them.
 const FREE_STORES_MAX: usize = 64;
 
+/// While no more stores have memory, an empty one keeps it for its next message: the pool would keep it anyway, and
+/// is not asked twice a message.
+const KEEPING_STORES_MAX: usize = 2;
+
 /// Pool of the send stores of an endpoint.
 pub struct StorePool {
     /// The layout of its longest packets.
@@ -26,6 +30,8 @@ pub struct StorePool {
     /// Such packets a store has room for.
     slots: usize,
     free: Mutex<Vec<StoreMemory>>,
+    /// Stores that have memory.
+    taken: AtomicUsize,
     pub(crate) permits: SendPermits,
 }
 
@@ -36,6 +42,7 @@ impl StorePool {
             layout,
             slots: bytes.div_ceil(layout.payload).max(2),
             free: Mutex::new(Vec::new()),
+            taken: AtomicUsize::new(0),
             permits: SendPermits::default(),
         })
     }
@@ -66,14 +73,23 @@ impl StorePool {
     /// Memory for a store; None when the kernel has none.
     pub(super) fn acquire(&self) -> Option<StoreMemory> {
         let kept = self.lock().pop();
-        kept.or_else(|| {
+        let memory = kept.or_else(|| {
             StoreMemory::map(
                 self.ends_offset() + MESSAGE_ENDS_MAX as usize * size_of::<AtomicU64>(),
             )
-        })
+        })?;
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Some(memory)
+    }
+
+    /// Whether so few stores have memory that an empty one keeps it.
+    #[inline]
+    pub(super) fn is_kept_by_stores(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) <= KEEPING_STORES_MAX
     }
 
     pub(super) fn release(&self, memory: StoreMemory) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
         let mut free = self.lock();
         if free.len() < FREE_STORES_MAX {
             free.push(memory);

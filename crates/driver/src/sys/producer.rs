@@ -253,6 +253,16 @@ impl Producer {
         !self.base.is_null()
     }
 
+    /// Releases the memory of an empty store, unless few stores have some: then not before the next byte
+    /// lies beyond the first slot, so that messages one by one are written to the same few pages.
+    #[inline]
+    pub fn release_unkept_memory(&mut self) {
+        let is_within_first = self.offset < self.ring.layout.packet();
+        if !is_within_first || !self.ring.pool.is_kept_by_stores() {
+            self.release_memory();
+        }
+    }
+
     /// Releases the store's memory if the store is empty.
     pub fn release_memory(&mut self) {
         let empty = self.ring.consumer.tail.load(Ordering::Acquire) == self.head;

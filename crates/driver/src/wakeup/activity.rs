@@ -9,8 +9,9 @@ pub(crate) struct Activity {
     locks: AtomicU64,
     /// Polls of the wire.
     polls: AtomicU64,
-    /// Users blocked in a wait; they receive for themselves.
-    waiting: AtomicU32,
+    /// Users asleep ([`EndpointShared::sleep`](crate::shared::EndpointShared::sleep)); they receive for
+    /// themselves, as the one does that the [`ReceiveClaim`](super::ReceiveClaim) knows of.
+    asleep: AtomicU32,
 }
 
 impl Activity {
@@ -34,18 +35,18 @@ impl Activity {
         }
     }
 
-    /// The caller, who holds the lock of the pump, begins to wait.
-    pub(crate) fn begin_wait(&self) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+    /// The caller, who holds the lock of the pump, falls asleep.
+    pub(crate) fn begin_sleep(&self) {
+        self.asleep.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn end_wait(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn end_sleep(&self) {
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether a user waits, who is to be woken by an arrival.
-    pub(crate) fn is_user_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+    /// Whether a user is asleep, who is to be woken by an arrival.
+    pub(crate) fn is_user_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed) > 0
     }
 }
 

@@ -119,7 +119,7 @@ impl Helper {
         // An arrival must wake the user who waits for it, and only that one.
         if let Some(wire) = &shared.descriptor
             && sleep == HelperSleep::Parked
-            && !shared.wakeup.activity.is_user_waiting()
+            && !shared.is_user_waiting()
         {
             match may_wait(shared) {
                 true => descriptors.push(PollFd::new(wire.get(), PollFlags::IN)),
@@ -247,7 +247,7 @@ fn drive<E: Associations, W: Wire>(
     shared: &EndpointShared<E, W>,
     pump: &mut Pump<E, W>,
 ) -> io::Result<()> {
-    if !shared.wakeup.activity.is_user_waiting() {
+    if !shared.is_user_waiting() {
         shared.drive(pump)?;
         // An event loop may be waiting for the descriptor since before this thread received.
         if !pump.wire_mut().may_wait() {

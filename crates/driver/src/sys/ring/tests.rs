@@ -1,6 +1,7 @@
 //! What is gathered is what was written.
 
 use super::*;
+use crate::sys::Producer;
 use engine::{Address, AssociationId, Integrity, SplitMix64, Store};
 
 const LAYOUT: Layout = Layout {
@@ -128,4 +129,28 @@ fn store_of_shorter_layout_gathers_what_was_written() {
         producer.release_memory();
     }
     assert!(sent.len() > 10_000, "{}", sent.len());
+}
+
+/// Empty stores keep their memory while there are two of them, within their first slot; the pool has that of all
+/// others.
+#[test]
+fn one_or_two_stores_keep_their_memory_within_the_first_slot() {
+    let pool = StorePool::new(LAYOUT, 1000);
+    let send_all = |(producer, consumer): &mut (Producer, Consumer), bytes: usize| {
+        assert!(producer.append_bytes(&vec![1; bytes]));
+        consumer.release(0..consumer.head());
+        producer.release_unkept_memory();
+        producer.has_memory()
+    };
+    let mut stores = [1, 2, 3].map(|id| pool.store(AssociationId(id), LAYOUT));
+    let [first, second, third] = &mut stores;
+    assert!(send_all(first, 40));
+    assert!(send_all(second, 40));
+    assert!(!send_all(third, 40), "a third one gives it back");
+    assert!(send_all(first, 40), "two keep it again");
+    assert!(
+        !send_all(first, 40),
+        "the next byte lies in the second slot"
+    );
+    assert!(send_all(first, 40), "it begins anew");
 }
