@@ -70,6 +70,17 @@ impl BlockMask {
         BlockMask(self.0 & !rest)
     }
 
+    /// Its blocks in runs of adjacent ones, ascending: the first of each and the one behind its last.
+    pub fn runs(self) -> impl Iterator<Item = Range<u32>> {
+        let mut rest = u64::from(self.0);
+        std::iter::from_fn(move || {
+            let start = rest.trailing_zeros();
+            let end = start + (rest >> start.min(63)).trailing_ones();
+            rest &= !0 << end.min(63);
+            (start < BLOCKS_MAX).then_some(start..end)
+        })
+    }
+
     /// The numbers of its blocks, ascending.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         let mut rest = self.0;
@@ -123,6 +134,12 @@ impl Segment {
     pub fn range(self, group: u16, block: u32) -> Range<u64> {
         let start = u64::from(group) * GROUP_LEN + u64::from(block) * BLOCK_LEN;
         start.min(self.len)..self.len.min(start + BLOCK_LEN)
+    }
+
+    /// The octets of a run of adjacent blocks of a group.
+    pub fn range_of(self, group: u16, blocks: Range<u32>) -> Range<u64> {
+        let at = |block: u32| u64::from(group) * GROUP_LEN + u64::from(block) * BLOCK_LEN;
+        at(blocks.start).min(self.len)..at(blocks.end).min(self.len)
     }
 
     /// Octets of these blocks of a group.
@@ -234,6 +251,25 @@ mod tests {
                         "{len} {group} {blocks:?}"
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn runs_are_the_ranges_of_their_blocks_joined() {
+        let mut random = engine::SplitMix64::new(9);
+        let segment = Segment::new(40_000);
+        let masks = (0..200).map(|_| random.next_u64() as u32);
+        for mask in masks.chain([0, 1, u32::MAX, 1 << 31, 0xffff_fffe]) {
+            let mask = BlockMask(mask);
+            let blocks: Vec<u32> = mask.runs().flatten().collect();
+            assert_eq!(blocks, mask.iter().collect::<Vec<_>>(), "{mask:?}");
+            let ends = mask.runs().map(|run| run.end);
+            let starts = mask.runs().skip(1).map(|run| run.start);
+            assert!(ends.zip(starts).all(|(end, start)| end < start), "{mask:?}");
+            for run in mask.runs() {
+                let joined = segment.range(1, run.start).start..segment.range(1, run.end - 1).end;
+                assert_eq!(segment.range_of(1, run.clone()), joined, "{run:?}");
             }
         }
     }

@@ -236,7 +236,7 @@ impl ClientCall {
         let peer = sh.peers.get(self.called.path);
         match self.request.retries {
             0 => {
-                let wait = peer.retry_wait(config, 0) + config.service_wait;
+                let wait = peer.response_wait(config);
                 let wait = wait * 2u32.saturating_pow(self.progress.min(16));
                 wait.min(crate::config::PROGRESS_WAIT_MAX)
             }

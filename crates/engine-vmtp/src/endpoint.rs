@@ -5,7 +5,7 @@ use crate::client::{Client, ClientCall, Current};
 use crate::config::VmtpConfig;
 use crate::pdu::{Control, NotifyClient, PacketFault, ResponseCode, packet};
 use crate::procedure::LocalCall;
-use crate::procedure::probe::Probe;
+use crate::procedure::probe::Probes;
 use crate::procedure::stream::Stream;
 use crate::ready::Ready;
 use crate::records::{ClientRecords, RecordId, Records};
@@ -73,7 +73,7 @@ pub struct Vmtp {
     pub(crate) over: BTreeSet<(Instant, RecordId)>,
     /// Who has the transactions that the host knows.
     pub(crate) transactions: BTreeMap<TransactionId, Key>,
-    pub(crate) probes: BTreeMap<u16, Probe>,
+    pub(crate) probes: Probes,
     /// Transactions with packets to send, served in turn.
     pub(crate) ready: Ready,
     pub(crate) timers: TimerTable<Key>,
@@ -120,7 +120,7 @@ impl Vmtp {
             keys: ClientRecords::default(),
             over: BTreeSet::new(),
             transactions: BTreeMap::new(),
-            probes: BTreeMap::new(),
+            probes: Probes::default(),
             ready: Ready::default(),
             timers: TimerTable::new(),
             started_at: None,
@@ -260,7 +260,7 @@ impl Vmtp {
     }
 
     fn arm_probe(&mut self, slot: u16) {
-        let at = self.probes.get(&slot).map_or(NEVER, |probe| probe.timeout);
+        let at = self.probes.get(slot).map_or(NEVER, |probe| probe.timeout);
         match at < NEVER {
             true => self.timers.set(Key::Probe(slot), at),
             false => self.timers.cancel(Key::Probe(slot)),

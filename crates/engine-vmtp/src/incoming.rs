@@ -114,25 +114,16 @@ impl Incoming {
         fresh: BlockMask,
         deliveries: &mut Deliveries,
     ) {
-        let mut at = HEADER_LEN;
-        let mut last_end = None;
-        for block in delivery.iter() {
-            let octets = self.segment.range(group, block);
-            let range = at..at + (octets.end - octets.start) as usize;
-            at = range.end;
-            if fresh.0 >> block & 1 == 0 {
-                continue;
-            }
-            match deliveries.blocks.last_mut() {
-                Some(last) if last_end == Some(octets.start) => last.range.end = range.end,
-                _ => deliveries.blocks.push(Block {
-                    message: self.message,
-                    message_len: self.head + self.segment.len(),
-                    offset: self.head + octets.start,
-                    range,
-                }),
-            }
-            last_end = Some(octets.end);
+        for run in fresh.runs() {
+            let before = delivery.and(BlockMask::first(run.start));
+            let start = HEADER_LEN + self.segment.octets(group, before) as usize;
+            let octets = self.segment.range_of(group, run);
+            deliveries.blocks.push(Block {
+                message: self.message,
+                message_len: self.head + self.segment.len(),
+                offset: self.head + octets.start,
+                range: start..start + (octets.end - octets.start) as usize,
+            });
         }
     }
 

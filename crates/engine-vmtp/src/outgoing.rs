@@ -1,7 +1,7 @@
 //! Messages on their way out, group by group.
 
 use crate::blocks::{BlockMask, GroupMasks, HEADER_DATA_MAX, Segment};
-use crate::config::VmtpConfig;
+use crate::config::{RETRY_WAIT_MAX, VmtpConfig};
 use crate::pdu::header::{USER_DATA, USER_DATA_CO_RESIDENT};
 use crate::pdu::{CHECK_LEN, Control, Flags, HEADER_LEN, PACKET_MIN, VmtpHeader};
 use crate::peers::Peer;
@@ -32,6 +32,8 @@ pub(crate) struct Outgoing {
     pub(crate) retries: u32,
     /// Times the peer was asked what it has, halved with each group that it has.
     pub(crate) rounds: u32,
+    /// When the first packet left.
+    pub(crate) began_at: Option<Instant>,
     /// When the last packet left.
     pub(crate) sent_at: Option<Instant>,
     /// When the last blocks left.
@@ -88,6 +90,7 @@ impl Outgoing {
             count: 0,
             retries: 0,
             rounds: 0,
+            began_at: None,
             sent_at: None,
             blocks_sent_at: None,
             next_at: Instant::from_nanos(0),
@@ -206,9 +209,13 @@ impl Outgoing {
     }
 
     /// How long its next answer is waited for: longer each time that answers come and groups do not. They may come late,
-    /// through a queue that questions fill.
+    /// through a queue that questions fill. Before it is given up the wait is the longest: a host whose processor has other
+    /// work for half a second is not away.
     pub(crate) fn answer_wait(&self, peer: &Peer, config: &VmtpConfig) -> Duration {
-        peer.retry_wait(config, self.retries.max(self.rounds).saturating_sub(1))
+        match self.retries >= config.retries_max {
+            true => RETRY_WAIT_MAX,
+            false => peer.retry_wait(config, self.retries.max(self.rounds).saturating_sub(1)),
+        }
     }
 
     /// Whether blocks left so recently that a report of what is missing is older.
@@ -250,6 +257,7 @@ impl Outgoing {
             }
             self.push_bare(sending, first, group, batch);
         }
+        let mut prepared: Option<(u16, [u8; HEADER_LEN])> = None;
         while let Some((group, blocks, len)) = self.next_packet(sending.config) {
             if sending.now < self.next_at {
                 return Left::Paced;
@@ -262,7 +270,12 @@ impl Outgoing {
             let unsent = self.unsent.get(group).without(blocks);
             self.unsent.set(group, unsent);
             self.blocks_sent_at = Some(sending.now);
-            self.push_blocks(sending, first, (group, blocks), batch);
+            // Those of a group differ in their blocks alone.
+            let header = match &mut prepared {
+                Some((prepared, header)) if *prepared == group => header,
+                other => &mut other.insert((group, self.header(first, group).emit())).1,
+            };
+            self.push_blocks(sending, header, (group, blocks), batch);
             let is_response = first.control.is_response();
             let gap = sending.peer.gap(sending.config, is_response);
             if !gap.is_zero() {
@@ -306,47 +319,36 @@ impl Outgoing {
         self.note_sent(sending, (PACKET_MIN as u64, user));
     }
 
+    /// A packet of blocks; `header` is that of its group.
     fn push_blocks(
         &mut self,
         sending: &mut Sending<'_>,
-        first: &VmtpHeader,
+        header: &mut [u8; HEADER_LEN],
         (group, blocks): (u16, BlockMask),
         batch: &mut Batch,
     ) {
         let octets = self.segment.octets(group, blocks);
         let padded = octets.next_multiple_of(8);
-        let mut header = self.header(first, group);
-        header.delivery = blocks;
-        header.data_words = (padded / 4) as u16;
-        let header = header.emit();
-        let mut builder = batch.begin().own(&header);
-        let mut adjacent: Option<std::ops::Range<u64>> = None;
-        for block in blocks.iter() {
-            let range = self.segment.range(group, block);
-            adjacent = match adjacent.take() {
-                Some(before) if before.end == range.start => Some(before.start..range.end),
-                Some(before) => {
-                    builder = builder.user(Store::Message(self.message), before);
-                    Some(range)
-                }
-                None => Some(range),
-            };
-        }
-        if let Some(range) = adjacent {
-            builder = builder.user(Store::Message(self.message), range);
+        VmtpHeader::set_blocks(header, blocks, (padded / 4) as u16);
+        let mut builder = batch.begin();
+        builder.add_own(header);
+        let message = Store::Message(self.message);
+        for run in blocks.runs() {
+            builder.add_user(message, self.segment.range_of(group, run));
         }
         let mut tail = [0; 8 + CHECK_LEN];
         let padding = (padded - octets) as usize;
         let checks_header = self.asked.flags.has(CallFlags::HEADER_CHECK);
         let integrity = match checks_header && sending.config.checksum {
             true => {
-                let check = checksum::vmtp(&header).to_be_bytes();
+                let check = checksum::vmtp(header).to_be_bytes();
                 tail[padding..padding + CHECK_LEN].copy_from_slice(&check);
                 Integrity::None
             }
             false => integrity(sending.config),
         };
-        builder.own(&tail[..padding + CHECK_LEN]).end(integrity);
+        builder.add_own(&tail[..padding + CHECK_LEN]);
+        builder.end(integrity);
         let packet = (HEADER_LEN + CHECK_LEN) as u64 + padded;
         self.note_sent(sending, (packet, octets));
     }
@@ -401,6 +403,7 @@ impl Outgoing {
     }
 
     fn note_sent(&mut self, sending: &mut Sending<'_>, (packet, user): (u64, u64)) {
+        self.began_at.get_or_insert(sending.now);
         self.sent_at = Some(sending.now);
         sending.peer.note_sent(packet);
         sending.counters.packets_built += 1;

@@ -19,6 +19,8 @@ const CLEAN_GROUPS: u32 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
     rtt: RttEstimator,
+    /// Times from a Request to its Response.
+    response: RttEstimator,
     /// The shortest round trip seen.
     rtt_min: Option<Duration>,
     /// The address is real: this host's user named it, or it answered a probe.
@@ -26,8 +28,8 @@ pub(crate) struct Peer {
     /// Octets received and sent while it was not.
     received: u64,
     sent: u64,
-    /// Time between two packets of a group, smoothed: falls slowly, rises at once.
-    spacing: Option<Duration>,
+    /// Nanoseconds between two packets of a group, smoothed: falls slowly, rises at once.
+    spacing_ns: Option<u64>,
     /// Between packets that are sent there.
     gap: Gap,
     /// Between packets of Responses that are sent there, as the peer asks.
@@ -76,6 +78,23 @@ impl Peer {
         }
     }
 
+    /// A Response came so long after its Request had first left.
+    pub(crate) fn sample_response(&mut self, time: Duration) {
+        self.response.sample(time);
+    }
+
+    /// The wait for a Response (TC1): a round trip and what a server may take; longer where Responses take longer, as
+    /// behind those of thousands of other clients.
+    pub(crate) fn response_wait(&self, config: &VmtpConfig) -> Duration {
+        let bounds = RtoBounds {
+            initial: Duration::ZERO,
+            min: Duration::ZERO,
+            max: RETRY_WAIT_MAX,
+        };
+        let usual = self.retry_wait(config, 0) + config.service_wait;
+        usual.max(self.response.rto(&bounds, 0))
+    }
+
     /// The wait for an answer to the retransmission after `backoffs` others (TC2, TS3).
     pub(crate) fn retry_wait(&self, config: &VmtpConfig, backoffs: u32) -> Duration {
         let bounds = RtoBounds {
@@ -93,14 +112,18 @@ impl Peer {
 
     /// A packet of a group came so long after the one before.
     pub(crate) fn note_spacing(&mut self, time: Duration) {
-        let smoothed = self.spacing.map_or(time, |old| time.max(old * 7 / 8));
-        self.spacing = Some(smoothed);
+        let ns = time.as_nanos() as u64;
+        let smoothed = self
+            .spacing_ns
+            .map_or(ns, |old| ns.max(old - old.div_ceil(8)));
+        self.spacing_ns = Some(smoothed);
     }
 
     /// The wait for the next packet of a group (TC3, TS1): ten times the time of one.
     pub(crate) fn packet_wait(&self, config: &VmtpConfig) -> Duration {
         let unknown = 4 * config.packet_wait;
-        let wait = self.spacing.map_or(unknown, |spacing| 10 * spacing);
+        let measured = |ns: u64| Duration::from_nanos(ns.saturating_mul(10));
+        let wait = self.spacing_ns.map_or(unknown, measured);
         wait.clamp(config.packet_wait.min(RETRY_WAIT_MAX), RETRY_WAIT_MAX)
     }
 
@@ -137,7 +160,10 @@ impl Peer {
     /// Time between the starts of two packets of a group.
     pub(crate) fn gap(&self, config: &VmtpConfig, is_response: bool) -> Duration {
         let asked = if is_response { self.asked_gap } else { 0 };
-        config.packet_time * self.gap.value.max(asked) / 32
+        match self.gap.value.max(asked) {
+            0 => Duration::ZERO,
+            gap => config.packet_time * gap / 32,
+        }
     }
 
     pub(crate) fn note_received(&mut self, octets: usize) {
@@ -240,6 +266,31 @@ mod tests {
         assert_eq!(peer.gap(&config, true), config.packet_time * 2);
         peer.note_response_missing(4);
         assert_eq!(peer.wanted_gap(), 1);
+    }
+
+    #[test]
+    fn wait_for_a_response_follows_those_that_came_up_to_a_limit() {
+        let config = VmtpConfig::default();
+        let mut peer = Peer::default();
+        peer.sample_rtt(Duration::from_millis(1));
+        let usual = peer.response_wait(&config);
+        assert_eq!(usual, RETRY_WAIT_MIN + config.service_wait);
+        peer.sample_response(Duration::from_millis(20));
+        assert_eq!(
+            peer.response_wait(&config),
+            usual,
+            "quick ones change nothing"
+        );
+        for _ in 0..50 {
+            peer.sample_response(Duration::from_millis(600));
+        }
+        let wait = peer.response_wait(&config);
+        assert!(
+            wait > Duration::from_millis(600) && wait < Duration::from_millis(700),
+            "{wait:?}"
+        );
+        peer.sample_response(Duration::from_secs(60));
+        assert_eq!(peer.response_wait(&config), RETRY_WAIT_MAX);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Record {
     pub(crate) skips: bool,
     /// A Request of the client was served: later ones need no probe.
     pub(crate) is_known: bool,
+    /// Its client is being probed.
+    pub(crate) is_probed: bool,
     pub(crate) run: Run,
     /// Records of other members of the group that is called: of this host, each with a Response of its
     /// own.
@@ -119,6 +121,7 @@ impl Record {
             is_datagram: header.flags.has(Flags::DATAGRAM),
             skips: false,
             is_known: false,
+            is_probed: false,
             run: Run::default(),
             siblings: Vec::new(),
             state,
@@ -148,6 +151,7 @@ impl Record {
             is_datagram: self.is_datagram,
             skips: self.skips,
             is_known: true,
+            is_probed: false,
             run: Run::default(),
             siblings: Vec::new(),
             state: State::Processing,
@@ -174,6 +178,11 @@ impl Record {
             code: forwarded.code,
             ..VmtpHeader::default()
         }
+    }
+
+    /// Whether the Request came from another server.
+    pub(crate) fn was_forwarded(&self) -> bool {
+        self.forwarder.is_some() || self.forward_count > 0
     }
 
     /// The packet group of the Request that has this number; None for another Request's.

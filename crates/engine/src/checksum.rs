@@ -62,10 +62,24 @@ pub fn cxor(bytes: &[u8]) -> u32 {
 /// The check of VMTP (RFC 1045 section 2.4): two ones' complement sums, of the even and of the odd
 /// clusters of 16 words, a sum of zero standing as all ones. The sums are not complemented.
 ///
-/// Two clusters a step, into sixteen totals, which compilers turn into vector code; words are added in
-/// the host's order of octets, and the totals' octets swapped (RFC 1071 section 2 B).
+/// Words are added in the host's order of octets, and the totals' octets swapped (RFC 1071 section 2 B).
 pub fn vmtp(bytes: &[u8]) -> u32 {
     let (pairs, rest) = bytes.as_chunks::<64>();
+    let totals = sys::sum_clusters(pairs);
+    let (even, odd) = rest.split_at(rest.len().min(32));
+    let check = |total: u64, rest: &[u8]| {
+        let swapped = fold(total);
+        match fold(u64::from(u16::from_be(swapped)) + u64::from(sum(rest))) {
+            0 => u32::from(u16::MAX),
+            sum => u32::from(sum),
+        }
+    };
+    check(totals[0], even) << 16 | check(totals[1], odd)
+}
+
+/// The sums of the first and of the second halves of `pairs`, as words of 32 bits in the host's order: sixteen totals,
+/// which compilers turn into vector code.
+pub(crate) fn sum_clusters(pairs: &[[u8; 64]]) -> [u64; 2] {
     let mut totals = [[0_u64; 8]; 2];
     for pair in pairs {
         let (quads, _) = pair.as_chunks::<4>();
@@ -75,15 +89,7 @@ pub fn vmtp(bytes: &[u8]) -> u32 {
             odd[at] += u64::from(u32::from_ne_bytes(quads[8 + at]));
         }
     }
-    let (even, odd) = rest.split_at(rest.len().min(32));
-    let check = |totals: [u64; 8], rest: &[u8]| {
-        let swapped = fold(totals.iter().sum());
-        match fold(u64::from(u16::from_be(swapped)) + u64::from(sum(rest))) {
-            0 => u32::from(u16::MAX),
-            sum => u32::from(sum),
-        }
-    };
-    check(totals[0], even) << 16 | check(totals[1], odd)
+    totals.map(|totals| totals.iter().sum())
 }
 
 /// The polynomial of Castagnoli, bits reflected.

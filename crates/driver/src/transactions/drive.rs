@@ -131,7 +131,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             if !self.driving.attends() {
                 self.work_off_submissions();
             }
-            match self.sleep_among_others(until, &sleep) {
+            match self.sleep_among_others((now, until), &sleep) {
                 Slept::Taken(taken) => {
                     self.note_left(who);
                     return Some(taken);
@@ -145,16 +145,17 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// What `sleep` gives while another thread drives.
     fn sleep_among_others<T>(
         &self,
-        until: Instant,
+        (now, until): (Instant, Instant),
         sleep: impl Fn(Duration) -> Option<T>,
     ) -> Slept<T> {
         self.driving.note_sleeping(true);
         // The thread that drives looks for users that sleep after it has let go.
         let may_drive = self.driving.is_free() || self.broken.is_broken();
-        let rest = until.since(self.now());
+        let rest = until.since(now);
         let slept = if may_drive { None } else { sleep(rest) };
         self.driving.note_sleeping(false);
-        let is_over = self.broken.is_broken() || self.now() >= until;
+        let is_late = || self.broken.is_broken() || self.now() >= until;
+        let is_over = slept.is_none() && is_late();
         if (slept.is_some() || is_over) && self.driving.is_nobody() {
             // It may have been woken to drive.
             self.watch();
@@ -195,6 +196,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 has_work = true;
             }
             if has_work {
+                self.take_in_before_timers(&mut state, now, who);
                 self.work_off(&mut state, now, who);
                 taken = taken.or_else(take);
             }

@@ -27,6 +27,9 @@ pub const USER_DATA: Range<usize> = 36..56;
 /// Where it stands in a Request with CoResidentEntity: 12 octets.
 pub const USER_DATA_CO_RESIDENT: Range<usize> = 44..56;
 
+/// Bits of the third half word, at offset 10, that count the words of segment data.
+pub(super) const DATA_WORDS: u16 = 0x1fff;
+
 const HEADER_CHECK_ONLY: u32 = 1 << 15;
 const ENCRYPTED: u32 = 1 << 14;
 const MULTICAST: u32 = 1 << 13;
@@ -75,7 +78,7 @@ impl VmtpHeader {
             | flag(self.checks_header_only, HEADER_CHECK_ONLY)
             | flag(self.encrypted, ENCRYPTED)
             | flag(self.multicast, MULTICAST)
-            | u32::from(self.data_words & 0x1fff);
+            | u32::from(self.data_words & DATA_WORDS);
         let operation = u32::from(self.flags.0) << 24 | self.code & 0x00ff_ffff;
         octets[0..8].copy_from_slice(&self.client.0.to_be_bytes());
         octets[8..12].copy_from_slice(&domain.to_be_bytes());
@@ -88,6 +91,13 @@ impl VmtpHeader {
         octets[56..60].copy_from_slice(&self.message_delivery.to_be_bytes());
         octets[60..64].copy_from_slice(&self.segment_size.to_be_bytes());
         octets
+    }
+
+    /// Says in the octets of a header which blocks its packet has, and how many words of data they are.
+    pub fn set_blocks(octets: &mut [u8; HEADER_LEN], delivery: BlockMask, data_words: u16) {
+        let other = u16::from_be_bytes([octets[10], octets[11]]) & !DATA_WORDS;
+        octets[10..12].copy_from_slice(&(other | data_words & DATA_WORDS).to_be_bytes());
+        octets[20..24].copy_from_slice(&delivery.0.to_be_bytes());
     }
 
     /// The header of these octets; None for a version other than 0.
@@ -104,7 +114,7 @@ impl VmtpHeader {
             checks_header_only: second & HEADER_CHECK_ONLY != 0,
             encrypted: second & ENCRYPTED != 0,
             multicast: second & MULTICAST != 0,
-            data_words: second as u16 & 0x1fff,
+            data_words: second as u16 & DATA_WORDS,
             control: Control(word_at(octets, 12)),
             transaction: word_at(octets, 16),
             delivery: BlockMask(word_at(octets, 20)),

@@ -1,5 +1,6 @@
 //! A whole packet: header, segment data padded to eight octets, and the check (RFC 1045 section 2.4).
 
+use super::header::DATA_WORDS;
 use super::{Flags, HEADER_LEN, VmtpHeader};
 use crate::blocks::Segment;
 use engine::checksum;
@@ -9,9 +10,6 @@ pub const CHECK_LEN: usize = 4;
 
 /// Octets of a packet without segment data.
 pub const PACKET_MIN: usize = HEADER_LEN + CHECK_LEN;
-
-/// Bits of the header's third half word, at offset 10, that count the words of segment data.
-const DATA_WORDS: u16 = 0x1fff;
 
 /// Why octets are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,6 +21,11 @@ impl Vmtp {
         header: &VmtpHeader,
         deliveries: &mut Deliveries,
     ) -> Option<()> {
+        if let Some(known) = self.receiving_record(path, header) {
+            let gap = header.control.gap_or_group_count();
+            self.sh.peers.get(path).note_asked_gap(gap);
+            return self.handle_known(now, known, header, deliveries);
+        }
         if let Some(code) = self.refusal(header) {
             self.refuse(path, header, code);
             return None;
@@ -215,6 +220,7 @@ impl Vmtp {
         let record = self.records.get_mut(&id)?;
         *record = Record {
             is_known: record.is_known,
+            is_probed: record.is_probed,
             armed: record.armed,
             ..Record::new(record.path, header, answerer, state)
         };

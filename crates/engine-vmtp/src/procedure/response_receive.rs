@@ -226,6 +226,11 @@ impl ClientCall {
         if let Some(sent_at) = self.request.sent_at.filter(|_| is_current) {
             peer.sample_rtt_at_most(now.since(sent_at));
         }
+        // Its server had seen no retransmission, and eight look like none.
+        let answers_first = header.control.retransmit_count() == 0 && self.request.count < 8;
+        if let Some(began_at) = self.request.began_at.filter(|_| answers_first) {
+            peer.sample_response(now.since(began_at));
+        }
         if self.request.count == 0 {
             peer.note_clean();
         }

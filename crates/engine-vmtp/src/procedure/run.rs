@@ -3,8 +3,8 @@
 //! Each Request has a record that knows the one before and the one behind. A whole Request is told
 //! when the one before it is answered.
 
-use crate::endpoint::{Key, Vmtp};
-use crate::pdu::{Control, ResponseCode, VmtpHeader};
+use crate::endpoint::{Key, Vmtp, is_group};
+use crate::pdu::{Control, Flags, ResponseCode, VmtpHeader};
 use crate::records::RecordId;
 use crate::server::{Record, State};
 use crate::shared::NEVER;
@@ -33,6 +33,28 @@ impl Vmtp {
     ) -> Option<(RecordId, u16)> {
         self.run_records(path, client)
             .find_map(|(id, record)| Some((id, record.group(transaction)?)))
+    }
+
+    /// The record of the Request that a packet goes on with, and which of its groups the packet is of: nearly all packets
+    /// of a group are plain, and what is to be asked of their Request was asked when the first came.
+    pub(super) fn receiving_record(
+        &self,
+        path: Path,
+        header: &VmtpHeader,
+    ) -> Option<(RecordId, u16)> {
+        let id = self.keys.get(&(header.client, path))?;
+        let record = self.records.get(&id)?;
+        let group = record.group(header.transaction)?;
+        let is_open = matches!(record.state, State::Receiving(_))
+            && record.server == header.server
+            && !record.was_forwarded();
+        let special = Flags::PARTIAL | Flags::CO_RESIDENT;
+        let is_plain = !header.encrypted
+            && header.flags.0 & special == 0
+            && header.control.forward_count() == 0
+            && !is_group(header.server);
+        let is_near = || self.own_entity(header.server).is_some();
+        (is_open && is_plain && is_near()).then_some((id, group))
     }
 
     /// The record of a client that a packet group of a Response belongs to.

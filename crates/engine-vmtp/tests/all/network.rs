@@ -50,6 +50,8 @@ pub struct Pair {
     flying: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     random: SplitMix64,
     pub loss_percent: u64,
+    /// The time of a packet on its way, at least.
+    pub delay: Duration,
     /// Of a packet's way, beyond the least.
     pub jitter: Duration,
     pub answer: Answer,
@@ -96,6 +98,7 @@ impl Pair {
             flying: BTreeMap::new(),
             random: SplitMix64::new(seed),
             loss_percent: 0,
+            delay: DELAY,
             jitter: Duration::ZERO,
             answer: Answer::Reversed,
             reply_note: Note::default(),
@@ -175,7 +178,7 @@ impl Pair {
             self.messages += 1;
             if self.random.below(100) >= self.loss_percent {
                 let jitter = self.random.below(self.jitter.as_nanos() as u64 + 1);
-                let at = self.now + DELAY + Duration::from_nanos(jitter);
+                let at = self.now + self.delay + Duration::from_nanos(jitter);
                 self.flying
                     .insert((at, self.messages), (to, octets.clone()));
             }

@@ -118,6 +118,17 @@ fn server_that_has_just_started_probes_each_client_before_it_serves_it() {
 }
 
 #[test]
+fn server_that_has_just_started_probes_a_thousand_clients_once_each() {
+    let mut pair = Pair::new(1, &VmtpConfig::default());
+    for _ in 0..1000 {
+        pair.call(vec![1; 20]);
+    }
+    pair.finish();
+    assert_eq!(pair.requests(), 1000);
+    assert_eq!(pair.sent.len(), 4000, "nobody was told that it is busy");
+}
+
+#[test]
 fn repeated_request_of_a_client_that_is_further_is_not_executed_after_a_restart() {
     let mut pair = Pair::new(1, &VmtpConfig::default());
     let call = pair.call(vec![1; 20]);
@@ -160,6 +171,39 @@ fn silent_server_times_out_and_releases_the_request() {
         "retransmissions carry no data"
     );
     assert_eq!(bare.count(), 5);
+}
+
+#[test]
+fn unanswered_call_is_given_up_two_seconds_after_its_last_retransmission() {
+    let mut pair = Pair::settled(1);
+    let call = pair.call(vec![1; 20]);
+    pair.finish_call(call);
+    pair.loss_percent = 100;
+    let began = pair.now;
+    let call = pair.call(vec![1; 20]);
+    pair.finish_call(call);
+    let waited = pair.now.since(began);
+    let limits = Duration::from_millis(2300)..Duration::from_millis(2600);
+    assert!(limits.contains(&waited), "{waited:?}");
+    assert_eq!(ends(&pair).last(), Some(&TransactionEnd::TimedOut));
+}
+
+#[test]
+fn calls_whose_responses_come_late_for_all_are_not_asked_about() {
+    let mut pair = Pair::settled(1);
+    let call = pair.call(vec![1; 20]);
+    pair.finish_call(call);
+    // A queue that takes longer than a server usually may.
+    pair.delay = Duration::from_millis(300);
+    let call = pair.call(vec![1; 20]);
+    pair.finish_call(call);
+    pair.finish();
+    for _ in 0..10 {
+        let before = pair.sent.len();
+        let call = pair.call(vec![1; 20]);
+        pair.finish_call(call);
+        assert_eq!(pair.sent.len() - before, 2, "a Request and its Response");
+    }
 }
 
 #[test]
