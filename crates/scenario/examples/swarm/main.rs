@@ -9,6 +9,8 @@
 //!     swarm COUNT 34359738368  scenarios with SCTP, streams, schedulers and lives: seeds from 8 * 2^32 on
 //!     swarm COUNT 17179869184  scenarios with VMTP: seeds from 2^34 on
 //!     swarm COUNT 47244640256  the same with streams, forwarding and groups: seeds from 11 * 2^32 on
+//!     swarm COUNT 90194313216  VMTP with tries, spacing and repair: seeds from 21 * 2^32 on
+//!     swarm COUNT 94489280512  scenarios with XTP to groups: seeds from 22 * 2^32 on
 //!     swarm --seed SEED        one, with its scenario
 //!     swarm --canary           plants a fault for each invariant; all must be found
 //!

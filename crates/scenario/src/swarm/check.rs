@@ -209,14 +209,14 @@ fn may_give_up(scenario: &Scenario) -> bool {
         .faults
         .is_some_and(|faults| faults.loss_run.is_some());
     let few = |spec: &crate::file::StationSpec| match spec.engine.protocol.get_ref().as_str() {
-        "xtp" | "sctp" => spec.engine.retries != Some(RETRIES),
+        "xtp" | "xtp-group" | "sctp" => spec.engine.retries != Some(RETRIES),
         "call" => spec.engine.retries.is_some(),
         "vmtp" => spec.engine.retries != Some(RETRIES),
         _ => false,
     };
-    // Some replies of a group may be too late.
-    let collects = |spec: &crate::file::TrafficSpec| spec.collect.is_some();
-    if scenario.traffic.iter().any(collects) {
+    // Some replies of a group may be too late, and few tries may all be lost.
+    let may_fail = |spec: &crate::file::TrafficSpec| spec.collect.is_some() || spec.tries.is_some();
+    if scenario.traffic.iter().any(may_fail) {
         return true;
     }
     // A cut of one path of several closes nothing: data go on by the others.

@@ -3,11 +3,16 @@
 mod callings;
 mod calls;
 mod cells;
+mod groups;
+mod retries;
 mod sctp;
 
 use super::{GRACE_S, HEALED_S};
 pub use cells::CALLS_OVER_CELLS;
 use engine::SplitMix64;
+pub use groups::XTP_GROUPS;
+pub use retries::VMTP_RETRIES;
+pub use sctp::{SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS};
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -55,22 +60,6 @@ pub const SCTP: Range<u64> = 1 << 33..1 << 34;
 /// Seeds whose scenarios have transactions of VMTP.
 pub const VMTP: Range<u64> = 1 << 34..5 << 32;
 
-/// Seeds whose scenarios have SCTP with streams, schedulers, interleaving and lives, over one path or several.
-pub const SCTP_STREAMS: Range<u64> = 8 << 32..9 << 32;
-
-/// Seeds whose scenarios have SCTP with streams that begin anew, and with authentication.
-pub const SCTP_RESETS: Range<u64> = 9 << 32..10 << 32;
-
-/// Seeds whose scenarios have SCTP that probes the path MTU of links that carry no more than some length. No
-/// others have such links.
-pub const SCTP_MTU: Range<u64> = 10 << 32..11 << 32;
-
-/// Seeds whose scenarios have SCTP over several paths, at addresses that come and go. No others have those.
-pub const SCTP_ADDRESSES: Range<u64> = 19 << 32..20 << 32;
-
-/// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
-pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
-
 /// Seeds whose scenarios have ATM cells below any protocol.
 pub const CELLS: Range<u64> = 6 << 32..7 << 32;
 
@@ -116,6 +105,12 @@ pub const VMTP_CALLINGS: Range<u64> = 11 << 32..12 << 32;
 pub fn draw(seed: u64) -> String {
     if VMTP_CALLINGS.contains(&seed) {
         return callings::draw(seed);
+    }
+    if VMTP_RETRIES.contains(&seed) {
+        return retries::draw(seed);
+    }
+    if XTP_GROUPS.contains(&seed) {
+        return groups::draw(seed);
     }
     if CLIENTS.contains(&seed) {
         return clients(seed);

@@ -3,16 +3,24 @@
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
     CALLS_AND_LAYERS, CALLS_OVER_CELLS, CELLS, CLIENTS, SCTP, SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS,
-    SCTP_RESETS, SCTP_STREAMS, Seeds, Tally, VMTP, VMTP_CALLINGS, check, check_many, check_with,
-    draw,
+    SCTP_RESETS, SCTP_STREAMS, Seeds, Tally, VMTP, VMTP_CALLINGS, VMTP_RETRIES, XTP_GROUPS, check,
+    check_many, check_with, draw,
 };
 use std::sync::Mutex;
 
 /// Scenarios, unless TOWPATH_SEEDS gives another number.
 const SCENARIOS: u64 = 2000;
 
-/// Checks as many seeds from `first` on as TOWPATH_SEEDS says, or `usual`; all of them must hold.
+/// As [`check_all`], with messages that were given up.
 fn check_seeds(first: u64, usual: u64) -> Tally {
+    let tally = check_all(first, usual);
+    // The scenarios must have closed circuits to prove anything.
+    assert!(tally.given_up > tally.scenarios / 10, "{tally:?}");
+    tally
+}
+
+/// Checks as many seeds from `first` on as TOWPATH_SEEDS says, or `usual`; all of them must hold.
+fn check_all(first: u64, usual: u64) -> Tally {
     let wanted = std::env::var("TOWPATH_SEEDS").ok();
     let count = wanted.and_then(|text| text.parse().ok()).unwrap_or(usual);
     let found = Mutex::new(Vec::new());
@@ -30,11 +38,8 @@ fn check_seeds(first: u64, usual: u64) -> Tally {
         "repeat with cargo xtask swarm --seed N: {violations:#?}"
     );
     assert_eq!(tally.scenarios, count);
-    // The scenarios must have lost packets and closed circuits to prove anything.
-    assert!(
-        tally.retransmissions > count && tally.given_up > count / 10,
-        "{tally:?}"
-    );
+    // And lost packets.
+    assert!(tally.retransmissions > count, "{tally:?}");
     tally
 }
 
@@ -203,6 +208,39 @@ fn streams_forwarding_and_groups_are_drawn_in_their_range_alone() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_tries_and_repair() {
+    check_seeds(VMTP_RETRIES.start, SCENARIOS / 10);
+}
+
+#[test]
+fn invariants_hold_in_drawn_scenarios_of_xtp_to_groups() {
+    // Counted members are waited for: nothing is given up.
+    check_all(XTP_GROUPS.start, SCENARIOS / 20);
+}
+
+#[test]
+fn tries_and_groups_of_xtp_are_drawn_in_their_ranges_alone() {
+    let (tries, groups) = (VMTP_RETRIES, XTP_GROUPS);
+    for (range, words) in [
+        (
+            tries,
+            &["\ntries = ", "spacing = ", "repair = \"timeout\""][..],
+        ),
+        (groups, &["\"xtp-group\"", "members = ", "damping = true"]),
+    ] {
+        for word in words {
+            let seeds = range.start..range.start + 200;
+            let drawn = seeds.filter(|seed| draw(*seed).contains(word));
+            assert!(drawn.count() > 5, "{word}");
+            let others = [CLIENTS.start, VMTP_CALLINGS.start, VMTP.start];
+            for seed in (0..100).chain(others) {
+                assert!(!draw(seed).contains(word), "seed {seed}: {word}");
+            }
+        }
+    }
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
     let (sctp, vmtp, paths) = (SCTP.start, VMTP.start, SCTP_PATHS.start);
@@ -216,6 +254,8 @@ fn drawn_scenario_is_reproducible() {
         CLIENTS.start,
         VMTP_CALLINGS.start,
         CALLS_OVER_CELLS.start,
+        VMTP_RETRIES.start,
+        XTP_GROUPS.start,
     ];
     for seed in [0, 1, 77, u64::MAX, first, first + 1, first + 2]
         .into_iter()

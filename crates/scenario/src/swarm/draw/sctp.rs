@@ -1,8 +1,25 @@
-//! Options of SCTP.
+//! Seeds and options of SCTP.
 
 use super::{Dice, RETRIES};
 use engine::SplitMix64;
 use std::fmt::Write;
+use std::ops::Range;
+
+/// Seeds whose scenarios have SCTP with streams, schedulers, interleaving and lives, over one path or several.
+pub const SCTP_STREAMS: Range<u64> = 8 << 32..9 << 32;
+
+/// Seeds whose scenarios have SCTP with streams that begin anew, and with authentication.
+pub const SCTP_RESETS: Range<u64> = 9 << 32..10 << 32;
+
+/// Seeds whose scenarios have SCTP that probes the path MTU of links that carry no more than some length. No
+/// others have such links.
+pub const SCTP_MTU: Range<u64> = 10 << 32..11 << 32;
+
+/// Seeds whose scenarios have SCTP over several paths, at addresses that come and go. No others have those.
+pub const SCTP_ADDRESSES: Range<u64> = 19 << 32..20 << 32;
+
+/// Seeds whose scenarios have SCTP over several paths. No others have more than one path.
+pub const SCTP_PATHS: Range<u64> = 5 << 32..6 << 32;
 
 pub(super) fn options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (bool, bool)) {
     if many_retries {
