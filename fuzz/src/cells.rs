@@ -157,7 +157,11 @@ fn arrive(layer: &mut Cells, now: Instant, frame: &[u8]) -> u64 {
         assert_eq!(*by, path());
         assert!(packet.len() <= PACKET_MAX);
     }
-    packets.len() as u64
+    let count = packets.len() as u64;
+    for (_, packet) in packets {
+        layer.recycle(packet);
+    }
+    count
 }
 
 /// Packets that came out were counted; no more are under way than there are identifiers.

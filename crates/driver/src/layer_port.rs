@@ -137,10 +137,17 @@ impl LayerPort {
         packets
     }
 
-    /// Keeps the memory of a list of packets.
+    /// Keeps the memory of a list of packets, and gives the layer back that of those in it.
     pub(crate) fn recycle(&mut self, mut packets: Vec<(Path, Vec<u8>)>) {
-        packets.clear();
+        for (_, packet) in packets.drain(..) {
+            self.layer.recycle(packet);
+        }
         self.packets = packets;
+    }
+
+    /// Gives the layer back the memory of a packet.
+    pub(crate) fn recycle_packet(&mut self, packet: Vec<u8>) {
+        self.layer.recycle(packet);
     }
 
     /// When the layer's next timer expires.

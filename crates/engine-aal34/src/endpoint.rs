@@ -281,6 +281,14 @@ impl Layer for Cells {
         self.frames.bytes_copied += octets as u64;
     }
 
+    fn recycle(&mut self, packet: Vec<u8>) {
+        match &mut self.adaptation {
+            State::Aal34(aal34) => aal34.reassembler.spare.give(packet),
+            State::Repaired(repaired) => repaired.recycle(packet),
+            State::Aal5 { reassembler, .. } => reassembler.spare.give(packet),
+        }
+    }
+
     fn poll_transmit(&mut self, _now: Instant, frames_max: usize, frames: &mut Frames) {
         if let State::Aal34(aal34) = &mut self.adaptation {
             aal34.interleaver.release(&mut self.outgoing);

@@ -32,6 +32,7 @@ mod partial_table;
 pub mod pdu;
 pub mod procedure;
 mod repaired;
+mod spare;
 mod sys;
 
 pub use config::{Aal34Config, Adaptation, CellsConfig, ConfigFault, Repair};

@@ -123,6 +123,14 @@ impl Repaired {
         self.receiver.handle_timeout(now, &mut answer, counters);
     }
 
+    /// Takes back the memory of a packet.
+    pub(crate) fn recycle(&mut self, packet: Vec<u8>) {
+        match self.singles.spare.is_empty() {
+            true => self.singles.spare.give(packet),
+            false => self.receiver.spare.give(packet),
+        }
+    }
+
     /// Packets that lie open.
     pub(crate) fn under_way(&self) -> usize {
         self.receiver.under_way()

@@ -76,6 +76,10 @@ pub trait Layer {
         packets: &mut Vec<(Path, Vec<u8>)>,
     );
 
+    /// Takes back the memory of a packet that it gave, to use it for another. A host that keeps packets for long, or
+    /// hands them on, need not give them back.
+    fn recycle(&mut self, packet: Vec<u8>);
+
     /// Fills `frames` (empty when given) with the next frames of one path, at most `frames_max` of
     /// them.
     fn poll_transmit(&mut self, now: Instant, frames_max: usize, frames: &mut Frames);

@@ -174,6 +174,9 @@ impl Layer for Halves {
         self.keep(key, half);
     }
 
+    /// A packet has its memory from its halves: none is used again.
+    fn recycle(&mut self, _packet: Vec<u8>) {}
+
     fn poll_transmit(&mut self, _now: Instant, frames_max: usize, frames: &mut Frames) {
         for _ in 0..frames_max {
             let Some((path, frame)) = self.outgoing.front() else {

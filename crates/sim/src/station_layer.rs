@@ -153,9 +153,11 @@ impl StationLayer {
         packets
     }
 
-    /// Keeps the memory of a list of packets.
+    /// Keeps the memory of a list of packets, and gives the layer back that of those in it.
     pub(crate) fn recycle(&mut self, mut packets: Vec<(Path, Vec<u8>)>) {
-        packets.clear();
+        for (_, packet) in packets.drain(..) {
+            self.layer.recycle(packet);
+        }
         self.arrived = packets;
     }
 

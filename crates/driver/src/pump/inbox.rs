@@ -118,10 +118,12 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.by_circuit = by_circuit;
     }
 
-    /// Recycles the memory of an arrival. A packet of a layer has memory of its own length.
+    /// Recycles the memory of an arrival. A packet of a layer has the layer's.
     pub(super) fn recycle_arrival(&mut self, buffer: Vec<u8>, receive_len: usize) {
-        if buffer.len() == receive_len {
-            recycle(&mut self.spare_buffers, buffer);
+        match &mut self.layer {
+            _ if buffer.len() == receive_len => recycle(&mut self.spare_buffers, buffer),
+            Some(port) => port.recycle_packet(buffer),
+            None => {}
         }
     }
 
@@ -244,6 +246,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             },
         };
         if own.len() < self.wire().capabilities().receive_len {
+            if let Some(port) = &mut self.layer {
+                return port.recycle_packet(own);
+            }
             own.clear();
             recycle(&mut self.spare_copies, own);
         } else {

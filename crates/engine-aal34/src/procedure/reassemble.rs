@@ -8,6 +8,7 @@ use crate::pdu::cell::{CELL_LEN, HEADER_LEN, PAYLOAD_LEN};
 use crate::pdu::cpcs::{self, CpcsHeader, CpcsMode, ENVELOPE_LEN};
 use crate::pdu::crc10;
 use crate::pdu::sar::{self, PIECE_LEN, SarFormat, SarHeader, SarPdu, SegmentType};
+use crate::spare::SpareBuffers;
 use engine::{Instant, Path};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(crate) struct Reassembler {
     /// The packet that began last in the frame at hand: most end in the frame in which they begin, and
     /// need no place in the table.
     fresh: Option<(Key, Partial)>,
+    /// Memory of packets.
+    pub(crate) spare: SpareBuffers,
 }
 
 impl Reassembler {
@@ -52,6 +55,7 @@ impl Reassembler {
             mri_timeout,
             partials: PartialTable::new(),
             fresh: None,
+            spare: SpareBuffers::default(),
         }
     }
 
@@ -200,7 +204,7 @@ impl Reassembler {
     }
 
     /// A packet that begins with `segment`.
-    fn partial(&self, segment: &Segment<'_>, counters: &mut CellCounters) -> Option<Partial> {
+    fn partial(&mut self, segment: &Segment<'_>, counters: &mut CellCounters) -> Option<Partial> {
         let (header, room, octets) = match self.format {
             SarFormat::Standard => {
                 let first = segment.octets().split_first_chunk::<ENVELOPE_LEN>();
@@ -222,7 +226,8 @@ impl Reassembler {
             counters.incorrect_lengths += 1;
             return None;
         }
-        let mut all = Vec::with_capacity(room.min(RESERVED_UNKNOWN).max(octets.len()));
+        let reserved = room.min(RESERVED_UNKNOWN).max(octets.len());
+        let mut all = self.spare.take(reserved);
         all.extend_from_slice(octets);
         Some(Partial {
             header,

@@ -5,6 +5,7 @@ use crate::counters::CellCounters;
 use crate::partial_table::PartialTable;
 use crate::pdu::aal5::{self, PduFault};
 use crate::pdu::cell::{CELL_LEN, HEADER_LEN, PAYLOAD_LEN};
+use crate::spare::SpareBuffers;
 use engine::{Instant, Path};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(crate) struct Reassembler5 {
     partials: PartialTable<Path, Partial>,
     /// Octets of the last packet's PDU: as many are reserved for the next.
     last_len: usize,
+    /// Memory of packets.
+    pub(crate) spare: SpareBuffers,
 }
 
 impl Reassembler5 {
@@ -35,6 +38,7 @@ impl Reassembler5 {
             mri_timeout,
             partials: PartialTable::new(),
             last_len: 0,
+            spare: SpareBuffers::default(),
         }
     }
 
@@ -48,7 +52,7 @@ impl Reassembler5 {
         packets: &mut Vec<(Path, Vec<u8>)>,
     ) {
         if self.partials.get_mut(&path).is_none() {
-            let octets = Vec::with_capacity(self.last_len.max(PAYLOAD_LEN));
+            let octets = self.spare.take(self.last_len.max(PAYLOAD_LEN));
             let (until, partial) = (now + self.mri_timeout, Partial::Octets(octets));
             counters.evicted += self.partials.insert(path, until, self.pdu_max, partial);
         }

@@ -7,6 +7,7 @@ use crate::outgoing::Outgoing;
 use crate::pdu::control::{CONTROL_LEN, Held, mask_of_all};
 use crate::pdu::cpcs::{self, CpcsHeader, CpcsMode, ENVELOPE_LEN};
 use crate::pdu::sar::{PIECE_LEN, SarFormat, SarHeader, SegmentType};
+use crate::spare::SpareBuffers;
 use engine::{Instant, Path};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,6 +59,8 @@ pub(crate) struct RepairReceiver {
     mri_timeout: Duration,
     peers: BTreeMap<Path, Peer>,
     open: usize,
+    /// Memory of packets.
+    pub(crate) spare: SpareBuffers,
 }
 
 /// What a receiver answers with: cells of its own.
@@ -91,6 +94,7 @@ impl RepairReceiver {
             mri_timeout,
             peers: BTreeMap::new(),
             open: 0,
+            spare: SpareBuffers::default(),
         }
     }
 
@@ -120,6 +124,9 @@ impl RepairReceiver {
         self.bound(counters);
         let peer = self.peers.get_mut(&path)?;
         let open = peer.open.get_mut(&mid)?;
+        if open.octets.capacity() == 0 {
+            open.octets = self.spare.take(0);
+        }
         place(open, sn, piece, header.segment_type);
         let is_whole = is_whole(open);
         ask_for_gaps(peer, path, (mid, now), self.mri_timeout, answer, counters);
