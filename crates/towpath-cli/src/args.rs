@@ -114,7 +114,7 @@ pub enum Command {
         /// File to which the endpoints of engines write their packet trace.
         #[arg(long)]
         trace: Option<PathBuf>,
-        /// Folder for a capture of what crosses its rings.
+        /// Folder for a capture of what crosses its rings, and of its cells.
         #[arg(long)]
         capture_rings: Option<PathBuf>,
         /// Print the version of the worker protocol, and exit.

@@ -4,7 +4,7 @@ use crate::CliError;
 use crate::args::RaceArgs;
 use crate::print::note;
 use crate::race::{allowed_cpus, default_pins, swap_if};
-use crate::ring_captures::{self, RingCaptures};
+use crate::worker_captures::{self, WorkerCaptures};
 use capture::Capture;
 use capture::socket::CaptureConfig as CaptureSettings;
 use clap::Args;
@@ -173,7 +173,7 @@ pub(crate) fn worker_arguments(args: &RaceArgs) -> Vec<String> {
         // Checked to be UTF-8 when the race began.
         words.extend(["--trace".to_owned(), path.to_string_lossy().into_owned()]);
     }
-    if let Some(folder) = ring_captures::folder(args) {
+    if let Some(folder) = worker_captures::folder(args) {
         let folder = folder.to_string_lossy().into_owned();
         words.extend(["--capture-rings".to_owned(), folder]);
     }
@@ -318,7 +318,7 @@ pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliErr
 pub struct RunningCapture {
     capture: Capture,
     path: String,
-    rings: Option<RingCaptures>,
+    workers: Option<WorkerCaptures>,
 }
 
 /// Starts the capture of --capture.
@@ -341,7 +341,7 @@ pub fn start_capture(
             "cannot write {path}: {error}; give another --capture"
         ))
     })?;
-    let rings = ring_captures::folder(args).map(RingCaptures::create);
+    let workers = WorkerCaptures::create(args).map_err(CliError::failed)?;
     let start = |interfaces: Vec<String>| {
         move || {
             let names: Vec<&str> = interfaces.iter().map(String::as_str).collect();
@@ -364,7 +364,7 @@ pub fn start_capture(
     Ok(Some(RunningCapture {
         capture,
         path: path.clone(),
-        rings: rings.transpose().map_err(CliError::failed)?,
+        workers,
     }))
 }
 
@@ -380,11 +380,9 @@ impl RunningCapture {
         let failed = |error| CliError::failed(format!("{path}: {error}"));
         let totals = totals.map_err(failed)?;
         let mut text = format!("capture {path}: {} packets", totals.written);
-        if let Some(rings) = self.rings {
-            let processes = rings.append_to(Path::new(&path)).map_err(failed)?;
-            text.push_str(&format!(
-                ", then those through rings of {processes} processes"
-            ));
+        if let Some(workers) = self.workers {
+            let appended = workers.append_to(Path::new(&path)).map_err(failed)?;
+            text.push_str(&format!(", {appended}"));
         }
         if totals.dropped + totals.beyond_limit > 0 {
             text.push_str(&format!(

@@ -61,7 +61,6 @@ mod race_checks;
 pub mod remote_race;
 pub mod results_commands;
 mod resume;
-mod ring_captures;
 pub mod sctp_command;
 pub mod sctp_contexts;
 pub mod sim;
@@ -71,6 +70,7 @@ pub mod transports;
 mod turn_rows;
 pub mod vmtp_command;
 pub mod watch;
+mod worker_captures;
 pub mod xtp_command;
 pub mod xtp_common;
 mod xtp_group_text;
@@ -174,7 +174,7 @@ fn run(command: Command) -> Result<u8, CliError> {
             ..
         } => {
             if let Some(folder) = &capture_rings {
-                towpath::xtp::ring_capture::capture_rings(folder);
+                towpath::process_capture::capture_into(folder);
             }
             run_worker(trace.as_deref(), slower_by)
         }

@@ -1,7 +1,9 @@
 //! The options of cells below an engine: `cells=aal34` and what goes with it.
 
+use crate::cell_capture::CapturedCells;
 use crate::contract::OptionHelp;
 use crate::engine_setup;
+use crate::process_capture;
 use crate::xtp::option_values::{OFF_ON, parse_choice, parse_count, parse_interval};
 use engine::Layer;
 use engine_aal34::config::{FRAME_CELLS_MAX, INTERLEAVE_MAX};
@@ -220,7 +222,7 @@ fn with_both(
 ///
 /// # Errors
 ///
-/// `InvalidInput` when such packets, or so many, do not fit.
+/// `InvalidInput` when such packets, or so many, do not fit; a capture that cannot be written.
 pub(crate) fn layer(
     config: &CellsConfig,
     packet_max: usize,
@@ -235,10 +237,13 @@ pub(crate) fn layer(
         seed: engine_setup::random_seed(),
         ..config.clone()
     };
-    match Cells::new(config) {
-        Ok(cells) => Ok(Box::new(cells)),
-        Err(fault) => Err(io::Error::new(io::ErrorKind::InvalidInput, fault)),
-    }
+    let is_aal5 = config.adaptation == Adaptation::Aal5;
+    let cells = Cells::new(config);
+    let cells = cells.map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+    Ok(match process_capture::writer()? {
+        None => Box::new(cells),
+        Some(writer) => Box::new(CapturedCells::new(Box::new(cells), writer, is_aal5)),
+    })
 }
 
 /// Adds what a layer counts of its own to the counters of a circuit.

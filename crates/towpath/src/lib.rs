@@ -37,6 +37,7 @@
 //! * `engine_circuit`, `engine_setup`, `medium` - shared by the transports whose engine runs in the
 //!   user's thread: circuits, their parameters, and the wires below them.
 //! * [`cells`] - the options of ATM cells below an engine.
+//! * [`process_capture`] - captures of what no interface shows: packets through rings, and cells (`cell_capture`).
 //! * `connection_info` - what a connection says of itself, for a series beside the rate.
 //! * `source_filter` - a socket filter that passes packets of one source address.
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
@@ -51,6 +52,7 @@
 //!   for UDP are in `wire-udp`, which the engines use too.
 
 pub mod blocks;
+mod cell_capture;
 pub mod cells;
 pub mod channel_proxy;
 mod connection_info;
@@ -66,6 +68,7 @@ pub mod options;
 pub mod parts;
 mod peer_counts;
 mod plain_circuit;
+pub mod process_capture;
 pub mod push;
 pub mod registry;
 pub mod sctp;

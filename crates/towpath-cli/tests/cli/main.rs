@@ -29,7 +29,7 @@
 //! * `one_race` - one race at a time on a machine.
 //! * `copies` - TCP without a copy and from a file; rows that only say why they do not run.
 //! * `responsive` - short messages beside bulk.
-//! * `ring_captures` - captures of what crosses rings of shared memory.
+//! * `ring_captures` - captures of what crosses rings of shared memory, and of cells.
 //! * `resumed` - races that take on what an older one left open.
 //! * `transactions` - clients, replies and services.
 //! * `exhaustion` - no descriptors left.

@@ -1,4 +1,4 @@
-//! Captures of what crosses the rings of a shortcut, as tshark reads them.
+//! Captures of what crosses the rings of a shortcut, and of cells, as tshark reads them.
 
 use crate::support::{Scratch, program};
 use crate::xtp_tools::{Tool, listener};
@@ -77,21 +77,18 @@ fn capture_of_a_tunnel_has_what_went_through_its_ring() {
     }
 }
 
-#[test]
-fn capture_of_a_race_has_what_went_through_rings() {
-    let scratch = Scratch::new();
-    let (file, out) = (scratch.text("race.pcapng"), scratch.text("run"));
+/// Captures a race in a loopback of its own, which no other test uses; what was said, None where that is not possible.
+fn captured_race(scratch: &Scratch, file: &str, contestant: &str) -> Option<String> {
     let temporary = scratch.path("tmp");
     fs::create_dir(&temporary).expect("a folder");
-    let race = ["race", "xtp,shortcut=on", "--sizes", "64", "-w", "delay"];
-    // A loopback of its own, which no other test uses.
+    let race = ["race", contestant, "--sizes", "64", "-w", "delay"];
     let mut command = Command::new("unshare");
     let script = "ip link set lo up && exec \"$0\" \"$@\"";
     let command = command.args(["--map-root-user", "--net", "sh", "-c", script]);
     let command = command.arg(program().get_program()).args(race);
     // Several trials, so that rings are met in one of them on a machine that does much else too.
     let command = command.args(["--blocks", "2", "--trial", "300ms", "--no-report"]);
-    let command = command.args(["--capture", &file, "--out", &out]);
+    let command = command.args(["--capture", file, "--out", &scratch.text("run")]);
     let command = command.env("TMPDIR", &temporary);
     let lock = scratch.path("lock");
     let output = command
@@ -100,18 +97,27 @@ fn capture_of_a_race_has_what_went_through_rings() {
         .output();
     let Ok(output) = output else {
         eprintln!("SKIPPED: unshare is absent");
-        return;
+        return None;
     };
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.starts_with("unshare: ") {
         eprintln!("SKIPPED: {said}");
-        return;
+        return None;
     }
     assert!(output.status.success(), "{said}");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("then those through rings of "), "{said}");
     let left = fs::read_dir(&temporary).expect("it is there").count();
     assert_eq!(left, 0, "the workers' captures are removed");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn capture_of_a_race_has_what_went_through_rings() {
+    let scratch = Scratch::new();
+    let file = scratch.text("race.pcapng");
+    let Some(said) = captured_race(&scratch, &file, "xtp,shortcut=on") else {
+        return;
+    };
+    assert!(said.contains("then those through rings of "), "{said}");
     let Some(packets) = packets_of(Path::new(&file)) else {
         return;
     };
@@ -119,4 +125,31 @@ fn capture_of_a_race_has_what_went_through_rings() {
     let of_rings = packets.iter().filter(|one| one[3] != "1");
     let sections: std::collections::BTreeSet<_> = of_rings.map(|one| &one[3]).collect();
     assert!(sections.len() >= 2, "both ends: {sections:?}");
+}
+
+#[test]
+fn capture_of_a_race_has_its_cells_and_the_pdus_of_aal5() {
+    let scratch = Scratch::new();
+    let file = scratch.text("race.pcapng");
+    let Some(said) = captured_race(&scratch, &file, "aal5") else {
+        return;
+    };
+    assert!(said.contains("then the cells of "), "{said}");
+    let mut tshark = Command::new("tshark");
+    // What is inside a PDU is not guessed.
+    let tshark = tshark.args(["-n", "-o", "erf.aal5_type:Unspecified", "-V"]);
+    // Some of the first behind the loopback's own.
+    let filter = "frame.section_number > 1 && erf";
+    let Ok(output) = tshark.args(["-Y", filter, "-r"]).arg(&file).output() else {
+        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
+        return;
+    };
+    let read = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let count = |words: &str| read.matches(words).count();
+    let (cells, pdus) = (count("Type 3: ATM"), count("Type 4: AAL5"));
+    assert!(cells >= pdus && pdus > 100, "{cells} cells, {pdus} PDUs");
+    assert_eq!(count("(correct)"), pdus, "checks of PDUs");
+    assert_eq!(count("Malformed"), 0);
 }

@@ -61,7 +61,7 @@
 //! * [`endpoint`] - listen, accept, connect, transactions, datagrams.
 //! * [`circuit`] - send, receive, close.
 //! * [`tracing`] - packet traces of live endpoints.
-//! * [`ring_capture`] - captures of what crosses the rings of a shortcut.
+//! * `ring_capture` - what crosses the rings of a shortcut, in the capture of a process.
 //! * [`contexts`] - reports on the associations of live endpoints.
 //! * [`lend`] - zero-copy: buffers lent to a circuit until they are acknowledged.
 //! * [`group`] - reliable multicast.
@@ -79,7 +79,7 @@ pub mod endpoint;
 pub mod group;
 pub mod lend;
 pub(crate) mod option_values;
-pub mod ring_capture;
+mod ring_capture;
 pub mod router;
 pub(crate) mod shortcut;
 pub mod tracing;
@@ -96,7 +96,7 @@ pub use wire_shortcut::RingReport;
 
 /// A path from the environment. Ignored in a set-user-ID program, which would otherwise write a file wherever its
 /// caller likes.
-fn environment_path(variable: &str) -> Option<std::path::PathBuf> {
+pub(crate) fn environment_path(variable: &str) -> Option<std::path::PathBuf> {
     let own = rustix::process::getuid() == rustix::process::geteuid();
     let path = std::env::var_os(variable).filter(|path| own && !path.is_empty());
     path.map(std::path::PathBuf::from)
