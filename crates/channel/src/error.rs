@@ -1,6 +1,7 @@
 //! What can go wrong, each with its remedy.
 
 use crate::arena::MEMBERS_MAX;
+use crate::broadcast::BROADCAST_RECEIVERS_MAX;
 use crate::gather::SENDERS_MAX;
 use crate::geometry::{RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
 use crate::opening::NAMES_MAX;
@@ -101,6 +102,11 @@ pub enum ChannelError {
     /// All numbers of a ring's senders are in use.
     #[error("the ring has {SENDERS_MAX} senders: make another one, or a channel for each sender")]
     SendersFull,
+    /// All numbers of a ring's receivers were given.
+    #[error(
+        "the ring has had {BROADCAST_RECEIVERS_MAX} receivers: make another one, or a channel for each receiver"
+    )]
+    ReceiversFull,
     /// The process at the other end, or the message, belongs to another arena, or to none.
     #[error("the other end is no member of this arena: let the arena's owner admit it first")]
     OtherArena,

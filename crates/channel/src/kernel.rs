@@ -34,6 +34,16 @@ pub(crate) fn wake_one(word: &AtomicU32) -> Result<(), ChannelError> {
     Ok(())
 }
 
+/// Wakes all ends that sleep on `word`.
+///
+/// # Errors
+/// What futex refuses.
+pub(crate) fn wake_all(word: &AtomicU32) -> Result<(), ChannelError> {
+    futex::wake(word, futex::Flags::empty(), i32::MAX as u32)
+        .map_err(system("futex wake of a channel"))?;
+    Ok(())
+}
+
 /// The octet by which a peer wakes an end that polls. Any other one does it too.
 const WAKE: [u8; 1] = [1];
 

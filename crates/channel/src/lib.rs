@@ -15,6 +15,8 @@
 //! - [`ModularSender`] and [`ModularReceiver`] add modules - order, checksums, flow control, reassembly, a user's own - that
 //!   both ends name in the opening ([`Modules`]).
 //! - [`PageFile`] and [`PageWindow`] show pages of another process without a copy, for those who compare the two.
+//! - [`BroadcastSender`] has one ring that many [`BroadcastReceiver`]s read, each all of it; [`GatherReceiver`] reads one that many
+//!   [`GatherSender`]s write.
 //! - [`ManyReceivers`] waits for the first of many channels: one receiver of many senders.
 //! - `ends` and `opening` set a channel up and pass its segment, `sys` maps it, `ring` is the sender and
 //!   the receiver, `wait` and `kernel` how they wait and how they notice that the other is gone, `sync` by what they share words.
@@ -40,6 +42,7 @@
 //! ```
 
 mod arena;
+mod broadcast;
 mod ends;
 mod error;
 mod gather;
@@ -62,6 +65,7 @@ mod sys;
 mod wait;
 
 pub use arena::{Arena, ArenaOwner, ArenaReceiver, ArenaSender, ArenaSlot, MEMBERS_MAX};
+pub use broadcast::{BROADCAST_RECEIVERS_MAX, BroadcastReceiver, BroadcastSender, BroadcastSlots};
 pub use ends::{accept_pair, open_pair};
 pub use error::ChannelError;
 pub use gather::{GatherReceiver, GatherSender, Gathered, SENDERS_MAX};

@@ -37,6 +37,11 @@ pub(crate) fn wake_one(_: &AtomicU32) -> Result<(), ChannelError> {
     Ok(())
 }
 
+/// As [`wake_one`], which wakes all.
+pub(crate) fn wake_all(word: &AtomicU32) -> Result<(), ChannelError> {
+    wake_one(word)
+}
+
 pub(crate) fn send_wake(socket: &UnixStream) -> rustix::io::Result<usize> {
     let _guard = lock();
     rustix::net::send(socket, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)

@@ -4,12 +4,13 @@
 //!
 //! A usual run kills at [`KILLS`] instructions of each operation, spread over all; TOWPATH_KILLS is their number, or `all`.
 
+use crate::broadcast::{WAITED_FOR, Wanted};
 use crate::ring::{RECEIVER_WAITS, SENDER_WAITS};
 use crate::sys::stepping::{self, Step, Stepped};
 use crate::wait::{SLEEP_MAX, SLEEPS};
 use crate::{
-    Arena, ArenaOwner, ArenaReceiver, Arrival, ChannelError, ChannelReceiver, ChannelSender,
-    Geometry, Signal,
+    Arena, ArenaOwner, ArenaReceiver, Arrival, BroadcastReceiver, BroadcastSender, ChannelError,
+    ChannelReceiver, ChannelSender, Geometry, Signal,
 };
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,18 +50,21 @@ enum Operation {
     /// Receives and releases, while the sender is awake, or sleeps.
     Receive,
     ReceiveForSleeper,
+    /// The same as one of two receivers of a ring, for whom the sender waits.
+    ReceiveWithOthers,
     /// Takes a slot of an arena, writes it, passes it on, and lets it go.
     Pass,
     /// Receives a slot of an arena, and lets it go.
     Release,
 }
 
-const OPERATIONS: [Operation; 7] = [
+const OPERATIONS: [Operation; 8] = [
     Operation::Send,
     Operation::SendToSleeper,
     Operation::SendToPoller,
     Operation::Receive,
     Operation::ReceiveForSleeper,
+    Operation::ReceiveWithOthers,
     Operation::Pass,
     Operation::Release,
 ];
@@ -108,6 +112,11 @@ mod child {
                     received.read(0, &mut octets);
                 });
                 assert_eq!(octets, message(1));
+            }
+            Operation::ReceiveWithOthers => {
+                let socket = socket(std::io::stdin());
+                let mut receiver = BroadcastReceiver::join(socket, Signal::Futex).unwrap();
+                stepped(|| drop(receiver.receive().unwrap().unwrap()));
             }
             Operation::Pass => {
                 let arena = Arena::join(socket(std::io::stdin())).unwrap();
@@ -189,8 +198,30 @@ fn killed(operation: Operation, steps: u64) -> u64 {
             assert!(matches!(error, Err(ChannelError::PeerGone)), "{error:?}");
             made
         }
+        Operation::ReceiveWithOthers => killed_receiver_of_two(near, far, steps),
         Operation::Pass | Operation::Release => killed_member(operation, near, far, steps),
     }
+}
+
+fn killed_receiver_of_two(near: UnixStream, far: UnixStream, steps: u64) -> u64 {
+    let mut sender = BroadcastSender::create(geometry(), Signal::Futex).unwrap();
+    let killed = sender.admit(near).unwrap();
+    let (other_near, other_far) = UnixStream::pair().unwrap();
+    sender.admit(other_near).unwrap();
+    let mut other = BroadcastReceiver::join(other_far, Signal::Futex).unwrap();
+    (1..=2).for_each(|number| assert!(sender.send(&message(number), NOTICED).unwrap()));
+    let child = start(Operation::ReceiveWithOthers, far, None).stopped();
+    let waited_for = sender.segment().word(WAITED_FOR);
+    waited_for.store(Wanted::of(killed, 1).word(), Ordering::Relaxed);
+    let made = kill_after(child, steps);
+    for number in 1..=2 {
+        assert_eq!(other.receive().unwrap().unwrap().to_vec(), message(number));
+    }
+    let whole = vec![3; geometry().capacity() as usize];
+    assert!(sender.send(&whole, NOTICED).unwrap());
+    assert_eq!(other.receive().unwrap().unwrap().to_vec(), whole);
+    assert_eq!((sender.receivers(), sender.killed()), (1, 1));
+    made
 }
 
 fn killed_sender(operation: Operation, child: Started, near: UnixStream, steps: u64) -> u64 {

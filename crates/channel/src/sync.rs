@@ -8,11 +8,11 @@ pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(all(test, feature = "loom"))]
 pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Stores `value` into a word that the other end swaps.
+/// Stores `value` into a word that the other end swaps, behind all that this thread did before.
 #[cfg(not(all(test, feature = "loom")))]
 #[inline]
 pub(crate) fn store_beside_swaps(word: &AtomicU32, value: u32) {
-    word.store(value, Ordering::Relaxed);
+    word.store(value, Ordering::Release);
 }
 
 /// The same by a swap: loom would let a store come before another thread's swap that has read what this thread stored

@@ -289,10 +289,14 @@ fn looked_for_change(waited: Waited<'_>, limit: Duration) -> bool {
     looked_for_any(&[waited], limit)
 }
 
-/// Looks at the positions until one has changed, or `limit` is over. The limit is a time and not a number of
-/// looks, because a yield lasts as long as others want the processor.
+/// Looks at the positions until one has changed, or `limit` is over.
 pub(crate) fn looked_for_any(waited: &[Waited<'_>], limit: Duration) -> bool {
-    let changed = || has_any_changed(waited);
+    looked_until(|| has_any_changed(waited), limit)
+}
+
+/// Looks until `changed`, or `limit` is over; whether it has. The limit is a time and not a number of
+/// looks, because a yield lasts as long as others want the processor.
+pub(crate) fn looked_until(changed: impl Fn() -> bool, limit: Duration) -> bool {
     for _ in 0..LOOKS_BEFORE_YIELD {
         if changed() {
             return true;

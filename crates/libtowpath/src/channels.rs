@@ -117,7 +117,9 @@ pub(crate) fn to_errno(error: ChannelError) -> io::Error {
         | ChannelError::OtherModules { .. }
         | ChannelError::Corrupt { .. } => libc::EPROTO,
         ChannelError::OtherUser { .. } => libc::EPERM,
-        ChannelError::ArenaFull | ChannelError::SendersFull => libc::ENOSPC,
+        ChannelError::ArenaFull | ChannelError::SendersFull | ChannelError::ReceiversFull => {
+            libc::ENOSPC
+        }
         ChannelError::OtherArena => libc::EXDEV,
         ChannelError::Shared | ChannelError::AlreadyHeld => libc::EBUSY,
         ChannelError::PeerGone => libc::EPIPE,

@@ -206,6 +206,19 @@ impl Component {
         self.transport.is_one_way(&self.transport_options())
     }
 
+    /// The same with the option by which one circuit reaches several listeners; None where each has a circuit of its own.
+    pub(crate) fn to_all(&self) -> Option<Component> {
+        let (name, value) = self.transport.option_to_all(&self.transport_options())?;
+        let mut all = self.clone();
+        all.options.insert(name.to_owned(), value.to_owned());
+        Some(all)
+    }
+
+    /// Whether it has that option.
+    pub(crate) fn is_to_all(&self) -> bool {
+        self.to_all().is_some_and(|all| all.options == self.options)
+    }
+
     /// Applies this component's options to `options`.
     pub fn apply(&self, options: &mut Options) {
         let own = self.transport_options();

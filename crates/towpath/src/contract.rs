@@ -48,6 +48,16 @@ pub trait Transport: Send + Sync {
         false
     }
 
+    /// The option, as name and value, by which one circuit with options `own` of this transport sends to several listeners, each
+    /// message to all ([`connect_to_all`](Transport::connect_to_all)); both ends have to be given it. None where each listener
+    /// has a circuit of its own.
+    fn option_to_all(
+        &self,
+        _own: &BTreeMap<String, String>,
+    ) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
     /// Bytes of the longest message that the protocol carries, whatever the path; None where a path or
     /// a buffer decides, or nothing.
     fn message_max(&self) -> Option<u64> {
@@ -97,6 +107,21 @@ pub trait Transport: Send + Sync {
         (0..options.circuits)
             .map(|index| self.connect(rendezvous, index, options))
             .collect()
+    }
+
+    /// Opens one circuit to several listeners, which sends each message to all of them and receives nothing. All have the option
+    /// of [`option_to_all`](Transport::option_to_all).
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a transport without such circuits; else those of [`connect`](Transport::connect).
+    fn connect_to_all(
+        &self,
+        _rendezvous: &[Rendezvous],
+        _options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let text = format!("{} has a circuit for each listener", self.name());
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
     }
 }
 

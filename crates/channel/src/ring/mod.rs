@@ -14,6 +14,9 @@ mod tests;
 pub use receiver::{Arrival, ChannelReceiver, ReceivedSlots};
 pub use sender::{ChannelSender, LentSlots};
 
+use crate::geometry::Geometry;
+use crate::sys::Segment;
+
 /// Slots committed. Written by the sender; the receiver waits on it.
 const HEAD: usize = 0;
 
@@ -31,3 +34,37 @@ const RECEIVER_CLOSED: usize = 768;
 
 /// How the receiver waits: awake, asleep until [`HEAD`] changes, or never asleep. Written by the receiver.
 pub(crate) const RECEIVER_WAITS: usize = 640;
+
+/// Copies `octets` to `offset` of the message at `position`. Behind the last slot it goes on in the first.
+#[inline]
+pub(crate) fn write_message(
+    segment: &Segment,
+    geometry: Geometry,
+    position: u32,
+    offset: usize,
+    octets: &[u8],
+) {
+    let (at, left) = geometry.place(position, offset);
+    let (front, rest) = octets.split_at(left.min(octets.len()));
+    segment.write(at, front);
+    if !rest.is_empty() {
+        segment.write(geometry.slots_offset(), rest);
+    }
+}
+
+/// Copies the octets at `offset` of the message at `position` to `target`.
+#[inline]
+pub(crate) fn read_message(
+    segment: &Segment,
+    geometry: Geometry,
+    position: u32,
+    offset: usize,
+    target: &mut [u8],
+) {
+    let (at, left) = geometry.place(position, offset);
+    let (front, rest) = target.split_at_mut(left.min(target.len()));
+    segment.read(at, front);
+    if !rest.is_empty() {
+        segment.read(geometry.slots_offset(), rest);
+    }
+}

@@ -1,6 +1,8 @@
 //! The end that reads.
 
-use super::{HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL};
+use super::{
+    HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL, read_message,
+};
 use crate::ChannelError;
 use crate::geometry::Geometry;
 use crate::sync::{Ordering, fence};
@@ -293,14 +295,13 @@ impl ReceivedSlots<'_> {
         let offset = offset.min(self.len());
         let count = target.len().min(self.len() - offset);
         let receiver = &*self.receiver;
-        let (at, left) = receiver.geometry.place(receiver.tail, offset);
-        let (front, rest) = target[..count].split_at_mut(left.min(count));
-        receiver.segment.read(at, front);
-        if !rest.is_empty() {
-            receiver
-                .segment
-                .read(receiver.geometry.slots_offset(), rest);
-        }
+        read_message(
+            &receiver.segment,
+            receiver.geometry,
+            receiver.tail,
+            offset,
+            &mut target[..count],
+        );
         count
     }
 

@@ -1,6 +1,8 @@
 //! The end that writes.
 
-use super::{HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL};
+use super::{
+    HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL, write_message,
+};
 use crate::ChannelError;
 use crate::geometry::Geometry;
 use crate::sync::{Ordering, fence};
@@ -246,12 +248,13 @@ impl LentSlots<'_> {
     pub fn write(&mut self, offset: usize, octets: &[u8]) -> Result<(), ChannelError> {
         self.check_len(offset.saturating_add(octets.len()))?;
         let sender = &*self.sender;
-        let (at, left) = sender.geometry.place(sender.head, offset);
-        let (front, rest) = octets.split_at(left.min(octets.len()));
-        sender.segment.write(at, front);
-        if !rest.is_empty() {
-            sender.segment.write(sender.geometry.slots_offset(), rest);
-        }
+        write_message(
+            &sender.segment,
+            sender.geometry,
+            sender.head,
+            offset,
+            octets,
+        );
         Ok(())
     }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Octets between two words of the ends.
 const WORD_STRIDE: usize = 128;
 
-/// Words of the ends: at the offsets 0, 128, ... 768.
-const WORDS: usize = 7;
+/// Words of the ends: at the offsets 0, 128, ... 1152, of which a ring of two receivers has the last.
+const WORDS: usize = 10;
 
 const SLOT_LEN: usize = 64;
 

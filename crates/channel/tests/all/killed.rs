@@ -1,11 +1,13 @@
 //! A peer that is killed at any time corrupts nothing, blocks nobody, and is noticed.
 
 use channel::{
-    Arena, ArenaOwner, ArenaSlot, ChannelError, ChannelReceiver, ChannelSender, Geometry, Signal,
+    Arena, ArenaOwner, ArenaSlot, BroadcastReceiver, BroadcastSender, ChannelError,
+    ChannelReceiver, ChannelSender, Geometry, Signal,
 };
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Children killed in turn, each after another number of messages.
 const ROUNDS: u64 = 24;
@@ -166,5 +168,58 @@ fn member_killed_gives_back_the_slots_it_held_and_took() {
         owner.sweep().unwrap();
         let free: Vec<ArenaSlot> = (0..=SLOTS).filter_map(|_| owner.arena().take()).collect();
         assert_eq!(free.len(), SLOTS as usize, "round {round}");
+    }
+}
+
+fn receive_with_others_until_killed() {
+    let mut receiver = BroadcastReceiver::join(lifeline(), Signal::Futex).unwrap();
+    while let Ok(Some(message)) = receiver.receive() {
+        drop(message);
+    }
+}
+
+/// The messages' numbers, in order, until the end; how many.
+fn received_in_order(mut receiver: BroadcastReceiver) -> u64 {
+    let mut expected = 0_u64;
+    while let Some(message) = receiver.receive().unwrap() {
+        assert_eq!(message.to_vec()[..8], expected.to_le_bytes());
+        expected += 1;
+    }
+    expected
+}
+
+#[test]
+fn receiver_killed_holds_back_neither_the_sender_nor_another_receiver() {
+    const LONG: Duration = Duration::from_secs(60);
+    if std::env::var_os(PEER).is_some() {
+        return receive_with_others_until_killed();
+    }
+    for signal in [Signal::Futex, Signal::Spin] {
+        for round in 0..3 {
+            let (child, socket) =
+                child("killed::receiver_killed_holds_back_neither_the_sender_nor_another_receiver");
+            let mut sender =
+                BroadcastSender::create(Geometry::new(1024, 8).unwrap(), signal).unwrap();
+            sender.admit(socket).unwrap();
+            let (near, far) = UnixStream::pair().unwrap();
+            sender.admit(near).unwrap();
+            let other = BroadcastReceiver::join(far, signal).unwrap();
+            let other = std::thread::spawn(move || received_in_order(other));
+            let before = round * 37;
+            let mut numbers = 0_u64..;
+            let mut send = |count: u64| {
+                for number in numbers.by_ref().take(count as usize) {
+                    let mut message = [1; 900];
+                    message[..8].copy_from_slice(&number.to_le_bytes());
+                    assert!(sender.send(&message, LONG).unwrap());
+                }
+            };
+            send(before);
+            end(child);
+            send(50);
+            assert_eq!((sender.receivers(), sender.killed()), (1, 1));
+            drop(sender);
+            assert_eq!(other.join().unwrap(), before + 50);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Trials of one sender and several receivers, each in a worker of its own.
 //!
-//! The sender has a circuit to each receiver. A group has one circuit, and the receivers join it.
+//! The sender has a circuit to each receiver, or one that reaches all: a group, which the receivers join, or what it opens to each
+//! of them, as a ring of shared memory.
 
 use super::jobs::{ClockOffsets, Jobs, PairPath};
 use super::{
@@ -34,7 +35,7 @@ pub(super) fn run(
     let mut workers = Workers {
         sender: None,
         receivers: Vec::new(),
-        is_group: is_group(&trial.contestant),
+        outlet: Outlet::of(&trial.contestant, fan_out),
         stop,
     };
     let result = workers
@@ -45,7 +46,7 @@ pub(super) fn run(
     result.map_err(|error| of_program(error, trial))
 }
 
-/// Whether one circuit reaches all receivers.
+/// Whether receivers join a group.
 pub(crate) fn is_group(contestant: &str) -> bool {
     let components = contestant::components(contestant);
     components
@@ -53,11 +54,60 @@ pub(crate) fn is_group(contestant: &str) -> bool {
         .any(|component| component.transport().is_one_to_many())
 }
 
+/// How the sender reaches its receivers.
+enum Outlet {
+    /// A circuit to each.
+    Circuits,
+    /// One circuit of a group, which all join; the transport with that group.
+    Group(String),
+    /// One circuit that is opened to all; the transport with the option for it.
+    ToAll(String),
+}
+
+impl Outlet {
+    fn of(contestant: &str, fan_out: FanOut) -> Outlet {
+        if is_group(contestant) {
+            let group = towpath::xtp::group::example_group();
+            let label = contestant::without_number(contestant);
+            return Outlet::Group(format!("{label},group={group}"));
+        }
+        let components = contestant::components(contestant);
+        let to_all = components.first().and_then(|one| one.for_worker().to_all());
+        match (to_all, fan_out.choice) {
+            (Some(component), FanOutChoice::All) => Outlet::ToAll(component.to_string()),
+            _ => Outlet::Circuits,
+        }
+    }
+
+    /// Whether one circuit reaches all.
+    fn is_one_circuit(&self) -> bool {
+        !matches!(self, Outlet::Circuits)
+    }
+
+    /// What a receiver listens with, where that is not the transport as it was given.
+    fn of_receiver(&self) -> Option<String> {
+        match self {
+            Outlet::Circuits => None,
+            Outlet::Group(label) => Some(format!("{label},receivers=1")),
+            Outlet::ToAll(label) => Some(label.clone()),
+        }
+    }
+
+    /// What the sender connects with, as [`Self::of_receiver`].
+    fn of_sender(&self, receivers: u32) -> Option<String> {
+        match self {
+            Outlet::Circuits => None,
+            Outlet::Group(label) => Some(format!("{label},receivers={receivers}")),
+            Outlet::ToAll(label) => Some(label.clone()),
+        }
+    }
+}
+
 /// The workers of a trial.
 struct Workers<'a> {
     sender: Option<Member>,
     receivers: Vec<Member>,
-    is_group: bool,
+    outlet: Outlet,
     stop: &'a AtomicBool,
 }
 
@@ -77,7 +127,6 @@ impl Workers<'_> {
         trial: &TrialSpec,
         environment: &mut dyn Environment,
     ) -> Result<(), TrialError> {
-        let label = self.group_label(fan_out, &trial.contestant);
         let pairs = environment.host_pairs();
         for number in 0..fan_out.receivers as usize {
             let pair = &pairs[number % pairs.len()];
@@ -86,10 +135,13 @@ impl Workers<'_> {
                 1 => format!("receiver{}", number + 1),
                 _ => pair.name.clone(),
             };
-            if let Some(label) = &label {
-                jobs.listener.components = one(format!("{label},receivers=1"));
+            if let Some(label) = self.outlet.of_receiver() {
+                jobs.listener.components = one(label);
             }
-            self.add_to_sender(&jobs, fan_out, label.as_deref(), pair)?;
+            if let Some(label) = self.outlet.of_sender(fan_out.receivers) {
+                jobs.connector.components = one(label);
+            }
+            self.add_to_sender(&jobs, fan_out, pair)?;
             self.receivers.push(Member {
                 name,
                 job: jobs.listener,
@@ -102,24 +154,15 @@ impl Workers<'_> {
         environment.workers_spawned(pids.0, pids.1).map_err(failed)
     }
 
-    /// The transport with a group for this trial, where one circuit reaches all.
-    fn group_label(&self, fan_out: FanOut, contestant: &str) -> Option<String> {
-        let group = towpath::xtp::group::example_group();
-        let label = contestant::without_number(contestant);
-        let known = fan_out.receivers > 0 && self.is_group;
-        known.then(|| format!("{label},group={group}"))
-    }
-
     /// Adds a receiver's circuit to the job of the sender, which the first receiver starts.
     fn add_to_sender(
         &mut self,
         jobs: &Jobs,
         fan_out: FanOut,
-        label: Option<&str>,
         pair: &HostPair<'_>,
     ) -> Result<(), TrialError> {
         if let Some(sender) = &mut self.sender {
-            if !self.is_group {
+            if !matches!(self.outlet, Outlet::Group(_)) {
                 sender
                     .job
                     .components
@@ -132,9 +175,6 @@ impl Workers<'_> {
             FanOutChoice::All => Role::SourceToAll,
             FanOutChoice::One => Role::SourceToOne,
         };
-        if let Some(label) = label {
-            job.components = one(format!("{label},receivers={}", fan_out.receivers));
-        }
         self.sender = Some(Member {
             name: String::new(),
             job,
@@ -159,7 +199,7 @@ impl Workers<'_> {
             send(&mut receiver.worker, &listen, &[])?;
             let (theirs, passed) = listening(receiver, stop)?;
             // The receivers of a group all say the same.
-            if !self.is_group || frames.is_empty() {
+            if !matches!(self.outlet, Outlet::Group(_)) || frames.is_empty() {
                 frames.extend(theirs);
                 descriptors.extend(passed);
             }
@@ -240,7 +280,7 @@ impl Workers<'_> {
         trial: &TrialSpec,
     ) -> Result<(WorkerReport, Vec<WorkerReport>), TrialError> {
         let stop = self.stop;
-        let is_group = self.is_group;
+        let is_one_circuit = self.outlet.is_one_circuit();
         let sender = self.sender()?;
         let path = Duration::from_nanos(sender.job.path_delay_ns);
         let limit = Duration::from_nanos(trial.limits.time_ns) + OVERRUN_MAX + path * 8;
@@ -248,7 +288,7 @@ impl Workers<'_> {
         let leading = await_report(&mut sender.worker, &sender.job, limit, stop)?;
         let clocks = sender.clocks;
         for (number, receiver) in self.receivers.iter_mut().enumerate() {
-            let circuit = if is_group { 0 } else { number };
+            let circuit = if is_one_circuit { 0 } else { number };
             let sent = leading
                 .circuits
                 .get(circuit)
@@ -276,7 +316,7 @@ impl Workers<'_> {
     }
 }
 
-/// A report with a circuit for each receiver: that of a group sent each message to all.
+/// A report with a circuit for each receiver: one that reaches all sent each message to all.
 fn as_by_circuit(mut report: WorkerReport, fan_out: FanOut) -> WorkerReport {
     let Some(first) = report.circuits.first() else {
         return report;

@@ -241,7 +241,7 @@ pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), 
         }
         if component.is_one_way() && !(one_way && forward) {
             return Err(failed(format!(
-                "{component} sends datagrams that nothing answers; measure its throughput or \
+                "{component} sends in one direction, and nothing answers; measure its throughput or \
                  offered load in the forward direction, or leave that option out"
             )));
         }

@@ -2,7 +2,7 @@
 
 use super::threads::{CircuitSlot, CircuitSlots, CircuitTask};
 use crate::contestant::Component;
-use control::{CircuitOptions, DESCRIPTORS_MAX, Job, RendezvousFrame, Side, Workload};
+use control::{CircuitOptions, DESCRIPTORS_MAX, Job, RendezvousFrame, Role, Side, Workload};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
@@ -152,18 +152,13 @@ pub(super) fn connect(
     if frames.len() != job.components.len() {
         return Err("the listener reports another number of components".into());
     }
-    let mut descriptors = descriptors.into_iter();
+    let rendezvous = rendezvous_of(frames, descriptors);
+    if let Some(slot) = connect_to_all(job, &rendezvous)? {
+        return Ok(CircuitSlots { slots: vec![slot] });
+    }
     let mut slots = Vec::new();
-    for (component, frame) in job.components.iter().zip(frames) {
+    for (component, rendezvous) in job.components.iter().zip(rendezvous) {
         let (transport, options) = prepare(job, component)?;
-        let rendezvous = Rendezvous {
-            reach: reach(frame.reach),
-            bytes: frame.bytes,
-            descriptors: descriptors
-                .by_ref()
-                .take(frame.descriptors as usize)
-                .collect(),
-        };
         if job.workload == Workload::Connect {
             slots.push(CircuitSlot {
                 transport,
@@ -172,13 +167,7 @@ pub(super) fn connect(
             });
             continue;
         }
-        let refused = |error: io::Error| {
-            format!(
-                "{} cannot connect: {}",
-                component.transport,
-                with_remedy(&error)
-            )
-        };
+        let refused = |error: io::Error| cannot_connect(component, &error);
         let all = match job.workload {
             Workload::Transactions => transport.connect_all(&rendezvous, &options),
             _ => Ok(Vec::new()),
@@ -201,6 +190,44 @@ pub(super) fn connect(
         }
     }
     Ok(CircuitSlots { slots })
+}
+
+fn cannot_connect(component: &control::ComponentSpec, error: &io::Error) -> String {
+    let why = with_remedy(error);
+    format!("{} cannot connect: {why}", component.transport)
+}
+
+/// Where the listeners are, each with its descriptors.
+fn rendezvous_of(frames: Vec<RendezvousFrame>, descriptors: Vec<OwnedFd>) -> Vec<Rendezvous> {
+    let mut descriptors = descriptors.into_iter();
+    let own = |frame: RendezvousFrame| Rendezvous {
+        reach: reach(frame.reach),
+        bytes: frame.bytes,
+        descriptors: descriptors
+            .by_ref()
+            .take(frame.descriptors as usize)
+            .collect(),
+    };
+    frames.into_iter().map(own).collect()
+}
+
+/// The circuit of a sender that reaches all listeners by one; None where each has a circuit of its own.
+fn connect_to_all(job: &Job, rendezvous: &[Rendezvous]) -> Result<Option<CircuitSlot>, String> {
+    let first = match job.components.first() {
+        Some(first) if job.role == Role::SourceToAll => first,
+        _ => return Ok(None),
+    };
+    if !Component::parse(&first.transport)?.is_to_all() {
+        return Ok(None);
+    }
+    let (transport, options) = prepare(job, first)?;
+    let connected = transport.connect_to_all(rendezvous, &options);
+    let circuit = connected.map_err(|error| cannot_connect(first, &error))?;
+    Ok(Some(CircuitSlot {
+        transport,
+        component: first.transport.clone(),
+        task: CircuitTask::Move(circuit),
+    }))
 }
 
 /// A connectionless circuit is opened by its first messages, which are not measured.

@@ -2,9 +2,13 @@
 
 use crate::agents::{Agent, with_keys};
 use crate::refusals::assert_refused_before_start;
-use crate::support::{Scratch, race, towpath, trials_of};
+use crate::support::{
+    Scratch, children, finish, race, signal, start, towpath, trials_of, wait_until,
+};
 use crate::testbeds::can_create_hosts;
 use results::{RunData, Status, Trial};
+use rustix::process::Signal;
+use std::fs;
 
 /// The trials of a race of `transports` with `more`, all of which must be fine.
 fn fanned(transports: &[&str], more: &[&str]) -> RunData {
@@ -41,6 +45,8 @@ fn each_message_goes_to_all_and_the_slowest_receiver_counts() {
         "xtp",
         "xtp-multicast",
         "shm",
+        "shm-spin",
+        "shm,ring=each",
     ];
     let run = fanned(&transports, &["--fan-out", "3"]);
     for transport in transports {
@@ -61,6 +67,47 @@ fn each_message_goes_to_all_and_the_slowest_receiver_counts() {
         }
         assert_eq!(trial.cell.0["fan_out"], results::Factor::from("3"));
     }
+}
+
+/// One ring for all receivers, or one for each.
+#[test]
+fn ring_of_shared_memory_is_written_once_for_all() {
+    let run = fanned(&["shm", "shm,ring=each"], &["--fan-out", "3"]);
+    let ring_receivers = |transport: &str| {
+        let trial = trials_of(&run, transport)[0];
+        trial.effective.get("sender.ring_receivers").cloned()
+    };
+    assert_eq!(ring_receivers("shm").as_deref(), Some("3"));
+    assert_eq!(ring_receivers("shm,ring=each"), None);
+}
+
+#[test]
+fn killed_receiver_of_a_ring_fails_its_trial_with_a_reason() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("run");
+    let mut race = vec!["race", "shm", "-w", "throughput", "--sizes", "64"];
+    race.extend(["--fan-out", "3", "--trial", "5s", "--blocks", "1"]);
+    let out = scratch.text("run");
+    race.extend(["--no-control", "--no-report", "--out", &out]);
+    let child = start(&race);
+    let trials = || fs::read_to_string(folder.join("trials.jsonl")).unwrap_or_default();
+    let failed = || trials().contains("\"failed\"");
+    // The sender is started first.
+    wait_until("no trial fails", || {
+        if let [_, _, _, last] = children(child.id())[..] {
+            signal(last, Signal::KILL);
+        }
+        failed()
+    });
+    signal(child.id(), Signal::INT);
+    finish(child);
+    let run = RunData::read(&folder).expect("it can be read");
+    let failed = run
+        .trials
+        .iter()
+        .find(|trial| trial.status == Status::Failed);
+    let reason = &failed.expect("one failed").reason;
+    assert!(!reason.is_empty());
 }
 
 #[test]

@@ -178,6 +178,17 @@ impl Transport for Pushable {
         split.is_ok_and(|(_, rest)| self.inner.is_one_way(&rest))
     }
 
+    fn option_to_all(
+        &self,
+        own: &BTreeMap<String, String>,
+    ) -> Option<(&'static str, &'static str)> {
+        match self.split(own) {
+            Ok((None, rest)) => self.inner.option_to_all(&rest),
+            // A stream has one other end.
+            _ => None,
+        }
+    }
+
     fn message_max(&self) -> Option<u64> {
         self.inner.message_max()
     }
@@ -236,6 +247,20 @@ impl Transport for Pushable {
             .into_iter()
             .map(|circuit| on_top(stack.as_ref(), &class, &options, true, circuit));
         pushed.collect()
+    }
+
+    fn connect_to_all(
+        &self,
+        rendezvous: &[Rendezvous],
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        match self.inner_options(options)? {
+            (None, options) => self.inner.connect_to_all(rendezvous, &options),
+            (Some(_), _) => {
+                let text = "a stream has one other end; leave out push= or the several listeners";
+                Err(io::Error::new(io::ErrorKind::Unsupported, text))
+            }
+        }
     }
 }
 

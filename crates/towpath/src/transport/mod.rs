@@ -12,6 +12,7 @@ pub mod raw_ether;
 pub mod sctp;
 pub mod sctp_kernel;
 pub mod shm;
+mod shm_broadcast;
 mod shm_lent;
 mod shm_modules;
 pub mod shm_remote;

@@ -4,7 +4,7 @@
 //! The connecting side makes both rings and passes them over a Unix socket, which stays open as the lifeline
 //! of both. What is sent is copied into the ring and out of it: the memory is not lent by reference, because the other
 //! process can write it at any time, and a reference to it would be no safe Rust. `shm_lent` leaves messages where they
-//! lie, `shm_modules` has channels with modules.
+//! lie, `shm_modules` has channels with modules, `shm_broadcast` one ring for several receivers.
 
 use crate::channel_proxy;
 use crate::connection_info;
@@ -15,13 +15,14 @@ use crate::contract::{
 };
 use crate::options::{Options, invalid, switch};
 use crate::parts::{self, MessageRest};
+use crate::transport::shm_broadcast::{self, BroadcastSink, BroadcastSource};
 use crate::transport::shm_lent::{self, LentCircuit};
 use crate::transport::shm_modules::{self, ModularCircuit, ModuleChoice};
 use crate::transport::unix_stream;
 use crate::unix_socket::{self, UnixCircuitFactory, UnixSocketListener};
 use channel::{
-    Arrival, ChannelError, ChannelReceiver, ChannelSender, Geometry, RING_OCTETS_MAX,
-    ReceivedSlots, SLOT_LEN_MIN, Signal,
+    Arrival, BroadcastReceiver, BroadcastSender, ChannelError, ChannelReceiver, ChannelSender,
+    Geometry, RING_OCTETS_MAX, ReceivedSlots, SLOT_LEN_MIN, Signal,
 };
 use socket2::{Socket, Type};
 use std::collections::BTreeMap;
@@ -105,12 +106,27 @@ impl Transport for Shm {
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
         check_names(self.name(), self.options(), own)?;
+        shm_broadcast::check(own)?;
         let has_modules = ModuleChoice::parse(own)?.is_some();
         if switch(own, "lent", false)? && has_modules {
             let text = "lent=on leaves a message where it lies, and modules need a copy of it; leave one of them out";
             return Err(text.into());
         }
         Ok(())
+    }
+
+    fn is_one_way(&self, own: &BTreeMap<String, String>) -> bool {
+        shm_broadcast::is_for_all(own)
+    }
+
+    fn option_to_all(
+        &self,
+        own: &BTreeMap<String, String>,
+    ) -> Option<(&'static str, &'static str)> {
+        let has_option = self.options.contains(&shm_broadcast::RING);
+        has_option
+            .then(|| shm_broadcast::option_to_all(own))
+            .flatten()
     }
 
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
@@ -127,8 +143,10 @@ impl Transport for Shm {
         _index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
-        let socket = UnixStream::from(OwnedFd::from(socket));
+        if shm_broadcast::is_for_all(&options.transport_specific) {
+            return self.connect_to_all(std::slice::from_ref(rendezvous), options);
+        }
+        let socket = connected(rendezvous, options)?;
         let geometry = geometry(options)?;
         if let Some(choice) = choice(options)? {
             let pair = channel::open_modular_pair(socket, geometry, self.signal, choice.modules());
@@ -139,11 +157,34 @@ impl Transport for Shm {
         let pair = pair.map_err(to_io_error)?;
         Ok(plain_circuit(pair, options))
     }
+
+    fn connect_to_all(
+        &self,
+        rendezvous: &[Rendezvous],
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let sender = BroadcastSender::create(geometry(options)?, self.signal);
+        let mut sender = sender.map_err(to_io_error)?;
+        for listener in rendezvous {
+            let socket = connected(listener, options)?;
+            sender.admit(socket).map_err(to_io_error)?;
+        }
+        Ok(Box::new(BroadcastSource::new(sender, options)))
+    }
+}
+
+fn connected(rendezvous: &Rendezvous, options: &Options) -> io::Result<UnixStream> {
+    let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
+    Ok(UnixStream::from(OwnedFd::from(socket)))
 }
 
 fn accepted(socket: Socket, options: &Options, signal: Signal) -> io::Result<Box<dyn Circuit>> {
     socket.set_read_timeout(Some(OPENING_TIMEOUT))?;
     let socket = UnixStream::from(OwnedFd::from(socket));
+    if shm_broadcast::is_for_all(&options.transport_specific) {
+        let receiver = BroadcastReceiver::join(socket, signal).map_err(to_io_error)?;
+        return Ok(Box::new(BroadcastSink::new(receiver, options)));
+    }
     if let Some(choice) = choice(options)? {
         let pair = channel::accept_modular_pair(socket, signal, choice.modules());
         let pair = pair.map_err(to_io_error)?;

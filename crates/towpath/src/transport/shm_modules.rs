@@ -1,6 +1,7 @@
 //! Channels with modules as `shm` and `shm-spin` have them: `flow=`, `order=`, `checksum=`, `reassemble=`.
 
 use super::shm::to_io_error;
+use super::shm_broadcast;
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, NoConnectionInfo,
@@ -17,7 +18,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// The options, which both ends have to be given.
-pub(super) static HELP: [OptionHelp; 5] = [
+pub(super) static HELP: [OptionHelp; 6] = [
     OptionHelp {
         name: "flow",
         values: "block|drop",
@@ -43,6 +44,7 @@ pub(super) static HELP: [OptionHelp; 5] = [
         values: "off|on",
         meaning: "a shared message is sent from the slots that hold it already, and runs are read where they lie",
     },
+    shm_broadcast::RING,
 ];
 
 /// What the user chose.

@@ -1,5 +1,6 @@
 //! Conformance tests of the contract, for all transports. Unavailable ones print SKIPPED.
 
+mod broadcast;
 mod bursts;
 mod cells;
 mod endings;

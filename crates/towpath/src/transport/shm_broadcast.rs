@@ -1,0 +1,308 @@
+//! `ring=all` of `shm` and `shm-spin`: one ring for all receivers of a sender, each of whom reads each message out of it.
+//!
+//! The connecting side makes the ring and admits each listener to it. It only sends, and the listening sides only receive. The
+//! receiver that is furthest behind holds it back; one that ends before it ends the circuit, because not all get its messages then.
+
+use super::shm::to_io_error;
+use crate::connection_info;
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note,
+    OptionHelp, Part, Reserved,
+};
+use crate::options::Options;
+use crate::parts::{self, MessageRest};
+use channel::{Arrival, BroadcastReceiver, BroadcastSender, BroadcastSlots};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The option, which both ends have to be given.
+pub(super) const RING: OptionHelp = OptionHelp {
+    name: "ring",
+    values: "each|all",
+    meaning: "each receiver has rings of its own, or all read one (default with --fan-out N)",
+};
+
+/// The value for one ring.
+const ALL: &str = "all";
+
+/// Whether these options ask for one ring that all receivers read.
+pub(super) fn is_for_all(own: &BTreeMap<String, String>) -> bool {
+    own.get(RING.name).is_some_and(|value| value == ALL)
+}
+
+/// Checks the option, and that nothing else is asked of such a ring.
+///
+/// # Errors
+///
+/// A sentence that names the option and its values.
+pub(super) fn check(own: &BTreeMap<String, String>) -> Result<(), String> {
+    match own.get(RING.name).map(String::as_str) {
+        None | Some("each") => Ok(()),
+        Some(ALL) => match own.keys().find(|name| *name != RING.name) {
+            None => Ok(()),
+            Some(other) => Err(format!(
+                "a ring for all receivers has no {other}=; leave it out, or give ring=each"
+            )),
+        },
+        Some(other) => Err(format!("'{other}' is no value of ring; give each or all")),
+    }
+}
+
+/// What makes circuits with these options reach several listeners: nothing for those with rings or options of their own.
+pub(super) fn option_to_all(
+    own: &BTreeMap<String, String>,
+) -> Option<(&'static str, &'static str)> {
+    let is_plain = own.is_empty() || is_for_all(own);
+    is_plain.then_some((RING.name, ALL))
+}
+
+/// The end that sends to all.
+#[derive(Debug)]
+pub(super) struct BroadcastSource {
+    /// None once it is finished.
+    sender: Option<BroadcastSender>,
+    /// Receivers at the start.
+    receivers: u32,
+    /// Octets of the ring.
+    ring_len: u32,
+    /// Longest wait of a blocking call.
+    timeout: Duration,
+    /// System calls of a sender that is finished.
+    finished_calls: u64,
+}
+
+impl BroadcastSource {
+    pub(super) fn new(sender: BroadcastSender, options: &Options) -> BroadcastSource {
+        BroadcastSource {
+            receivers: sender.receivers(),
+            ring_len: sender.geometry().capacity(),
+            sender: Some(sender),
+            timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
+            finished_calls: 0,
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        let Some(sender) = &mut self.sender else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let has_room = sender.send(message, limit).map_err(to_io_error)?;
+        if sender.receivers() < self.receivers {
+            return Err(receiver_ended(sender));
+        }
+        match has_room {
+            true => Ok(()),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+#[cold]
+fn receiver_ended(sender: &BroadcastSender) -> io::Error {
+    let text = match sender.killed() {
+        0 => "a receiver of the ring has closed it".to_owned(),
+        killed => format!("{killed} of the ring's receivers are gone"),
+    };
+    io::Error::new(io::ErrorKind::BrokenPipe, text)
+}
+
+/// This end only sends, or only receives.
+fn one_way<T>() -> io::Result<T> {
+    let text = "a ring for all receivers has one direction; give ring=each for both";
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
+}
+
+impl Circuit for BroadcastSource {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, Duration::ZERO)
+    }
+
+    fn try_recv(&mut self, _buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        one_way()
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, self.timeout)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, _buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        one_way()
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.finished_calls += self.sender.take().map_or(0, |sender| sender.system_calls());
+        Ok(())
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        let limit = deadline.saturating_duration_since(Instant::now());
+        match (interest, &mut self.sender) {
+            (Interest::Read, _) => one_way(),
+            (Interest::Write, Some(sender)) => {
+                sender.wait_for_room(1, limit).map_err(to_io_error)?;
+                Ok(())
+            }
+            (Interest::Write, None) => Ok(()),
+        }
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_PATH)
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            ("send_buffer".into(), self.ring_len.to_string()),
+            ("ring_receivers".into(), self.receivers.to_string()),
+        ])
+    }
+
+    /// The opening is a system call for each receiver.
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let sender = self.sender.as_ref();
+        let calls = sender.map_or(self.finished_calls, BroadcastSender::system_calls);
+        BTreeMap::from([("send_calls".into(), u64::from(self.receivers) + calls)])
+    }
+}
+
+/// An end that receives what is sent to all.
+#[derive(Debug)]
+pub(super) struct BroadcastSink {
+    receiver: BroadcastReceiver,
+    /// Longest wait of a blocking call.
+    timeout: Duration,
+    /// What is left of a message received in parts.
+    rest: MessageRest,
+}
+
+impl BroadcastSink {
+    pub(super) fn new(receiver: BroadcastReceiver, options: &Options) -> BroadcastSink {
+        BroadcastSink {
+            receiver,
+            timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
+            rest: MessageRest::default(),
+        }
+    }
+
+    /// The next message in its slots, for which it waits for `limit`; None at the end.
+    #[inline]
+    fn arrived(&mut self, limit: Duration) -> io::Result<Option<BroadcastSlots<'_>>> {
+        match self.receiver.wait_for_message(limit).map_err(to_io_error)? {
+            Arrival::Message => self.receiver.receive().map_err(to_io_error),
+            Arrival::End => Ok(None),
+            Arrival::Nothing => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
+        let message = self.arrived(limit)?;
+        Ok(message.map(|message| message.read(0, buffer)))
+    }
+}
+
+impl Circuit for BroadcastSink {
+    fn try_send(&mut self, _message: &[u8]) -> io::Result<()> {
+        one_way()
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, Duration::ZERO)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, self.timeout)
+    }
+
+    fn send_noted(&mut self, _message: &[u8], _note: &Note) -> io::Result<()> {
+        one_way()
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.next(buffer)));
+        }
+        let BroadcastSink {
+            receiver,
+            timeout,
+            rest,
+        } = self;
+        match receiver.wait_for_message(*timeout).map_err(to_io_error)? {
+            Arrival::Nothing => return Err(io::ErrorKind::WouldBlock.into()),
+            Arrival::End => return Ok(None),
+            Arrival::Message => {}
+        }
+        let Some(message) = receiver.receive().map_err(to_io_error)? else {
+            return Ok(None);
+        };
+        let len = message.len();
+        let front = message.read(0, buffer);
+        message.read(front, rest.room(len - front));
+        Ok(Some(rest.keep(len, buffer.len())))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    /// There is no direction to end.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        let limit = deadline.saturating_duration_since(Instant::now());
+        if interest == Interest::Read && self.rest.is_empty() {
+            self.receiver.wait_for_message(limit).map_err(to_io_error)?;
+        }
+        Ok(())
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::NO_PATH)
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let ring = self.receiver.geometry().capacity().to_string();
+        BTreeMap::from([("receive_buffer".into(), ring)])
+    }
+
+    /// The opening is a system call.
+    fn counts(&self) -> BTreeMap<String, u64> {
+        BTreeMap::from([("receive_calls".into(), 1 + self.receiver.system_calls())])
+    }
+}
