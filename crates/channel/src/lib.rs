@@ -77,5 +77,5 @@ pub use modules::{
 };
 #[cfg(not(all(test, feature = "loom")))]
 pub use pages::{Fill, PageFile, PageWindow};
-pub use ring::{Arrival, ChannelReceiver, ChannelSender, LentSlots, ReceivedSlots};
+pub use ring::{Arrival, ChannelReceiver, ChannelSender, LentSlots, NextMessage, ReceivedSlots};
 pub use wait::Signal;

@@ -29,7 +29,7 @@ const HEAD: usize = 0;
 const SENDER_CLOSED: usize = 128;
 
 /// A bit for each receiver that sleeps, or is about to. One that is killed meanwhile leaves its bit, which costs one wake.
-const SLEEPERS: usize = 256;
+const ASLEEP: usize = 256;
 
 /// Whom the sender waits for, and until which position: [`NOBODY`], [`NEVER`], or what [`Wanted`] makes of both.
 pub(crate) const WAITED_FOR: usize = 384;

@@ -1,14 +1,14 @@
 //! An end that reads, one of many.
 
 use super::{
-    BROADCAST_RECEIVERS_MAX, CLOSED, HEAD, NEVER, NOBODY, RECEIVER_WAKES, SENDER_CLOSED,
-    SENDER_WAKES, SLEEPERS, WAITED_FOR, Wanted, tail_of,
+    ASLEEP, BROADCAST_RECEIVERS_MAX, CLOSED, HEAD, NEVER, NOBODY, RECEIVER_WAKES, SENDER_CLOSED,
+    SENDER_WAKES, WAITED_FOR, Wanted, tail_of,
 };
 use crate::error::ChannelError;
 use crate::geometry::Geometry;
 use crate::kernel;
 use crate::opening;
-use crate::ring::{self, Arrival};
+use crate::ring::{self, Arrival, NextMessage};
 use crate::sync::{Ordering, fence};
 use crate::sys::Segment;
 use crate::wait::{SLEEP_MAX, Signal, USELESS_WAKE, has_hung_up, looked_until};
@@ -144,6 +144,25 @@ impl BroadcastReceiver {
         }
     }
 
+    /// The next message, in its slots until it is dropped, if one comes within `limit`.
+    ///
+    /// # Errors
+    /// Those of [`Self::receive`].
+    #[inline]
+    pub fn receive_within(
+        &mut self,
+        limit: Duration,
+    ) -> Result<NextMessage<BroadcastSlots<'_>>, ChannelError> {
+        if !self.has_message()? {
+            match self.wait_for_message(limit)? {
+                Arrival::Message => {}
+                Arrival::Nothing => return Ok(NextMessage::Nothing),
+                Arrival::End => return Ok(NextMessage::End),
+            }
+        }
+        self.take().map(NextMessage::Message)
+    }
+
     /// The message at the tail, with its length read once and checked.
     #[inline]
     fn take(&mut self) -> Result<BroadcastSlots<'_>, ChannelError> {
@@ -208,12 +227,12 @@ impl BroadcastReceiver {
     }
 
     fn slept(&mut self, limit: Duration) -> Result<bool, ChannelError> {
-        let (sleepers, own) = (self.segment.word(SLEEPERS), 1 << self.number);
+        let (asleep, own) = (self.segment.word(ASLEEP), 1 << self.number);
         let wakes = self.segment.word(RECEIVER_WAKES);
         // Before the bit: the wake that takes it makes the word another one.
         let woken = wakes.load(Ordering::Acquire);
         // The fence stands between bit and position as the sender's between position and bits: one of both sees the other's.
-        sleepers.fetch_or(own, Ordering::AcqRel);
+        asleep.fetch_or(own, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         let slept = if self.has_moved() {
             Ok(true)
@@ -221,7 +240,7 @@ impl BroadcastReceiver {
             self.system_calls += 1;
             kernel::sleep_on(wakes, woken, limit)
         };
-        sleepers.fetch_and(!own, Ordering::AcqRel);
+        asleep.fetch_and(!own, Ordering::AcqRel);
         slept
     }
 

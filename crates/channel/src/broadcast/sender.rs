@@ -1,8 +1,8 @@
 //! The end that writes.
 
 use super::{
-    BROADCAST_RECEIVERS_MAX, CLOSED, HEAD, NEVER, NOBODY, RECEIVER_WAKES, SENDER_CLOSED,
-    SENDER_WAKES, SLEEPERS, WAITED_FOR, Wanted, tail_of,
+    ASLEEP, BROADCAST_RECEIVERS_MAX, CLOSED, HEAD, NEVER, NOBODY, RECEIVER_WAKES, SENDER_CLOSED,
+    SENDER_WAKES, WAITED_FOR, Wanted, tail_of,
 };
 use crate::error::ChannelError;
 use crate::geometry::Geometry;
@@ -319,16 +319,16 @@ impl BroadcastSender {
     fn publish(&mut self) -> Result<(), ChannelError> {
         self.segment.word(HEAD).store(self.head, Ordering::Release);
         fence(Ordering::SeqCst);
-        match self.segment.word(SLEEPERS).load(Ordering::Relaxed) {
+        match self.segment.word(ASLEEP).load(Ordering::Relaxed) {
             0 => Ok(()),
-            _ => self.wake_sleepers(),
+            _ => self.wake_receivers(),
         }
     }
 
     /// Takes all bits, so that receivers that have yet to run again cost the next message no wake.
     #[cold]
-    fn wake_sleepers(&mut self) -> Result<(), ChannelError> {
-        self.segment.word(SLEEPERS).swap(0, Ordering::AcqRel);
+    fn wake_receivers(&mut self) -> Result<(), ChannelError> {
+        self.segment.word(ASLEEP).swap(0, Ordering::AcqRel);
         let wakes = self.segment.word(RECEIVER_WAKES);
         wakes.fetch_add(1, Ordering::AcqRel);
         self.system_calls += 1;

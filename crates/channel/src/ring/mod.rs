@@ -11,7 +11,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use receiver::{Arrival, ChannelReceiver, ReceivedSlots};
+pub use receiver::{Arrival, ChannelReceiver, NextMessage, ReceivedSlots};
 pub use sender::{ChannelSender, LentSlots};
 
 use crate::geometry::Geometry;

@@ -29,6 +29,17 @@ pub struct ChannelReceiver {
     answered: bool,
 }
 
+/// What comes to a receiver within a time.
+#[derive(Debug)]
+pub enum NextMessage<M> {
+    /// A message.
+    Message(M),
+    /// No message yet.
+    Nothing,
+    /// The sender closed the channel, and all was received.
+    End,
+}
+
 /// What a receiver finds in its ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
@@ -125,6 +136,25 @@ impl ChannelReceiver {
                 Arrival::Nothing => {}
             }
         }
+    }
+
+    /// The next message, in its slots until it is dropped, if one comes within `limit`.
+    ///
+    /// # Errors
+    /// Those of [`Self::receive`].
+    #[inline]
+    pub fn receive_within(
+        &mut self,
+        limit: Duration,
+    ) -> Result<NextMessage<ReceivedSlots<'_>>, ChannelError> {
+        if !self.has_message()? {
+            match self.wait_for_message(limit)? {
+                Arrival::Message => {}
+                Arrival::Nothing => return Ok(NextMessage::Nothing),
+                Arrival::End => return Ok(NextMessage::End),
+            }
+        }
+        self.take().map(NextMessage::Message)
     }
 
     /// Asks the sender to make the [`descriptor`](Self::descriptor) readable with its next message; false

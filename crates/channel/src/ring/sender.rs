@@ -90,7 +90,23 @@ impl ChannelSender {
     ///
     /// # Errors
     /// Those of [`Self::has_room`].
+    #[inline]
     pub fn wait_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError> {
+        if self.is_known_to_fit(len) {
+            return Ok(true);
+        }
+        self.sleep_for_room(len, limit)
+    }
+
+    /// Whether a message of `len` octets has room in slots that are known to be free.
+    #[inline]
+    fn is_known_to_fit(&self, len: usize) -> bool {
+        let free = self.geometry.slots() - self.head.wrapping_sub(self.tail);
+        len <= self.geometry.capacity() as usize && self.geometry.slots_of(len as u32) <= free
+    }
+
+    #[cold]
+    fn sleep_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError> {
         let mut left = limit;
         while !self.has_room(len)? {
             if left.is_zero() {
@@ -137,6 +153,33 @@ impl ChannelSender {
         let mut lent = self.lend(message.len())?;
         lent.write(0, message)?;
         lent.commit(message.len())
+    }
+
+    /// The same, if the message has room within `limit`; whether it had.
+    ///
+    /// # Errors
+    /// Those of [`Self::has_room`].
+    #[inline]
+    pub fn send_within(&mut self, message: &[u8], limit: Duration) -> Result<bool, ChannelError> {
+        if !self.wait_for_room(message.len(), limit)? {
+            return Ok(false);
+        }
+        write_message(&self.segment, self.geometry, self.head, 0, message);
+        self.commit(message.len() as u32)?;
+        Ok(true)
+    }
+
+    /// Makes the slots behind the head a message of `len` octets, and signals the receiver.
+    #[inline]
+    fn commit(&mut self, len: u32) -> Result<(), ChannelError> {
+        let at = self.geometry.length_offset(self.head);
+        self.segment.word(at).store(len, Ordering::Relaxed);
+        self.head = self.head.wrapping_add(self.geometry.slots_of(len));
+        self.lifeline.notify(
+            self.segment.word(HEAD),
+            self.head,
+            self.segment.word(RECEIVER_WAITS),
+        )
     }
 
     /// The socket of the channel. It is readable after a wake, until [`take_wakes`](Self::take_wakes), and
@@ -266,16 +309,7 @@ impl LentSlots<'_> {
     #[inline]
     pub fn commit(self, len: usize) -> Result<(), ChannelError> {
         self.check_len(len)?;
-        let len = len as u32;
-        let sender = self.sender;
-        let at = sender.geometry.length_offset(sender.head);
-        sender.segment.word(at).store(len, Ordering::Relaxed);
-        sender.head = sender.head.wrapping_add(sender.geometry.slots_of(len));
-        sender.lifeline.notify(
-            sender.segment.word(HEAD),
-            sender.head,
-            sender.segment.word(RECEIVER_WAITS),
-        )
+        self.sender.commit(len as u32)
     }
 
     fn check_len(&self, len: usize) -> Result<(), ChannelError> {

@@ -22,7 +22,7 @@ use crate::transport::unix_stream;
 use crate::unix_socket::{self, UnixCircuitFactory, UnixSocketListener};
 use channel::{
     Arrival, BroadcastReceiver, BroadcastSender, ChannelError, ChannelReceiver, ChannelSender,
-    Geometry, RING_OCTETS_MAX, ReceivedSlots, SLOT_LEN_MIN, Signal,
+    Geometry, NextMessage, RING_OCTETS_MAX, ReceivedSlots, SLOT_LEN_MIN, Signal,
 };
 use socket2::{Socket, Type};
 use std::collections::BTreeMap;
@@ -352,13 +352,11 @@ impl ShmCircuit {
         let Some(sender) = &mut self.sender else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let has_room = sender.wait_for_room(message.len(), limit);
-        if !has_room.map_err(|error| broken(self.carrier.as_ref(), error))? {
-            return Err(io::ErrorKind::WouldBlock.into());
+        match sender.send_within(message, limit) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(broken(self.carrier.as_ref(), error)),
         }
-        sender
-            .send(message)
-            .map_err(|error| broken(self.carrier.as_ref(), error))
     }
 
     /// Receives a message once there is one, for which it waits until `limit` is over.
@@ -367,14 +365,12 @@ impl ShmCircuit {
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.take(buffer)));
         }
-        if self.arrival(limit)? == Arrival::End {
-            return Ok(None);
+        match self.receiver.receive_within(limit) {
+            Ok(NextMessage::Message(message)) => Ok(Some(message.read(0, buffer))),
+            Ok(NextMessage::Nothing) => Err(io::ErrorKind::WouldBlock.into()),
+            Ok(NextMessage::End) => Ok(None),
+            Err(error) => Err(broken(self.carrier.as_ref(), error)),
         }
-        let message = self
-            .receiver
-            .receive()
-            .map_err(|error| broken(self.carrier.as_ref(), error))?;
-        Ok(message.map(|message| message.read(0, buffer)))
     }
 
     /// What has arrived within `limit`: a message or the end.

@@ -11,7 +11,7 @@ use crate::contract::{
 };
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
-use channel::{Arrival, BroadcastReceiver, BroadcastSender, BroadcastSlots};
+use channel::{BroadcastReceiver, BroadcastSender, NextMessage};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
@@ -205,23 +205,16 @@ impl BroadcastSink {
         }
     }
 
-    /// The next message in its slots, for which it waits for `limit`; None at the end.
-    #[inline]
-    fn arrived(&mut self, limit: Duration) -> io::Result<Option<BroadcastSlots<'_>>> {
-        match self.receiver.wait_for_message(limit).map_err(to_io_error)? {
-            Arrival::Message => self.receiver.receive().map_err(to_io_error),
-            Arrival::End => Ok(None),
-            Arrival::Nothing => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-
     #[inline]
     fn read(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.take(buffer)));
         }
-        let message = self.arrived(limit)?;
-        Ok(message.map(|message| message.read(0, buffer)))
+        match self.receiver.receive_within(limit).map_err(to_io_error)? {
+            NextMessage::Message(message) => Ok(Some(message.read(0, buffer))),
+            NextMessage::Nothing => Err(io::ErrorKind::WouldBlock.into()),
+            NextMessage::End => Ok(None),
+        }
     }
 }
 
@@ -253,13 +246,10 @@ impl Circuit for BroadcastSink {
             timeout,
             rest,
         } = self;
-        match receiver.wait_for_message(*timeout).map_err(to_io_error)? {
-            Arrival::Nothing => return Err(io::ErrorKind::WouldBlock.into()),
-            Arrival::End => return Ok(None),
-            Arrival::Message => {}
-        }
-        let Some(message) = receiver.receive().map_err(to_io_error)? else {
-            return Ok(None);
+        let message = match receiver.receive_within(*timeout).map_err(to_io_error)? {
+            NextMessage::Message(message) => message,
+            NextMessage::Nothing => return Err(io::ErrorKind::WouldBlock.into()),
+            NextMessage::End => return Ok(None),
         };
         let len = message.len();
         let front = message.read(0, buffer);
