@@ -5,11 +5,16 @@
 //! * `PROGRAM worker --protocol` prints a line `towpath-worker VERSION`, with the version of the
 //!   worker protocol, and a line that names the program, and exits. It is asked once, before a race.
 //! * `PROGRAM worker` does one job over its standard input, a Unix stream socket.
+//! * `PROGRAM worker --transport NAME` prints a line of JSON with the class and the options of a transport. It is
+//!   asked for those that the racing program does not know, so that a user's own can race ([`serve`]).
 //!
 //! What it says is checked as that of a stranger, and it runs in a process group of its own, which
 //! ends with it.
 
+mod own_transport;
+
 use control::{PROTOCOL_VERSION, validate};
+pub use own_transport::{described, learn, serve};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -28,8 +33,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// How often its exit is looked for.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Octets of an answer that are read: two lines, or the first of a complaint.
-const ANSWER_MAX: usize = 4096;
+/// Octets of an answer that are read: a transport's options, two lines, or the first of a complaint.
+const ANSWER_MAX: usize = 32 << 10;
 
 /// Characters of a program's name or complaint that are kept.
 const TEXT_MAX: usize = 120;
@@ -55,7 +60,7 @@ pub fn identify(program: &Path) -> Result<String, String> {
 
 fn identify_within(program: &Path, limit: Duration) -> Result<String, String> {
     let shown = program.display();
-    let (text, status) = ask(&located(program), limit).map_err(|error| {
+    let (text, status) = ask(&located(program), &["--protocol"], limit).map_err(|error| {
         format!("program {shown} cannot be asked which worker protocol it speaks: {error}")
     })?;
     let Some(status) = status else {
@@ -94,13 +99,18 @@ fn complaint(text: &str) -> String {
     first.map_or_else(String::new, |line| format!(": {line}"))
 }
 
-/// Runs `program worker --protocol`; gives what it wrote, and its exit status unless it had to be
+/// Runs `program worker` with these words; gives what it wrote, and its exit status unless it had to be
 /// killed. Its children have ended.
-fn ask(program: &Path, limit: Duration) -> io::Result<(String, Option<ExitStatus>)> {
+fn ask(
+    program: &Path,
+    words: &[&str],
+    limit: Duration,
+) -> io::Result<(String, Option<ExitStatus>)> {
     let (ours, theirs) = UnixStream::pair()?;
     let theirs = OwnedFd::from(theirs);
     let mut child = Command::new(program)
-        .args(["worker", "--protocol"])
+        .arg("worker")
+        .args(words)
         .stdin(Stdio::null())
         .stdout(theirs.try_clone()?)
         .stderr(theirs)

@@ -120,6 +120,9 @@ pub enum Command {
         /// Print the version of the worker protocol, and exit.
         #[arg(long)]
         protocol: bool,
+        /// Print what is to be known of a transport of this program, as JSON, and exit.
+        #[arg(long, value_name = "NAME")]
+        transport: Option<String>,
         /// Send more slowly by this share, in throughput: a known difference for tests of verdicts.
         #[arg(long, value_name = "SHARE", value_parser = parse::percent)]
         slower_by: Option<f64>,

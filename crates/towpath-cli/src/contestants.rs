@@ -6,6 +6,7 @@ use crate::exec_contestants;
 use measure::contestant::{self, Component};
 use measure::exec;
 use std::collections::BTreeMap;
+use std::path::Path;
 use towpath::{Options, Reach};
 
 /// Contestants of a race without arguments.
@@ -118,6 +119,26 @@ pub(crate) fn programs(contestants: &[String]) -> Result<BTreeMap<String, String
         notes.insert("program".into(), crate::own_build());
     }
     Ok(notes)
+}
+
+/// Asks the programs of contestants for transports that only they have.
+///
+/// # Errors
+///
+/// When a program does not have one either.
+pub(crate) fn learn_transports(contestants: &[String]) -> Result<(), CliError> {
+    let named = contestants
+        .iter()
+        .filter(|text| exec::name_of(text).is_none());
+    for component in named.flat_map(|text| contestant::without_number(text).split('+')) {
+        let mut words = component.split(',');
+        let name = words.next().unwrap_or_default();
+        let program = words.find_map(|word| word.strip_prefix("program="));
+        if let (Some(program), Err(_)) = (program, towpath::find(name)) {
+            measure::worker_program::learn(Path::new(program), name).map_err(CliError::usage)?;
+        }
+    }
+    Ok(())
 }
 
 /// All components of all contestants.

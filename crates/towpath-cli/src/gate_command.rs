@@ -57,6 +57,7 @@ Examples:
 /// Runs the command.
 pub fn run(args: &GateArgs) -> Result<u8, CliError> {
     let race = race_args(args)?;
+    crate::contestants::learn_transports(&race.transports)?;
     crate::race_checks::check(&race)?;
     if race.remote.is_given() {
         return Err(CliError::usage(

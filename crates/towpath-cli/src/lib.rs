@@ -168,6 +168,10 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Key(command) => key_command::run(&command),
         Command::Worker { protocol: true, .. } => print_protocol(),
         Command::Worker {
+            transport: Some(name),
+            ..
+        } => print_transport(&name),
+        Command::Worker {
             trace,
             capture_rings,
             slower_by,
@@ -263,6 +267,12 @@ fn print_man_page() -> Result<u8, CliError> {
 fn print_protocol() -> Result<u8, CliError> {
     let answer = measure::worker_program::answer(&own_build());
     print::line(answer).map(|()| EXIT_OK)
+}
+
+/// Describes a transport for a race of another build, which does not have it.
+fn print_transport(name: &str) -> Result<u8, CliError> {
+    let line = measure::worker_program::described(name).map_err(CliError::usage)?;
+    print::line(line).map(|()| EXIT_OK)
 }
 
 /// This program and its build: its version, and a hash of the sources of its engines.

@@ -32,6 +32,7 @@ const BLOCKS: u32 = 10;
 /// Runs the command.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let args = &crate::resume::resolved(args)?;
+    crate::contestants::learn_transports(&args.transports)?;
     race_checks::check(args)?;
     if args.remote.is_given() {
         return crate::remote_race::run(args);

@@ -96,4 +96,4 @@ pub use contract::{
     Rendezvous, Reserved, Transport, Unavailable,
 };
 pub use options::{Family, Options};
-pub use registry::{UnknownTransport, all, find};
+pub use registry::{UnknownTransport, add, all, find};

@@ -3,7 +3,7 @@
 //! To add one, write a file in `transport/` with a unit struct that implements [`Transport`], and
 //! add it to [`all`]. `examples/add_transport.rs` is a complete example; run it with
 //! `cargo run -p towpath --example add_transport`. `tests/conformance/` tests every transport in
-//! [`all`] against the contract.
+//! [`all`] against the contract. A program of its own that brings one into races calls [`add`].
 
 use crate::contract::Transport;
 use crate::push::Pushable;
@@ -13,7 +13,7 @@ use crate::transport::{
     udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
     unix_stream, xti_engine, xti_tcp, xti_udp,
 };
-use std::sync::LazyLock;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 static TRANSPORTS: [&dyn Transport; 48] = [
     &tcp::Tcp,
@@ -79,18 +79,41 @@ static ALL: LazyLock<Vec<&dyn Transport>> = LazyLock::new(|| {
     all.collect()
 });
 
-/// All transports, in the order of result tables.
+/// Transports that this program has beside those of this build.
+static ADDED: RwLock<Vec<&'static dyn Transport>> = RwLock::new(Vec::new());
+
+/// Adds a transport of this program's own, which [`find`] then finds; [`all`] does not list it.
+///
+/// # Errors
+///
+/// A sentence when there is one of that name.
+pub fn add(transport: &'static dyn Transport) -> Result<(), String> {
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    let name = transport.name();
+    let taken = all().iter().chain(&*added).any(|one| one.name() == name);
+    if taken {
+        return Err(format!(
+            "there is a transport '{name}' already; choose another name"
+        ));
+    }
+    added.push(transport);
+    Ok(())
+}
+
+/// All transports of this build, in the order of result tables.
 pub fn all() -> &'static [&'static dyn Transport] {
     &ALL
 }
 
-/// The transport called `name`.
+/// The transport called `name`, of this build or added.
 ///
 /// # Errors
 ///
 /// [`UnknownTransport`], whose text lists all names.
 pub fn find(name: &str) -> Result<&'static dyn Transport, UnknownTransport> {
-    let found = all().iter().find(|transport| transport.name() == name);
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    let mut known = all().iter().chain(&*added);
+    let found = known.find(|transport| transport.name() == name);
     found.copied().ok_or_else(|| UnknownTransport {
         name: name.to_owned(),
     })

@@ -37,6 +37,56 @@ fn program_of_another_protocol_version_is_refused_with_both_numbers() {
     assert!(said.err.contains(&ours), "{}", said.err);
 }
 
+/// The example `own_transport`, which cargo builds with the tests of its package.
+fn own_transport() -> String {
+    let tests = std::env::current_exe().expect("a test has a path");
+    let profile = tests.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
+    let program = profile.join("examples/own_transport");
+    assert!(
+        program.exists(),
+        "{} is not built; `cargo build -p towpath-cli --example own_transport` does it",
+        program.display()
+    );
+    program.display().to_string()
+}
+
+#[test]
+fn transport_that_only_another_program_has_races_in_turns_with_one_of_ours() {
+    let scratch = Scratch::new();
+    let mine = format!("tcp-narrow,program={}", own_transport());
+    let mut words = vec!["tcp", &mine, "--no-control"];
+    words.extend(&SHORT);
+    let run = race(&scratch, "own", &words);
+    let trials = trials_of(&run, &mine);
+    assert!(!trials.is_empty());
+    assert!(trials.iter().all(|trial| is_valid_trial(trial)));
+    let class = run.plan.options.get(&format!("class.{mine}"));
+    assert!(
+        class.is_some_and(|line| line.contains("byte stream")),
+        "{class:?}"
+    );
+    let name = run.plan.options.get(&format!("program.{mine}"));
+    assert_eq!(name.map(String::as_str), Some("own_transport 1"));
+}
+
+#[test]
+fn transport_that_neither_program_has_is_refused_with_what_the_other_one_says() {
+    let missing = format!("mine,program={}", own_transport());
+    let said = towpath(&["race", "tcp", &missing]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.contains("unknown transport 'mine'"),
+        "{}",
+        said.err
+    );
+    let option = format!("tcp-narrow,colour=red,program={}", own_transport());
+    let said = towpath(&["race", "tcp", &option]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("colour"), "{}", said.err);
+    let said = towpath(&["race", "tcp", "tcp-narrow"]);
+    assert_eq!(said.code, 2, "without its program: {}", said.err);
+}
+
 #[test]
 fn program_that_exits_in_its_job_fails_its_trials_with_its_name() {
     let scratch = Scratch::new();

@@ -1,0 +1,292 @@
+//! What a program says of one of its transports, and the transport that a race knows from that.
+
+use super::TEXT_MAX;
+use control::validate;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use towpath::{
+    Circuit, Class, Listener, OptionHelp, Options, Reach, Rendezvous, Transport, Unavailable,
+};
+
+/// Options of a transport that are taken from another program.
+const OPTIONS_MAX: usize = 64;
+
+/// Characters of a name.
+const NAME_MAX: usize = 32;
+
+/// A transport in words, sent as a line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Description {
+    name: String,
+    summary: String,
+    /// Reason and remedy where its host cannot run it.
+    missing: Option<(String, String)>,
+    options: Vec<DescribedOption>,
+    one_to_many: bool,
+    only_answers: bool,
+    one_way: bool,
+    message_max: Option<u64>,
+    class: DescribedClass,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct DescribedOption {
+    name: String,
+    values: String,
+    meaning: String,
+}
+
+/// [`Class`], field by field.
+#[derive(Debug, Serialize, Deserialize)]
+struct DescribedClass {
+    reliable: bool,
+    ordered: bool,
+    encrypted: bool,
+    stream: bool,
+    kernel: bool,
+    connectionless: bool,
+    connects: bool,
+    flow_control: bool,
+    half_close: bool,
+    calls: bool,
+    reach: DescribedReach,
+    checksum: String,
+    congestion: String,
+    offload: String,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum DescribedReach {
+    Process,
+    Host,
+    Network,
+}
+
+impl Description {
+    /// Of a transport of this program; what depends on its options is said of none.
+    pub(super) fn of(transport: &dyn Transport) -> Description {
+        let missing = transport.available(&Options::default()).err();
+        let option = |option: &OptionHelp| DescribedOption {
+            name: option.name.into(),
+            values: option.values.into(),
+            meaning: option.meaning.into(),
+        };
+        Description {
+            name: transport.name().into(),
+            summary: transport.summary().into(),
+            missing: missing.map(|why| (why.reason, why.remedy)),
+            options: transport.options().iter().map(option).collect(),
+            one_to_many: transport.is_one_to_many(),
+            only_answers: transport.only_answers(),
+            one_way: transport.is_one_way(&BTreeMap::new()),
+            message_max: transport.message_max(),
+            class: DescribedClass::of(&transport.class()),
+        }
+    }
+
+    /// None when a name has characters to which the text of a contestant gives a meaning, or there are too
+    /// many options.
+    pub(super) fn into_transport(self, program: &Path) -> Option<ProgramTransport> {
+        let names = self.options.iter().map(|one| &one.name);
+        let fits = is_name(&self.name) && names.clone().all(|name| is_name(name));
+        if !fits || names.len() > OPTIONS_MAX {
+            return None;
+        }
+        let help = |one: &DescribedOption| OptionHelp {
+            name: kept(&one.name),
+            values: kept(&one.values),
+            meaning: kept(&one.meaning),
+        };
+        Some(ProgramTransport {
+            program: program.to_owned(),
+            name: kept(&self.name),
+            summary: kept(&self.summary),
+            class: self.class.to_class(),
+            options: self.options.iter().map(help).collect(),
+            description: self,
+        })
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    (1..=NAME_MAX).contains(&text.len()) && text.chars().all(plain)
+}
+
+/// A text for as long as this program runs: a race has a handful of them.
+fn kept(text: &str) -> &'static str {
+    Box::leak(validate::printable(text, TEXT_MAX).into_boxed_str())
+}
+
+impl DescribedClass {
+    fn of(class: &Class) -> DescribedClass {
+        DescribedClass {
+            reliable: class.reliable,
+            ordered: class.ordered,
+            encrypted: class.encrypted,
+            stream: class.stream,
+            kernel: class.kernel,
+            connectionless: class.connectionless,
+            connects: class.connects,
+            flow_control: class.flow_control,
+            half_close: class.half_close,
+            calls: class.calls,
+            reach: match class.reach {
+                Reach::Process => DescribedReach::Process,
+                Reach::Host => DescribedReach::Host,
+                Reach::Network => DescribedReach::Network,
+            },
+            checksum: class.checksum.into(),
+            congestion: class.congestion.into(),
+            offload: class.offload.into(),
+        }
+    }
+
+    fn to_class(&self) -> Class {
+        Class {
+            reliable: self.reliable,
+            ordered: self.ordered,
+            encrypted: self.encrypted,
+            stream: self.stream,
+            kernel: self.kernel,
+            connectionless: self.connectionless,
+            connects: self.connects,
+            flow_control: self.flow_control,
+            half_close: self.half_close,
+            calls: self.calls,
+            reach: match self.reach {
+                DescribedReach::Process => Reach::Process,
+                DescribedReach::Host => Reach::Host,
+                DescribedReach::Network => Reach::Network,
+            },
+            checksum: kept(&self.checksum),
+            congestion: kept(&self.congestion),
+            offload: kept(&self.offload),
+        }
+    }
+}
+
+/// A transport of another program: it is planned and reported here, and runs only there.
+pub(super) struct ProgramTransport {
+    program: PathBuf,
+    name: &'static str,
+    summary: &'static str,
+    class: Class,
+    options: Vec<OptionHelp>,
+    description: Description,
+}
+
+impl ProgramTransport {
+    fn runs_elsewhere(&self) -> io::Error {
+        let program = self.program.display();
+        let why = format!(
+            "{} runs in {program} only; add program={program}",
+            self.name
+        );
+        io::Error::new(io::ErrorKind::Unsupported, why)
+    }
+}
+
+impl Transport for ProgramTransport {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn class(&self) -> Class {
+        self.class
+    }
+
+    fn is_one_to_many(&self) -> bool {
+        self.description.one_to_many
+    }
+
+    fn only_answers(&self) -> bool {
+        self.description.only_answers
+    }
+
+    fn is_one_way(&self, _own: &BTreeMap<String, String>) -> bool {
+        self.description.one_way
+    }
+
+    fn message_max(&self) -> Option<u64> {
+        self.description.message_max
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        match &self.description.missing {
+            None => Ok(()),
+            Some((reason, remedy)) => Err(Unavailable {
+                reason: validate::printable(reason, TEXT_MAX),
+                remedy: validate::printable(remedy, TEXT_MAX),
+            }),
+        }
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        &self.options
+    }
+
+    fn listen(&self, _options: &Options) -> io::Result<Box<dyn Listener>> {
+        Err(self.runs_elsewhere())
+    }
+
+    fn connect(
+        &self,
+        _rendezvous: &Rendezvous,
+        _index: usize,
+        _options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        Err(self.runs_elsewhere())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::described;
+    use super::*;
+
+    #[test]
+    fn race_knows_of_a_transport_what_its_program_says() {
+        for transport in towpath::all() {
+            let line = described(transport.name()).expect("it is there");
+            let parsed: Description = serde_json::from_str(&line).expect("a description");
+            let learnt = parsed
+                .into_transport(Path::new("./p"))
+                .expect("its names fit");
+            assert_eq!(learnt.name(), transport.name());
+            assert_eq!(learnt.class(), transport.class(), "{line}");
+            assert_eq!(learnt.options().len(), transport.options().len());
+            assert_eq!(learnt.only_answers(), transport.only_answers());
+            assert_eq!(learnt.message_max(), transport.message_max());
+            let refused = learnt.listen(&Options::default());
+            let why = refused.err().expect("it runs elsewhere").to_string();
+            assert!(why.contains("runs in ./p only"), "{why}");
+        }
+    }
+
+    #[test]
+    fn names_that_the_text_of_a_contestant_cannot_hold_are_refused() {
+        let of = |name| Description::of(towpath::find(name).expect("it is there"));
+        for name in ["", "a,b", "a+b", "a#2", "exec:a", "A", "a b"] {
+            let mut description = of("tcp");
+            description.name = name.into();
+            assert!(description.into_transport(Path::new("./p")).is_none());
+        }
+        let mut many = of("xtp");
+        while many.options.len() <= OPTIONS_MAX {
+            many.options.push(DescribedOption {
+                name: format!("o{}", many.options.len()),
+                values: String::new(),
+                meaning: String::new(),
+            });
+        }
+        assert!(many.into_transport(Path::new("./p")).is_none());
+    }
+}

@@ -1,0 +1,69 @@
+//! A transport of one's own in a race, by a program of one's own:
+//!
+//!     cargo build --release -p towpath-cli --example own_transport
+//!     towpath race tcp tcp-narrow,program=target/release/examples/own_transport
+//!
+//! This one is `tcp` with socket buffers of 64 KiB; `towpath/examples/add_transport.rs` has a
+//! transport written from the ground up.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::ExitCode;
+use towpath::{Circuit, Class, Listener, OptionHelp, Options, Rendezvous, Transport, Unavailable};
+
+struct TcpNarrow;
+
+/// What it builds on.
+fn tcp() -> &'static dyn Transport {
+    towpath::find("tcp").expect("tcp is built in")
+}
+
+fn narrow(options: &Options) -> Options {
+    Options {
+        buffers: Some(64 << 10),
+        ..options.clone()
+    }
+}
+
+impl Transport for TcpNarrow {
+    fn name(&self) -> &'static str {
+        "tcp-narrow"
+    }
+
+    fn summary(&self) -> &'static str {
+        "TCP with socket buffers of 64 KiB"
+    }
+
+    fn class(&self) -> Class {
+        tcp().class()
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        tcp().available(options)
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        tcp().options()
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        tcp().check_options(own)
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        tcp().listen(&narrow(options))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        tcp().connect(rendezvous, index, &narrow(options))
+    }
+}
+
+fn main() -> ExitCode {
+    measure::worker_program::serve("own_transport 1", &[&TcpNarrow])
+}
