@@ -44,9 +44,7 @@ pub enum Command {
     #[command(after_help = crate::gate_command::GATE_HELP)]
     Gate(Box<crate::gate_command::GateArgs>),
     /// List the transports: which are available here, why others are not, and their properties.
-    #[command(after_help = "Examples:
-  towpath transports
-  towpath transports --json")]
+    #[command(after_help = "Examples:\n  towpath transports\n  towpath transports --json")]
     Transports(OutputArgs),
     /// Report what would distort measurements on this machine, and the remedies.
     Doctor(crate::doctor::DoctorArgs),

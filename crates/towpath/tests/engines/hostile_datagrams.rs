@@ -16,14 +16,14 @@ use towpath::xtp::router::{Router, UdpRouterConfig};
 /// Datagrams to each target.
 const DATAGRAMS: u64 = 3000;
 
-/// Sends datagrams to all `targets`, in portions that their receive buffers hold.
-pub(crate) fn bombard(targets: &[SocketAddr], seed: u64) {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+/// Sends datagrams of the host `from` to all `targets`, in portions that their receive buffers hold.
+pub(crate) fn bombard(from: Ipv4Addr, targets: &[SocketAddr], seed: u64) {
+    let socket = UdpSocket::bind((from, 0)).expect("a free port");
     let packets = packets();
     let mut random = SplitMix64::new(seed);
     targets
         .iter()
-        .for_each(|to| send_from_port_0(*to, &packets));
+        .for_each(|to| send_from_port_0(from, *to, &packets));
     for number in 0..DATAGRAMS {
         let octets = datagram(&mut random, &packets);
         for to in targets {
@@ -37,11 +37,13 @@ pub(crate) fn bombard(targets: &[SocketAddr], seed: u64) {
 }
 
 /// Sends each packet from UDP port 0, for which root's raw sockets are needed.
-fn send_from_port_0(to: SocketAddr, packets: &[Vec<u8>]) {
+fn send_from_port_0(from: Ipv4Addr, to: SocketAddr, packets: &[Vec<u8>]) {
     let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)) else {
         eprintln!("SKIPPED: datagrams from port 0 need the right to raw sockets");
         return;
     };
+    let from = SocketAddr::from((from, 0));
+    raw.bind(&from.into()).expect("an address of the loopback");
     for packet in packets {
         // Source port, destination port, length, no checksum (RFC 768).
         let len = (8 + packet.len()) as u16;
@@ -163,7 +165,7 @@ fn router_survives_hostile_datagrams_and_forwards_to_nobody() {
     };
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let router = Router::bind(local, &settings).expect("a free port");
-    bombard(&[router.local_addr()], 1);
+    bombard(Ipv4Addr::LOCALHOST, &[router.local_addr()], 1);
     let end = Instant::now() + Duration::from_secs(20);
     while router.counters().packets_parsed < DATAGRAMS / 4 {
         assert!(Instant::now() < end, "{:?}", router.counters());

@@ -137,7 +137,7 @@ fn receiver_behind_relay_is_served_after_hostile_datagrams() {
     let mut targets = relay.proxy_addresses().expect("they are bound");
     targets.extend([group, receiver.local_addr()]);
     let (stop, running) = start(relay);
-    bombard(&targets, 4);
+    bombard(Ipv4Addr::LOCALHOST, &targets, 4);
     let bytes = pattern(100_000);
     let expected = bytes.clone();
     let (say, arrived) = std::sync::mpsc::channel();

@@ -3,7 +3,7 @@
 use crate::hostile_datagrams::bombard;
 use engine::{Associations, Batch, Protocol};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -398,7 +398,7 @@ fn tunnel_serves_after_hostile_datagrams() {
         let stop = Arc::clone(&stop);
         std::thread::spawn(move || end.run(&stop).expect("the endpoint lives"))
     });
-    bombard(&[peer], 2);
+    bombard(Ipv4Addr::LOCALHOST, &[peer], 2);
     let answering = std::thread::spawn(move || {
         // Connections that strangers opened come first, with whatever they said.
         for tcp in target.incoming() {
