@@ -8,6 +8,7 @@ use crate::file::{
     ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, StationsSpec,
     TrafficSpec, UnsentSpec,
 };
+use crate::hosts::set_shortcuts;
 use link::{EtherConfig, FddiConfig, GilbertElliott, LinkConfig};
 use sim::{
     Distribution, HostCost, MediumConfig, Network, NetworkConfig, Node, PATHS_MAX, PerByte,
@@ -88,6 +89,7 @@ pub fn build_with(
     for (medium, faults) in &paths {
         network.add_path(medium, *faults);
     }
+    set_shortcuts(&mut network, scenario)?;
     set_layers(&mut network, scenario, seed)?;
     set_notes(&mut network, scenario);
     for spec in &scenario.traffic {

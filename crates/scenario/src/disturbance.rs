@@ -16,7 +16,8 @@ use toml::Spanned;
 pub struct DisturbanceSpec {
     /// `crash`: stations stop, lose their state and restart. `partition`: nothing passes between
     /// them and the others. `flap`: the same, repeated. `loss`: frames are lost, besides what
-    /// `[faults]` has.
+    /// `[faults]` has. `rings`: the shortcuts of these stations end, with what is in their rings, and
+    /// none begin meanwhile.
     pub kind: Spanned<String>,
     /// Which stations; not for `loss`.
     #[serde(default)]
@@ -68,6 +69,11 @@ pub fn schedule_disturbances(
                     schedule_crash(network, scenario, (spec, span), (seed, salt), wrap)?;
                 }
                 "loss" => schedule_loss(network, scenario, spec, span, base)?,
+                "rings" => {
+                    let stations = spec.stations.clone();
+                    network.disturb(span.0, Disturbance::CutRings(stations.clone()));
+                    network.disturb(span.1, Disturbance::AllowRings(stations));
+                }
                 _ => {
                     let stations = spec.stations.clone();
                     let cut = Partition {
@@ -98,9 +104,9 @@ pub fn schedule_disturbances(
 fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError> {
     let at = |text: String| Err((spec.kind.span(), text));
     let kind = spec.kind.get_ref().as_str();
-    if !matches!(kind, "crash" | "partition" | "flap" | "loss") {
+    if !matches!(kind, "crash" | "partition" | "flap" | "loss" | "rings") {
         return at(format!(
-            "no disturbance {kind:?}; use crash, partition, flap or loss"
+            "no disturbance {kind:?}; use crash, partition, flap, loss or rings"
         ));
     }
     let count = scenario.station_count();
@@ -112,6 +118,9 @@ fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError
     }
     if kind == "crash" && spec.path.is_some() {
         return at("a crash takes no path: a station stops with all of its addresses".to_owned());
+    }
+    if kind == "rings" && spec.path.is_some() {
+        return at("rings take no path: they are beside the medium".to_owned());
     }
     if kind != "crash" && spec.repeat_keys {
         return at(format!("a {kind} takes no repeat_keys; leave it out"));
@@ -129,6 +138,13 @@ fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError
         (_, true, _) => return at(format!("a {kind} needs stations; name them")),
         (_, _, Some(_)) => return at(format!("a {kind} takes no loss; use kind = \"loss\"")),
         _ => {}
+    }
+    let takes_shortcut = |&at: &usize| {
+        let station = scenario.station_spec(at);
+        station.is_some_and(|spec| spec.engine.shortcut == Some(true))
+    };
+    if kind == "rings" && !spec.stations.iter().any(takes_shortcut) {
+        return at("none of these stations has a shortcut; name those that do".to_owned());
     }
     if scenario.disturbance.len() > PARTITIONS_MAX as usize {
         return at(format!(

@@ -28,6 +28,9 @@ pub struct Scenario {
     /// Disturbances at certain times.
     #[serde(default)]
     pub disturbance: Vec<DisturbanceSpec>,
+    /// Hosts of several stations that are not as others.
+    #[serde(default)]
+    pub host: Vec<HostSpec>,
     /// The stations, numbered from 0 in this order.
     pub station: Vec<StationSpec>,
     /// The traffic.
@@ -117,6 +120,28 @@ pub struct FaultSpec {
     pub path: Option<usize>,
 }
 
+/// What the rings between the stations of a host are like.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// Its name, which stations give as their host.
+    pub name: Spanned<String>,
+    /// Octets that a ring holds; 1 MiB if not given.
+    pub ring: Option<Spanned<ByteCount>>,
+    /// From the write of a packet into a ring to its arrival; 1 us if not given.
+    pub latency: Option<SimTime>,
+    /// The processor's copy of `copy_bytes` into a ring, and out of it.
+    #[serde(default)]
+    pub copy_delay: SimTime,
+    /// Bytes `copy_delay` is for; 1 if not given.
+    pub copy_bytes: Option<ByteCount>,
+    /// Each such copy, besides.
+    #[serde(default)]
+    pub copy_fixed: SimTime,
+    /// From the arrival of an offer to the exchange of rings; 100 us if not given.
+    pub meeting: Option<SimTime>,
+}
+
 /// One or more stations.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,6 +151,8 @@ pub struct StationSpec {
     pub count: u64,
     /// The protocol.
     pub engine: EngineSpec,
+    /// The host that it is on, with others that name the same; one of its own if not given.
+    pub host: Option<Spanned<String>>,
     /// What lies between its packets and the frames of the medium: `halves`; nothing if not given.
     pub layer: Option<Spanned<String>>,
     /// ATM cells between its packets and the frames of the medium.

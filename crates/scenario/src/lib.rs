@@ -7,6 +7,7 @@
 //! * `calls` - what transactions and layers need besides; `callings` - groups, streams, requests passed on.
 //! * [`mod@cells`] - ATM: cells, adapters, the medium.
 //! * [`mod@disturbance`] - crashes, partitions, flaps, periods of loss.
+//! * `hosts` - stations of one host, and the shortcut between them.
 //! * [`mod@outcome`] - the result of a run as a row.
 //! * [`mod@sweep`] - one scenario with many values and seeds.
 //! * [`mod@swarm`] - scenarios drawn from seeds, and invariants that must hold in each.
@@ -22,6 +23,7 @@ pub mod cells;
 pub mod disturbance;
 pub mod engines;
 pub mod file;
+mod hosts;
 pub mod outcome;
 pub mod swarm;
 pub mod sweep;

@@ -99,6 +99,9 @@ pub struct StationRow {
     pub packets_built: u64,
     /// Of these, retransmissions.
     pub retransmissions: u64,
+    /// Packets that went through rings of its host.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ring_packets: u64,
     /// What its adapter counted, on medium `atm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterRow>,
@@ -243,6 +246,7 @@ impl RunOutcome {
                     arrivals_max: station.arrivals_max,
                     packets_built: station.counters.packets_built,
                     retransmissions: station.counters.retransmissions,
+                    ring_packets: station.ring_packets,
                     adapter: adapter_row(&station.adapter, elapsed_ps),
                 })
                 .collect(),

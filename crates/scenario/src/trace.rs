@@ -8,13 +8,18 @@ pub use wire::trace::{HASH_START, hash};
 /// The line of an observation: time in ps, event, station, sender, length, a hash of the packet and
 /// its first octets.
 pub fn line(observation: &Observation<'_>) -> String {
-    let what = match observation.event {
-        PacketEvent::Offered => "offered",
-        PacketEvent::Arrived => "arrived",
-        PacketEvent::Lost => "lost",
-        PacketEvent::Dropped => "dropped",
-        PacketEvent::Filtered => "filtered",
-        PacketEvent::Collided => "collided",
+    let what = match (observation.event, observation.by_ring) {
+        (PacketEvent::Offered, false) => "offered",
+        (PacketEvent::Offered, true) => "offered-to-ring",
+        (PacketEvent::Arrived, false) => "arrived",
+        (PacketEvent::Arrived, true) => "arrived-by-ring",
+        (PacketEvent::Lost, false) => "lost",
+        (PacketEvent::Lost, true) => "lost-in-ring",
+        (PacketEvent::Dropped, _) => "dropped",
+        (PacketEvent::Filtered, _) => "filtered",
+        (PacketEvent::Collided, _) => "collided",
+        (PacketEvent::RingsBegan, _) => "rings-began",
+        (PacketEvent::RingsEnded, _) => "rings-ended",
     };
     let line = TraceEntry {
         at_ps: observation.at_ps,

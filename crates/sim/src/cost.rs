@@ -16,7 +16,7 @@ impl PerByte {
     /// No cost.
     pub const FREE: PerByte = PerByte { ps: 0, bytes: 1 };
 
-    fn cost_ps(self, bytes: u64) -> u64 {
+    pub(crate) fn cost_ps(self, bytes: u64) -> u64 {
         let divisor = self.bytes.max(1);
         match self.ps.checked_mul(bytes) {
             // A division of 128 bits costs several times as much.

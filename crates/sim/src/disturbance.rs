@@ -28,4 +28,8 @@ pub enum Disturbance {
     Heal(Partition, Vec<usize>),
     /// Changes the faults of a path: on all its links, or at all receivers of its ether.
     Faults(usize, LinkConfig),
+    /// The rings of these stations end, with what is in them, and none are exchanged.
+    CutRings(Vec<usize>),
+    /// Ends the same of the same stations.
+    AllowRings(Vec<usize>),
 }

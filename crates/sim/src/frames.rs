@@ -61,6 +61,8 @@ pub(crate) struct Frame {
     pub(crate) contents: Contents,
     /// When its sender gave it to the network controller.
     pub(crate) offered_ps: u64,
+    /// It goes through a ring of its host.
+    pub(crate) by_ring: bool,
     references: u32,
 }
 
@@ -94,6 +96,7 @@ impl FrameTable {
                 path,
                 contents: Contents::default(),
                 offered_ps: 0,
+                by_ring: false,
                 references: 0,
             });
             self.slots.len() - 1
@@ -101,6 +104,7 @@ impl FrameTable {
         let frame = &mut self.slots[slot];
         (frame.from, frame.to, frame.path, frame.references) = (from, to, path, 1);
         frame.group = group;
+        frame.by_ring = false;
         frame.contents = Contents::default();
         frame.packet.clear();
         slot as u64

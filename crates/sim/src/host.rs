@@ -78,6 +78,8 @@ pub struct StationReport {
     pub sojourn_ps: u128,
     /// Frames that the controller dropped: its queue was full, or they collided too often.
     pub frames_dropped: u64,
+    /// Packets that it sent through rings of its host, instead of its network controller.
+    pub ring_packets: u64,
     /// Most packets that waited for the receiver at once.
     pub arrivals_max: u64,
     /// What its adapter counted; zeros without one.
@@ -130,6 +132,8 @@ pub(crate) struct QueuedPacket {
     pub(crate) tag: u64,
     pub(crate) at_ps: u64,
     pub(crate) corrupt_bit: Option<u64>,
+    /// It came through a ring of that life.
+    pub(crate) ring_life: Option<u32>,
 }
 
 /// The role of a station's circuit in its flow.

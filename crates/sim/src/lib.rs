@@ -9,6 +9,7 @@
 //! * [`host`] - a station: its engine, its processes and the chips beside the main processor.
 //! * [`cost`] - what a host's work costs: a table, never a clock.
 //! * [`adapter`] - a station's queues of cells on an ATM line, and their interrupts.
+//! * [`shortcut`] - rings between stations of one host, beside the medium.
 //! * [`medium`] - a shared ether, a pair of links, or a switch, of frames or of cells.
 //! * [`disturbance`] - crashes, partitions and changes of faults.
 //! * [`traffic`], [`distribution`] - which station sends to which, how much and how often.
@@ -33,6 +34,7 @@ pub mod medium;
 pub mod network;
 pub mod node;
 pub mod series;
+pub mod shortcut;
 pub mod station;
 mod station_layer;
 mod store;
@@ -52,6 +54,7 @@ pub use network::{
 };
 pub use node::Node;
 pub use series::Series;
+pub use shortcut::RingConfig;
 pub use station::StationWire;
 pub use traffic::{Calling, Receivers, Reply, Retries, Service, Traffic, UnsentMessages};
 pub use world::{TraceLine, World};

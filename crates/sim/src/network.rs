@@ -9,6 +9,7 @@ mod disturbances;
 mod layers;
 mod packets;
 mod processes;
+mod rings;
 mod sources;
 
 use crate::cost::HostCost;
@@ -18,6 +19,7 @@ use crate::frames::FrameTable;
 use crate::host::{Host, Process, StationReport};
 use crate::medium::{Medium, MediumConfig};
 use crate::node::Node;
+use crate::shortcut::{Pair, Shortcuts};
 use crate::store::BytePattern;
 use engine::{Instant, SplitMix64, TransactionId};
 use link::{EtherCounters, EtherTime, EventQueue, LinkConfig};
@@ -48,7 +50,9 @@ pub struct Observation<'a> {
     pub from: usize,
     /// The path it is sent by.
     pub path: u16,
-    /// The packet; empty for a collision.
+    /// It goes through a ring of its host, not over the medium.
+    pub by_ring: bool,
+    /// The packet; empty for a collision, and for rings.
     pub packet: &'a [u8],
 }
 
@@ -67,6 +71,10 @@ pub enum PacketEvent {
     Filtered,
     /// The station's transmission collided.
     Collided,
+    /// Packets between the stations `station` and `from` go through rings from now on.
+    RingsBegan,
+    /// They go over the medium again.
+    RingsEnded,
 }
 
 /// Why a run stopped.
@@ -131,6 +139,15 @@ enum ScheduledEvent {
     Reopen {
         flow: usize,
     },
+    RingsMet {
+        stations: Pair,
+        life: u32,
+    },
+    RingArrival {
+        tag: u64,
+        to: usize,
+        life: u32,
+    },
     RequestServed {
         station: usize,
         transaction: TransactionId,
@@ -167,6 +184,7 @@ pub struct Network {
     media: Vec<Medium>,
     /// Octets of the longest packet that links carry in one piece; None for any.
     path_mtu: Option<usize>,
+    shortcuts: Shortcuts,
     queue: EventQueue<ScheduledEvent>,
     frames: FrameTable,
     pattern: BytePattern,
@@ -213,6 +231,7 @@ impl Network {
             reopened: 0,
             media: vec![medium],
             path_mtu: None,
+            shortcuts: Shortcuts::default(),
             queue: EventQueue::new(),
             frames: FrameTable::default(),
             pattern: BytePattern::new(),
@@ -403,6 +422,10 @@ impl Network {
             }
             ScheduledEvent::Disturbance { index } => self.apply_disturbance(index),
             ScheduledEvent::Reopen { flow } => self.reopen_flow(flow),
+            ScheduledEvent::RingsMet { stations, life } => {
+                return self.join_rings(stations, life);
+            }
+            ScheduledEvent::RingArrival { tag, to, life } => self.arrive_by_ring(tag, to, life),
             ScheduledEvent::RequestServed {
                 station,
                 transaction,

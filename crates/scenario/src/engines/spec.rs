@@ -86,6 +86,8 @@ pub struct EngineSpec {
     pub routes: Option<bool>,
     /// `xtp`, 3.6: the router that forwards the packets.
     pub gateway: Option<u64>,
+    /// `xtp`: packets to other stations of its host that take the shortcut go through rings of shared memory.
+    pub shortcut: Option<bool>,
     /// `xtp-forwarder`: octets of its queue.
     pub queue: Option<ByteCount>,
     /// `xtp-group`: `counted`, `buckets` or `none`.
@@ -189,6 +191,7 @@ impl EngineSpec {
             ("fixed_pairs", self.fixed_pairs.is_some(), XTP),
             ("routes", self.routes.is_some(), XTP),
             ("gateway", self.gateway.is_some(), XTP),
+            ("shortcut", self.shortcut.is_some(), XTP),
             ("queue", self.queue.is_some(), ROUTER),
             ("revision", self.revision.is_some(), XTP3),
             ("resend_pairs", self.resend_pairs.is_some(), XTP3),

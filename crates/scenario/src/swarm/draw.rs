@@ -6,6 +6,7 @@ mod cells;
 mod groups;
 mod retries;
 mod sctp;
+mod shortcut;
 
 use super::{GRACE_S, HEALED_S};
 pub use cells::CALLS_OVER_CELLS;
@@ -13,6 +14,7 @@ use engine::SplitMix64;
 pub use groups::XTP_GROUPS;
 pub use retries::VMTP_RETRIES;
 pub use sctp::{SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS};
+pub use shortcut::SHORTCUTS;
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -113,7 +115,10 @@ pub fn draw(seed: u64) -> String {
         return groups::draw(seed);
     }
     if CLIENTS.contains(&seed) {
-        return clients(seed);
+        return calls::clients(seed);
+    }
+    if SHORTCUTS.contains(&seed) {
+        return shortcut::draw(seed);
     }
     if SCTP.contains(&seed) {
         return circuits(seed, Below::NOTHING, Some(Protocol::Sctp));
@@ -158,15 +163,6 @@ pub fn draw(seed: u64) -> String {
         true => calls::draw(&mut dice, seed, Protocol::Call, None, None),
         false => circuits(seed, Below::HALVES, None),
     }
-}
-
-/// Transactions of one protocol or the other. What services and clients are is a stream of draws of its
-/// own: the rest is drawn as without them.
-fn clients(seed: u64) -> String {
-    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x0063_616c_6c65_7273, seed)));
-    let mut services = Dice(SplitMix64::new(SplitMix64::at(0x7365_7276, seed)));
-    let protocol = services.one_of(&[Protocol::Call, Protocol::Vmtp]);
-    calls::draw(&mut dice, seed, protocol, None, Some(&mut services))
 }
 
 /// The option of a station with a layer.

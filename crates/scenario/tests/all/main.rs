@@ -16,6 +16,7 @@ mod options;
 mod paths;
 mod recorder;
 mod scenarios;
+mod shortcut;
 mod swarm;
 mod transaction_packets;
 mod versions;

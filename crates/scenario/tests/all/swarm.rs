@@ -3,8 +3,8 @@
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
     CALLS_AND_LAYERS, CALLS_OVER_CELLS, CELLS, CLIENTS, SCTP, SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS,
-    SCTP_RESETS, SCTP_STREAMS, Seeds, Tally, VMTP, VMTP_CALLINGS, VMTP_RETRIES, XTP_GROUPS, check,
-    check_many, check_with, draw,
+    SCTP_RESETS, SCTP_STREAMS, SHORTCUTS, Seeds, Tally, VMTP, VMTP_CALLINGS, VMTP_RETRIES,
+    XTP_GROUPS, check, check_many, check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -241,6 +241,30 @@ fn tries_and_groups_of_xtp_are_drawn_in_their_ranges_alone() {
 }
 
 #[test]
+fn invariants_hold_in_drawn_scenarios_of_shortcuts() {
+    check_seeds(SHORTCUTS.start, SCENARIOS / 4);
+}
+
+#[test]
+fn shortcuts_are_drawn_in_their_range_alone() {
+    let first = SHORTCUTS.start;
+    let texts: Vec<String> = (first..first + 40).map(draw).collect();
+    for words in [
+        "shortcut = true",
+        "shortcut = false",
+        "kind = \"rings\"",
+        "[[host]]",
+        "layer",
+    ] {
+        let count = texts.iter().filter(|text| text.contains(words)).count();
+        assert!(count > 2, "{words}: {count} of 40");
+    }
+    for seed in [0, 1, CELLS.start, first - 1, SHORTCUTS.end] {
+        assert!(!draw(seed).contains("shortcut"), "{seed}");
+    }
+}
+
+#[test]
 fn drawn_scenario_is_reproducible() {
     let first = CALLS_AND_LAYERS.start;
     let (sctp, vmtp, paths) = (SCTP.start, VMTP.start, SCTP_PATHS.start);
@@ -254,6 +278,7 @@ fn drawn_scenario_is_reproducible() {
         CLIENTS.start,
         VMTP_CALLINGS.start,
         CALLS_OVER_CELLS.start,
+        SHORTCUTS.start,
         VMTP_RETRIES.start,
         XTP_GROUPS.start,
     ];

@@ -41,7 +41,9 @@ impl Network {
         host.receiver.push_back(arrived);
         let waiting = host.receiver.len() as u64;
         host.report.arrivals_max = host.report.arrivals_max.max(waiting);
-        let notice = host.adapter.as_mut().map_or(Notice::Now, |adapter| {
+        let adapter = host.adapter.as_mut();
+        let adapter = adapter.filter(|_| arrived.ring_life.is_none());
+        let notice = adapter.map_or(Notice::Now, |adapter| {
             let cell = &self.frames.get(arrived.tag).packet;
             adapter.notify(cell, waiting, is_served)
         });

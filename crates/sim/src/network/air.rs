@@ -6,6 +6,9 @@ use crate::medium::{MediumEvent, OfferedFrame};
 
 impl Network {
     pub(super) fn offer_to_controller(&mut self, tag: u64) {
+        if self.offer_to_ring(tag) {
+            return;
+        }
         let frame = self.frames.get_mut(tag);
         frame.offered_ps = self.now_ps;
         let (from, to, path) = (frame.from, frame.to, usize::from(frame.path));
@@ -65,10 +68,12 @@ impl Network {
                         continue;
                     }
                     self.notify_observer(PacketEvent::Arrived, station, tag);
+                    self.note_offer(tag, station);
                     let arrived = QueuedPacket {
                         tag,
                         at_ps,
                         corrupt_bit,
+                        ring_life: None,
                     };
                     self.queue_arrival(station, arrived);
                 }
@@ -83,6 +88,7 @@ impl Network {
                             station,
                             from: station,
                             path: path as u16,
+                            by_ring: false,
                             packet: &[],
                         });
                     }
@@ -103,7 +109,7 @@ impl Network {
     }
 
     /// A receiver does not get a packet.
-    fn lose(&mut self, event: PacketEvent, station: usize, tag: u64) {
+    pub(super) fn lose(&mut self, event: PacketEvent, station: usize, tag: u64) {
         self.notify_observer(event, station, tag);
         self.frames.release(tag);
     }
@@ -145,6 +151,7 @@ impl Network {
                 station,
                 from: frame.from,
                 path: frame.path,
+                by_ring: frame.by_ring,
                 packet: &frame.packet,
             });
         }

@@ -38,6 +38,9 @@ impl Network {
             }
         }
         self.flows.push(flow);
+        if let Target::Station(station) = to {
+            self.shortcuts.offer(from, station);
+        }
         self.drain_events(from, self.now_ps);
         Ok(index)
     }

@@ -30,6 +30,9 @@ impl Network {
             Disturbance::Faults(path, _) => {
                 assert!(*path < self.media.len(), "path {path}");
             }
+            Disturbance::CutRings(stations) | Disturbance::AllowRings(stations) => {
+                assert!(stations.iter().all(|&station| station < self.hosts.len()));
+            }
         }
         let index = self.disturbances.len();
         self.disturbances.push(Some(what));
@@ -44,6 +47,8 @@ impl Network {
             Some(Disturbance::Partition(cut, stations)) => self.set_partition(cut, &stations, true),
             Some(Disturbance::Heal(cut, stations)) => self.set_partition(cut, &stations, false),
             Some(Disturbance::Faults(path, config)) => self.media[path].set_faults(config),
+            Some(Disturbance::CutRings(stations)) => self.cut_rings(&stations),
+            Some(Disturbance::AllowRings(stations)) => self.allow_rings(&stations),
             None => {}
         }
     }
@@ -78,6 +83,7 @@ impl Network {
         for tag in self.hosts[station].stop() {
             self.frames.release(tag);
         }
+        self.end_rings(&[station]);
         for role in self.hosts[station].forget_circuits() {
             match role {
                 Role::Sends(flow) => {

@@ -37,7 +37,7 @@ impl Network {
             (frame.packet, frame.contents) = (packet, contents);
             self.hosts[station].built = Some(tag);
         }
-        let copy_ps = self.adapter_send_ps(station);
+        let copy_ps = self.adapter_send_ps(station) + self.ring_send_ps(station);
         copy_ps + self.hosts[station].work_since_ps(before)
     }
 
@@ -184,7 +184,10 @@ impl Network {
             let packet = Received::new(path, &octets);
             self.handle_packet(station, now, packet, &contents, arrived.at_ps);
         }
-        let arrival_ps = self.arrival_ps(station, &octets);
+        let arrival_ps = match arrived.ring_life {
+            Some(life) => self.take_from_ring(arrived.tag, station, octets.len(), life),
+            None => self.arrival_ps(station, &octets),
+        };
         self.frames.get_mut(arrived.tag).packet = octets;
         if let Some(bit) = arrived.corrupt_bit {
             // Other receivers get it undamaged.

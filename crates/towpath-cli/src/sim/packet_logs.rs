@@ -149,7 +149,11 @@ impl PacketFile {
             PacketEvent::Offered => "",
             PacketEvent::Lost => "lost",
             PacketEvent::Dropped => "dropped by its sender",
-            PacketEvent::Arrived | PacketEvent::Filtered | PacketEvent::Collided => return Ok(()),
+            PacketEvent::Arrived
+            | PacketEvent::Filtered
+            | PacketEvent::Collided
+            | PacketEvent::RingsBegan
+            | PacketEvent::RingsEnded => return Ok(()),
         };
         let (at_ns, direction) = (observation.at_ps / 1000, Some(Direction::Sent));
         if let Some(cells) = self.cells.get_mut(&observation.from) {

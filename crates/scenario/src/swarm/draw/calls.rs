@@ -4,6 +4,7 @@ use super::{
     Below, Dice, GRACE_S, HEALED_S, Protocol, RETRIES, disturbances, faults, given_medium,
     senders_and_receivers, station,
 };
+use engine::SplitMix64;
 use std::fmt::Write;
 
 /// The scenario of `seed`, by the given dice; with services and clients, by dice of their own, or
@@ -153,4 +154,13 @@ fn service(dice: &mut Dice, reply: &str, protocol: Protocol) -> String {
         let _ = writeln!(text, "clients = {clients}");
     }
     text
+}
+
+/// Transactions of one protocol or the other. What services and clients are is a stream of draws of its
+/// own: the rest is drawn as without them.
+pub(super) fn clients(seed: u64) -> String {
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x0063_616c_6c65_7273, seed)));
+    let mut services = Dice(SplitMix64::new(SplitMix64::at(0x7365_7276, seed)));
+    let protocol = services.one_of(&[Protocol::Call, Protocol::Vmtp]);
+    draw(&mut dice, seed, protocol, None, Some(&mut services))
 }
