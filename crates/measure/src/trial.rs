@@ -113,7 +113,7 @@ pub enum TrialError {
 const SETUP_LIMIT: Duration = Duration::from_secs(15);
 
 /// How much longer it may take for each circuit: ten thousand take 20 s.
-const SETUP_OF_CIRCUIT: Duration = Duration::from_millis(2);
+pub(crate) const SETUP_OF_CIRCUIT: Duration = Duration::from_millis(2);
 
 /// How far a trial may exceed its limit before it is aborted.
 const OVERRUN_MAX: Duration = Duration::from_secs(10);

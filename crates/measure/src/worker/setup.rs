@@ -2,6 +2,7 @@
 
 use super::threads::{CircuitSlot, CircuitSlots, CircuitTask};
 use crate::contestant::Component;
+use crate::trial::SETUP_OF_CIRCUIT;
 use control::{CircuitOptions, DESCRIPTORS_MAX, Job, RendezvousFrame, Role, Side, Workload};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use towpath::contract::BLOCKING_TIMEOUT;
 use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport};
 
-/// Timeout of circuit set-up.
+/// How long a circuit may take to be set up, besides each of those that are set up with it: less than the
+/// whole trial waits for.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Messages that open a circuit of a connectionless transport: the listener learns its peer from
@@ -118,8 +120,10 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
             });
             continue;
         }
-        for _ in 0..listening.options.circuits {
-            let accepted = listening.listener.accept(Instant::now() + SETUP_TIMEOUT);
+        let count = listening.options.circuits;
+        let limit = SETUP_TIMEOUT + SETUP_OF_CIRCUIT * u32::try_from(count).unwrap_or(u32::MAX);
+        for _ in 0..count {
+            let accepted = listening.listener.accept(Instant::now() + limit);
             let mut circuit = accepted.map_err(|error| {
                 format!(
                     "{}: no peer connected: {}",
@@ -128,7 +132,7 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
                 )
             })?;
             if transport.class().connectionless {
-                receive_opening(circuit.as_mut(), transport.name())?;
+                receive_opening(circuit.as_mut(), transport.name(), limit)?;
             }
             circuits.push(CircuitSlot {
                 transport,
@@ -274,8 +278,8 @@ fn lossy_circuits(circuits: &mut CircuitSlots) -> impl Iterator<Item = &mut dyn 
     })
 }
 
-fn receive_opening(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
-    let end = Instant::now() + SETUP_TIMEOUT;
+fn receive_opening(circuit: &mut dyn Circuit, name: &str, limit: Duration) -> Result<(), String> {
+    let end = Instant::now() + limit;
     let mut buffer = vec![0; 65_536];
     let mut received = 0;
     while received < OPENING_MESSAGES {
