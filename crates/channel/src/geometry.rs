@@ -78,6 +78,54 @@ impl Geometry {
         (whole + part).max(1)
     }
 
+    /// Checks where the sender says that it is, `head`, against a receiver at `tail`.
+    ///
+    /// # Errors
+    /// [`ChannelError::Corrupt`] for more than the ring has.
+    #[inline]
+    pub(crate) fn check_head(self, head: u32, tail: u32) -> Result<(), ChannelError> {
+        let committed = head.wrapping_sub(tail);
+        self.check_position(committed, "a position of its writes of", head)
+            .map(drop)
+    }
+
+    /// Slots that a receiver at `tail`, as it says, is behind the sender at `head`.
+    ///
+    /// # Errors
+    /// [`ChannelError::Corrupt`] for more than the ring has.
+    #[inline]
+    pub(crate) fn check_tail(self, head: u32, tail: u32) -> Result<u32, ChannelError> {
+        self.check_position(head.wrapping_sub(tail), "a position of its reads of", tail)
+    }
+
+    #[inline]
+    fn check_position(
+        self,
+        distance: u32,
+        what: &'static str,
+        value: u32,
+    ) -> Result<u32, ChannelError> {
+        if distance > self.slots {
+            return Err(ChannelError::Corrupt { what, value });
+        }
+        Ok(distance)
+    }
+
+    /// Checks the length of a message, as its sender says, of which at most `committed` slots are there.
+    ///
+    /// # Errors
+    /// [`ChannelError::Corrupt`] for a length that no such message has.
+    #[inline]
+    pub(crate) fn check_len(self, len: u32, committed: u32) -> Result<(), ChannelError> {
+        if len > self.capacity() || self.slots_of(len) > committed {
+            return Err(ChannelError::Corrupt {
+                what: "a message's length of",
+                value: len,
+            });
+        }
+        Ok(())
+    }
+
     /// Octets of the segment: the words of both ends, a length for each slot, the slots. At most
     /// 4 KiB + 16 MiB + 256 MiB (4 Mi slots of 64 octets), so it fits a `usize` of 32 bits.
     pub(crate) fn segment_len(self) -> usize {

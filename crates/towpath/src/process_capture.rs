@@ -36,7 +36,7 @@ static PROCESS_CAPTURE: Mutex<ProcessCapture> = Mutex::new(ProcessCapture {
     writer: None,
 });
 
-/// Captures what goes through the rings of all endpoints created from now on, and as their cells, into a new file in
+/// Captures packets that go through rings, and ATM cells, of all endpoints created from now on, into a new file in
 /// `folder`.
 pub fn capture_into(folder: &Path) {
     let mut capture = locked(&PROCESS_CAPTURE);

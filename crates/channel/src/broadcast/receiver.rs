@@ -169,12 +169,7 @@ impl BroadcastReceiver {
         let at = self.geometry.length_offset(self.tail);
         let len = self.segment.word(at).load(Ordering::Relaxed);
         let committed = self.head.wrapping_sub(self.tail);
-        if len > self.geometry.capacity() || self.geometry.slots_of(len) > committed {
-            return Err(ChannelError::Corrupt {
-                what: "a message's length of",
-                value: len,
-            });
-        }
+        self.geometry.check_len(len, committed)?;
         Ok(BroadcastSlots {
             receiver: self,
             len,
@@ -188,12 +183,7 @@ impl BroadcastReceiver {
             return Ok(true);
         }
         let head = self.segment.word(HEAD).load(Ordering::Acquire);
-        if head.wrapping_sub(self.tail) > self.geometry.slots() {
-            return Err(ChannelError::Corrupt {
-                what: "a position of its writes of",
-                value: head,
-            });
-        }
+        self.geometry.check_head(head, self.tail)?;
         self.head = head;
         Ok(head != self.tail)
     }

@@ -201,13 +201,7 @@ impl BroadcastSender {
                 continue;
             }
             let tail = self.segment.word(tail_of(number)).load(Ordering::Acquire);
-            let behind = self.head.wrapping_sub(tail);
-            if behind > self.geometry.slots() {
-                return Err(ChannelError::Corrupt {
-                    what: "a position of its reads of",
-                    value: tail,
-                });
-            }
+            let behind = self.geometry.check_tail(self.head, tail)?;
             if found.is_none_or(|(_, most)| behind > most) {
                 found = Some((number, behind));
             }

@@ -235,12 +235,7 @@ impl ChannelReceiver {
         let at = self.geometry.length_offset(self.tail);
         let len = self.segment.word(at).load(Ordering::Relaxed);
         let committed = self.head.wrapping_sub(self.tail);
-        if len > self.geometry.capacity() || self.geometry.slots_of(len) > committed {
-            return Err(ChannelError::Corrupt {
-                what: "a message's length of",
-                value: len,
-            });
-        }
+        self.geometry.check_len(len, committed)?;
         Ok(ReceivedSlots {
             receiver: self,
             len,
@@ -254,12 +249,7 @@ impl ChannelReceiver {
             return Ok(true);
         }
         let head = self.segment.word(HEAD).load(Ordering::Acquire);
-        if head.wrapping_sub(self.tail) > self.geometry.slots() {
-            return Err(ChannelError::Corrupt {
-                what: "a position of its writes of",
-                value: head,
-            });
-        }
+        self.geometry.check_head(head, self.tail)?;
         self.head = head;
         Ok(self.head != self.tail)
     }

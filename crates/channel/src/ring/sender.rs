@@ -71,14 +71,9 @@ impl ChannelSender {
         }
         // The receiver's word is read only here: it lies in a line that the receiver writes.
         let tail = self.segment.word(TAIL).load(Ordering::Acquire);
-        if self.head.wrapping_sub(tail) > slots {
-            return Err(ChannelError::Corrupt {
-                what: "a position of its reads of",
-                value: tail,
-            });
-        }
+        let behind = self.geometry.check_tail(self.head, tail)?;
         self.tail = tail;
-        let has_room = slots - self.head.wrapping_sub(tail) >= needed;
+        let has_room = slots - behind >= needed;
         let closed = || self.segment.word(RECEIVER_CLOSED).load(Ordering::Acquire) != 0;
         if !has_room && (self.lifeline.has_hung_up() || closed()) {
             return Err(ChannelError::PeerGone);

@@ -41,7 +41,9 @@ pub fn learn(program: &Path, name: &str) -> Result<(), String> {
     let ended_well = status.is_some_and(|status| status.success());
     let description = parsed.filter(|_| ended_well).ok_or_else(|| {
         let said = validate::printable(first, TEXT_MAX);
-        format!("this program has no transport '{name}', and of program {shown} all that is heard is: '{said}'")
+        format!(
+            "neither this program nor {shown} has a transport '{name}'; {shown} answers '{said}'"
+        )
     })?;
     let transport = description
         .into_transport(program)
