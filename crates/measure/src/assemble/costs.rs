@@ -3,6 +3,7 @@
 use super::responsive;
 use super::view::TrialView;
 use crate::contestant;
+use crate::workload::slowdown::PLANTED_PAUSE_MS;
 use control::{CircuitReport, CpuUse, Workload};
 use results::{Cpu, Trial};
 
@@ -15,6 +16,7 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
         .extend(view.collected.environment.evidence.clone());
     layers(made, view);
     zerocopy(made, view);
+    planted_pauses(made, view);
     let messages = match view.trial.contest.workload {
         Workload::Delay | Workload::Connect | Workload::Transactions => {
             view.senders().map(|report| report.received).sum::<u64>() as f64
@@ -45,6 +47,26 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
         receiver.cpu.task_ns as f64 / messages,
     );
     evidence(made, view, messages);
+}
+
+/// For how long each end paused, where a slowdown was planted; the longest of several circuits.
+fn planted_pauses(made: &mut Trial, view: &TrialView<'_>) {
+    let longest = |reports: &[CircuitReport]| {
+        let paused = reports.iter();
+        paused
+            .filter_map(|report| report.measures.get(PLANTED_PAUSE_MS).copied())
+            .reduce(f64::max)
+    };
+    let ends = [
+        ("sender", &view.collected.sender),
+        ("receiver", &view.collected.receiver),
+    ];
+    for (end, report) in ends {
+        if let Some(paused_ms) = longest(&report.circuits) {
+            let name = format!("{end}.{PLANTED_PAUSE_MS}");
+            made.evidence.insert(name, paused_ms);
+        }
+    }
 }
 
 /// Counts of the layers below both engines and of modules above both circuits, those above 0: cells

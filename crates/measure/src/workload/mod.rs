@@ -49,12 +49,12 @@ impl WorkerFlags {
         WorkerFlags { turns, ..self }
     }
 
-    /// The same, for senders with a planted slowdown.
+    /// The same, for loops with a planted slowdown.
     pub(crate) fn slowed(self, slowdown: Slowdown) -> WorkerFlags {
         WorkerFlags { slowdown, ..self }
     }
 
-    /// The slowdown of senders, from its start.
+    /// The slowdown of a loop, from its start.
     pub(crate) fn slowdown(&self) -> Slowdown {
         self.slowdown
     }

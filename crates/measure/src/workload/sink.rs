@@ -26,6 +26,7 @@ pub(crate) fn run(
     let start_ns = now_ns();
     let mut slices = SliceRecorder::of(flags, start_ns, job.limits.slice_ns);
     let mut length = RunLength::new(start_ns);
+    let mut slowdown = flags.slowdown();
     let mut report = CircuitReport {
         first_ns: start_ns,
         last_ns: start_ns,
@@ -49,6 +50,7 @@ pub(crate) fn run(
                 length.adapt_after(calls, now_ns);
                 slices.record(report.last_ns, report.received, report.received_bytes);
                 idle_since = None;
+                slowdown.pause_at(now_ns);
             }
             Ok(None) => break,
             Err(error) if is_retryable(&error) => {
@@ -68,6 +70,7 @@ pub(crate) fn run(
         }
     }
     slices.finish_into(&mut report);
+    slowdown.note_into(&mut report);
     report
 }
 

@@ -1,70 +1,74 @@
-//! A planted slowdown: a sender that takes a known share longer for its messages, by which is shown
-//! how small a difference a race finds, and how soon.
+//! A planted slowdown: both ends of a contestant stand still for a known share of the time, by which is
+//! shown how small a difference a race finds, and how soon.
+//!
+//! Both ends pause once a period, of a clock that they share where they are on one host. Whichever of
+//! the two limits the rate loses the share: a pause of the other one alone is hidden by what is queued
+//! between them. Pauses are rare and long, because a pause of the sender can put its receiver to sleep,
+//! and waking it costs the sender more than a short pause takes.
 
 use crate::clock::now_ns;
+use control::CircuitReport;
 
-/// Time by which a pause may have been too long, at most, ns: a reading of the clock. A thread that is
-/// interrupted amid a pause would otherwise be spared the next ones.
-const OVERSHOOT_MAX_NS: f64 = 100.0;
+/// Name of a measure: time for which a loop paused, ms.
+pub(crate) const PLANTED_PAUSE_MS: &str = "planted_pause_ms";
 
-/// Longest time between two readings of the clock that counts as work, ns: ten times a long run of
-/// messages. What takes longer was interrupted, or waited, and a pause for it would run into the turns of others.
-const WORK_MAX_NS: u64 = 10 * super::RUN_LONG_NS;
+/// Time between the begins of two pauses, ns.
+const PERIOD_NS: u64 = 2_000_000;
 
-/// How much slower a sending loop is to be.
+/// How much slower a loop is to be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slowdown {
-    /// Pause for each ns of work, ns.
-    pause_per_ns: f64,
-    /// Pause that is still due, ns; below 0 where the last one was too long.
-    due_ns: f64,
+    /// Length of the pause in each period, ns.
+    pause_ns: u64,
+    /// The period begins from which the next pause is due, ns.
+    next_ns: u64,
+    /// Time of all pauses so far, ns.
+    paused_ns: u64,
 }
 
 impl Slowdown {
-    /// A rate that is lower by `share`, between 0 and 1: work and pause together take 1 / (1 - share)
-    /// of the time.
+    /// A rate that is lower by `share`, between 0 and 1.
     pub(crate) fn by(share: f64) -> Slowdown {
         Slowdown {
-            pause_per_ns: share / (1.0 - share),
-            due_ns: 0.0,
+            pause_ns: (share * PERIOD_NS as f64).round() as u64,
+            ..Slowdown::default()
         }
     }
 
     /// Whether it slows at all.
     pub(crate) fn is_any(self) -> bool {
-        self.pause_per_ns > 0.0
+        self.pause_ns > 0
     }
 
-    /// Pauses for the work between two readings of the clock; gives the time at the end.
+    /// Pauses where a period has begun since the last pause; gives the time at the end. A loop that
+    /// waited for longer than a period owes nothing for it.
     #[inline]
-    pub(crate) fn pause_after(&mut self, since_ns: u64, done_ns: u64) -> u64 {
-        match self.is_any() {
-            true => self.spin(since_ns, done_ns),
-            false => done_ns,
+    pub(crate) fn pause_at(&mut self, at_ns: u64) -> u64 {
+        match self.is_any() && at_ns >= self.next_ns {
+            true => self.spin(at_ns),
+            false => at_ns,
         }
     }
 
-    /// Keeps the processor meanwhile: a sleep would be longer than most pauses, and wakes late.
+    /// Puts the time of all pauses into the report of its loop, if any were planted.
+    pub(crate) fn note_into(self, report: &mut CircuitReport) {
+        if self.is_any() {
+            let paused_ms = self.paused_ns as f64 / 1e6;
+            report.measures.insert(PLANTED_PAUSE_MS.into(), paused_ms);
+        }
+    }
+
+    /// Keeps the processor meanwhile: a sleep is longer than what was asked for by tens of microseconds.
     #[cold]
-    fn spin(&mut self, since_ns: u64, done_ns: u64) -> u64 {
-        let until_ns = done_ns + self.owe(done_ns.saturating_sub(since_ns));
-        let mut at_ns = done_ns;
-        while at_ns < until_ns {
+    fn spin(&mut self, from_ns: u64) -> u64 {
+        self.next_ns = (from_ns / PERIOD_NS + 1) * PERIOD_NS;
+        let mut at_ns = from_ns;
+        while at_ns < from_ns + self.pause_ns {
             std::hint::spin_loop();
             at_ns = now_ns();
         }
-        self.pay(at_ns - done_ns);
+        self.paused_ns += at_ns - from_ns;
         at_ns
-    }
-
-    /// Adds what some work costs; gives what is due.
-    fn owe(&mut self, worked_ns: u64) -> u64 {
-        self.due_ns += worked_ns.min(WORK_MAX_NS) as f64 * self.pause_per_ns;
-        self.due_ns as u64
-    }
-
-    fn pay(&mut self, paused_ns: u64) {
-        self.due_ns = (self.due_ns - paused_ns as f64).max(-OVERSHOOT_MAX_NS);
     }
 }
 
@@ -73,40 +77,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_add_up_to_the_share_whatever_a_reading_takes() {
-        for (share, reading_ns) in [(0.01, 1), (0.01, 30), (0.05, 30), (0.5, 70)] {
+    fn pauses_once_a_period_however_often_it_is_asked() {
+        let mut slowdown = Slowdown::by(0.05);
+        // The past of the clock: each pause ends with its first reading.
+        let period = 7 * PERIOD_NS;
+        let end_ns = slowdown.pause_at(period + 3);
+        assert!(end_ns >= period + 3 + PERIOD_NS / 20);
+        let paused_ns = slowdown.paused_ns;
+        assert_eq!(paused_ns, end_ns - period - 3);
+        for at_ns in [period + PERIOD_NS / 10, period + PERIOD_NS - 1] {
+            assert_eq!(slowdown.pause_at(at_ns), at_ns);
+        }
+        assert_eq!(slowdown.paused_ns, paused_ns);
+        slowdown.pause_at(period + PERIOD_NS);
+        assert!(slowdown.paused_ns > paused_ns);
+    }
+
+    #[test]
+    fn pause_lasts_its_share_of_a_period_and_no_longer_than_a_reading_more() {
+        for share in [0.01, 0.05, 0.8] {
             let mut slowdown = Slowdown::by(share);
-            let (mut worked, mut paused) = (0u64, 0u64);
-            for run in 0..10_000u64 {
-                let work_ns = 20_000 + 37 * (run % 101);
-                let due_ns = slowdown.owe(work_ns);
-                // The first reading at or after the end of the pause.
-                let pause_ns = due_ns.next_multiple_of(reading_ns);
-                slowdown.pay(pause_ns);
-                worked += work_ns;
-                paused += pause_ns;
-            }
-            let found = paused as f64 / (worked + paused) as f64;
-            assert!((found / share - 1.0).abs() < 1e-4, "{found} of {share}");
+            let begin_ns = now_ns();
+            let end_ns = slowdown.pause_at(begin_ns);
+            let due_ns = (share * PERIOD_NS as f64).round() as u64;
+            assert!(end_ns - begin_ns >= due_ns && end_ns <= now_ns());
+            assert_eq!(slowdown.paused_ns, end_ns - begin_ns);
         }
     }
 
     #[test]
-    fn interrupted_pause_does_not_spare_the_next_ones() {
+    fn loop_that_waited_for_many_periods_owes_one_pause() {
         let mut slowdown = Slowdown::by(0.01);
-        slowdown.owe(100_000);
-        slowdown.pay(5_000_000);
-        assert_eq!(slowdown.owe(100_000), 1_010 - OVERSHOOT_MAX_NS as u64);
+        slowdown.pause_at(5 * PERIOD_NS);
+        slowdown.pause_at(90 * PERIOD_NS);
+        let paused_ns = slowdown.paused_ns;
+        assert_eq!(slowdown.pause_at(90 * PERIOD_NS + 1), 90 * PERIOD_NS + 1);
+        assert_eq!(slowdown.paused_ns, paused_ns);
     }
 
     #[test]
-    fn pause_ends_when_it_is_due_and_nothing_is_planted_by_default() {
-        let begin_ns = now_ns();
-        let end_ns = Slowdown::by(0.5).pause_after(begin_ns, begin_ns + 50_000);
-        assert!(end_ns >= begin_ns + 99_999, "{}", end_ns - begin_ns);
-        assert!(now_ns() >= end_ns);
-        let of_interrupted = Slowdown::by(0.5).owe(1_000 * WORK_MAX_NS);
-        assert_eq!(of_interrupted, WORK_MAX_NS);
-        assert_eq!(Slowdown::default().pause_after(3, 7), 7);
+    fn nothing_is_planted_by_default() {
+        let mut slowdown = Slowdown::default();
+        assert_eq!(slowdown.pause_at(7), 7);
+        let mut report = CircuitReport::default();
+        slowdown.note_into(&mut report);
+        assert!(report.measures.is_empty());
+        Slowdown::by(0.01).note_into(&mut report);
+        assert_eq!(report.measures[PLANTED_PAUSE_MS], 0.0);
     }
 }

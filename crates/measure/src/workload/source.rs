@@ -35,7 +35,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
                 break;
             }
         }
-        last_ns = slowdown.pause_after(last_ns.max(gate.opened_ns()), now_ns());
+        last_ns = slowdown.pause_at(now_ns());
         length.adapt(last_ns);
         slices.record(last_ns, sent, bytes);
         connection.record(last_ns, circuit);
@@ -44,7 +44,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
         }
     }
     error = error.or_else(|| finish(circuit, flags));
-    CircuitReport {
+    let mut report = CircuitReport {
         sent,
         first_ns: start_ns,
         last_ns,
@@ -53,7 +53,9 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
         connection: connection.finish(),
         error,
         ..CircuitReport::default()
-    }
+    };
+    slowdown.note_into(&mut report);
+    report
 }
 
 /// Sends up to `count` messages; returns how many were accepted, and their bytes.

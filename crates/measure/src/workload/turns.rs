@@ -25,8 +25,6 @@ pub(crate) struct TurnGate<'a> {
     at: usize,
     /// The time from which messages of this turn count.
     counted_from_ns: u64,
-    /// The time at which it was last opened; 0 without turns.
-    opened_ns: u64,
     /// The time until which the gate is open.
     open_until_ns: u64,
 }
@@ -39,7 +37,6 @@ impl<'a> TurnGate<'a> {
             turns,
             at: 0,
             counted_from_ns: 0,
-            opened_ns: 0,
             open_until_ns: if turns.is_some() { 0 } else { u64::MAX },
         }
     }
@@ -55,12 +52,6 @@ impl<'a> TurnGate<'a> {
     #[inline]
     pub(crate) fn counts(&self, at_ns: u64) -> bool {
         at_ns >= self.counted_from_ns
-    }
-
-    /// When the current turn began; 0 without turns.
-    #[inline]
-    pub(crate) fn opened_ns(&self) -> u64 {
-        self.opened_ns
     }
 
     /// Number of the current turn, from 0; None without turns.
@@ -83,7 +74,6 @@ impl<'a> TurnGate<'a> {
                 return false;
             }
             self.counted_from_ns = turn.counted_from_ns;
-            self.opened_ns = turn.begin_ns;
             self.open_until_ns = turn.end_ns;
             return true;
         }
