@@ -26,12 +26,15 @@ pub(crate) struct Endpoint {
 
 /// Opens an endpoint by the name of its provider: one of crate `xti`, or of our own protocols.
 fn open_device(name: &str) -> Result<XtiEndpoint, Error> {
+    let options = StreamOptions::default();
     let carrier = match name {
+        "/dev/udp_s" => return XtiEndpoint::open_datagrams(xti_carrier::udp(), options),
+        "/dev/rawip" => return XtiEndpoint::open_datagrams(xti_carrier::rawip(), options),
         "/dev/xtp" => xti_carrier::xtp(&library::xtp::EndpointConfig::default()),
         "/dev/sctp_t" => xti_carrier::sctp(&library::sctp::EndpointConfig::default()),
-        _ => return XtiEndpoint::open_device(name, StreamOptions::default()),
+        _ => return XtiEndpoint::open_device(name, options),
     };
-    XtiEndpoint::open_over(carrier, StreamOptions::default())
+    XtiEndpoint::open_over(carrier, options)
 }
 
 /// What a call waits for.

@@ -62,6 +62,7 @@ mod engine_circuit;
 mod engine_endpoint;
 mod engine_setup;
 pub mod files;
+mod ip_datagrams;
 mod listener_keys;
 mod medium;
 pub mod options;

@@ -8,14 +8,14 @@
 use crate::contract::Transport;
 use crate::push::Pushable;
 use crate::transport::{
-    loopback, mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, sctp_kernel, shm,
-    shm_remote, smc, tcp, tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched,
+    ip_streams, loopback, mptcp, null, over_cells, pipe, quic, quic_kernel, raw_ether, sctp_kernel,
+    shm, shm_remote, smc, tcp, tcp_batched, tcp_sendfile, tcp_zerocopy, tls, udp, udp_batched,
     udp_connected, udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket,
     unix_stream, xti_engine, xti_tcp, xti_udp,
 };
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-static TRANSPORTS: [&dyn Transport; 48] = [
+static TRANSPORTS: [&dyn Transport; 50] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -31,6 +31,8 @@ static TRANSPORTS: [&dyn Transport; 48] = [
     &udp_segmented::UdpSegmented,
     &udp_lite::UdpLite,
     &xti_udp::XtiUdp,
+    &ip_streams::UDP,
+    &ip_streams::RAW_IP,
     &unix_stream::UnixStream,
     &unix_seqpacket::UnixSeqpacket,
     &unix_dgram::UnixDgram,

@@ -1,4 +1,5 @@
-//! XTP and SCTP as carriers of XTI's connections, over UDP: [`xtp`] and [`sctp`].
+//! XTP and SCTP as carriers of XTI's connections, over UDP: [`xtp`] and [`sctp`]; drivers that make their packets
+//! themselves as carriers of its datagrams, over raw IP: [`udp`] and [`rawip`].
 //!
 //! ```no_run
 //! use towpath::xti_carrier;
@@ -16,6 +17,7 @@
 use crate::engine_circuit::CLOSE_TIMEOUT;
 use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::engine_setup::EngineSetup;
+use crate::ip_datagrams::{Header, IpDatagrams};
 use crate::medium::{Medium, UdpMedium};
 use crate::options::Options;
 use crate::socket;
@@ -30,6 +32,7 @@ use std::time::Duration;
 use wire::trace::Traced;
 use wire_udp::UdpWire;
 use xti::carrier::{Carried, Carrier, Piece};
+use xti::datagrams::DatagramCarrier;
 use xti::inet;
 
 /// Carries byte streams of XTP 4.0; the provider is called `xtp`. The configuration's shortcut and services are
@@ -54,6 +57,19 @@ pub fn sctp(config: &crate::sctp::EndpointConfig) -> Box<dyn Carrier> {
         &options,
         Arc::new(make),
     ))
+}
+
+/// Carries datagrams of UDP (RFC 768) whose headers the driver makes itself, over raw IP; the provider is called `udp`.
+/// A bind is refused without the right to raw sockets (CAP_NET_RAW), and to the unspecified address; without an
+/// address it is 127.0.0.1.
+pub fn udp() -> Box<dyn DatagramCarrier> {
+    Box::new(IpDatagrams::new(Header::Udp, None))
+}
+
+/// The same over IP's protocol 253, for experiments, with two ports in front of each datagram and no checksum; the
+/// provider is called `rawip`.
+pub fn rawip() -> Box<dyn DatagramCarrier> {
+    Box::new(IpDatagrams::new(Header::Ports, None))
 }
 
 /// Octets of the longest message of SCTP: half the send store, where boundaries are kept.

@@ -5,6 +5,7 @@
 //! * [`loopback`] - providers between ends of one host: ticlts, ticots, ticotsord.
 //! * `connections` - the provider of connections over a protocol in the user's process: ticots, ticotsord.
 //! * [`carrier`] - providers over a protocol that is no part of this crate, such as XTP and SCTP.
+//! * [`datagrams`] - the provider of datagrams over the kernel's UDP, or over a driver that is no part of this crate.
 //! * [`modules`] - `timod` and `tirdwr`.
 //! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
 //!   sndudata, rcvudata, rcvuderr of datagrams; options (optmgmt).
@@ -18,6 +19,7 @@
 
 pub mod carrier;
 mod connections;
+pub mod datagrams;
 pub mod endpoint;
 pub mod error;
 mod helper;

@@ -48,6 +48,8 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         ("push-meter-64", "tcp-batched,push=meter"),
         ("xti-xtp-64", "xti-xtp"),
         ("xti-sctp-more-64", "xti-sctp,framing=stream,more=on"),
+        ("udp-64", "udp"),
+        ("udp-streams-64", "udp-streams"),
         ("loop-clts-64", "loop-clts"),
         ("loop-cots-64", "loop-cots"),
     ] {

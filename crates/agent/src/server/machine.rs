@@ -84,6 +84,8 @@ pub fn crosses_network(name: &str) -> bool {
             | "tcp-sendfile"
             | "sctp-kernel"
             | "sctp-rawip"
+            | "udp-streams"
+            | "rawip-streams"
             | "xtp-ether"
             | "xtp-rawip"
             | "xtp-multicast"

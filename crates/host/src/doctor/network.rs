@@ -151,6 +151,8 @@ fn raw_ethernet(survey: &Survey, test: &TestSpec) -> Option<Finding> {
         "xtp-rawip",
         "vmtp-ether",
         "vmtp-rawip",
+        "udp-streams",
+        "rawip-streams",
     ];
     let used = raw.into_iter().find(|name| test.uses(name))?;
     if survey.kernel.raw_packets? {

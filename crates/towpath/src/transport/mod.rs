@@ -1,6 +1,7 @@
 //! The transports, one file each.
 
 pub mod bare;
+pub mod ip_streams;
 pub mod loopback;
 pub mod mptcp;
 pub mod null;

@@ -1,4 +1,4 @@
-//! Circuits on endpoints of datagrams under XTI, of the kernel's UDP and of the loop-back.
+//! Circuits on endpoints of datagrams under XTI: of the kernel's UDP, of the loop-back, of drivers over raw IP.
 
 use super::xti_words;
 use crate::connection_info;
@@ -227,6 +227,10 @@ impl Circuit for DatagramCircuit {
             .filter(|_| self.end.ring_octets().is_none());
         if let Some(drops) = socket.and_then(drops) {
             counts.insert("receive_drops".into(), drops);
+        }
+        let malformed = self.end.malformed_datagrams();
+        if malformed > 0 {
+            counts.insert("malformed".into(), malformed);
         }
         counts
     }

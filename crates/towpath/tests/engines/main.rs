@@ -9,6 +9,7 @@ mod files;
 mod group;
 mod hostile_datagrams;
 mod introspection;
+mod ip_streams;
 mod lend;
 mod path_mtu;
 mod pushed_tools;

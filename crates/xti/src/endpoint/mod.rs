@@ -1,5 +1,6 @@
 //! The functions of XTI on one transport endpoint. Their names are those of C without `t_`.
 //!
+//! * `open` - opens an endpoint of each provider.
 //! * `connections` - bind, connect, listen, accept.
 //! * `transfer` - snd and rcv, and the waiting of both.
 //! * `messages` - snd and rcv where messages keep their boundaries.
@@ -15,6 +16,7 @@ mod byte_stream;
 mod connections;
 mod datagrams;
 mod messages;
+mod open;
 mod options;
 mod release;
 mod state;
@@ -31,24 +33,16 @@ pub use transfer::{Flags, XtiReceived};
 pub use vectors::BUFFERS_MAX;
 pub use waiting::XtiReadiness;
 
-use crate::carrier::{CarriedProtocol, Carrier};
-use crate::connections::ConnectionProvider;
 use crate::error::{Error, TliError};
 use crate::helper;
-use crate::inet::{Setup, Shared as SocketShared, TcpProvider, UdpProvider};
-use crate::loopback::{LoopDatagrams, LoopProtocol, RING_OCTETS};
+use crate::inet::Shared as SocketShared;
 use crate::tpi::{self, Information, Primitive, ServiceType};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use streams::{
-    Block, Hysteresis, Marks, Message, MessageKind, Module, Priority, Runtime, StreamId, Want,
-};
+use streams::{Block, Hysteresis, Marks, Message, MessageKind, Priority, Runtime, StreamId, Want};
 
 /// ServiceType procedures that one call runs at most.
 const BUDGET: usize = 1024;
-
-/// The token of an endpoint that accepts no connections; those of others begin at 1.
-const NO_TOKEN: u32 = 0;
 
 /// How a stream is made: the factors of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +99,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provider {
     Tcp,
-    Udp,
+    Datagrams,
     /// Connections within the host, with or without orderly release.
     Loop(ServiceType),
     LoopDatagrams,
@@ -132,121 +126,6 @@ struct Inner {
 }
 
 impl XtiEndpoint {
-    /// Opens an endpoint of the provider `/dev/tcp` (t_open); its sockets get `setup`.
-    ///
-    /// # Errors
-    ///
-    /// [`TliError::System`] when the stream cannot be opened.
-    pub fn open_tcp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
-        let provider = TcpProvider::new(setup, options.marks);
-        let (socket, token) = (provider.shared(), provider.token());
-        let driver = Box::new(provider);
-        XtiEndpoint::open(driver, (socket, token, Provider::Tcp), options)
-    }
-
-    /// Opens an endpoint of datagrams, of the provider `/dev/udp` (t_open); its socket gets `setup`.
-    ///
-    /// # Errors
-    ///
-    /// [`TliError::System`] when the stream cannot be opened.
-    pub fn open_udp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
-        let provider = UdpProvider::new(setup, options.marks);
-        let socket = provider.shared();
-        let driver = Box::new(provider);
-        XtiEndpoint::open(driver, (socket, NO_TOKEN, Provider::Udp), options)
-    }
-
-    /// Opens an endpoint by the name of its provider (t_open): `/dev/tcp`, `/dev/udp`, `/dev/ticlts`,
-    /// `/dev/ticots` or `/dev/ticotsord`. Sockets get nothing but what their options say.
-    ///
-    /// # Errors
-    ///
-    /// [`TliError::BadName`]; [`TliError::System`] when the stream cannot be opened.
-    pub fn open_device(name: &str, options: StreamOptions) -> Result<XtiEndpoint, Error> {
-        let service = match name {
-            "/dev/tcp" => return XtiEndpoint::open_tcp(Arc::new(|_| Ok(())), options),
-            "/dev/udp" => return XtiEndpoint::open_udp(Arc::new(|_| Ok(())), options),
-            "/dev/ticlts" => ServiceType::Datagrams,
-            "/dev/ticots" => ServiceType::Connections,
-            "/dev/ticotsord" => ServiceType::ConnectionsWithRelease,
-            _ => return Err(TliError::BadName.into()),
-        };
-        XtiEndpoint::open_loopback(service, RING_OCTETS, options)
-    }
-
-    /// Opens an endpoint of the loop-back provider of a service (t_open): `/dev/ticots`, `/dev/ticotsord`
-    /// or `/dev/ticlts`. Its rings have at least `ring_octets`.
-    ///
-    /// # Errors
-    ///
-    /// [`TliError::System`] when the stream cannot be opened.
-    pub fn open_loopback(
-        service: ServiceType,
-        ring_octets: usize,
-        options: StreamOptions,
-    ) -> Result<XtiEndpoint, Error> {
-        if service == ServiceType::Datagrams {
-            let provider = LoopDatagrams::new(ring_octets, options.marks);
-            let below = (provider.shared(), NO_TOKEN, Provider::LoopDatagrams);
-            return XtiEndpoint::open(Box::new(provider), below, options);
-        }
-        let protocol = LoopProtocol::new(service, ring_octets);
-        let provider = ConnectionProvider::new(protocol, options.marks);
-        let below = (provider.shared(), provider.token(), Provider::Loop(service));
-        XtiEndpoint::open(Box::new(provider), below, options)
-    }
-
-    /// Opens an endpoint whose connections `carrier` carries (t_open).
-    ///
-    /// # Errors
-    ///
-    /// [`TliError::System`] when the stream cannot be opened.
-    pub fn open_over(
-        carrier: Box<dyn Carrier>,
-        options: StreamOptions,
-    ) -> Result<XtiEndpoint, Error> {
-        let kind = Provider::Carried(carrier.name());
-        let provider = ConnectionProvider::new(CarriedProtocol(carrier), options.marks);
-        let below = (provider.shared(), provider.token(), kind);
-        XtiEndpoint::open(Box::new(provider), below, options)
-    }
-
-    fn open(
-        driver: Box<dyn Module>,
-        (socket, token, provider): (Arc<SocketShared>, u32, Provider),
-        options: StreamOptions,
-    ) -> Result<XtiEndpoint, Error> {
-        let mut runtime = Runtime::new(options.hysteresis);
-        let stream = runtime.open(driver)?;
-        let mut inner = Inner {
-            runtime,
-            stream,
-            state: XtiState::Unbound,
-            outstanding: 0,
-            queue_len: 0,
-            information: Information::UNKNOWN,
-            ahead: None,
-            rest: None,
-            spare: None,
-        };
-        match inner.ask(&Primitive::InfoRequest)? {
-            Primitive::InfoAck(information) => inner.information = information,
-            _ => return Err(TliError::Protocol.into()),
-        }
-        Ok(XtiEndpoint {
-            shared: Arc::new(Shared {
-                inner: Mutex::new(inner),
-                socket,
-                receiving: Mutex::new(()),
-                listed: AtomicBool::new(false),
-                waits: AtomicU64::new(0),
-                options,
-                token,
-                provider,
-            }),
-        })
-    }
-
     /// What the provider can (t_getinfo).
     pub fn information(&self) -> Information {
         self.lock().information

@@ -3,6 +3,7 @@
 use super::{Inner, Provider, XtiEndpoint, XtiState};
 use crate::carrier::CarriedProtocol;
 use crate::connections::{ConnectionProvider, Sleep, Waits};
+use crate::datagrams::DatagramProvider;
 use crate::error::Error;
 use crate::loopback::{LoopDatagrams, LoopProtocol};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -133,10 +134,14 @@ impl XtiEndpoint {
     /// [`TliError::System`](crate::TliError::System) when the stream has failed.
     pub fn readiness(&self) -> Result<XtiReadiness, Error> {
         let mut inner = self.lock();
+        let provider = self.shared.provider;
+        if provider == Provider::Datagrams && inner.look().is_none() {
+            // What a carrier has taken in is no longer in its socket.
+            inner.run();
+        }
         if inner.look().is_some() {
             return Ok(XtiReadiness::Now);
         }
-        let provider = self.shared.provider;
         if !provider.has_waits() {
             let of_socket = match (inner.state, provider) {
                 (XtiState::Connecting, _) => XtiReadiness::Writable,
@@ -175,6 +180,13 @@ impl XtiEndpoint {
         }
     }
 
+    /// Datagrams that came and were none: too short, or with a sum that is wrong.
+    pub fn malformed_datagrams(&self) -> u64 {
+        let inner = self.lock();
+        let driver = inner.runtime.driver::<DatagramProvider>(inner.stream);
+        driver.map_or(0, DatagramProvider::malformed)
+    }
+
     /// Octets of the ring to the peer; None for other providers, and while there is none.
     pub fn ring_octets(&self) -> Option<u64> {
         let inner = self.lock();
@@ -188,7 +200,7 @@ impl XtiEndpoint {
                 let driver = runtime.driver::<LoopDatagrams>(stream);
                 Some(driver.ok()?.ring_octets())
             }
-            Provider::Tcp | Provider::Udp | Provider::Carried(_) => None,
+            Provider::Tcp | Provider::Datagrams | Provider::Carried(_) => None,
         }
     }
 }
@@ -196,7 +208,7 @@ impl XtiEndpoint {
 impl Provider {
     /// Whether its driver prepares waits; sockets of the kernel are polled.
     fn has_waits(self) -> bool {
-        !matches!(self, Provider::Tcp | Provider::Udp)
+        !matches!(self, Provider::Tcp | Provider::Datagrams)
     }
 }
 

@@ -1,161 +1,40 @@
-//! Datagrams: a provider whose endpoint is the kernel's UDP socket.
+//! Datagrams of the kernel's UDP: one system call each.
 
+use super::Setup;
 use super::options::{OPTIONS_MAX, SocketOptions};
-use super::{Setup, Shared, TIDU, arrival, decode, encode, local_address};
-use crate::error::TliError;
-use crate::provider::{self, EPROTO, flush_queues, indicate, parsed, refuse};
-use crate::tpi::{
-    Event, Information, Malformed, Primitive, ServiceType, State, datagram_destination, number,
-};
+use crate::datagrams::{DatagramCarrier, Found};
+use crate::tpi::Primitive;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, recvfrom, sendto};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use streams::{
-    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
-};
 
 /// Octets of the longest datagram: 65,535 less the headers of IPv4 and UDP.
-pub(crate) const DATAGRAM_MAX: i32 = 65_507;
+pub(crate) const DATAGRAM_MAX: usize = 65_507;
 
-/// The provider of datagrams: the driver of a stream.
-pub(crate) struct UdpProvider {
+/// Any address of IPv4, which a socket gets unless its user names another.
+const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// A UDP socket, once it is bound.
+pub(crate) struct KernelUdp {
     setup: Setup,
-    marks: Marks,
-    state: State,
     socket: Option<Arc<Socket>>,
     options: SocketOptions,
-    shared: Arc<Shared>,
-    /// A block to receive into.
-    spare: Option<Block>,
+    sends: u64,
+    receives: u64,
 }
 
-impl UdpProvider {
-    /// A provider whose write queue has `marks`; its socket gets `setup`.
-    pub(crate) fn new(setup: Setup, marks: Marks) -> UdpProvider {
-        UdpProvider {
+impl KernelUdp {
+    /// Its socket gets `setup`.
+    pub(crate) fn new(setup: Setup) -> KernelUdp {
+        KernelUdp {
             setup,
-            marks,
-            state: State::Unbound,
             socket: None,
             options: SocketOptions::udp(),
-            shared: Arc::default(),
-            spare: None,
+            sends: 0,
+            receives: 0,
         }
-    }
-
-    pub(crate) fn shared(&self) -> Arc<Shared> {
-        Arc::clone(&self.shared)
-    }
-
-    fn set_socket(&mut self, socket: Option<Arc<Socket>>) {
-        self.shared.set_socket(socket.clone());
-        self.socket = socket;
-    }
-
-    /// Changes the state; false, and nothing changes, when the event is not allowed.
-    fn on(&mut self, event: Event) -> bool {
-        let next = self.state.after(event);
-        self.state = next.unwrap_or(self.state);
-        next.is_some()
-    }
-
-    fn information(&self) -> Information {
-        Information {
-            tsdu: DATAGRAM_MAX,
-            etsdu: -2,
-            connect: -2,
-            disconnect: -2,
-            address: 28,
-            options: OPTIONS_MAX as i32,
-            tidu: DATAGRAM_MAX,
-            service: ServiceType::Datagrams,
-            state: self.state as u32,
-            flags: 0,
-        }
-    }
-
-    /// A message with a control part from above. A datagram waits in the queue.
-    fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
-        match parsed(&message) {
-            Ok(Primitive::DatagramRequest { .. }) if self.state == State::Idle => {
-                return context.put_queue(Side::Write, message);
-            }
-            Ok(primitive) => self.request(context, &primitive),
-            Err(Malformed::Address(of)) => refuse(context, of, TliError::BadAddress, 0),
-            Err(Malformed::Options(of)) => refuse(context, of, TliError::BadOption, 0),
-            Err(Malformed::Fatal) => self.fail(context),
-        }
-        message.release(context.pool());
-    }
-
-    fn request(&mut self, context: &mut Context<'_>, primitive: &Primitive) {
-        match primitive {
-            Primitive::InfoRequest => indicate(context, &Primitive::InfoAck(self.information())),
-            Primitive::AddressRequest => {
-                let local = self.socket.as_deref().map(local_address);
-                let ack = Primitive::AddressAck {
-                    local: local.unwrap_or_default(),
-                    remote: Vec::new(),
-                };
-                indicate(context, &ack);
-            }
-            Primitive::BindRequest { address, .. } => self.bind_request(context, address),
-            Primitive::UnbindRequest => self.unbind_request(context),
-            Primitive::OptionsRequest { options, flags } => {
-                self.options_request(context, options, *flags);
-            }
-            Primitive::ConnectRequest { .. } => {
-                refuse(context, number::CONN_REQ, TliError::NotSupported, 0);
-            }
-            _ => self.fail(context),
-        }
-    }
-
-    fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8]) {
-        const OF: u32 = number::BIND_REQ;
-        if !self.on(Event::BindRequest) {
-            return refuse(context, OF, TliError::OutOfState, 0);
-        }
-        let any = SocketAddr::from(([0, 0, 0, 0], 0));
-        let wanted = match address {
-            [] => Some(any),
-            address => decode(address),
-        };
-        let bound = match wanted {
-            Some(address) => self.bind(address),
-            None => Err(io::ErrorKind::InvalidInput.into()),
-        };
-        match bound {
-            Ok(address) => {
-                self.on(Event::BindAck);
-                // No connections wait at an endpoint of datagrams.
-                let indications = 0;
-                indicate(
-                    context,
-                    &Primitive::BindAck {
-                        address,
-                        indications,
-                    },
-                );
-            }
-            Err(error) => {
-                self.on(Event::ErrorAck);
-                let (tli, errno) = super::requests::bind_error(&error);
-                refuse(context, OF, tli, errno);
-            }
-        }
-    }
-
-    fn bind(&mut self, address: SocketAddr) -> io::Result<Vec<u8>> {
-        let socket = self.plain_socket(address)?;
-        self.options.apply(&socket)?;
-        socket.bind(&SockAddr::from(address))?;
-        let bound = local_address(&socket);
-        self.set_socket(Some(Arc::new(socket)));
-        Ok(bound)
     }
 
     /// A socket with the setup, and without the options of the user.
@@ -165,168 +44,79 @@ impl UdpProvider {
         (self.setup)(&socket)?;
         Ok(socket)
     }
+}
 
-    /// In any state, and it changes none but for a moment in T_IDLE.
-    fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
-        let counted = self.on(Event::OptionsRequest);
-        let plain = self.plain_socket(SocketAddr::from(([0, 0, 0, 0], 0)));
-        let socket = self.socket.clone();
-        let answer = self.options.answer(octets, flags, socket.as_deref(), plain);
-        if counted {
-            self.on(super::options::event(&answer));
-        }
-        indicate(context, &answer);
+impl DatagramCarrier for KernelUdp {
+    fn name(&self) -> &'static str {
+        "inet-udp"
     }
 
-    fn unbind_request(&mut self, context: &mut Context<'_>) {
-        if !self.on(Event::UnbindRequest) {
-            return refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
-        }
-        self.set_socket(None);
-        flush_queues(context);
-        self.on(Event::OkAck);
-        let of = number::UNBIND_REQ;
-        indicate(context, &Primitive::OkAck { of });
+    fn datagram_max(&self) -> usize {
+        DATAGRAM_MAX
     }
 
-    /// The stream fails.
-    fn fail(&mut self, context: &mut Context<'_>) {
-        self.set_socket(None);
-        self.state = State::Unbound;
-        provider::fail_stream(context);
+    fn options_max(&self) -> i32 {
+        OPTIONS_MAX as i32
     }
 
-    /// Service procedure of the write queue: a system call a datagram.
-    fn send_queued(&mut self, context: &mut Context<'_>) {
-        let Some(socket) = self.socket.clone() else {
-            return;
-        };
-        while let Some(mut message) = context.get(Side::Write) {
-            message.pull_up(0, context.pool());
-            self.shared.sends.fetch_add(1, Ordering::Relaxed);
-            match send(&socket, &message) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.shared.send_blocked.store(true, Ordering::Relaxed);
-                    return context.put_back(Side::Write, message);
-                }
-                Err(error) => self.tell_error(context, &message, &error),
-                Ok(()) => {}
-            }
-            message.release(context.pool());
-        }
-        self.shared.send_blocked.store(false, Ordering::Relaxed);
+    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr> {
+        let address = address.unwrap_or(ANY);
+        let socket = self.plain_socket(address)?;
+        self.options.apply(&socket)?;
+        socket.bind(&SockAddr::from(address))?;
+        let bound = socket.local_addr()?.as_socket();
+        self.socket = Some(Arc::new(socket));
+        bound.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// A datagram did not leave (T_UDERROR_IND).
-    fn tell_error(&mut self, context: &mut Context<'_>, message: &Message, error: &io::Error) {
-        let control = message.control.as_ref().map_or(&[][..], Block::octets);
-        if context.can_put_next(Side::Read, 0) {
-            let indication = Primitive::DatagramError {
-                destination: datagram_destination(control).unwrap_or_default().to_vec(),
-                errno: error.raw_os_error().unwrap_or(EPROTO) as u32,
-            };
-            indicate(context, &indication);
-        }
+    fn unbind(&mut self) {
+        self.socket = None;
     }
 
-    /// Receives what is there while the head has room.
-    fn receive_queued(&mut self, context: &mut Context<'_>) {
-        let Some(socket) = self.socket.clone() else {
-            return;
-        };
-        if self.shared.received_outside.load(Ordering::Relaxed) {
-            return;
-        }
-        while context.can_put_next(Side::Read, 0) && self.receive_once(context, &socket) {}
+    fn socket(&self) -> Option<Arc<Socket>> {
+        self.socket.clone()
     }
 
-    fn receive_once(&mut self, context: &mut Context<'_>, socket: &Socket) -> bool {
-        let spare = self.spare.take();
-        let mut block = spare.unwrap_or_else(|| context.pool().allocate(0, TIDU));
-        self.shared.receives.fetch_add(1, Ordering::Relaxed);
-        let mut source = None;
-        let received = block.fill(|room| {
-            let (len, _, from) = recvfrom(socket, room, RecvFlags::DONTWAIT)?;
-            source = from;
-            Ok(len)
-        });
-        if received.is_err() {
-            self.spare = Some(block);
-            return false;
+    fn batch_max(&self, _octets: usize) -> usize {
+        1
+    }
+
+    fn send(&mut self, destination: SocketAddr, datagrams: &[&[u8]]) -> io::Result<()> {
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        for datagram in datagrams {
+            self.sends += 1;
+            sendto(socket, datagram, flags, &destination)?;
         }
-        let (mut message, spare) = arrival(context.pool(), block);
-        self.spare = spare;
-        let source = source.and_then(internet_address).map(encode);
-        let indication = Primitive::DatagramIndication {
-            source: source.unwrap_or_default(),
-        };
-        message.control = Some(context.copy(&indication.octets()));
-        context.put_next(Side::Read, message.into_kind(MessageKind::Proto));
-        true
+        Ok(())
+    }
+
+    fn receive(&mut self, room: &mut [u8], found: &mut Vec<Found>) -> io::Result<usize> {
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        self.receives += 1;
+        let (len, _, from) = recvfrom(socket, room, RecvFlags::DONTWAIT)?;
+        if let Some(source) = from.and_then(internet_address) {
+            let range = 0..len;
+            found.push(Found { source, range });
+        }
+        Ok(len)
+    }
+
+    fn system_calls(&self) -> (u64, u64) {
+        (self.sends, self.receives)
+    }
+
+    fn malformed(&self) -> u64 {
+        0
+    }
+
+    fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive {
+        let plain = self.plain_socket(ANY);
+        let socket = self.socket.as_deref();
+        self.options.answer(octets, flags, socket, plain)
     }
 }
 
 fn internet_address(address: SocketAddrAny) -> Option<SocketAddr> {
     SocketAddr::try_from(address).ok()
-}
-
-fn send(socket: &Socket, message: &Message) -> io::Result<()> {
-    let control = message.control.as_ref().map_or(&[][..], Block::octets);
-    let destination = datagram_destination(control).and_then(decode);
-    let destination = destination.ok_or(io::ErrorKind::InvalidInput)?;
-    let octets = message.data.first().map_or(&[][..], Block::octets);
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendto(socket, octets, flags, &destination)?;
-    Ok(())
-}
-
-impl Module for UdpProvider {
-    fn info(&self) -> ModuleInfo {
-        let queue = QueueInfo {
-            marks: self.marks,
-            packet: (0, DATAGRAM_MAX as usize),
-            service: true,
-        };
-        ModuleInfo {
-            name: "inet-udp",
-            read: queue,
-            write: queue,
-        }
-    }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn close(&mut self, context: &mut Context<'_>) {
-        self.send_queued(context);
-        self.set_socket(None);
-    }
-
-    fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
-        match (side, message.kind()) {
-            (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
-                self.primitive(context, message);
-            }
-            (Side::Write, MessageKind::Data) => {
-                message.release(context.pool());
-                self.fail(context);
-            }
-            _ => provider::put_other(context, side, message),
-        }
-    }
-
-    fn service(&mut self, context: &mut Context<'_>, side: Side) {
-        match side {
-            Side::Write => self.send_queued(context),
-            Side::Read => self.receive_queued(context),
-        }
-    }
-
-    fn ready(&mut self, context: &mut Context<'_>) {
-        self.receive_queued(context);
-        if !context.is_empty(Side::Write) {
-            context.enable(Side::Write);
-        }
-    }
 }

@@ -7,7 +7,7 @@
 //! * `requests` - primitives of the user, by state.
 //! * `events` - connections that come, are made, or end.
 //! * `transfer` - data both ways; `urgent` - expedited data.
-//! * `datagram` - the provider of datagrams.
+//! * `datagram` - datagrams of its UDP sockets.
 //! * `options` - options of the user on the sockets.
 //! * `address` - addresses as octets.
 
@@ -20,7 +20,7 @@ mod transfer;
 mod urgent;
 
 pub use address::{decode, encode};
-pub(crate) use datagram::UdpProvider;
+pub(crate) use datagram::KernelUdp;
 pub(crate) use options::event as options_event;
 pub(crate) use requests::bind_error;
 

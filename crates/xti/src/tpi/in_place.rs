@@ -60,6 +60,7 @@ pub(crate) fn datagram_source(octets: &[u8]) -> Option<&[u8]> {
 
 fn address_of(number: u32, octets: &[u8]) -> Option<&[u8]> {
     let field = |index| word(octets, index).ok();
+    field(4)?;
     let (len, at) = (field(1)? as usize, field(2)? as usize);
     let end = at.checked_add(len)?;
     let found = octets.get(at..end)?;

@@ -1,0 +1,455 @@
+//! The provider of datagrams (T_CLTS) over whatever carries them: the kernel's UDP, or a driver that makes
+//! its packets itself.
+
+use crate::error::TliError;
+use crate::inet::{Shared, TIDU, bind_error, decode, encode, options_event};
+use crate::provider::{self, EPROTO, flush_queues, indicate, parsed, refuse};
+use crate::tpi::{
+    ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State,
+    datagram_destination, number, write_datagram_indication,
+};
+use socket2::Socket;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use streams::{
+    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
+};
+
+/// Octets of an address of the Internet ([`encode`]).
+const ADDRESS_LEN: i32 = 28;
+
+/// Datagrams that a provider gives its carrier at once, at most.
+pub const BATCH_MAX: usize = 64;
+
+/// Arrivals shorter than this are copied into blocks of their length, so that a queue pins no more than
+/// twice its octets.
+const LENT_MIN: usize = TIDU / 2;
+
+/// A datagram that was received into a carrier's room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Who sent it.
+    pub source: SocketAddr,
+    /// Where its octets are.
+    pub range: Range<usize>,
+}
+
+/// What carries the datagrams of a provider ([`XtiEndpoint::open_datagrams`]). No call waits.
+///
+/// [`XtiEndpoint::open_datagrams`]: crate::XtiEndpoint::open_datagrams
+pub trait DatagramCarrier: Send + 'static {
+    /// The name of the provider, such as `udp`.
+    fn name(&self) -> &'static str;
+
+    /// Octets of the longest datagram.
+    fn datagram_max(&self) -> usize;
+
+    /// Octets of the longest options of a request; -2 where there are none.
+    fn options_max(&self) -> i32;
+
+    /// Binds to an address, None for any; returns the address.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr>;
+
+    /// Gives the address up.
+    fn unbind(&mut self);
+
+    /// What is readable when a datagram waits in the kernel, and writable when there is room; None without an
+    /// address.
+    fn socket(&self) -> Option<Arc<Socket>>;
+
+    /// How many datagrams of so many octets one [`send`](DatagramCarrier::send) takes, 1 to [`BATCH_MAX`].
+    fn batch_max(&self, octets: usize) -> usize;
+
+    /// Sends datagrams of one length to one destination, all or none.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` without room, else why they do not leave.
+    fn send(&mut self, destination: SocketAddr, datagrams: &[&[u8]]) -> io::Result<()>;
+
+    /// Receives what is there into `room`, which has 65,536 octets, and notes each datagram in `found`; returns
+    /// how many octets of the room are used.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing is there, else what the system says of datagrams sent earlier.
+    fn receive(&mut self, room: &mut [u8], found: &mut Vec<Found>) -> io::Result<usize>;
+
+    /// System calls that sent and that received, failed ones included.
+    fn system_calls(&self) -> (u64, u64);
+
+    /// Datagrams that came and were none: too short, or with a sum that is wrong.
+    fn malformed(&self) -> u64;
+
+    /// The answer to T_OPTMGMT_REQ ([`no_options`] where there are none).
+    fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive;
+}
+
+/// The answer to T_OPTMGMT_REQ of a carrier without options: each is not supported.
+pub fn no_options(octets: &[u8], flags: u32) -> Primitive {
+    provider::answer_without_options(octets, flags)
+}
+
+/// The provider: the driver of a stream.
+pub(crate) struct DatagramProvider {
+    carrier: Box<dyn DatagramCarrier>,
+    marks: Marks,
+    state: State,
+    /// The address that it is bound to; empty before that.
+    address: Vec<u8>,
+    shared: Arc<Shared>,
+    /// A block to receive into.
+    spare: Option<Block>,
+    /// What the last receive found.
+    found: Vec<Found>,
+    /// Datagrams that are about to leave together.
+    batch: Vec<Message>,
+    /// The last source, as it is written into indications.
+    source: Option<(SocketAddr, Vec<u8>)>,
+}
+
+impl DatagramProvider {
+    /// A provider whose write queue has `marks`.
+    pub(crate) fn new(carrier: Box<dyn DatagramCarrier>, marks: Marks) -> DatagramProvider {
+        DatagramProvider {
+            carrier,
+            marks,
+            state: State::Unbound,
+            address: Vec::new(),
+            shared: Arc::default(),
+            spare: None,
+            found: Vec::new(),
+            batch: Vec::new(),
+            source: None,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Datagrams that came and were none.
+    pub(crate) fn malformed(&self) -> u64 {
+        self.carrier.malformed()
+    }
+
+    /// Changes the state; false, and nothing changes, when the event is not allowed.
+    fn on(&mut self, event: Event) -> bool {
+        let next = self.state.after(event);
+        self.state = next.unwrap_or(self.state);
+        next.is_some()
+    }
+
+    fn information(&self) -> Information {
+        let longest = i32::try_from(self.carrier.datagram_max()).unwrap_or(i32::MAX);
+        Information {
+            tsdu: longest,
+            etsdu: -2,
+            connect: -2,
+            disconnect: -2,
+            address: ADDRESS_LEN,
+            options: self.carrier.options_max(),
+            tidu: longest,
+            service: ServiceType::Datagrams,
+            state: self.state as u32,
+            flags: 0,
+        }
+    }
+
+    /// A message with a control part from above. A datagram waits in the queue.
+    fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
+        if self.state == State::Idle && destination_of(&message).is_some() {
+            return context.put_queue(Side::Write, message);
+        }
+        match parsed(&message) {
+            Ok(primitive) => self.request(context, &primitive),
+            Err(Malformed::Address(of)) => refuse(context, of, TliError::BadAddress, 0),
+            Err(Malformed::Options(of)) => refuse(context, of, TliError::BadOption, 0),
+            Err(Malformed::Fatal) => self.fail(context),
+        }
+        message.release(context.pool());
+    }
+
+    fn request(&mut self, context: &mut Context<'_>, primitive: &Primitive) {
+        match primitive {
+            Primitive::InfoRequest => indicate(context, &Primitive::InfoAck(self.information())),
+            Primitive::AddressRequest => {
+                let ack = Primitive::AddressAck {
+                    local: self.address.clone(),
+                    remote: Vec::new(),
+                };
+                indicate(context, &ack);
+            }
+            Primitive::BindRequest { address, .. } => self.bind_request(context, address),
+            Primitive::UnbindRequest => self.unbind_request(context),
+            Primitive::OptionsRequest { options, flags } => {
+                self.options_request(context, options, *flags);
+            }
+            Primitive::ConnectRequest { .. } => {
+                refuse(context, number::CONN_REQ, TliError::NotSupported, 0);
+            }
+            _ => self.fail(context),
+        }
+    }
+
+    fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8]) {
+        const OF: u32 = number::BIND_REQ;
+        if !self.on(Event::BindRequest) {
+            return refuse(context, OF, TliError::OutOfState, 0);
+        }
+        match self.bind(address) {
+            Ok(()) => {
+                self.on(Event::BindAck);
+                let ack = Primitive::BindAck {
+                    address: self.address.clone(),
+                    // No connections wait at an endpoint of datagrams.
+                    indications: 0,
+                };
+                indicate(context, &ack);
+            }
+            Err(error) => {
+                self.on(Event::ErrorAck);
+                let (tli, errno) = bind_error(&error);
+                refuse(context, OF, tli, errno);
+            }
+        }
+    }
+
+    fn bind(&mut self, address: &[u8]) -> io::Result<()> {
+        let wanted = match address {
+            [] => None,
+            address => Some(decode(address).ok_or(io::ErrorKind::InvalidInput)?),
+        };
+        self.address = encode(self.carrier.bind(wanted)?);
+        self.shared.set_socket(self.carrier.socket());
+        Ok(())
+    }
+
+    fn unbind(&mut self) {
+        self.carrier.unbind();
+        self.address.clear();
+        self.shared.set_socket(None);
+    }
+
+    /// In any state, and it changes none but for a moment in T_IDLE.
+    fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
+        let counted = self.on(Event::OptionsRequest);
+        let answer = self.carrier.answer_options(octets, flags);
+        if counted {
+            self.on(options_event(&answer));
+        }
+        indicate(context, &answer);
+    }
+
+    fn unbind_request(&mut self, context: &mut Context<'_>) {
+        if !self.on(Event::UnbindRequest) {
+            return refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
+        }
+        self.unbind();
+        flush_queues(context);
+        self.on(Event::OkAck);
+        let of = number::UNBIND_REQ;
+        indicate(context, &Primitive::OkAck { of });
+    }
+
+    /// The stream fails.
+    fn fail(&mut self, context: &mut Context<'_>) {
+        self.unbind();
+        self.state = State::Unbound;
+        provider::fail_stream(context);
+    }
+
+    /// Service procedure of the write queue: as many datagrams a system call as the carrier takes.
+    fn send_queued(&mut self, context: &mut Context<'_>) {
+        if self.address.is_empty() {
+            return;
+        }
+        while self.take_batch(context) {
+            let sent = self.send_batch();
+            self.count_calls();
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.shared.send_blocked.store(true, Ordering::Relaxed);
+                    while let Some(message) = self.batch.pop() {
+                        context.put_back(Side::Write, message);
+                    }
+                    return;
+                }
+                Err(error) => self.tell_errors(context, &error),
+                Ok(()) => {}
+            }
+            for message in self.batch.drain(..) {
+                message.release(context.pool());
+            }
+        }
+        self.shared.send_blocked.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes those in front of the queue that have one destination and one length; false when it is empty.
+    fn take_batch(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(mut first) = context.get(Side::Write) else {
+            return false;
+        };
+        first.pull_up(0, context.pool());
+        let len = first.data_octets();
+        let most = self.carrier.batch_max(len).clamp(1, BATCH_MAX);
+        self.batch.push(first);
+        while self.batch.len() < most {
+            let Some(mut next) = context.get(Side::Write) else {
+                break;
+            };
+            let first = &self.batch[0];
+            if next.data_octets() != len || destination_of(&next) != destination_of(first) {
+                context.put_back(Side::Write, next);
+                break;
+            }
+            next.pull_up(0, context.pool());
+            self.batch.push(next);
+        }
+        true
+    }
+
+    fn send_batch(&mut self) -> io::Result<()> {
+        let destination = self.batch.first().and_then(destination_of).and_then(decode);
+        let destination = destination.ok_or(io::ErrorKind::InvalidInput)?;
+        let mut datagrams = [&[][..]; BATCH_MAX];
+        for (place, message) in datagrams.iter_mut().zip(&self.batch) {
+            *place = message.data.first().map_or(&[][..], Block::octets);
+        }
+        let datagrams = &datagrams[..self.batch.len()];
+        self.carrier.send(destination, datagrams)
+    }
+
+    /// Datagrams did not leave (T_UDERROR_IND).
+    fn tell_errors(&mut self, context: &mut Context<'_>, error: &io::Error) {
+        for message in &self.batch {
+            if !context.can_put_next(Side::Read, 0) {
+                return;
+            }
+            let indication = Primitive::DatagramError {
+                destination: destination_of(message).unwrap_or_default().to_vec(),
+                errno: error.raw_os_error().unwrap_or(EPROTO) as u32,
+            };
+            indicate(context, &indication);
+        }
+    }
+
+    fn count_calls(&self) {
+        let (sends, receives) = self.carrier.system_calls();
+        self.shared.sends.store(sends, Ordering::Relaxed);
+        self.shared.receives.store(receives, Ordering::Relaxed);
+    }
+
+    /// Receives what is there while the head has room.
+    fn receive_queued(&mut self, context: &mut Context<'_>) {
+        if self.address.is_empty() || self.shared.received_outside.load(Ordering::Relaxed) {
+            return;
+        }
+        while context.can_put_next(Side::Read, 0) && self.receive_once(context) {}
+        self.count_calls();
+    }
+
+    fn receive_once(&mut self, context: &mut Context<'_>) -> bool {
+        let spare = self.spare.take();
+        let mut block = spare.unwrap_or_else(|| context.pool().allocate(0, TIDU));
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        let received = block.fill(|room| self.carrier.receive(room, &mut found));
+        for one in &found {
+            self.pass_up(context, &block, one);
+        }
+        self.found = found;
+        if block.len() < LENT_MIN {
+            block.clear();
+            self.spare = Some(block);
+        } else {
+            context.pool().release(block);
+        }
+        received.is_ok()
+    }
+
+    /// T_UNITDATA_IND. The octets are lent where most of the block is used, else copied.
+    fn pass_up(&mut self, context: &mut Context<'_>, block: &Block, one: &Found) {
+        if block.octets().get(one.range.clone()).is_none() {
+            return;
+        }
+        let data = if block.len() >= LENT_MIN {
+            let mut lent = block.duplicate();
+            lent.keep(one.range.clone());
+            lent
+        } else {
+            context.copy(&block.octets()[one.range.clone()])
+        };
+        if self.source.as_ref().is_none_or(|(at, _)| *at != one.source) {
+            self.source = Some((one.source, encode(one.source)));
+        }
+        let source = self.source.as_ref().map_or(&[][..], |(_, octets)| octets);
+        let mut control = [0; 20 + ADDRESS_MAX];
+        let control = context.copy(write_datagram_indication(source, &mut control));
+        context.put_next(Side::Read, Message::proto(control, Some(data)));
+    }
+}
+
+/// Where a datagram goes; None when it is none.
+fn destination_of(message: &Message) -> Option<&[u8]> {
+    let control = message.control.as_ref()?;
+    datagram_destination(control.octets())
+}
+
+impl Module for DatagramProvider {
+    fn info(&self) -> ModuleInfo {
+        let queue = QueueInfo {
+            marks: self.marks,
+            packet: (0, self.carrier.datagram_max()),
+            service: true,
+        };
+        ModuleInfo {
+            name: self.carrier.name(),
+            read: queue,
+            write: queue,
+        }
+    }
+
+    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) {
+        self.send_queued(context);
+        self.unbind();
+    }
+
+    fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
+        match (side, message.kind()) {
+            (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
+                self.primitive(context, message);
+            }
+            (Side::Write, MessageKind::Data) => {
+                message.release(context.pool());
+                self.fail(context);
+            }
+            _ => provider::put_other(context, side, message),
+        }
+    }
+
+    fn service(&mut self, context: &mut Context<'_>, side: Side) {
+        match side {
+            Side::Write => self.send_queued(context),
+            Side::Read => self.receive_queued(context),
+        }
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) {
+        self.receive_queued(context);
+        if !context.is_empty(Side::Write) {
+            context.enable(Side::Write);
+        }
+    }
+}
