@@ -122,6 +122,9 @@ pub struct HeadOptions {
     pub low_water: Option<usize>,
     /// Whether the head tells below that a reader waits (SO_MREADON, SO_MREADOFF).
     pub notify_readers: Option<bool>,
+    /// Octets of a message into which short writes are collected (SO_STRHOLD); 0 for none. It leaves when it is full,
+    /// before anything else that goes down, and with the next run: for streams without boundaries alone.
+    pub hold: Option<usize>,
 }
 
 /// What rare kinds carry besides octets.

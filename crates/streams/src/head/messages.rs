@@ -68,7 +68,7 @@ impl Runtime {
                 Priority::Band(_) => Ok(()),
             };
         }
-        let below = self.check_room(stream, priority)?;
+        let level = self.check_room(stream, priority)?;
         let pool = self.pool_mut();
         let mut message = Message::new(match (priority, control) {
             (Priority::High, _) => MessageKind::HighProto,
@@ -79,7 +79,7 @@ impl Runtime {
         message
             .data
             .extend(data.map(|data| pool.copy(headroom, data)));
-        self.send(below, message, priority);
+        self.send(stream, level, message, priority);
         Ok(())
     }
 
@@ -100,34 +100,33 @@ impl Runtime {
             false => Priority::Band(message.band()),
         };
         match self.check_room(stream, priority) {
-            Ok(below) => {
-                self.send(below, message, priority);
+            Ok(level) => {
+                self.send(stream, level, message, priority);
                 Ok(())
             }
             Err(error) => Err((error, message)),
         }
     }
 
-    fn check_room(&mut self, stream: StreamId, priority: Priority) -> Result<QueueId, Error> {
+    fn check_room(&mut self, stream: StreamId, priority: Priority) -> Result<u32, Error> {
         let (head, level) = self.stream_and_level(stream)?;
         head.check_write()?;
-        let below = QueueId::new(level, Side::Write);
         let Priority::Band(band) = priority else {
-            return Ok(below);
+            return Ok(level);
         };
-        if self.can_put_next(below, band) {
-            return Ok(below);
+        if self.can_put_next(QueueId::new(level, Side::Write), band) {
+            return Ok(level);
         }
         self.refuse_writer(stream);
         Err(Error::WouldBlock)
     }
 
-    fn send(&mut self, below: QueueId, message: Message, priority: Priority) {
+    fn send(&mut self, stream: StreamId, level: u32, message: Message, priority: Priority) {
         let message = match priority {
             Priority::High => message,
             Priority::Band(band) => message.in_band(band),
         };
-        self.put_next(below, message);
+        self.send_down(stream, level, message);
     }
 
     /// Gets a message into two buffers. What does not fit stays for the next get, as a message of

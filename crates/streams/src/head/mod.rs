@@ -65,6 +65,8 @@ pub(crate) struct Head {
     options: HeadOptions,
     /// What the module below takes: least and most octets.
     packet: Option<(usize, usize)>,
+    /// What was written in short pieces and waits for more.
+    collected: Option<Message>,
     /// One message of high priority is held; further ones are dropped until it is read.
     high: Option<Message>,
     read_error: i32,
@@ -87,8 +89,8 @@ impl Head {
     }
 
     pub(crate) fn release(self, pool: &mut Pool) {
-        if let Some(high) = self.high {
-            high.release(pool);
+        for message in [self.high, self.collected].into_iter().flatten() {
+            message.release(pool);
         }
     }
 
@@ -134,6 +136,7 @@ impl Runtime {
             high_water: options.high_water.or(old.high_water),
             low_water: options.low_water.or(old.low_water),
             notify_readers: options.notify_readers.or(old.notify_readers),
+            hold: options.hold.or(old.hold),
         };
         let high = new.high_water.unwrap_or(HEAD_MARKS.high());
         let low = new.low_water.unwrap_or(HEAD_MARKS.low().min(high));
@@ -179,7 +182,7 @@ impl Runtime {
             MessageKind::IoctlAck | MessageKind::IoctlNak => head.request.answer(message),
             MessageKind::Ioctl => {
                 let refused = message.into_kind(MessageKind::IoctlNak);
-                self.put_next(QueueId::new(level, Side::Write), refused);
+                self.send_down(stream, level, refused);
             }
             MessageKind::SetOptions => {
                 if let Some(Extra::Options(options)) = message.extra.as_deref() {
@@ -215,7 +218,7 @@ impl Runtime {
                 read: false,
                 ..request
             };
-            self.put_next(QueueId::new(level, Side::Write), Message::flush(down));
+            self.send_down(stream, level, Message::flush(down));
         }
     }
 

@@ -2,8 +2,7 @@
 
 use crate::error::Error;
 use crate::message::{Extra, FlushRequest, IoctlRequest, Message, MessageKind};
-use crate::module::Side;
-use crate::runtime::{QueueId, Runtime, StreamId};
+use crate::runtime::{Runtime, StreamId};
 
 /// What a module answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +75,7 @@ impl Runtime {
         if !octets.is_empty() {
             message.data.push(self.pool_mut().copy(0, octets));
         }
-        self.put_next(QueueId::new(level, Side::Write), message);
+        self.send_down(stream, level, message);
         Ok(())
     }
 
@@ -116,8 +115,7 @@ impl Runtime {
     pub fn flush(&mut self, stream: StreamId, request: FlushRequest) -> Result<(), Error> {
         let (head, level) = self.stream_and_level(stream)?;
         head.check_write()?;
-        let down = QueueId::new(level, Side::Write);
-        self.put_next(down, Message::flush(request));
+        self.send_down(stream, level, Message::flush(request));
         Ok(())
     }
 }

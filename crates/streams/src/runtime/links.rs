@@ -131,6 +131,7 @@ impl Runtime {
                 return Err(other.and_then(Result::err).unwrap_or(NO_MULTIPLEXER));
             }
         }
+        self.send_collected(lower);
         self.exchange_ends(head, level);
         let high = self.stream_and_level(lower)?.0.take_high();
         self.set_linked(lower, Some((id, link)));

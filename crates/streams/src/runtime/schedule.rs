@@ -120,6 +120,16 @@ impl Runtime {
         }
     }
 
+    /// Schedules a head, which has collected what was written.
+    pub(crate) fn schedule_head(&mut self, level: u32) {
+        let queue = QueueId::new(level, crate::Side::Write);
+        let slot = self.slot_mut(queue);
+        if !slot.scheduled {
+            slot.scheduled = true;
+            self.run_list.push_back(queue);
+        }
+    }
+
     /// Hands a message to the put procedure of a queue.
     #[inline]
     pub(super) fn put(&mut self, queue: QueueId, message: Message) {
@@ -146,8 +156,10 @@ impl Runtime {
             },
             Occupant::Head(stream) => {
                 self.levels[at].occupant = Occupant::Head(stream);
-                if let Call::Put(_, message) = call {
-                    self.put_at_head(stream, message);
+                match call {
+                    Call::Put(_, message) => self.put_at_head(stream, message),
+                    Call::Service(_) => self.send_collected(stream),
+                    Call::Ready => {}
                 }
             }
             Occupant::Leg(id, leg) => {

@@ -67,6 +67,7 @@ impl Runtime {
         if self.stream(stream)?.modules.len() > MODULES_MAX {
             return Err(Error::Modules("a stream takes at most 64 modules"));
         }
+        self.send_collected(stream);
         self.insert_below_head(stream, module)
     }
 
@@ -84,6 +85,7 @@ impl Runtime {
         if self.is_driver(level) {
             return Err(Error::Modules("no module to pop above the driver"));
         }
+        self.send_collected(stream);
         self.take_out(stream, level);
         Ok(())
     }

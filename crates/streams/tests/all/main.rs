@@ -1,5 +1,6 @@
 //! Tests of the runtime, from outside.
 
+mod collect;
 mod explore;
 mod head;
 mod host;

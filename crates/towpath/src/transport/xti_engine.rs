@@ -65,7 +65,8 @@ static SCTP_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
 });
 
 fn of_streams() -> impl Iterator<Item = OptionHelp> {
-    xti_words::OF_STREAMS.into_iter().chain([xti_words::MORE])
+    let of_streams = xti_words::OF_STREAMS.into_iter();
+    of_streams.chain([xti_words::MORE, xti_words::HOLD])
 }
 
 /// Options of an endpoint: those of the stream, and those of the engine.
@@ -91,6 +92,9 @@ impl XtiEngine {
             return Err(
                 "more=on makes one message of all that is sent; give framing=stream too".into(),
             );
+        }
+        if own.contains_key("hold") && self.framing(&words.engine)? == Framing::Messages {
+            return Err("hold is for a stream without boundaries; give framing=stream too".into());
         }
         Ok(words)
     }

@@ -29,10 +29,11 @@ const QUEUE_LEN: u32 = 1024;
 /// The longest that a connect takes: three lost SYNs, which TCP sends again after 1, 3 and 7 s.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// Its options, `more` behind those of all streams.
-const OPTIONS: [OptionHelp; 5] = {
+/// Its options: those of all streams, and those of sends.
+const OPTIONS: [OptionHelp; 6] = {
     let [hysteresis, deferred, marks, crossing] = xti_words::OF_STREAMS;
-    [hysteresis, deferred, marks, xti_words::MORE, crossing]
+    let (more, hold) = (xti_words::MORE, xti_words::HOLD);
+    [hysteresis, deferred, hold, marks, more, crossing]
 };
 
 impl Transport for XtiTcp {
@@ -307,6 +308,7 @@ impl Circuit for XtiCircuit {
         effective.insert("read_len".into(), self.read_len.to_string());
         xti_words::effective(&self.end, &mut effective);
         effective.insert("more".into(), xti_words::on_off(self.flags.more));
+        effective.insert("hold".into(), xti_words::on_off(self.end.options().hold));
         effective
     }
 

@@ -46,6 +46,13 @@ pub(super) const MORE: OptionHelp = option(
     "each send says T_MORE, and so is a T_DATA_REQ of its own, as in the study",
 );
 
+/// The option of sends on byte streams.
+pub(super) const HOLD: OptionHelp = option(
+    "hold",
+    "on|off",
+    "short sends are collected at the head, up to 8 KiB a message; off: each is a message of its own",
+);
+
 /// Values of these options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StreamWords {
@@ -79,6 +86,7 @@ impl StreamWords {
             ("hysteresis", "off") => self.stream.hysteresis = Hysteresis::Off,
             ("deferred", "on" | "off") => self.stream.deferred = value == "on",
             ("crossing", "on" | "off") => self.stream.crossing = value == "on",
+            ("hold", "on" | "off") => self.stream.hold = value == "on",
             ("more", "on" | "off") => self.flags.more = value == "on",
             ("marks", _) => self.stream.marks = parse_marks(value)?,
             _ => return Err(wrong(name, value)),
@@ -88,7 +96,7 @@ impl StreamWords {
 }
 
 fn wrong(name: &str, value: &str) -> String {
-    let all = || OF_STREAMS.iter().chain([&MORE]);
+    let all = || OF_STREAMS.iter().chain([&MORE, &HOLD]);
     let values = all().find(|option| option.name == name);
     let values = values.map_or("", |option| option.values);
     format!("{name}={value}: {name} is {values}")

@@ -54,13 +54,16 @@ pub struct StreamOptions {
     /// ServiceType procedures run when the caller waits, receives or finds the queue full, and within a
     /// millisecond; else at the end of each call.
     pub deferred: bool,
+    /// Short sends on a byte stream are collected at the head, in a message of up to 8 KiB (SO_STRHOLD); else each is a
+    /// message of its own.
+    pub hold: bool,
     /// Each call of the head makes one system call that does nothing, as a runtime in the kernel
     /// would.
     pub crossing: bool,
 }
 
 impl Default for StreamOptions {
-    /// As the study's driver: full hysteresis, 32 KiB, deferred.
+    /// As the study's driver: full hysteresis, 32 KiB, deferred; and short sends are collected.
     fn default() -> StreamOptions {
         const MARKS: Marks = match Marks::constant(32_768, 0) {
             Some(marks) => marks,
@@ -70,6 +73,7 @@ impl Default for StreamOptions {
             hysteresis: Hysteresis::Full,
             marks: MARKS,
             deferred: true,
+            hold: true,
             crossing: false,
         }
     }
@@ -103,7 +107,7 @@ enum Provider {
     /// Connections within the host, with or without orderly release.
     Loop(ServiceType),
     LoopDatagrams,
-    /// Connections of a [`Carrier`], by name.
+    /// Connections of a [`Carrier`](crate::carrier::Carrier), by name.
     Carried(&'static str),
 }
 

@@ -11,10 +11,13 @@ use crate::loopback::{LoopDatagrams, LoopProtocol, RING_OCTETS};
 use crate::tpi::{Information, Primitive, ServiceType};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use streams::{Module, Runtime};
+use streams::{HeadOptions, Module, Runtime};
 
 /// The token of an endpoint that accepts no connections; those of others begin at 1.
 const NO_TOKEN: u32 = 0;
+
+/// Octets of a message into which short sends are collected: a block of the pool.
+const HOLD: usize = 8192;
 
 impl XtiEndpoint {
     /// Opens an endpoint of the provider `/dev/tcp` (t_open); its sockets get `setup`.
@@ -129,6 +132,9 @@ impl XtiEndpoint {
             Primitive::InfoAck(information) => inner.information = information,
             _ => return Err(TliError::Protocol.into()),
         }
+        if options.hold && inner.information.tsdu == 0 {
+            inner.collect_short_sends(options.marks.high())?;
+        }
         Ok(XtiEndpoint {
             shared: Arc::new(Shared {
                 inner: Mutex::new(inner),
@@ -141,5 +147,16 @@ impl XtiEndpoint {
                 provider,
             }),
         })
+    }
+}
+
+impl Inner {
+    /// The head collects short sends, no more of them than its queue may hold.
+    fn collect_short_sends(&mut self, most: usize) -> Result<(), Error> {
+        let hold = HeadOptions {
+            hold: Some(HOLD.min(most)),
+            ..HeadOptions::default()
+        };
+        Ok(self.runtime.set_options(self.stream, hold)?)
     }
 }

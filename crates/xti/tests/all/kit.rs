@@ -45,12 +45,15 @@ pub fn all_options() -> Vec<StreamOptions> {
     for hysteresis in [Hysteresis::Full, Hysteresis::Wake, Hysteresis::Off] {
         for deferred in [true, false] {
             for (high, low) in [(1, 0), (5000, 5000), (32_768, 0)] {
-                all.push(StreamOptions {
-                    hysteresis,
-                    deferred,
-                    marks: Marks::new(high, low).unwrap(),
-                    crossing: false,
-                });
+                for hold in [true, false] {
+                    all.push(StreamOptions {
+                        hysteresis,
+                        deferred,
+                        hold,
+                        marks: Marks::new(high, low).unwrap(),
+                        crossing: false,
+                    });
+                }
             }
         }
     }
