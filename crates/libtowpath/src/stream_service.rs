@@ -159,6 +159,19 @@ impl Handover {
         }
         self.watch.wake_tunnel();
     }
+
+    /// Of an endpoint whose tunnel has no thread: nobody looks at it but who calls.
+    #[cfg(test)]
+    pub(crate) fn without_thread(endpoint: &Endpoint) -> io::Result<Arc<Handover>> {
+        let (circuits_tx, _) = channel();
+        let watch = SharedWatch::new(endpoint)?;
+        Ok(Arc::new(Handover {
+            circuits_tx,
+            watch: Arc::clone(&watch),
+            piece_len: 64 << 10,
+            _last_wake: LastWake(watch),
+        }))
+    }
 }
 
 /// Wakes a tunnel's thread when it is dropped.

@@ -34,6 +34,16 @@ pub(crate) enum Moved {
     ThenByKernel(usize),
 }
 
+/// What became of a circuit's call.
+enum Attempt {
+    /// As many octets were moved, before this.
+    Moved(usize, io::Result<()>),
+    /// The peer has not answered.
+    TooEarly,
+    /// The tunnel's thread moves the data.
+    NotHere,
+}
+
 /// A connection.
 pub(crate) struct DirectConnection {
     /// The program's descriptor, -1 until it has one.
@@ -105,67 +115,53 @@ impl DirectConnection {
     /// when nothing is.
     pub(crate) fn receive(&self, fd: BorrowedFd<'_>, buffer: &mut [u8], may_wait: bool) -> Moved {
         self.note_used();
+        match self.after_a_look(|| self.receive_now(buffer)) {
+            Attempt::Moved(0, Err(error)) if error.kind() == ErrorKind::WouldBlock => {
+                self.refuse_or_wait(fd, may_wait)
+            }
+            Attempt::Moved(0, Err(error)) => self.fail(&error),
+            Attempt::Moved(len, _) => Moved::Here(Ok(len)),
+            Attempt::TooEarly | Attempt::NotHere => self.by_kernel(0),
+        }
+    }
+
+    /// Receives what the circuit has, if the program moves the data. A circuit that is drained is no error.
+    fn receive_now(&self, buffer: &mut [u8]) -> Attempt {
         let mut mover = lock(&self.mover);
         let Mover::Program(circuit) = &mut *mover else {
-            drop(mover);
-            return self.by_kernel(0);
+            return Attempt::NotHere;
         };
         // What arrives from here on is noted again.
         self.may_have_bytes.store(false, Ordering::Release);
-        let (mut filled, mut outcome) = (0, Ok(()));
+        let mut filled = 0;
+        let mut outcome = Ok(());
         while filled < buffer.len() && outcome.is_ok() {
-            outcome = match circuit.try_recv(&mut buffer[filled..]) {
-                Ok(Some(len)) => {
-                    filled += len;
-                    Ok(())
-                }
+            match circuit.try_recv(&mut buffer[filled..]) {
+                Ok(Some(len)) => filled += len,
                 Ok(None) => {
                     self.may_have_bytes.store(true, Ordering::Release);
-                    return Moved::Here(Ok(filled));
+                    return Attempt::Moved(filled, Ok(()));
                 }
-                Err(error) => Err(error),
-            };
-        }
-        match outcome {
-            Err(error) if filled == 0 && error.kind() == ErrorKind::WouldBlock => {
-                drop(mover);
-                self.refuse_or_wait(fd, may_wait)
-            }
-            Err(error) if filled == 0 => {
-                drop(mover);
-                self.fail(&error)
-            }
-            outcome => {
-                let is_drained = outcome.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-                if !is_drained {
-                    self.may_have_bytes.store(true, Ordering::Release);
-                }
-                Moved::Here(Ok(filled))
+                Err(error) => outcome = Err(error),
             }
         }
+        if !is_refused(&outcome) {
+            self.may_have_bytes.store(true, Ordering::Release);
+        }
+        Attempt::Moved(filled, outcome)
     }
 
     /// Sends `parts`, as sendmsg(2) does. With `may_wait` a blocking descriptor is left to the kernel for what has no room.
     pub(crate) fn send(&self, fd: BorrowedFd<'_>, parts: &[&[u8]], may_wait: bool) -> Moved {
         self.note_used();
-        let mut mover = lock(&self.mover);
-        let circuit = match &mut *mover {
-            Mover::Program(circuit) => circuit,
-            Mover::Nobody if !may_wait || is_nonblocking(fd) => {
-                // A write may be early: the peer has not answered.
+        let (sent, outcome) = match self.after_a_look(|| self.send_now(parts)) {
+            Attempt::Moved(sent, outcome) => (sent, outcome),
+            // A write may be early: the peer has not answered.
+            Attempt::TooEarly if !may_wait || is_nonblocking(fd) => {
                 return Moved::Here(Err(Errno::AGAIN.into()));
             }
-            _ => {
-                drop(mover);
-                return self.by_kernel(0);
-            }
+            Attempt::TooEarly | Attempt::NotHere => return self.by_kernel(0),
         };
-        let (sent, outcome) = send_pieces(circuit, parts, self.service.piece_len);
-        let is_full = matches!(&outcome, Err(error) if error.kind() == ErrorKind::WouldBlock);
-        if is_full {
-            self.has_room.store(false, Ordering::Release);
-        }
-        drop(mover);
         match outcome {
             Ok(()) => Moved::Here(Ok(sent)),
             Err(error) if error.kind() != ErrorKind::WouldBlock => match sent {
@@ -176,6 +172,35 @@ impl DirectConnection {
             Err(_) if may_wait && !is_nonblocking(fd) => self.by_kernel(sent),
             Err(_) if sent == 0 => Moved::Here(Err(Errno::AGAIN.into())),
             Err(_) => Moved::Here(Ok(sent)),
+        }
+    }
+
+    /// Sends what has room, if the program moves the data.
+    fn send_now(&self, parts: &[&[u8]]) -> Attempt {
+        let mut mover = lock(&self.mover);
+        let circuit = match &mut *mover {
+            Mover::Program(circuit) => circuit,
+            Mover::Nobody => return Attempt::TooEarly,
+            Mover::Tunnel => return Attempt::NotHere,
+        };
+        let (sent, outcome) = send_pieces(circuit, parts, self.service.piece_len);
+        if is_refused(&outcome) {
+            self.has_room.store(false, Ordering::Release);
+        }
+        Attempt::Moved(sent, outcome)
+    }
+
+    /// What comes of `attempt`, which is made again after a look at what arrived when it is refused. Circuits of a watched
+    /// endpoint do not look themselves, so a program that tries until it succeeds, and does not wait in between, would be
+    /// refused until the tunnel's thread looks.
+    fn after_a_look(&self, mut attempt: impl FnMut() -> Attempt) -> Attempt {
+        match attempt() {
+            Attempt::Moved(0, outcome) if is_refused(&outcome) => {
+                // An endpoint that is broken shows in the circuit.
+                let _ = self.watch().look();
+                attempt()
+            }
+            first => first,
         }
     }
 
@@ -362,6 +387,10 @@ fn send_pieces(
     (sent, Ok(()))
 }
 
+fn is_refused(outcome: &io::Result<()>) -> bool {
+    matches!(outcome, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
 /// Whether a descriptor has O_NONBLOCK.
 fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
     fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
@@ -369,4 +398,90 @@ fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream_service::socket_pair;
+    use library::xtp::{Endpoint, EndpointConfig};
+    use rustix::net::SocketType;
+    use std::os::fd::{AsFd, OwnedFd};
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// A connection that nobody but its calls looks at, its descriptor, and the other end.
+    struct Ends {
+        connection: Arc<DirectConnection>,
+        program: OwnedFd,
+        far: Circuit,
+        _endpoints: [Endpoint; 2],
+    }
+
+    fn ends() -> Ends {
+        let config = EndpointConfig::default();
+        let bind = || Endpoint::bind(([127, 0, 0, 1], 0).into(), &config).expect("a port");
+        let endpoints = [bind(), bind()];
+        let [near, far] = &endpoints;
+        far.listen(true);
+        let circuit = std::thread::scope(|scope| {
+            let opened = scope.spawn(|| near.connect(far.local_addr(), LIMIT));
+            let accepted = far.accept(LIMIT).expect("a circuit");
+            (
+                opened.join().expect("no panic").expect("accepted"),
+                accepted,
+            )
+        });
+        let service = Handover::without_thread(near).expect("descriptors");
+        let (program, link) =
+            socket_pair(SocketType::STREAM, ConnState::Connecting).expect("a pair");
+        let connection = DirectConnection::new(link, service);
+        assert!(connection.take(circuit.0).is_none(), "it is wanted");
+        Ends {
+            connection,
+            program,
+            far: circuit.1,
+            _endpoints: endpoints,
+        }
+    }
+
+    /// Tries that do not wait in between. All of a test is in one thread: what one end sent is there for the other.
+    const TRIES: u32 = 100;
+
+    #[test]
+    fn writes_that_are_tried_until_they_succeed_find_what_was_acknowledged() {
+        let mut ends = ends();
+        let message = vec![1; 16 << 10];
+        let send = || {
+            let moved = ends
+                .connection
+                .send(ends.program.as_fd(), &[&message], false);
+            matches!(moved, Moved::Here(Ok(_)))
+        };
+        let fitting = (0..10_000).take_while(|_| send()).count();
+        assert!(fitting < 10_000, "the send store is full some time");
+        let mut buffer = vec![0; 64 << 10];
+        let went = (0..TRIES).any(|_| {
+            while ends.far.try_recv(&mut buffer).is_ok() {}
+            send()
+        });
+        assert!(went, "the peer has read all of it");
+    }
+
+    #[test]
+    fn reads_that_are_tried_until_they_succeed_find_what_arrived() {
+        let mut ends = ends();
+        ends.far.send(b"late", LIMIT).expect("room");
+        ends.far.flush().expect("a wire");
+        let mut buffer = [0; 16];
+        let came = (0..TRIES).any(|_| {
+            // It takes the answer to its own, without which it sends nothing.
+            let _ = ends.far.try_recv(&mut [0; 16]);
+            let moved = ends
+                .connection
+                .receive(ends.program.as_fd(), &mut buffer, false);
+            matches!(moved, Moved::Here(Ok(4)))
+        });
+        assert!(came, "it was sent");
+    }
 }
