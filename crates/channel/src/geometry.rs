@@ -18,6 +18,9 @@ pub(crate) const CONTROL_LEN: usize = 4096;
 /// Octets that a slot's length takes.
 const LENGTH_LEN: usize = 4;
 
+/// Octets of a cache line.
+const LINE_LEN: usize = 64;
+
 /// Octets of the message that sets up a channel: mark, edition, length and number of slots.
 pub(crate) const OPENING_LEN: usize = 16;
 
@@ -55,23 +58,27 @@ impl Geometry {
 
     /// Octets of a slot.
     #[must_use]
+    #[inline]
     pub fn slot_len(self) -> u32 {
         self.slot_len
     }
 
     /// Number of slots, a power of two.
     #[must_use]
+    #[inline]
     pub fn slots(self) -> u32 {
         self.slots
     }
 
     /// Octets of all slots: the longest message, which takes them all.
     #[must_use]
+    #[inline]
     pub fn capacity(self) -> u32 {
         self.slots * self.slot_len
     }
 
     /// Number of slots that a message of `len` octets takes, at least one.
+    #[inline]
     pub(crate) fn slots_of(self, len: u32) -> u32 {
         let whole = len >> self.slot_len.trailing_zeros();
         let part = u32::from(len & (self.slot_len - 1) != 0);
@@ -128,17 +135,31 @@ impl Geometry {
 
     /// Octets of the segment: the words of both ends, a length for each slot, the slots. At most
     /// 4 KiB + 16 MiB + 256 MiB (4 Mi slots of 64 octets), so it fits a `usize` of 32 bits.
+    #[inline]
     pub(crate) fn segment_len(self) -> usize {
         self.slots_offset() + self.slots as usize * self.slot_len as usize
     }
 
+    /// Octets of an arena's segment: the same, and a line for each slot's word, which several processors write in turn.
+    pub(crate) fn arena_len(self) -> usize {
+        self.segment_len() + self.slots as usize * LINE_LEN
+    }
+
+    /// Where the word of an arena's slot lies.
+    #[inline]
+    pub(crate) fn arena_word_offset(self, slot: u32) -> usize {
+        self.segment_len() + self.index(slot) * LINE_LEN
+    }
+
     /// Where the length of the slot at `position` lies.
+    #[inline]
     pub(crate) fn length_offset(self, position: u32) -> usize {
         CONTROL_LEN + self.index(position) * LENGTH_LEN
     }
 
     /// Where octet `offset` of the message at `position` lies, below [`Geometry::capacity`], and how
     /// many follow it before the ring's end, behind which a message goes on in the first slot.
+    #[inline]
     pub(crate) fn place(self, position: u32, offset: usize) -> (usize, usize) {
         let capacity = self.capacity() as usize;
         let at = (self.index(position) * self.slot_len as usize + offset) & (capacity - 1);
@@ -147,10 +168,12 @@ impl Geometry {
 
     /// Where the first slot begins. The lengths are padded to a line, so that no slot shares one
     /// with them.
+    #[inline]
     pub(crate) fn slots_offset(self) -> usize {
         CONTROL_LEN + (self.slots as usize * LENGTH_LEN).next_multiple_of(SLOT_LEN_MIN as usize)
     }
 
+    #[inline]
     fn index(self, position: u32) -> usize {
         (position & (self.slots - 1)) as usize
     }
@@ -255,6 +278,15 @@ mod tests {
             assert_eq!(ring.place(slots, 0), ring.place(0, 0));
             assert_eq!(ring.place(slots - 1, len as usize), ring.place(0, 0));
         }
+    }
+
+    #[test]
+    fn words_of_an_arena_lie_apart_and_behind_the_slots() {
+        let slots = Geometry::new(4096, 8).unwrap();
+        let words: Vec<usize> = (0..8).map(|slot| slots.arena_word_offset(slot)).collect();
+        assert!(words.windows(2).all(|pair| pair[1] - pair[0] >= LINE_LEN));
+        assert!(words[0] >= slots.segment_len() && words[0].is_multiple_of(LINE_LEN));
+        assert!(words[7] + 4 <= slots.arena_len());
     }
 
     #[test]

@@ -130,9 +130,11 @@ pub(crate) fn offer_member(
     send(socket, &admission, &[copy])
 }
 
-/// Takes the memory of an arena: its segment and identity, its geometry, and the member's number.
+/// Takes the memory of an arena: its segment, which has `len_of` its geometry's octets, and identity, its geometry, and the member's
+/// number.
 pub(crate) fn accept_member(
     socket: &UnixStream,
+    len_of: impl FnOnce(Geometry) -> usize,
 ) -> Result<(Segment, u64, Geometry, u32), ChannelError> {
     check_user(socket)?;
     let (admission, descriptors) = receive::<ADMISSION_LEN>(socket)?;
@@ -142,7 +144,7 @@ pub(crate) fn accept_member(
     let geometry = Geometry::decode(opening)?;
     let number = number.try_into().map_err(|_| ChannelError::Opening)?;
     let [memory] = exactly(descriptors)?;
-    let segment = Segment::adopt(&memory, geometry.segment_len())?;
+    let segment = Segment::adopt(&memory, len_of(geometry))?;
     Ok((
         segment,
         identity(&memory)?,

@@ -285,6 +285,12 @@ pub(crate) fn has_hung_up(socket: &UnixStream) -> Result<bool, ChannelError> {
     }
 }
 
+/// Whether the end whose word this is sleeps, or is about to, and has to be woken.
+#[inline]
+pub(crate) fn needs_wake(waits: &AtomicU32) -> bool {
+    !matches!(waits.load(Ordering::Relaxed), AWAKE | SPINS)
+}
+
 fn looked_for_change(waited: Waited<'_>, limit: Duration) -> bool {
     looked_for_any(&[waited], limit)
 }

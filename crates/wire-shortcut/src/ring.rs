@@ -3,7 +3,9 @@
 //! A message of a ring is one call of a wire: four octets with the length of each packet but the last,
 //! then the packets. The peer writes any octets at any time, so the length is read once, and checked.
 
-use channel::{Arrival, ChannelError, ChannelReceiver, ChannelSender, Geometry, Signal};
+use channel::{
+    Arrival, ChannelError, ChannelReceiver, ChannelSender, Geometry, NextMessage, Signal,
+};
 use rustix::net::{SendFlags, Shutdown};
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -11,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A ring has 1 MiB: twice the window of an association, so that one never fills it. A slot has 128
 /// octets: an acknowledgement takes one, a batch of 64 KiB 512.
@@ -128,7 +131,7 @@ pub(crate) struct RingSender {
 impl RingSender {
     /// Puts packets of `packet_len` octets, the last of which may be shorter, into the ring.
     pub(crate) fn send(&mut self, slices: &[IoSlice<'_>], packet_len: usize) -> Sent {
-        if self.state.has_ended() || self.sender.peer_has_closed() {
+        if self.state.has_ended() || self.sender.peer_is_seen_closed() {
             return Sent::Ended;
         }
         let octets: usize = slices.iter().map(|slice| slice.len()).sum();
@@ -210,13 +213,12 @@ impl RingReceiver {
     /// Copies the next packets into `buffer`; None when there are none.
     #[inline]
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<Packets>, RingEnd> {
-        match self.receiver.look().map_err(end_of)? {
-            Arrival::Nothing => return Ok(None),
-            Arrival::End => return Err(RingEnd::Gone),
-            Arrival::Message => {}
-        }
-        let message = self.receiver.receive().map_err(end_of)?;
-        let message = message.ok_or(RingEnd::Gone)?;
+        let found = self.receiver.receive_within(Duration::ZERO);
+        let message = match found.map_err(end_of)? {
+            NextMessage::Message(message) => message,
+            NextMessage::Nothing => return Ok(None),
+            NextMessage::End => return Err(RingEnd::Gone),
+        };
         let mut header = [0; HEADER_LEN];
         let (header_len, total) = (message.read(0, &mut header), message.len());
         let packets = check(header, header_len, total, buffer.len()).ok_or(RingEnd::Lied)?;

@@ -88,7 +88,8 @@ impl Arena {
     /// A peer of another user, an opening that is none, and a segment that is not sealed or of another
     /// length than announced.
     pub fn join(socket: UnixStream) -> Result<Self, ChannelError> {
-        let (segment, identity, geometry, number) = opening::accept_member(&socket)?;
+        let (segment, identity, geometry, number) =
+            opening::accept_member(&socket, Geometry::arena_len)?;
         let member = Member::new(number)?;
         let lifeline = Some(socket);
         Ok(Self::new(segment, identity, geometry, member, lifeline))
@@ -174,7 +175,7 @@ impl Arena {
 impl Shared {
     /// The word of `slot` with a bit for each member that holds it.
     fn holders(&self, slot: u32) -> &crate::sync::AtomicU32 {
-        self.segment.word(self.geometry.length_offset(slot))
+        self.segment.word(self.geometry.arena_word_offset(slot))
     }
 
     fn has_free_slot(&self) -> bool {

@@ -25,7 +25,7 @@ impl ArenaOwner {
     /// # Errors
     /// Memory that the system refuses.
     pub fn create(geometry: Geometry) -> Result<Self, ChannelError> {
-        let (segment, descriptor) = Segment::create(geometry.segment_len())?;
+        let (segment, descriptor) = Segment::create(geometry.arena_len())?;
         let identity = opening::identity(&descriptor)?;
         let mut members = Vec::new();
         members.resize_with(MEMBERS_MAX as usize, || None);

@@ -41,7 +41,8 @@ impl BroadcastReceiver {
     /// # Errors
     /// A peer of another user, an opening that is none, and a segment that is not sealed or of another length than announced.
     pub fn join(socket: UnixStream, signal: Signal) -> Result<Self, ChannelError> {
-        let (segment, _, geometry, number) = opening::accept_member(&socket)?;
+        let (segment, _, geometry, number) =
+            opening::accept_member(&socket, Geometry::segment_len)?;
         if number >= BROADCAST_RECEIVERS_MAX {
             return Err(ChannelError::Corrupt {
                 what: "a receiver's number of",

@@ -2,6 +2,7 @@
 
 use super::{CLOSED, LENGTH_LEN, Place, Places, RECEIVER_CLOSED, RECEIVER_WAITS, TAIL, WAITING};
 use crate::error::ChannelError;
+use crate::geometry::Geometry;
 use crate::kernel;
 use crate::opening;
 use crate::sync::{Ordering, fence};
@@ -29,7 +30,8 @@ impl GatherSender {
     /// A peer of another user, an opening that is none, and a segment that is not sealed or of another length than
     /// announced.
     pub fn join(socket: UnixStream) -> Result<Self, ChannelError> {
-        let (segment, _, geometry, number) = opening::accept_member(&socket)?;
+        let (segment, _, geometry, number) =
+            opening::accept_member(&socket, Geometry::segment_len)?;
         if number == 0 || number > super::SENDERS_MAX {
             return Err(ChannelError::Corrupt {
                 what: "a sender's number of",

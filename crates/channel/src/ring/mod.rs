@@ -20,6 +20,10 @@ use crate::sys::Segment;
 /// Slots committed. Written by the sender; the receiver waits on it.
 const HEAD: usize = 0;
 
+/// The message committed last, in the line of [`HEAD`], so that a receiver that waited for it need not fetch its length too; see
+/// [`last_word`]. Written by the sender, before the position.
+const LAST: usize = 4;
+
 /// Whether the sender has closed the channel. Written by the sender.
 const SENDER_CLOSED: usize = 128;
 
@@ -34,6 +38,24 @@ const RECEIVER_CLOSED: usize = 768;
 
 /// How the receiver waits: awake, asleep until [`HEAD`] changes, or never asleep. Written by the receiver.
 pub(crate) const RECEIVER_WAITS: usize = 640;
+
+/// The word of a message of `len` octets at `position`: low bits of both, so that both are read at once. 0, which is what is there
+/// before the first message, for one that is too long.
+#[inline]
+fn last_word(position: u32, len: u32) -> u32 {
+    match len < 0xffff {
+        true => position << 16 | (len + 1),
+        false => 0,
+    }
+}
+
+/// The length of the message at `position`, if that is the one that `word` is of. In a ring of more than 2^15 slots it could be of
+/// one that has the same low bits.
+#[inline]
+fn last_len(word: u32, position: u32, slots: u32) -> Option<u32> {
+    let is_it = word & 0xffff != 0 && word >> 16 == position & 0xffff && slots <= 1 << 15;
+    is_it.then(|| (word & 0xffff) - 1)
+}
 
 /// Copies `octets` to `offset` of the message at `position`. Behind the last slot it goes on in the first.
 #[inline]

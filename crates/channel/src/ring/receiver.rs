@@ -1,17 +1,25 @@
 //! The end that reads.
 
 use super::{
-    HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL, read_message,
+    HEAD, LAST, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL, last_len,
+    read_message,
 };
 use crate::ChannelError;
 use crate::geometry::Geometry;
 use crate::sync::{Ordering, fence};
 use crate::sys::Segment;
-use crate::wait::{Lifeline, SLEEP_MAX, Signal, Waited};
+use crate::wait::{self, Lifeline, SLEEP_MAX, Signal, Waited};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Slots that are released together while more messages are known to be there, and no more than an eighth of the ring: the
+/// sender takes the line of [`TAIL`] from this processor each time it looks.
+const RELEASED_TOGETHER: u32 = 32;
+
+/// Slots behind the tail whose lines are fetched while the message at the tail is read.
+const FETCHED_AHEAD: u32 = 24;
 
 /// The end of a channel that reads.
 #[derive(Debug)]
@@ -21,8 +29,12 @@ pub struct ChannelReceiver {
     lifeline: Lifeline,
     /// Slots released: the true value of [`TAIL`], which the peer cannot change.
     tail: u32,
+    /// [`TAIL`] as the sender can see it.
+    published: u32,
     /// [`HEAD`] as it was read last, and checked.
     head: u32,
+    /// [`LAST`] as it was read after that.
+    last: u32,
     /// The sender was asked to make the descriptor readable.
     asked: bool,
     /// It has answered, and its wake was not taken out of the socket.
@@ -64,7 +76,9 @@ impl ChannelReceiver {
             geometry,
             lifeline,
             tail: 0,
+            published: 0,
             head: 0,
+            last: 0,
             asked: false,
             answered: false,
         }
@@ -232,14 +246,36 @@ impl ChannelReceiver {
             let waits = self.segment.word(RECEIVER_WAITS);
             self.answered |= self.lifeline.stop_polling(waits);
         }
-        let at = self.geometry.length_offset(self.tail);
-        let len = self.segment.word(at).load(Ordering::Relaxed);
+        let len = last_len(self.last, self.tail, self.geometry.slots()).unwrap_or_else(|| {
+            let at = self.geometry.length_offset(self.tail);
+            self.segment.word(at).load(Ordering::Relaxed)
+        });
         let committed = self.head.wrapping_sub(self.tail);
+        if committed > FETCHED_AHEAD {
+            let ahead = self.tail.wrapping_add(FETCHED_AHEAD);
+            self.segment.fetch(self.geometry.place(ahead, 0).0);
+            self.segment.fetch(self.geometry.length_offset(ahead));
+        }
         self.geometry.check_len(len, committed)?;
         Ok(ReceivedSlots {
             receiver: self,
             len,
         })
+    }
+
+    /// Gives the slots before the tail to the sender, unless it has use for more of them together.
+    #[inline]
+    fn release(&mut self) {
+        let unpublished = self.tail.wrapping_sub(self.published);
+        let together = RELEASED_TOGETHER.min(self.geometry.slots() / 8);
+        let waits = self.segment.word(SENDER_WAITS);
+        if unpublished < together && self.tail != self.head && !wait::needs_wake(waits) {
+            return;
+        }
+        self.published = self.tail;
+        // A wake that fails delays the sender by one sleep, after which it looks itself.
+        let position = self.segment.word(TAIL);
+        let _ = self.lifeline.notify(position, self.tail, waits);
     }
 
     /// Whether a message is there; the sender's word is read only if none is known to be.
@@ -251,13 +287,14 @@ impl ChannelReceiver {
         let head = self.segment.word(HEAD).load(Ordering::Acquire);
         self.geometry.check_head(head, self.tail)?;
         self.head = head;
+        self.last = self.segment.word(LAST).load(Ordering::Relaxed);
         Ok(self.head != self.tail)
     }
 
     /// As if messages of `position` slots had gone through an empty ring.
     #[cfg(test)]
     pub(super) fn start_at(&mut self, position: u32) {
-        (self.head, self.tail) = (position, position);
+        (self.head, self.tail, self.published) = (position, position, position);
         self.segment.word(HEAD).store(position, Ordering::Release);
         self.segment.word(TAIL).store(position, Ordering::Release);
     }
@@ -340,11 +377,6 @@ impl Drop for ReceivedSlots<'_> {
         let receiver = &mut *self.receiver;
         let slots = receiver.geometry.slots_of(self.len);
         receiver.tail = receiver.tail.wrapping_add(slots);
-        // A wake that fails delays the sender by one sleep, after which it looks itself.
-        let _ = receiver.lifeline.notify(
-            receiver.segment.word(TAIL),
-            receiver.tail,
-            receiver.segment.word(SENDER_WAITS),
-        );
+        receiver.release();
     }
 }

@@ -1,7 +1,8 @@
 //! The end that writes.
 
 use super::{
-    HEAD, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL, write_message,
+    HEAD, LAST, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL, last_word,
+    write_message,
 };
 use crate::ChannelError;
 use crate::geometry::Geometry;
@@ -169,12 +170,24 @@ impl ChannelSender {
     fn commit(&mut self, len: u32) -> Result<(), ChannelError> {
         let at = self.geometry.length_offset(self.head);
         self.segment.word(at).store(len, Ordering::Relaxed);
+        let last = last_word(self.head, len);
+        self.segment.word(LAST).store(last, Ordering::Relaxed);
         self.head = self.head.wrapping_add(self.geometry.slots_of(len));
-        self.lifeline.notify(
+        let notified = self.lifeline.notify(
             self.segment.word(HEAD),
             self.head,
             self.segment.word(RECEIVER_WAITS),
-        )
+        );
+        self.fetch_next();
+        notified
+    }
+
+    /// Takes the line of the next message from the receiver's processor, which read it a lap ago, while this end has
+    /// something else to do.
+    #[inline]
+    fn fetch_next(&self) {
+        let at = self.geometry.place(self.head, 0).0;
+        self.segment.fetch_to_write(at);
     }
 
     /// The socket of the channel. It is readable after a wake, until [`take_wakes`](Self::take_wakes), and
@@ -212,6 +225,12 @@ impl ChannelSender {
     #[must_use]
     pub fn peer_has_closed(&self) -> bool {
         fence(Ordering::SeqCst);
+        self.segment.word(RECEIVER_CLOSED).load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the receiver is seen to have closed its end, which may be some time after it has. Costs no fence.
+    #[must_use]
+    pub fn peer_is_seen_closed(&self) -> bool {
         self.segment.word(RECEIVER_CLOSED).load(Ordering::Acquire) != 0
     }
 

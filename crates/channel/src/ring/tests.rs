@@ -266,13 +266,89 @@ fn sender_that_writes_a_length_beyond_what_it_committed_is_found_out() {
     let (mut sender, mut receiver) = ends(2, Signal::Futex);
     let at = sender.geometry().length_offset(0);
     sender.send(b"a").unwrap();
-    for value in [65, 129, u32::MAX] {
+    sender.send(b"b").unwrap();
+    for value in [129, u32::MAX] {
         sender.segment().word(at).store(value, Ordering::Release);
         let refused = receiver.receive().map(drop);
         assert!(
             matches!(refused, Err(ChannelError::Corrupt { value: found, .. }) if found == value)
         );
     }
+}
+
+#[test]
+fn sender_that_writes_a_last_length_beyond_what_it_committed_is_found_out() {
+    let (mut sender, mut receiver) = ends(2, Signal::Futex);
+    sender.send(b"a").unwrap();
+    let lie = last_word(0, 65);
+    sender.segment().word(LAST).store(lie, Ordering::Release);
+    let refused = receiver.receive().map(drop);
+    assert!(matches!(
+        refused,
+        Err(ChannelError::Corrupt { value: 65, .. })
+    ));
+}
+
+#[test]
+fn last_length_is_that_of_its_message_alone() {
+    let slots = 1 << 15;
+    for (position, len) in [(0, 0), (5, 64), (u32::MAX, 0xfffe)] {
+        let word = last_word(position, len);
+        assert_eq!(last_len(word, position, slots), Some(len));
+        for other in [1, slots - 1, slots] {
+            assert_eq!(last_len(word, position.wrapping_add(other), slots), None);
+            assert_eq!(last_len(word, position.wrapping_sub(other), slots), None);
+        }
+        assert_eq!(last_len(word, position, slots * 2), None);
+    }
+    assert_eq!(last_len(last_word(7, 0xffff), 7, slots), None);
+    assert_eq!(last_len(0, 0, slots), None);
+}
+
+#[test]
+fn messages_of_any_length_keep_it_whether_one_or_several_wait() {
+    let (mut sender, mut receiver) = ends(8192, Signal::Spin);
+    let lens = [0, 64, 0xfffe, 1, 0xffff, 65, 0x1_0000, 100_000, 3];
+    for round in 0..60 {
+        let waiting: Vec<usize> = (0..=round % 3)
+            .map(|at| lens[(round * 2 + at) % lens.len()])
+            .collect();
+        for &len in &waiting {
+            sender.send(&vec![len as u8; len]).unwrap();
+        }
+        for &len in &waiting {
+            let message = receiver.receive().unwrap().unwrap().to_vec();
+            assert_eq!(message, vec![len as u8; len]);
+        }
+    }
+}
+
+#[test]
+fn slots_of_short_messages_are_released_together_and_at_the_end_all_of_them() {
+    let (mut sender, mut receiver) = ends(1024, Signal::Spin);
+    for _ in 0..1024 {
+        sender.send(&[1; 64]).unwrap();
+    }
+    let taken_until_room = (1..).find(|_| {
+        drop(receiver.receive().unwrap().unwrap());
+        sender.has_room(64).unwrap()
+    });
+    assert_eq!(taken_until_room, Some(32));
+    for _ in 32..1024 {
+        drop(receiver.receive().unwrap().unwrap());
+    }
+    assert!(sender.has_room(1024 * 64).unwrap());
+}
+
+#[test]
+fn slot_is_released_at_once_for_a_sender_that_sleeps() {
+    let (mut sender, mut receiver) = ends(1024, Signal::Poll);
+    for _ in 0..1024 {
+        sender.send(&[1; 64]).unwrap();
+    }
+    assert!(sender.prepare_poll(64).unwrap());
+    drop(receiver.receive().unwrap().unwrap());
+    assert!(sender.has_room(64).unwrap());
 }
 
 /// Any octets in the words and lengths end in messages no longer than the ring, or in an error.
@@ -296,6 +372,8 @@ fn receiver_of_any_words_reads_within_the_ring_or_fails() {
             .segment()
             .word(SENDER_CLOSED)
             .store(1, Ordering::Release);
+        let last = random() & 0x7_01ff;
+        sender.segment().word(LAST).store(last, Ordering::Release);
         for slot in 0..8 {
             let len = if random() % 4 == 0 {
                 random()

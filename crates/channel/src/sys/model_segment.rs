@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Octets between two words of the ends.
 const WORD_STRIDE: usize = 128;
 
-/// Words of the ends: at the offsets 0, 128, ... 1152, of which a ring of two receivers has the last.
-const WORDS: usize = 10;
+/// Words of the ends: at the offsets 0, 128, ... 1152, of which a ring of two receivers has the last, and one behind the first of them.
+const WORDS: usize = 11;
 
 const SLOT_LEN: usize = 64;
 
@@ -65,6 +65,7 @@ impl Segment {
 
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         match offset.checked_sub(CONTROL_LEN) {
+            None if offset % WORD_STRIDE != 0 => &self.0.words[WORDS - 1],
             None => &self.0.words[offset / WORD_STRIDE],
             Some(length) => &self.0.words[WORDS + length / 4],
         }
@@ -89,4 +90,10 @@ impl Segment {
             target.copy_from_slice(unsafe { &(&*slot)[range] });
         });
     }
+
+    /// What a processor fetches no model sees.
+    pub(crate) fn fetch(&self, _: usize) {}
+
+    /// As [`Self::fetch`].
+    pub(crate) fn fetch_to_write(&self, _: usize) {}
 }

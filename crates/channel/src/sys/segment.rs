@@ -80,6 +80,7 @@ impl Segment {
     }
 
     /// The word at `offset`, which must be a multiple of four inside the segment.
+    #[inline]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(
             offset.is_multiple_of(4) && offset + 4 <= self.len,
@@ -95,6 +96,7 @@ impl Segment {
     ///
     /// # Panics
     /// If they do not fit.
+    #[inline]
     pub(crate) fn write(&self, offset: usize, octets: &[u8]) {
         assert!(
             offset <= self.len && octets.len() <= self.len - offset,
@@ -115,6 +117,7 @@ impl Segment {
     ///
     /// # Panics
     /// If there are not as many.
+    #[inline]
     pub(crate) fn read(&self, offset: usize, target: &mut [u8]) {
         assert!(
             offset <= self.len && target.len() <= self.len - offset,
@@ -128,6 +131,33 @@ impl Segment {
                 target.len(),
             );
         }
+    }
+
+    /// Has the processor fetch the line at `offset`, which is going to be read. A hint: any offset will do.
+    #[inline]
+    pub(crate) fn fetch(&self, offset: usize) {
+        let line = self.start.as_ptr().wrapping_add(offset);
+        // SAFETY: a prefetch accesses nothing that a program can see, and faults at no address.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(line.cast_const().cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
+    }
+
+    /// As [`fetch`](Self::fetch), for a line that is going to be written: no other processor has it then.
+    #[inline]
+    pub(crate) fn fetch_to_write(&self, offset: usize) {
+        let line = self.start.as_ptr().wrapping_add(offset);
+        // SAFETY: as in `fetch`. Processors of x86-64 without this instruction do nothing in its place.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
     }
 }
 
