@@ -8,8 +8,19 @@ const CLASSES: [usize; 5] = [64, 512, 2048, 8192, 65_536];
 
 /// Free blocks that a pool keeps of each size: so many octets, so that what a queue of short messages holds is not
 /// allocated again for each batch, and so many blocks at least. With all sizes 5.3 MiB at most.
-const FREE_OCTETS: usize = 256 << 10;
-const FREE_BLOCKS: usize = 64;
+const FREE_BLOCKS: [usize; CLASSES.len()] = {
+    const OCTETS: usize = 256 << 10;
+    const LEAST: usize = 64;
+    let mut blocks = [LEAST; CLASSES.len()];
+    let mut class = 0;
+    while class < CLASSES.len() {
+        if OCTETS / CLASSES[class] > LEAST {
+            blocks[class] = OCTETS / CLASSES[class];
+        }
+        class += 1;
+    }
+    blocks
+};
 
 /// Memory that a block can refer to without copying it.
 pub trait Lender: Send + Sync {
@@ -53,11 +64,13 @@ impl Block {
     }
 
     /// Its octets.
+    #[inline]
     pub fn octets(&self) -> &[u8] {
         &self.memory.octets()[self.start as usize..self.end as usize]
     }
 
     /// Number of its octets.
+    #[inline]
     pub fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
@@ -127,6 +140,7 @@ impl Block {
     }
 
     /// Puts as many of `octets` behind the others as there is room for; returns how many.
+    #[inline]
     pub fn append(&mut self, octets: &[u8]) -> usize {
         let end = self.end as usize;
         let Some(Memory::Own(memory)) = Arc::get_mut(&mut self.memory) else {
@@ -182,6 +196,7 @@ pub struct Pool {
 
 impl Pool {
     /// An empty block with room for `headroom` octets in front and at least `room` behind (allocb).
+    #[inline]
     pub fn allocate(&mut self, headroom: usize, room: usize) -> Block {
         let needed = headroom + room;
         let class = CLASSES.iter().position(|&size| size >= needed);
@@ -197,6 +212,7 @@ impl Pool {
     }
 
     /// A block with a copy of `octets`, behind `headroom` octets of room.
+    #[inline]
     pub fn copy(&mut self, headroom: usize, octets: &[u8]) -> Block {
         let mut block = self.allocate(headroom, octets.len());
         let copied = block.append(octets);
@@ -205,6 +221,7 @@ impl Pool {
     }
 
     /// Takes a block back (freeb). Its memory is kept if nothing else refers to it.
+    #[inline]
     pub fn release(&mut self, mut block: Block) {
         let Some(Memory::Own(octets)) = Arc::get_mut(&mut block.memory) else {
             return;
@@ -212,7 +229,7 @@ impl Pool {
         let Some(class) = CLASSES.iter().position(|&size| size == octets.len()) else {
             return;
         };
-        if self.free[class].len() < FREE_BLOCKS.max(FREE_OCTETS / CLASSES[class]) {
+        if self.free[class].len() < FREE_BLOCKS[class] {
             self.free[class].push(block.memory);
         }
     }

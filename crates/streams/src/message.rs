@@ -311,11 +311,12 @@ impl Message {
 
     /// Gives its blocks back (freemsg).
     #[inline]
-    pub fn release(self, pool: &mut Pool) {
-        if let Some(control) = self.control {
+    pub fn release(mut self, pool: &mut Pool) {
+        if let Some(control) = self.control.take() {
             pool.release(control);
         }
-        for block in self.data {
+        // Taken one by one: an iterator would move the whole vector first.
+        while let Some(block) = self.data.pop() {
             pool.release(block);
         }
     }
