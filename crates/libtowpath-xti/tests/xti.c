@@ -1,6 +1,7 @@
 /* Every call of xti.h, over TCP, UDP and the loop-back providers, and the errors that programs meet. */
 #include <errno.h>
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -268,6 +269,50 @@ static void datagrams(const char *device)
     CHECK(t_close(a) == 0 && t_close(b) == 0);
 }
 
+/* The drivers over raw IP, where this process may have raw sockets. */
+static void datagrams_over_raw_ip(const char *device)
+{
+    int fd = t_open(device, O_RDWR, NULL);
+    CHECK(fd >= 0);
+    int may = t_bind(fd, NULL, NULL) == 0;
+    CHECK(may || t_errno == TACCES);
+    if (may)
+        datagrams(device);
+    else
+        fprintf(stderr, "SKIPPED: %s needs the right to raw sockets\n", device);
+    CHECK(t_close(fd) == 0);
+}
+
+static void datagram_options(void)
+{
+    char here[128], there[128], text[8];
+    _Alignas(8) char sent[32], came[128];
+    unsigned here_len, there_len;
+    int a = bound("/dev/udp", 0, here, &here_len), b = bound("/dev/udp", 0, there, &there_len);
+    struct t_opthdr *option = (struct t_opthdr *)sent;
+    *option = (struct t_opthdr){sizeof *option + 1, T_INET_IP, T_IP_TTL, 0};
+    *T_OPT_DATA(option) = 7;
+    struct t_unitdata out = {{.len = there_len, .buf = there}, {.len = option->len, .buf = sent}, {.len = 1, .buf = "x"}};
+    struct t_unitdata in = {.opt = {.maxlen = sizeof came, .buf = came}, .udata = {.maxlen = 8, .buf = text}};
+    int flags = 0, ttl = 0; /* The first call with room for options asks for them. */
+    CHECK(fcntl(b, F_SETFL, O_NONBLOCK) == 0);
+    FAILS(t_rcvudata(b, &in, &flags), TNODATA);
+    CHECK(t_sndudata(a, &out) == 0 && event_after_poll(b) == T_DATA && t_rcvudata(b, &in, &flags) == 0);
+    for (option = T_OPT_FIRSTHDR(&in.opt); option; option = T_OPT_NEXTHDR(in.opt.buf, in.opt.len, option))
+        if (option->level == T_INET_IP && option->name == T_IP_TTL)
+            ttl = *T_OPT_DATA(option);
+    CHECK(ttl == 7);
+    out.opt.len = 15;
+    FAILS(t_sndudata(a, &out), TBADOPT);
+    out.opt.len = 17;
+    ((struct t_opthdr *)sent)->name = T_IP_BROADCAST;
+    CHECK(t_sndudata(a, &out) == 0 && t_look(a) == T_UDERR);
+    struct t_uderr error = {.opt = {.maxlen = sizeof came, .buf = came}};
+    CHECK(t_rcvuderr(a, &error) == 0 && error.error == EOPNOTSUPP);
+    CHECK(error.opt.len >= 17 && ((struct t_opthdr *)came)->status == T_NOTSUPPORT);
+    CHECK(t_close(a) == 0 && t_close(b) == 0);
+}
+
 static void options_and_information(void)
 {
     struct t_info info;
@@ -439,6 +484,9 @@ int main(void)
     refused_connection();
     datagrams("/dev/udp");
     datagrams("/dev/ticlts");
+    datagrams_over_raw_ip("/dev/udp_s");
+    datagrams_over_raw_ip("/dev/rawip");
+    datagram_options();
     options_and_information();
     bad_calls();
     t_errno = TFLOW;

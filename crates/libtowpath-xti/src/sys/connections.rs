@@ -87,16 +87,16 @@ pub unsafe extern "C" fn t_accept(fd: c_int, on: c_int, call: *const TCall) -> c
         if listener.xti().look().is_some() {
             return Err(TliError::Look.into());
         }
-        if fd == on {
-            listener.now(|xti| xti.accept_here(sequence))?;
-            return Ok(0);
-        }
         // SAFETY: the caller's promise.
         let (said, options) = unsafe { (call.udata.octets(), options_of(call)?) };
         let with = With {
             options: &options,
             user_data: said,
         };
+        if fd == on {
+            listener.now(|xti| xti.accept_here_with(sequence, with))?;
+            return Ok(0);
+        }
         let accepted = listener.now(|xti| xti.accept_with(acceptor.xti(), sequence, with));
         acceptor.settle(accepted)?;
         Ok(0)

@@ -9,6 +9,7 @@ use crate::endpoint::{Endpoint, WaitFor};
 use crate::table;
 use libc::{c_int, c_uint};
 use std::sync::Arc;
+use xti::tpi::{TransportOption, parse_options, write_options};
 use xti::{Error, TliError, XtiReceived};
 
 /// t_sndudata: sends a datagram.
@@ -53,15 +54,12 @@ pub unsafe extern "C" fn t_sndvudata(
 
 /// # Safety
 ///
-/// The address of `data` is a buffer.
+/// The address and the options of `data` are buffers.
 unsafe fn send(endpoint: &Arc<Endpoint>, data: &TUnitData, octets: &[u8]) -> Result<c_int, Error> {
-    if data.opt.len > 0 {
-        // Options of one datagram: no provider has any.
-        return Err(TliError::BadOption.into());
-    }
     // SAFETY: the caller's promise.
-    let to = unsafe { data.addr.octets() };
-    endpoint.until_sent(|xti| xti.try_send_datagram(to, octets))?;
+    let (to, options) = unsafe { (data.addr.octets(), data.opt.octets()) };
+    let options = parse_options(options).ok_or(TliError::BadOption)?;
+    endpoint.until_sent(|xti| xti.try_send_datagram_with(to, octets, &options))?;
     Ok(0)
 }
 
@@ -78,9 +76,9 @@ pub unsafe extern "C" fn t_rcvudata(fd: c_int, data: *mut TUnitData, flags: *mut
         // SAFETY: the caller's promise.
         unsafe {
             let data = required(data)?;
-            let (received, source) = receive(&endpoint, data.udata.room())?;
-            data.udata.len = received.len as c_uint;
-            said(data, flags, received, &source)
+            let came = receive(&endpoint, data.udata.room(), data.opt.maxlen > 0)?;
+            data.udata.len = came.received.len as c_uint;
+            said(data, flags, &came)
         }
     })
 }
@@ -106,43 +104,52 @@ pub unsafe extern "C" fn t_rcvvudata(
         unsafe {
             let data = required(data)?;
             scatter(parts, count, |room| {
-                let (received, source) = receive(&endpoint, room)?;
-                came = Some((received, source));
-                Ok(received.len)
+                let one = receive(&endpoint, room, data.opt.maxlen > 0)?;
+                let len = one.received.len;
+                came = Some(one);
+                Ok(len)
             })?;
-            let (received, source) = came.ok_or(TliError::BadData)?;
-            said(data, flags, received, &source)?;
-            Ok(received.len as c_int)
+            let came = came.ok_or(TliError::BadData)?;
+            said(data, flags, &came)?;
+            Ok(came.received.len as c_int)
         }
     })
 }
 
-fn receive(endpoint: &Arc<Endpoint>, room: &mut [u8]) -> Result<(XtiReceived, Vec<u8>), Error> {
-    let mut source = Vec::new();
-    let received = endpoint.until(WaitFor::Event, |xti| {
-        xti.try_receive_datagram(room, &mut source)
+/// What came with a datagram.
+struct Came {
+    received: XtiReceived,
+    source: Vec<u8>,
+    options: Vec<TransportOption>,
+}
+
+/// Receives a datagram, with its options for a program that has room for them.
+fn receive(endpoint: &Arc<Endpoint>, room: &mut [u8], wants_options: bool) -> Result<Came, Error> {
+    let (mut source, mut options) = (Vec::new(), Vec::new());
+    let received = endpoint.until(WaitFor::Event, |xti| match wants_options {
+        true => xti.try_receive_datagram_with(room, &mut source, &mut options),
+        false => xti.try_receive_datagram(room, &mut source),
     })?;
-    Ok((received, source))
+    Ok(Came {
+        received,
+        source,
+        options,
+    })
 }
 
 /// Tells the program what it has received.
 ///
 /// # Safety
 ///
-/// The address of `data` is a buffer; `flags` is null or a number.
-unsafe fn said(
-    data: &mut TUnitData,
-    flags: *mut c_int,
-    received: XtiReceived,
-    source: &[u8],
-) -> Result<c_int, Error> {
+/// The address and the options of `data` are buffers; `flags` is null or a number.
+unsafe fn said(data: &mut TUnitData, flags: *mut c_int, came: &Came) -> Result<c_int, Error> {
     // SAFETY: the caller's promise.
     unsafe {
         if let Some(flags) = optional(flags) {
-            *flags = if received.more { T_MORE } else { 0 };
+            *flags = if came.received.more { T_MORE } else { 0 };
         }
-        data.opt.len = 0;
-        all_fitted(&[data.addr.put(source)])
+        let options = write_options(&came.options);
+        all_fitted(&[data.addr.put(&came.source), data.opt.put(&options)])
     }
 }
 
@@ -163,8 +170,14 @@ pub unsafe extern "C" fn t_rcvuderr(fd: c_int, error: *mut TUdErr) -> c_int {
             return Ok(0);
         };
         error.error = failure.errno;
-        error.opt.len = 0;
+        let options = write_options(&failure.options);
         // SAFETY: the caller's promise.
-        all_fitted(&[unsafe { error.addr.put(&failure.destination) }])
+        let fitted = unsafe {
+            [
+                error.addr.put(&failure.destination),
+                error.opt.put(&options),
+            ]
+        };
+        all_fitted(&fitted)
     })
 }

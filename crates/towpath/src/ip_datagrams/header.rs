@@ -219,6 +219,34 @@ mod tests {
     }
 
     #[test]
+    fn octets_of_anybody_are_read_within_their_bounds_or_refused() {
+        let local = at("10.0.0.2:258");
+        let mut state = 7_u64;
+        let mut octet = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        let (mut read, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let mut packet: Vec<u8> = (0..octet() % 24).map(|_| octet()).collect();
+            if packet.len() > 7 {
+                // Often a packet to the port, with a length that may be right and no checksum.
+                packet[2..8].copy_from_slice(&[1, 2, 0, octet() % 24, 0, 0]);
+            }
+            for header in [Header::Udp, Header::Ports] {
+                match header.read(&packet, at("10.0.0.1:1").ip(), local) {
+                    Some((_, range)) => {
+                        assert!(packet.get(range).is_some());
+                        read += 1;
+                    }
+                    None => refused += 1,
+                }
+            }
+        }
+        assert!(read > 1000 && refused > 1000, "{read} {refused}");
+    }
+
+    #[test]
     fn sum_of_all_ones_is_not_sent_as_no_checksum() {
         let (from, to) = (at("10.0.0.1:1000"), at("10.0.0.2:2000"));
         let found = (0..=u16::MAX).find(|word| {

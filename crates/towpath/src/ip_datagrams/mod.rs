@@ -15,7 +15,7 @@ use std::sync::Arc;
 use wire::Wire;
 use wire_ip::{IpWire, PAYLOAD_MAX};
 use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, no_options};
-use xti::tpi::Primitive;
+use xti::tpi::{Primitive, TransportOption};
 
 /// The driver of an endpoint.
 pub(crate) struct IpDatagrams {
@@ -149,7 +149,15 @@ impl DatagramCarrier for IpDatagrams {
         segments.unwrap_or(1).min(BATCH_MAX)
     }
 
-    fn send(&mut self, destination: SocketAddr, datagrams: &[&[u8]]) -> io::Result<()> {
+    fn send(
+        &mut self,
+        destination: SocketAddr,
+        datagrams: &[&[u8]],
+        options: &mut [TransportOption],
+    ) -> io::Result<()> {
+        if !options.is_empty() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let bound = self.bound.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         if destination.is_ipv4() != bound.local.is_ipv4() {
             return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
@@ -171,6 +179,8 @@ impl DatagramCarrier for IpDatagrams {
         bound.wire.send(path, slices, packet_len)
     }
 
+    fn report_options(&mut self) {}
+
     fn receive(&mut self, room: &mut [u8], found: &mut Vec<Found>) -> io::Result<usize> {
         let bound = self.bound.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         self.receives += u64::from(!bound.wire.has_buffered());
@@ -184,6 +194,7 @@ impl DatagramCarrier for IpDatagrams {
                 Some((port, octets)) => found.push(Found {
                     source: SocketAddr::new(from.ip(), port),
                     range: start + octets.start..start + octets.end,
+                    options: Vec::new(),
                 }),
                 // Others came before the filter was there.
                 None => self.malformed += u64::from(is_for(packet, bound.local)),

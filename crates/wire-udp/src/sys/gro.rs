@@ -50,6 +50,21 @@ pub fn receive_coalesced_with(
     peer: Option<SocketAddr>,
     flags: i32,
 ) -> io::Result<Coalesced> {
+    let (received, segment_size) = receive_message(socket, buffer, peer, flags, segment_size)?;
+    Ok(Coalesced {
+        segment_size: segment_size.unwrap_or(received.len).max(1),
+        ..received
+    })
+}
+
+/// Receives into `buffer`, and lets `read` look at what came beside it.
+pub(super) fn receive_message<T>(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peer: Option<SocketAddr>,
+    flags: i32,
+    read: impl FnOnce(&libc::msghdr) -> T,
+) -> io::Result<(Coalesced, T)> {
     let mut raw = RawAddress::zeroed();
     let mut control = ControlBuffer([0; 64]);
     let mut slice = libc::iovec {
@@ -79,11 +94,13 @@ pub fn receive_coalesced_with(
         return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
     }
     let len = received as usize;
-    Ok(Coalesced {
+    let beside = read(&message);
+    let received = Coalesced {
         from: sender(len, peer, &raw)?,
         len,
-        segment_size: segment_size(&message).unwrap_or(len).max(1),
-    })
+        segment_size: len.max(1),
+    };
+    Ok((received, beside))
 }
 
 /// Receives as [`receive_coalesced_with`] does, with recvfrom, which is cheaper than recvmsg and
@@ -142,15 +159,28 @@ fn sender(len: usize, peer: Option<SocketAddr>, raw: &RawAddress) -> io::Result<
 
 /// The segment size from the UDP_GRO control message.
 fn segment_size(message: &libc::msghdr) -> Option<usize> {
+    let size = control_value(message, libc::SOL_UDP, libc::UDP_GRO)?;
+    usize::try_from(size).ok().filter(|&size| size > 0)
+}
+
+/// The number in a control message: an int, or one octet.
+pub(super) fn control_value(message: &libc::msghdr, level: i32, kind: i32) -> Option<i32> {
     // SAFETY: the kernel filled the control buffer; the macros stay within its length.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
         // SAFETY: a non-null header from the macros lies within the control buffer.
-        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
-        if level == libc::SOL_UDP && kind == libc::UDP_GRO {
-            // SAFETY: the kernel puts an int into a UDP_GRO message.
-            let size = unsafe { libc::CMSG_DATA(header).cast::<i32>().read_unaligned() };
-            return usize::try_from(size).ok().filter(|&size| size > 0);
+        let one = unsafe { *header };
+        if one.cmsg_level == level && one.cmsg_type == kind {
+            // SAFETY: CMSG_LEN only computes.
+            let int = unsafe { libc::CMSG_LEN(mem::size_of::<i32>() as u32) } as usize;
+            // SAFETY: the header says how many octets follow: those of an int, or at least one.
+            return Some(unsafe {
+                let data = libc::CMSG_DATA(header);
+                match one.cmsg_len as usize >= int {
+                    true => data.cast::<i32>().read_unaligned(),
+                    false => i32::from(*data),
+                }
+            });
         }
         // SAFETY: as above.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };

@@ -4,6 +4,7 @@
 mod address;
 mod gro;
 mod gso;
+mod marks;
 mod mmsg;
 mod options;
 
@@ -12,6 +13,7 @@ pub use gro::{
     Coalesced, NO_SENDER, receive_coalesced, receive_coalesced_with, receive_plain_with,
 };
 pub use gso::{send_segmented, send_segmented_with};
+pub use marks::{IpMarks, receive_with_marks, report_marks};
 pub use mmsg::{MmsgReceiver, MmsgSender};
 pub use options::{can_segment, option, receive_drops, set_buffers, set_coalescing, set_option};
 

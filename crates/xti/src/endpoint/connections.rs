@@ -237,6 +237,16 @@ impl XtiEndpoint {
     ///
     /// `OutOfState`, `BadSequence`, `IndicationsOut` when others wait.
     pub fn accept_here(&self, sequence: u32) -> Result<(), Error> {
+        self.accept_here_with(sequence, With::default())
+    }
+
+    /// The same with data for the peer's user, and with options: T_CURRENT shows what became of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::accept_here`]; `BadData` for more than the provider carries, `BadOption` for more than
+    /// it takes.
+    pub fn accept_here_with(&self, sequence: u32, with: With<'_>) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.require(&[XtiState::Incoming])?;
         if inner.outstanding > 1 {
@@ -244,10 +254,11 @@ impl XtiEndpoint {
         }
         let response = Primitive::ConnectResponse {
             acceptor: self.shared.token,
-            options: Vec::new(),
+            options: write_options(with.options),
             sequence,
         };
-        inner.ask_for_ok(&response, &[])?;
+        Inner::check_said(inner.information.connect, with.user_data)?;
+        inner.ask_for_ok(&response, with.user_data)?;
         (inner.outstanding, inner.state) = (0, XtiState::DataTransfer);
         Ok(())
     }

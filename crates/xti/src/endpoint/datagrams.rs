@@ -2,8 +2,12 @@
 
 use super::connections::time_left;
 use super::{Inner, Look, XtiEndpoint, XtiReceived, XtiState, parse};
+use crate::datagrams::DatagramProvider;
 use crate::error::{Error, TliError};
-use crate::tpi::{ADDRESS_MAX, Primitive, ServiceType, datagram_source, write_datagram_request};
+use crate::tpi::{
+    ADDRESS_MAX, Primitive, ServiceType, TransportOption, datagram_options, datagram_source,
+    parse_options, write_datagram_request, write_options,
+};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use streams::{Message, Priority, Want};
@@ -13,6 +17,8 @@ use streams::{Message, Priority, Want};
 pub struct DatagramFailure {
     /// Where it was to go.
     pub destination: Vec<u8>,
+    /// Its options, with what became of each.
+    pub options: Vec<TransportOption>,
     /// The system's number of the error.
     pub errno: i32,
 }
@@ -27,6 +33,22 @@ impl XtiEndpoint {
     /// [`XtiEndpoint::receive_datagram_error`]; `Flow` when the queue is full.
     #[inline]
     pub fn try_send_datagram(&self, destination: &[u8], octets: &[u8]) -> Result<(), Error> {
+        self.try_send_datagram_with(destination, octets, &[])
+    }
+
+    /// The same with options of this datagram alone. One that has an option which was not taken does not leave:
+    /// [`XtiEndpoint::receive_datagram_error`] says which.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_send_datagram`]; `BadOption` for more options than the provider takes.
+    #[inline]
+    pub fn try_send_datagram_with(
+        &self,
+        destination: &[u8],
+        octets: &[u8],
+        options: &[TransportOption],
+    ) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.require_datagrams()?;
         if octets.len() > inner.information.tsdu.max(0) as usize {
@@ -39,11 +61,15 @@ impl XtiEndpoint {
         if inner.look() == Some(Look::DatagramError) {
             return Err(TliError::Look.into());
         }
-        let mut put = inner.put_datagram(destination, octets);
+        let options = write_options(options);
+        if !options.is_empty() && options.len() > inner.information.options.max(0) as usize {
+            return Err(TliError::BadOption.into());
+        }
+        let mut put = inner.put_datagram(destination, octets, &options);
         if put == Err(streams::Error::WouldBlock) {
             // The queue is full: what it holds leaves now.
             inner.look_for_room(&self.shared.socket);
-            put = inner.put_datagram(destination, octets);
+            put = inner.put_datagram(destination, octets, &options);
         }
         if !self.shared.options.deferred {
             inner.run_for_room(&self.shared.socket);
@@ -68,9 +94,24 @@ impl XtiEndpoint {
         octets: &[u8],
         limit: Duration,
     ) -> Result<(), Error> {
+        self.send_datagram_with(destination, octets, &[], limit)
+    }
+
+    /// The same with options of this datagram alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_send_datagram_with`].
+    pub fn send_datagram_with(
+        &self,
+        destination: &[u8],
+        octets: &[u8],
+        options: &[TransportOption],
+        limit: Duration,
+    ) -> Result<(), Error> {
         let mut deadline = None;
         loop {
-            let sent = self.try_send_datagram(destination, octets);
+            let sent = self.try_send_datagram_with(destination, octets, options);
             if !matches!(&sent, Err(error) if error.tli == TliError::Flow) {
                 return sent;
             }
@@ -95,13 +136,51 @@ impl XtiEndpoint {
         buffer: &mut [u8],
         source: &mut Vec<u8>,
     ) -> Result<XtiReceived, Error> {
+        self.receive_datagram_once(buffer, source, None)
+    }
+
+    /// The same with the options that came with the datagram; none with a rest. From the first such call on the
+    /// provider asks for them: what was received before has none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_receive_datagram`].
+    pub fn try_receive_datagram_with(
+        &self,
+        buffer: &mut [u8],
+        source: &mut Vec<u8>,
+        options: &mut Vec<TransportOption>,
+    ) -> Result<XtiReceived, Error> {
+        self.report_options();
+        self.receive_datagram_once(buffer, source, Some(options))
+    }
+
+    /// Options come with datagrams from here on, for [`XtiEndpoint::try_receive_datagram_with`].
+    pub fn report_options(&self) {
+        let mut inner = self.lock();
+        let stream = inner.stream;
+        // The providers of the loop-back have none.
+        let _ = inner
+            .runtime
+            .with_driver(stream, |driver: &mut DatagramProvider, _| {
+                driver.report_options();
+            });
+    }
+
+    #[inline]
+    fn receive_datagram_once(
+        &self,
+        buffer: &mut [u8],
+        source: &mut Vec<u8>,
+        mut options: Option<&mut Vec<TransportOption>>,
+    ) -> Result<XtiReceived, Error> {
         let mut inner = self.lock();
         inner.require_datagrams()?;
-        if let Some(received) = inner.receive_datagram(buffer, source)? {
+        if let Some(received) = inner.receive_datagram(buffer, source, options.as_deref_mut())? {
             return Ok(received);
         }
         inner.look_below();
-        let received = inner.receive_datagram(buffer, source)?;
+        let received = inner.receive_datagram(buffer, source, options)?;
         received.ok_or(TliError::NoData.into())
     }
 
@@ -116,9 +195,34 @@ impl XtiEndpoint {
         source: &mut Vec<u8>,
         limit: Duration,
     ) -> Result<XtiReceived, Error> {
+        self.until_datagram(limit, |end| end.try_receive_datagram(buffer, source))
+    }
+
+    /// The same with the options that came with the datagram.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`XtiEndpoint::try_receive_datagram_with`].
+    pub fn receive_datagram_with(
+        &self,
+        buffer: &mut [u8],
+        source: &mut Vec<u8>,
+        options: &mut Vec<TransportOption>,
+        limit: Duration,
+    ) -> Result<XtiReceived, Error> {
+        self.until_datagram(limit, |end| {
+            end.try_receive_datagram_with(buffer, source, options)
+        })
+    }
+
+    fn until_datagram(
+        &self,
+        limit: Duration,
+        mut attempt: impl FnMut(&XtiEndpoint) -> Result<XtiReceived, Error>,
+    ) -> Result<XtiReceived, Error> {
         let mut deadline = None;
         loop {
-            let received = self.try_receive_datagram(buffer, source);
+            let received = attempt(self);
             if !matches!(&received, Err(error) if error.tli == TliError::NoData) {
                 return received;
             }
@@ -139,10 +243,17 @@ impl XtiEndpoint {
         let mut inner = self.lock();
         inner.require_datagrams()?;
         match inner.primitive_in_front() {
-            Some(Primitive::DatagramError { destination, errno }) => {
+            Some(Primitive::DatagramError {
+                destination,
+                options,
+                errno,
+            }) => {
                 inner.take_primitive();
-                let errno = errno as i32;
-                Ok(DatagramFailure { destination, errno })
+                Ok(DatagramFailure {
+                    destination,
+                    options: parse_options(&options).unwrap_or_default(),
+                    errno: errno as i32,
+                })
             }
             _ => Err(TliError::NoDatagramError.into()),
         }
@@ -157,10 +268,25 @@ impl Inner {
         self.require(&[XtiState::Idle])
     }
 
-    fn put_datagram(&mut self, destination: &[u8], octets: &[u8]) -> Result<(), streams::Error> {
+    fn put_datagram(
+        &mut self,
+        destination: &[u8],
+        octets: &[u8],
+        options: &[u8],
+    ) -> Result<(), streams::Error> {
+        let band = Priority::Band(0);
+        if !options.is_empty() {
+            let request = Primitive::DatagramRequest {
+                destination: destination.to_vec(),
+                options: options.to_vec(),
+            };
+            let control = request.octets();
+            return self
+                .runtime
+                .put_message(self.stream, Some(&control), Some(octets), band);
+        }
         let mut control = [0; 20 + ADDRESS_MAX];
         let control = write_datagram_request(destination, &mut control);
-        let band = Priority::Band(0);
         self.runtime
             .put_message(self.stream, Some(control), Some(octets), band)
     }
@@ -170,11 +296,15 @@ impl Inner {
         &mut self,
         buffer: &mut [u8],
         source: &mut Vec<u8>,
+        mut options: Option<&mut Vec<TransportOption>>,
     ) -> Result<Option<XtiReceived>, Error> {
         source.clear();
+        if let Some(options) = &mut options {
+            options.clear();
+        }
         let mut message = match self.rest.take() {
             Some(rest) => rest,
-            None => match self.next_datagram(source)? {
+            None => match self.next_datagram(source, options)? {
                 Some(message) => message,
                 None => return Ok(None),
             },
@@ -194,7 +324,11 @@ impl Inner {
         }))
     }
 
-    fn next_datagram(&mut self, source: &mut Vec<u8>) -> Result<Option<Message>, Error> {
+    fn next_datagram(
+        &mut self,
+        source: &mut Vec<u8>,
+        options: Option<&mut Vec<TransportOption>>,
+    ) -> Result<Option<Message>, Error> {
         let message = match self.ahead.take() {
             Some(message) => message,
             None => match self.runtime.take_blocks(self.stream, Want::Any) {
@@ -204,8 +338,12 @@ impl Inner {
             },
         };
         let control = message.control.as_ref();
-        if let Some(from) = control.and_then(|control| datagram_source(control.octets())) {
+        let control = control.map_or(&[][..], streams::Block::octets);
+        if let Some(from) = datagram_source(control) {
             source.extend_from_slice(from);
+            if let Some(options) = options {
+                *options = parse_options(datagram_options(control)).unwrap_or_default();
+            }
             return Ok(Some(message));
         }
         let other = parse(&message);

@@ -1,13 +1,14 @@
 //! Datagrams of the kernel's UDP: one system call each.
 
 use super::Setup;
-use super::options::{OPTIONS_MAX, SocketOptions};
+use super::options::{OPTIONS_MAX, SocketOptions, of_marks, with_options};
 use crate::datagrams::{DatagramCarrier, Found};
-use crate::tpi::Primitive;
+use crate::tpi::{Primitive, TransportOption};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, recvfrom, sendto};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Octets of the longest datagram: 65,535 less the headers of IPv4 and UDP.
@@ -21,6 +22,8 @@ pub(crate) struct KernelUdp {
     setup: Setup,
     socket: Option<Arc<Socket>>,
     options: SocketOptions,
+    /// What came with datagrams is asked for.
+    reports_options: bool,
     sends: u64,
     receives: u64,
 }
@@ -32,6 +35,7 @@ impl KernelUdp {
             setup,
             socket: None,
             options: SocketOptions::udp(),
+            reports_options: false,
             sends: 0,
             receives: 0,
         }
@@ -66,6 +70,9 @@ impl DatagramCarrier for KernelUdp {
         socket.bind(&SockAddr::from(address))?;
         let bound = socket.local_addr()?.as_socket();
         self.socket = Some(Arc::new(socket));
+        if self.reports_options {
+            self.report_options();
+        }
         bound.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
@@ -81,23 +88,53 @@ impl DatagramCarrier for KernelUdp {
         1
     }
 
-    fn send(&mut self, destination: SocketAddr, datagrams: &[&[u8]]) -> io::Result<()> {
+    fn send(
+        &mut self,
+        destination: SocketAddr,
+        datagrams: &[&[u8]],
+        options: &mut [TransportOption],
+    ) -> io::Result<()> {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        for datagram in datagrams {
-            self.sends += 1;
-            sendto(socket, datagram, flags, &destination)?;
+        self.sends += datagrams.len() as u64;
+        let send = || {
+            datagrams.iter().try_for_each(|datagram| {
+                sendto(socket, datagram, flags, &destination)?;
+                Ok(())
+            })
+        };
+        match options {
+            [] => send(),
+            options => with_options(socket, options, send),
         }
-        Ok(())
+    }
+
+    fn report_options(&mut self) {
+        self.reports_options = true;
+        if let Some(socket) = &self.socket {
+            wire_udp::sys::report_marks(socket.as_fd());
+        }
     }
 
     fn receive(&mut self, room: &mut [u8], found: &mut Vec<Found>) -> io::Result<usize> {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         self.receives += 1;
+        if self.reports_options {
+            let (received, marks) = wire_udp::sys::receive_with_marks(socket.as_fd(), room)?;
+            found.push(Found {
+                source: received.from,
+                range: 0..received.len,
+                options: of_marks(marks),
+            });
+            return Ok(received.len);
+        }
         let (len, _, from) = recvfrom(socket, room, RecvFlags::DONTWAIT)?;
         if let Some(source) = from.and_then(internet_address) {
-            let range = 0..len;
-            found.push(Found { source, range });
+            found.push(Found {
+                source,
+                range: 0..len,
+                options: Vec::new(),
+            });
         }
         Ok(len)
     }

@@ -9,6 +9,7 @@ use crate::tpi::{
 use socket2::{Socket, TcpKeepalive};
 use std::io;
 use std::time::Duration;
+use wire_udp::sys::IpMarks;
 
 /// Octets of the options of one request.
 pub(super) const OPTIONS_MAX: usize = 512;
@@ -204,6 +205,56 @@ impl SocketOptions {
             option.status = Some(status);
         }
     }
+}
+
+/// Options that a single datagram may have.
+const OF_DATAGRAM: [Key; 2] = [(level::INET_IP, name::TOS), (level::INET_IP, name::TTL)];
+
+/// Does something while a socket has options of one datagram: each says what became of it.
+///
+/// # Errors
+///
+/// `Unsupported` when one was not taken; then nothing was done.
+pub(super) fn with_options<T>(
+    socket: &Socket,
+    options: &mut [TransportOption],
+    action: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let mut before = Vec::new();
+    for option in &mut *options {
+        let key = key(option);
+        let status = match (get(socket, key), number_in(key, &option.value)) {
+            _ if !OF_DATAGRAM.contains(&key) => OptionStatus::NotSupported,
+            (Ok(old), Some(new)) if set(socket, key, new).is_ok() => {
+                before.push((key, old));
+                OptionStatus::Success
+            }
+            _ => OptionStatus::Failure,
+        };
+        option.status = Some(status);
+    }
+    let done = match before.len() == options.len() {
+        true => action(),
+        false => Err(io::ErrorKind::Unsupported.into()),
+    };
+    for (key, value) in before.into_iter().rev() {
+        let _ = set(socket, key, value);
+    }
+    done
+}
+
+/// What came with a datagram, as options.
+pub(super) fn of_marks(marks: IpMarks) -> Vec<TransportOption> {
+    let named = [(name::TOS, marks.tos), (name::TTL, marks.ttl)];
+    let options = named.into_iter().filter_map(|(name, value)| {
+        Some(TransportOption {
+            level: level::INET_IP,
+            name,
+            status: Some(OptionStatus::Success),
+            value: vec![value?],
+        })
+    });
+    options.collect()
 }
 
 /// What the answer does to the state.

@@ -5,13 +5,14 @@ use super::names::{self, ARRIVING_MAX};
 use super::sources::{Ended, Source};
 use super::{TIDU, geometry};
 use crate::connections::{Sleep, Waits};
+use crate::datagrams::NOT_SUPPORTED;
 use crate::error::TliError;
 use crate::inet::{Shared, bind_error, options_event};
 use crate::provider::{self, answer_without_options};
 use crate::provider::{acknowledge, fail_stream, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{
     ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State,
-    datagram_destination, number,
+    datagram_destination, datagram_options, number,
 };
 use channel::{ChannelReceiver, ChannelSender, Geometry, Signal};
 use socket2::Socket;
@@ -233,6 +234,9 @@ impl LoopDatagrams {
     fn send(&mut self, message: &Message) -> io::Result<bool> {
         let control = message.control.as_ref().map_or(&[][..], Block::octets);
         let to = datagram_destination(control).ok_or(io::ErrorKind::InvalidInput)?;
+        if !datagram_options(control).is_empty() {
+            return Err(io::Error::from_raw_os_error(NOT_SUPPORTED));
+        }
         let octets = message.data_octets();
         let sender = self.destination(to)?;
         if !sender.has_room(octets).map_err(to_io_error)? {
@@ -349,6 +353,7 @@ fn tell_error(context: &mut Context<'_>, message: &Message, error: &io::Error) {
     let control = message.control.as_ref().map_or(&[][..], Block::octets);
     if context.can_put_next(Side::Read, 0) {
         let indication = Primitive::DatagramError {
+            options: datagram_options(control).to_vec(),
             destination: datagram_destination(control).unwrap_or_default().to_vec(),
             errno: error.raw_os_error().unwrap_or(REFUSED) as u32,
         };

@@ -58,11 +58,24 @@ pub(crate) fn datagram_source(octets: &[u8]) -> Option<&[u8]> {
     address_of(number::UNITDATA_IND, octets)
 }
 
-fn address_of(number: u32, octets: &[u8]) -> Option<&[u8]> {
+/// The options of a datagram's primitive, in place; empty when they lie outside.
+pub(crate) fn datagram_options(octets: &[u8]) -> &[u8] {
+    part(octets, 3).unwrap_or_default()
+}
+
+/// The octets that the length and offset at two fields name.
+fn part(octets: &[u8], index: usize) -> Option<&[u8]> {
     let field = |index| word(octets, index).ok();
-    field(4)?;
-    let (len, at) = (field(1)? as usize, field(2)? as usize);
-    let end = at.checked_add(len)?;
-    let found = octets.get(at..end)?;
-    (field(0)? == number).then_some(found)
+    let (len, at) = (field(index)? as usize, field(index + 1)? as usize);
+    if len == 0 {
+        return Some(&[]);
+    }
+    octets.get(at..at.checked_add(len)?)
+}
+
+fn address_of(number: u32, octets: &[u8]) -> Option<&[u8]> {
+    // A datagram whose options lie outside is none.
+    part(octets, 3)?;
+    let found = part(octets, 1)?;
+    (word(octets, 0).ok()? == number).then_some(found)
 }

@@ -15,8 +15,8 @@ mod state;
 
 pub use in_place::write_data_request;
 pub(crate) use in_place::{
-    ADDRESS_MAX, datagram_destination, datagram_source, write_data, write_datagram_indication,
-    write_datagram_request,
+    ADDRESS_MAX, datagram_destination, datagram_options, datagram_source, write_data,
+    write_datagram_indication, write_datagram_request,
 };
 pub use information::{Information, RELEASE_DATA, SEND_ZERO, ServiceType};
 pub use options::{

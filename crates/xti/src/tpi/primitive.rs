@@ -93,17 +93,20 @@ pub enum Primitive {
     },
     ReleaseRequest,
     ReleaseIndication,
-    /// A datagram for an address (T_UNITDATA_REQ).
+    /// A datagram for an address, with options of its own (T_UNITDATA_REQ).
     DatagramRequest {
         destination: Vec<u8>,
+        options: Vec<u8>,
     },
     /// A datagram came (T_UNITDATA_IND).
     DatagramIndication {
         source: Vec<u8>,
+        options: Vec<u8>,
     },
     /// A datagram did not leave (T_UDERROR_IND).
     DatagramError {
         destination: Vec<u8>,
+        options: Vec<u8>,
         errno: u32,
     },
     /// Options, and what is asked of them (T_OPTMGMT_REQ).
@@ -211,10 +214,12 @@ pub fn parse(octets: &[u8]) -> Parsed {
         },
         UNBIND_REQ => Primitive::UnbindRequest,
         UNITDATA_REQ => {
-            word(4)?;
-            // It has no answer that could name the address.
-            let destination = range(octets, 1).map_err(|_| Malformed::Fatal)?;
-            Primitive::DatagramRequest { destination }
+            // It has no answer that could name the address, or the options.
+            let part = |index| range(octets, index).map_err(|_| Malformed::Fatal);
+            Primitive::DatagramRequest {
+                options: part(3)?,
+                destination: part(1)?,
+            }
         }
         OPTMGMT_REQ => Primitive::OptionsRequest {
             flags: word(3)?,
@@ -265,14 +270,13 @@ fn parse_of_provider(octets: &[u8]) -> Parsed {
             options: range(octets, 1)?,
         },
         ORDREL_IND => Primitive::ReleaseIndication,
-        UNITDATA_IND => {
-            word(4)?;
-            Primitive::DatagramIndication {
-                source: range(octets, 1)?,
-            }
-        }
+        UNITDATA_IND => Primitive::DatagramIndication {
+            options: range(octets, 3)?,
+            source: range(octets, 1)?,
+        },
         UDERROR_IND => Primitive::DatagramError {
             errno: word(5)?,
+            options: range(octets, 3)?,
             destination: range(octets, 1)?,
         },
         ADDR_ACK => Primitive::AddressAck {
@@ -361,17 +365,20 @@ impl Primitive {
             | Primitive::ConnectConfirm {
                 responding: address,
                 options,
-            } => address_and_options(number, address, options),
-            Primitive::DatagramRequest {
+            }
+            | Primitive::DatagramRequest {
                 destination: address,
+                options,
             }
-            | Primitive::DatagramIndication { source: address } => {
-                with_words(&[number, address.len() as u32, 20, 0, 0], address)
-            }
-            Primitive::DatagramError { destination, errno } => {
-                let words = [number, destination.len() as u32, 24, 0, 0, *errno];
-                with_words(&words, destination)
-            }
+            | Primitive::DatagramIndication {
+                source: address,
+                options,
+            } => address_and_options(number, address, options),
+            Primitive::DatagramError {
+                destination,
+                options,
+                errno,
+            } => datagram_error(destination, options, *errno),
             Primitive::ConnectIndication { source, sequence } => {
                 with_words(&[number, source.len() as u32, 24, 0, 0, *sequence], source)
             }
@@ -393,11 +400,7 @@ impl Primitive {
             | Primitive::ExpeditedIndication { more } => {
                 with_words(&[number, u32::from(*more)], &[])
             }
-            Primitive::AddressAck { local, remote } => {
-                let (at, len) = (20, local.len() as u32);
-                let words = [number, len, at, remote.len() as u32, at + len];
-                with_words(&words, &[local.as_slice(), remote.as_slice()].concat())
-            }
+            Primitive::AddressAck { local, remote } => address_and_options(number, local, remote),
             Primitive::OkAck { of } => with_words(&[number, *of], &[]),
             Primitive::ErrorAck { of, tli, errno } => with_words(&[number, *of, *tli, *errno], &[]),
         }
@@ -411,10 +414,24 @@ impl Primitive {
     }
 }
 
+/// Two addresses, or an address and options, each with its length and offset.
 fn address_and_options(number: u32, address: &[u8], options: &[u8]) -> Vec<u8> {
     let (len, at) = (address.len() as u32, 20);
     let words = [number, len, at, options.len() as u32, at + len];
     with_words(&words, &[address, options].concat())
+}
+
+fn datagram_error(destination: &[u8], options: &[u8], errno: u32) -> Vec<u8> {
+    let (len, at) = (destination.len() as u32, 24);
+    let words = [
+        number::UDERROR_IND,
+        len,
+        at,
+        options.len() as u32,
+        at + len,
+        errno,
+    ];
+    with_words(&words, &[destination, options].concat())
 }
 
 fn with_words(words: &[u32], behind: &[u8]) -> Vec<u8> {

@@ -1,5 +1,7 @@
 //! Tests of TPI and XTI, over real sockets of the loopback and rings of shared memory.
 
+mod carried_datagrams;
+mod datagram_options;
 mod datagrams;
 mod endpoint;
 mod fuzz;

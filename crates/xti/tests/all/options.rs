@@ -213,6 +213,33 @@ fn datagrams_have_their_own_options() {
 }
 
 #[test]
+fn options_of_an_accept_on_the_listener_itself_are_those_of_its_socket() {
+    let (listener, address) = listener(1);
+    let client = open(StreamOptions::default());
+    client.bind(&[], 0).unwrap();
+    client.connect(&address, deadline()).unwrap();
+    let call = listener.listen(deadline()).unwrap();
+    let with = |options| With {
+        options,
+        user_data: &[],
+    };
+    let all = [option(level::INET_TCP, ALL_OPTIONS, &[])];
+    let refused = listener.accept_here_with(call.sequence, with(&all));
+    assert_eq!(refused.unwrap_err().tli, TliError::BadOption);
+    let said = With {
+        user_data: b"data",
+        options: &[],
+    };
+    let refused = listener.accept_here_with(call.sequence, said);
+    assert_eq!(refused.unwrap_err().tli, TliError::BadData);
+    let own = [option(level::INET_TCP, name::NODELAY, &word(1))];
+    listener
+        .accept_here_with(call.sequence, with(&own))
+        .unwrap();
+    assert!(listener.socket().unwrap().tcp_nodelay().unwrap());
+}
+
+#[test]
 fn options_of_one_connect_and_of_one_accept_are_those_of_their_sockets() {
     let (listener, address) = listener(2);
     let asked = [

@@ -8,15 +8,19 @@ fn all() -> Vec<Primitive> {
 
 fn of_datagrams() -> Vec<Primitive> {
     let address = vec![2, 0, 1, 2, 127, 0, 0, 1];
+    let options = vec![20, 0, 0, 0, 7];
     vec![
         Primitive::DatagramRequest {
             destination: address.clone(),
+            options: options.clone(),
         },
         Primitive::DatagramIndication {
             source: address.clone(),
+            options: options.clone(),
         },
         Primitive::DatagramError {
             destination: address,
+            options,
             errno: 97,
         },
     ]

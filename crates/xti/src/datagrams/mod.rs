@@ -1,17 +1,22 @@
 //! The provider of datagrams (T_CLTS) over whatever carries them: the kernel's UDP, or a driver that makes
 //! its packets itself.
+//!
+//! * `carrier` - what carries them.
+
+mod carrier;
+
+pub use carrier::{BATCH_MAX, DatagramCarrier, Found, no_options};
 
 use crate::error::TliError;
 use crate::inet::{Shared, TIDU, bind_error, decode, encode, options_event};
 use crate::provider::{self, EPROTO, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{
-    ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State,
-    datagram_destination, number, write_datagram_indication,
+    ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State, TransportOption,
+    datagram_destination, datagram_options, number, parse_options, write_datagram_indication,
+    write_options,
 };
-use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use streams::{
@@ -21,81 +26,16 @@ use streams::{
 /// Octets of an address of the Internet ([`encode`]).
 const ADDRESS_LEN: i32 = 28;
 
-/// Datagrams that a provider gives its carrier at once, at most.
-pub const BATCH_MAX: usize = 64;
-
 /// Arrivals shorter than this are copied into blocks of their length, so that a queue pins no more than
 /// twice its octets.
 const LENT_MIN: usize = TIDU / 2;
 
-/// A datagram that was received into a carrier's room.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Who sent it.
-    pub source: SocketAddr,
-    /// Where its octets are.
-    pub range: Range<usize>,
-}
+/// Receives of one run at most: datagrams that are none fill no queue, and must not hold the stream for as long as
+/// they come.
+const ROUNDS_MAX: usize = 256;
 
-/// What carries the datagrams of a provider ([`XtiEndpoint::open_datagrams`]). No call waits.
-///
-/// [`XtiEndpoint::open_datagrams`]: crate::XtiEndpoint::open_datagrams
-pub trait DatagramCarrier: Send + 'static {
-    /// The name of the provider, such as `udp`.
-    fn name(&self) -> &'static str;
-
-    /// Octets of the longest datagram.
-    fn datagram_max(&self) -> usize;
-
-    /// Octets of the longest options of a request; -2 where there are none.
-    fn options_max(&self) -> i32;
-
-    /// Binds to an address, None for any; returns the address.
-    ///
-    /// # Errors
-    ///
-    /// What the system refuses.
-    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr>;
-
-    /// Gives the address up.
-    fn unbind(&mut self);
-
-    /// What is readable when a datagram waits in the kernel, and writable when there is room; None without an
-    /// address.
-    fn socket(&self) -> Option<Arc<Socket>>;
-
-    /// How many datagrams of so many octets one [`send`](DatagramCarrier::send) takes, 1 to [`BATCH_MAX`].
-    fn batch_max(&self, octets: usize) -> usize;
-
-    /// Sends datagrams of one length to one destination, all or none.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` without room, else why they do not leave.
-    fn send(&mut self, destination: SocketAddr, datagrams: &[&[u8]]) -> io::Result<()>;
-
-    /// Receives what is there into `room`, which has 65,536 octets, and notes each datagram in `found`; returns
-    /// how many octets of the room are used.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` when nothing is there, else what the system says of datagrams sent earlier.
-    fn receive(&mut self, room: &mut [u8], found: &mut Vec<Found>) -> io::Result<usize>;
-
-    /// System calls that sent and that received, failed ones included.
-    fn system_calls(&self) -> (u64, u64);
-
-    /// Datagrams that came and were none: too short, or with a sum that is wrong.
-    fn malformed(&self) -> u64;
-
-    /// The answer to T_OPTMGMT_REQ ([`no_options`] where there are none).
-    fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive;
-}
-
-/// The answer to T_OPTMGMT_REQ of a carrier without options: each is not supported.
-pub fn no_options(octets: &[u8], flags: u32) -> Primitive {
-    provider::answer_without_options(octets, flags)
-}
+/// EOPNOTSUPP: an option of a datagram was not taken.
+pub(crate) const NOT_SUPPORTED: i32 = 95;
 
 /// The provider: the driver of a stream.
 pub(crate) struct DatagramProvider {
@@ -133,6 +73,11 @@ impl DatagramProvider {
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
+    }
+
+    /// The user wants the options of datagrams that come.
+    pub(crate) fn report_options(&mut self) {
+        self.carrier.report_options();
     }
 
     /// Datagrams that came and were none.
@@ -272,7 +217,9 @@ impl DatagramProvider {
             return;
         }
         while self.take_batch(context) {
-            let sent = self.send_batch();
+            let first = self.batch.first().map_or(&[][..], options_of);
+            let mut options = parse_options(first);
+            let sent = self.send_batch(options.as_deref_mut());
             self.count_calls();
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -282,7 +229,7 @@ impl DatagramProvider {
                     }
                     return;
                 }
-                Err(error) => self.tell_errors(context, &error),
+                Err(error) => self.tell_errors(context, &error, options.unwrap_or_default()),
                 Ok(()) => {}
             }
             for message in self.batch.drain(..) {
@@ -301,12 +248,17 @@ impl DatagramProvider {
         let len = first.data_octets();
         let most = self.carrier.batch_max(len).clamp(1, BATCH_MAX);
         self.batch.push(first);
-        while self.batch.len() < most {
+        // A get that finds nothing would let what is put back schedule the procedure again, without end.
+        while self.batch.len() < most && !context.is_empty(Side::Write) {
             let Some(mut next) = context.get(Side::Write) else {
                 break;
             };
             let first = &self.batch[0];
-            if next.data_octets() != len || destination_of(&next) != destination_of(first) {
+            let has_options = [first, &next].map(|one| !options_of(one).is_empty());
+            if next.data_octets() != len
+                || has_options != [false, false]
+                || destination_of(&next) != destination_of(first)
+            {
                 context.put_back(Side::Write, next);
                 break;
             }
@@ -316,7 +268,8 @@ impl DatagramProvider {
         true
     }
 
-    fn send_batch(&mut self) -> io::Result<()> {
+    fn send_batch(&mut self, options: Option<&mut [TransportOption]>) -> io::Result<()> {
+        let options = options.ok_or(io::ErrorKind::InvalidInput)?;
         let destination = self.batch.first().and_then(destination_of).and_then(decode);
         let destination = destination.ok_or(io::ErrorKind::InvalidInput)?;
         let mut datagrams = [&[][..]; BATCH_MAX];
@@ -324,18 +277,29 @@ impl DatagramProvider {
             *place = message.data.first().map_or(&[][..], Block::octets);
         }
         let datagrams = &datagrams[..self.batch.len()];
-        self.carrier.send(destination, datagrams)
+        self.carrier.send(destination, datagrams, options)
     }
 
     /// Datagrams did not leave (T_UDERROR_IND).
-    fn tell_errors(&mut self, context: &mut Context<'_>, error: &io::Error) {
+    fn tell_errors(
+        &mut self,
+        context: &mut Context<'_>,
+        error: &io::Error,
+        options: Vec<TransportOption>,
+    ) {
+        let errno = match error.kind() {
+            io::ErrorKind::Unsupported => NOT_SUPPORTED,
+            _ => error.raw_os_error().unwrap_or(EPROTO),
+        };
+        let options = write_options(&options);
         for message in &self.batch {
             if !context.can_put_next(Side::Read, 0) {
                 return;
             }
             let indication = Primitive::DatagramError {
                 destination: destination_of(message).unwrap_or_default().to_vec(),
-                errno: error.raw_os_error().unwrap_or(EPROTO) as u32,
+                options: options.clone(),
+                errno: errno as u32,
             };
             indicate(context, &indication);
         }
@@ -352,7 +316,11 @@ impl DatagramProvider {
         if self.address.is_empty() || self.shared.received_outside.load(Ordering::Relaxed) {
             return;
         }
-        while context.can_put_next(Side::Read, 0) && self.receive_once(context) {}
+        let mut rounds = 0..ROUNDS_MAX;
+        while context.can_put_next(Side::Read, 0)
+            && rounds.next().is_some()
+            && self.receive_once(context)
+        {}
         self.count_calls();
     }
 
@@ -391,8 +359,16 @@ impl DatagramProvider {
             self.source = Some((one.source, encode(one.source)));
         }
         let source = self.source.as_ref().map_or(&[][..], |(_, octets)| octets);
-        let mut control = [0; 20 + ADDRESS_MAX];
-        let control = context.copy(write_datagram_indication(source, &mut control));
+        let control = if one.options.is_empty() {
+            let mut control = [0; 20 + ADDRESS_MAX];
+            context.copy(write_datagram_indication(source, &mut control))
+        } else {
+            let indication = Primitive::DatagramIndication {
+                source: source.to_vec(),
+                options: write_options(&one.options),
+            };
+            context.copy(&indication.octets())
+        };
         context.put_next(Side::Read, Message::proto(control, Some(data)));
     }
 }
@@ -401,6 +377,12 @@ impl DatagramProvider {
 fn destination_of(message: &Message) -> Option<&[u8]> {
     let control = message.control.as_ref()?;
     datagram_destination(control.octets())
+}
+
+/// The options of a datagram, in place.
+fn options_of(message: &Message) -> &[u8] {
+    let control = message.control.as_ref();
+    control.map_or(&[][..], |control| datagram_options(control.octets()))
 }
 
 impl Module for DatagramProvider {
