@@ -173,13 +173,13 @@ impl ChannelSender {
         let last = last_word(self.head, len);
         self.segment.word(LAST).store(last, Ordering::Relaxed);
         self.head = self.head.wrapping_add(self.geometry.slots_of(len));
-        let notified = self.lifeline.notify(
+        // Before the notice, whose result is returned where it is made: to keep it would have its copy wait for all stores so far.
+        self.fetch_next();
+        self.lifeline.notify(
             self.segment.word(HEAD),
             self.head,
             self.segment.word(RECEIVER_WAITS),
-        );
-        self.fetch_next();
-        notified
+        )
     }
 
     /// Takes the line of the next message from the receiver's processor, which read it a lap ago, while this end has
