@@ -1,7 +1,7 @@
 //! Deliveries of one arrival, demultiplexed by circuit.
 
 use crate::receive_queue::{Chunk, ChunkSpan, Octets};
-use engine::{AssociationId, Bytes, Delivery, Note};
+use engine::{AssociationId, Bytes, Delivery, Note, WholeMessages};
 
 /// Delivered ranges of one circuit that lie in one buffer: the arrival, or a copy by the engine.
 pub(crate) struct CircuitDeliveries {
@@ -29,6 +29,17 @@ impl CircuitDeliveries {
             },
             spans,
             notes,
+        }
+    }
+
+    /// Whole messages without notes.
+    #[inline]
+    pub(crate) fn of_whole(id: AssociationId, spans: Vec<ChunkSpan>) -> Self {
+        CircuitDeliveries {
+            id,
+            reassembled: None,
+            spans,
+            notes: Vec::new(),
         }
     }
 
@@ -81,6 +92,30 @@ pub(crate) fn demultiplex(
     let mut list = spare_lists.pop().unwrap_or_default();
     list.reserve((more + 1).min(SPANS_USUAL));
     by_circuit.push(CircuitDeliveries::of_one(delivery, start, list));
+}
+
+/// As [`demultiplex`], of whole messages of a packet, which are taken out of `messages`.
+pub(crate) fn demultiplex_whole(
+    by_circuit: &mut Vec<CircuitDeliveries>,
+    spare_lists: &mut Vec<Vec<ChunkSpan>>,
+    messages: &mut WholeMessages,
+    start: usize,
+) {
+    if messages.ranges.is_empty() {
+        return;
+    }
+    let id = messages.association;
+    let last = by_circuit.iter().rposition(|entry| entry.id == id);
+    let usable = last.filter(|at| by_circuit[*at].reassembled.is_none());
+    let index = usable.unwrap_or_else(|| {
+        let list = spare_lists.pop().unwrap_or_default();
+        by_circuit.push(CircuitDeliveries::of_whole(id, list));
+        by_circuit.len() - 1
+    });
+    let start = start as u32;
+    let ranges = messages.ranges.drain(..);
+    let spans = ranges.map(|range| ChunkSpan::of_message(start + range.start..start + range.end));
+    by_circuit[index].spans.extend(spans);
 }
 
 /// Where a delivery lies in its buffer; `start` is where its packet begins.

@@ -243,6 +243,10 @@ impl Associations for Bare {
         }
     }
 
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        engine::submit_each(self, now, id, ends);
+    }
+
     fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
         acknowledge::do_consume(self, now, id, bytes);
     }

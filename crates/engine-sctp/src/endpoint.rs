@@ -10,14 +10,14 @@ use crate::pdu::chunk::FLAG_T;
 use crate::pdu::header::{self, PacketCheck, check_packet};
 use crate::pdu::{Chunk, ChunkType, Chunks, CommonHeader};
 use crate::procedure::{
-    abandon, abort, asconf, association_setup, authentication, cookie_echo, data_receive,
-    data_send, forward_tsn, heartbeat, init, out_of_the_blue, path_management, path_mtu,
-    reconfiguration, retransmission, sack_receive, shutdown, submission, window_probe,
+    abandon, abort, asconf, association_setup, cookie_echo, data_send, heartbeat, init,
+    out_of_the_blue, path_management, path_mtu, reconfiguration, retransmission, shutdown,
+    submission, window_probe,
 };
 use engine::{
-    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
-    Delivery, Event, Framing, Instant, Layout, Note, NoteFields, PathError, PathFault, Properties,
-    Protocol, Received, SendFlags, Status,
+    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
+    Framing, Instant, Layout, Note, NoteFields, PathError, PathFault, Properties, Protocol,
+    Received, SendFlags, Status,
 };
 
 /// An endpoint: any number of associations over one wire.
@@ -92,7 +92,7 @@ impl Sctp {
         &mut self,
         now: Instant,
         received: Received<'_>,
-        deliveries: &mut Vec<Delivery>,
+        deliveries: &mut Deliveries,
     ) -> Result<(), DiscardReason> {
         let packet = received.octets;
         let header = CommonHeader::parse(packet).ok_or(DiscardReason::Malformed)?;
@@ -184,125 +184,6 @@ impl Sctp {
             !(is_opening && first.kind == ChunkType::SHUTDOWN_ACK)
         })
     }
-
-    fn handle_chunks(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        (header, received): (&CommonHeader, Received<'_>),
-        (mut chunks, skipped): (Chunks<'_>, usize),
-        deliveries: &mut Vec<Delivery>,
-    ) -> Result<(), DiscardReason> {
-        let Some(a) = self.associations.get_mut(&id) else {
-            return Ok(());
-        };
-        if (header.source, header.destination) != (a.peer_port, a.local_port) {
-            return Err(DiscardReason::Tag);
-        }
-        path_management::learn_port(a, &mut self.shared, received.path);
-        let path = a.path_index(received.path);
-        // Section 9.2: any packet of the peer shows that it is there.
-        shutdown::note_packet(a);
-        let mut result = Ok(());
-        let mut data = data_receive::PacketData::new(path);
-        let mut is_authenticated = skipped == 2;
-        for chunk in chunks.by_ref() {
-            if chunk.kind == ChunkType::AUTH && a.auth.is_some() {
-                result = authentication::handle_auth(a, path, &chunk, received.octets);
-                if result.is_err() {
-                    break;
-                }
-                is_authenticated = true;
-                continue;
-            }
-            if authentication::lacks_auth(a, chunk.kind, is_authenticated) {
-                self.shared.discard(DiscardReason::Authentication);
-                continue;
-            }
-            // Data may come with a COOKIE-ECHO.
-            a.peer_is_open |= skipped == 0 && association_setup::proves_open(chunk.kind);
-            let handled = handle_chunk(
-                (&mut *a, &mut self.shared, now),
-                (header, path, &chunk),
-                received,
-                &mut data,
-                deliveries,
-            );
-            match handled {
-                Ok(()) => {}
-                Err(DiscardReason::Malformed) => {
-                    result = Err(DiscardReason::Malformed);
-                    break;
-                }
-                Err(reason) => self.shared.discard(reason),
-            }
-            if a.is_gone() {
-                break;
-            }
-        }
-        if chunks.is_broken() {
-            result = Err(DiscardReason::Malformed);
-        }
-        if !a.is_gone() {
-            data_receive::end_packet(a, &mut self.shared, now, &data);
-            data_send::mark_if_ready(a, &mut self.shared);
-        }
-        if a.is_gone() {
-            self.remove_if_gone(id);
-        }
-        result
-    }
-}
-
-/// Handles one chunk. [`DiscardReason::Malformed`] ends the packet.
-fn handle_chunk(
-    (a, ep, now): (&mut Association, &mut EndpointState, Instant),
-    (header, path, chunk): (&CommonHeader, usize, &Chunk<'_>),
-    received: Received<'_>,
-    data: &mut data_receive::PacketData,
-    deliveries: &mut Vec<Delivery>,
-) -> Result<(), DiscardReason> {
-    let packet = received.octets;
-    match chunk.kind {
-        ChunkType::DATA => data_receive::handle_data(a, ep, (data, chunk), packet, deliveries),
-        ChunkType::I_DATA if ep.config.has_interleave() => {
-            data_receive::handle_data(a, ep, (data, chunk), packet, deliveries)
-        }
-        kind if forward_tsn::is_known(a, ep, kind) => {
-            forward_tsn::handle_forward_tsn(a, ep, (data, chunk), deliveries)
-        }
-        ChunkType::RE_CONFIG if a.extensions.reconfigure => {
-            reconfiguration::handle_re_config(a, ep, now, (path, chunk))
-        }
-        ChunkType::ASCONF if a.extensions.dynamic_addresses => {
-            asconf::handle_asconf(a, ep, now, (received.path, chunk))
-        }
-        ChunkType::ASCONF_ACK if a.extensions.dynamic_addresses => {
-            asconf::handle_asconf_ack(a, ep, now, chunk)
-        }
-        ChunkType::INIT_ACK => init::handle_init_ack(a, ep, now, path, chunk),
-        ChunkType::SACK => sack_receive::handle_sack(a, ep, now, chunk),
-        ChunkType::HEARTBEAT => heartbeat::handle_heartbeat(a, path, chunk),
-        ChunkType::HEARTBEAT_ACK => heartbeat::handle_heartbeat_ack(a, ep, now, chunk),
-        ChunkType::ABORT => abort::handle_abort(a),
-        ChunkType::SHUTDOWN => shutdown::handle_shutdown(a, ep, now, chunk),
-        ChunkType::SHUTDOWN_ACK => shutdown::handle_shutdown_ack(a, ep, header, path),
-        ChunkType::ERROR => abort::handle_error(a, ep, now, chunk),
-        ChunkType::COOKIE_ACK => association_setup::handle_cookie_ack(a, ep, now),
-        ChunkType::SHUTDOWN_COMPLETE => shutdown::handle_shutdown_complete(a, ep),
-        ChunkType::PAD | ChunkType::ECNE | ChunkType::CWR => Ok(()),
-        // Only as the first chunk of a packet, and alone.
-        ChunkType::INIT | ChunkType::COOKIE_ECHO => Err(DiscardReason::Malformed),
-        unknown => {
-            if unknown.unknown_is_reported() {
-                abort::report_unknown(a, path, chunk.octets(packet));
-            }
-            match unknown.unknown_stops() {
-                true => Err(DiscardReason::Malformed),
-                false => Ok(()),
-            }
-        }
-    }
 }
 
 impl Protocol for Sctp {
@@ -327,7 +208,7 @@ impl Protocol for Sctp {
 
     fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.shared.counters.packets_parsed += 1;
-        if let Err(reason) = self.dispatch(now, packet, &mut deliveries.bytes) {
+        if let Err(reason) = self.dispatch(now, packet, deliveries) {
             self.shared.counters.packets_discarded += 1;
             self.shared.discard(reason);
         }
@@ -441,6 +322,12 @@ impl Associations for Sctp {
         }
         if a.is_gone() {
             self.remove_if_gone(id);
+        }
+    }
+
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        if let Some(a) = self.associations.get_mut(&id) {
+            submission::do_submit_all(a, &self.shared, now, ends);
         }
     }
 

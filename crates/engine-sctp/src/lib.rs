@@ -32,6 +32,7 @@ mod dynamic_addresses;
 pub mod endpoint;
 mod endpoint_addresses;
 mod endpoint_auth;
+mod endpoint_chunks;
 mod endpoint_paths;
 mod endpoint_ports;
 mod endpoint_state;

@@ -445,6 +445,10 @@ impl Associations for Xtp {
         });
     }
 
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        engine::submit_each(self, now, id, ends);
+    }
+
     fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
         self.with_context(id, |ctx, ep| data_receive::do_consume(ctx, ep, bytes));
     }

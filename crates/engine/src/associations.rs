@@ -95,6 +95,11 @@ pub trait Associations: Protocol {
     /// is not plain is submitted in one piece, from its first byte to its end.
     fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note);
 
+    /// As [`submit`](Associations::submit) of each message that ends at one of `ends`, in their order, with
+    /// [`SendFlags::END_OF_MESSAGE`], [`SendFlags::more`] and a plain note. Another submission follows at once.
+    /// [`submit_each`] is what an engine without a shorter way does.
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]);
+
     /// The user took `bytes` more of what was delivered.
     fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64);
 
@@ -120,6 +125,22 @@ pub trait Associations: Protocol {
 
     /// Puts associations into the order in which their users are to be served.
     fn sort_by_priority(&self, ids: &mut [AssociationId]);
+}
+
+/// Submits messages one by one, as [`Associations::submit_all`] says.
+pub fn submit_each<A: Associations + ?Sized>(
+    engine: &mut A,
+    now: Instant,
+    id: AssociationId,
+    ends: &[u64],
+) {
+    let flags = SendFlags {
+        more: true,
+        ..SendFlags::END_OF_MESSAGE
+    };
+    for end in ends {
+        engine.submit(now, id, *end, flags, &Note::default());
+    }
 }
 
 /// Submissions that carry one flag, in the words of their users. What an engine does is in

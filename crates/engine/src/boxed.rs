@@ -57,6 +57,10 @@ impl<P: Associations + ?Sized> Associations for Box<P> {
         (**self).submit(now, id, end, flags, note);
     }
 
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        (**self).submit_all(now, id, ends);
+    }
+
     fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
         (**self).consume(now, id, bytes);
     }

@@ -54,18 +54,59 @@ pub struct Deliveries {
     pub bytes: Vec<Delivery>,
     /// Blocks of messages, in any order.
     pub blocks: Vec<Block>,
+    /// Whole messages in front of `bytes`. None: the host takes each as one of `bytes`.
+    pub whole: Option<WholeMessages>,
+}
+
+/// Messages of which each lies in the packet just handled as a whole, with a plain note: their bytes, in order, are all
+/// that there is to say of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeMessages {
+    /// The association they belong to, if there are any.
+    pub association: AssociationId,
+    /// Where in the packet each lies.
+    pub ranges: Vec<Range<u32>>,
 }
 
 impl Deliveries {
+    /// For a host that takes [`Deliveries::whole`].
+    pub fn with_whole_messages() -> Deliveries {
+        Deliveries {
+            whole: Some(WholeMessages {
+                association: AssociationId(0),
+                ranges: Vec::new(),
+            }),
+            ..Deliveries::default()
+        }
+    }
+
+    /// Where whole messages of `id` may be added; None if they are to be among the `bytes`, as others are before them or
+    /// the host takes them so.
+    #[inline]
+    pub fn whole_of(&mut self, id: AssociationId) -> Option<&mut Vec<Range<u32>>> {
+        let whole = self.whole.as_mut().filter(|_| self.bytes.is_empty())?;
+        if whole.ranges.is_empty() {
+            whole.association = id;
+        }
+        (whole.association == id).then_some(&mut whole.ranges)
+    }
+
     /// Whether the packet brought nothing.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.blocks.is_empty()
+        let has_whole = self
+            .whole
+            .as_ref()
+            .is_some_and(|whole| !whole.ranges.is_empty());
+        self.bytes.is_empty() && self.blocks.is_empty() && !has_whole
     }
 
     /// Forgets everything; the memory stays.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.blocks.clear();
+        if let Some(whole) = &mut self.whole {
+            whole.ranges.clear();
+        }
     }
 }
 

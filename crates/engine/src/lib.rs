@@ -49,12 +49,14 @@ pub mod transactions;
 
 pub use address::{Address, Ecn, LocalAddress, Path, PathError, PathFault, Received};
 pub use associations::{
-    AssociationId, Associations, AssociationsExt, Close, CommandError, Layout, Status,
+    AssociationId, Associations, AssociationsExt, Close, CommandError, Layout, Status, submit_each,
 };
 pub use batch::{Batch, Fragmentation, Integrity, Packet, PacketBuilder, Part, Seal, Store};
 pub use call_note::{CallFlags, CallNote};
 pub use counters::Counters;
-pub use delivery::{AbandonedMessage, Block, Bytes, CloseReason, Deliveries, Delivery, Event};
+pub use delivery::{
+    AbandonedMessage, Block, Bytes, CloseReason, Deliveries, Delivery, Event, WholeMessages,
+};
 pub use keyed::{KeyedStream, Purpose, siphash};
 pub use layer::{Frames, Layer, LayerMisfit};
 pub use note::{Note, NoteFields, Reliability, SendFlags};

@@ -76,6 +76,15 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// copied.
     #[inline]
     pub(super) fn queue_short(&mut self, now: Instant, octets: &[u8]) {
+        if let Some(mut whole) = self.deliveries.whole.take() {
+            for range in whole.ranges.drain(..) {
+                let mut list = self.spare_lists.pop().unwrap_or_default();
+                list.push(ChunkSpan::of_message(range));
+                let entry = CircuitDeliveries::of_whole(whole.association, list);
+                self.queue_copy(now, entry, octets);
+            }
+            self.deliveries.whole = Some(whole);
+        }
         let mut deliveries = std::mem::take(&mut self.deliveries.bytes);
         for delivery in deliveries.drain(..) {
             let list = self.spare_lists.pop().unwrap_or_default();

@@ -131,6 +131,8 @@ impl Associations for Funnel {
 
     fn submit(&mut self, _: Instant, _: AssociationId, _: u64, _: SendFlags, _: &Note) {}
 
+    fn submit_all(&mut self, _: Instant, _: AssociationId, _: &[u64]) {}
+
     fn consume(&mut self, _: Instant, id: AssociationId, bytes: u64) {
         *self.unread.entry(id).or_default() -= bytes;
     }

@@ -12,7 +12,7 @@ mod transmit;
 use crate::checked_wire::{CheckedWire, PathErrors};
 use crate::circuit_state::{CircuitState, CircuitStatus, CircuitTable};
 use crate::coalesce::CoalesceBuffer;
-use crate::demultiplex::{CircuitDeliveries, demultiplex};
+use crate::demultiplex::{CircuitDeliveries, demultiplex, demultiplex_whole};
 use crate::layer_port::{self, LayerPort};
 use crate::receive_queue::{Chunk, ChunkSpan};
 use crate::sys::Consumer;
@@ -107,7 +107,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             changed: Vec::new(),
             ready: Vec::new(),
             watched: false,
-            deliveries: Deliveries::default(),
+            deliveries: Deliveries::with_whole_messages(),
             arrivals: 0,
             events: 0,
             sends: 0,
@@ -461,6 +461,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             self.engine
                 .handle_packet(now, received, &mut self.deliveries);
             let more = whole - index;
+            if let Some(messages) = &mut self.deliveries.whole {
+                demultiplex_whole(&mut self.by_circuit, &mut self.spare_lists, messages, start);
+            }
             for delivery in self.deliveries.bytes.drain(..) {
                 demultiplex(
                     &mut self.by_circuit,

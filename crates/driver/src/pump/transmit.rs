@@ -286,6 +286,9 @@ fn submit<E: Associations>(
 ) {
     let plain = Note::default();
     let mut last = None;
+    if !store.has_notes() {
+        store.pop_message_ends(end, |ends| engine.submit_all(now, id, ends));
+    }
     while let Some(at) = store.pop_message_end(end) {
         let flags = SendFlags {
             push: push && at == end,

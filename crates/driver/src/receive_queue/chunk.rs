@@ -20,6 +20,18 @@ pub struct ChunkSpan {
 }
 
 impl ChunkSpan {
+    /// The bytes of a whole message.
+    #[inline]
+    pub(crate) fn of_message(range: Range<u32>) -> ChunkSpan {
+        ChunkSpan {
+            range,
+            gap: false,
+            begin_tag: false,
+            end_tag: false,
+            end_of_message: true,
+        }
+    }
+
     /// Whether it says that the sender gave the rest of the message up: see [`engine::Delivery::gap`].
     #[inline]
     pub(super) fn is_end_of_abandoned(&self) -> bool {

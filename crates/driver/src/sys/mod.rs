@@ -7,6 +7,7 @@ mod copy_cursor;
 pub(crate) mod counting_allocator;
 mod loans;
 mod memory;
+mod message_ends;
 mod notes;
 mod producer;
 mod reservation;

@@ -59,7 +59,7 @@ pub(super) struct ConsumerState {
 pub(super) struct Ring {
     /// The producer's; the consumer uses `base`.
     memory: UnsafeCell<Option<StoreMemory>>,
-    base: AtomicPtr<u8>,
+    pub(super) base: AtomicPtr<u8>,
     /// The number of the first slot in the memory.
     first_slot: AtomicU64,
     pub(super) noted_unsubmitted: AtomicBool,
@@ -220,7 +220,7 @@ pub struct Consumer {
     /// What was released behind bytes that are still needed.
     released: RangeSet,
     /// Ends of messages that were not submitted.
-    message_ends: VecDeque<u64>,
+    pub(super) message_ends: VecDeque<u64>,
     /// Notes of messages that were not submitted, with their numbers.
     pub(super) notes: VecDeque<(u64, Note)>,
     /// Positions from the first to the last loan that was returned before its bytes were released.
@@ -252,37 +252,6 @@ impl Consumer {
     /// Whether everything in the store was released.
     pub fn is_empty(&self) -> bool {
         self.ring.consumer.tail.load(Ordering::Relaxed) == self.head()
-    }
-
-    /// Takes the message ends that the producer has written since the last call.
-    pub fn take_message_ends(&mut self) {
-        let put = self.ring.producer.ends_put.load(Ordering::Acquire);
-        let taken = self.ring.consumer.ends_taken.load(Ordering::Relaxed);
-        if put == taken {
-            return;
-        }
-        let base = self.ring.base.load(Ordering::Relaxed);
-        for index in taken..put {
-            let end = self.ring.end(base, index).load(Ordering::Relaxed);
-            self.message_ends.push_back(end);
-        }
-        self.ring.consumer.ends_taken.store(put, Ordering::Release);
-    }
-
-    /// The next end of a message at or below `limit`, oldest first.
-    pub fn pop_message_end(&mut self, limit: u64) -> Option<u64> {
-        self.message_ends.pop_front_if(|end| *end <= limit)
-    }
-
-    /// Messages whose ends were taken and not popped.
-    pub fn waiting_messages(&self) -> usize {
-        self.message_ends.len()
-    }
-
-    /// How many ends of messages were popped.
-    pub(super) fn message_ends_popped(&self) -> u64 {
-        let taken = self.ring.consumer.ends_taken.load(Ordering::Relaxed);
-        taken - self.message_ends.len() as u64
     }
 
     /// Gives the bytes of `payload` to `take`, slice by slice.

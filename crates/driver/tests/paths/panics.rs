@@ -81,6 +81,10 @@ impl Associations for Fused {
         self.inner.submit(now, id, end, flags, note);
     }
 
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        self.inner.submit_all(now, id, ends);
+    }
+
     fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
         self.inner.consume(now, id, bytes);
     }

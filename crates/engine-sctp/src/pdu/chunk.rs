@@ -1,6 +1,7 @@
 //! Chunks: a type, flags, a length, a value, and padding to a multiple of four octets (RFC 9260
 //! section 3.2).
 
+use super::data::{DATA_HEADER_LEN, DataHeader};
 use super::{header::COMMON_HEADER_LEN, u16_at};
 use core::ops::Range;
 
@@ -125,6 +126,29 @@ impl<'a> Chunks<'a> {
             at: 0,
             is_broken: false,
         }
+    }
+
+    /// Passes over the next chunk if it is DATA with user bytes, and its header is `expected` but for the length; where the
+    /// user bytes lie.
+    #[inline]
+    pub(crate) fn next_data(&mut self, expected: &DataHeader) -> Option<Range<u32>> {
+        let octets = self.packet.get(self.at..)?.first_chunk()?;
+        let header = u128::from_be_bytes(*octets);
+        let length = usize::from((header >> 96) as u16);
+        let user_len = length.checked_sub(DATA_HEADER_LEN).filter(|len| *len > 0)?;
+        let end = self.at + length;
+        if header != expected.bits(user_len) || end > self.packet.len() {
+            return None;
+        }
+        let start = self.at + DATA_HEADER_LEN;
+        self.at += length.next_multiple_of(4);
+        Some(start as u32..end as u32)
+    }
+
+    /// Whether no octets are left.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at >= self.packet.len()
     }
 
     /// Whether it ended at a chunk shorter than its header or longer than the packet.

@@ -7,27 +7,58 @@ use crate::pdu::data::FLAG_IMMEDIATE;
 /// packets unasked, and two arrivals of many.
 const ASKED_MIN: u64 = 16;
 
-/// The flag of the chunk that was just sent by path `path`, with `full` octets of chunks in a full packet.
-/// `window` is that of congestion control, `limit` what may be unacknowledged besides the peer's window.
+/// When a sender asks.
 ///
-/// It is set where the sender has to wait for the acknowledgement, and where half of what may be
+/// It does where it has to wait for the acknowledgement, and where half of what may be
 /// unacknowledged left without one: a full store blocks its user too, of which the engine knows nothing. A
 /// congestion control that measures by acknowledgements asks more often.
-pub(super) fn flag(a: &mut Association, path: usize, (window, limit): (u64, u64), full: u64) -> u8 {
-    let flight = a.paths[path].flight;
-    let measures = a.paths[path].control.measures();
-    let tx = &mut a.tx;
-    let is_blocked = flight >= window || tx.rwnd < full;
-    let waits = is_blocked && tx.messages.unsent() > 0;
-    let ends = a.state == State::ShutdownPending && tx.messages.unsent() == 0;
-    let half = limit.min(tx.rwnd.saturating_add(flight)) / 2;
-    let due = match measures {
-        true => ASKED_MIN * full / 2,
-        false => half.max(ASKED_MIN * full),
-    };
-    if !waits && !ends && tx.unasked < due {
-        return 0;
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckRequest {
+    /// What congestion control allows in flight.
+    window: u64,
+    /// Octets of chunks in a full packet.
+    full: u64,
+    /// So many octets of chunks may leave unasked.
+    due: u64,
+    /// The last chunk asks: an end follows.
+    is_ending: bool,
+}
+
+impl AckRequest {
+    /// For chunks sent by path `path`, with `full` octets of chunks in a full packet. `window` is that of congestion
+    /// control, `limit` what may be unacknowledged besides the peer's window. What is in flight and the peer's window
+    /// are the same together before and after each chunk.
+    pub(crate) fn new(
+        a: &Association,
+        path: usize,
+        (window, limit): (u64, u64),
+        full: u64,
+    ) -> AckRequest {
+        let path = &a.paths[path];
+        let half = limit.min(a.tx.rwnd.saturating_add(path.flight)) / 2;
+        let due = match path.control.measures() {
+            true => ASKED_MIN * full / 2,
+            false => half.max(ASKED_MIN * full),
+        };
+        AckRequest {
+            window,
+            full,
+            due,
+            is_ending: a.state == State::ShutdownPending,
+        }
     }
-    tx.unasked = 0;
-    FLAG_IMMEDIATE
+
+    /// The flag of a chunk that was just sent: with it `flight` octets are in flight, the peer has room for `rwnd`, and
+    /// `unasked` left since the last request, which counts anew. `has_more` bytes wait.
+    #[inline]
+    pub(crate) fn flag(&self, (flight, rwnd): (u64, u64), unasked: &mut u64, has_more: bool) -> u8 {
+        let is_blocked = flight >= self.window || rwnd < self.full;
+        let waits = is_blocked && has_more;
+        let ends = self.is_ending && !has_more;
+        if !waits && !ends && *unasked < self.due {
+            return 0;
+        }
+        *unasked = 0;
+        FLAG_IMMEDIATE
+    }
 }

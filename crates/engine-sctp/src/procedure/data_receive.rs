@@ -6,10 +6,10 @@ use crate::endpoint_state::EndpointState;
 use crate::pdu::cause::{Cause, CauseCode};
 use crate::pdu::chunk::push_chunk;
 use crate::pdu::data::FLAG_IMMEDIATE;
-use crate::pdu::{Chunk, ChunkType};
+use crate::pdu::{Chunk, ChunkType, Chunks};
 use crate::procedure::{abort, shutdown};
 use crate::rx::{Arrived, Fragment, Taken, Violation};
-use engine::{Bytes, Delivery, Framing, Instant, Note};
+use engine::{Bytes, Deliveries, Delivery, Framing, Instant, Note};
 
 /// What the data of one packet ask for.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub(crate) fn handle_data(
     ep: &mut EndpointState,
     (data, chunk): (&mut PacketData, &Chunk<'_>),
     packet: &[u8],
-    deliveries: &mut Vec<Delivery>,
+    deliveries: &mut Deliveries,
 ) -> Result<(), DiscardReason> {
     if !a.may_receive_data() {
         return Err(DiscardReason::State);
@@ -87,6 +87,28 @@ pub(crate) fn handle_data(
         Taken::Held => hold(a, ep, fragment, &packet[range])?,
     }
     deliver_held(a, ep, fragment.stream.0, deliveries)
+}
+
+/// Handles the chunks that come next as [`handle_data`] would, as long as each is a whole message that goes to the user
+/// at once and has nothing else to say. The first chunk of a packet is not among them: what holds for all data of it is
+/// decided there.
+#[inline]
+pub(crate) fn handle_run(
+    a: &mut Association,
+    ep: &mut EndpointState,
+    (data, chunks): (&PacketData, &mut Chunks<'_>),
+    deliveries: &mut Deliveries,
+) {
+    if !data.has_data || chunks.is_at_end() {
+        return;
+    }
+    let is_usual = a.may_receive_data() && a.auth.is_none() && !a.extensions.interleave;
+    if !is_usual || ep.config.framing != Framing::Messages {
+        return;
+    }
+    if let Some(ranges) = deliveries.whole_of(a.id) {
+        ep.counters.bytes_delivered += a.rx.take_run(chunks, ranges);
+    }
 }
 
 /// Keeps a copy of a chunk until its turn. One whose message nothing can complete is a fault of the
@@ -138,7 +160,7 @@ pub(super) fn deliver_held(
     a: &mut Association,
     ep: &mut EndpointState,
     stream: u16,
-    deliveries: &mut Vec<Delivery>,
+    deliveries: &mut Deliveries,
 ) -> Result<(), DiscardReason> {
     loop {
         match a.rx.streams.next_ready(stream) {
@@ -162,10 +184,17 @@ fn deliver(
     fragment: &Fragment,
     bytes: Bytes,
     len: usize,
-    deliveries: &mut Vec<Delivery>,
+    deliveries: &mut Deliveries,
 ) {
     ep.counters.bytes_delivered += len as u64;
     let has_messages = ep.config.framing == Framing::Messages;
+    if has_messages
+        && fragment.is_plain_message()
+        && let Bytes::Packet(range) = &bytes
+        && let Some(ranges) = deliveries.whole_of(a.id)
+    {
+        return ranges.push(range.start as u32..range.end as u32);
+    }
     let note = match has_messages {
         true => Note {
             stream: fragment.stream.0,
@@ -175,7 +204,7 @@ fn deliver(
         },
         false => Note::default(),
     };
-    deliveries.push(Delivery {
+    deliveries.bytes.push(Delivery {
         association: a.id,
         bytes,
         gap: false,

@@ -11,7 +11,7 @@ use crate::pdu::sack::{SACK_LEN, push_sack};
 use crate::pdu::{COMMON_HEADER_LEN, ChunkType};
 use crate::procedure::control_send::{lone_sack_path, take_control, usual_auth_len};
 use crate::procedure::{
-    abandon, ack_request, path_mtu, reconfiguration, retransmission, window_probe,
+    AckRequest, abandon, path_mtu, reconfiguration, retransmission, window_probe,
 };
 use crate::tx::{ChunkHeader, ChunkStatus};
 use engine::{Batch, Fragmentation, Instant, Integrity, PacketBuilder, Store};
@@ -442,11 +442,11 @@ impl<'a> Sender<'a> {
         Some((header, range, octets))
     }
 
-    /// Flag I if the peer is to acknowledge at once.
-    fn ask(&mut self) -> u8 {
+    /// When the peer is asked to acknowledge at once.
+    fn ack_request(&self) -> AckRequest {
         let full = self.room() as u64;
         let limit = self.window.min(self.ep.config.send_buffer);
-        ack_request::flag(self.a, self.path, (self.window, limit), full)
+        AckRequest::new(self.a, self.path, (self.window, limit), full)
     }
 
     /// A chunk is sent.

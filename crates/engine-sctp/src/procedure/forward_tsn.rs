@@ -9,7 +9,7 @@ use crate::pdu::{Chunk, ChunkType, ForwardTsn};
 use crate::procedure::abort;
 use crate::procedure::data_receive::{PacketData, deliver_held};
 use crate::rx::SkipStep;
-use engine::{Bytes, Delivery, Note};
+use engine::{Bytes, Deliveries, Delivery, Note};
 
 /// Whether this end takes chunks of `kind`, one of the two; to one that does not interleave, the newer is
 /// unknown.
@@ -27,7 +27,7 @@ pub(crate) fn handle_forward_tsn(
     a: &mut Association,
     ep: &mut EndpointState,
     (data, chunk): (&mut PacketData, &Chunk<'_>),
-    deliveries: &mut Vec<Delivery>,
+    deliveries: &mut Deliveries,
 ) -> Result<(), DiscardReason> {
     if !a.may_receive_data() {
         return Err(DiscardReason::State);
@@ -59,7 +59,7 @@ fn skip_stream(
     a: &mut Association,
     ep: &mut EndpointState,
     skipped: SkippedStream,
-    deliveries: &mut Vec<Delivery>,
+    deliveries: &mut Deliveries,
 ) -> Result<(), DiscardReason> {
     let stream = skipped.stream.0;
     if skipped.unordered {
@@ -81,12 +81,8 @@ fn skip_stream(
 }
 
 /// The rest of a message whose first bytes are at the user never comes.
-fn deliver_aborted(
-    a: &Association,
-    (stream, unordered): (u16, bool),
-    deliveries: &mut Vec<Delivery>,
-) {
-    deliveries.push(Delivery {
+fn deliver_aborted(a: &Association, (stream, unordered): (u16, bool), deliveries: &mut Deliveries) {
+    deliveries.bytes.push(Delivery {
         association: a.id,
         bytes: Bytes::Reassembled(Vec::new()),
         gap: true,

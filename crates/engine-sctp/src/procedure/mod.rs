@@ -24,3 +24,5 @@ pub(crate) mod sack_receive;
 pub(crate) mod shutdown;
 pub(crate) mod submission;
 pub(crate) mod window_probe;
+
+pub(crate) use ack_request::AckRequest;

@@ -11,7 +11,8 @@ use crate::pdu::{Chunk, Sack};
 use crate::procedure::{abandon, abort, path_management, path_mtu, retransmission, shutdown};
 use crate::tx::ChunkStatus;
 use congestion::{AckSample, RttSample};
-use engine::{Event, Instant};
+use core::ops::Range;
+use engine::{AssociationId, Event, Instant};
 
 /// Reports of a gap in a chunk's place that show that it is lost.
 const MISSES_MAX: u8 = 3;
@@ -24,6 +25,21 @@ struct Progress {
     forwarded: bool,
     /// User bytes of the store that the peer never asks for again.
     released: Option<(u64, u64)>,
+}
+
+impl Progress {
+    /// The peer never asks again for the bytes `range`. Positions skipped between two chunks were released when they
+    /// were.
+    fn release(&mut self, id: AssociationId, ep: &mut EndpointState, range: Range<u64>) {
+        match &mut self.released {
+            Some((_, end)) if *end == range.start => *end = range.end,
+            Some((start, end)) => {
+                ep.events.push_back(Event::Released(id, *start..*end));
+                (*start, *end) = (range.start, range.end);
+            }
+            None => self.released = Some((range.start, range.end)),
+        }
+    }
 }
 
 pub(crate) fn handle_sack(
@@ -112,6 +128,19 @@ fn begin(
         released: None,
     };
     while a.tx.outstanding.first() <= cumulative {
+        // One alone, as of a request, is not worth the way.
+        if a.tx.tracked.is_empty()
+            && a.tx.outstanding.first() < cumulative
+            && let Some(acked) = a.tx.outstanding.pop_in_flight(cumulative)
+        {
+            let path = &mut a.paths[usize::from(acked.path)];
+            path.flight -= acked.octets;
+            path.newly_acked += acked.octets;
+            path.is_answered = true;
+            path.highest_new = acked.last;
+            progress.release(a.id, ep, acked.range);
+            continue;
+        }
         let tsn = a.tx.outstanding.first();
         let Some(chunk) = a.tx.outstanding.pop() else {
             break;
@@ -138,16 +167,7 @@ fn begin(
         if chunk.is_end() && !a.tx.tracked.is_empty() {
             a.tx.forget_tracked(chunk.start);
         }
-        let range = chunk.range();
-        // Positions skipped between two chunks were released when they were.
-        match &mut progress.released {
-            Some((_, end)) if *end == range.start => *end = range.end,
-            Some((start, end)) => {
-                ep.events.push_back(Event::Released(a.id, *start..*end));
-                (*start, *end) = (range.start, range.end);
-            }
-            None => progress.released = Some((range.start, range.end)),
-        }
+        progress.release(a.id, ep, chunk.range());
     }
     Ok((cumulative, progress))
 }

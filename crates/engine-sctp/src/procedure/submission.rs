@@ -6,6 +6,22 @@ use crate::procedure::{abandon, association_setup, shutdown};
 use crate::tx::Submission;
 use engine::{Instant, Note, Reliability, SendFlags};
 
+/// As [`do_submit`] of each message that ends at `ends`, without notes and with more to follow.
+pub(crate) fn do_submit_all(a: &mut Association, ep: &EndpointState, now: Instant, ends: &[u64]) {
+    if may_submit(a) {
+        let pushes = ep.config.coalesce_delay.is_zero();
+        a.tx.messages.submit_all(now, ends, pushes);
+    }
+}
+
+fn may_submit(a: &Association) -> bool {
+    let is_open = matches!(
+        a.state,
+        State::CookieWait { .. } | State::CookieEchoed { .. } | State::Established
+    );
+    is_open && !a.wants_shutdown
+}
+
 pub(crate) fn do_submit(
     a: &mut Association,
     ep: &mut EndpointState,
@@ -13,11 +29,7 @@ pub(crate) fn do_submit(
     (end, flags): (u64, SendFlags),
     note: &Note,
 ) {
-    let may_submit = matches!(
-        a.state,
-        State::CookieWait { .. } | State::CookieEchoed { .. } | State::Established
-    );
-    if !may_submit || a.wants_shutdown {
+    if !may_submit(a) {
         return;
     }
     let pushes = flags.push || flags.request_ack || flags.fin || ep.config.coalesce_delay.is_zero();

@@ -63,6 +63,14 @@ impl Fragment {
         self.flags & FLAG_UNORDERED != 0
     }
 
+    /// Whether it is a whole message of which there is nothing to note.
+    #[inline]
+    pub(crate) fn is_plain_message(&self) -> bool {
+        let is_whole =
+            self.flags & (FLAG_BEGIN | FLAG_END | FLAG_UNORDERED) == FLAG_BEGIN | FLAG_END;
+        is_whole && self.stream == StreamId(0) && self.ppid == 0
+    }
+
     /// The number that all fragments of its message have: the SSN of unordered DATA says nothing (RFC 9260
     /// section 3.3.1).
     pub(crate) fn message_number(&self, interleaved: bool) -> u32 {

@@ -1,6 +1,7 @@
 //! The receiving side of an association: which TSNs arrived, and which messages may go to the user.
 
 mod fragment;
+mod run;
 mod skip;
 mod streams;
 
@@ -46,6 +47,12 @@ const DUPLICATES_MAX: usize = 32;
 
 /// Packets that came together and are as good as one: a third of what one call of a wire carries.
 const RUN_MIN: u32 = 16;
+
+/// Octets of a chunk of DATA with so many user bytes.
+#[inline]
+fn octets_of(bytes: u64) -> u64 {
+    (bytes + DATA_HEADER_LEN as u64).next_multiple_of(4)
+}
 
 /// Packets that came together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -226,7 +233,7 @@ impl ReceiveState {
     /// The bytes of a chunk go to the user now.
     pub(crate) fn count_delivered(&mut self, bytes: u64) {
         self.unread += bytes;
-        self.unread_octets += (bytes + DATA_HEADER_LEN as u64).next_multiple_of(4);
+        self.unread_octets += octets_of(bytes);
     }
 
     /// The user took bytes; whether the window grew so much that the peer must know. Of which chunks is not

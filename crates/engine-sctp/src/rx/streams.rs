@@ -86,6 +86,15 @@ impl Streams {
         }
     }
 
+    /// The number of the next ordered message of stream 0, if all that came of it went to the user in whole messages, and
+    /// nothing of any stream waits.
+    #[inline]
+    pub(super) fn next_of_first(&mut self) -> Option<&mut u32> {
+        let is_idle = !self.interleaved && self.held.is_empty();
+        let first = self.streams.first_mut()?;
+        (is_idle && first.open.is_none()).then_some(&mut first.next)
+    }
+
     /// Whether the peer may use the stream.
     pub(crate) fn has_stream(&self, stream: u16) -> bool {
         stream < self.max

@@ -2,6 +2,7 @@
 
 use super::messages::{Dropped, FRAGMENT_MIN, Plan, Submission};
 use super::numbering::{Asked, CurrentMessage, Cut, Numbering};
+use core::ops::Range;
 use engine::{Instant, Note, Reliability};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -75,6 +76,31 @@ impl InOrder {
         }
         if submission.push {
             self.pushed = self.submitted;
+        }
+    }
+
+    /// Submits messages without notes that end at `ends`.
+    pub(super) fn submit_all(&mut self, now: Instant, ends: &[u64], push: bool) {
+        let mut ends = ends;
+        while let Some((end, behind)) = ends.split_first() {
+            self.submit(&Submission {
+                now,
+                end: *end,
+                is_end: true,
+                push,
+                note: &Note::default(),
+            });
+            ends = behind;
+            // Each has a byte at least, and there is nothing to note of it.
+            let is_usual = ends.first() > Some(end) && ends.is_sorted_by(|one, next| one < next);
+            if is_usual && self.plain == Reliability::Full {
+                self.ends.extend(ends);
+                self.submitted = self.submitted.max(ends[ends.len() - 1]);
+                if push {
+                    self.pushed = self.submitted;
+                }
+                return;
+            }
         }
     }
 
@@ -174,6 +200,13 @@ impl InOrder {
         if self.pushed > self.cut {
             return true;
         }
+        // More than one packet has room for: what is left out is whole, or begun.
+        let header_len = self.numbering.rules.header_len as u64;
+        if let Some(last) = self.ends.back()
+            && last - self.cut + header_len * self.ends.len() as u64 > room as u64
+        {
+            return true;
+        }
         self.plan(room, full, false).is_full
     }
 
@@ -252,6 +285,32 @@ impl InOrder {
         let stream = self.numbering.take_turn();
         let mut message = self.numbering.begin(range.start, stream, None);
         Some(message.fragment(range, true, self.numbering.rules.interleave))
+    }
+
+    /// Cuts messages without notes, in DATA and all of stream 0, as long as `take` takes them: it gets the bytes and the
+    /// number of each, and whether more bytes wait behind it.
+    pub(super) fn cut_alike(&mut self, mut take: impl FnMut(Range<u64>, u16, bool) -> bool) {
+        let rules = &self.numbering.rules;
+        let is_plain = self.notes.is_empty() && self.plain == Reliability::Full;
+        if !is_plain || self.current.is_some() || rules.spread || rules.interleave {
+            return;
+        }
+        let (is_ordered, all) = (!rules.unordered, self.submitted - self.gone);
+        let first = self.numbering.first_stream();
+        let mut number = if is_ordered { *first as u16 } else { 0 };
+        let mut taken = 0;
+        for end in &self.ends {
+            if !take(self.cut..*end, number, *end < all) {
+                break;
+            }
+            self.cut = *end;
+            number = number.wrapping_add(u16::from(is_ordered));
+            taken += 1;
+        }
+        if is_ordered {
+            *first = u32::from(number);
+        }
+        self.ends.drain(..taken);
     }
 
     /// What was asked of the message that begins now and ends at `end`, if more than a plain one.

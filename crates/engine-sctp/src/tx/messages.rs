@@ -95,6 +95,22 @@ impl Messages {
         }
     }
 
+    /// Submits messages without notes that end at `ends`, one after the other.
+    pub(crate) fn submit_all(&mut self, now: Instant, ends: &[u64], push: bool) {
+        match self {
+            Messages::InOrder(queue) => queue.submit_all(now, ends, push),
+            Messages::Scheduled(queue) => ends.iter().for_each(|end| {
+                queue.submit(&Submission {
+                    now,
+                    end: *end,
+                    is_end: true,
+                    push,
+                    note: &Note::default(),
+                });
+            }),
+        }
+    }
+
     /// No more will be submitted: bytes whose message has no end are one.
     pub(crate) fn end_tail(&mut self) {
         match self {

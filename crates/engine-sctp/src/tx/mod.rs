@@ -4,11 +4,13 @@ mod in_order;
 mod messages;
 mod numbering;
 mod outstanding;
+mod run;
 mod scheduled;
 
 pub(crate) use messages::{Messages, Submission};
 pub(crate) use numbering::{Cut, MessageRules, Tracked};
 pub(crate) use outstanding::{ChunkHeader, ChunkStatus, OutChunk, Outstanding};
+pub(crate) use run::Run;
 
 use crate::config::SctpConfig;
 use crate::numbers::{LongTsn, Tsn};

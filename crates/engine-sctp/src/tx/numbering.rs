@@ -240,6 +240,14 @@ impl Numbering {
         }
     }
 
+    /// The next SSN of ordered messages of stream 0.
+    pub(super) fn first_stream(&mut self) -> &mut u32 {
+        if self.ordered.is_empty() {
+            self.ordered.push(0);
+        }
+        &mut self.ordered[0]
+    }
+
     /// Unordered messages in DATA have no number.
     fn next_number(&mut self, stream: u16, unordered: bool) -> u32 {
         let interleave = self.rules.interleave;

@@ -146,6 +146,19 @@ impl OutChunk {
     }
 }
 
+/// Chunks that the peer has, which left once and by one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Acked {
+    /// That path, by its index.
+    pub(crate) path: u8,
+    /// Their user bytes in the store.
+    pub(crate) range: Range<u64>,
+    /// Their octets with headers and padding.
+    pub(crate) octets: u64,
+    /// The TSN of the last.
+    pub(crate) last: LongTsn,
+}
+
 /// Chunks beyond the cumulative TSN. Bounded by the peer's window, which counts 16 octets a chunk
 /// besides its bytes.
 #[derive(Debug)]
@@ -230,6 +243,38 @@ impl Outstanding {
         }
         self.marked -= usize::from(chunk.status == ChunkStatus::Marked);
         Some(chunk)
+    }
+
+    /// Removes the chunks in front as far as the peer has all up to `cumulative`, they left once and by the same path,
+    /// and their bytes follow each other; None if the first did not leave so.
+    #[inline(never)]
+    pub(crate) fn pop_in_flight(&mut self, cumulative: LongTsn) -> Option<Acked> {
+        let front = self.chunks.front()?;
+        let (path, start) = (front.path, front.start);
+        let (mut end, mut octets, mut count) = (start, 0, 0);
+        let most = cumulative.plus(1).since(self.first) as usize;
+        for chunk in self.chunks.iter().take(most) {
+            let is_next = chunk.start == end && chunk.path == path && !chunk.was_moved;
+            if !is_next || chunk.status != ChunkStatus::InFlight {
+                break;
+            }
+            end += u64::from(chunk.len);
+            octets += chunk.octets() as u64;
+            count += 1;
+        }
+        if count == 0 {
+            return None;
+        }
+        self.chunks.drain(..count);
+        self.bytes -= end - start;
+        let last = self.first.plus(count as u64 - 1);
+        self.first = last.plus(1);
+        Some(Acked {
+            path,
+            range: start..end,
+            octets,
+            last,
+        })
     }
 
     /// The chunk of `tsn`.

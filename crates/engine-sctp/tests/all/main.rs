@@ -12,6 +12,7 @@ mod pair;
 mod partial;
 mod path_mtu;
 mod paths;
+mod runs;
 mod states;
 mod support;
 mod tshark;

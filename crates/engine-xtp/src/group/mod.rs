@@ -360,6 +360,10 @@ impl Associations for GroupEndpoint {
         }
     }
 
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        engine::submit_each(self, now, id, ends);
+    }
+
     fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
         if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
             receiver.consume(&self.ep, bytes);

@@ -133,6 +133,17 @@ fn into_owned(mut delivery: Delivery, packet: &[u8]) -> Delivery {
 }
 
 impl FaultyEngine {
+    /// Applies the fault to what was just submitted up to `end`.
+    fn fault_submission(&mut self, now: Instant, id: AssociationId, end: u64) {
+        match self.fault {
+            PlantedFault::Forget => self.events.push_back(Event::Released(id, 0..end)),
+            PlantedFault::GiveUp if self.packets >= FAULT_AFTER => {
+                self.inner.close(now, id, Close::Abort);
+            }
+            _ => {}
+        }
+    }
+
     /// Applies the fault to a delivery, when its turn has come.
     fn inject_fault(&mut self, delivery: Delivery, packet: &[u8], out: &mut Vec<Delivery>) {
         let delivery = into_owned(delivery, packet);
@@ -248,12 +259,13 @@ impl Associations for FaultyEngine {
 
     fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
         self.inner.submit(now, id, end, flags, note);
-        match self.fault {
-            PlantedFault::Forget => self.events.push_back(Event::Released(id, 0..end)),
-            PlantedFault::GiveUp if self.packets >= FAULT_AFTER => {
-                self.inner.close(now, id, Close::Abort);
-            }
-            _ => {}
+        self.fault_submission(now, id, end);
+    }
+
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        self.inner.submit_all(now, id, ends);
+        for end in ends {
+            self.fault_submission(now, id, *end);
         }
     }
 

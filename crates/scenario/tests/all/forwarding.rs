@@ -96,6 +96,10 @@ impl Associations for Probe {
         self.record("submit");
     }
 
+    fn submit_all(&mut self, _: Instant, _: AssociationId, _: &[u64]) {
+        self.record("submit_all");
+    }
+
     fn consume(&mut self, _now: Instant, _id: AssociationId, _bytes: u64) {
         self.record("consume");
     }
@@ -144,12 +148,13 @@ impl Router for Probe {
     }
 }
 
-const METHODS: [&str; 19] = [
+const METHODS: [&str; 20] = [
     "properties",
     "layout",
     "connect",
     "listen",
     "submit",
+    "submit_all",
     "consume",
     "close",
     "handle_packet",
@@ -183,6 +188,7 @@ fn assert_forwards(wrap: impl Fn(Probe) -> Box<dyn Associations>) {
     assert_eq!(engine.connect(now, &[PEER]), Ok(ID));
     engine.listen(true);
     engine.submit(now, ID, 100, SendFlags::PUSH, &Note::default());
+    engine.submit_all(now, ID, &[100]);
     engine.consume(now, ID, 10);
     engine.close(now, ID, Close::Abort);
     let packet = Received::new(PEER, &[0; 4]);

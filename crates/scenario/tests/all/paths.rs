@@ -194,6 +194,10 @@ impl Associations for Alternator {
         }
     }
 
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        engine::submit_each(self, now, id, ends);
+    }
+
     fn consume(&mut self, _: Instant, _: AssociationId, _: u64) {}
 
     fn close(&mut self, _: Instant, _: AssociationId, _: Close) {}

@@ -224,6 +224,10 @@ impl Associations for StopAndWait {
         self.due |= self.in_flight.is_none();
     }
 
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        engine::submit_each(self, now, id, ends);
+    }
+
     fn consume(&mut self, _now: Instant, _id: AssociationId, _bytes: u64) {}
 
     fn close(&mut self, now: Instant, id: AssociationId, _how: Close) {

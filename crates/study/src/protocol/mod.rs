@@ -363,6 +363,10 @@ impl Associations for StudyXtp {
         }
     }
 
+    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
+        engine::submit_each(self, now, id, ends);
+    }
+
     fn consume(&mut self, _now: Instant, circuit: AssociationId, bytes: u64) {
         if let Some(Association::Receiver(receiving)) =
             self.associations.get_mut(circuit.0 as usize)

@@ -3,7 +3,7 @@
 use super::{Sender, Sent, add};
 use crate::path::TimedChunk;
 use crate::pdu::data::FLAG_END;
-use crate::tx::{ChunkStatus, Cut, OutChunk};
+use crate::tx::{ChunkStatus, Cut, OutChunk, Run};
 use engine::{PacketBuilder, Store};
 
 impl Sender<'_> {
@@ -16,7 +16,11 @@ impl Sender<'_> {
             return;
         }
         let store = Store::Association(self.a.id);
-        while self.a.paths[self.path].flight < self.window {
+        while self.a.tx.messages.has_uncut() && self.a.paths[self.path].flight < self.window {
+            // A chunk that is timed is sent by itself.
+            if self.a.paths[self.path].timed.is_some() {
+                self.send_run(packet, left);
+            }
             let room = self.a.tx.rwnd.min(*left as u64) as usize;
             let Some(cut) = self.a.tx.messages.cut_whole(room) else {
                 break;
@@ -25,6 +29,30 @@ impl Sender<'_> {
             *left -= sent.2;
             add(packet, store, sent);
         }
+    }
+
+    /// Sends as much of what [`Sender::send_whole`] sends as is alike in all but its length.
+    fn send_run(&mut self, packet: &mut PacketBuilder<'_>, left: &mut usize) {
+        let store = Store::Association(self.a.id);
+        let mut run = Run {
+            left: *left as u64,
+            window: self.window,
+            request: self.ack_request(),
+            path: self.path as u8,
+            flight: self.a.paths[self.path].flight,
+            octets: 0,
+            bytes: 0,
+        };
+        self.a.tx.send_run(&mut run, |header, range, padding| {
+            packet.add_joined(&header.to_be_bytes());
+            packet.add_user(store, range);
+            packet.add_own(&[0; 3][..padding]);
+        });
+        *left = run.left as usize;
+        let path = &mut self.a.paths[self.path];
+        path.flight = run.flight;
+        path.sent += run.octets;
+        self.ep.counters.bytes_sent += run.bytes;
     }
 
     /// Cuts and sends a new chunk.
@@ -72,8 +100,12 @@ impl Sender<'_> {
                 packet: path.control.packet_state(self.now, path.sent, app_limited),
             });
         }
-        let header = chunk.header(tsn, self.ask());
-        self.a.tx.outstanding.push(chunk);
+        let has_more = self.a.tx.messages.unsent() > 0;
+        let request = self.ack_request();
+        let (flight, tx) = (self.a.paths[self.path].flight, &mut self.a.tx);
+        let asks = request.flag((flight, tx.rwnd), &mut tx.unasked, has_more);
+        let header = chunk.header(tsn, asks);
+        tx.outstanding.push(chunk);
         (header, cut.range, octets)
     }
 }
