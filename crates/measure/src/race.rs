@@ -11,7 +11,7 @@ use crate::schedule::{Schedule, TRIAL_MIN_S, trial_min_s};
 use crate::spec::{self, Contest, RaceSpec, pilot_contests, pilot_of};
 use crate::trial::{self, Collected, TrialError, TrialSpec};
 use control::Workload;
-use derived::{PilotEstimate, describe, estimate_from_pilot, limits, plan_of};
+use derived::{PilotEstimate, describe, estimate_from_pilot, limits, limits_of_count, plan_of};
 use engine::SplitMix64;
 use results::{
     Histogram, Machine, Plan, RunFolder, RunStatus, Status, Summary, Trial, VerdictKind, WriteError,
@@ -339,6 +339,7 @@ impl Race<'_> {
             _ if exec::name_of(&self.spec.contestants[contestant]).is_some() => {
                 limits(u64::MAX, trial_s)
             }
+            _ if shape.messages.is_some() => limits_of_count(&shape, need),
             _ => limits(
                 ((need.per_s * trial_s) as u64).max(10),
                 (trial_s * 2.0).max(0.1),

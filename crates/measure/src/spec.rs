@@ -1,6 +1,7 @@
 //! Parameters of a race, and the cells they span.
 
 mod fan_out;
+mod message_counts;
 mod transactions;
 
 use crate::exec::Definitions;
@@ -10,6 +11,7 @@ use results::{BlockPlan, Cell};
 use std::collections::BTreeMap;
 
 pub use fan_out::{FanOut, FanOutChoice, RECEIVERS_MAX};
+pub use message_counts::MessageCounts;
 pub use transactions::{ReplyLen, TransactionLoad, TransactionPlan};
 
 /// All parameters of a race.
@@ -27,6 +29,8 @@ pub struct RaceSpec {
     pub workloads: Vec<String>,
     /// Message sizes, bytes.
     pub sizes: Vec<u64>,
+    /// How many messages a trial has.
+    pub messages: MessageCounts,
     /// Two sizes in random order, as one more contest of throughput.
     pub mix: Option<Mix>,
     /// Concurrent circuits of each transport; several numbers are a factor.
@@ -93,6 +97,7 @@ impl RaceSpec {
             baseline: contestants.first().copied().unwrap_or_default().to_owned(),
             workloads: owned(workloads),
             sizes: vec![1000],
+            messages: MessageCounts::ByTime,
             mix: None,
             circuits: vec![1],
             buffers: Vec::new(),
@@ -162,6 +167,8 @@ pub struct Contest {
     pub size: u64,
     /// The mix, if it is one.
     pub mix: Option<Mix>,
+    /// Messages of each circuit; None for as many as the time allows.
+    pub messages: Option<u64>,
     /// Concurrent circuits of each transport; clients have one each instead.
     pub circuits: u32,
     /// Socket buffers.
@@ -195,7 +202,7 @@ pub(crate) fn in_each_setting(contests: &[Contest], settings: &[Cell]) -> Vec<Co
 }
 
 /// Contests that have a pilot: one for all loads of a sweep, whose percentages thus refer to the
-/// same capacity.
+/// same capacity, and one for all numbers of messages.
 pub(crate) fn pilot_contests(contests: &[Contest]) -> Vec<usize> {
     let all = 0..contests.len();
     all.filter(|&contest| pilot_of(contests, contest) == contest)
@@ -206,7 +213,8 @@ pub(crate) fn pilot_contests(contests: &[Contest]) -> Vec<usize> {
 pub(crate) fn pilot_of(contests: &[Contest], contest: usize) -> usize {
     let shape = |at: usize| {
         let cell = &contests[at].cell;
-        cell.without(Cell::LOAD_PERCENT).without(Cell::RATE)
+        let cell = cell.without(Cell::LOAD_PERCENT).without(Cell::RATE);
+        cell.without(Cell::MESSAGES)
     };
     let wanted = shape(contest);
     (0..contest)
@@ -242,6 +250,9 @@ impl RaceSpec {
         put("direction", format!("{:?}", self.direction).to_lowercase());
         if let Some(fan_out) = self.fan_out {
             put("fan_out", fan_out.to_string());
+        }
+        if let Some((name, value)) = self.messages.option() {
+            put(name, value);
         }
         put("busy_poll", self.busy_poll.to_string());
         put("read_len", self.circuit_options.read_len.to_string());
@@ -337,6 +348,7 @@ impl RaceSpec {
             workload: kind,
             size,
             mix: None,
+            messages: None,
             circuits: 1,
             buffers: None,
             rate_per_s: None,
@@ -344,7 +356,9 @@ impl RaceSpec {
             transactions: None,
             setting: 0,
         };
-        let mut contests: Vec<Contest> = self.sizes.iter().map(|&size| plain(size)).collect();
+        let sizes = self.messages.sizes(&self.sizes);
+        let of_sizes = sizes.into_iter().map(plain).collect();
+        let mut contests = self.messages.contests(of_sizes);
         if kind == control::Workload::Offered {
             contests = contests
                 .into_iter()

@@ -5,7 +5,7 @@
 //! are fixed before the first one: the workers keep them by the clock of their host.
 
 use crate::environment::Environment;
-use crate::spec::RaceSpec;
+use crate::spec::{MessageCounts, RaceSpec};
 use control::{TURNS_MAX, Turn, Turns, Workload};
 use engine::SplitMix64;
 use std::collections::BTreeMap;
@@ -173,6 +173,9 @@ pub(crate) fn hindrance(
     }
     if spec.fan_out.is_some() {
         return Some("what a sender has for several receivers would drain in a pause".into());
+    }
+    if spec.messages != MessageCounts::ByTime {
+        return Some("a trial of a fixed number of messages would end amid its turns".into());
     }
     if spec.series {
         return Some("series of a connection (--series) would have gaps".into());

@@ -61,6 +61,8 @@ impl Cell {
 
     /// An offered load in per cent of the contestant's own capacity.
     pub const LOAD_PERCENT: &'static str = "load_percent";
+    /// Messages that each circuit sends, where their number is fixed.
+    pub const MESSAGES: &'static str = "messages";
     /// Callers of a transport at a time.
     pub const CLIENTS: &'static str = "clients";
     /// An offered load in messages a second.

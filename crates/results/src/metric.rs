@@ -38,6 +38,11 @@ pub const CLIENT_PER_S: &str = "client_per_s";
 /// User bits a second of both directions, in parts of what the link could carry in one.
 pub const LINK_SHARE_FRACTION: &str = "link_share_fraction";
 
+/// Time of a fixed number of messages, from the start of the trial to the last arrival.
+pub const TOTAL_S: &str = "total_s";
+/// The same for one of them.
+pub const S_PER_MESSAGE: &str = "s_per_message";
+
 /// All measures, in the order they are shown.
 pub const METRICS: &[Metric] = &[
     metric(MESSAGES_PER_S, "messages received", "/s", true),
@@ -87,6 +92,8 @@ pub const METRICS: &[Metric] = &[
     metric("service_mean_us", "service, mean", "us", false),
     metric(LINK_SHARE_FRACTION, "share of the link", "", true),
     metric("sent_per_s", "messages sent", "/s", true),
+    metric(TOTAL_S, "time of all messages", "s", false),
+    metric(S_PER_MESSAGE, "time of a message", "s", false),
     metric("cpu_ns_per_message", "CPU, both ends", "ns/message", false),
     metric("cpu_ns_per_byte", "CPU, both ends", "ns/B", false),
     metric(

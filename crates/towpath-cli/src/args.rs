@@ -308,9 +308,8 @@ pub struct RaceArgs {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1",
           value_parser = parse::whole::<1, 64, u32>)]
     pub circuits: Vec<u32>,
-    /// Blocks: each cell is measured once per block. With a range, the race ends at an interim
-    /// analysis (after 3, 5, 10 or 20 blocks) at which every verdict is decided, and has no more
-    /// blocks than the time allows. Default: 10, fewer where the time does not suffice.
+    /// Blocks: each cell is measured once per block. With a range, the race ends at an interim analysis (after 3, 5, 10
+    /// or 20 blocks) at which every verdict is decided, and has no more blocks than the time allows. Default: 10, fewer where the time does not suffice.
     #[arg(long, value_name = "N or MIN..MAX", value_parser = parse::blocks)]
     pub blocks: Option<(u32, u32)>,
     /// Time for the whole race. Blocks asked for run even when they take longer.
@@ -393,8 +392,7 @@ pub struct RaceArgs {
     /// Sample the packet sizes on the wire during pilots; needs CAP_NET_RAW.
     #[arg(long)]
     pub packet_sizes: bool,
-    /// Offered loads: messages per second (1000,50k), or auto to sweep fractions of each
-    /// transport's own capacity.
+    /// Offered loads: messages per second (1000,50k), or auto to sweep fractions of each transport's own capacity.
     #[arg(long, value_name = "RATES", default_value = "auto")]
     pub rate: String,
     /// Inter-arrival times of offered messages.
@@ -415,8 +413,7 @@ pub struct RaceArgs {
     /// EtherType for link-layer transports.
     #[arg(long, default_value = "0x88b5", value_parser = parse::ethertype)]
     pub ethertype: u16,
-    /// Trace the packets of bare and of XTP contestants: the first worker's to FILE, the next
-    /// worker's to FILE.2 and so on, at most 64 files.
+    /// Trace the packets of bare and of XTP contestants: the first worker's to FILE, the next one's to FILE.2 and so on, at most 64 files.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Maximum probability of any false verdict in the whole race.
@@ -431,8 +428,7 @@ pub struct RaceArgs {
     /// Write no HTML report.
     #[arg(long)]
     pub no_report: bool,
-    /// More metrics in each cell of the tables: p99 (delay), cpu (per message, both ends), mbit,
-    /// bytes.
+    /// More metrics in each cell of the tables: p99 (delay), cpu (per message, both ends), mbit, bytes.
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = report::Extra::parse)]
     pub show: Vec<report::Extra>,
     /// Other races on this machine.
@@ -441,6 +437,9 @@ pub struct RaceArgs {
     /// Other hosts.
     #[command(flatten)]
     pub remote: crate::remote_race::RemoteArgs,
+    /// Trials that end after their messages.
+    #[command(flatten)]
+    pub messages: crate::message_counts::MessageCountArgs,
     /// Several receivers.
     #[command(flatten)]
     pub receivers: crate::fan_out::FanOutArgs,
@@ -461,6 +460,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp+udp tcp --circuits 2          concurrent circuits: shares and fairness
   towpath race xtp tcp --circuits 1,2,4,8        the same with more and more of them
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed
+  towpath race tcp udp -w throughput --sizes 1KiB --messages 500,1000,4000   trials of so many messages
   towpath race tcp --workload connect
   towpath race vmtp tcp -w transactions --clients 1,4,16 --reply 512 --service 100us
   towpath race tcp quic xtp -w responsive --sizes 16KiB --link rate=100mbit,delay=5ms

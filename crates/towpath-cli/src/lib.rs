@@ -51,6 +51,7 @@ pub mod index_command;
 pub mod key_command;
 mod leftovers;
 mod live_endpoints;
+pub mod message_counts;
 pub mod parse;
 mod pins;
 pub mod print;

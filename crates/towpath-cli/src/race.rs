@@ -221,6 +221,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     }
     let baseline = baseline(args, &contestants)?;
     let sizes = without_duplicates(&parse::sizes(&args.sizes).map_err(CliError::usage)?);
+    let (messages, sizes) = args.messages.counts(sizes)?;
     check_sizes(args, &sizes)?;
     race_checks::check_transactions(args, &sizes)?;
     check_pins(args)?;
@@ -256,6 +257,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
             .map(|workload| workload_name(*workload).to_owned())
             .collect(),
         sizes,
+        messages,
         mix: args.mix,
         circuits: without_duplicates(&args.circuits),
         buffers,

@@ -26,6 +26,7 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     check_programs(args)?;
     check_turns(args)?;
     check_series(args)?;
+    crate::message_counts::check(args)?;
     crate::fan_out::check(args)?;
     check_unused(args)
 }

@@ -129,6 +129,9 @@ pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
     } else if let Some(reason) = view.circuits().find_map(|report| report.invalid.clone()) {
         made.status = Status::Invalid;
         made.reason = reason;
+    } else if let Some(reason) = cut_short(view) {
+        made.status = Status::Failed;
+        made.reason = reason;
     } else if let Some(reason) = unloaded(view).or_else(|| ledger_fault(made, view)) {
         made.status = Status::Invalid;
         made.reason = reason;
@@ -164,6 +167,22 @@ pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
             ledger.unaccounted
         ));
     }
+}
+
+/// What a circuit did not send of a fixed number of messages before its time was over; None for all others.
+fn cut_short(view: &TrialView<'_>) -> Option<String> {
+    let messages = view.trial.contest.messages?;
+    let limit = view.trial.limits.messages;
+    let short = view.senders().find(|one| one.sent < messages.min(limit))?;
+    let limit_s = view.trial.limits.time_ns as f64 * 1e-9;
+    // A pilot has no number of messages, and all the time it was given.
+    (limit != u64::MAX).then(|| {
+        format!(
+            "{} of {messages} messages were sent in {limit_s:.1} s, ten times what the pilot let expect, or 5 s; \
+             give fewer with --messages",
+            short.sent
+        )
+    })
 }
 
 /// Why a trial of short messages beside bulk was not under load; None for all others.

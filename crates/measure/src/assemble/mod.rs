@@ -110,6 +110,9 @@ fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collec
         Workload::Transactions => transactions::transactions(made, &view),
         Workload::Responsive => responsive::responsive(made, &view),
     }
+    if let Some(messages) = trial.contest.messages {
+        rates::total_time(made, &view, messages);
+    }
     turns::turns(made, &view);
     connection::connection(made, &view);
     host_pairs::pair_metrics(made, &view);

@@ -3,7 +3,8 @@
 use super::ledger::ledger;
 use super::view::{TrialView, send_span_s};
 use crate::spec::Direction;
-use control::Slice;
+use control::{CircuitReport, Slice};
+use results::metric::{S_PER_MESSAGE, TOTAL_S};
 use results::{Series, Trial};
 
 pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
@@ -11,9 +12,10 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
     let both = view.spec.direction == Direction::Both;
     let sinks = view.receivers().chain(view.senders().filter(|_| both));
     for report in sinks {
-        let steady = match view.collected.turns {
-            Some(_) => SteadyPart::whole(&report.slices),
-            None => SteadyPart::of(&report.slices),
+        let steady = match (view.trial.contest.messages, &view.collected.turns) {
+            (Some(_), _) => SteadyPart::all_of(report),
+            (None, Some(_)) => SteadyPart::whole(&report.slices),
+            (None, None) => SteadyPart::of(&report.slices),
         };
         made.warm_up_s = made.warm_up_s.max(steady.warm_up_s);
         if let Some(what) = steady.warning {
@@ -48,6 +50,14 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
             rate_series(&report.slices, per_message),
         );
     }
+}
+
+/// Time of a fixed number of messages a circuit: until the last circuit has sent and received them.
+pub(super) fn total_time(made: &mut Trial, view: &TrialView<'_>, messages: u64) {
+    let span_s = view.span_s();
+    made.metrics.insert(TOTAL_S.into(), span_s);
+    let each_s = span_s / messages.max(1) as f64;
+    made.metrics.insert(S_PER_MESSAGE.into(), each_s);
 }
 
 /// Points of a time series kept in a result.
@@ -134,6 +144,20 @@ impl SteadyPart {
     pub(super) fn whole(slices: &[Slice]) -> SteadyPart {
         let first = slices.first().copied().unwrap_or_default();
         SteadyPart::between(first, slices.last().copied().unwrap_or(first))
+    }
+
+    /// All of a fixed number of messages, whose time is what was asked for; it may be shorter than a slice.
+    fn all_of(report: &CircuitReport) -> SteadyPart {
+        let begin = Slice {
+            at_ns: report.first_ns,
+            ..Slice::default()
+        };
+        let end = Slice {
+            at_ns: report.last_ns,
+            messages: report.received,
+            bytes: report.received_bytes,
+        };
+        SteadyPart::between(begin, end)
     }
 
     fn between(start: Slice, end: Slice) -> SteadyPart {

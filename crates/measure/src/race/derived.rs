@@ -3,7 +3,7 @@
 use super::{PRECISION_TARGET, RaceError, SLICES};
 use crate::contestant::components;
 use crate::environment::Environment;
-use crate::spec::RaceSpec;
+use crate::spec::{Contest, RaceSpec};
 use crate::trial::{self, TrialSpec};
 use crate::turn_plan;
 use control::{Limits, Workload};
@@ -26,6 +26,22 @@ pub(super) fn limits(messages: u64, time_s: f64) -> Limits {
         messages,
         time_ns: (time_s * 1e9) as u64,
         slice_ns: (time_s * 1e9 / SLICES).max(200_000.0) as u64,
+    }
+}
+
+/// How much longer than its pilot lets expect a trial of a fixed number of messages may take.
+const COUNT_TIME_FACTOR: f64 = 10.0;
+
+/// Least limit of such a trial, seconds.
+const COUNT_TIME_MIN_S: f64 = 5.0;
+
+/// Limits of a trial that ends after its messages, at the rate of its pilot.
+pub(super) fn limits_of_count(shape: &Contest, need: PilotEstimate) -> Limits {
+    let messages = shape.messages.unwrap_or(u64::MAX);
+    let expected_s = messages as f64 / need.per_s.max(1e-9);
+    Limits {
+        time_ns: ((expected_s * COUNT_TIME_FACTOR).max(COUNT_TIME_MIN_S) * 1e9) as u64,
+        ..limits(messages, expected_s)
     }
 }
 

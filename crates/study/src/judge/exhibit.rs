@@ -246,7 +246,11 @@ fn our_values(
             factors,
         })
     });
-    let ours: Vec<Ours> = ours.collect();
+    let mut ours: Vec<Ours> = ours.collect();
+    // A race runs its cells in random order.
+    if !row.by_order {
+        ours.sort_by(|one, other| one.row.total_cmp(&other.row));
+    }
     match ours.is_empty() {
         true => Err(nothing(spec, outcome)),
         false => Ok(ours),

@@ -90,6 +90,9 @@ pub struct Measures<'a> {
     pub is_measured: bool,
 }
 
+/// Before the name of what was measured: its standard deviation over the replicates of a point.
+const DEVIATION: &str = "deviation.";
+
 /// How deep a measure may be made from others.
 const DEPTH_MAX: u32 = 8;
 
@@ -97,15 +100,20 @@ impl Measures<'_> {
     /// A formula over the means (or medians) of a point's replicates.
     pub fn of_point(&self, formula: &Formula, point: &Point) -> Option<f64> {
         self.value(formula, point, DEPTH_MAX, &|name| {
+            let (name, is_deviation) = match name.strip_prefix(DEVIATION) {
+                Some(of) => (of, true),
+                None => (name, false),
+            };
             let values = point
                 .replicates
                 .values()
                 .map(|values| values.get(name).copied());
             let values = values.collect::<Option<Vec<f64>>>()?;
-            match (values.is_empty(), self.is_measured) {
-                (true, _) => None,
-                (false, true) => Some(stats::estimate::median(&values)),
-                (false, false) => Some(values.iter().sum::<f64>() / values.len() as f64),
+            match (values.is_empty(), is_deviation, self.is_measured) {
+                (true, _, _) => None,
+                (false, true, _) => deviation(&values),
+                (false, false, true) => Some(stats::estimate::median(&values)),
+                (false, false, false) => Some(mean(&values)),
             }
         })
     }
@@ -141,4 +149,15 @@ impl Measures<'_> {
             }
         })
     }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The standard deviation of a sample; None for one value.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let middle = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
 }

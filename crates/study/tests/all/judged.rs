@@ -179,3 +179,22 @@ fn two_blocks_check_nothing() {
         Word::NotChecked("2 blocks have both figures; three are needed".to_owned())
     );
 }
+
+#[test]
+fn deviation_of_a_measure_is_that_of_its_trials() {
+    let of_one = TEXT.replacen(
+        "measure = \"rate\"",
+        "measure = \"deviation.messages_per_s\"",
+        1,
+    );
+    let study = parse(&of_one).expect("a study");
+    let ours = |blocks: u64| -> Vec<Option<f64>> {
+        // 100, 110, 120, ...: neighbours are 10 apart, at every size.
+        let outcomes = outcomes(blocks, |_, _, block| 90.0 + 10.0 * block as f64);
+        let judged = exhibit::judge(&study, &study.spec.exhibit[0], &outcomes);
+        let cells = judged.columns[0].cells.iter();
+        cells.map(|cell| cell.ours).collect()
+    };
+    assert_eq!(ours(3), [Some(10.0); 3]);
+    assert_eq!(ours(1), [None; 3], "one trial has no deviation");
+}

@@ -48,6 +48,7 @@ mod hostile_files;
 mod interruptions;
 mod leftovers;
 mod links;
+mod message_counts;
 mod one_race;
 mod options;
 mod own_programs;

@@ -132,7 +132,8 @@ pub fn race(scratch: &Scratch, name: &str, arguments: &[&str]) -> RunData {
     let mut all = vec!["race"];
     all.extend(arguments);
     all.extend(["--out", &out, "--no-report"]);
-    if !arguments.contains(&"--trial") {
+    let ends_trials = ["--trial", "--messages", "--total", "--pairs"];
+    if !arguments.iter().any(|word| ends_trials.contains(word)) {
         all.extend(["--trial", "20ms"]);
     }
     if !arguments.contains(&"--blocks") {
