@@ -156,7 +156,7 @@ fn every_transport_option_parses_and_applies() {
                 "NUMBER" => "7",
                 other => other,
             };
-            // `burst` requires `rate`, `gateway` XTP 3.6, and `key` authentication.
+            // `burst` requires `rate`, `gateway` XTP 3.6, `hold` a stream, and `key` authentication.
             let more = match option.name {
                 "burst" => ",rate=1gbit",
                 "gateway" => ",dialect=3.6",
@@ -164,6 +164,7 @@ fn every_transport_option_parses_and_applies() {
                 "capture-to" => ",push=capture",
                 "fault-seed" => ",push=fault,fault-corrupt=1%",
                 name if name.starts_with("fault-") => ",push=fault",
+                "hold" if has_option(*transport, "framing") => ",framing=stream",
                 "key" if has_option(*transport, "auth") => ",auth=on",
                 "correct" | "cpcs" | "interleave" | "mids" | "repair" | "sar" | "frame" | "mri"
                     if has_option(*transport, "cells") =>
