@@ -42,7 +42,7 @@ fn throughput(
     let sinks = receivers.iter().chain(senders.iter().filter(|_| both));
     let (mut messages_per_s, mut bytes_per_s) = (0.0, 0.0);
     for report in sinks {
-        let steady = SteadyPart::of(&report.slices);
+        let steady = SteadyPart::counted(view, report);
         messages_per_s += view.messages(report, steady.messages, steady.bytes) / steady.span_s;
         bytes_per_s += steady.bytes as f64 / steady.span_s;
     }

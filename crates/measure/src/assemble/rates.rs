@@ -12,11 +12,7 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
     let both = view.spec.direction == Direction::Both;
     let sinks = view.receivers().chain(view.senders().filter(|_| both));
     for report in sinks {
-        let steady = match (view.trial.contest.messages, &view.collected.turns) {
-            (Some(_), _) => SteadyPart::all_of(report),
-            (None, Some(_)) => SteadyPart::whole(&report.slices),
-            (None, None) => SteadyPart::of(&report.slices),
-        };
+        let steady = SteadyPart::counted(view, report);
         made.warm_up_s = made.warm_up_s.max(steady.warm_up_s);
         if let Some(what) = steady.warning {
             made.disturbed.push(what);
@@ -107,6 +103,15 @@ pub(super) struct SteadyPart {
 }
 
 impl SteadyPart {
+    /// What counts of a circuit's trial.
+    pub(super) fn counted(view: &TrialView<'_>, report: &CircuitReport) -> SteadyPart {
+        match (view.trial.contest.messages, &view.collected.turns) {
+            (Some(_), _) => SteadyPart::all_of(report),
+            (None, Some(_)) => SteadyPart::whole(&report.slices),
+            (None, None) => SteadyPart::of(&report.slices),
+        }
+    }
+
     pub(super) fn of(slices: &[Slice]) -> SteadyPart {
         let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
             return SteadyPart {
