@@ -121,8 +121,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The sample variance.
-fn variance(values: &[f64]) -> f64 {
+/// The sample variance; 0 of one value.
+pub fn variance(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares = values.iter().map(|value| (value - mean).powi(2));
     squares.sum::<f64>() / (values.len().max(2) - 1) as f64

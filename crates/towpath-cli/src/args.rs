@@ -121,7 +121,7 @@ pub enum Command {
         /// Print what is to be known of a transport of this program, as JSON, and exit.
         #[arg(long, value_name = "NAME")]
         transport: Option<String>,
-        /// Send more slowly by this share, in throughput: a known difference for tests of verdicts.
+        /// Pause both ends for this share of the time, in throughput: a known difference for tests of verdicts.
         #[arg(long, value_name = "SHARE", value_parser = parse::percent)]
         slower_by: Option<f64>,
     },

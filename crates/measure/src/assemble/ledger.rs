@@ -2,8 +2,8 @@
 
 use super::responsive;
 use super::view::{TrialView, is_stream};
-use control::Workload;
 use control::caps::QUOTA_EXCEEDED;
+use control::{Limits, Workload};
 use results::{Cpu, Ledger, Status, Trial};
 
 /// Most messages in one dropped buffer of a transport with segmentation offload.
@@ -171,16 +171,19 @@ pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
 
 /// What a circuit did not send of a fixed number of messages before its time was over; None for all others.
 fn cut_short(view: &TrialView<'_>) -> Option<String> {
-    let messages = view.trial.contest.messages?;
-    let limit = view.trial.limits.messages;
-    let short = view.senders().find(|one| one.sent < messages.min(limit))?;
-    let limit_s = view.trial.limits.time_ns as f64 * 1e-9;
-    // A pilot has no number of messages, and all the time it was given.
-    (limit != u64::MAX).then(|| {
+    view.trial.contest.messages?;
+    let fewest = view.senders().map(|report| report.sent).min()?;
+    too_few(fewest, &view.trial.limits)
+}
+
+/// Why so many messages are too few; None where they are not, or a pilot had no number to send.
+fn too_few(sent: u64, limits: &Limits) -> Option<String> {
+    let messages = limits.messages;
+    let limit_s = limits.time_ns as f64 * 1e-9;
+    (messages != u64::MAX && sent < messages).then(|| {
         format!(
-            "{} of {messages} messages were sent in {limit_s:.1} s, ten times what the pilot let expect, or 5 s; \
-             give fewer with --messages",
-            short.sent
+            "a circuit sent {sent} of {messages} messages in {limit_s:.1} s, the longest that such a trial may take; \
+             give it fewer messages"
         )
     })
 }
@@ -207,4 +210,22 @@ fn ledger_fault(made: &Trial, view: &TrialView<'_>) -> Option<String> {
             ledger.sent, ledger.delivered, ledger.duplicates
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trial_that_did_not_send_its_messages_says_how_many_it_sent() {
+        let limits = |messages| Limits {
+            messages,
+            time_ns: 5_000_000_000,
+            slice_ns: 1,
+        };
+        let said = too_few(12, &limits(500)).expect("too few");
+        assert!(said.contains("12 of 500 messages in 5.0 s"), "{said}");
+        assert_eq!(too_few(500, &limits(500)), None);
+        assert_eq!(too_few(12, &limits(u64::MAX)), None, "a pilot");
+    }
 }

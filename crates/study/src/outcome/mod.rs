@@ -157,7 +157,5 @@ fn mean(values: &[f64]) -> f64 {
 
 /// The standard deviation of a sample; None for one value.
 fn deviation(values: &[f64]) -> Option<f64> {
-    let middle = mean(values);
-    let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
-    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+    (values.len() > 1).then(|| stats::spread::variance(values).sqrt())
 }
