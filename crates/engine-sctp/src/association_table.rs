@@ -51,6 +51,12 @@ impl AssociationTable {
         self.slots.get(self.last)?.as_deref()
     }
 
+    /// The one that was asked for last, to be changed.
+    #[inline]
+    pub(crate) fn last_mut(&mut self) -> Option<&mut Association> {
+        self.slots.get_mut(self.last)?.as_deref_mut()
+    }
+
     #[inline]
     fn slot(&self, id: AssociationId) -> Option<usize> {
         match self.last() {

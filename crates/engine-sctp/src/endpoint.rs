@@ -11,8 +11,8 @@ use crate::pdu::header::{self, PacketCheck, check_packet};
 use crate::pdu::{Chunk, ChunkType, Chunks, CommonHeader};
 use crate::procedure::{
     abandon, abort, asconf, association_setup, cookie_echo, data_send, heartbeat, init,
-    out_of_the_blue, path_management, path_mtu, reconfiguration, retransmission, shutdown,
-    submission, window_probe,
+    out_of_the_blue, path_management, path_mtu, prediction, reconfiguration, retransmission,
+    shutdown, submission, window_probe,
 };
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
@@ -88,6 +88,7 @@ impl Sctp {
         shared.events.push_back(Event::Closed(id, reason));
     }
 
+    #[inline(never)]
     fn dispatch(
         &mut self,
         now: Instant,
@@ -208,6 +209,11 @@ impl Protocol for Sctp {
 
     fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.shared.counters.packets_parsed += 1;
+        if let Some(a) = self.associations.last_mut()
+            && prediction::handle_packet(a, &mut self.shared, now, &packet, deliveries)
+        {
+            return;
+        }
         if let Err(reason) = self.dispatch(now, packet, deliveries) {
             self.shared.counters.packets_discarded += 1;
             self.shared.discard(reason);

@@ -43,6 +43,8 @@ pub(crate) struct EndpointState {
     /// Memory of packets in the making, reused: control chunks, and chunks of padding.
     pub(crate) prefix: Vec<u8>,
     pub(crate) scratch: Vec<u8>,
+    #[cfg(test)]
+    pub(crate) predictions: crate::procedure::prediction::Predictions,
 }
 
 /// Ports for associations opened here (RFC 6335 section 6).
@@ -66,6 +68,8 @@ impl EndpointState {
             prefix: Vec::new(),
             scratch: Vec::new(),
             numbers: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
+            #[cfg(test)]
+            predictions: Default::default(),
             config,
         }
     }

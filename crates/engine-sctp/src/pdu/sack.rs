@@ -57,6 +57,15 @@ impl<'a> Sack<'a> {
     }
 }
 
+/// A SACK without gaps and duplicates as a number, the first octet the highest.
+#[inline]
+pub(crate) fn sack_bits(cumulative: Tsn, rwnd: u32) -> u128 {
+    u128::from(ChunkType::SACK.0) << 120
+        | (SACK_LEN as u128) << 96
+        | u128::from(cumulative.0) << 64
+        | u128::from(rwnd) << 32
+}
+
 /// Appends a SACK of at most `room` octets, of which it needs [`SACK_LEN`]: blocks from the lowest,
 /// then duplicates, as many as fit.
 pub fn push_sack(
@@ -68,10 +77,7 @@ pub fn push_sack(
 ) {
     let start = out.len();
     // As one number: octets written one by one are waited for when they are copied together.
-    let fixed = u128::from(ChunkType::SACK.0) << 120
-        | u128::from(cumulative.0) << 64
-        | u128::from(rwnd) << 32;
-    out.extend_from_slice(&fixed.to_be_bytes());
+    out.extend_from_slice(&sack_bits(cumulative, rwnd).to_be_bytes());
     let entries_max = room.saturating_sub(SACK_LEN) / 4;
     let mut blocks: u16 = 0;
     for block in gaps.take(entries_max) {

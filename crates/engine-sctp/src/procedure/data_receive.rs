@@ -28,6 +28,15 @@ impl PacketData {
         self.is_urgent = true;
     }
 
+    /// Those of one message that came as it should, by the only path.
+    pub(super) fn of_message() -> PacketData {
+        PacketData {
+            path: 0,
+            has_data: true,
+            is_urgent: false,
+        }
+    }
+
     pub(crate) fn new(path: usize) -> PacketData {
         PacketData {
             path,

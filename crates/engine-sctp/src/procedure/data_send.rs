@@ -11,7 +11,7 @@ use crate::pdu::sack::{SACK_LEN, push_sack};
 use crate::pdu::{COMMON_HEADER_LEN, ChunkType};
 use crate::procedure::control_send::{lone_sack_path, take_control, usual_auth_len};
 use crate::procedure::{
-    AckRequest, abandon, path_mtu, reconfiguration, retransmission, window_probe,
+    AckRequest, abandon, path_mtu, prediction, reconfiguration, retransmission, window_probe,
 };
 use crate::tx::{ChunkHeader, ChunkStatus};
 use engine::{Batch, Fragmentation, Instant, Integrity, PacketBuilder, Store};
@@ -21,12 +21,21 @@ use engine::{Batch, Fragmentation, Instant, Integrity, PacketBuilder, Store};
 const PAD_MAX: usize = 152;
 
 /// Fills `batch` with the next packets of one path.
+#[inline]
 pub(crate) fn do_transmit(
     a: &mut Association,
     ep: &mut EndpointState,
     now: Instant,
     batch: &mut Batch,
 ) {
+    if !prediction::transmit(a, ep, now, batch) {
+        transmit(a, ep, now, batch);
+    }
+}
+
+/// The same, whatever there is to send.
+#[inline(never)]
+fn transmit(a: &mut Association, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
     abandon::before_transmit(a, ep, now);
     if !a.reconfig.waiting.is_empty() {
         reconfiguration::progress(a, ep, now);
@@ -74,6 +83,16 @@ pub(crate) fn mark_if_ready(a: &Association, ep: &mut EndpointState) {
     }
 }
 
+/// Octets that may be in flight on path `path` after what leaves now.
+pub(super) fn window(a: &Association, ep: &EndpointState, path: usize) -> u64 {
+    let window = a.paths[path].control.window();
+    let burst = u64::from(ep.config.max_burst) * a.pmdcs() as u64;
+    match burst {
+        0 => window,
+        burst => window.min(a.paths[path].flight + burst),
+    }
+}
+
 /// Sends on one path of an association.
 struct Sender<'a> {
     a: &'a mut Association,
@@ -108,12 +127,7 @@ impl<'a> Sender<'a> {
         now: Instant,
         (path, data_path): (usize, usize),
     ) -> Self {
-        let window = a.paths[path].control.window();
-        let burst = u64::from(ep.config.max_burst) * a.pmdcs() as u64;
-        let window = match burst {
-            0 => window,
-            burst => window.min(a.paths[path].flight + burst),
-        };
+        let window = window(a, ep, path);
         let auth_len = usual_auth_len(a);
         Sender {
             pmdcs: a.pmdcs(),

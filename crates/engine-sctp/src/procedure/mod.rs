@@ -18,6 +18,7 @@ pub(crate) mod out_of_the_blue;
 pub(crate) mod path_change;
 pub(crate) mod path_management;
 pub(crate) mod path_mtu;
+pub(crate) mod prediction;
 pub(crate) mod reconfiguration;
 pub(crate) mod retransmission;
 pub(crate) mod sack_receive;

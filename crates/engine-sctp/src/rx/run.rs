@@ -8,6 +8,34 @@ use crate::pdu::{Chunks, DataHeader};
 use core::ops::Range;
 
 impl ReceiveState {
+    /// The header of the next message of stream 0, whole, without another flag or a payload protocol identifier, which
+    /// [`ReceiveState::take`] would deliver at once; None if nothing is.
+    #[inline]
+    pub(crate) fn expected(&mut self) -> Option<DataHeader> {
+        let has_room = !self.is_full && self.unread_octets < self.buffer;
+        if !has_room || self.has_gap() || !self.streams.has_stream(0) {
+            return None;
+        }
+        let next = self.streams.next_of_first()?;
+        Some(DataHeader {
+            flags: FLAG_BEGIN | FLAG_END,
+            tsn: self.cumulative.plus(1).tsn(),
+            stream: StreamId(0),
+            ssn: Ssn(*next as u16),
+            ppid: 0,
+        })
+    }
+
+    /// Takes the chunk of [`ReceiveState::expected`], with so many user bytes, as [`ReceiveState::take`] does.
+    #[inline]
+    pub(crate) fn take_expected(&mut self, bytes: u64) {
+        self.cumulative = self.cumulative.plus(1);
+        if let Some(next) = self.streams.next_of_first() {
+            *next = u32::from(Ssn(*next as u16).next().0);
+        }
+        self.count_delivered(bytes);
+    }
+
     /// Takes the next chunks as [`ReceiveState::take`] does those that it has delivered, as long as each is the next
     /// message of stream 0, whole, without another flag or a payload protocol identifier, and there is room. Where in the
     /// packet their user bytes lie goes to `ranges`; how many those are.
@@ -17,20 +45,10 @@ impl ReceiveState {
         chunks: &mut Chunks<'_>,
         ranges: &mut Vec<Range<u32>>,
     ) -> u64 {
-        if self.is_full || self.has_gap() || !self.streams.has_stream(0) {
-            return 0;
-        }
-        let Some(next) = self.streams.next_of_first() else {
+        let Some(mut expected) = self.expected() else {
             return 0;
         };
         let (before, unread) = (ranges.len(), self.unread);
-        let mut expected = DataHeader {
-            flags: FLAG_BEGIN | FLAG_END,
-            tsn: self.cumulative.plus(1).tsn(),
-            stream: StreamId(0),
-            ssn: Ssn(*next as u16),
-            ppid: 0,
-        };
         while self.unread_octets < self.buffer
             && let Some(range) = chunks.next_data(&expected)
         {
@@ -41,7 +59,9 @@ impl ReceiveState {
             expected.ssn = expected.ssn.next();
             ranges.push(range);
         }
-        *next = u32::from(expected.ssn.0);
+        if let Some(next) = self.streams.next_of_first() {
+            *next = u32::from(expected.ssn.0);
+        }
         self.cumulative = self.cumulative.plus((ranges.len() - before) as u64);
         self.unread - unread
     }

@@ -125,6 +125,16 @@ impl InOrder {
         }
     }
 
+    /// The length of the only message that waits, if it is whole, has no note, and nothing is to be reported of others.
+    #[inline]
+    pub(super) fn lone(&self) -> Option<u64> {
+        let end = *self.ends.front()?;
+        let is_plain = self.notes.is_empty() && self.plain == Reliability::Full;
+        let is_lone = self.ends.len() == 1 && self.submitted == end;
+        let is_quiet = self.current.is_none() && self.dropped.is_empty();
+        (is_plain && is_lone && is_quiet).then(|| end - self.cut)
+    }
+
     /// Bytes below this were cut into chunks, or given up.
     pub(super) fn position(&self) -> u64 {
         self.cut

@@ -136,6 +136,15 @@ impl Messages {
         }
     }
 
+    /// The length of the only message that waits, if it is whole and has no note; None with a scheduler.
+    #[inline]
+    pub(crate) fn lone(&self) -> Option<u64> {
+        match self {
+            Messages::InOrder(queue) => queue.lone(),
+            Messages::Scheduled(_) => None,
+        }
+    }
+
     /// Where the next byte to be cut lies in the store. 0 with a scheduler, which takes messages from
     /// anywhere.
     pub(crate) fn position(&self) -> u64 {

@@ -96,6 +96,13 @@ impl SendState {
         self.outstanding.has_marked() || self.messages.has_uncut()
     }
 
+    /// The length of the message that waits, if it is whole, without a note, and nothing else waits or is outstanding.
+    #[inline]
+    pub(crate) fn lone_message(&self) -> Option<u64> {
+        let is_idle = self.outstanding.is_empty() && self.tracked.is_empty();
+        self.messages.lone().filter(|_| is_idle)
+    }
+
     /// Whether all that was submitted is acknowledged.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.unsent() == 0 && self.outstanding.is_empty()

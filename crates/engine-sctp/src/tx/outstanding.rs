@@ -191,6 +191,13 @@ impl Outstanding {
         self.chunks.is_empty()
     }
 
+    /// The chunk, if there is one alone.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<&OutChunk> {
+        let front = self.chunks.front()?;
+        (self.chunks.len() == 1).then_some(front)
+    }
+
     /// User bytes of all chunks that were not given up.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
