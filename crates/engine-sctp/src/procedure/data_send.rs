@@ -3,6 +3,8 @@
 
 mod new_data;
 
+pub(super) use new_data::window;
+
 use crate::association::{Association, State, Timer};
 use crate::endpoint_state::{EndpointState, chunk_checksum};
 use crate::numbers::LongTsn;
@@ -80,16 +82,6 @@ pub(crate) fn mark_if_ready(a: &Association, ep: &mut EndpointState) {
         && path_mtu::due_path(a).is_none();
     if !has_nothing {
         ep.mark_ready(a.id);
-    }
-}
-
-/// Octets that may be in flight on path `path` after what leaves now.
-pub(super) fn window(a: &Association, ep: &EndpointState, path: usize) -> u64 {
-    let window = a.paths[path].control.window();
-    let burst = u64::from(ep.config.max_burst) * a.pmdcs() as u64;
-    match burst {
-        0 => window,
-        burst => window.min(a.paths[path].flight + burst),
     }
 }
 

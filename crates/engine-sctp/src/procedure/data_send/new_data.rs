@@ -1,10 +1,22 @@
 //! Chunks that are cut and sent for the first time.
 
 use super::{Sender, Sent, add};
+use crate::association::Association;
+use crate::endpoint_state::EndpointState;
 use crate::path::TimedChunk;
 use crate::pdu::data::FLAG_END;
 use crate::tx::{ChunkStatus, Cut, OutChunk, Run};
 use engine::{PacketBuilder, Store};
+
+/// Octets that may be in flight on path `path` after what leaves now.
+pub(in crate::procedure) fn window(a: &Association, ep: &EndpointState, path: usize) -> u64 {
+    let window = a.paths[path].control.window();
+    let burst = u64::from(ep.config.max_burst) * a.pmdcs() as u64;
+    match burst {
+        0 => window,
+        burst => window.min(a.paths[path].flight + burst),
+    }
+}
 
 impl Sender<'_> {
     /// Adds chunks of whole messages without a note to `packet`, of which `left` octets are left, as long as they
