@@ -11,15 +11,13 @@ use crate::numbers::Tsn;
 use crate::path::{PathStatus, TimedChunk};
 use crate::pdu::header::{PacketCheck, check_packet};
 use crate::pdu::sack::{SACK_LEN, sack_bits};
-use crate::pdu::{COMMON_HEADER_LEN, ChunkType, DATA_HEADER_LEN};
+use crate::pdu::{COMMON_HEADER_LEN, ChunkType, DATA_HEADER_LEN, I_DATA_HEADER_LEN};
 use crate::procedure::data_receive::{self, PacketData};
-use crate::procedure::{AckRequest, data_send, path_mtu, retransmission};
+use crate::procedure::{AckRequest, data_send, path_mtu, retransmission, window_probe};
 use crate::tx::{ChunkStatus, OutChunk};
 use congestion::{AckSample, PacketState, RttSample};
 use core::ops::Range;
-use engine::{
-    Batch, Deliveries, Event, Framing, Instant, Integrity, PacketBuilder, Received, Store,
-};
+use engine::{Batch, Deliveries, Event, Framing, Instant, Integrity, Received, Store};
 
 /// What a predicted packet says.
 struct Predicted {
@@ -176,8 +174,7 @@ fn acknowledge(a: &mut Association, ep: &mut EndpointState, now: Instant, rwnd: 
     path.control.on_ack(now, &ack, &sample);
     a.errors = 0;
     a.tx.rwnd = u64::from(rwnd).saturating_sub(path.flight);
-    a.tx.window_probes = 0;
-    ep.cancel_timer(a.id, Timer::WindowProbe);
+    window_probe::cancel(a, ep);
     ep.cancel_timer(a.id, Timer::Retransmission(0));
     ep.events.push_back(Event::Released(a.id, chunk.range()));
 }
@@ -220,22 +217,39 @@ pub(crate) fn transmit(
     }
     a.tx.messages.set_time(now);
     batch.set_path(a.paths[0].path, Some(a.id));
-    let mut packet = batch.begin().own(&a.header().emit());
+    let mut front = Front::new(&a.header().emit());
     if has_sack {
-        packet.add_joined(&sack_bits(a.rx.cumulative(), a.rx.window()).to_be_bytes());
+        front.push(&sack_bits(a.rx.cumulative(), a.rx.window()).to_be_bytes());
         a.rx.record_sack();
         ep.cancel_timer(a.id, Timer::Sack);
     }
-    add_message(a, ep, now, (octets, full), &mut packet);
-    packet.end(match a.zero_checksum {
-        true => Integrity::None,
-        false => Integrity::Crc32c {
-            at: chunk_checksum(),
-        },
-    });
+    add_message(a, ep, now, (octets, full), (front, batch));
     ep.counters.packets_built += 1;
     retransmission::start_timer(a, ep, now, 0);
     true
+}
+
+/// The octets of a packet in front of its user bytes, in one piece.
+struct Front {
+    octets: [u8; COMMON_HEADER_LEN + SACK_LEN + I_DATA_HEADER_LEN],
+    len: usize,
+}
+
+impl Front {
+    fn new(header: &[u8; COMMON_HEADER_LEN]) -> Front {
+        let mut octets = [0; COMMON_HEADER_LEN + SACK_LEN + I_DATA_HEADER_LEN];
+        octets[..COMMON_HEADER_LEN].copy_from_slice(header);
+        Front {
+            octets,
+            len: COMMON_HEADER_LEN,
+        }
+    }
+
+    #[inline]
+    fn push<const N: usize>(&mut self, octets: &[u8; N]) {
+        self.octets[self.len..self.len + N].copy_from_slice(octets);
+        self.len += N;
+    }
 }
 
 /// Whether nothing but the peer's window could hold back data, and nothing else is to be sent.
@@ -255,13 +269,13 @@ fn may_leave(a: &Association, ep: &EndpointState, now: Instant) -> bool {
         && idle < bounds.min.min(bounds.initial).min(bounds.max)
 }
 
-/// Cuts the message, which takes `octets` of the `full` ones of a packet, and adds it.
+/// Cuts the message, which takes `octets` of the `full` ones of a packet, and puts it into `batch` behind `front`.
 fn add_message(
     a: &mut Association,
     ep: &mut EndpointState,
     now: Instant,
     (octets, full): (u64, u64),
-    packet: &mut PacketBuilder<'_>,
+    (mut front, batch): (Front, &mut Batch),
 ) {
     let window = data_send::window(a, ep, 0);
     let request = AckRequest::new(a, 0, (window, window.min(ep.config.send_buffer)), full);
@@ -290,9 +304,22 @@ fn add_message(
     tx.rwnd -= octets;
     tx.unasked += octets;
     let asks = request.flag((octets, tx.rwnd), &mut tx.unasked, false);
-    chunk.header(tsn, asks).add_to(packet);
+    let header = chunk.header(tsn, asks);
+    front.push(&header.front.to_be_bytes());
+    if let Some(back) = header.back {
+        front.push(&back.to_be_bytes());
+    }
+    let padding = (octets - header_len as u64 - len) as usize;
+    let mut packet = batch.begin();
+    packet.add_own(&front.octets[..front.len]);
     packet.add_user(Store::Association(a.id), cut.range);
-    packet.add_own(&[0; 3][..(octets - header_len as u64 - len) as usize]);
+    packet.add_own(&[0; 3][..padding]);
+    packet.end(match a.zero_checksum {
+        true => Integrity::None,
+        false => Integrity::Crc32c {
+            at: chunk_checksum(),
+        },
+    });
     tx.outstanding.push(chunk);
     tx.probes_window = false;
     let path = &mut a.paths[0];

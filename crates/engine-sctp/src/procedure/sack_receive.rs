@@ -8,7 +8,9 @@ use crate::endpoint_state::EndpointState;
 use crate::notice::Notice;
 use crate::numbers::{LongTsn, Tsn};
 use crate::pdu::{Chunk, Sack};
-use crate::procedure::{abandon, abort, path_management, path_mtu, retransmission, shutdown};
+use crate::procedure::{
+    abandon, abort, path_management, path_mtu, retransmission, shutdown, window_probe,
+};
 use crate::tx::ChunkStatus;
 use congestion::{AckSample, RttSample};
 use core::ops::Range;
@@ -76,8 +78,7 @@ pub(crate) fn handle_sack(
     let in_flight: u64 = a.paths.iter().map(|path| path.flight).sum();
     a.tx.rwnd = u64::from(sack.rwnd).saturating_sub(in_flight);
     if sack.rwnd > 0 {
-        a.tx.window_probes = 0;
-        ep.cancel_timer(a.id, Timer::WindowProbe);
+        window_probe::cancel(a, ep);
     } else {
         // It answers, and only its user does not read (RFC 9260 section 6.1, A).
         a.errors = 0;

@@ -10,13 +10,23 @@ const DOUBLINGS_MAX: u32 = 8;
 
 /// The window is shut and nothing is in flight: a probe leaves after an RTO, or twice as long as
 /// after the last.
-pub(crate) fn schedule(a: &Association, ep: &mut EndpointState, now: Instant) {
+pub(crate) fn schedule(a: &mut Association, ep: &mut EndpointState, now: Instant) {
     if ep.timers.is_set((a.id, Timer::WindowProbe)) {
         return;
     }
     let doublings = a.tx.window_probes.min(DOUBLINGS_MAX);
     let wait = a.rto(&ep.config, a.data_path()) * (1 << doublings);
     ep.set_timer(a.id, Timer::WindowProbe, now + wait.min(ep.config.rto.max));
+    a.tx.awaits_probe = true;
+}
+
+/// The window is open: no probe is to leave.
+#[inline]
+pub(crate) fn cancel(a: &mut Association, ep: &mut EndpointState) {
+    a.tx.window_probes = 0;
+    if core::mem::take(&mut a.tx.awaits_probe) {
+        ep.cancel_timer(a.id, Timer::WindowProbe);
+    }
 }
 
 /// A probe may leave.

@@ -32,6 +32,8 @@ pub(crate) struct SendState {
     pub(crate) fast_retransmit: bool,
     /// One chunk may leave although the peer's window is shut.
     pub(crate) probes_window: bool,
+    /// The timer of the next probe may run.
+    pub(crate) awaits_probe: bool,
     /// How many probes in a row found the window shut.
     pub(crate) window_probes: u32,
     /// Messages that were begun and that may be given up, or that their user knows by a number; by
@@ -56,6 +58,7 @@ impl SendState {
             recovery: None,
             fast_retransmit: false,
             probes_window: false,
+            awaits_probe: false,
             window_probes: 0,
             tracked: BTreeMap::new(),
             forwarded: LongTsn::default(),

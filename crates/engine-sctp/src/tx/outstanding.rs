@@ -55,9 +55,9 @@ pub(crate) struct OutChunk {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkHeader {
     /// What DATA has, the first octet the highest.
-    front: u128,
+    pub(crate) front: u128,
     /// What I-DATA has behind it.
-    back: Option<u32>,
+    pub(crate) back: Option<u32>,
 }
 
 impl ChunkHeader {
