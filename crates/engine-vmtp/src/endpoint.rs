@@ -3,17 +3,17 @@
 use crate::blocks::MESSAGE_MAX;
 use crate::client::{Client, ClientCall, Current};
 use crate::config::VmtpConfig;
-use crate::pdu::{Control, NotifyClient, PacketFault, ResponseCode, packet};
-use crate::procedure::LocalCall;
+use crate::pdu::packet;
 use crate::procedure::probe::Probes;
 use crate::procedure::stream::Stream;
+use crate::procedure::{LastGroup, LocalCall};
 use crate::ready::Ready;
 use crate::records::{ClientRecords, RecordId, Records};
 use crate::server::State;
 use crate::shared::{NEVER, Shared};
 use engine::{
     Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, Instant, Note,
-    NoteFields, OutgoingMessage, Path, PathFault, Properties, Protocol, Received, TimerTable,
+    NoteFields, OutgoingMessage, PathFault, Properties, Protocol, Received, TimerTable,
     TransactionId, Transactions,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -74,6 +74,8 @@ pub struct Vmtp {
     /// Who has the transactions that the host knows.
     pub(crate) transactions: BTreeMap<TransactionId, Key>,
     pub(crate) probes: Probes,
+    /// The group that the last packet was of, while its Request is received.
+    pub(crate) last_group: Option<LastGroup>,
     /// Transactions with packets to send, served in turn.
     pub(crate) ready: Ready,
     pub(crate) timers: TimerTable<Key>,
@@ -121,6 +123,7 @@ impl Vmtp {
             over: BTreeSet::new(),
             transactions: BTreeMap::new(),
             probes: Probes::default(),
+            last_group: None,
             ready: Ready::default(),
             timers: TimerTable::new(),
             started_at: None,
@@ -163,56 +166,6 @@ impl Vmtp {
     pub(crate) fn is_young(&self, now: Instant) -> bool {
         let lifetime = self.sh.config.packet_lifetime;
         self.started_at.is_none_or(|at| now < at + 4 * lifetime)
-    }
-
-    fn dispatch(
-        &mut self,
-        now: Instant,
-        received: Received<'_>,
-        deliveries: &mut Deliveries,
-    ) -> Option<()> {
-        let path = received.path;
-        let header = match packet::parse(received.octets) {
-            Ok(header) => header,
-            Err(PacketFault::Size(header)) => {
-                self.refuse_malformed(path, &header);
-                return None;
-            }
-            Err(_) => return None,
-        };
-        if header.domain != self.sh.config.domain {
-            return None;
-        }
-        self.sh.peers.get(path).note_received(received.octets.len());
-        if header.control.is_response() {
-            return self.handle_response(now, path, &header, deliveries);
-        }
-        if self.is_for_manager(&header) {
-            return self.handle_management(now, path, &header);
-        }
-        self.handle_request(now, path, &header, deliveries)
-    }
-
-    /// A packet whose length is wrong: the client of a Request is told (RFC 1045 section 4.7).
-    fn refuse_malformed(&mut self, path: Path, header: &crate::pdu::VmtpHeader) {
-        let is_request = !header.control.is_response() && !self.is_for_manager(header);
-        if is_request && header.domain == self.sh.config.domain && !header.multicast {
-            self.sh
-                .peers
-                .get(path)
-                .note_received(crate::pdu::PACKET_MIN);
-            let count = u32::from(header.control.retransmit_count());
-            let notification = NotifyClient {
-                is_remote: false,
-                client: header.client,
-                control: Control::response(0).with_retransmit_count(count),
-                receive_sequence: 0,
-                transaction: header.transaction,
-                delivery: Default::default(),
-                code: ResponseCode::VMTP_ERROR,
-            };
-            self.sh.notify_client(path, &notification);
-        }
     }
 
     /// Puts what has packets to send in line, and sets its timer.

@@ -68,8 +68,13 @@ pub fn vmtp(bytes: &[u8]) -> u32 {
     let totals = sys::sum_clusters(pairs);
     let (even, odd) = rest.split_at(rest.len().min(32));
     let check = |total: u64, rest: &[u8]| {
-        let swapped = fold(total);
-        match fold(u64::from(u16::from_be(swapped)) + u64::from(sum(rest))) {
+        let swapped = u16::from_be(fold(total));
+        // Packets of whole blocks have no rest.
+        let folded = match rest.is_empty() {
+            true => swapped,
+            false => fold(u64::from(swapped) + u64::from(sum(rest))),
+        };
+        match folded {
             0 => u32::from(u16::MAX),
             sum => u32::from(sum),
         }

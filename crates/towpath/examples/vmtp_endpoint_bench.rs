@@ -5,8 +5,8 @@
 //! `vmtp_endpoint_bench rate tasks|threads CALLERS SECONDS CLIENT_CPU SERVER_CPU` - calls of 20 B a
 //! second of so many callers at one endpoint: entities in one thread, each of which calls again when its
 //! turn comes and its reply has come; or a thread each.
-//! `vmtp_endpoint_bench requests CALLERS BYTES SECONDS CLIENT_CPU SERVER_CPU` - requests of BYTES a second,
-//! answered with 20 B, of so many threads.
+//! `vmtp_endpoint_bench requests tasks|threads CALLERS BYTES SECONDS CLIENT_CPU SERVER_CPU` - megabits a second
+//! that requests of BYTES carry, which are answered with 20 B, of so many callers.
 //! `vmtp_endpoint_bench entities COUNT` - resident MB of the larger of two processes after COUNT
 //! clients of an endpoint have called the other's server once.
 //!
@@ -41,11 +41,17 @@ fn main() -> Outcome<()> {
             call(bytes.parse()?, seconds.parse()?, client, server)
         }
         ["rate", how, callers, seconds, client, server] => {
-            rate(how, callers.parse()?, seconds.parse()?, (client, server))
+            let load = (callers.parse()?, SHORT, "serve");
+            let calls_per_s = rate(how, load, seconds.parse()?, (client, server))?;
+            println!("{calls_per_s:.1}");
+            Ok(())
         }
-        ["requests", callers, bytes, seconds, client, server] => {
-            let what = (callers.parse()?, bytes.parse()?, seconds.parse()?);
-            requests(what, (client, server))
+        ["requests", how, callers, bytes, seconds, client, server] => {
+            let bytes = bytes.parse()?;
+            let load = (callers.parse()?, bytes, "serve-short");
+            let calls_per_s = rate(how, load, seconds.parse()?, (client, server))?;
+            println!("{:.1}", calls_per_s * bytes as f64 * 8e-6);
+            Ok(())
         }
         ["entities", count] => entities(count.parse()?),
         ["serve", cpu] => serve(Some(cpu), usize::MAX),
@@ -131,48 +137,41 @@ fn call(bytes: usize, seconds: f64, client: &str, server: &str) -> Outcome<()> {
     Ok(())
 }
 
-fn rate(how: &str, callers: usize, seconds: f64, (client, server): (&str, &str)) -> Outcome<()> {
-    let process = Server::start(&["serve", server])?;
+/// Calls a second of so many callers with requests of so many bytes, to a server that is started by a word.
+fn rate(
+    how: &str,
+    (callers, bytes, serve): (usize, usize, &str),
+    seconds: f64,
+    (client, server): (&str, &str),
+) -> Outcome<f64> {
+    let process = Server::start(&[serve, server])?;
     pin(client)?;
     let endpoint = process.endpoint()?;
     let clients: Result<Vec<Client>, _> = (0..callers).map(|_| endpoint.create_client()).collect();
     let clients = clients?;
     let span = Duration::from_secs_f64(seconds);
     let run = |span: Duration| match how {
-        "tasks" => call_in_turn(&clients, process.entity, span),
-        "threads" => call_in_threads(&clients, process.entity, SHORT, span),
+        "tasks" => call_in_turn(&clients, process.entity, bytes, span),
+        "threads" => call_in_threads(&clients, process.entity, bytes, span),
         _ => Err("tasks or threads".into()),
     };
     // Warm-up: the server learns the clients.
     run(span / 4)?;
     let began = Instant::now();
     let calls = run(span)?;
-    println!("{:.1}", calls as f64 / began.elapsed().as_secs_f64());
+    let calls_per_s = calls as f64 / began.elapsed().as_secs_f64();
     process.peer.end()?;
-    Ok(())
-}
-
-fn requests(
-    (callers, bytes, seconds): (usize, usize, f64),
-    (client, server): (&str, &str),
-) -> Outcome<()> {
-    let process = Server::start(&["serve-short", server])?;
-    pin(client)?;
-    let endpoint = process.endpoint()?;
-    let clients: Result<Vec<Client>, _> = (0..callers).map(|_| endpoint.create_client()).collect();
-    let clients = clients?;
-    let span = Duration::from_secs_f64(seconds);
-    call_in_threads(&clients, process.entity, bytes, span / 4)?;
-    let began = Instant::now();
-    let calls = call_in_threads(&clients, process.entity, bytes, span)?;
-    println!("{:.1}", calls as f64 / began.elapsed().as_secs_f64());
-    process.peer.end()?;
-    Ok(())
+    Ok(calls_per_s)
 }
 
 /// All clients in this thread, in turn.
-fn call_in_turn(clients: &[Client], server: EntityId, span: Duration) -> Outcome<u64> {
-    let request: Arc<[u8]> = vec![7; SHORT].into();
+fn call_in_turn(
+    clients: &[Client],
+    server: EntityId,
+    bytes: usize,
+    span: Duration,
+) -> Outcome<u64> {
+    let request: Arc<[u8]> = vec![7; bytes].into();
     let begin = |client: &Client| client.begin(server, Arc::clone(&request), &Note::default());
     let mut calls: Vec<_> = clients.iter().map(begin).collect();
     let end = Instant::now() + span;

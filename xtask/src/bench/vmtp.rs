@@ -82,7 +82,7 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         ),
         (
             "vmtp-16k",
-            requests(&["--pin", "0,1"], SPAN_S),
+            vmtp(root, &["requests", "tasks", "8", "16384", SPAN, "0", "1"]),
             bare(),
             at_least(0.4, 0.7),
         ),
@@ -114,6 +114,11 @@ fn rows(root: &Path) -> Vec<(&'static str, &'static str, Measure)> {
     vec![
         ("vmtp-rate-64-threads", "calls/s", vmtp(root, &threads)),
         ("vmtp-race-64", "calls/s", race("vmtp")),
+        (
+            "vmtp-16k-threads",
+            "Mbit/s",
+            requests(&["--pin", "0,1"], SPAN_S),
+        ),
         ("tcp-race-64", "calls/s", race("tcp")),
         ("udp-race-64", "calls/s", race("udp")),
     ]
@@ -143,7 +148,7 @@ fn delay(transport: &'static str, size: u64, more: &[&str]) -> Measure {
     )
 }
 
-/// Mbit/s of requests of a packet group each, of eight clients.
+/// Mbit/s of requests of a packet group each, of eight clients with a thread each.
 fn requests(more: &[&str], span_s: f64) -> Measure {
     let mut words = vec!["--clients", "8", "--reply", "20"];
     words.extend(more);

@@ -231,6 +231,10 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 self.receive_until
                     .store(until.as_nanos(), Ordering::Relaxed);
                 self.tell_service(until);
+                if state.awaits_several() {
+                    // One is due soon, and waking a sleeping thread costs the other end more than some looks.
+                    receiver.hint_busy_poll();
+                }
                 let buffer = state.pump.take_receive_buffer();
                 self.receive_with(receiver, state, buffer)
             }

@@ -19,6 +19,9 @@ enum Incoming {
 
 /// Messages on their way in. One gets its memory with its first block.
 pub(super) struct IncomingMessages {
+    /// The one that the last block was of: blocks of a message come together.
+    current: Option<(IncomingMessage, Incoming)>,
+    /// The others.
     messages: BTreeMap<IncomingMessage, Incoming>,
     octets: u64,
     buffers: Arc<BufferPool>,
@@ -27,6 +30,7 @@ pub(super) struct IncomingMessages {
 impl IncomingMessages {
     pub(super) fn new(buffers: Arc<BufferPool>) -> IncomingMessages {
         IncomingMessages {
+            current: None,
             messages: BTreeMap::new(),
             octets: 0,
             buffers,
@@ -35,7 +39,7 @@ impl IncomingMessages {
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.messages.len()
+        self.messages.len() + usize::from(self.current.is_some())
     }
 
     /// Octets that they take together.
@@ -45,20 +49,40 @@ impl IncomingMessages {
 
     /// Copies a block to its place.
     pub(super) fn keep(&mut self, block: &Block, octets: &[u8]) {
-        let (total, buffers) = (&mut self.octets, &self.buffers);
-        let entry = self.messages.entry(block.message).or_insert_with(|| {
-            let fits = block.message_len <= OCTETS_MAX - *total;
-            *total += if fits { block.message_len } else { 0 };
-            match fits {
-                true => {
-                    let buffer = buffers.take(block.message_len as usize);
-                    Incoming::Buffer(buffer, block.message_len)
-                }
-                false => Incoming::NoRoom,
-            }
-        });
-        if let Incoming::Buffer(buffer, _) = entry {
+        if let Incoming::Buffer(buffer, _) = self.of_block(block) {
             put(buffer, block.offset as usize, octets);
+        }
+    }
+
+    /// The message of a block, which is the current one from now on.
+    fn of_block(&mut self, block: &Block) -> &mut Incoming {
+        let known = match self.current.take() {
+            Some((message, current)) if message == block.message => Some(current),
+            Some((other, current)) => {
+                self.messages.insert(other, current);
+                self.messages.remove(&block.message)
+            }
+            None => self.messages.remove(&block.message),
+        };
+        let incoming = known.unwrap_or_else(|| self.begin(block.message_len));
+        &mut self.current.insert((block.message, incoming)).1
+    }
+
+    /// A message of this length begins.
+    fn begin(&mut self, len: u64) -> Incoming {
+        if len > OCTETS_MAX - self.octets {
+            return Incoming::NoRoom;
+        }
+        self.octets += len;
+        Incoming::Buffer(self.buffers.take(len as usize), len)
+    }
+
+    /// Takes a message out.
+    fn remove(&mut self, message: IncomingMessage) -> Option<Incoming> {
+        let is_current = |current: &mut (IncomingMessage, Incoming)| current.0 == message;
+        match self.current.take_if(is_current) {
+            Some((_, current)) => Some(current),
+            None => self.messages.remove(&message),
         }
     }
 
@@ -75,7 +99,7 @@ impl IncomingMessages {
 
     /// A message that is whole is another one as well; there is room for both, or for the first.
     pub(super) fn duplicate(&mut self, from: IncomingMessage, to: IncomingMessage) {
-        match self.messages.remove(&from) {
+        match self.remove(from) {
             Some(Incoming::Buffer(octets, len)) => {
                 self.keep_copy(to, &octets);
                 self.messages.insert(from, Incoming::Buffer(octets, len));
@@ -90,7 +114,7 @@ impl IncomingMessages {
 
     /// A message that is whole; None if there was no room for it. An empty one has no blocks.
     pub(super) fn take(&mut self, message: IncomingMessage) -> Option<Vec<u8>> {
-        match self.messages.remove(&message) {
+        match self.remove(message) {
             Some(Incoming::Buffer(mut octets, len)) => {
                 self.octets -= len;
                 octets.resize(len as usize, 0);

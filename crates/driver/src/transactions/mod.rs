@@ -98,9 +98,6 @@ pub struct Call {
     place: Arc<Place>,
 }
 
-/// Submissions that wait for company, at most.
-const SUBMISSIONS_MAX: usize = 16;
-
 /// Arrivals that [`TransactionEndpoint::poll`] takes in.
 const POLL_MAX: usize = 64;
 

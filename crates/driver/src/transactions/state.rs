@@ -38,6 +38,17 @@ pub(super) enum Submission {
     Abandon(Arc<Place>),
 }
 
+impl Submission {
+    /// Octets of its message.
+    pub(super) fn octets(&self) -> usize {
+        match self {
+            Submission::Call { request, .. } => request.len(),
+            Submission::Reply { reply, .. } => reply.len(),
+            Submission::Refuse(_) | Submission::Abandon(_) => 0,
+        }
+    }
+}
+
 /// What an endpoint holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
@@ -127,6 +138,11 @@ impl<E: Transactions, W: Wire> State<E, W> {
             incoming_bytes: self.incoming.octets(),
             callers: self.callers.len(),
         }
+    }
+
+    /// Whether more than one call is not answered.
+    pub(super) fn awaits_several(&self) -> bool {
+        self.callers.len() > 1
     }
 
     /// Nobody will be answered: callers are told.

@@ -2,15 +2,35 @@
 
 use super::state::Submission;
 
+/// Submissions that wait for company, at most.
+const SUBMISSIONS_MAX: usize = 16;
+
+/// Octets of their messages, at most: those of a call of the wire. More wait for no other, and the other end for them.
+const OCTETS_MAX: usize = 48 << 10;
+
 /// Submissions that wait.
 #[derive(Default)]
 pub(super) struct Submissions {
-    pub(super) list: Vec<Submission>,
+    list: Vec<Submission>,
+    /// Octets of their messages.
+    octets: usize,
     /// They are to leave now; otherwise they may wait for company.
     pub(super) is_wanted: bool,
 }
 
 impl Submissions {
+    /// Adds one; whether so many wait that they are to leave.
+    pub(super) fn push(&mut self, submission: Submission) -> bool {
+        self.octets += submission.octets();
+        self.list.push(submission);
+        self.list.len() >= SUBMISSIONS_MAX || self.octets >= OCTETS_MAX
+    }
+
+    /// Octets of their messages.
+    pub(super) fn octets(&self) -> usize {
+        self.octets
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -19,10 +39,38 @@ impl Submissions {
     pub(super) fn take(&mut self, taken: &mut Vec<Submission>) {
         std::mem::swap(taken, &mut self.list);
         self.is_wanted = false;
+        self.octets = 0;
     }
 
     /// Forgets all of them.
     pub(super) fn clear(&mut self) {
         self.list.clear();
+        self.octets = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Note, TransactionId};
+
+    fn reply(len: usize) -> Submission {
+        Submission::Reply {
+            transaction: TransactionId(1),
+            reply: vec![0; len].into(),
+            note: Note::default(),
+        }
+    }
+
+    #[test]
+    fn so_many_submissions_or_octets_of_messages_leave() {
+        let mut submissions = Submissions::default();
+        let short = (1..).find(|_| submissions.push(reply(20)));
+        assert_eq!(short, Some(SUBMISSIONS_MAX));
+        submissions.take(&mut Vec::new());
+        let long = (1..).find(|_| submissions.push(reply(16 << 10)));
+        assert_eq!((long, submissions.octets()), (Some(3), OCTETS_MAX));
+        submissions.clear();
+        assert!(!submissions.push(reply(16 << 10)));
     }
 }

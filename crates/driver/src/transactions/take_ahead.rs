@@ -14,8 +14,8 @@ use wire::Wire;
 /// Arrivals taken in ahead, at most.
 const AHEAD_MAX: usize = 16;
 
-/// Octets that came since something was sent, beyond which no more are taken in ahead: half a packet group. Work of so
-/// many takes longer than a send, and the other end waits for it meanwhile.
+/// Octets that came since something was sent, or that are left to be sent, beyond which no more are taken in ahead: half
+/// a packet group. Work of so many takes longer than a send, and the other end waits for it meanwhile.
 const AHEAD_OCTETS: usize = 8 << 10;
 
 /// Arrivals taken in before timers that are due, at most: of small packets 64 each, as many as ten thousand callers wait
@@ -72,8 +72,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         who: By,
         take: &impl Fn() -> Option<T>,
     ) -> Option<T> {
-        let is_long = state.octets_ahead >= AHEAD_OCTETS;
-        if is_long || self.lock_submissions().is_wanted || !state.backlog.is_look_due() {
+        let (left, is_wanted) = {
+            let submissions = self.lock_submissions();
+            (submissions.octets(), submissions.is_wanted)
+        };
+        let is_long = state.octets_ahead.max(left) >= AHEAD_OCTETS;
+        if is_long || is_wanted || !state.backlog.is_look_due() {
             return None;
         }
         // An error of the wire comes again where it is handled.

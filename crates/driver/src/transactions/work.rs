@@ -1,9 +1,9 @@
 //! Submissions carried out under the lock, and what the engine says handed over.
 
+use super::Shared;
 use super::request_queue::RequestQueue;
 use super::state::{State, Submission};
 use super::submissions::Submissions;
-use super::{SUBMISSIONS_MAX, Shared};
 use crate::broken::{self, Guard};
 use engine::{CallFlags, Instant, Transactions};
 use std::io;
@@ -61,16 +61,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
     pub(super) fn submit(&self, submission: Submission) {
-        self.lock_submissions().list.push(submission);
+        self.lock_submissions().push(submission);
         self.work_off_submissions();
     }
 
     /// Leaves a submission to wait for company.
     pub(super) fn leave(&self, submission: Submission) {
-        let mut submissions = self.lock_submissions();
-        submissions.list.push(submission);
-        let is_full = submissions.list.len() >= SUBMISSIONS_MAX;
-        drop(submissions);
+        let is_full = self.lock_submissions().push(submission);
         if is_full {
             self.work_off_submissions();
         }

@@ -100,6 +100,12 @@ impl VmtpHeader {
         octets[20..24].copy_from_slice(&delivery.0.to_be_bytes());
     }
 
+    /// The blocks that a packet with this header has, and how many words of data they are.
+    pub fn blocks(octets: &[u8; HEADER_LEN]) -> (BlockMask, u16) {
+        let words = u16::from_be_bytes([octets[10], octets[11]]) & DATA_WORDS;
+        (BlockMask(word_at(octets, 20)), words)
+    }
+
     /// The header of these octets; None for a version other than 0.
     pub fn parse(octets: &[u8; HEADER_LEN]) -> Option<VmtpHeader> {
         let second = word_at(octets, 8);

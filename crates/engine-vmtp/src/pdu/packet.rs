@@ -42,14 +42,24 @@ pub fn parse(packet: &[u8]) -> Result<VmtpHeader, PacketFault> {
     } else {
         end
     };
-    let check = super::word_at(packet, end);
-    if check != 0 && check != checksum::vmtp(&packet[..covered]) {
+    if !is_right(packet, covered) {
         return Err(PacketFault::Check);
     }
     match end == HEADER_LEN + header.data_len() {
         true => Ok(header),
         false => Err(PacketFault::Size(header)),
     }
+}
+
+/// Whether the last four octets are the check of the first `covered` ones, or of none.
+fn is_right(packet: &[u8], covered: usize) -> bool {
+    let check = super::word_at(packet, packet.len() - CHECK_LEN);
+    check == 0 || check == checksum::vmtp(&packet[..covered])
+}
+
+/// Whether the check of a packet of 68 octets or more, which covers all of it, is right or says that there is none.
+pub(crate) fn is_check_right(packet: &[u8]) -> bool {
+    is_right(packet, packet.len() - CHECK_LEN)
 }
 
 /// Octets of the packet that begins with these, as its header says: for wires that give several packets

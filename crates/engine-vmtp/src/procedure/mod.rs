@@ -1,5 +1,6 @@
 //! Procedures of the protocol, one file each (RFC 1045 sections 4 and 5).
 
+mod dispatch;
 mod forward;
 mod introduce;
 mod local;
@@ -15,6 +16,7 @@ mod run;
 pub(crate) mod stream;
 mod timeout;
 
+pub(crate) use dispatch::LastGroup;
 pub(crate) use local::LocalCall;
 pub(crate) use run::Run;
 

@@ -24,7 +24,11 @@ impl Vmtp {
         if let Some(known) = self.receiving_record(path, header) {
             let gap = header.control.gap_or_group_count();
             self.sh.peers.get(path).note_asked_gap(gap);
-            return self.handle_known(now, known, header, deliveries);
+            let handled = self.handle_known(now, known, header, deliveries);
+            if handled.is_some() {
+                self.note_group(path, known, header);
+            }
+            return handled;
         }
         if let Some(code) = self.refusal(header) {
             self.refuse(path, header, code);
@@ -309,7 +313,7 @@ impl Vmtp {
     }
 
     /// Blocks of a Request that is not whole.
-    fn handle_blocks(
+    pub(super) fn handle_blocks(
         &mut self,
         now: Instant,
         (id, group): (RecordId, u16),

@@ -189,6 +189,7 @@ impl Vmtp {
         let Some(forgotten) = self.entities.remove(&entity) else {
             return;
         };
+        self.last_group = None;
         for id in forgotten.idle {
             self.remove_client(id);
         }

@@ -2,8 +2,8 @@
 
 use crate::network::{Answer, CLIENT, Pair, SERVER};
 use engine::{
-    EntityId, Note, OutgoingMessage, Reliability, SplitMix64, TransactionEnd, TransactionEvent,
-    Transactions,
+    EntityId, Note, OutgoingMessage, Protocol, Reliability, SplitMix64, TransactionEnd,
+    TransactionEvent, Transactions,
 };
 use engine_vmtp::VmtpConfig;
 use std::collections::BTreeMap;
@@ -333,6 +333,21 @@ fn request_that_the_user_refuses_ends_as_refused() {
         .engine
         .abandon(now, transaction.expect("a request"));
     pair.finish();
+    assert_eq!(ends(&pair), [TransactionEnd::Refused]);
+}
+
+#[test]
+fn entity_that_is_removed_amid_a_request_is_not_called() {
+    let mut pair = Pair::settled(5);
+    pair.jitter = Duration::from_millis(3);
+    pair.call(vec![1; 16_384]);
+    while pair.ends[1].engine.counters().packets_parsed < 8 {
+        pair.step();
+    }
+    let now = pair.now;
+    pair.ends[1].engine.remove_entity(now, SERVER);
+    pair.finish();
+    assert_eq!(pair.requests(), 0);
     assert_eq!(ends(&pair), [TransactionEnd::Refused]);
 }
 

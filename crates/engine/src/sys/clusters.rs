@@ -1,14 +1,18 @@
-//! Sums of the clusters of VMTP's check, in vectors of 256 bits where the processor has them.
+//! Sums of the clusters of VMTP's check, in vectors of 512 or 256 bits where the processor has them.
 
 use crate::checksum;
 
 /// As [`checksum::sum_clusters`].
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn sum(pairs: &[[u8; 64]]) -> [u64; 2] {
-    match is_x86_feature_detected!("avx2") {
+    if is_x86_feature_detected!("avx512f") {
         // SAFETY: the processor has the instructions.
-        true => unsafe { avx2::sum(pairs) },
-        false => checksum::sum_clusters(pairs),
+        unsafe { avx512::sum(pairs) }
+    } else if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has the instructions.
+        unsafe { avx2::sum(pairs) }
+    } else {
+        checksum::sum_clusters(pairs)
     }
 }
 
@@ -16,6 +20,34 @@ pub(crate) fn sum(pairs: &[[u8; 64]]) -> [u64; 2] {
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn sum(pairs: &[[u8; 64]]) -> [u64; 2] {
     checksum::sum_clusters(pairs)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use core::arch::x86_64::{
+        _mm512_add_epi64, _mm512_loadu_si512, _mm512_setzero_si512, _mm512_slli_epi64,
+        _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64,
+    };
+
+    /// A vector is two clusters. Words of 64 bits are added as they are, and their upper halves apart: what is too much, and
+    /// may have wrapped around, are the upper halves.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn sum(pairs: &[[u8; 64]]) -> [u64; 2] {
+        let (mut whole, mut upper) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+        for pair in pairs {
+            // SAFETY: two clusters have as many octets as the vector, which need not be aligned.
+            let words = unsafe { _mm512_loadu_si512(pair.as_ptr().cast()) };
+            whole = _mm512_add_epi64(whole, words);
+            upper = _mm512_add_epi64(upper, _mm512_srli_epi64::<32>(words));
+        }
+        let lower = _mm512_sub_epi64(whole, _mm512_slli_epi64::<32>(upper));
+        let mut totals = [[0_u64; 4]; 2];
+        // SAFETY: eight words have as many octets as the vector.
+        unsafe {
+            _mm512_storeu_si512(totals.as_mut_ptr().cast(), _mm512_add_epi64(lower, upper));
+        }
+        totals.map(|[a, b, c, d]| a + b + c + d)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -69,7 +101,13 @@ mod tests {
             octets
                 .as_flattened_mut()
                 .fill_with(|| random.next_u64() as u8);
-            assert_eq!(sum(&octets), checksum::sum_clusters(&octets), "{pairs}");
+            let expected = checksum::sum_clusters(&octets);
+            assert_eq!(sum(&octets), expected, "{pairs}");
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has the instructions.
+                assert_eq!(unsafe { avx2::sum(&octets) }, expected, "{pairs}");
+            }
         }
     }
 }

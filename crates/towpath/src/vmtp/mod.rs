@@ -394,7 +394,8 @@ impl Client<'_> {
         Ok(len)
     }
 
-    /// Begins a call. It leaves with the next call, wait or flush, or when 16 have come together.
+    /// Begins a call. It leaves with the next call, wait or flush, or when 16 or
+    /// 48 KiB have come together.
     pub fn begin(&self, server: EntityId, request: impl Into<Message>, note: &Note) -> Call {
         self.endpoint
             .inner
