@@ -159,6 +159,31 @@ extern int *_t_errno(void);
 #define T_IP_DONTROUTE 17
 #define T_IP_BROADCAST 18
 
+/* Options of SCTP, of the study's driver; times in milliseconds. SID, PPI, LIFETIME and RECVOPT say something of
+ * messages; CKSUM_TYPE and MAXSEG are read-only; the others are set before the association. */
+#define T_INET_SCTP 132
+#define T_SCTP_NODELAY 1
+#define T_SCTP_PPI 3
+#define T_SCTP_SID 4
+#define T_SCTP_RECVOPT 7
+#define T_SCTP_COOKIE_LIFE 8
+#define T_SCTP_SACK_DELAY 9
+#define T_SCTP_PATH_MAX_RETRANS 10
+#define T_SCTP_ASSOC_MAX_RETRANS 11
+#define T_SCTP_MAX_INIT_RETRIES 12
+#define T_SCTP_HEARTBEAT_ITVL 13
+#define T_SCTP_RTO_INITIAL 14
+#define T_SCTP_RTO_MIN 15
+#define T_SCTP_RTO_MAX 16
+#define T_SCTP_OSTREAMS 17
+#define T_SCTP_ISTREAMS 18
+#define T_SCTP_CKSUM_TYPE 22
+#define T_SCTP_ALI 24
+#define T_SCTP_PR 30
+#define T_SCTP_LIFETIME 31
+#define T_SCTP_MAX_BURST 33
+#define T_SCTP_MAXSEG 36
+
 /* The older names; those that <netinet/in.h> and its kin have are left to them. */
 #define INET_TCP T_INET_TCP
 #define INET_UDP T_INET_UDP
@@ -282,6 +307,9 @@ int t_snd(int fd, const void *buf, unsigned int nbytes, int flags);
 int t_rcv(int fd, void *buf, unsigned int nbytes, int *flags);
 int t_sndv(int fd, const struct t_iovec *iov, unsigned int iovcount, int flags);
 int t_rcvv(int fd, struct t_iovec *iov, unsigned int iovcount, int *flags);
+/* Extensions: a message with options of its own, and one with the options that came with it (/dev/sctp_t). */
+int t_sndopt(int fd, const void *buf, unsigned int nbytes, int flags, const struct netbuf *opt);
+int t_rcvopt(int fd, void *buf, unsigned int nbytes, int *flags, struct netbuf *opt);
 
 /* Datagrams. */
 int t_sndudata(int fd, const struct t_unitdata *data);

@@ -87,6 +87,7 @@ mod udp_offloads;
 mod unix_socket;
 pub mod vmtp;
 pub mod xti_carrier;
+mod xti_sctp;
 pub mod xtp;
 
 pub use channel;

@@ -20,10 +20,13 @@ use crate::engine_setup::EngineSetup;
 use crate::ip_datagrams::{Header, IpDatagrams};
 use crate::medium::{Medium, UdpMedium};
 use crate::options::Options;
+use crate::sctp::EndpointConfig;
 use crate::socket;
 use crate::transport;
+use crate::xti_sctp;
 use driver::Waiter;
-use engine::{Address, Associations, Framing};
+use engine::{Address, AssociationId, Associations, Framing};
+use engine_sctp::Sctp;
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -34,6 +37,7 @@ use wire_udp::UdpWire;
 use xti::carrier::{Carried, Carrier, Piece};
 use xti::datagrams::DatagramCarrier;
 use xti::inet;
+use xti::sctp::{MessageOptions, SctpOptions};
 
 /// Carries byte streams of XTP 4.0; the provider is called `xtp`. The configuration's shortcut and services are
 /// not used.
@@ -41,22 +45,47 @@ pub fn xtp(config: &crate::xtp::EndpointConfig) -> Box<dyn Carrier> {
     let (config, options) = (config.clone(), Options::default());
     let own = options.clone();
     let host = options.bind_address();
-    let make = move || transport::xtp::STREAM.setup(&config, &own, host);
-    Box::new(EngineCarrier::new(XTP, None, &options, Arc::new(make)))
+    let make = move |_: Option<&SctpOptions>| transport::xtp::STREAM.setup(&config, &own, host);
+    Box::new(EngineCarrier::new(
+        (XTP, None),
+        &options,
+        Arc::new(make),
+        None,
+    ))
 }
 
 /// Carries messages of SCTP, or one message without end ([`engine::Framing::Stream`]); the provider is called
 /// `sctp`.
 pub fn sctp(config: &crate::sctp::EndpointConfig) -> Box<dyn Carrier> {
-    let (config, options) = (config.clone(), Options::default());
-    let (own, message_max) = (options.clone(), sctp_message_max(&config));
-    let make = move || transport::sctp::udp_setup(&config, &own);
-    Box::new(EngineCarrier::new(
-        SCTP,
-        message_max,
-        &options,
+    Box::new(sctp_carrier(config.clone(), &Options::default()))
+}
+
+/// The same for an endpoint with options of a transport.
+pub(crate) fn sctp_carrier(settings: EndpointConfig, options: &Options) -> EngineCarrier<Sctp> {
+    let keeps_messages = settings.config.framing == Framing::Messages;
+    // Half the send store.
+    let message_max = keeps_messages.then_some(settings.send_buffer_len / 2);
+    let user = xti_sctp::of_config(&settings.config);
+    let of_engine = EngineOptions {
+        default: user,
+        user,
+        read: xti_sctp::of_association,
+    };
+    let own = options.clone();
+    let make = move |user: Option<&SctpOptions>| {
+        // What the user has not changed stays as it was given.
+        let changed = user.filter(|user| **user != xti_sctp::of_config(&settings.config));
+        let settings = changed.map_or(settings.clone(), |user| {
+            xti_sctp::configured(&settings, user)
+        });
+        transport::sctp::udp_setup(&settings, &own)
+    };
+    EngineCarrier::new(
+        (SCTP, message_max),
+        options,
         Arc::new(make),
-    ))
+        Some(of_engine),
+    )
 }
 
 /// Carries datagrams of UDP (RFC 768) whose headers the driver makes itself, over raw IP; the provider is called `udp`.
@@ -72,12 +101,6 @@ pub fn rawip() -> Box<dyn DatagramCarrier> {
     Box::new(IpDatagrams::new(Header::Ports, None))
 }
 
-/// Octets of the longest message of SCTP: half the send store, where boundaries are kept.
-pub(crate) fn sctp_message_max(config: &crate::sctp::EndpointConfig) -> Option<usize> {
-    let keeps_messages = config.config.framing == Framing::Messages;
-    keeps_messages.then_some(config.send_buffer_len / 2)
-}
-
 /// Names of providers.
 pub(crate) const XTP: &str = "xtp";
 pub(crate) const SCTP: &str = "sctp";
@@ -85,8 +108,18 @@ pub(crate) const SCTP: &str = "sctp";
 /// The wire of a carrier's endpoint.
 type CarrierWire = Traced<UdpWire>;
 
-/// Makes the engine of an endpoint.
-pub(crate) type MakeEngine<E> = Arc<dyn Fn() -> EngineSetup<E> + Send + Sync>;
+/// Makes the engine of an endpoint, with what its user has set.
+pub(crate) type MakeEngine<E> = Arc<dyn Fn(Option<&SctpOptions>) -> EngineSetup<E> + Send + Sync>;
+
+/// The options of an association, of those that its engine was made with.
+type ReadOptions<E> = fn(&E, AssociationId, &SctpOptions) -> SctpOptions;
+
+/// The options of an engine that has some.
+pub(crate) struct EngineOptions<E> {
+    default: SctpOptions,
+    user: SctpOptions,
+    read: ReadOptions<E>,
+}
 
 /// Carries connections by an engine. An endpoint that listens, or was bound to an address, has one UDP port;
 /// one that only connects gets it when the peer's family is known.
@@ -96,6 +129,7 @@ pub(crate) struct EngineCarrier<E: Associations> {
     has_half_close: bool,
     options: Options,
     make_engine: MakeEngine<E>,
+    of_engine: Option<EngineOptions<E>>,
     /// The user bound it to an address, or it listens.
     has_address: bool,
     bound: Option<Bound<E>>,
@@ -106,15 +140,17 @@ struct Bound<E: Associations> {
     waiter: Arc<EngineWaiter<E>>,
     /// Arrivals before the last look for connections.
     seen: u64,
+    /// What its engine was made with.
+    made_with: Option<SctpOptions>,
 }
 
 impl<E: Associations + Send + 'static> EngineCarrier<E> {
     /// A carrier called `name`. Messages have at most `message_max` octets; None for a byte stream.
     pub(crate) fn new(
-        name: &'static str,
-        message_max: Option<usize>,
+        (name, message_max): (&'static str, Option<usize>),
         options: &Options,
         make_engine: MakeEngine<E>,
+        of_engine: Option<EngineOptions<E>>,
     ) -> EngineCarrier<E> {
         EngineCarrier {
             name,
@@ -126,6 +162,7 @@ impl<E: Associations + Send + 'static> EngineCarrier<E> {
                 ..options.clone()
             },
             make_engine,
+            of_engine,
             has_address: false,
             bound: None,
         }
@@ -134,12 +171,15 @@ impl<E: Associations + Send + 'static> EngineCarrier<E> {
     fn open(&mut self, local: SocketAddr) -> io::Result<SocketAddr> {
         let opened = UdpMedium::opened(local, &self.options)?;
         let address = opened.wire.local_addr()?;
-        let end = open_endpoint::<UdpMedium, E>(opened, &self.options, (self.make_engine)())?;
+        let made_with = self.of_engine.as_ref().map(|options| options.user);
+        let setup = (self.make_engine)(made_with.as_ref());
+        let end = open_endpoint::<UdpMedium, E>(opened, &self.options, setup)?;
         let waiter = Arc::new(EngineWaiter(end.endpoint.waiter()));
         self.bound = Some(Bound {
             end,
             waiter,
             seen: 0,
+            made_with,
         });
         Ok(address)
     }
@@ -156,6 +196,9 @@ impl<E: Associations + Send + 'static> EngineCarrier<E> {
         Box::new(EngineConnection {
             circuit,
             peer,
+            options: bound
+                .made_with
+                .zip(self.of_engine.as_ref().map(|options| options.read)),
             waiter: Arc::clone(&bound.waiter),
             seen_by_sends: 0,
             seen_by_receives: 0,
@@ -212,6 +255,21 @@ impl<E: Associations + Send + 'static> Carrier for EngineCarrier<E> {
         }
     }
 
+    fn options(&self) -> Option<SctpOptions> {
+        self.of_engine.as_ref().map(|options| options.default)
+    }
+
+    fn set_options(&mut self, options: &SctpOptions) {
+        if let Some(of_engine) = &mut self.of_engine {
+            of_engine.user = *options;
+        }
+    }
+
+    fn running_options(&self) -> Option<SctpOptions> {
+        let bound = self.bound.as_ref().filter(|_| self.has_address);
+        bound?.made_with
+    }
+
     fn begin_connect(&mut self, destination: &[u8]) -> io::Result<Box<dyn Carried>> {
         let to = inet::decode(destination).ok_or(io::ErrorKind::InvalidInput)?;
         let peer = Address::Socket(to);
@@ -248,11 +306,25 @@ impl<E: Associations + Send + 'static> xti::Waiter for EngineWaiter<E> {
 struct EngineConnection<E: Associations + Send + 'static> {
     circuit: driver::Circuit<E, CarrierWire>,
     peer: Vec<u8>,
+    /// What its engine was made with, and how to read what became of that.
+    options: Option<(SctpOptions, ReadOptions<E>)>,
     waiter: Arc<EngineWaiter<E>>,
     /// Arrivals at the endpoint at the last look of each.
     seen_by_sends: u64,
     seen_by_receives: u64,
     is_aborted: bool,
+}
+
+impl<E: Associations + Send + 'static> EngineConnection<E> {
+    #[cold]
+    fn send_noted(&mut self, octets: &[u8], options: &MessageOptions) -> io::Result<()> {
+        let streams = self.options().map(|options| options.outbound_streams);
+        if streams.is_some_and(|streams| options.stream >= streams) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let note = xti_sctp::note_of(options);
+        self.circuit.try_send_noted(octets, &note)
+    }
 }
 
 impl<E: Associations + Send + 'static> Carried for EngineConnection<E> {
@@ -266,8 +338,18 @@ impl<E: Associations + Send + 'static> Carried for EngineConnection<E> {
         is_open
     }
 
-    fn try_send(&mut self, octets: &[u8]) -> io::Result<()> {
-        let sent = self.circuit.try_send(octets);
+    fn options(&self) -> Option<SctpOptions> {
+        let (made_with, read) = self.options.as_ref()?;
+        let id = self.circuit.id();
+        let options = |pump: &mut driver::Pump<E, CarrierWire>| read(pump.engine(), id, made_with);
+        Some(self.circuit.with_pump(options))
+    }
+
+    fn try_send(&mut self, octets: &[u8], options: &MessageOptions) -> io::Result<()> {
+        let sent = match *options == MessageOptions::default() {
+            true => self.circuit.try_send(octets),
+            false => self.send_noted(octets, options),
+        };
         if sent.is_err() || self.circuit.has_unsent() {
             self.seen_by_sends = self.circuit.seen_arrivals();
         }
@@ -280,6 +362,7 @@ impl<E: Associations + Send + 'static> Carried for EngineConnection<E> {
         Ok(part?.map(|part| Piece {
             len: part.len,
             more: !part.end,
+            options: xti_sctp::of_part(&part),
         }))
     }
 

@@ -9,6 +9,8 @@
 //! * [`modules`] - `timod` and `tirdwr`.
 //! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
 //!   sndudata, rcvudata, rcvuderr of datagrams; options (optmgmt).
+//! * [`sctp`] - options of SCTP (level 132); `options` - requests of options.
+//! * [`sockets`] - the functions of XTI straight on sockets, without a stream.
 //! * [`error`] - errors with the numbers of XTI.
 //! * `helper` - the thread that carries deferred messages on within a millisecond.
 //!
@@ -26,13 +28,16 @@ mod helper;
 pub mod inet;
 pub mod loopback;
 pub mod modules;
+mod options;
 mod provider;
+pub mod sctp;
+pub mod sockets;
 pub mod tpi;
 
 pub use connections::Waiter;
 pub use endpoint::{
-    DatagramFailure, Flags, Look, StreamOptions, With, XtiByteStream, XtiCall, XtiEndpoint,
-    XtiReadiness, XtiReceived, XtiState,
+    DatagramFailure, Disconnection, Flags, Look, StreamOptions, With, XtiByteStream, XtiCall,
+    XtiEndpoint, XtiReadiness, XtiReceived, XtiState,
 };
 pub use error::{Error, TliError};
 pub use helper::{HelperPause, pause_helper};

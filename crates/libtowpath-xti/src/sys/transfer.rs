@@ -1,13 +1,14 @@
-//! t_snd, t_rcv, t_sndv, t_rcvv.
+//! t_snd, t_rcv, t_sndv, t_rcvv, and with options t_sndopt, t_rcvopt.
 
 use super::errors::return_to_c;
-use super::required;
-use super::structures::TIoVec;
+use super::structures::{NetBuf, TIoVec};
 use super::vectors::{self, gather, scatter};
+use super::{all_fitted, required};
 use crate::endpoint::{Endpoint, WaitFor};
 use crate::table;
 use libc::{c_int, c_uint, c_void};
 use std::sync::Arc;
+use xti::tpi::{TransportOption, parse_options, write_options};
 use xti::{Error, Flags, TliError, XtiReceived};
 
 /// T_MORE: the message goes on.
@@ -38,6 +39,33 @@ pub unsafe extern "C" fn t_snd(
     })
 }
 
+/// t_sndopt, an extension: the same, of a message with options of its own.
+///
+/// # Safety
+///
+/// `octets` has `len` octets, `options` is a structure with its buffer.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn t_sndopt(
+    fd: c_int,
+    octets: *const c_void,
+    len: c_uint,
+    flags: c_int,
+    options: *const NetBuf,
+) -> c_int {
+    return_to_c(|| {
+        let endpoint = table::find(fd)?;
+        // SAFETY: the caller's promise.
+        let octets = unsafe { vectors::octets(octets.cast(), len as usize) }?;
+        // SAFETY: the caller's promise.
+        let options = unsafe { required(options.cast_mut()) }?;
+        // SAFETY: the caller's promise.
+        let options = parse_options(unsafe { options.octets() });
+        let options = options.ok_or(TliError::BadOption)?;
+        send_with(&endpoint, octets, flags, &options)
+    })
+}
+
 /// t_sndv: the same from several buffers.
 ///
 /// # Safety
@@ -61,6 +89,15 @@ pub unsafe extern "C" fn t_sndv(
 
 /// Sends all, or what is taken before a signal, an event or, on a non-blocking descriptor, flow control.
 fn send(endpoint: &Arc<Endpoint>, octets: &[u8], flags: c_int) -> Result<c_int, Error> {
+    send_with(endpoint, octets, flags, &[])
+}
+
+fn send_with(
+    endpoint: &Arc<Endpoint>,
+    octets: &[u8],
+    flags: c_int,
+    options: &[TransportOption],
+) -> Result<c_int, Error> {
     if flags & !(T_MORE | T_EXPEDITED | T_PUSH) != 0 {
         return Err(TliError::BadFlag.into());
     }
@@ -70,7 +107,13 @@ fn send(endpoint: &Arc<Endpoint>, octets: &[u8], flags: c_int) -> Result<c_int, 
     };
     let mut done = 0;
     loop {
-        let sent = endpoint.until_sent(|xti| xti.try_send(&octets[done..], with));
+        // What follows is of the same message.
+        let options = if done == 0 { options } else { &[] };
+        let rest = &octets[done..];
+        let sent = endpoint.until_sent(|xti| match options.is_empty() {
+            true => xti.try_send(rest, with),
+            false => xti.try_send_with(rest, with, options),
+        });
         match sent {
             Ok(len) => done += len,
             Err(error) if done == 0 => return Err(error),
@@ -107,6 +150,37 @@ pub unsafe extern "C" fn t_rcv(
         let received = receive(&endpoint, room)?;
         // SAFETY: the caller's promise.
         unsafe { say(flags, received) }
+    })
+}
+
+/// t_rcvopt, an extension: the same, with the options that came with the message.
+///
+/// # Safety
+///
+/// `octets` has room for `len` octets, `flags` is null or a number, `options` is a structure with its buffer.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn t_rcvopt(
+    fd: c_int,
+    octets: *mut c_void,
+    len: c_uint,
+    flags: *mut c_int,
+    options: *mut NetBuf,
+) -> c_int {
+    return_to_c(|| {
+        let endpoint = table::find(fd)?;
+        // SAFETY: the caller's promise.
+        let room = unsafe { vectors::room(octets.cast(), len as usize) }?;
+        let mut came = Vec::new();
+        let received =
+            endpoint.until(WaitFor::Event, |xti| xti.try_receive_with(room, &mut came))?;
+        // SAFETY: the caller's promise.
+        let len = unsafe { say(flags, received) }?;
+        // SAFETY: the caller's promise.
+        let options = unsafe { required(options) }?;
+        // SAFETY: the caller's promise.
+        all_fitted(&[unsafe { options.put(&write_options(&came)) }])?;
+        Ok(len)
     })
 }
 

@@ -44,3 +44,8 @@ fn every_call_of_xti_works_and_says_its_errors() {
 fn tli_program_works_over_ticots() {
     build_and_run("tli.c");
 }
+
+#[test]
+fn options_of_sctp_are_set_and_travel_with_messages() {
+    build_and_run("sctp.c");
+}

@@ -36,6 +36,7 @@ pub mod vmtp;
 mod xti_connections;
 mod xti_datagrams;
 pub mod xti_engine;
+mod xti_sockets;
 pub mod xti_tcp;
 pub mod xti_udp;
 mod xti_words;

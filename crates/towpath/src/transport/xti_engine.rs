@@ -1,7 +1,6 @@
 //! xti-xtp and xti-sctp: our own XTP and SCTP under XTI over STREAMS in the user's process. The study of
 //! 2007 had SCTP there, with T_MORE on each send; `xti-sctp,framing=stream,more=on` is that.
 
-use super::sctp::udp_setup;
 use super::xti_connections::{ConnectionCircuit, accept_one};
 use super::xti_words::{self, StreamWords};
 use super::{sctp, xtp};
@@ -9,7 +8,7 @@ use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::{self, Options};
-use crate::xti_carrier::{self, EngineCarrier, sctp_message_max};
+use crate::xti_carrier::{self, EngineCarrier};
 use crate::{sctp as sctp_endpoint, socket, xtp as xtp_endpoint};
 use engine::Framing;
 use std::collections::BTreeMap;
@@ -19,6 +18,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use xti::carrier::Carrier;
+use xti::sctp::SctpOptions;
 use xti::{ServiceType, XtiEndpoint, inet};
 
 /// `xti-xtp`.
@@ -122,25 +122,13 @@ impl XtiEngine {
                     transport_specific: words.engine.clone(),
                     ..options.clone()
                 };
-                let make = move || xtp::STREAM.setup(&settings, &own, host);
-                Box::new(EngineCarrier::new(
-                    xti_carrier::XTP,
-                    None,
-                    &options,
-                    Arc::new(make),
-                ))
+                let make = move |_: Option<&SctpOptions>| xtp::STREAM.setup(&settings, &own, host);
+                let name = (xti_carrier::XTP, None);
+                Box::new(EngineCarrier::new(name, &options, Arc::new(make), None))
             }
             EngineProtocol::Sctp => {
                 let settings = sctp_endpoint::EndpointConfig::parse(&words.engine)?;
-                let message_max = sctp_message_max(&settings);
-                let own = options.clone();
-                let make = move || udp_setup(&settings, &own);
-                Box::new(EngineCarrier::new(
-                    xti_carrier::SCTP,
-                    message_max,
-                    &options,
-                    Arc::new(make),
-                ))
+                Box::new(xti_carrier::sctp_carrier(settings, &options))
             }
         })
     }

@@ -1,6 +1,7 @@
 //! xti-tcp: the kernel's TCP under XTI over STREAMS in the user's process, as the study of 2007 raced
 //! it against sockets.
 
+use super::xti_sockets;
 use super::xti_words::{self, StreamWords};
 use crate::connection_info;
 use crate::contract::{
@@ -30,10 +31,11 @@ const QUEUE_LEN: u32 = 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Its options: those of all streams, and those of sends.
-const OPTIONS: [OptionHelp; 6] = {
+const OPTIONS: [OptionHelp; 7] = {
     let [hysteresis, deferred, marks, crossing] = xti_words::OF_STREAMS;
     let (more, hold) = (xti_words::MORE, xti_words::HOLD);
-    [hysteresis, deferred, hold, marks, more, crossing]
+    let streams = xti_words::STREAMS;
+    [hysteresis, deferred, hold, marks, more, crossing, streams]
 };
 
 impl Transport for XtiTcp {
@@ -52,6 +54,13 @@ impl Transport for XtiTcp {
         }
     }
 
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        match StreamWords::parse(self.name(), &OPTIONS, own) {
+            Ok(words) if words.is_plain => tcp::CLASS,
+            _ => self.class(),
+        }
+    }
+
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
         tcp::congestion_available(options)
     }
@@ -66,6 +75,10 @@ impl Transport for XtiTcp {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let words = words(options)?;
+        if words.is_plain {
+            let listener = xti_sockets::listen(setup(options), QUEUE_LEN, options)?;
+            return Ok(Box::new(listener));
+        }
         let end = XtiEndpoint::open_tcp(setup(options), words.stream)?;
         let address = SocketAddr::new(options.bind_address(), 0);
         let bound = end.bind(&inet::encode(address), QUEUE_LEN)?;
@@ -84,10 +97,14 @@ impl Transport for XtiTcp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let words = words(options)?;
+        let address = socket::decode_address(&rendezvous.bytes)?;
+        let deadline = Instant::now() + CONNECT_MAX;
+        if words.is_plain {
+            return xti_sockets::connect(setup(options), address, deadline, options);
+        }
         let end = XtiEndpoint::open_tcp(setup(options), words.stream)?;
         end.bind(&[], 0)?;
-        let address = socket::decode_address(&rendezvous.bytes)?;
-        let connected = end.connect(&inet::encode(address), Instant::now() + CONNECT_MAX);
+        let connected = end.connect(&inet::encode(address), deadline);
         connected.map_err(|error| xti_words::connect_error(&end, error))?;
         Ok(Box::new(XtiCircuit::new(end, options, words)?))
     }

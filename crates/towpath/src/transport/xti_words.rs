@@ -3,7 +3,7 @@
 use crate::contract::OptionHelp;
 use std::collections::BTreeMap;
 use std::io;
-use xti::{Flags, Hysteresis, StreamOptions, TliError, XtiEndpoint};
+use xti::{Disconnection, Flags, Hysteresis, StreamOptions, TliError, XtiEndpoint};
 
 const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
     OptionHelp {
@@ -53,11 +53,20 @@ pub(super) const HOLD: OptionHelp = option(
     "short sends are collected at the head, up to 8 KiB a message; off: each is a message of its own",
 );
 
+/// The option of providers that have a way without a stream.
+pub(super) const STREAMS: OptionHelp = option(
+    "streams",
+    "on|off",
+    "off: the functions of XTI straight on sockets, as a compatibility library has them; without the other options",
+);
+
 /// Values of these options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StreamWords {
     pub(super) stream: StreamOptions,
     pub(super) flags: Flags,
+    /// There is no stream.
+    pub(super) is_plain: bool,
 }
 
 impl StreamWords {
@@ -76,6 +85,12 @@ impl StreamWords {
         for (name, value) in own {
             words.set(name, value)?;
         }
+        let of_stream = own.keys().find(|name| *name != STREAMS.name);
+        if let Some(name) = of_stream.filter(|_| words.is_plain) {
+            return Err(format!(
+                "streams=off has no stream for {name}; leave {name} out"
+            ));
+        }
         Ok(words)
     }
 
@@ -87,6 +102,7 @@ impl StreamWords {
             ("deferred", "on" | "off") => self.stream.deferred = value == "on",
             ("crossing", "on" | "off") => self.stream.crossing = value == "on",
             ("hold", "on" | "off") => self.stream.hold = value == "on",
+            ("streams", "on" | "off") => self.is_plain = value == "off",
             ("more", "on" | "off") => self.flags.more = value == "on",
             ("marks", _) => self.stream.marks = parse_marks(value)?,
             _ => return Err(wrong(name, value)),
@@ -96,7 +112,7 @@ impl StreamWords {
 }
 
 fn wrong(name: &str, value: &str) -> String {
-    let all = || OF_STREAMS.iter().chain([&MORE, &HOLD]);
+    let all = || OF_STREAMS.iter().chain([&MORE, &HOLD, &STREAMS]);
     let values = all().find(|option| option.name == name);
     let values = values.map_or("", |option| option.values);
     format!("{name}={value}: {name} is {values}")
@@ -112,7 +128,15 @@ fn parse_marks(value: &str) -> Result<xti::Marks, String> {
 
 /// The reason of a connection that was refused stands with the disconnection.
 pub(super) fn connect_error(end: &XtiEndpoint, error: xti::Error) -> io::Error {
-    match (error.tli, end.receive_disconnect()) {
+    refused(error, end.receive_disconnect())
+}
+
+/// The error of a connect, and what t_rcvdis says then.
+pub(super) fn refused(
+    error: xti::Error,
+    disconnection: Result<Disconnection, xti::Error>,
+) -> io::Error {
+    match (error.tli, disconnection) {
         (TliError::Look, Ok(disconnection)) => io::Error::from_raw_os_error(disconnection.reason),
         (TliError::NoData, _) => {
             let text = "the listener did not answer in 10 seconds";
@@ -150,4 +174,27 @@ pub(super) fn counts(end: &XtiEndpoint) -> BTreeMap<String, u64> {
 /// A switch as its word.
 pub(super) fn on_off(value: bool) -> String {
     if value { "on" } else { "off" }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_stream_there_are_no_options_of_one() {
+        let transport = crate::find("xti-tcp").expect("it is registered");
+        let words = |text: &str| -> BTreeMap<String, String> {
+            let pairs = text.split(',').filter_map(|word| word.split_once('='));
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect()
+        };
+        assert_eq!(transport.check_options(&words("streams=off")), Ok(()));
+        assert_eq!(
+            transport.check_options(&words("streams=on,hold=off")),
+            Ok(())
+        );
+        let why = transport.check_options(&words("hold=off,streams=off"));
+        assert!(why.is_err_and(|why| why.contains("leave hold out")));
+    }
 }

@@ -437,6 +437,7 @@ fn offloads_and_quick_acknowledgements_are_options() {
     for (name, option, value, read_back) in [
         ("tcp", "quickack", "on", ("quickack", "on")),
         ("tcp", "rcvlowat", "4096", ("rcvlowat", "4096")),
+        ("xti-tcp", "streams", "off", ("streams", "off")),
         (
             "udp-segmented",
             "gso",
@@ -458,6 +459,7 @@ fn offloads_and_quick_acknowledgements_are_options() {
         let why = transport.check_options(&wrong).expect_err("neither");
         let remedy = match option {
             "rcvlowat" => "a number of octets",
+            "streams" => "streams is on|off",
             _ => "give on or off",
         };
         assert!(why.contains(remedy), "{why}");

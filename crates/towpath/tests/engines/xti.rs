@@ -6,6 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use towpath::{sctp, xti_carrier, xtp};
 use xti::carrier::Carrier;
+use xti::sctp::name;
+use xti::tpi::{OptionStatus, OptionsAction, TransportOption, level};
 use xti::{Error, Flags, Look, StreamOptions, TliError, XtiEndpoint, XtiState, inet};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -221,12 +223,6 @@ fn parts_of_a_message_become_one() {
         }
     }
     assert_eq!(got, 100_000);
-    let expedited = Flags {
-        expedited: true,
-        ..Flags::default()
-    };
-    let refused = client.send(b"!", expedited, LIMIT).expect_err("none");
-    assert_eq!(refused.tli, TliError::NotSupported);
     let too_long = vec![0; client.information().tsdu as usize + 1];
     let refused = client
         .send(&too_long, Flags::default(), LIMIT)
@@ -297,4 +293,110 @@ fn an_end_that_is_dropped_sends_what_it_has_and_a_disconnect_does_not() {
         assert_eq!(client.state(), XtiState::Idle);
         assert_eq!(event(&server), Look::Disconnect, "{over:?}");
     }
+}
+
+/// Receives a message with what came with it: its octets, whether it is expedited, and its options as numbers.
+fn receive_with(end: &XtiEndpoint) -> (Vec<u8>, bool, Vec<(u32, u32)>) {
+    let (until, mut buffer, mut options) = (deadline(), [0; 64], Vec::new());
+    loop {
+        match end.try_receive_with(&mut buffer, &mut options) {
+            Ok(received) => {
+                let number = |option: &TransportOption| {
+                    let value = option.value.as_slice().try_into().expect("four octets");
+                    (option.name, u32::from_ne_bytes(value))
+                };
+                let numbers = options.iter().map(number).collect();
+                return (buffer[..received.len].to_vec(), received.expedited, numbers);
+            }
+            Err(error) => assert!(
+                error.tli == TliError::NoData && Instant::now() < until,
+                "{error:?}"
+            ),
+        }
+        end.wait(false, Duration::from_millis(20))
+            .expect("it waits");
+    }
+}
+
+fn of_sctp(name: u32, value: u32) -> TransportOption {
+    TransportOption {
+        level: level::INET_SCTP,
+        name,
+        status: None,
+        value: value.to_ne_bytes().to_vec(),
+    }
+}
+
+/// The number that an option has.
+fn current(end: &XtiEndpoint, name: u32) -> u32 {
+    let asked = TransportOption {
+        value: Vec::new(),
+        ..of_sctp(name, 0)
+    };
+    let answers = end.manage_options(&[asked], OptionsAction::Current);
+    let value = &answers.expect("an answer").0[0].value;
+    u32::from_ne_bytes(value.as_slice().try_into().expect("four octets"))
+}
+
+#[test]
+fn options_of_sctp_reach_the_engine_and_come_with_messages() {
+    let (listener, address) = Over::Sctp.listener();
+    let client = Over::Sctp.client();
+    let negotiate = |option| {
+        let (_, worst) = client
+            .manage_options(&[option], OptionsAction::Negotiate)
+            .expect("an answer");
+        assert_eq!(worst, OptionStatus::Success);
+    };
+    negotiate(of_sctp(name::OSTREAMS, 5));
+    negotiate(of_sctp(name::PPI, 46));
+    client.start_connect(&address).expect("it begins");
+    let server = accept(Over::Sctp, &listener);
+    finish_connect(&client);
+    assert_eq!(current(&client, name::OSTREAMS), 5);
+    assert_eq!(current(&server, name::ISTREAMS), 5);
+    assert!(current(&client, name::MAXSEG) > 1000);
+
+    send(&client, b"as set");
+    negotiate(of_sctp(name::SID, 4));
+    send(&client, b"on 4");
+    let own = [of_sctp(name::SID, 2), of_sctp(name::PPI, 9)];
+    let flags = Flags::default();
+    client
+        .send_with(b"its own", flags, &own, LIMIT)
+        .expect("sent");
+    let expedited = Flags {
+        expedited: true,
+        ..flags
+    };
+    client.send(b"now", expedited, LIMIT).expect("sent");
+    let beyond = client.send_with(b"none", flags, &[of_sctp(name::SID, 5)], LIMIT);
+    assert_eq!(beyond.expect_err("no such stream").tli, TliError::BadOption);
+
+    let mut got: Vec<_> = (0..4).map(|_| receive_with(&server)).collect();
+    // An expedited message may pass the others.
+    got.sort_by_key(|(_, expedited, _)| *expedited);
+    let options = |ppid, stream| vec![(name::PPI, ppid), (name::SID, stream)];
+    let expected = [
+        (b"as set".to_vec(), false, options(46, 0)),
+        (b"on 4".to_vec(), false, options(46, 4)),
+        (b"its own".to_vec(), false, options(9, 2)),
+        (b"now".to_vec(), true, options(46, 4)),
+    ];
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn one_message_without_end_has_no_options_of_messages() {
+    let (client, _server, _listener) = Over::SctpStream.pair();
+    let asked = client.manage_options(&[of_sctp(name::SID, 1)], OptionsAction::Negotiate);
+    assert_eq!(asked.expect("an answer").1, OptionStatus::NotSupported);
+    let refused = client.send_with(b"a", Flags::default(), &[of_sctp(name::SID, 1)], LIMIT);
+    assert_eq!(refused.expect_err("no options").tli, TliError::BadOption);
+    let expedited = Flags {
+        expedited: true,
+        ..Flags::default()
+    };
+    let refused = client.send(b"!", expedited, LIMIT).expect_err("none");
+    assert_eq!(refused.tli, TliError::NotSupported);
 }

@@ -1,5 +1,6 @@
 //! What is below the provider: a protocol, and its connections as two sequences of frames.
 
+use crate::sctp::MessageOptions;
 use crate::tpi::{Information, Primitive};
 use socket2::Socket;
 use std::io;
@@ -33,6 +34,8 @@ pub(crate) enum FrameKind {
 pub(crate) struct Frame {
     pub(crate) kind: FrameKind,
     pub(crate) octets: Block,
+    /// What the peer said of the message, where the user wants to know.
+    pub(crate) options: Option<MessageOptions>,
 }
 
 /// What is next on a connection.
@@ -83,8 +86,21 @@ pub(crate) trait Protocol: Send + 'static {
     /// A descriptor that is readable when a connection comes, where there is one of its own.
     fn waitable(&self) -> Option<Socket>;
 
-    /// The answer to T_OPTMGMT_REQ.
-    fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive;
+    /// The answer to T_OPTMGMT_REQ of an endpoint whose connection is `link`.
+    fn answer_options(&mut self, link: Option<&Self::Link>, octets: &[u8], flags: u32)
+    -> Primitive;
+
+    /// Whether a message on `link` may have these options (TBADOPT).
+    fn takes_message_options(&self, link: Option<&Self::Link>, octets: &[u8]) -> bool;
+
+    /// Options that each message of the user gets in front of its own; None where it gets none.
+    fn options_of_messages(&self) -> Option<&[u8]>;
+
+    /// Messages come with their options from here on.
+    fn report_options(&mut self);
+
+    /// Gives a connection what the endpoint's user has set.
+    fn adopt(&self, link: &mut Self::Link);
 }
 
 /// One end of a connection.

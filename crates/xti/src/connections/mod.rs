@@ -117,11 +117,29 @@ impl<P: Protocol> ConnectionProvider<P> {
         }
     }
 
+    /// Whether a message may have these options (TBADOPT).
+    pub(crate) fn takes_message_options(&self, octets: &[u8]) -> bool {
+        self.protocol.takes_message_options(self.link(), octets)
+    }
+
+    /// Messages come with their options from here on.
+    pub(crate) fn report_options(&mut self) {
+        self.protocol.report_options();
+        self.adopt();
+    }
+
+    /// Gives the connection what the user has set.
+    fn adopt(&mut self) {
+        if let Ends::Connected(link) | Ends::Connecting(link) = &mut self.ends {
+            self.protocol.adopt(link);
+        }
+    }
+
     fn service_type(&self) -> ServiceType {
         self.protocol.information().service
     }
 
-    fn set_ends(&mut self, ends: Ends<P::Link>) {
+    fn set_ends(&mut self, mut ends: Ends<P::Link>) {
         Waits::count_calls(self);
         let listens = |ends: &Ends<P::Link>| matches!(ends, Ends::Listening(_));
         if listens(&self.ends) && !listens(&ends) {
@@ -133,6 +151,9 @@ impl<P: Protocol> ConnectionProvider<P> {
             Ends::Listening(_) => self.protocol.waitable(),
             Ends::Connecting(link) | Ends::Connected(link) => link.waitable(),
         };
+        if let Ends::Connecting(link) | Ends::Connected(link) = &mut ends {
+            self.protocol.adopt(link);
+        }
         self.shared.set_socket(waitable.map(Arc::new));
         self.shared.send_blocked.store(false, Ordering::Relaxed);
         (self.ends, self.blocked) = (ends, None);

@@ -28,6 +28,11 @@ impl<P: Protocol> ConnectionProvider<P> {
             Ok(Primitive::ExpeditedRequest { .. }) if self.information().etsdu != -2 => {
                 return self.data_request(context, message);
             }
+            Ok(Primitive::OptionsDataRequest { options, .. })
+                if self.takes_message_options(&options) =>
+            {
+                return self.data_request(context, message);
+            }
             Ok(Primitive::ReleaseRequest) => return self.release_request(context, message),
             Ok(primitive) => {
                 let longest = self.information().connect.max(0) as usize;
@@ -84,8 +89,14 @@ impl<P: Protocol> ConnectionProvider<P> {
 
     /// In any state, and it changes none but for a moment in T_IDLE.
     fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
+        self.take_passed();
         let counted = self.on(Event::OptionsRequest);
-        let answer = self.protocol.answer_options(octets, flags);
+        let link = match &self.ends {
+            Ends::Connected(link) | Ends::Connecting(link) => Some(&**link),
+            Ends::None | Ends::Listening(_) => None,
+        };
+        let answer = self.protocol.answer_options(link, octets, flags);
+        self.adopt();
         if counted {
             self.on(crate::inet::options_event(&answer));
         }

@@ -4,15 +4,19 @@ use super::events::disconnect_in;
 use super::requests::RESET;
 use super::{ConnectionProvider, Ends, Frame, FrameKind, Link, Next, Protocol};
 use crate::provider::parsed;
-use crate::tpi::{Event, Primitive, State, number, write_data};
+use crate::sctp::{self, MessageOptions};
+use crate::tpi::{Event, Primitive, State, data_options, number, write_data, write_options};
 use std::sync::atomic::Ordering;
 use streams::{Block, Context, Message, MessageKind, Side};
 
 impl<P: Protocol> ConnectionProvider<P> {
     /// T_DATA_REQ, or data without a control part: a whole message, or its end.
-    pub(super) fn data_request(&mut self, context: &mut Context<'_>, message: Message) {
+    pub(super) fn data_request(&mut self, context: &mut Context<'_>, mut message: Message) {
         if self.state == State::Idle {
             self.take_passed();
+        }
+        if let Some(options) = self.protocol.options_of_messages() {
+            message = with_options(context, message, options);
         }
         match self.state {
             State::DataTransfer | State::WaitReleaseRequest => {
@@ -71,7 +75,7 @@ impl<P: Protocol> ConnectionProvider<P> {
         while matches!(
             self.state,
             State::DataTransfer | State::WaitRelease | State::WaitReleaseRequest
-        ) && context.can_put_next(Side::Read, 0)
+        ) && self.has_room_above(context)
         {
             let Ends::Connected(link) = &mut self.ends else {
                 return;
@@ -85,17 +89,30 @@ impl<P: Protocol> ConnectionProvider<P> {
         }
     }
 
+    /// Whether the head has room for what comes next, whatever it is.
+    #[inline]
+    fn has_room_above(&self, context: &mut Context<'_>) -> bool {
+        context.can_put_next(Side::Read, 0) && context.can_put_next(Side::Read, EXPEDITED_BAND)
+    }
+
     #[inline]
     fn arrived(&mut self, context: &mut Context<'_>, frame: Frame) {
-        let Frame { kind, octets } = frame;
+        let Frame {
+            kind,
+            octets,
+            options,
+        } = frame;
         match kind {
-            FrameKind::Data if self.state != State::WaitReleaseRequest => {
+            FrameKind::Data if options.is_none() && self.state != State::WaitReleaseRequest => {
                 context.put_next(Side::Read, Message::data(octets));
             }
-            FrameKind::DataMore | FrameKind::Expedited | FrameKind::ExpeditedMore
+            FrameKind::Data
+            | FrameKind::DataMore
+            | FrameKind::Expedited
+            | FrameKind::ExpeditedMore
                 if self.state != State::WaitReleaseRequest =>
             {
-                self.indicate_data(context, kind, octets);
+                indicate_data(context, kind, octets, options);
             }
             FrameKind::Release => {
                 self.peer_released(context, octets.octets());
@@ -113,19 +130,56 @@ impl<P: Protocol> ConnectionProvider<P> {
             }
         }
     }
+}
 
-    fn indicate_data(&mut self, context: &mut Context<'_>, kind: FrameKind, octets: Block) {
-        let (number, more) = match kind {
-            FrameKind::Expedited => (number::EXDATA_IND, false),
-            FrameKind::ExpeditedMore => (number::EXDATA_IND, true),
-            _ => (number::DATA_IND, true),
-        };
-        let control = context.copy(&write_data(number, more));
-        let message = Message::proto(control, Some(octets));
-        // Expedited data pass others that wait.
-        let band = u8::from(number == number::EXDATA_IND);
-        context.put_next(Side::Read, message.in_band(band));
+/// Expedited data pass others that wait.
+const EXPEDITED_BAND: u8 = 1;
+
+/// T_DATA_IND, T_EXDATA_IND, or T_OPTDATA_IND where options of the message are wanted.
+fn indicate_data(
+    context: &mut Context<'_>,
+    kind: FrameKind,
+    octets: Block,
+    options: Option<MessageOptions>,
+) {
+    let expedited = matches!(kind, FrameKind::Expedited | FrameKind::ExpeditedMore);
+    let more = matches!(kind, FrameKind::DataMore | FrameKind::ExpeditedMore);
+    let control = match (options, expedited) {
+        (Some(options), _) => {
+            let options = write_options(&sctp::of_message(options));
+            let indication = Primitive::OptionsDataIndication {
+                more,
+                expedited,
+                options,
+            };
+            context.copy(&indication.octets())
+        }
+        (None, true) => context.copy(&write_data(number::EXDATA_IND, more)),
+        (None, false) => context.copy(&write_data(number::DATA_IND, more)),
+    };
+    let message = Message::proto(control, Some(octets));
+    let band = u8::from(expedited) * EXPEDITED_BAND;
+    context.put_next(Side::Read, message.in_band(band));
+}
+
+/// The message with these options in front of its own: what the user sets later is not of a message that waits.
+fn with_options(context: &mut Context<'_>, mut message: Message, options: &[u8]) -> Message {
+    let kind = frame_kind(&message);
+    let own = message.control.take();
+    let all = match &own {
+        Some(control) => [options, data_options(control.octets())].concat(),
+        None => options.to_vec(),
+    };
+    let request = Primitive::OptionsDataRequest {
+        more: matches!(kind, Some(FrameKind::DataMore | FrameKind::ExpeditedMore)),
+        expedited: matches!(kind, Some(FrameKind::Expedited | FrameKind::ExpeditedMore)),
+        options: all,
+    };
+    if let Some(own) = own {
+        context.pool().release(own);
     }
+    message.control = Some(context.copy(&request.octets()));
+    message.into_kind(MessageKind::Proto)
 }
 
 /// What a queued message becomes; None for what was never queued by this provider.
@@ -138,6 +192,14 @@ fn frame_kind(message: &Message) -> Option<FrameKind> {
         Ok(Primitive::DataRequest { more: false }) => Some(FrameKind::Data),
         Ok(Primitive::ExpeditedRequest { more: true }) => Some(FrameKind::ExpeditedMore),
         Ok(Primitive::ExpeditedRequest { more: false }) => Some(FrameKind::Expedited),
+        Ok(Primitive::OptionsDataRequest {
+            more, expedited, ..
+        }) => Some(match (expedited, more) {
+            (false, false) => FrameKind::Data,
+            (false, true) => FrameKind::DataMore,
+            (true, false) => FrameKind::Expedited,
+            (true, true) => FrameKind::ExpeditedMore,
+        }),
         Ok(Primitive::ReleaseRequest) => Some(FrameKind::Release),
         _ => None,
     }

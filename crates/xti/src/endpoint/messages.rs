@@ -4,7 +4,7 @@
 use super::{Flags, Inner, XtiReceived, parse};
 use crate::error::{Error, TliError};
 use crate::loopback::TIDU;
-use crate::tpi::{Primitive, number, write_data};
+use crate::tpi::{Primitive, data_options, number, parse_options, write_data};
 use streams::{Message, MessageKind, Priority, Want};
 
 /// What a message of the stream is for a receive: None for an event.
@@ -25,6 +25,7 @@ impl Inner {
         &mut self,
         octets: &[u8],
         flags: Flags,
+        options: &[u8],
     ) -> Result<usize, streams::Error> {
         let (number, band) = match flags.expedited {
             true => (number::EXDATA_REQ, Priority::Band(1)),
@@ -37,6 +38,9 @@ impl Inner {
             let control = write_data(number, !is_last || flags.more);
             let is_plain = is_last && !flags.more && !flags.expedited;
             let control = (!is_plain).then_some(&control[..]);
+            let with_options = (done == 0 && !options.is_empty())
+                .then(|| options_data_request(!is_last || flags.more, flags.expedited, options));
+            let control = with_options.as_deref().or(control);
             let put = self
                 .runtime
                 .put_message(self.stream, control, Some(piece), band);
@@ -51,12 +55,14 @@ impl Inner {
         }
     }
 
-    /// The next octets of a message that wait at the head, up to its end; None when nothing does.
+    /// The next octets of a message that wait at the head, up to its end, and what came with it; None when nothing
+    /// does.
     pub(super) fn receive_message(
         &mut self,
         buffer: &mut [u8],
     ) -> Result<Option<XtiReceived>, Error> {
         let mut received: Option<XtiReceived> = None;
+        self.came_with.clear();
         loop {
             let Some(mut message) = self.next_piece()? else {
                 return Ok(received);
@@ -69,6 +75,9 @@ impl Inner {
                 self.ahead = Some(message);
                 return received.map_or(Err(TliError::Look.into()), |received| Ok(Some(received)));
             };
+            if received.is_none() {
+                self.note_options(&message);
+            }
             let copied = message.copy_data(0, &mut buffer[len..]);
             let mut now = XtiReceived {
                 len: len + copied,
@@ -86,6 +95,14 @@ impl Inner {
                 return Ok(Some(now));
             }
             received = Some(now);
+        }
+    }
+
+    #[inline]
+    fn note_options(&mut self, message: &Message) {
+        if let Some(control) = &message.control {
+            let options = parse_options(data_options(control.octets()));
+            self.came_with = options.unwrap_or_default();
         }
     }
 
@@ -113,6 +130,17 @@ impl Inner {
     }
 }
 
+/// T_OPTDATA_REQ.
+#[cold]
+fn options_data_request(more: bool, expedited: bool, options: &[u8]) -> Vec<u8> {
+    let request = Primitive::OptionsDataRequest {
+        more,
+        expedited,
+        options: options.to_vec(),
+    };
+    request.octets()
+}
+
 #[inline]
 fn piece_of(message: &Message) -> Option<Piece> {
     let (more, expedited) = if message.kind() == MessageKind::Data {
@@ -121,6 +149,9 @@ fn piece_of(message: &Message) -> Option<Piece> {
         match parse(message) {
             Ok(Primitive::DataIndication { more }) => (more, false),
             Ok(Primitive::ExpeditedIndication { more }) => (more, true),
+            Ok(Primitive::OptionsDataIndication {
+                more, expedited, ..
+            }) => (more, expedited),
             _ => return None,
         }
     };

@@ -5,7 +5,7 @@
 //! * `transfer` - snd and rcv, and the waiting of both.
 //! * `messages` - snd and rcv where messages keep their boundaries.
 //! * `datagrams` - sndudata, rcvudata, rcvuderr.
-//! * `options` - optmgmt and sync.
+//! * `options` - optmgmt and sync; options of messages.
 //! * `release` - orderly release and disconnection.
 //! * `state` - the states of the library.
 //! * `waiting` - waits for what is below the stream.
@@ -36,7 +36,7 @@ pub use waiting::XtiReadiness;
 use crate::error::{Error, TliError};
 use crate::helper;
 use crate::inet::Shared as SocketShared;
-use crate::tpi::{self, Information, Primitive, ServiceType};
+use crate::tpi::{self, Information, Primitive, ServiceType, TransportOption};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use streams::{Block, Hysteresis, Marks, Message, MessageKind, Priority, Runtime, StreamId, Want};
@@ -127,6 +127,8 @@ struct Inner {
     rest: Option<Message>,
     /// A block to receive into.
     spare: Option<Block>,
+    /// Options of the message that was received last.
+    came_with: Vec<TransportOption>,
 }
 
 impl XtiEndpoint {
@@ -339,10 +341,10 @@ impl Inner {
     fn look(&mut self) -> Option<Look> {
         if let Some(rest) = &self.rest {
             let is_expedited = rest.band() > 0
-                || matches!(
-                    self.primitive_in_front(),
-                    Some(Primitive::ExpeditedIndication { .. })
-                );
+                || self
+                    .primitive_in_front()
+                    .and_then(|primitive| Look::of(&primitive))
+                    == Some(Look::Expedited);
             return Some(match is_expedited {
                 false => Look::Data,
                 true => Look::Expedited,
@@ -353,7 +355,7 @@ impl Inner {
         {
             return Some(Look::Data);
         }
-        Look::of(self.primitive_in_front()?.number())
+        Look::of(&self.primitive_in_front()?)
     }
 
     fn require(&self, allowed: &[XtiState]) -> Result<(), Error> {

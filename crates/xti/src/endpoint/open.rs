@@ -105,7 +105,7 @@ impl XtiEndpoint {
         options: StreamOptions,
     ) -> Result<XtiEndpoint, Error> {
         let kind = Provider::Carried(carrier.name());
-        let provider = ConnectionProvider::new(CarriedProtocol(carrier), options.marks);
+        let provider = ConnectionProvider::new(CarriedProtocol::new(carrier), options.marks);
         let below = (provider.shared(), provider.token(), kind);
         XtiEndpoint::open(Box::new(provider), below, options)
     }
@@ -127,6 +127,7 @@ impl XtiEndpoint {
             ahead: None,
             rest: None,
             spare: None,
+            came_with: Vec::new(),
         };
         match inner.ask(&Primitive::InfoRequest)? {
             Primitive::InfoAck(information) => inner.information = information,

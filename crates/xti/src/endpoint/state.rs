@@ -1,6 +1,6 @@
 //! States and events of the library.
 
-use crate::tpi::number;
+use crate::tpi::{Primitive, number};
 
 /// State of an endpoint (T_*), with the numbers of XTI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,14 @@ pub enum Look {
 }
 
 impl Look {
-    pub(super) fn of(primitive: u32) -> Option<Look> {
-        Some(match primitive {
+    pub(super) fn of(primitive: &Primitive) -> Option<Look> {
+        Some(match primitive.number() {
+            number::OPTDATA_IND => match primitive {
+                Primitive::OptionsDataIndication {
+                    expedited: true, ..
+                } => Look::Expedited,
+                _ => Look::Data,
+            },
             number::CONN_IND => Look::Listen,
             number::CONN_CON => Look::Connect,
             number::DATA_IND | number::UNITDATA_IND => Look::Data,

@@ -44,12 +44,26 @@ impl XtiEndpoint {
     /// provider has no empty messages, and for more than a message may have.
     #[inline]
     pub fn try_send(&self, octets: &[u8], flags: Flags) -> Result<usize, Error> {
+        self.send_once(octets, flags, &[])
+    }
+
+    /// Sends without waiting, a message of which begins here with options, if some are given.
+    #[inline]
+    pub(super) fn send_once(
+        &self,
+        octets: &[u8],
+        flags: Flags,
+        options: &[u8],
+    ) -> Result<usize, Error> {
         let mut inner = self.lock();
         if !matches!(inner.state, XtiState::DataTransfer | XtiState::PeerReleased) {
             return Err(TliError::OutOfState.into());
         }
         inner.check_len(octets.len(), flags)?;
-        let mut taken = inner.put_data(octets, flags)?;
+        if !options.is_empty() {
+            inner.check_message_options(self.shared.provider, options)?;
+        }
+        let mut taken = inner.put_data(octets, flags, options)?;
         if taken.is_none_or(|len| len < octets.len()) {
             // The queue is full: what it holds leaves now.
             if self.shared.socket.send_blocked.load(Ordering::Relaxed) {
@@ -57,7 +71,8 @@ impl XtiEndpoint {
             }
             inner.run_for_room(&self.shared.socket);
             let done = taken.unwrap_or(0);
-            if let Some(more) = inner.put_data(&octets[done..], flags)? {
+            let options = if done == 0 { options } else { &[] };
+            if let Some(more) = inner.put_data(&octets[done..], flags, options)? {
                 taken = Some(done + more);
             }
         }
@@ -76,9 +91,20 @@ impl XtiEndpoint {
     ///
     /// Those of [`XtiEndpoint::try_send`]; `Flow` when none was taken until the deadline.
     pub fn send(&self, octets: &[u8], flags: Flags, limit: Duration) -> Result<usize, Error> {
+        self.send_all(octets, flags, &[], limit)
+    }
+
+    pub(super) fn send_all(
+        &self,
+        octets: &[u8],
+        flags: Flags,
+        options: &[u8],
+        limit: Duration,
+    ) -> Result<usize, Error> {
         let (mut done, mut deadline) = (0, None);
         loop {
-            match self.try_send(&octets[done..], flags) {
+            let options = if done == 0 { options } else { &[] };
+            match self.send_once(&octets[done..], flags, options) {
                 Ok(len) => {
                     done += len;
                     if done == octets.len() {
@@ -135,12 +161,7 @@ impl XtiEndpoint {
     /// `NoData` when nothing is there, `OutOfState`, `Look` when the peer released or the connection
     /// was lost and all data before that were received.
     pub fn try_receive(&self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
-        let mut inner = self.lock();
-        if let Some(received) = inner.receive(buffer)? {
-            return Ok(received);
-        }
-        inner.look_below();
-        inner.receive(buffer)?.ok_or(TliError::NoData.into())
+        self.lock().receive_now(buffer)
     }
 
     /// Receives, waiting as long as the socket's own time-out says, for ever without one (t_rcv).
@@ -264,7 +285,7 @@ enum Arrived {
 impl Inner {
     /// Whether a message may have as many octets (TBADDATA), and be expedited (TNOTSUPPORT).
     #[inline]
-    fn check_len(&self, len: usize, flags: Flags) -> Result<(), Error> {
+    pub(super) fn check_len(&self, len: usize, flags: Flags) -> Result<(), Error> {
         let longest = match flags.expedited {
             true if self.information.etsdu == -2 => return Err(TliError::NotSupported.into()),
             true => self.information.etsdu,
@@ -280,14 +301,15 @@ impl Inner {
 
     /// Puts data into the stream; returns how many octets it took, None when it takes none now.
     #[inline]
-    fn put_data(&mut self, octets: &[u8], flags: Flags) -> Result<Option<usize>, Error> {
-        if self.ahead.is_some()
-            || self.runtime.first_kind(self.stream) == Ok(Some(MessageKind::Proto))
-        {
-            self.refuse_after_disconnect()?;
-        }
+    fn put_data(
+        &mut self,
+        octets: &[u8],
+        flags: Flags,
+        options: &[u8],
+    ) -> Result<Option<usize>, Error> {
+        self.refuse_if_disconnected()?;
         let put = match (self.keeps_messages() || flags.expedited, flags.more) {
-            (true, _) => self.put_piece_by_piece(octets, flags),
+            (true, _) => self.put_piece_by_piece(octets, flags, options),
             (false, true) => self.put_pieces(octets),
             (false, false) => self.runtime.write(self.stream, octets),
         };
@@ -316,12 +338,32 @@ impl Inner {
         Ok(done)
     }
 
+    /// A disconnect that waits is told before anything is sent.
+    #[inline]
+    pub(super) fn refuse_if_disconnected(&mut self) -> Result<(), Error> {
+        if self.ahead.is_some()
+            || self.runtime.first_kind(self.stream) == Ok(Some(MessageKind::Proto))
+        {
+            self.refuse_after_disconnect()?;
+        }
+        Ok(())
+    }
+
     #[cold]
     fn refuse_after_disconnect(&mut self) -> Result<(), Error> {
         match self.look() {
             Some(Look::Disconnect) => Err(TliError::Look.into()),
             _ => Ok(()),
         }
+    }
+
+    /// What waits at the head, or comes to it now.
+    pub(super) fn receive_now(&mut self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
+        if let Some(received) = self.receive(buffer)? {
+            return Ok(received);
+        }
+        self.look_below();
+        self.receive(buffer)?.ok_or(TliError::NoData.into())
     }
 
     /// What waits at the head; None when nothing does.

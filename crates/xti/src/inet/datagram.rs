@@ -1,8 +1,9 @@
 //! Datagrams of the kernel's UDP: one system call each.
 
 use super::Setup;
-use super::options::{OPTIONS_MAX, SocketOptions, of_marks, with_options};
+use super::options::{SocketOptions, of_marks, with_options};
 use crate::datagrams::{DatagramCarrier, Found};
+use crate::options::OPTIONS_MAX;
 use crate::tpi::{Primitive, TransportOption};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, recvfrom, sendto};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};

@@ -22,7 +22,7 @@ mod urgent;
 pub use address::{decode, encode};
 pub(crate) use datagram::KernelUdp;
 pub(crate) use options::event as options_event;
-pub(crate) use requests::bind_error;
+pub(crate) use requests::{BACKLOG, bind_error};
 
 use crate::error::TliError;
 use crate::provider::{self, flush_queues};
@@ -183,7 +183,7 @@ impl TcpProvider {
             connect: -2,
             disconnect: -2,
             address: 28,
-            options: options::OPTIONS_MAX as i32,
+            options: crate::options::OPTIONS_MAX as i32,
             tidu: TIDU as i32,
             service: ServiceType::ConnectionsWithRelease,
             state: self.state as u32,

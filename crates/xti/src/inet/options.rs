@@ -1,24 +1,18 @@
 //! Options of the user (T_OPTMGMT_REQ) on the kernel's sockets. Before there is a socket they are kept
 //! for it; what a new endpoint has is read from a socket made for the question.
 
-use crate::error::TliError;
+use crate::options::{self, Key, OPTIONS_MAX, key};
 use crate::tpi::{
     ALL_OPTIONS, Event, OptionStatus, OptionsAction, Primitive, TransportOption, level, name,
-    number, parse_options, write_options,
+    parse_options,
 };
 use socket2::{Socket, TcpKeepalive};
 use std::io;
 use std::time::Duration;
 use wire_udp::sys::IpMarks;
 
-/// Octets of the options of one request.
-pub(super) const OPTIONS_MAX: usize = 512;
-
 /// A value: one number, or the two words of `t_linger` and `t_kpalive`.
 type Value = [u32; 2];
-
-/// Which option: its level and its name.
-type Key = (u32, u32);
 
 const TCP: &[Key] = &[
     (level::XTI_GENERIC, name::LINGER),
@@ -79,61 +73,8 @@ impl SocketOptions {
         socket: Option<&Socket>,
         plain: io::Result<Socket>,
     ) -> Primitive {
-        let refused = |tli: TliError, errno: i32| Primitive::ErrorAck {
-            of: number::OPTMGMT_REQ,
-            tli: tli as u32,
-            errno: errno as u32,
-        };
-        let Some(action) = OptionsAction::from_number(flags) else {
-            return refused(TliError::BadFlag, 0);
-        };
-        let Some(requests) = self.requests(octets, action) else {
-            return refused(TliError::BadOption, 0);
-        };
-        let managed = plain.and_then(|plain| self.manage(&requests, action, socket, &plain));
-        let Ok(options) = managed.as_deref() else {
-            let errno = managed.err().and_then(|error| error.raw_os_error());
-            return refused(TliError::System, errno.unwrap_or(5));
-        };
-        let all = options.iter().filter_map(|option| option.status);
-        Primitive::OptionsAck {
-            options: write_options(options),
-            flags: all.fold(OptionStatus::Success, OptionStatus::worse) as u32,
-        }
-    }
-
-    /// The options that are asked for, T_ALLOPT as all of its level; None where the request is wrong.
-    fn requests(&self, octets: &[u8], action: OptionsAction) -> Option<Vec<TransportOption>> {
-        if octets.len() > OPTIONS_MAX {
-            return None;
-        }
-        let requests = parse_options(octets)?;
-        let first = requests.first()?;
-        let one_level = |option: &TransportOption| option.level == first.level;
-        let all = |option: &TransportOption| option.name == ALL_OPTIONS;
-        if !requests.iter().all(one_level) {
-            return None;
-        }
-        if !requests.iter().any(all) {
-            return Some(requests);
-        }
-        if requests.len() > 1 || action == OptionsAction::Check {
-            return None;
-        }
-        let of_level = self.known.iter().filter(|key| key.0 == first.level);
-        let expanded: Vec<_> = of_level
-            .map(|&(level, name)| TransportOption {
-                level,
-                name,
-                status: None,
-                value: Vec::new(),
-            })
-            .collect();
-        // A level without options is answered as an option that there is not.
-        Some(if expanded.is_empty() {
-            requests
-        } else {
-            expanded
+        options::answer(octets, flags, self.known, |requests, action| {
+            self.manage(requests, action, socket, &plain?)
         })
     }
 
@@ -265,10 +206,6 @@ pub(crate) fn event(answer: &Primitive) -> Event {
     }
 }
 
-fn key(option: &TransportOption) -> Key {
-    (option.level, option.name)
-}
-
 /// Whether an option can be set.
 fn permitted(key: Key) -> OptionStatus {
     match key {
@@ -322,13 +259,7 @@ fn number_in(key: Key, octets: &[u8]) -> Option<Value> {
         let value = [u32::from_ne_bytes(*first), u32::from_ne_bytes(*second)];
         return (octets.len() == 8).then_some(value);
     }
-    let number = match octets.len() {
-        1 => u64::from(octets[0]),
-        4 => u64::from(u32::from_ne_bytes(octets.try_into().ok()?)),
-        8 => u64::from_ne_bytes(octets.try_into().ok()?),
-        _ => return None,
-    };
-    Some([u32::try_from(number).ok()?, 0])
+    Some([options::number_in(octets)?, 0])
 }
 
 /// The octets of a value, a number in as many as the user gave it.
@@ -336,11 +267,7 @@ fn octets_of(key: Key, len: usize, value: Value) -> Vec<u8> {
     if is_pair(key) {
         return value.iter().flat_map(|word| word.to_ne_bytes()).collect();
     }
-    match (len, u8::try_from(value[0])) {
-        (1, Ok(octet)) => vec![octet],
-        (8, _) => u64::from(value[0]).to_ne_bytes().to_vec(),
-        _ => value[0].to_ne_bytes().to_vec(),
-    }
+    options::octets_of(len, value[0])
 }
 
 /// Linux reserves twice what is asked for, for its own overhead, and says so (socket(7)).

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 use streams::{Context, Message, Side};
 
 /// Connections that the kernel keeps before they are indicated.
-const BACKLOG: i32 = 1024;
+pub(crate) const BACKLOG: i32 = 1024;
 
 impl TcpProvider {
     /// A message with a control part from above.

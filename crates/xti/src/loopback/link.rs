@@ -154,7 +154,11 @@ impl Link for LoopLink {
         let mut octets = pool.allocate(0, len);
         // A block of its own has the room that it was allocated with.
         let _ = octets.fill(|room| Ok(slots.read(HEADER, &mut room[..len])));
-        Next::Frame(Frame { kind, octets })
+        Next::Frame(Frame {
+            kind,
+            octets,
+            options: None,
+        })
     }
 
     /// Before it is accepted an end sends nothing but its own end.
@@ -217,6 +221,7 @@ impl Arriving {
             Next::Frame(Frame {
                 kind: FrameKind::Connect,
                 octets,
+                ..
             }) => {
                 let (peer, said) = split_introduction(octets.octets())?;
                 (link.peer, link.said) = (peer.to_vec(), said.to_vec());

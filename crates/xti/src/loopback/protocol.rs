@@ -124,7 +124,19 @@ impl Protocol for LoopProtocol {
         self.listener.as_ref()?.try_clone().ok()
     }
 
-    fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive {
+    fn answer_options(&mut self, _: Option<&LoopLink>, octets: &[u8], flags: u32) -> Primitive {
         answer_without_options(octets, flags)
     }
+
+    fn takes_message_options(&self, _: Option<&LoopLink>, _: &[u8]) -> bool {
+        false
+    }
+
+    fn options_of_messages(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn report_options(&mut self) {}
+
+    fn adopt(&self, _: &mut LoopLink) {}
 }

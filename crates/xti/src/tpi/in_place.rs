@@ -63,6 +63,14 @@ pub(crate) fn datagram_options(octets: &[u8]) -> &[u8] {
     part(octets, 3).unwrap_or_default()
 }
 
+/// The options of data (T_OPTDATA_REQ, T_OPTDATA_IND), in place; empty where there are none.
+pub(crate) fn data_options(octets: &[u8]) -> &[u8] {
+    match word(octets, 0) {
+        Ok(number::OPTDATA_REQ | number::OPTDATA_IND) => part(octets, 2).unwrap_or_default(),
+        _ => &[],
+    }
+}
+
 /// The octets that the length and offset at two fields name.
 fn part(octets: &[u8], index: usize) -> Option<&[u8]> {
     let field = |index| word(octets, index).ok();

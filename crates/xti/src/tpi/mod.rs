@@ -15,7 +15,7 @@ mod state;
 
 pub use in_place::write_data_request;
 pub(crate) use in_place::{
-    ADDRESS_MAX, datagram_destination, datagram_options, datagram_source, write_data,
+    ADDRESS_MAX, data_options, datagram_destination, datagram_options, datagram_source, write_data,
     write_datagram_indication, write_datagram_request,
 };
 pub use information::{Information, RELEASE_DATA, SEND_ZERO, ServiceType};

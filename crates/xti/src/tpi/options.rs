@@ -11,6 +11,8 @@ pub mod level {
     pub const INET_TCP: u32 = 6;
     /// Of UDP (INET_UDP).
     pub const INET_UDP: u32 = 0x11;
+    /// Of SCTP (T_INET_SCTP), named in [`crate::sctp::name`].
+    pub const INET_SCTP: u32 = 132;
 }
 
 /// Names of options within their level.

@@ -30,7 +30,9 @@ pub mod number {
     pub const UDERROR_IND: u32 = 21;
     pub const OPTMGMT_ACK: u32 = 22;
     pub const ORDREL_IND: u32 = 23;
+    pub const OPTDATA_REQ: u32 = 24;
     pub const ADDR_REQ: u32 = 25;
+    pub const OPTDATA_IND: u32 = 26;
     pub const ADDR_ACK: u32 = 27;
 }
 
@@ -91,6 +93,18 @@ pub enum Primitive {
     ExpeditedIndication {
         more: bool,
     },
+    /// Data with options of their message (T_OPTDATA_REQ), which may be expedited.
+    OptionsDataRequest {
+        more: bool,
+        expedited: bool,
+        options: Vec<u8>,
+    },
+    /// Data that came with options (T_OPTDATA_IND).
+    OptionsDataIndication {
+        more: bool,
+        expedited: bool,
+        options: Vec<u8>,
+    },
     ReleaseRequest,
     ReleaseIndication,
     /// A datagram for an address, with options of its own (T_UNITDATA_REQ).
@@ -149,6 +163,10 @@ pub enum Malformed {
 pub type Parsed = Result<Primitive, Malformed>;
 
 const BAD_SEQUENCE: u32 = u32::MAX;
+
+/// Flags of data with options (T_ODF_MORE, T_ODF_EX).
+const DATA_MORE: u32 = 1;
+const DATA_EXPEDITED: u32 = 2;
 
 /// A number in the octets.
 pub(super) fn word(octets: &[u8], index: usize) -> Result<u32, Malformed> {
@@ -213,6 +231,12 @@ pub fn parse(octets: &[u8]) -> Parsed {
             address: range(octets, 1)?,
         },
         UNBIND_REQ => Primitive::UnbindRequest,
+        OPTDATA_REQ => Primitive::OptionsDataRequest {
+            more: word(1)? & DATA_MORE != 0,
+            expedited: word(1)? & DATA_EXPEDITED != 0,
+            // It has no answer that could name the options.
+            options: range(octets, 2).map_err(|_| Malformed::Fatal)?,
+        },
         UNITDATA_REQ => {
             // It has no answer that could name the address, or the options.
             let part = |index| range(octets, index).map_err(|_| Malformed::Fatal);
@@ -253,6 +277,11 @@ fn parse_of_provider(octets: &[u8]) -> Parsed {
         },
         EXDATA_IND => Primitive::ExpeditedIndication {
             more: word(1)? & 1 != 0,
+        },
+        OPTDATA_IND => Primitive::OptionsDataIndication {
+            more: word(1)? & DATA_MORE != 0,
+            expedited: word(1)? & DATA_EXPEDITED != 0,
+            options: range(octets, 2)?,
         },
         INFO_ACK => Primitive::InfoAck(parse_information(octets)?),
         BIND_ACK => Primitive::BindAck {
@@ -308,6 +337,8 @@ impl Primitive {
             Primitive::DataIndication { .. } => DATA_IND,
             Primitive::ExpeditedRequest { .. } => EXDATA_REQ,
             Primitive::ExpeditedIndication { .. } => EXDATA_IND,
+            Primitive::OptionsDataRequest { .. } => OPTDATA_REQ,
+            Primitive::OptionsDataIndication { .. } => OPTDATA_IND,
             Primitive::ReleaseRequest => ORDREL_REQ,
             Primitive::ReleaseIndication => ORDREL_IND,
             Primitive::DatagramRequest { .. } => UNITDATA_REQ,
@@ -399,6 +430,20 @@ impl Primitive {
             | Primitive::ExpeditedRequest { more }
             | Primitive::ExpeditedIndication { more } => {
                 with_words(&[number, u32::from(*more)], &[])
+            }
+            Primitive::OptionsDataRequest {
+                more,
+                expedited,
+                options,
+            }
+            | Primitive::OptionsDataIndication {
+                more,
+                expedited,
+                options,
+            } => {
+                let flags =
+                    (u32::from(*more) * DATA_MORE) | (u32::from(*expedited) * DATA_EXPEDITED);
+                with_words(&[number, flags, options.len() as u32, 16], options)
             }
             Primitive::AddressAck { local, remote } => address_and_options(number, local, remote),
             Primitive::OkAck { of } => with_words(&[number, *of], &[]),

@@ -2,9 +2,10 @@
 
 #[allow(clippy::duplicate_mod, reason = "the fuzz targets run it too")]
 #[path = "../../../../fuzz/src/xti.rs"]
-mod targets;
+pub mod targets;
 
 use crate::hostile::random;
+use xti::sctp;
 use xti::tpi::{Primitive, TransportOption, level, name, write_options};
 
 /// Octets, a few of which are others now.
@@ -20,18 +21,31 @@ fn mutated(mut octets: Vec<u8>, seed: &mut u64) -> Vec<u8> {
 
 #[test]
 fn options_of_any_octets_are_answered() {
-    let option = |name, value: &[u8]| TransportOption {
-        level: level::XTI_GENERIC,
+    let option = |level, name, value: &[u8]| TransportOption {
+        level,
         name,
         status: None,
         value: value.to_vec(),
     };
     let (linger, buffer) = ([1, 0, 0, 0, 3, 0, 0, 0], [0, 64, 0, 0]);
-    let good = write_options(&[option(name::LINGER, &linger), option(name::SNDBUF, &buffer)]);
+    let generic = |name, value| option(level::XTI_GENERIC, name, value);
+    let of_sctp = |name, value| option(level::INET_SCTP, name, value);
+    let good = [
+        write_options(&[
+            generic(name::LINGER, &linger),
+            generic(name::SNDBUF, &buffer),
+        ]),
+        write_options(&[
+            of_sctp(sctp::name::SID, &[3]),
+            of_sctp(sctp::name::RTO_MAX, &buffer),
+        ]),
+    ];
     let (mut seed, mut answered) = (11, 0);
     for round in 0..3000u32 {
-        let action = (round % 12) as u8;
-        let octets = [vec![action], mutated(good.clone(), &mut seed)].concat();
+        // The second twelve are for the provider with options of SCTP.
+        let action = (round % 24) as u8;
+        let of_provider = good[usize::from(action / 12)].clone();
+        let octets = [vec![action], mutated(of_provider, &mut seed)].concat();
         answered += u32::from(targets::options(&octets));
     }
     assert!(answered > 100, "{answered} of 3,000 were options");

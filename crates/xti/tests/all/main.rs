@@ -12,6 +12,8 @@ mod loopback_datagrams;
 mod modules;
 mod options;
 mod primitives;
+mod sctp_options;
+mod sockets;
 mod states;
 mod transfer;
 mod urgent;
