@@ -9,13 +9,16 @@ const RULES_MAX: usize = 256;
 /// Octets of the longest option, as libtowpath takes them.
 const OPTION_LEN_MAX: usize = 256;
 
+/// Devices of providers of XTI, over STREAMS.
+const DEVICES: [&str; 3] = ["/dev/tcp", "/dev/xtp", "/dev/sctp_t"];
+
 /// What carries a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     /// The kernel: the connection is untouched.
     Kernel,
-    /// XTP over UDP, with options `NAME=VALUE`.
-    Xtp(Vec<String>),
+    /// libtowpath, with options `NAME=VALUE`: XTP over UDP, or, where `device` names one, a provider of XTI.
+    Diverted(Vec<String>),
 }
 
 /// A line of the file.
@@ -153,10 +156,14 @@ fn parse_carrier(text: &str) -> Result<Carrier, String> {
     let mut parts = text.split(',');
     match (parts.next(), text) {
         (_, "kernel") => return Ok(Carrier::Kernel),
+        (_, device) if DEVICES.contains(&device) => {
+            return Ok(Carrier::Diverted(vec![format!("device={device}")]));
+        }
         (Some("xtp"), _) => {}
         _ => {
+            let devices = DEVICES.join(", ");
             return Err(format!(
-                "transport `{text}`; use kernel, or xtp with its options, as in xtp,shortcut=on"
+                "transport `{text}`; use kernel, xtp with its options, as in xtp,shortcut=on, or one of {devices}"
             ));
         }
     }
@@ -164,7 +171,7 @@ fn parse_carrier(text: &str) -> Result<Carrier, String> {
     let is_option = |option: &&String| option.contains('=') && option.len() <= OPTION_LEN_MAX;
     match options.iter().find(|option| !is_option(option)) {
         Some(option) => Err(format!("option `{option}`; options are NAME=VALUE")),
-        None => Ok(Carrier::Xtp(options)),
+        None => Ok(Carrier::Diverted(options)),
     }
 }
 
@@ -200,25 +207,33 @@ mod tests {
     #[test]
     fn first_rule_that_matches_decides() {
         let text = "# a comment\n\ninet 10.0.0.1 6379 kernel\ninet 10.0.0.0/8 6379-6381 xtp,shortcut=on # here\n\
-                    inet6 fd00::/16 * xtp\n* * 80 xtp\n";
+                    inet6 fd00::/16 * xtp\n* * 80 xtp\n* * 81 /dev/sctp_t\n";
         let rules = parse(text).expect("all lines are good");
-        let on = Some(Carrier::Xtp(vec!["shortcut=on".into()]));
+        let on = Some(Carrier::Diverted(vec!["shortcut=on".into()]));
         assert_eq!(carrier(&rules, "10.0.0.1:6379"), Some(Carrier::Kernel));
         assert_eq!(carrier(&rules, "10.255.0.1:6381"), on);
         assert_eq!(carrier(&rules, "10.0.0.2:6382"), None);
         assert_eq!(carrier(&rules, "11.0.0.2:6379"), None);
-        assert_eq!(carrier(&rules, "[fd00::1]:9"), Some(Carrier::Xtp(vec![])));
+        assert_eq!(
+            carrier(&rules, "[fd00::1]:9"),
+            Some(Carrier::Diverted(vec![]))
+        );
         assert_eq!(carrier(&rules, "[fe80::1]:9"), None);
-        assert_eq!(carrier(&rules, "[fe80::1]:80"), Some(Carrier::Xtp(vec![])));
+        let over_streams = Some(Carrier::Diverted(vec!["device=/dev/sctp_t".into()]));
+        assert_eq!(carrier(&rules, "1.2.3.4:81"), over_streams);
+        assert_eq!(
+            carrier(&rules, "[fe80::1]:80"),
+            Some(Carrier::Diverted(vec![]))
+        );
     }
 
     #[test]
     fn refused_lines_are_all_named_with_their_reason() {
         let text = "inet 10.0.0.1 80\nipx * 80 xtp\ninet fd00::1 80 xtp\n* localhost 80 xtp\n* * 0 xtp\n\
-                    * * 9-8 xtp\n* 1.2.3.4/33 * xtp\n* * * sctp\n* * * xtp,quick\n* * * kernel\n";
-        let refusals = parse(text).expect_err("nine are bad");
+                    * * 9-8 xtp\n* 1.2.3.4/33 * xtp\n* * * sctp\n* * * xtp,quick\n* * * /dev/tcp,hold=on\n* * * kernel\n";
+        let refusals = parse(text).expect_err("ten are bad");
         let lines: Vec<usize> = refusals.iter().map(|refusal| refusal.line).collect();
-        assert_eq!(lines, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(lines, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         let named = [
             "3 words",
             "`ipx`",
@@ -229,6 +244,7 @@ mod tests {
             "0 to 32",
             "`sctp`",
             "`quick`",
+            "`/dev/tcp,hold=on`",
         ];
         for (refusal, word) in refusals.iter().zip(named) {
             assert!(refusal.reason.contains(word), "{refusal:?}");

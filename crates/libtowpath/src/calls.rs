@@ -1,6 +1,7 @@
 //! The Berkeley socket calls on PF_XTP sockets.
 
 use crate::datagram_port::DatagramPort;
+use crate::devices::{self, Device, DeviceConnection, DeviceListener};
 use crate::socket_pair::{self, ConnState, SocketPairEnd};
 use crate::socket_table::Entry;
 use crate::stream_service::{self, StreamService};
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Longest accept queue, whatever backlog the program gives to listen(2).
 const BACKLOG_MAX: usize = 1024;
@@ -53,8 +54,12 @@ pub(crate) enum SocketState {
     New,
     /// Listening.
     Listening(StreamService),
+    /// Listening at a device.
+    ListeningOn(DeviceListener),
     /// Has or had a peer; the socket pair's [`ConnState`] says which.
     Connected(SocketAddr),
+    /// The same over a device.
+    ConnectedOver(SocketAddr, Weak<DeviceConnection>),
     /// Sends and receives datagrams; the peer is set by connect(2).
     Datagram(DatagramPort, Option<SocketAddr>),
 }
@@ -93,6 +98,16 @@ impl SocketInner {
         Ok(late.with_options(&self.options).map_err(|_| Errno::INVAL)?)
     }
 
+    /// The device that is to carry its connections in place of XTP.
+    fn device(&self) -> Option<Device> {
+        Device::named(self.options.get(devices::OPTION)?)
+    }
+
+    /// Whether the options are ones: those of XTP, or a device alone.
+    pub(crate) fn has_valid_options(&self) -> bool {
+        self.settings().is_ok() || self.device().is_some() && self.options.len() == 1
+    }
+
     /// The datagram port, opened on first use; `near` selects the address family.
     fn datagram_port(
         &mut self,
@@ -122,6 +137,11 @@ pub(crate) fn register_for_exit(running: &Arc<stream_service::RunningEndpoint>) 
     let mut table = socket_table::lock();
     table.running.push(Arc::downgrade(running));
     crate::sys::register_exit_hook(&mut table);
+}
+
+/// What exit(3) must drain is no endpoint of XTP.
+fn register_exit_hook() {
+    crate::sys::register_exit_hook(&mut socket_table::lock());
 }
 
 /// The unspecified address of `peer`'s family.
@@ -177,6 +197,11 @@ pub(crate) fn bind(socket: &Socket, local: SocketAddr) -> io::Result<()> {
                 socket.link.take_error();
             });
     }
+    if inner.device().is_some() {
+        // The device's own bind comes with listen(2) or connect(2).
+        inner.local = Some(local);
+        return Ok(());
+    }
     // Fails now if the address is in use, as the system's bind(2) does.
     inner.local = Some(UdpSocket::bind(local)?.local_addr()?);
     Ok(())
@@ -187,13 +212,23 @@ pub(crate) fn listen(socket: &Socket, backlog: i32) -> io::Result<()> {
     let mut inner = socket.lock();
     match inner.state {
         SocketState::New if socket.kind == SocketKind::Stream => {}
-        SocketState::Listening(_) => return Ok(()),
+        SocketState::Listening(_) | SocketState::ListeningOn(_) => return Ok(()),
         SocketState::New | SocketState::Datagram(..) => return Err(Errno::OPNOTSUPP.into()),
-        SocketState::Connected(_) => return Err(Errno::INVAL.into()),
+        SocketState::Connected(_) | SocketState::ConnectedOver(..) => {
+            return Err(Errno::INVAL.into());
+        }
     }
-    let settings = inner.settings()?;
     let local = inner.local.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
     let backlog = usize::try_from(backlog).unwrap_or(0).clamp(1, BACKLOG_MAX);
+    if let Some(device) = inner.device() {
+        let link = Arc::clone(&socket.link);
+        let listener = DeviceListener::start(device, local, link, backlog)?;
+        register_exit_hook();
+        inner.local = Some(listener.local);
+        inner.state = SocketState::ListeningOn(listener);
+        return Ok(());
+    }
+    let settings = inner.settings()?;
     let listener = (Arc::clone(&socket.link), backlog);
     let service = StreamService::start(local, &settings, Some(listener))?;
     register_for_exit(&service.running);
@@ -213,6 +248,7 @@ pub(crate) fn accept(
         let inner = socket.lock();
         match (&inner.state, socket.kind) {
             (SocketState::Listening(service), _) => (service.queue.clone(), inner.local),
+            (SocketState::ListeningOn(listener), _) => (Some(listener.queue.clone()), inner.local),
             (_, SocketKind::Stream) => return Err(Errno::INVAL.into()),
             _ => return Err(Errno::OPNOTSUPP.into()),
         }
@@ -258,10 +294,14 @@ pub(crate) fn connect(socket: &Socket, fd: BorrowedFd<'_>, peer: SocketAddr) -> 
         }
         return Ok(());
     }
-    begin_connection(socket, peer, |service, link| {
-        link.begin_connect(fd)?;
-        service.connect(peer, link, fd.as_raw_fd())
-    })?;
+    let device = socket.lock().device();
+    match device {
+        Some(device) => begin_over_device(socket, fd, peer, device)?,
+        None => begin_connection(socket, peer, |service, link| {
+            link.begin_connect(fd)?;
+            service.connect(peer, link, fd.as_raw_fd())
+        })?,
+    }
     if rustix::fs::fcntl_getfl(fd)?.contains(rustix::fs::OFlags::NONBLOCK) {
         return Err(Errno::INPROGRESS.into());
     }
@@ -289,22 +329,45 @@ fn begin_connection(
     begin: impl FnOnce(&StreamService, &Arc<SocketPairEnd>) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut inner = socket.lock();
-    match (&inner.state, socket.link.state()) {
-        (SocketState::New, ConnState::Idle) => {}
-        (SocketState::Connected(_), ConnState::Connecting) => return Err(Errno::ALREADY.into()),
-        (SocketState::Connected(_), ConnState::Failed) => {
-            return Err(socket
-                .link
-                .take_error()
-                .unwrap_or(Errno::CONNABORTED.into()));
-        }
-        _ => return Err(Errno::ISCONN.into()),
-    }
+    check_unconnected(&inner.state, &socket.link)?;
     let service = client_endpoints::service_for(inner.local, peer, &inner)?;
     begin(&service, &socket.link).inspect_err(|_| socket.link.set_state(ConnState::Failed))?;
     inner.local = Some(local_addr_towards(service.local_addr(), peer));
     inner.state = SocketState::Connected(peer);
     Ok(())
+}
+
+/// Starts a connection of a device.
+fn begin_over_device(
+    socket: &Socket,
+    fd: BorrowedFd<'_>,
+    peer: SocketAddr,
+    device: Device,
+) -> io::Result<()> {
+    let mut inner = socket.lock();
+    check_unconnected(&inner.state, &socket.link)?;
+    socket.link.begin_connect(fd)?;
+    let connection = DeviceConnection::connect(device, inner.local, peer, &socket.link);
+    let connection = connection.inspect_err(|_| socket.link.set_state(ConnState::Failed))?;
+    register_exit_hook();
+    inner.state = SocketState::ConnectedOver(peer, Arc::downgrade(&connection));
+    Ok(())
+}
+
+/// Whether a socket may begin to connect.
+fn check_unconnected(state: &SocketState, link: &SocketPairEnd) -> io::Result<()> {
+    let has_peer = matches!(
+        state,
+        SocketState::Connected(_) | SocketState::ConnectedOver(..)
+    );
+    match (state, link.state()) {
+        (SocketState::New, ConnState::Idle) => Ok(()),
+        (_, ConnState::Connecting) if has_peer => Err(Errno::ALREADY.into()),
+        (_, ConnState::Failed) if has_peer => {
+            Err(link.take_error().unwrap_or(Errno::CONNABORTED.into()))
+        }
+        _ => Err(Errno::ISCONN.into()),
+    }
 }
 
 /// TCP Fast Open style: the first bytes open the association, without waiting for the peer.
@@ -346,14 +409,27 @@ pub(crate) fn destination(
 
 /// getsockname(2).
 pub(crate) fn local_addr(socket: &Socket) -> io::Result<SocketAddr> {
-    let local = socket.lock().local;
+    let (local, connection) = {
+        let inner = socket.lock();
+        match &inner.state {
+            SocketState::ConnectedOver(_, connection) => (inner.local, connection.upgrade()),
+            _ => (inner.local, None),
+        }
+    };
+    let local = connection
+        .and_then(|connection| connection.local())
+        .or(local);
     Ok(local.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into()))
 }
 
 /// getpeername(2).
 pub(crate) fn peer_addr(socket: &Socket) -> io::Result<SocketAddr> {
     match &socket.lock().state {
-        SocketState::Connected(peer) if socket.link.state() == ConnState::Established => Ok(*peer),
+        SocketState::Connected(peer) | SocketState::ConnectedOver(peer, _)
+            if socket.link.state() == ConnState::Established =>
+        {
+            Ok(*peer)
+        }
         SocketState::Datagram(_, Some(peer)) => Ok(*peer),
         _ => Err(Errno::NOTCONN.into()),
     }
@@ -363,7 +439,9 @@ pub(crate) fn peer_addr(socket: &Socket) -> io::Result<SocketAddr> {
 pub(crate) fn shutdown(socket: &Socket, reads: bool) -> io::Result<()> {
     match &socket.lock().state {
         SocketState::New => return Err(Errno::NOTCONN.into()),
-        SocketState::Connected(_) if socket.link.state() == ConnState::Connecting => {
+        SocketState::Connected(_) | SocketState::ConnectedOver(..)
+            if socket.link.state() == ConnState::Connecting =>
+        {
             return Err(Errno::NOTCONN.into());
         }
         _ => {}
@@ -382,5 +460,6 @@ pub(crate) fn drain_all() {
     for running in running.iter().filter_map(std::sync::Weak::upgrade) {
         running.drain();
     }
+    devices::drain_all();
     crate::sctp::drain_all();
 }

@@ -13,6 +13,7 @@
 //! * `socket_pair` - the library's end of the socket pair.
 //! * `stream_service`, `client_endpoints` - the thread of a byte-stream endpoint
 //!   (`library::forward`), and the sharing of endpoints.
+//! * `devices` - byte streams over a provider of XTI, for the preloaded library.
 //! * `direct` - connections whose data the program's own calls move, for the preloaded library.
 //! * `transactions` - VMTP's calls, of `towpath_vmtp.h`: endpoints by number.
 //! * `channels` - channels of shared memory, of `towpath_channel.h`.
@@ -25,6 +26,7 @@ mod channels;
 mod client_endpoints;
 mod datagram_header;
 mod datagram_port;
+mod devices;
 mod direct;
 mod options;
 mod sctp;

@@ -9,7 +9,7 @@ pub(crate) fn set_option(socket: &Socket, text: &str) -> io::Result<()> {
     let mut inner = socket.lock();
     let (name, value) = text.split_once('=').ok_or(Errno::INVAL)?;
     let old = inner.options.insert(name.to_owned(), value.to_owned());
-    if matches!(inner.state, SocketState::New) && inner.settings().is_ok() {
+    if matches!(inner.state, SocketState::New) && inner.has_valid_options() {
         return Ok(());
     }
     match old {
@@ -70,7 +70,12 @@ pub(crate) fn socket_level_option(socket: &Socket, name: i32, family: i32) -> Op
         libc::SO_DOMAIN => Some(family),
         libc::SO_PROTOCOL => Some(IPPROTO_XTP),
         libc::SO_ACCEPTCONN => {
-            Some(matches!(socket.lock().state, SocketState::Listening(_)).into())
+            let state = &socket.lock().state;
+            let listens = matches!(
+                state,
+                SocketState::Listening(_) | SocketState::ListeningOn(_)
+            );
+            Some(listens.into())
         }
         _ => None,
     }

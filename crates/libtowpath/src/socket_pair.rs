@@ -106,6 +106,11 @@ impl SocketPairEnd {
         self.read_shut_down.store(true, Ordering::Release);
     }
 
+    /// Whether the program has shut down reading.
+    pub(crate) fn reads_are_shut_down(&self) -> bool {
+        self.read_shut_down.load(Ordering::Acquire)
+    }
+
     /// Whether close is to reset the connection.
     pub(crate) fn aborts_on_close(&self) -> bool {
         self.abort_on_close.load(Ordering::Acquire)

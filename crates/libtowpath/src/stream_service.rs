@@ -103,7 +103,7 @@ pub(crate) struct PendingConn {
 pub(crate) struct AcceptQueue(Arc<Mutex<Option<VecDeque<PendingConn>>>>, usize);
 
 impl AcceptQueue {
-    fn new(len_max: usize) -> AcceptQueue {
+    pub(crate) fn new(len_max: usize) -> AcceptQueue {
         AcceptQueue(Arc::new(Mutex::new(Some(VecDeque::new()))), len_max)
     }
 
@@ -123,12 +123,12 @@ impl AcceptQueue {
     }
 
     /// Whether another one has room.
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         let queue = self.lock();
         queue.as_ref().is_some_and(|queue| queue.len() < self.1)
     }
 
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         let left = self.lock().take();
         drop(left);
     }
@@ -338,7 +338,11 @@ fn enqueue_accepted(
 }
 
 /// Puts a connection into the accept queue, and makes the listening socket readable.
-fn announce(listener: &SocketPairEnd, queue: &AcceptQueue, waiting: PendingConn) -> io::Result<()> {
+pub(crate) fn announce(
+    listener: &SocketPairEnd,
+    queue: &AcceptQueue,
+    waiting: PendingConn,
+) -> io::Result<()> {
     queue.push(waiting)?;
     let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
     rustix::net::send(listener.fd(), &[0], flags)?;

@@ -32,11 +32,11 @@ pub(super) fn diverting() -> Option<&'static Library> {
     (OWNER.load(Ordering::Acquire) != 0).then(loaded)?
 }
 
-/// The XTP options for `address`, if a rule diverts its connections.
+/// The options of libtowpath for `address`, if a rule diverts its connections.
 pub(super) fn options_for(address: SocketAddr) -> Option<&'static [String]> {
     let rules = RULES.get()?;
     match &rules.iter().find(|rule| rule.matches(address))?.carrier {
-        Carrier::Xtp(options) => Some(options),
+        Carrier::Diverted(options) => Some(options),
         Carrier::Kernel => None,
     }
 }

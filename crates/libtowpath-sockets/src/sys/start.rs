@@ -67,7 +67,7 @@ fn read(file: &OsStr) -> Result<Vec<Rule>, String> {
 /// Loads libtowpath if a rule needs it, and has it check the options.
 fn check_options(rules: &[Rule]) -> Result<(), Refusal> {
     for rule in rules {
-        let Carrier::Xtp(options) = &rule.carrier else {
+        let Carrier::Diverted(options) = &rule.carrier else {
             continue;
         };
         let refused = |reason| Refusal {
@@ -76,7 +76,7 @@ fn check_options(rules: &[Rule]) -> Result<(), Refusal> {
         };
         let library = library::load().map_err(|error| {
             refused(format!(
-                "xtp needs libtowpath.so beside this library: {error}"
+                "what carries it is in libtowpath.so, which belongs beside this library: {error}"
             ))
         })?;
         match make(library, options, false) {
@@ -89,7 +89,7 @@ fn check_options(rules: &[Rule]) -> Result<(), Refusal> {
             }
             Err(None) => {
                 let error = std::io::Error::last_os_error();
-                return Err(refused(format!("no socket of xtp: {error}")));
+                return Err(refused(format!("no socket: {error}")));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Unmodified programs of TCP over XTP, by the preloaded library.
 
+mod over_streams;
 mod programs;
 
 use programs::{RULES_FILE, Scratch, Server, output_of, preloaded, scratch};
