@@ -417,10 +417,7 @@ impl Primitive {
                 acceptor,
                 options,
                 sequence,
-            } => {
-                let words = [number, *acceptor, options.len() as u32, 20, *sequence];
-                with_words(&words, options)
-            }
+            } => connect_response(*acceptor, options, *sequence),
             Primitive::DisconnectRequest { sequence } => with_words(&[number, *sequence], &[]),
             Primitive::DisconnectIndication { reason, sequence } => {
                 with_words(&[number, *reason, *sequence], &[])
@@ -431,6 +428,18 @@ impl Primitive {
             | Primitive::ExpeditedIndication { more } => {
                 with_words(&[number, u32::from(*more)], &[])
             }
+            Primitive::OptionsDataRequest { .. } | Primitive::OptionsDataIndication { .. } => {
+                self.options_data()
+            }
+            Primitive::AddressAck { local, remote } => address_and_options(number, local, remote),
+            Primitive::OkAck { of } => with_words(&[number, *of], &[]),
+            Primitive::ErrorAck { of, tli, errno } => with_words(&[number, *of, *tli, *errno], &[]),
+        }
+    }
+
+    /// The octets of data with options; none of others.
+    fn options_data(&self) -> Vec<u8> {
+        match self {
             Primitive::OptionsDataRequest {
                 more,
                 expedited,
@@ -443,11 +452,10 @@ impl Primitive {
             } => {
                 let flags =
                     (u32::from(*more) * DATA_MORE) | (u32::from(*expedited) * DATA_EXPEDITED);
-                with_words(&[number, flags, options.len() as u32, 16], options)
+                let words = [self.number(), flags, options.len() as u32, 16];
+                with_words(&words, options)
             }
-            Primitive::AddressAck { local, remote } => address_and_options(number, local, remote),
-            Primitive::OkAck { of } => with_words(&[number, *of], &[]),
-            Primitive::ErrorAck { of, tli, errno } => with_words(&[number, *of, *tli, *errno], &[]),
+            _ => Vec::new(),
         }
     }
 
@@ -464,6 +472,11 @@ fn address_and_options(number: u32, address: &[u8], options: &[u8]) -> Vec<u8> {
     let (len, at) = (address.len() as u32, 20);
     let words = [number, len, at, options.len() as u32, at + len];
     with_words(&words, &[address, options].concat())
+}
+
+fn connect_response(acceptor: u32, options: &[u8], sequence: u32) -> Vec<u8> {
+    let len = options.len() as u32;
+    with_words(&[number::CONN_RES, acceptor, len, 20, sequence], options)
 }
 
 fn datagram_error(destination: &[u8], options: &[u8], errno: u32) -> Vec<u8> {

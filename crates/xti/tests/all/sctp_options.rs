@@ -86,7 +86,7 @@ fn options_of_an_association_are_set_before_it_and_read_only_then() {
 }
 
 #[test]
-fn values_out_of_bounds_and_unknown_options_are_told() {
+fn values_out_of_bounds_and_unknown_options_have_their_status() {
     let end = open();
     let refused_values = [
         number(name::SACK_DELAY, 501),

@@ -115,7 +115,7 @@ fn calls_without_an_answer_say_which_error_it_is() {
 }
 
 #[test]
-fn disconnect_is_told_with_its_reason() {
+fn disconnect_comes_with_its_reason() {
     let (mut client, mut server) = pair();
     client.send_disconnect(None).unwrap();
     assert_eq!(client.state(), XtiState::Idle);
