@@ -144,12 +144,14 @@ fn check_unused(args: &RaceArgs) -> Result<(), CliError> {
     let names = transport_names(args);
     let bare = ["bare", "aal34", "aal5"];
     let sctp = ["sctp", "sctp-rawip", "xti-sctp", "xti-xtp"];
-    let has_engine =
-        |name: &&str| bare.contains(name) || sctp.contains(name) || name.starts_with("xtp");
+    let has_engine = |name: &&str| {
+        let is_known = bare.contains(name) || sctp.contains(name);
+        is_known || name.starts_with("xtp") || name.starts_with("vmtp")
+    };
     if args.trace.is_some() && !names.iter().any(has_engine) {
         return Err(CliError::usage(
-            "--trace records packets of bare, XTP and SCTP, and no contestant is one; add xtp, or \
-             omit it",
+            "--trace records packets of bare, XTP, SCTP and VMTP, and no contestant is one; add xtp, \
+             or omit it",
         ));
     }
     if args.interface.is_some() && !names.iter().any(|name| name.ends_with("-ether")) {

@@ -330,6 +330,7 @@ fn race_trace_writes_one_file_per_worker() {
     let contestants = [
         ("xtp", "delay"),
         ("bare", "delay"),
+        ("vmtp", "transactions"),
         ("xtp-multicast,receivers=2", "throughput"),
     ];
     for (index, (name, workload)) in contestants.into_iter().enumerate() {

@@ -6,6 +6,7 @@ use crate::engine_setup;
 use crate::medium::{Medium, OpenedWire};
 use crate::options::Options;
 use crate::parts::MessageRest;
+use crate::xtp::tracing;
 use driver::TransactionEndpoint;
 use engine::{Address, EntityId};
 use engine_vmtp::pdu::ResponseCode;
@@ -16,6 +17,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Wire;
+use wire::trace::Traced;
 
 /// Calls of a circuit that are not answered, at most: of 16 KiB each, 1 MiB.
 pub(super) const OUTSTANDING_MAX: usize = 64;
@@ -113,7 +115,7 @@ fn switch(own: &BTreeMap<String, String>, name: &str, usual: bool) -> Result<boo
 /// A circuit's entity and its endpoint.
 pub(super) struct End<W: Wire> {
     /// Circuits may share it.
-    pub(super) endpoint: Arc<TransactionEndpoint<Engine, W>>,
+    pub(super) endpoint: Arc<TransactionEndpoint<Engine, Traced<W>>>,
     pub(super) entity: EntityId,
     pub(super) effective: BTreeMap<String, String>,
     pub(super) recv_timeout: Duration,
@@ -146,7 +148,8 @@ impl<W: Wire + Send + 'static> End<W> {
     ) -> io::Result<End<W>> {
         let settings = Settings::parse(&options.transport_specific, place.packet_max)
             .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
-        let host = host_of(opened.local_address());
+        let own = opened.local_address();
+        let host = host_of(own);
         let usual = VmtpConfig::default();
         let config = VmtpConfig {
             datagram_copies: settings.repeat.unwrap_or(1),
@@ -190,9 +193,10 @@ impl<W: Wire + Send + 'static> End<W> {
             effective.insert("cells".into(), cells::name(config).into());
         }
         let engine = Engine::new(config);
+        let wire = Traced::new(opened.wire, tracing::process_log()?, own);
         let endpoint = match layer {
-            None => TransactionEndpoint::new(engine, opened.wire)?,
-            Some(layer) => TransactionEndpoint::with_layer(engine, opened.wire, layer)?,
+            None => TransactionEndpoint::new(engine, wire)?,
+            Some(layer) => TransactionEndpoint::with_layer(engine, wire, layer)?,
         };
         let entity = entity(place.discriminator, host);
         endpoint.create_entity(entity)?;
