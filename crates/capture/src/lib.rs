@@ -25,4 +25,4 @@ pub mod tap;
 pub use cells::{CellWriter, CellsSeen};
 pub use pcapng::{Direction, FileLimit, InterfaceId, LinkType, PacketBlock, PcapngWriter};
 pub use socket::{Capture, CaptureTotals};
-pub use tap::{CapturedPackets, Recorder, Tap};
+pub use tap::{CapturedPackets, Recorder, Tap, tap};

@@ -2,13 +2,13 @@
 
 use crate::ip;
 use crate::pcapng::{Direction, InterfaceId, LinkType, PacketBlock, PcapngWriter};
-use engine::{Address, PacketLen, Path};
-use std::io::{self, IoSlice, Write};
+use engine::{Address, Path};
+use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use std::time::{SystemTime, UNIX_EPOCH};
+use wire::observed::{Observed, PacketObserver, SentPackets};
+use wire::{Arrival, Wire};
 
 /// A capture file that several taps write to.
 #[derive(Clone)]
@@ -51,14 +51,11 @@ pub fn time_of_day() -> Clock {
 /// Each segment of a segmented send or a coalesced arrival is written as a packet, behind a
 /// synthetic IP header whatever the medium. Timestamps are taken before the call that sends, and
 /// after the call that receives.
-pub struct Tap<W> {
-    wire: W,
-    log: TapLog,
-}
+pub type Tap<W> = Observed<W, TapLog>;
 
 /// Writes the packets of one wire to its recorder.
 #[derive(Clone)]
-struct TapLog {
+pub struct TapLog {
     recorder: Recorder,
     interface: InterfaceId,
     own: IpAddr,
@@ -121,34 +118,28 @@ impl Recorder {
     }
 }
 
-impl<W: Wire> Tap<W> {
-    /// Captures the packets of `wire` to `recorder`, as interface `name` with address `own` and IP
-    /// protocol number `protocol` (see [`ip`]).
-    pub fn new(
-        wire: W,
-        recorder: &Recorder,
-        name: &str,
-        own: Address,
-        protocol: u8,
-        clock: Clock,
-    ) -> io::Result<Tap<W>> {
-        let interface = recorder.interface(name)?;
-        Ok(Tap {
-            wire,
-            log: TapLog {
-                recorder: recorder.clone(),
-                interface,
-                own: ip::ip_of(own),
-                protocol,
-                clock,
-            },
-        })
-    }
-
-    /// The wire underneath.
-    pub fn wire(&self) -> &W {
-        &self.wire
-    }
+/// Captures the packets of `wire` to `recorder`, as interface `name` with address `own` and IP
+/// protocol number `protocol` (see [`ip`]).
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn tap<W: Wire>(
+    wire: W,
+    recorder: &Recorder,
+    name: &str,
+    own: Address,
+    protocol: u8,
+    clock: Clock,
+) -> io::Result<Tap<W>> {
+    let log = TapLog {
+        recorder: recorder.clone(),
+        interface: recorder.interface(name)?,
+        own: ip::ip_of(own),
+        protocol,
+        clock,
+    };
+    Ok(Observed::by(wire, Some(log)))
 }
 
 impl TapLog {
@@ -169,116 +160,31 @@ impl TapLog {
         };
         self.recorder.write(&captured, octets);
     }
+}
 
-    fn write_arrival(&self, arrival: &Arrival, buffer: &[u8]) {
-        let octets = &buffer[..arrival.len.min(buffer.len())];
-        let at_ns = (self.clock)();
-        let size = arrival.segment_size;
+impl PacketObserver for TapLog {
+    /// When they were offered, ns.
+    type Offer = u64;
+
+    fn offer(&self, _path: Path, _octets: &[u8], _segment_size: usize) -> u64 {
+        (self.clock)()
+    }
+
+    fn settle(&self, at_ns: u64, sent: SentPackets<'_>) {
+        if sent.taken {
+            let peer = sent.path.remote;
+            self.write(at_ns, Direction::Sent, peer, sent.octets, sent.segment_size);
+        }
+    }
+
+    fn arrive(&self, arrival: &Arrival, octets: &[u8]) {
+        let (at_ns, peer) = ((self.clock)(), arrival.path.remote);
         self.write(
             at_ns,
             Direction::Received,
-            arrival.path.remote,
+            peer,
             octets,
-            size,
+            arrival.segment_size,
         );
-    }
-}
-
-impl<W: Wire> Wire for Tap<W> {
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
-    }
-
-    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        let at_ns = (self.log.clock)();
-        self.wire.send(path, slices, segment_size)?;
-        let octets: Vec<u8> = slices
-            .iter()
-            .flat_map(|slice| slice.iter().copied())
-            .collect();
-        self.log
-            .write(at_ns, Direction::Sent, path.remote, &octets, segment_size);
-        Ok(())
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.wire.poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
-        self.wire.set_fragmentation(fragmentation);
-    }
-
-    fn path_mtu(&mut self, path: engine::Path) -> usize {
-        self.wire.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.wire.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.wire.set_packet_len(packet_len);
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let arrival = self.wire.receive(buffer)?;
-        self.log.write_arrival(&arrival, buffer);
-        Ok(arrival)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wire.descriptor()
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.wire.has_buffered()
-    }
-
-    fn may_wait(&mut self) -> bool {
-        self.wire.may_wait()
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        self.wire.join(group)
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.wire.leave(group)
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        let receiver = self.wire.receiver()?;
-        let log = self.log.clone();
-        Some(Box::new(TappedReceiver { receiver, log }))
-    }
-}
-
-struct TappedReceiver {
-    receiver: Box<dyn Receiver>,
-    log: TapLog,
-}
-
-impl Receiver for TappedReceiver {
-    fn max_wait(&self) -> Duration {
-        self.receiver.max_wait()
-    }
-
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let arrival = self.receiver.receive(buffer)?;
-        self.log.write_arrival(&arrival, buffer);
-        Ok(arrival)
-    }
-
-    fn interrupt(&self) -> io::Result<()> {
-        self.receiver.interrupt()
-    }
-
-    fn hint_busy_poll(&self) {
-        self.receiver.hint_busy_poll();
-    }
-
-    fn is_interruptible(&self) -> bool {
-        self.receiver.is_interruptible()
     }
 }

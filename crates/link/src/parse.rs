@@ -226,42 +226,18 @@ fn split_number(text: &str) -> Option<(f64, &str)> {
     value.is_finite().then_some((value, unit.trim()))
 }
 
-/// A number with one of the `units`, times the unit's factor.
-fn parse_quantity(
-    what: &str,
-    text: &str,
-    units: &[(&str, f64)],
-    example: &str,
-) -> Result<f64, PathError> {
-    let parsed = split_number(text).and_then(|(value, unit)| {
-        let known = units
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(unit));
-        known.map(|(_, factor)| value * factor)
-    });
-    parsed.ok_or_else(|| {
-        let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
-        path_error(format!(
-            "'{text}' is no {what}; give a number and one of {}, such as {example}",
-            names.join(", ")
-        ))
-    })
-}
-
 fn parse_rate(text: &str) -> Result<u64, PathError> {
-    let units = [("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
-    let rate = parse_quantity("rate", text, &units, "10mbit")?;
-    if rate < RATE_MIN_BPS as f64 || rate > RATE_MAX_BPS as f64 {
+    let rate = quantity::rate_bps(text).map_err(path_error)?;
+    if !(RATE_MIN_BPS..=RATE_MAX_BPS).contains(&rate) {
         return Err(path_error(format!(
             "a rate of {text} is impossible here; give one from {RATE_MIN_BPS}bit to 1000gbit"
         )));
     }
-    Ok(rate.round() as u64)
+    Ok(rate)
 }
 
 fn parse_time(text: &str) -> Result<u64, PathError> {
-    let units = [("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12)];
-    Ok(parse_quantity("time", text, &units, "5ms")?.round() as u64)
+    quantity::time_ps(text).map_err(path_error)
 }
 
 fn parse_delay(key: &str, text: &str) -> Result<u64, PathError> {
@@ -279,15 +255,14 @@ fn at_most(what: &str, text: &str, value: u64, most: u64, words: &str) -> Result
     Ok(value)
 }
 
+/// A bare number could be one of packets.
 fn parse_size(text: &str) -> Result<u64, PathError> {
-    let units = [
-        ("B", 1.0),
-        ("kB", 1e3),
-        ("KiB", 1024.0),
-        ("MB", 1e6),
-        ("MiB", 1_048_576.0),
-    ];
-    let value = parse_quantity("size", text, &units, "100kB")?.round() as u64;
+    if text.ends_with(|c: char| c.is_ascii_digit()) {
+        return Err(path_error(format!(
+            "'{text}' is no size; give it a unit, such as 100kB"
+        )));
+    }
+    let value = quantity::bytes(text).map_err(path_error)?;
     if value < FRAME_LEN {
         return Err(path_error(format!(
             "a queue of {text} does not hold a frame; give {FRAME_LEN}B or more"

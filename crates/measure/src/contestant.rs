@@ -17,7 +17,6 @@
 
 mod placement;
 
-use crate::quantity;
 pub use placement::Sides;
 use std::collections::BTreeMap;
 use std::fmt;

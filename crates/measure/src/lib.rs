@@ -35,7 +35,6 @@ pub mod exec;
 pub mod packet_sizes;
 pub mod passing_on;
 pub mod profiled;
-pub mod quantity;
 pub mod race;
 mod schedule;
 pub mod segmentation;

@@ -12,8 +12,8 @@ use core::time::Duration;
 use engine::{Address, Framing};
 use engine_xtp::pdu::{Service, Version};
 use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit, RouterConfig, XtpRouter};
+use engine_xtp3::{Multicast, Revision, Xtp3, Xtp3Config};
 use sim::Node;
-use study::protocol::{Multicast, Revision, StudyConfig, StudyXtp};
 
 /// Octets of a full packet. An Ethernet frame carries 1500; 128 is the least the engines accept.
 const PACKET_OCTETS: std::ops::RangeInclusive<u64> = 128..=65_535;
@@ -51,7 +51,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64, paths: usize) -> Result<Node, S
         "xtp-group" => Node::associations(engine_xtp::group::GroupEndpoint::new(group::config(
             spec, seed,
         )?)),
-        "xtp3" => Node::associations(StudyXtp::new(study_config(spec, seed)?)),
+        "xtp3" => Node::associations(Xtp3::new(study_config(spec, seed)?)),
         other => {
             let known = "bare, call, sctp, vmtp, xtp, xtp-forwarder, xtp-group or xtp3";
             return Err(at(format!("no protocol {other:?}; use {known}")));
@@ -283,7 +283,7 @@ fn packet_len_in(range: std::ops::RangeInclusive<u64>, octets: u64) -> Result<us
     ))
 }
 
-fn study_config(spec: &EngineSpec, seed: u64) -> Result<StudyConfig, SpecError> {
+fn study_config(spec: &EngineSpec, seed: u64) -> Result<Xtp3Config, SpecError> {
     let small = |name: &str, bytes: ByteCount| {
         let fits = (1500..1 << 30).contains(&bytes.0);
         let refusal = format!(
@@ -293,7 +293,7 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<StudyConfig, SpecError> 
         fits.then_some(bytes.0 as u32)
             .ok_or((spec.protocol.span(), refusal))
     };
-    let default = StudyConfig::default();
+    let default = Xtp3Config::default();
     let revision = match &spec.revision {
         None => default.revision,
         Some(revision) => match revision.get_ref().as_str() {
@@ -305,7 +305,7 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<StudyConfig, SpecError> 
             }
         },
     };
-    Ok(StudyConfig {
+    Ok(Xtp3Config {
         revision,
         resend_pairs: spec.resend_pairs.unwrap_or(false),
         multicast: spec.multicast.unwrap_or(false).then(|| Multicast {
@@ -313,7 +313,7 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<StudyConfig, SpecError> 
             bucket_delay: spec.hold.map(duration),
             slot: spec.slot.filter(|time| time.0 > 0).map(duration),
             damping: spec.damping.unwrap_or(false),
-            ..Multicast::new(spec.answers.unwrap_or(false))
+            ..Multicast::new(sim::GROUP, spec.answers.unwrap_or(false))
         }),
         alloc: spec
             .alloc

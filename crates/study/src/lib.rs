@@ -9,8 +9,6 @@
 //! 5. [`json`] is all of it for other programs.
 //!
 //! Nothing here starts a run: `towpath study` does, with the commands' own parsers.
-//!
-//! [`protocol`] is apart from these: the XTP of a study of 1992 as an engine of scenarios, `xtp3`.
 #![forbid(unsafe_code)]
 
 pub mod folder;
@@ -18,7 +16,6 @@ pub mod form;
 pub mod json;
 pub mod judge;
 pub mod outcome;
-pub mod protocol;
 pub mod shipped;
 
 pub use form::Study;

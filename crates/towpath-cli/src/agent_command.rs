@@ -88,40 +88,20 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// `500mbit`, `10gbit`, `64kbit` as bits per second.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    let odd = || format!("'{text}' is no rate; write for example 500mbit or 10gbit");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" | "Mbit" => 1e6,
-        "gbit" | "Gbit" => 1e9,
-        _ => return Err(odd()),
-    };
-    let number: f64 = digits.parse().map_err(|_| odd())?;
-    let bits = number * factor;
-    if !(1e3..=1e13).contains(&bits) {
-        return Err(format!("'{text}' is out of range, from 1kbit to 10000gbit"));
+    let bits = quantity::rate_bps(text)?;
+    match (1_000..=10_000_000_000_000).contains(&bits) {
+        true => Ok(bits),
+        false => Err(format!("'{text}' is out of range, from 1kbit to 10000gbit")),
     }
-    Ok(bits as u64)
 }
 
 /// Bytes, up to thousands of TiB.
 fn byte_quota(text: &str) -> Result<u64, String> {
-    let (digits, factor) = match text.strip_suffix("TiB") {
-        Some(digits) => (digits, 1u64 << 40),
-        None => match text.strip_suffix("GiB") {
-            Some(digits) => (digits, 1 << 30),
-            None => return measure::quantity::bytes(text),
-        },
-    };
-    let number: u64 = digits
-        .trim()
-        .parse()
-        .map_err(|_| format!("'{text}' is no size; write for example 100GiB"))?;
-    let bytes = number
-        .checked_mul(factor)
-        .filter(|&bytes| bytes > 0 && bytes <= 1 << 60);
-    bytes.ok_or_else(|| format!("'{text}' is out of range"))
+    let bytes = quantity::bytes(text)?;
+    match bytes > 0 && bytes <= 1 << 60 {
+        true => Ok(bytes),
+        false => Err(format!("'{text}' is out of range")),
+    }
 }
 
 /// The address of the counters, which are for this host alone.

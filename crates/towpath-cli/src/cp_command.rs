@@ -61,14 +61,14 @@ pub struct CpArgs {
     #[arg(long, value_name = "ADDR:PORT", requires = "receive", default_value = DEFAULT_LISTEN)]
     pub listen: String,
     /// Refuse files of more bytes.
-    #[arg(long, value_name = "SIZE", requires = "receive", value_parser = measure::quantity::bytes)]
+    #[arg(long, value_name = "SIZE", requires = "receive", value_parser = quantity::bytes)]
     pub max_size: Option<u64>,
     /// Bytes to keep free on the folder's file system.
     #[arg(
         long,
         value_name = "SIZE",
         requires = "receive",
-        value_parser = measure::quantity::bytes,
+        value_parser = quantity::bytes,
         default_value = "64MiB"
     )]
     pub keep_free: u64,

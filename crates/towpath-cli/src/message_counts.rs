@@ -112,7 +112,7 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Bytes of a trial.
 fn total(text: &str) -> Result<u64, String> {
-    match measure::quantity::bytes(text)? {
+    match quantity::bytes(text)? {
         0 => Err("a trial of 0 bytes measures nothing; give 1 or more".into()),
         bytes => Ok(bytes),
     }

@@ -14,7 +14,7 @@ const SIZE_MAX: u64 = 64 << 20;
 ///
 /// A sentence naming the text.
 pub fn size(text: &str) -> Result<u64, String> {
-    let bytes = measure::quantity::bytes(text)?;
+    let bytes = quantity::bytes(text)?;
     if bytes > SIZE_MAX {
         return Err(format!("'{text}' is more than the largest message, 64 MiB"));
     }
@@ -97,20 +97,9 @@ fn size_range(part: &str, from: &str, to: &str) -> Result<Vec<u64>, String> {
 ///
 /// A sentence naming the text.
 pub fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no time; write for example 60s, 500ms or 2m");
-    let digits = text
-        .bytes()
-        .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
-        .count();
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit {
-        "" | "s" => number,
-        "ms" => number / 1e3,
-        "us" => number / 1e6,
-        "m" | "min" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return Err(wrong()),
+    let seconds = match text.parse() {
+        Ok(seconds) => seconds,
+        Err(_) => quantity::time_ps(text)? as f64 * 1e-12,
     };
     if !(seconds > 0.0 && seconds <= 86_400.0) {
         return Err(format!(

@@ -8,7 +8,7 @@
 //! Neither trait has default bodies: a wire around another wire must forward every method, or not
 //! compile.
 //!
-//! * [`mod@trace`] - a wire around another that logs its packets.
+//! * [`observed`] - a wire around another that shows its packets: to a log ([`mod@trace`]) or a capture.
 //! * [`Many`] - several wires as one, each a local address.
 //! * `boxed` - a wire of a kind that is known only at run time, `Box<dyn Wire + Send>`.
 //! * [`busy_poll`] - when a receive polls before it sleeps.
@@ -19,6 +19,7 @@ mod boxed;
 pub mod busy_poll;
 pub mod error;
 pub mod many;
+pub mod observed;
 pub mod trace;
 
 pub use busy_poll::BusyPoll;

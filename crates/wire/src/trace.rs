@@ -12,17 +12,17 @@
 //! the first, and the first 48 octets. Lines that begin
 //! with `#` are comments.
 
-use crate::{Arrival, Capabilities, PathReport, Receiver, Wire};
-use engine::{Address, LocalAddress, PacketLen};
+use crate::Arrival;
+use crate::observed::{Observed, PacketObserver, SentPackets};
+use engine::{Address, LocalAddress};
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write as _};
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, Write};
-use std::os::fd::BorrowedFd;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Octets of a packet shown in a line, at most.
 const SHOWN_LEN: usize = 48;
@@ -258,25 +258,36 @@ impl LogFile {
 /// A wire that logs its packets: `offered` before the medium takes them, `refused` when it did not
 /// (they are offered again), `arrived` when they are received. Without a log it only forwards
 /// calls.
-pub struct Traced<W> {
-    wire: W,
-    observer: Option<PacketObserver>,
-}
+pub type Traced<W> = Observed<W, TraceObserver>;
 
+/// Writes the packets of one station to a log.
 #[derive(Clone)]
-struct PacketObserver {
+pub struct TraceObserver {
     log: Arc<TraceLog>,
     station: u32,
 }
 
-impl PacketObserver {
+impl TraceObserver {
     fn log_sent(&self, what: &str, path: engine::Path, octets: &[u8], size: usize) {
         let from = (PacketSource::Local, path.local);
         self.log.add(what, self.station, from, octets, size);
     }
+}
 
-    fn log_arrival(&self, arrival: &Arrival, buffer: &[u8]) {
-        let octets = &buffer[..arrival.len.min(buffer.len())];
+impl PacketObserver for TraceObserver {
+    type Offer = ();
+
+    fn offer(&self, path: engine::Path, octets: &[u8], segment_size: usize) {
+        self.log_sent("offered", path, octets, segment_size);
+    }
+
+    fn settle(&self, (): (), sent: SentPackets<'_>) {
+        if !sent.taken {
+            self.log_sent("refused", sent.path, sent.octets, sent.segment_size);
+        }
+    }
+
+    fn arrive(&self, arrival: &Arrival, octets: &[u8]) {
         let from = (PacketSource::Peer(arrival.path.remote), arrival.path.local);
         let size = arrival.segment_size;
         self.log.add("arrived", self.station, from, octets, size);
@@ -286,134 +297,11 @@ impl PacketObserver {
 impl<W> Traced<W> {
     /// Logs the packets of `wire`, whose address is `own`, to `log`.
     pub fn new(wire: W, log: Option<Arc<TraceLog>>, own: Address) -> Traced<W> {
-        let observer = log.map(|log| PacketObserver {
+        let observer = log.map(|log| TraceObserver {
             station: log.station(own),
             log,
         });
-        Traced { wire, observer }
-    }
-
-    /// The wire underneath.
-    pub fn wire(&self) -> &W {
-        &self.wire
-    }
-
-    /// The same, to change it. Its descriptor must stay the same.
-    pub fn wire_mut(&mut self) -> &mut W {
-        &mut self.wire
-    }
-}
-
-impl<W: Wire> Wire for Traced<W> {
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
-    }
-
-    fn send(
-        &mut self,
-        path: engine::Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<()> {
-        let Some(observer) = &self.observer else {
-            return self.wire.send(path, slices, segment_size);
-        };
-        let parts = slices.iter().flat_map(|part| part.iter().copied());
-        let octets: Vec<u8> = parts.collect();
-        observer.log_sent("offered", path, &octets, segment_size);
-        let sent = self.wire.send(path, slices, segment_size);
-        if sent.is_err() {
-            observer.log_sent("refused", path, &octets, segment_size);
-        }
-        sent
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let arrival = self.wire.receive(buffer)?;
-        if let Some(observer) = &self.observer {
-            observer.log_arrival(&arrival, buffer);
-        }
-        Ok(arrival)
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.wire.poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
-        self.wire.set_fragmentation(fragmentation);
-    }
-
-    fn path_mtu(&mut self, path: engine::Path) -> usize {
-        self.wire.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.wire.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.wire.set_packet_len(packet_len);
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wire.descriptor()
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.wire.has_buffered()
-    }
-
-    fn may_wait(&mut self) -> bool {
-        self.wire.may_wait()
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        self.wire.join(group)
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.wire.leave(group)
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        let receiver = self.wire.receiver()?;
-        match &self.observer {
-            None => Some(receiver),
-            Some(observer) => Some(Box::new(TracedReceiver {
-                receiver,
-                observer: observer.clone(),
-            })),
-        }
-    }
-}
-
-struct TracedReceiver {
-    receiver: Box<dyn Receiver>,
-    observer: PacketObserver,
-}
-
-impl Receiver for TracedReceiver {
-    fn max_wait(&self) -> Duration {
-        self.receiver.max_wait()
-    }
-
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let arrival = self.receiver.receive(buffer)?;
-        self.observer.log_arrival(&arrival, buffer);
-        Ok(arrival)
-    }
-
-    fn interrupt(&self) -> io::Result<()> {
-        self.receiver.interrupt()
-    }
-
-    fn hint_busy_poll(&self) {
-        self.receiver.hint_busy_poll();
-    }
-
-    fn is_interruptible(&self) -> bool {
-        self.receiver.is_interruptible()
+        Observed::by(wire, observer)
     }
 }
 

@@ -64,8 +64,7 @@ fn high_mark(value: &str) -> u64 {
 fn option_bytes(value: &str) -> Option<u64> {
     match value {
         "study" => Some(16 << 10),
-        // Transports also accept a lower-case m.
-        value => measure::quantity::bytes(&value.replace('m', "M")).ok(),
+        value => quantity::bytes(value).ok(),
     }
 }
 

@@ -17,7 +17,7 @@ fn tap() -> (Tap<MockWire>, Calls) {
     let calls = Calls::default();
     let wire = MockWire(calls.clone());
     let clock = Arc::new(|| 0);
-    let tap = Tap::new(wire, &recorder, "mock", Address::Station(1), ip::XTP, clock);
+    let tap = capture::tap(wire, &recorder, "mock", Address::Station(1), ip::XTP, clock);
     (tap.expect("a vector"), calls)
 }
 

@@ -6,7 +6,7 @@ use crate::virtual_session::{DELAY_NS, Script, run};
 use capture::tap::time_of_day;
 use capture::{
     CapturedPackets, Direction, FileLimit, InterfaceId, LinkType, PacketBlock, PcapngWriter,
-    Recorder, Tap, ip,
+    Recorder, ip,
 };
 use driver::Endpoint;
 use engine::{Address, Framing};
@@ -173,7 +173,7 @@ fn tap_on_udp_sockets_timestamps_with_its_clock() {
     let end = |name| {
         let wire = UdpWire::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
         let local = Address::Socket(wire.local_addr().expect("an address"));
-        let tap = Tap::new(wire, &recorder, name, local, ip::XTP, time_of_day());
+        let tap = capture::tap(wire, &recorder, name, local, ip::XTP, time_of_day());
         let engine = Xtp::new(Config::default());
         let endpoint = Endpoint::new(engine, tap.expect("a vector"), 512 << 10);
         (endpoint.expect("a thread"), local)

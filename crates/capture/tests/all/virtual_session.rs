@@ -196,7 +196,7 @@ impl Session {
             let stamp = Arc::new(move || stamp.load(Ordering::Relaxed));
             let own = Address::Station(wire.own);
             let name = format!("{} {}", script.name, wire.own);
-            let tap = Tap::new(wire, recorder, &name, own, ip::XTP, stamp);
+            let tap = capture::tap(wire, recorder, &name, own, ip::XTP, stamp);
             Pump::new(Xtp::new(script.configs[side].clone()), tap.expect("room"))
         });
         let users = [0, 1].map(|side: usize| User {

@@ -87,7 +87,11 @@ fn errors_name_the_fault_and_the_remedy() {
         ("rate=0mbit", "impossible"),
         ("rate=5000gbit", "impossible"),
         ("delay=5", "'5' is no time"),
-        ("delay=5min", "one of ns, us, ms, s"),
+        (
+            "delay=5min",
+            "a delay of 5min is too long; give 60s at most",
+        ),
+        ("delay=5days", "one of ps, ns, us, ms, s"),
         ("delay=2000s", "too long"),
         ("delay=-1ms", "'-1ms' is no time"),
         ("jitter=1ms", "larger than the delay"),

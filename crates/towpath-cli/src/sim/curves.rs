@@ -22,25 +22,6 @@ const MEASURES: [(&str, &str, f64); 6] = [
     ("/total/settled", "messages settled", 1.0),
 ];
 
-/// Units of axis values, with their scale.
-const UNITS: [(&str, f64); 15] = [
-    ("Mbit/s", 1e6),
-    ("kbit/s", 1e3),
-    ("Gbit/s", 1e9),
-    ("KiB", 1024.0),
-    ("MiB", 1_048_576.0),
-    ("kB", 1e3),
-    ("MB", 1e6),
-    ("B", 1.0),
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("ms", 1e-3),
-    ("TU", 1e-7),
-    ("s", 1.0),
-    ("%", 0.01),
-    ("", 1.0),
-];
-
 /// One run of the sweep.
 struct RunRow {
     name: String,
@@ -156,24 +137,31 @@ fn axis(rows: &[RunRow]) -> Option<String> {
 
 /// A number with a unit, converted to the base unit.
 fn number(text: &str) -> Option<f64> {
-    let text = text.trim().trim_matches('"');
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'));
-    let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
-    let factor = UNITS.iter().find(|(name, _)| *name == unit.trim())?.1;
-    Some(digits.replace('_', "").parse::<f64>().ok()? * factor)
+    Some(based(text)?.0)
 }
 
 /// The base unit that [`number`] converts to.
 fn unit(text: &str) -> Option<&'static str> {
+    Some(based(text)?.1)
+}
+
+/// A number in its base unit, and that unit.
+fn based(text: &str) -> Option<(f64, &'static str)> {
     let text = text.trim().trim_matches('"');
-    let name = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
-    Some(match name.trim() {
-        "ns" | "us" | "ms" | "s" | "TU" => "s",
-        "B" | "kB" | "KiB" | "MB" | "MiB" => "B",
-        "bit/s" | "kbit/s" | "Mbit/s" | "Gbit/s" => "bit/s",
-        "%" | "" => "",
-        _ => return None,
-    })
+    let plain = |text: &str| text.trim().replace('_', "").parse::<f64>().ok();
+    if let Some(percent) = text.strip_suffix('%') {
+        return Some((plain(percent)? / 100.0, ""));
+    }
+    if let Some(number) = plain(text) {
+        return Some((number, ""));
+    }
+    if let Ok(ps) = scenario::units::parse_time(text) {
+        return Some((ps as f64 * 1e-12, "s"));
+    }
+    match quantity::rate_bps(text) {
+        Ok(bps) => Some((bps as f64, "bit/s")),
+        Err(_) => Some((quantity::bytes(text).ok()? as f64, "B")),
+    }
 }
 
 fn lead(rows: &[RunRow], left_out: usize) -> String {

@@ -1,7 +1,7 @@
 //! The sender of an association.
 
-use super::config::{Multicast, StudyConfig};
-use super::packet::{ControlSegment, unwrap};
+use crate::config::{Multicast, Xtp3Config};
+use crate::packet::{ControlSegment, unwrap};
 use engine::{Address, Instant};
 use std::collections::VecDeque;
 
@@ -64,7 +64,7 @@ pub(super) struct SenderState {
 }
 
 impl SenderState {
-    pub(super) fn new(config: &StudyConfig, peer: Address, key: u32) -> SenderState {
+    pub(super) fn new(config: &Xtp3Config, peer: Address, key: u32) -> SenderState {
         SenderState {
             peer,
             key,

@@ -1,11 +1,11 @@
 //! Outgoing packets, and the timers behind them.
 
-use super::packet::{ControlSegment, PacketFormat, StudyHeader, options};
-use super::sender::{CREDIT_NS, NextPacket};
-use super::{Association, StudyXtp};
+use crate::packet::{ControlSegment, PacketFormat, Xtp3Header, options};
+use crate::sender::{CREDIT_NS, NextPacket};
+use crate::{Association, Xtp3};
 use engine::{AssociationId, Batch, CloseReason, Event, Instant, Integrity, Store};
 
-impl StudyXtp {
+impl Xtp3 {
     /// The control packet that answers a status request.
     pub(super) fn transmit_control(&mut self, now: Instant, index: usize, batch: &mut Batch) {
         let Association::Receiver(receiving) = &mut self.associations[index] else {
@@ -27,8 +27,9 @@ impl StudyXtp {
         };
         let (key, to) = (receiving.key, receiving.peer);
         // In a group all receivers get the control packet, for damping.
-        let to = if in_group { sim::GROUP } else { to };
-        let header = StudyHeader {
+        let group = self.config.multicast.map(|multicast| multicast.group);
+        let to = group.filter(|_| in_group).unwrap_or(to);
+        let header = Xtp3Header {
             format: PacketFormat::Cntl,
             options: options::RTN | self.multi(in_group),
             key,
@@ -59,7 +60,7 @@ impl StudyXtp {
             let sreq = if sreq { options::SREQ } else { 0 };
             multi | sreq | if eom { options::EOM } else { 0 }
         };
-        let header = |format, seq: u64, options| StudyHeader {
+        let header = |format, seq: u64, options| Xtp3Header {
             format,
             options,
             key: sending.key,

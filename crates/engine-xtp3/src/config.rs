@@ -1,6 +1,7 @@
 //! Versions, and the study's tunables.
 
 use core::time::Duration;
+use engine::Address;
 
 /// A version of the protocol, as far as the study distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,8 @@ pub const PACKET_MAX: usize = 1500;
 /// Sending to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multicast {
+    /// Where packets to the group go, those of receivers too.
+    pub group: Address,
     /// This station answers status requests. In the study one of the receivers does.
     pub responds: bool,
     /// Receivers the sender waits for before it acts on a bucket, unless `bucket_delay` is given.
@@ -56,8 +59,9 @@ pub struct Multicast {
 
 impl Multicast {
     /// The study's: one responder, N = 1, E = 0.
-    pub const fn new(responds: bool) -> Multicast {
+    pub const fn new(group: Address, responds: bool) -> Multicast {
         Multicast {
+            group,
             responds,
             responders: 1,
             bucket_delay: None,
@@ -82,9 +86,9 @@ impl Multicast {
 /// Configuration of an endpoint.
 ///
 /// Of the study's seven tunables, `alloc`, `credit`, `wtimer` and `ctimer` are here; `separation`,
-/// `copy_delay` and `checksum_delay` are costs of the host ([`sim::HostCost`]).
+/// `copy_delay` and `checksum_delay` are costs of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StudyConfig {
+pub struct Xtp3Config {
     /// The version.
     pub revision: Revision,
     /// Control packets carry 128 octets of resend pairs, used or not.
@@ -103,11 +107,11 @@ pub struct StudyConfig {
     pub seed: u64,
 }
 
-impl Default for StudyConfig {
+impl Default for Xtp3Config {
     /// Version 3.5 as the study ran it: no resend pairs, timers off, credit and buffer so large
     /// that they limit nothing.
     fn default() -> Self {
-        StudyConfig {
+        Xtp3Config {
             revision: Revision::V35,
             resend_pairs: false,
             multicast: None,

@@ -12,7 +12,7 @@
 //! A control segment: rseq, dseq, alloc, echo, rate, burst, pairs, time (four octets each), in 3.5
 //! sixteen more, then the resend pairs if they are fixed.
 
-use super::config::{PACKET_MAX, PAIRS_LEN, Revision, StudyConfig};
+use crate::config::{PACKET_MAX, PAIRS_LEN, Revision, Xtp3Config};
 use engine::checksum;
 
 /// Packet format.
@@ -38,7 +38,7 @@ pub mod options {
 
 /// The fields of a header that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StudyHeader {
+pub struct Xtp3Header {
     /// Packet format.
     pub format: PacketFormat,
     /// Option bits, see [`options`].
@@ -81,7 +81,7 @@ impl Octets {
     }
 }
 
-impl StudyConfig {
+impl Xtp3Config {
     /// User bytes of a full packet.
     pub const fn payload(&self) -> usize {
         PACKET_MAX - self.revision.header_len()
@@ -110,19 +110,19 @@ fn get(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(word.try_into().ok()?))
 }
 
-impl StudyHeader {
+impl Xtp3Header {
     /// A data packet's header; `len` bytes of user data follow.
-    pub(crate) fn emit_data(&self, config: &StudyConfig, len: usize) -> Octets {
+    pub(crate) fn emit_data(&self, config: &Xtp3Config, len: usize) -> Octets {
         self.emit(config, len, None)
     }
 
     /// A whole control packet.
-    pub(crate) fn emit_control(&self, config: &StudyConfig, control: &ControlSegment) -> Octets {
+    pub(crate) fn emit_control(&self, config: &Xtp3Config, control: &ControlSegment) -> Octets {
         let len = config.control_packet() - config.revision.header_len();
         self.emit(config, len, Some(control))
     }
 
-    fn emit(&self, config: &StudyConfig, len: usize, control: Option<&ControlSegment>) -> Octets {
+    fn emit(&self, config: &Xtp3Config, len: usize, control: Option<&ControlSegment>) -> Octets {
         let mut bytes = [0; CONTROL_MAX];
         let header_len = config.revision.header_len();
         bytes[0] = version_octet(config.revision);
@@ -150,9 +150,9 @@ impl StudyHeader {
 
     /// Parses a packet of `config`'s version; None if it is not one.
     pub(crate) fn parse(
-        config: &StudyConfig,
+        config: &Xtp3Config,
         packet: &[u8],
-    ) -> Option<(StudyHeader, Option<ControlSegment>)> {
+    ) -> Option<(Xtp3Header, Option<ControlSegment>)> {
         let header_len = config.revision.header_len();
         let len = get(packet, 20)? as usize;
         if packet[0] != version_octet(config.revision) || packet.len() != header_len + len {
@@ -181,7 +181,7 @@ impl StudyHeader {
                 echo: get(packet, header_len + 12)?,
             }),
         };
-        let header = StudyHeader {
+        let header = Xtp3Header {
             format,
             options: u16::from_be_bytes([packet[2], packet[3]]),
             key: get(packet, 4)?,
@@ -208,13 +208,13 @@ pub(crate) fn unwrap(seq: u32, near: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn configs() -> impl Iterator<Item = StudyConfig> {
+    fn configs() -> impl Iterator<Item = Xtp3Config> {
         let revisions = [Revision::V33, Revision::V35].into_iter();
         revisions.flat_map(|revision| {
-            [false, true].map(|resend_pairs| StudyConfig {
+            [false, true].map(|resend_pairs| Xtp3Config {
                 revision,
                 resend_pairs,
-                ..StudyConfig::default()
+                ..Xtp3Config::default()
             })
         })
     }
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn control_packet_round_trips_and_bit_errors_rejected() {
-        let header = StudyHeader {
+        let header = Xtp3Header {
             format: PacketFormat::Cntl,
             options: options::SREQ | options::EOM,
             key: 7,
@@ -245,15 +245,15 @@ mod tests {
         };
         for config in configs() {
             let octets = header.emit_control(&config, &control);
-            let parsed = StudyHeader::parse(&config, octets.as_slice());
+            let parsed = Xtp3Header::parse(&config, octets.as_slice());
             assert_eq!(parsed, Some((header, Some(control))));
             for bit in 0..octets.len * 8 {
                 let mut bytes = octets.as_slice().to_vec();
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert_eq!(StudyHeader::parse(&config, &bytes), None, "bit {bit}");
+                assert_eq!(Xtp3Header::parse(&config, &bytes), None, "bit {bit}");
             }
-            assert_eq!(StudyHeader::parse(&config, &octets.as_slice()[..30]), None);
-            assert_eq!(StudyHeader::parse(&config, &[]), None);
+            assert_eq!(Xtp3Header::parse(&config, &octets.as_slice()[..30]), None);
+            assert_eq!(Xtp3Header::parse(&config, &[]), None);
         }
     }
 

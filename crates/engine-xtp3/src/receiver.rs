@@ -1,6 +1,6 @@
 //! The receiver of an association.
 
-use super::packet::{ControlSegment, unwrap};
+use crate::packet::{ControlSegment, unwrap};
 use engine::{Address, Instant};
 
 /// State of an association a peer opened.

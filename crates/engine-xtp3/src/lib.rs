@@ -13,6 +13,7 @@
 //! Associations need no set-up packets: the study's initialisation process makes both ends.
 //!
 //! Not implemented: resend pairs are carried but empty, since the study has no errors.
+#![forbid(unsafe_code)]
 
 mod config;
 mod packet;
@@ -20,8 +21,8 @@ mod receiver;
 mod sender;
 mod transmit;
 
-pub use config::{Multicast, PACKET_MAX, PAIRS_LEN, Revision, StudyConfig};
-pub use packet::{ControlSegment, PacketFormat, StudyHeader, options};
+pub use config::{Multicast, PACKET_MAX, PAIRS_LEN, Revision, Xtp3Config};
+pub use packet::{ControlSegment, PacketFormat, Xtp3Header, options};
 
 use core::time::Duration;
 use engine::{
@@ -38,8 +39,8 @@ const ASSOCIATIONS_MAX: usize = 65_536;
 
 /// An endpoint of the study's XTP.
 #[derive(Debug)]
-pub struct StudyXtp {
-    config: StudyConfig,
+pub struct Xtp3 {
+    config: Xtp3Config,
     associations: Vec<Association>,
     /// Associations by the peer's address and key, or by our own key.
     accepted: BTreeMap<(Address, u32), usize>,
@@ -61,10 +62,10 @@ enum Association {
     Closed,
 }
 
-impl StudyXtp {
+impl Xtp3 {
     /// An endpoint without associations.
-    pub fn new(config: StudyConfig) -> StudyXtp {
-        StudyXtp {
+    pub fn new(config: Xtp3Config) -> Xtp3 {
+        Xtp3 {
             config,
             associations: Vec::new(),
             accepted: BTreeMap::new(),
@@ -107,7 +108,7 @@ impl StudyXtp {
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Option<()> {
-        let (header, control) = StudyHeader::parse(&self.config, packet)?;
+        let (header, control) = Xtp3Header::parse(&self.config, packet)?;
         self.counters.bytes_summed += match control {
             None => self.config.revision.header_len() as u64,
             Some(_) => packet.len() as u64,
@@ -119,7 +120,7 @@ impl StudyXtp {
     }
 
     /// Handles a control packet from a receiver.
-    fn handle_control(&mut self, header: &StudyHeader, control: &ControlSegment) -> Option<()> {
+    fn handle_control(&mut self, header: &Xtp3Header, control: &ControlSegment) -> Option<()> {
         let Some(&index) = self.opened.get(&header.key) else {
             // Control packets of a group reach its other receivers too.
             return self.overhear(header, control);
@@ -140,7 +141,7 @@ impl StudyXtp {
         Some(())
     }
 
-    fn overhear(&mut self, header: &StudyHeader, control: &ControlSegment) -> Option<()> {
+    fn overhear(&mut self, header: &Xtp3Header, control: &ControlSegment) -> Option<()> {
         let damps = self.config.multicast?.damping;
         for circuit in &mut self.associations {
             if let Association::Receiver(receiving) = circuit
@@ -158,7 +159,7 @@ impl StudyXtp {
         &mut self,
         now: Instant,
         from: Address,
-        header: &StudyHeader,
+        header: &Xtp3Header,
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Option<()> {
@@ -207,7 +208,7 @@ impl StudyXtp {
         Some(())
     }
 
-    fn find_or_accept(&mut self, from: Address, header: &StudyHeader) -> Option<usize> {
+    fn find_or_accept(&mut self, from: Address, header: &Xtp3Header) -> Option<usize> {
         if let Some(&index) = self.accepted.get(&(from, header.key)) {
             return Some(index);
         }
@@ -237,7 +238,7 @@ impl StudyXtp {
     }
 }
 
-impl Protocol for StudyXtp {
+impl Protocol for Xtp3 {
     fn properties(&self) -> Properties {
         Properties {
             packet_max: self.config.revision.header_len() + self.config.payload(),
@@ -307,7 +308,7 @@ impl Protocol for StudyXtp {
     }
 }
 
-impl Associations for StudyXtp {
+impl Associations for Xtp3 {
     fn layout(&self, _id: Option<AssociationId>) -> Layout {
         Layout {
             header: self.config.revision.header_len(),

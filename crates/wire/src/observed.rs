@@ -1,0 +1,176 @@
+//! A wire around another that shows its packets to an observer: a trace, a capture file.
+
+use crate::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use engine::{Address, Fragmentation, PacketLen, Path};
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Sees the packets of a wire. The packets of a call lie one behind the other, all but the last of
+/// `segment_size` octets.
+pub trait PacketObserver: Clone + Send + Sync + 'static {
+    /// What is known of packets before the medium took them.
+    type Offer;
+
+    /// The packets are about to be offered to the medium.
+    fn offer(&self, path: Path, octets: &[u8], segment_size: usize) -> Self::Offer;
+
+    /// The medium took the packets of an offer, or refused them: they will be offered again.
+    fn settle(&self, offer: Self::Offer, sent: SentPackets<'_>);
+
+    /// Packets arrived.
+    fn arrive(&self, arrival: &Arrival, octets: &[u8]);
+}
+
+/// Packets that were offered.
+#[derive(Clone, Copy, Debug)]
+pub struct SentPackets<'a> {
+    /// Where they went.
+    pub path: Path,
+    /// The packets.
+    pub octets: &'a [u8],
+    /// Octets of each but the last.
+    pub segment_size: usize,
+    /// Whether the medium took them.
+    pub taken: bool,
+}
+
+/// A wire that shows its packets to an observer. Without one it only forwards calls.
+pub struct Observed<W, O> {
+    wire: W,
+    observer: Option<O>,
+}
+
+impl<W, O> Observed<W, O> {
+    /// Shows the packets of `wire` to `observer`.
+    pub fn by(wire: W, observer: Option<O>) -> Observed<W, O> {
+        Observed { wire, observer }
+    }
+
+    /// The wire underneath.
+    pub fn wire(&self) -> &W {
+        &self.wire
+    }
+
+    /// The same, to change it. Its descriptor must stay the same.
+    pub fn wire_mut(&mut self) -> &mut W {
+        &mut self.wire
+    }
+}
+
+/// The octets of an arrival in the buffer it came into.
+fn arrived<'a>(arrival: &Arrival, buffer: &'a [u8]) -> &'a [u8] {
+    &buffer[..arrival.len.min(buffer.len())]
+}
+
+impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
+    fn capabilities(&self) -> Capabilities {
+        self.wire.capabilities()
+    }
+
+    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+        let Some(observer) = &self.observer else {
+            return self.wire.send(path, slices, segment_size);
+        };
+        let parts = slices.iter().flat_map(|part| part.iter().copied());
+        let octets: Vec<u8> = parts.collect();
+        let offer = observer.offer(path, &octets, segment_size);
+        let sent = self.wire.send(path, slices, segment_size);
+        let packets = SentPackets {
+            path,
+            octets: &octets,
+            segment_size,
+            taken: sent.is_ok(),
+        };
+        observer.settle(offer, packets);
+        sent
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let arrival = self.wire.receive(buffer)?;
+        if let Some(observer) = &self.observer {
+            observer.arrive(&arrival, arrived(&arrival, buffer));
+        }
+        Ok(arrival)
+    }
+
+    fn poll_path_error(&mut self) -> Option<PathReport> {
+        self.wire.poll_path_error()
+    }
+
+    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
+        self.wire.set_fragmentation(fragmentation);
+    }
+
+    fn path_mtu(&mut self, path: Path) -> usize {
+        self.wire.path_mtu(path)
+    }
+
+    fn unanswerable(&self) -> u64 {
+        self.wire.unanswerable()
+    }
+
+    fn set_packet_len(&mut self, packet_len: PacketLen) {
+        self.wire.set_packet_len(packet_len);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.wire.descriptor()
+    }
+
+    fn has_buffered(&self) -> bool {
+        self.wire.has_buffered()
+    }
+
+    fn may_wait(&mut self) -> bool {
+        self.wire.may_wait()
+    }
+
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        self.wire.join(group)
+    }
+
+    fn leave(&mut self, group: Address) -> io::Result<()> {
+        self.wire.leave(group)
+    }
+
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
+        let receiver = self.wire.receiver()?;
+        match &self.observer {
+            None => Some(receiver),
+            Some(observer) => Some(Box::new(ObservedReceiver {
+                receiver,
+                observer: observer.clone(),
+            })),
+        }
+    }
+}
+
+struct ObservedReceiver<O> {
+    receiver: Box<dyn Receiver>,
+    observer: O,
+}
+
+impl<O: PacketObserver> Receiver for ObservedReceiver<O> {
+    fn max_wait(&self) -> Duration {
+        self.receiver.max_wait()
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let arrival = self.receiver.receive(buffer)?;
+        self.observer.arrive(&arrival, arrived(&arrival, buffer));
+        Ok(arrival)
+    }
+
+    fn interrupt(&self) -> io::Result<()> {
+        self.receiver.interrupt()
+    }
+
+    fn hint_busy_poll(&self) {
+        self.receiver.hint_busy_poll();
+    }
+
+    fn is_interruptible(&self) -> bool {
+        self.receiver.is_interruptible()
+    }
+}
