@@ -19,6 +19,7 @@ mod package;
 mod pages;
 mod python;
 mod sanitize;
+mod skips;
 mod swarm;
 mod tidy;
 
