@@ -1,5 +1,6 @@
 //! The user's handle of a circuit.
 
+mod acknowledged;
 mod ending;
 mod lend;
 mod noted;

@@ -94,8 +94,12 @@ pub struct Config {
     pub explicit: bool,
     /// Openings by peers wait for [`crate::Xtp::admit`] or [`crate::Xtp::refuse`].
     pub supervised: bool,
-    /// Rate limit of this side, which is also imposed on peers.
+    /// Rate limit of this side, which is also imposed on peers, unless the two fields below differ.
     pub rate: Option<RateLimit>,
+    /// Rate limit imposed on peers; None for `rate`.
+    pub input_rate: Option<RateLimit>,
+    /// Rate limit of this side; None for `rate`.
+    pub output_rate: Option<RateLimit>,
     /// Congestion control. XTP itself has none (0011).
     pub congestion: Congestion,
     /// What spans list.
@@ -237,6 +241,18 @@ pub struct Config {
     pub secret: Secret,
 }
 
+impl Config {
+    /// The rate limit of this side.
+    pub fn own_rate(&self) -> Option<RateLimit> {
+        self.output_rate.or(self.rate)
+    }
+
+    /// The rate limit imposed on peers.
+    pub fn imposed_rate(&self) -> Option<RateLimit> {
+        self.input_rate.or(self.rate)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config {
@@ -253,6 +269,8 @@ impl Default for Config {
             explicit: true,
             supervised: false,
             rate: None,
+            input_rate: None,
+            output_rate: None,
             congestion: Congestion::Off,
             spans: SpanMeaning::Received,
             sort: None,

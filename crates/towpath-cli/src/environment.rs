@@ -8,7 +8,7 @@ use crate::worker_captures::{self, WorkerCaptures};
 use capture::Capture;
 use capture::socket::CaptureConfig as CaptureSettings;
 use clap::Args;
-use measure::environment::loads::{host_loads, link_loads};
+use measure::environment::loads::{LinkLoads, host_loads, link_loads};
 use measure::environment::{EnvironmentPlan, HostLoads, LocalEnvironment};
 use results::{Fact, Finding, Machine, Severity};
 use std::fs::File;
@@ -48,9 +48,9 @@ pub struct EnvironmentArgs {
     /// these six), memory, disk, calls.
     #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "host_load", value_parser = parse_load_part)]
     pub load_parts: Vec<LoadTask>,
-    /// Cross traffic: N other pairs of hosts send 1024 B messages over the same link with TCP; a
-    /// range is swept.
-    #[arg(long, value_name = "N", requires = "link", value_parser = parse_link_loads)]
+    /// Cross traffic: N other pairs of hosts send 1024 B messages over the same link with TCP, each as
+    /// fast as it can or at a rate (1@750kbit); a range is swept (0..3@750kbit).
+    #[arg(long, value_name = "N[@RATE]", requires = "link", value_parser = link_loads)]
     pub link_load: Option<LinkLoads>,
     /// Capture packets on the sender's interfaces, or the receiver's, to a pcapng file.
     #[arg(long, value_name = "FILE[@HOST]", value_parser = parse_capture_target)]
@@ -81,10 +81,6 @@ fn parse_capture_target(text: &str) -> Result<CaptureTarget, String> {
     })
 }
 
-/// Pairs of hosts with cross traffic.
-#[derive(Clone, Debug)]
-pub struct LinkLoads(pub Vec<u32>);
-
 /// Links side by side with the text they were given by.
 fn parse_links(text: &str) -> Result<(String, Links), LinksError> {
     Ok((text.to_owned(), text.parse()?))
@@ -106,10 +102,6 @@ fn parse_quotas(text: &str) -> Result<(u32, u32), String> {
 
 fn parse_load_part(text: &str) -> Result<LoadTask, String> {
     text.parse()
-}
-
-fn parse_link_loads(text: &str) -> Result<LinkLoads, String> {
-    link_loads(text).map(LinkLoads)
 }
 
 /// Sets up the environment of a race.
@@ -139,12 +131,11 @@ fn environment_plan(args: &RaceArgs) -> Result<EnvironmentPlan, CliError> {
     if asked.host_load.is_some() && parts.contains(&LoadTask::Compile) && !task::has_compiler() {
         note("no C compiler (cc) was found: host loads skip the part compile");
     }
-    let link_loads = asked.link_load.as_ref();
     Ok(EnvironmentPlan {
         links: asked.link.clone(),
         host_loads: asked.host_load.clone().unwrap_or_default(),
         parts,
-        link_loads: link_loads.map_or_else(Vec::new, |loads| loads.0.clone()),
+        link_loads: asked.link_load.clone().unwrap_or_default(),
         mtu: asked.mtu,
         ipv6: args.ipv6,
         reversed: args.reverse,

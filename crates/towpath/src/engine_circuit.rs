@@ -1,5 +1,9 @@
 //! Shared by the transports whose protocol engine runs in the user's thread: listener and circuit.
 
+mod device;
+
+pub(crate) use device::{connect_device, listen_devices};
+
 use crate::cells;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo,
@@ -34,19 +38,28 @@ pub(crate) fn listen<M: Medium, E: Associations + Send + 'static>(
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
 ) -> io::Result<Box<dyn Listener>> {
-    let mut endpoints = Vec::new();
-    for _ in 0..options.circuits.max(1) {
+    let listener = open_listener(medium, options, options.circuits.max(1), setup)?;
+    Ok(Box::new(listener))
+}
+
+fn open_listener<M: Medium, E: Associations + Send + 'static>(
+    medium: &M,
+    options: &Options,
+    endpoints: usize,
+    setup: impl Fn(u16) -> EngineSetup<E>,
+) -> io::Result<EngineListener<M, E>> {
+    let open = |_| {
         let opened = medium.listen(options)?;
         let setup = setup(opened.port);
         let end = open_endpoint::<M, E>(opened, options, setup)?;
         end.endpoint.listen(true);
-        endpoints.push(end);
-    }
-    Ok(Box::new(EngineListener {
-        endpoints,
+        Ok(end)
+    };
+    Ok(EngineListener {
+        endpoints: (0..endpoints).map(open).collect::<io::Result<_>>()?,
         accepted: 0,
         one_peer: options.one_peer,
-    }))
+    })
 }
 
 /// Opens circuit `index` to a listener.
@@ -56,10 +69,20 @@ pub(crate) fn connect<M: Medium, E: Associations + Send + 'static>(
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
 ) -> io::Result<Box<dyn Circuit>> {
+    let circuit = open_circuit(medium, (rendezvous, index), options, setup)?;
+    Ok(Box::new(circuit))
+}
+
+fn open_circuit<M: Medium, E: Associations + Send + 'static>(
+    medium: &M,
+    (rendezvous, index): (&Rendezvous, usize),
+    options: &Options,
+    setup: impl Fn(u16) -> EngineSetup<E>,
+) -> io::Result<EngineCircuit<E, Traced<M::Wire>>> {
     let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
     let (end, peer) = open_to(medium, line, options, setup)?;
     let circuit = end.endpoint.connect(peer, CONNECT_TIMEOUT)?;
-    Ok(Box::new(end.circuit(circuit)?))
+    end.circuit(circuit)
 }
 
 /// As [`connect`], where circuits are opened and closed repeatedly by the endpoint of the one that this
@@ -144,6 +167,15 @@ impl<M: Medium, E: Associations + Send + 'static> Listener for EngineListener<M,
     }
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        Ok(Box::new(self.accept_circuit(deadline)?))
+    }
+}
+
+impl<M: Medium, E: Associations> EngineListener<M, E> {
+    fn accept_circuit(
+        &mut self,
+        deadline: Instant,
+    ) -> io::Result<EngineCircuit<E, Traced<M::Wire>>> {
         let end = &self.endpoints[self.accepted % self.endpoints.len()];
         let limit = deadline.saturating_duration_since(Instant::now());
         let circuit = end.endpoint.accept(limit)?;
@@ -155,7 +187,7 @@ impl<M: Medium, E: Associations + Send + 'static> Listener for EngineListener<M,
         self.accepted += 1;
         let mut circuit = end.circuit(circuit)?;
         circuit.is_outlived = end.ends_by_handshake && !self.one_peer;
-        Ok(Box::new(circuit))
+        Ok(circuit)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::transport::{
 };
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-static TRANSPORTS: [&dyn Transport; 50] = [
+static TRANSPORTS: [&dyn Transport; 51] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -50,6 +50,7 @@ static TRANSPORTS: [&dyn Transport; 50] = [
     &over_cells::XTP,
     &over_cells::XTP_MESSAGES,
     &over_cells::XTP_LENT,
+    &over_cells::XTP_DRIVER,
     &over_cells::XTP_MULTICAST,
     &over_cells::XTP_RAW_IP,
     &over_cells::XTP_ETHERNET,

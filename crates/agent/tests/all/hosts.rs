@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 25] = [
+pub const TRANSPORTS: [&str; 26] = [
     "tcp",
     "tcp-batched",
     "tcp-zerocopy",
@@ -37,6 +37,7 @@ pub const TRANSPORTS: [&str; 25] = [
     "xtp",
     "xtp-message",
     "xtp-lent",
+    "xtp-driver",
     "sctp",
     "vmtp",
     "vmtp-aal34",

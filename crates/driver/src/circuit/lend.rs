@@ -28,16 +28,23 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 Err(error) => Err(LendError { buffer, error }),
             };
         }
+        self.append_lent(buffer)?;
+        // The buffer is taken. The next call meets the same error and can return it.
+        let _ = self.submit_if_due();
+        Ok(LendOutcome::Lent)
+    }
+
+    /// Appends a buffer without a copy, which is not submitted yet.
+    #[inline]
+    pub(super) fn append_lent(&mut self, buffer: Buffer) -> Result<(), LendError> {
         let ends = self.framing == Framing::Messages;
         if let Err(error) = self.require_no_unsent() {
             return Err(LendError { buffer, error });
         }
-        if let Err(buffer) = self.producer.append_lent(buffer, ends) {
-            self.make_room_to_lend(buffer, ends)?;
+        match self.producer.append_lent(buffer, ends) {
+            Ok(()) => Ok(()),
+            Err(buffer) => self.make_room_to_lend(buffer, ends),
         }
-        // The buffer is taken. The next call meets the same error and can return it.
-        let _ = self.submit_if_due();
-        Ok(LendOutcome::Lent)
     }
 
     /// As [`try_lend`](Circuit::try_lend), waiting for room up to `limit`.

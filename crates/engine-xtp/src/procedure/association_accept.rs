@@ -185,7 +185,7 @@ pub(crate) fn stateless_alloc(ep: &EndpointState) -> u64 {
     }
     let window = config.window.min(config.initial_window);
     let burst = config
-        .rate
+        .imposed_rate()
         .map_or(u64::MAX, |rate| u64::from(rate.burst_bytes));
     window.min(config.iqmax.unwrap_or(u64::MAX)).min(burst)
 }

@@ -74,8 +74,8 @@ pub(super) fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Insta
         .service_options(ctx.service)
         .with(Options::SORT, ctx.sort.is_some());
     ep.uses_sort |= ctx.sort.is_some();
-    ctx.accepted_rate = ep.config.rate;
-    ctx.tx.limits.own = ep.config.rate;
+    ctx.accepted_rate = ep.config.imposed_rate();
+    ctx.tx.limits.own = ep.config.own_rate();
     ctx.tx.sync = ep.rng.next_u64() as u32;
     ctx.tx.first_sync = ctx.tx.sync;
     ctx.tx.saved_sync = ctx.tx.sync;
@@ -268,7 +268,9 @@ pub(crate) fn plain_spec(ctx: &Context) -> TrafficSpec {
 }
 
 pub(crate) fn has_limits(ep: &EndpointState) -> bool {
-    ep.config.rate.is_some() || ep.config.packet_len != PACKET_LEN
+    let config = &ep.config;
+    let has_rate = config.own_rate().or(config.imposed_rate()).is_some();
+    has_rate || config.packet_len != PACKET_LEN
 }
 
 /// Lower limits of a peer are ignored: it could have a megabyte sent byte by byte (0007, Packets).

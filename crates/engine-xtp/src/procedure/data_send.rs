@@ -433,8 +433,8 @@ pub(crate) fn account_packet(
 }
 
 /// Policy for status requests: one every `status_interval_bytes` or quarter of the window, with
-/// the last retransmission, with WCLOSE, and with the last packet before the window closes
-/// (0007, Status requests).
+/// the last retransmission, with WCLOSE, with the last packet before the window closes, and with the
+/// last one before a user who waits for all to be acknowledged (0007, Status requests).
 fn needs_status_request(
     ctx: &Context,
     ep: &EndpointState,
@@ -453,6 +453,7 @@ fn needs_status_request(
     }
     tx.bytes_since_request >= every
         || tx.request_with_next_data
+        || plan.bytes.start < tx.request_at && tx.request_at <= plan.bytes.end
         || wclose && !plan.is_retransmission
         || plan.is_retransmission && tx.retransmission_queue.is_empty()
         || last && tx.outstanding_requests.is_empty() && is_send_blocked(ctx, ep)

@@ -94,8 +94,12 @@ pub(crate) fn handle_status_timeout(ctx: &mut Context, ep: &mut EndpointState, n
     }
 }
 
-/// The user blocks until everything is acknowledged: request an ACK now.
+/// The user blocks until everything is acknowledged: request an ACK with the last DATA packet, or now
+/// if that has left.
 pub(crate) fn do_request_ack(ctx: &mut Context, ep: &mut EndpointState) {
+    if ctx.tx.next_seq < ctx.tx.submitted {
+        ctx.tx.request_at = ctx.tx.submitted;
+    }
     let quiet = ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none();
     let unasked = quiet && ctx.tx.bytes_in_flight() > 0 && ctx.tx.next_seq == ctx.tx.submitted;
     if unasked && ctx.state == ContextState::Active && ctx.service != Service::Datagram {

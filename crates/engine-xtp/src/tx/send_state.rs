@@ -82,6 +82,8 @@ pub(crate) struct SendState {
     pub(crate) outstanding_requests: VecDeque<StatusRequest>,
     /// The next DATA packet carries a status request.
     pub(crate) request_with_next_data: bool,
+    /// The DATA packet that reaches this byte carries a status request; 0 for none.
+    pub(crate) request_at: u64,
     /// Bytes sent since the last status request.
     pub(crate) bytes_since_request: u64,
     pub(crate) handshake: Option<SyncHandshake>,

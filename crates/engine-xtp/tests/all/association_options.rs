@@ -25,8 +25,12 @@ pub struct EnginePair {
 
 impl EnginePair {
     pub fn new(config: &Config, associations: usize) -> (EnginePair, Vec<AssociationId>) {
+        EnginePair::of_unlike(both(config, 9), associations)
+    }
+
+    fn of_unlike(configs: [Config; 2], associations: usize) -> (EnginePair, Vec<AssociationId>) {
         let mut ends = EnginePair {
-            engines: both(config, 9).map(Xtp::new),
+            engines: configs.map(Xtp::new),
             now: Instant::from_nanos(1_000_000),
             pairs: BTreeMap::new(),
             delivered: Vec::new(),
@@ -126,6 +130,33 @@ fn limit(rate_bytes_per_s: u32) -> RateLimit {
         rate_bytes_per_s,
         burst_bytes: 3000,
     }
+}
+
+#[test]
+fn own_rate_and_imposed_rate_differ() {
+    let mut configs = both(&Config::default(), 9);
+    configs[0].rate = Some(limit(400_000));
+    configs[0].output_rate = Some(limit(100_000));
+    configs[1].input_rate = Some(limit(250_000));
+    let (mut ends, ids) = EnginePair::of_unlike(configs, 1);
+    ends.settle();
+    let pair = [ids[0], ends.pairs[&ids[0]]];
+    assert_eq!(
+        ends.engines[0].rate(pair[0]),
+        Some(limit(100_000)),
+        "its own"
+    );
+    assert_eq!(
+        ends.engines[1].rate(pair[1]),
+        Some(limit(400_000)),
+        "imposed by the other end"
+    );
+    ends.engines[0].set_rate(ends.now, pair[0], None);
+    assert_eq!(
+        ends.engines[0].rate(pair[0]),
+        Some(limit(250_000)),
+        "imposed by the other end"
+    );
 }
 
 #[test]

@@ -139,7 +139,9 @@ fn options(random: &mut SplitMix64) -> Config {
         gateway: any(random, &[None, Some(Address::Station(1))]),
         hop_limit: any(random, &[1, 16]),
         seed: random.next_u64() >> 1,
-        // From a clone, which leaves the later draws as they were.
+        // From clones, which leave the later draws as they were.
+        input_rate: any(&mut random.clone(), &[None, None, Some(rate)]),
+        output_rate: any(&mut random.clone(), &[None, Some(rate), None]),
         secret: Secret::from_seed(random.clone().next_u64()),
     }
 }

@@ -3,7 +3,7 @@
 use crate::association_options::EnginePair;
 use core::time::Duration;
 use engine::{Associations, AssociationsExt, Protocol};
-use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options};
+use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options, Version};
 use engine_xtp::{Config, StatusRequestKind};
 
 #[test]
@@ -78,6 +78,31 @@ fn request_ack_sends_one_sreq_until_answered() {
     ends.settle();
     assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
     assert_eq!(request_ack(&mut ends).len(), 0, "nothing is in flight");
+}
+
+#[test]
+fn acknowledgement_is_asked_for_in_last_packet_not_sent_yet() {
+    for version in [Version::V40, Version::V36] {
+        let config = Config {
+            version,
+            ..Config::default()
+        };
+        let (mut ends, ids) = EnginePair::new(&config, 1);
+        ends.settle();
+        ends.engines[0].push(ends.now, ids[0], 4000);
+        ends.engines[0].request_ack(ends.now, ids[0]);
+        let packets = ends.take(0, 10);
+        assert_eq!(packets.len(), 3, "4,000 bytes and no packet without data");
+        let mut answers = Vec::new();
+        for packet in &packets {
+            ends.arrive(1, packet);
+            answers.push(ends.take(1, 10));
+        }
+        let counts: Vec<usize> = answers.iter().map(Vec::len).collect();
+        assert_eq!(counts, [0, 0, 1], "the last packet is answered");
+        ends.arrive(0, &answers[2][0]);
+        assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
+    }
 }
 
 #[test]

@@ -156,10 +156,10 @@ fn every_transport_option_parses_and_applies() {
                 "NUMBER" => "7",
                 other => other,
             };
-            // `burst` requires `rate`, `gateway` XTP 3.6, `hold` a stream, and `key` authentication.
+            // `burst` requires `rate`, `gateway`, `pairs` and `routes` XTP 3.6, `hold` a stream, and `key` authentication.
             let more = match option.name {
                 "burst" => ",rate=1gbit",
-                "gateway" => ",dialect=3.6",
+                "gateway" | "pairs" | "routes" => ",dialect=3.6",
                 "buffer-marks" => ",push=buffer",
                 "capture-to" => ",push=capture",
                 "fault-seed" => ",push=fault,fault-corrupt=1%",

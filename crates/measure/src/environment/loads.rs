@@ -66,17 +66,33 @@ fn one_side(word: &str) -> Result<Vec<(u32, u32)>, String> {
 /// Most host pairs of a link load: each takes two hosts of the testbed, and two are measured.
 const PAIRS_MAX: u32 = (testbed::plan::HOSTS_MAX as u32 - 2) / 2;
 
-/// `N` or `A..B`, separated by commas.
+/// Numbers of host pairs that send over the same link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkLoads {
+    /// Pairs, one number a setting.
+    pub pairs: Vec<u32>,
+    /// What each pair sends, bits of messages a second; None for as much as it can.
+    pub rate_bps: Option<u64>,
+}
+
+/// `N` or `A..B`, separated by commas, and `@RATE` for what each pair sends: `0..3@750kbit`.
 ///
 /// # Errors
 ///
 /// A sentence that names the word and the remedy.
-pub fn link_loads(text: &str) -> Result<Vec<u32>, String> {
-    let mut loads = Vec::new();
-    for word in text.split(',') {
+pub fn link_loads(text: &str) -> Result<LinkLoads, String> {
+    let (numbers, rate) = match text.split_once('@') {
+        Some((numbers, rate)) => (numbers, Some(rate)),
+        None => (text, None),
+    };
+    let mut loads = LinkLoads {
+        rate_bps: rate.map(quantity::rate_bps).transpose()?,
+        ..LinkLoads::default()
+    };
+    for word in numbers.split(',') {
         for pairs in range(word, PAIRS_MAX)? {
-            if !loads.contains(&pairs) {
-                loads.push(pairs);
+            if !loads.pairs.contains(&pairs) {
+                loads.pairs.push(pairs);
             }
         }
     }
@@ -124,7 +140,17 @@ mod tests {
             loads("0..1@sender x 2..3@receiver"),
             [(0, 2), (0, 3), (1, 2), (1, 3)]
         );
-        assert_eq!(link_loads("0..3,2"), Ok(vec![0, 1, 2, 3]));
+        let link = |text| link_loads(text).expect("loads");
+        let unpaced = LinkLoads {
+            pairs: vec![0, 1, 2, 3],
+            rate_bps: None,
+        };
+        assert_eq!(link("0..3,2"), unpaced);
+        let paced = LinkLoads {
+            rate_bps: Some(750_000),
+            ..unpaced
+        };
+        assert_eq!(link("0..3@750kbit"), paced);
     }
 
     #[test]
@@ -136,6 +162,10 @@ mod tests {
         assert!(fault("1@senderx2").contains("cross the two hosts"));
         assert!(fault("4..1").contains("backwards"));
         assert!(fault("1000").contains("64 at most"));
+        for text in ["1@fast", "1@", "1@750kbit@2"] {
+            let fault = link_loads(text).expect_err("a fault");
+            assert!(fault.contains("is no rate"), "{fault}");
+        }
         assert!(
             link_loads("99")
                 .expect_err("a fault")

@@ -1,7 +1,7 @@
 //! The environment on this machine: the host itself or hosts of a testbed, with loads.
 
 use super::links::{link_rate, report_links};
-use super::loads::HostLoads;
+use super::loads::{HostLoads, LinkLoads};
 use super::{Environment, EnvironmentReport, HostPair};
 use crate::worker_host::{LocalHost, TestbedHost, WorkerHost};
 use results::Cell;
@@ -22,7 +22,7 @@ pub struct EnvironmentPlan {
     /// What one copy of the host load does.
     pub parts: Vec<LoadTask>,
     /// Loads of the link, pairs of hosts; empty for none.
-    pub link_loads: Vec<u32>,
+    pub link_loads: LinkLoads,
     /// MTU of the links, octets.
     pub mtu: u32,
     /// Whether hosts have IPv6 addresses.
@@ -141,7 +141,11 @@ impl LocalEnvironment {
             }
         }
         if let (true, Some(testbed)) = (setting.pairs > 0, self.testbed()) {
-            let load = LinkLoad::start(testbed, setting.pairs as usize);
+            let load = LinkLoad::start(
+                testbed,
+                setting.pairs as usize,
+                self.plan.link_loads.rate_bps,
+            );
             let load = load.map_err(|error| format!("the link load does not start: {error}"))?;
             self.link_load = Some(load);
         }
@@ -185,7 +189,7 @@ impl LocalEnvironment {
 }
 
 fn testbed_plan(plan: &EnvironmentPlan, links: &Links) -> TestbedPlan {
-    let pairs = plan.link_loads.iter().max().copied().unwrap_or(0);
+    let pairs = plan.link_loads.pairs.iter().max().copied().unwrap_or(0);
     let mut made = TestbedPlan::pair_over(links.clone(), plan.seed);
     made.mtu = plan.mtu;
     made.ipv6 = plan.ipv6;
@@ -235,7 +239,7 @@ fn settings(plan: &EnvironmentPlan) -> Vec<Setting> {
     let mut settings = Vec::new();
     for link in 0..plan.links.len().max(1) {
         for &(sender_load, receiver_load) in &host_loads {
-            for &pairs in &or_none(&plan.link_loads) {
+            for &pairs in &or_none(&plan.link_loads.pairs) {
                 settings.push(Setting {
                     link,
                     sender_load,
@@ -260,8 +264,11 @@ impl Environment for LocalEnvironment {
                     .with("sender_load", u64::from(setting.sender_load))
                     .with("receiver_load", u64::from(setting.receiver_load));
             }
-            if !self.plan.link_loads.is_empty() {
+            if !self.plan.link_loads.pairs.is_empty() {
                 cell = cell.with("link_load", u64::from(setting.pairs));
+                if let Some(rate_bps) = self.plan.link_loads.rate_bps {
+                    cell = cell.with("link_load_bps", rate_bps);
+                }
             }
             cell
         };
@@ -332,7 +339,7 @@ impl Environment for LocalEnvironment {
         if links.into_iter().any(|link| !link.is_plain()) {
             return Some("what is on its way over the link would drain in a pause".into());
         }
-        let loads = !self.plan.host_loads.0.is_empty() || !self.plan.link_loads.is_empty();
+        let loads = !self.plan.host_loads.0.is_empty() || !self.plan.link_loads.pairs.is_empty();
         loads.then(|| "a load's work is accounted for trial by trial".to_owned())
     }
 

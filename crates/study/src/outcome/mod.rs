@@ -151,6 +151,15 @@ impl Measures<'_> {
     }
 }
 
+/// A name as formulas can say it: `delay_p50_us.xtp,dialect=3.6` as `delay_p50_us.xtp_dialect_3.6`.
+fn plain(name: &str) -> String {
+    let plain = |c: char| match c.is_ascii_alphanumeric() || c == '.' {
+        true => c.to_ascii_lowercase(),
+        false => '_',
+    };
+    name.chars().map(plain).collect()
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }

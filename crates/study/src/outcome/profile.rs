@@ -1,7 +1,7 @@
 //! The profile of a message: a point for each size, its values named by side and row:
 //! `sender.total`, `sender.copy` (a layer), `receiver.count.context_switches`.
 
-use super::{Outcome, Point, Values};
+use super::{Outcome, Point, Values, plain};
 use results::Factor;
 use results::bounded_file::read_text;
 use serde_json::Value;
@@ -75,13 +75,4 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
-}
-
-/// A name as formulas can say it.
-fn plain(name: &str) -> String {
-    let plain = |c: char| match c.is_ascii_alphanumeric() {
-        true => c.to_ascii_lowercase(),
-        false => '_',
-    };
-    name.chars().map(plain).collect()
 }

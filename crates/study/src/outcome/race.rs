@@ -1,6 +1,6 @@
 //! The folder of a race: a point for each cell, a replicate for each block.
 
-use super::{Outcome, Point, Values};
+use super::{Outcome, Point, Values, plain};
 use results::{Cell, RunData, Status, Trial};
 use std::path::Path;
 
@@ -56,5 +56,9 @@ fn values(trial: &Trial) -> Values {
             values.insert(name.to_owned(), count as f64);
         }
     }
-    values
+    // A component's name has its options: `delay_p50_us.xtp,dialect=3.6`.
+    let sayable = values
+        .into_iter()
+        .map(|(name, value)| (plain(&name), value));
+    sayable.collect()
 }

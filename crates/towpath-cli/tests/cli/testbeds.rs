@@ -143,7 +143,7 @@ fn links_and_loads_become_factors_of_cells() {
         "--link",
         "ether10",
         "--link-load",
-        "0..1",
+        "0..1@4mbit",
         "--host-load",
         "1@sender",
         "--load-parts",
@@ -170,6 +170,7 @@ fn links_and_loads_become_factors_of_cells() {
         assert_eq!(trial.cell.integer("sender_load"), Some(1));
         assert_eq!(trial.cell.integer("receiver_load"), Some(0));
         assert!(trial.evidence.contains_key("load_cpu_per_s"));
+        assert_eq!(trial.cell.integer("link_load_bps"), Some(4_000_000));
         let loaded = trial.cell.integer("link_load") == Some(1);
         // A busy machine may move none of it within so short a trial, but what did arrive made
         // the trial begin.

@@ -41,6 +41,8 @@ pub static XTP: OverCells = optional(&xtp::STREAM);
 pub static XTP_MESSAGES: OverCells = optional(&xtp::MESSAGES);
 /// `xtp-lent`.
 pub static XTP_LENT: OverCells = optional(&xtp::LENT);
+/// `xtp-driver`.
+pub static XTP_DRIVER: OverCells = optional(&xtp::DEVICE);
 /// `xtp-multicast`.
 pub static XTP_MULTICAST: OverCells = optional(&xtp_multicast::XtpMulticast);
 /// `xtp-rawip`.

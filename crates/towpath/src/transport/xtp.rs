@@ -1,5 +1,5 @@
-//! xtp, xtp-message and xtp-lent: XTP 4.0 over segmented UDP, as a byte stream, with message
-//! boundaries, and as a byte stream sent without a copy.
+//! xtp, xtp-message, xtp-lent and xtp-driver: XTP 4.0 over segmented UDP, as a byte stream, with message
+//! boundaries, as a byte stream sent without a copy, and as the character devices of a study of 1992.
 //!
 //! Reliable and ordered unless `error=none` is set; the engine is crate `engine-xtp`, run by
 //! `driver` in the user's thread. A short message leaves at once if nothing is in flight; otherwise
@@ -12,7 +12,7 @@ use crate::contract::{
 };
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
-use crate::medium::UdpMedium;
+use crate::medium::{Medium, UdpMedium};
 use crate::options::Options;
 use crate::shortcut_medium::ShortcutMedium;
 use crate::socket;
@@ -24,56 +24,100 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
-/// XTP over UDP, with one framing.
+/// XTP over UDP, by one interface.
 #[derive(Debug)]
-pub struct Xtp {
-    framing: Framing,
-    zero_copy: bool,
+pub struct Xtp(Interface);
+
+/// What a user of an association has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interface {
+    Stream,
+    Messages,
+    Lent,
+    Device,
 }
 
 /// The byte stream.
-pub const STREAM: Xtp = Xtp {
-    framing: Framing::Stream,
-    zero_copy: false,
-};
+pub const STREAM: Xtp = Xtp(Interface::Stream);
 
 /// Messages keep their boundaries: one packet or more each, the last marked (EOM).
-pub const MESSAGES: Xtp = Xtp {
-    framing: Framing::Messages,
-    zero_copy: false,
-};
+pub const MESSAGES: Xtp = Xtp(Interface::Messages);
 
 /// The byte stream without a copy: shared messages are lent to the engine until they are
 /// acknowledged. Messages under 1 KiB are copied, and so are those of workloads that change them.
 ///
 /// Each packet adds two entries to the kernel's I/O vector, which costs more than copying an
 /// Ethernet frame. So on the loopback packets are as long as its MTU allows, as TCP's are.
-pub const LENT: Xtp = Xtp {
-    framing: Framing::Stream,
-    zero_copy: true,
-};
+pub const LENT: Xtp = Xtp(Interface::Lent);
+
+/// Character devices (Taler 1992, figure 2): an association a direction, and a write returns when the
+/// peer has acknowledged it. Long messages are lent meanwhile, as by [`LENT`].
+pub const DEVICE: Xtp = Xtp(Interface::Device);
+
+impl Xtp {
+    fn framing(&self) -> Framing {
+        match self.0 {
+            Interface::Messages => Framing::Messages,
+            _ => Framing::Stream,
+        }
+    }
+
+    /// Messages are lent to the engine, not copied.
+    fn is_lent(&self) -> bool {
+        matches!(self.0, Interface::Lent | Interface::Device)
+    }
+
+    fn listen_on<M: Medium>(
+        &self,
+        medium: &M,
+        options: &Options,
+        setup: impl Fn(u16) -> EngineSetup<Engine>,
+    ) -> io::Result<Box<dyn Listener>> {
+        match self.0 {
+            Interface::Device => engine_circuit::listen_devices(medium, options, setup),
+            _ => engine_circuit::listen(medium, options, setup),
+        }
+    }
+
+    fn connect_by<M: Medium>(
+        &self,
+        medium: &M,
+        to: (&Rendezvous, usize),
+        options: &Options,
+        setup: impl Fn(u16) -> EngineSetup<Engine>,
+    ) -> io::Result<Box<dyn Circuit>> {
+        match self.0 {
+            Interface::Device => engine_circuit::connect_device(medium, to, options, setup),
+            _ => engine_circuit::connect(medium, to, options, setup),
+        }
+    }
+}
 
 impl Transport for Xtp {
     fn name(&self) -> &'static str {
-        match self.framing {
-            Framing::Messages => "xtp-message",
-            _ if self.zero_copy => "xtp-lent",
-            _ => "xtp",
+        match self.0 {
+            Interface::Stream => "xtp",
+            Interface::Messages => "xtp-message",
+            Interface::Lent => "xtp-lent",
+            Interface::Device => "xtp-driver",
         }
     }
 
     fn summary(&self) -> &'static str {
-        match self.framing {
-            Framing::Messages => "XTP 4.0 over segmented UDP, a packet or more for each message",
-            _ if self.zero_copy => {
+        match self.0 {
+            Interface::Stream => "XTP 4.0 over segmented UDP, a byte stream",
+            Interface::Messages => "XTP 4.0 over segmented UDP, a packet or more for each message",
+            Interface::Lent => {
                 "XTP 4.0 over segmented UDP, a byte stream from buffers lent until the peer has them"
             }
-            _ => "XTP 4.0 over segmented UDP, a byte stream",
+            Interface::Device => {
+                "XTP 4.0 over segmented UDP, devices of one direction whose write returns when the peer has it"
+            }
         }
     }
 
     fn options(&self) -> &'static [OptionHelp] {
-        if self.zero_copy {
+        if self.is_lent() {
             &LENT_HELP
         } else {
             EndpointConfig::HELP
@@ -89,7 +133,7 @@ impl Transport for Xtp {
             reliable: true,
             ordered: true,
             encrypted: false,
-            stream: self.framing == Framing::Stream,
+            stream: self.framing() == Framing::Stream,
             kernel: false,
             connectionless: false,
             connects: true,
@@ -133,8 +177,8 @@ impl Transport for Xtp {
         let host = options.bind_address();
         let setup = |_| self.setup(&settings, options, host);
         match &settings.shortcut {
-            Shortcut::Off => engine_circuit::listen(&UdpMedium, options, setup),
-            other => engine_circuit::listen(&ShortcutMedium(other.clone()), options, setup),
+            Shortcut::Off => self.listen_on(&UdpMedium, options, setup),
+            other => self.listen_on(&ShortcutMedium(other.clone()), options, setup),
         }
     }
 
@@ -151,13 +195,13 @@ impl Transport for Xtp {
             self.setup(&settings, options, host)
         });
         match &settings.shortcut {
-            Shortcut::Off => engine_circuit::connect(&UdpMedium, to, options, setup),
-            other => engine_circuit::connect(&ShortcutMedium(other.clone()), to, options, setup),
+            Shortcut::Off => self.connect_by(&UdpMedium, to, options, setup),
+            other => self.connect_by(&ShortcutMedium(other.clone()), to, options, setup),
         }
     }
 }
 
-/// The options of `xtp-lent`, whose default packet length differs.
+/// The options of `xtp-lent` and `xtp-driver`, whose default packet length differs.
 static LENT_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let own = |word: &OptionHelp| match word.name {
         "packet" => OptionHelp {
@@ -184,9 +228,9 @@ impl Xtp {
         host: IpAddr,
     ) -> EngineSetup<Engine> {
         let empty_message_error = "xtp-message carries no empty messages; send at least one byte";
-        let mut config = settings.config(self.framing);
+        let mut config = settings.config(self.framing());
         config.packet_len = engine_setup::packet_len_for_family(config.packet_len, options);
-        let is_copied_once = self.zero_copy || settings.shortcut != Shortcut::Off;
+        let is_copied_once = self.is_lent() || settings.shortcut != Shortcut::Off;
         if is_copied_once && !options.transport_specific.contains_key("packet") {
             let long = engine_setup::loopback_packet_len(host);
             config.packet_len = long.unwrap_or(config.packet_len);
@@ -197,9 +241,10 @@ impl Xtp {
             engine: Engine::new(config),
             send_buffer_len: settings.send_buffer_len,
             use_segmentation: settings.segmentation,
-            zero_copy: self.zero_copy,
+            zero_copy: self.is_lent(),
             // The EOM bit travels with the last byte of a message.
-            empty_message_error: (self.framing == Framing::Messages).then_some(empty_message_error),
+            empty_message_error: (self.framing() == Framing::Messages)
+                .then_some(empty_message_error),
             introspection: Introspection::from_config(settings),
             buffer_posting: settings.buffer_posting(),
             connection_info: connection_info::of_xtp,

@@ -2,16 +2,16 @@
 
 use super::contexts::{self, EndpointIdentity};
 use super::option_values::{
-    self, ERROR_CONTROLS, OFF_ON, SERVICES, STATUS_REQUEST_KINDS, VERSIONS, parse_bytes,
-    parse_choice,
+    self, ERROR_CONTROLS, FLOW_CONTROLS, OFF_ON, PAIRS, SERVICES, STATUS_REQUEST_KINDS, VERSIONS,
+    parse_bytes, parse_choice,
 };
 use super::shortcut::Shortcut;
 use super::tracing;
 use crate::contract::OptionHelp;
 use crate::engine_setup::ReceiveBufferPosting;
 use engine::Framing;
-use engine_xtp::pdu::Service;
-use engine_xtp::{Config, Congestion, ErrorControl, Xtp};
+use engine_xtp::pdu::{Service, Version};
+use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, Xtp};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -44,6 +44,9 @@ pub struct EndpointConfig {
 
 /// Default send buffer: four times the 120 KiB between acknowledgements.
 const SEND_BUFFER_LEN: usize = 512 << 10;
+
+/// Options of rate limits, which are set together.
+const RATES: [&str; 4] = ["rate", "input_rate", "output_rate", "burst"];
 
 /// Valid packet lengths, octets.
 const PACKET_LENS: std::ops::RangeInclusive<usize> = 128..=wire_udp::UDP_PAYLOAD_MAX;
@@ -108,28 +111,68 @@ impl EndpointConfig {
         mut self,
         own: &BTreeMap<String, String>,
     ) -> Result<EndpointConfig, String> {
-        let mut limit = (None, None);
-        for (name, value) in own {
-            match name.as_str() {
-                "rate" => limit.0 = Some(option_values::parse_rate(name, value)?),
-                "burst" => limit.1 = Some(parse_bytes(name, value, 1..=1 << 30)? as u32),
-                _ => self.set(name, value)?,
-            }
+        let is_rate = |name: &str| RATES.contains(&name);
+        for (name, value) in own.iter().filter(|(name, _)| !is_rate(name)) {
+            self.set(name, value)?;
         }
+        self.set_rates(own)?;
+        self.check_version()?;
         if self.config.gateway.is_some() {
-            if self.config.version != engine_xtp::pdu::Version::V36 {
-                return Err("gateway needs dialect=3.6; add it or leave gateway out".to_owned());
-            }
             self.config.routes = true;
         }
-        if limit != (None, None) {
-            let packet_len = self.config.packet_len;
-            self.config.rate = option_values::rate_limit(limit.0, limit.1, packet_len)?;
-        }
-        if self.config.service == Service::Isochronous && self.config.rate.is_none() {
+        if self.config.service == Service::Isochronous && self.config.own_rate().is_none() {
             return Err("service=isochronous needs a rate; add rate=100mbit".to_owned());
         }
         Ok(self)
+    }
+
+    /// Sets the rate limits, which share a burst.
+    fn set_rates(&mut self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        let rate = |name: &str| {
+            let value = own.get(name);
+            value
+                .map(|value| option_values::parse_rate(name, value))
+                .transpose()
+        };
+        let burst = own.get("burst");
+        let burst = burst.map(|value| parse_bytes("burst", value, 1..=1 << 30));
+        let burst = burst.transpose()?.map(|octets| octets as u32);
+        let rates = [rate("rate")?, rate("input_rate")?, rate("output_rate")?];
+        if burst.is_some() && rates.iter().all(Option::is_none) {
+            return Err("burst needs a rate; add rate=100mbit or leave it out".to_owned());
+        }
+        let packet_len = self.config.packet_len;
+        let limit =
+            |rate: Option<u32>| rate.map(|rate| option_values::rate_limit(rate, burst, packet_len));
+        let config = &mut self.config;
+        let limits = [
+            &mut config.rate,
+            &mut config.input_rate,
+            &mut config.output_rate,
+        ];
+        for (field, rate) in limits.into_iter().zip(rates) {
+            *field = limit(rate).or(*field);
+        }
+        Ok(())
+    }
+
+    /// Whether the version has what is asked for.
+    fn check_version(&self) -> Result<(), String> {
+        let config = &self.config;
+        if config.gateway.is_some() && config.version != Version::V36 {
+            return Err("gateway needs dialect=3.6; add it or leave gateway out".to_owned());
+        }
+        for (word, is_set) in [
+            ("routes=on", config.routes),
+            ("pairs=fixed", config.fixed_pairs),
+        ] {
+            if is_set && !config.version.is_v3() {
+                return Err(format!(
+                    "{word} needs a dialect of 3.x; add dialect=3.6 or leave it out"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -144,7 +187,10 @@ impl EndpointConfig {
             "congestion" => config.congestion = option_values::parse_congestion(value)?,
             "dialect" => config.version = parse_choice(name, value, &VERSIONS)?,
             "error" => config.error = parse_choice(name, value, &ERROR_CONTROLS)?,
+            "flow" => config.flow = parse_choice(name, value, &FLOW_CONTROLS)?,
             "gateway" => config.gateway = Some(option_values::parse_gateway(name, value)?),
+            "pairs" => config.fixed_pairs = parse_choice(name, value, &PAIRS)?,
+            "routes" => config.routes = parse_choice(name, value, &OFF_ON)?,
             "shortcut" => self.shortcut = Shortcut::parse(value)?,
             "service" => config.service = parse_choice(name, value, &SERVICES)?,
             "packet" => config.packet_len = parse_bytes(name, value, PACKET_LENS)?,
@@ -205,10 +251,11 @@ impl EndpointConfig {
         self.contexts || contexts::enabled_by_environment()
     }
 
-    /// Receive buffers of the bulk service: as many bytes as the window.
+    /// Receive buffers of the bulk service, and of reservation: as many bytes as the window.
     pub(crate) fn buffer_posting(&self) -> Option<ReceiveBufferPosting<Xtp>> {
-        let bulk = self.config.service == Service::Bulk;
-        bulk.then(|| ReceiveBufferPosting::new(self.config.window, Xtp::post))
+        let config = &self.config;
+        let posts = config.service == Service::Bulk || config.flow == FlowControl::Reservation;
+        posts.then(|| ReceiveBufferPosting::new(self.config.window, Xtp::post))
     }
 
     /// Whether every byte is delivered.
@@ -267,10 +314,20 @@ impl EndpointConfig {
         let dialect = VERSIONS.iter().find(|(_, one)| *one == self.config.version);
         effective.insert("dialect".into(), named(dialect.map(|(name, _)| *name)));
         effective.insert("service".into(), self.config.service.name().into());
-        if let Some(limit) = self.config.rate {
-            let rate = format!("{} bit/s", u64::from(limit.rate_bytes_per_s) * 8);
-            effective.insert("rate".into(), rate);
-            effective.insert("burst".into(), limit.burst_bytes.to_string());
+        let flow = FLOW_CONTROLS
+            .iter()
+            .find(|(_, flow)| *flow == self.config.flow);
+        effective.insert("flow".into(), named(flow.map(|(name, _)| *name)));
+        for (name, limit) in [
+            ("rate", self.config.rate),
+            ("input_rate", self.config.input_rate),
+            ("output_rate", self.config.output_rate),
+        ] {
+            if let Some(limit) = limit {
+                let rate = format!("{} bit/s", u64::from(limit.rate_bytes_per_s) * 8);
+                effective.insert(name.into(), rate);
+                effective.insert("burst".into(), limit.burst_bytes.to_string());
+            }
         }
         if let Some(sort) = self.config.sort {
             effective.insert("sort".into(), sort.to_string());
@@ -320,6 +377,31 @@ mod tests {
     }
 
     #[test]
+    fn rates_flow_routes_and_pairs_set_their_fields() {
+        let settings = parse(&[
+            ("rate", "100mbit"),
+            ("output_rate", "10mbit"),
+            ("burst", "16k"),
+        ]);
+        let config = settings.expect("all of them are known").config;
+        let rate = |limit: Option<engine_xtp::RateLimit>| limit.map(|limit| limit.rate_bytes_per_s);
+        assert_eq!(rate(config.own_rate()), Some(1_250_000));
+        assert_eq!(rate(config.imposed_rate()), Some(12_500_000));
+        let settings = parse(&[("input_rate", "10mbit"), ("flow", "reservation")]);
+        let settings = settings.expect("all of them are known");
+        assert_eq!(rate(settings.config.own_rate()), None);
+        assert_eq!(settings.effective()["input_rate"], "10000000 bit/s");
+        assert_eq!(settings.effective()["flow"], "reservation");
+        assert!(
+            settings.buffer_posting().is_some(),
+            "a reservation is posted"
+        );
+        let settings = parse(&[("dialect", "3.6"), ("routes", "on"), ("pairs", "fixed")]);
+        let config = settings.expect("all of them are known").config;
+        assert!(config.routes && config.fixed_pairs);
+    }
+
+    #[test]
     fn congestion_words_of_earlier_versions_are_aliases() {
         for (alias, name, class) in [
             ("loss", "newreno", "NewReno"),
@@ -348,12 +430,12 @@ mod tests {
                     word => word,
                 };
                 let more = match help.name {
-                    "gateway" => ("dialect", "3.6"),
+                    "gateway" | "pairs" | "routes" => ("dialect", "3.6"),
                     _ => ("rate", "1gbit"),
                 };
                 let both = [(help.name, value), more];
-                let needs_more =
-                    ["burst", "gateway"].contains(&help.name) || value == "isochronous";
+                let needs_more = ["burst", "gateway", "pairs", "routes"].contains(&help.name)
+                    || value == "isochronous";
                 parse(if needs_more { &both } else { &both[..1] })
                     .unwrap_or_else(|text| panic!("{text}"));
             }
@@ -377,6 +459,9 @@ mod tests {
             (("burst", "8k"), "burst needs a rate"),
             (("gateway", "here"), "such as 10.0.0.1:9000"),
             (("gateway", "10.0.0.1:9000"), "gateway needs dialect=3.6"),
+            (("routes", "on"), "add dialect=3.6"),
+            (("pairs", "fixed"), "add dialect=3.6"),
+            (("flow", "on"), "choose allocation, reservation, off"),
             (("wtimer", "2h"), "us, ms or s"),
             (("wtimer", "99us"), "at least 100us"),
             (("wtimer", "0s"), "at least 100us"),

@@ -2,7 +2,7 @@
 
 use crate::contract::OptionHelp;
 use engine_xtp::pdu::{Service, Version};
-use engine_xtp::{Congestion, ErrorControl, RateLimit, StatusRequestKind};
+use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit, StatusRequestKind};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -67,9 +67,19 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "whether the receiver reports each gap at once",
     ),
     option(
+        "flow",
+        "allocation|reservation|off",
+        "flow control: a window beyond what the user read, posted receive buffers, or none",
+    ),
+    option(
         "gateway",
         "ADDR:PORT",
         "the router (intermediate system) that circuits pass through; needs dialect=3.6",
+    ),
+    option(
+        "input_rate",
+        "RATE",
+        "rate limit, bits per second, imposed on the peer; that of rate if not given",
     ),
     option(
         "iqmax",
@@ -87,9 +97,19 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "most unacknowledged bytes kept for retransmission",
     ),
     option(
+        "output_rate",
+        "RATE",
+        "rate limit, bits per second, of what is sent; that of rate if not given",
+    ),
+    option(
         "packet",
         "BYTES",
         "octets of a full packet, 128 to 65507; 1472 if not given",
+    ),
+    option(
+        "pairs",
+        "needed|fixed",
+        "resend pairs in control packets: as needed, or always sixteen; fixed needs a dialect of 3.x",
     ),
     option(
         "queue",
@@ -106,6 +126,11 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "retrycount",
         "COUNT",
         "status requests without a reply before a circuit is aborted",
+    ),
+    option(
+        "routes",
+        "off|on",
+        "whether neighbours assign routes to circuits; on needs a dialect of 3.x",
     ),
     option("rtt", "TIME", "initial RTT, until one is measured"),
     option(
@@ -161,6 +186,15 @@ pub(crate) const ERROR_CONTROLS: [(&str, ErrorControl); 3] = [
     ("none", ErrorControl::None),
 ];
 
+pub(crate) const FLOW_CONTROLS: [(&str, FlowControl); 3] = [
+    ("allocation", FlowControl::Allocation),
+    ("reservation", FlowControl::Reservation),
+    ("off", FlowControl::Off),
+];
+
+/// Whether control packets always have sixteen resend pairs.
+pub(crate) const PAIRS: [(&str, bool); 2] = [("needed", false), ("fixed", true)];
+
 pub(crate) const SERVICES: [(&str, Service); 3] = [
     ("stream", Service::Stream),
     ("isochronous", Service::Isochronous),
@@ -190,26 +224,13 @@ pub(crate) fn parse_choice<T: Copy>(
     })
 }
 
-/// Splits `value` into its number and its unit.
-fn split_unit(value: &str) -> (Option<u64>, &str) {
-    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    (digits.parse().ok(), &value[digits.len()..])
-}
-
-/// A number of bytes, with k or M for powers of 1024.
+/// A number of bytes.
 pub(crate) fn parse_bytes(
     name: &str,
     value: &str,
     range: RangeInclusive<usize>,
 ) -> Result<usize, String> {
-    let (number, unit) = split_unit(value);
-    let factor = match unit {
-        "" | "B" => Some(1),
-        "k" | "K" | "KiB" => Some(1 << 10),
-        "m" | "M" | "MiB" => Some(1 << 20),
-        _ => None,
-    };
-    let len = number.zip(factor).and_then(|(n, f)| n.checked_mul(f));
+    let len = quantity::bytes(value).ok();
     let len = len.and_then(|len| usize::try_from(len).ok());
     len.filter(|len| range.contains(len)).ok_or_else(|| {
         format!(
@@ -245,17 +266,10 @@ pub(crate) fn parse_gateway(name: &str, value: &str) -> Result<engine::Address, 
 /// The longest time that can be set.
 const TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// A time in us, ms or s.
+/// A time.
 pub(crate) fn parse_time(name: &str, value: &str) -> Result<Duration, String> {
-    let (number, unit) = split_unit(value);
-    let one_us = match unit {
-        "us" => Some(1),
-        "ms" => Some(1000),
-        "s" => Some(1_000_000),
-        _ => None,
-    };
-    let us = number.zip(one_us).and_then(|(n, f)| n.checked_mul(f));
-    let time = us.map(Duration::from_micros);
+    let time = quantity::time_ps(value).ok();
+    let time = time.map(|ps| Duration::from_nanos(ps / 1000));
     time.filter(|time| *time <= TIME_MAX).ok_or_else(|| {
         format!("{name}={value} is not possible; give us, ms or s up to an hour, such as 500ms")
     })
@@ -279,15 +293,7 @@ pub(crate) fn parse_interval(
 
 /// Bits a second as bytes a second.
 pub(crate) fn parse_rate(name: &str, value: &str) -> Result<u32, String> {
-    let (number, unit) = split_unit(value);
-    let factor = match unit {
-        "bit" => Some(1),
-        "kbit" => Some(1000),
-        "mbit" => Some(1_000_000),
-        "gbit" => Some(1_000_000_000),
-        _ => None,
-    };
-    let bits = number.zip(factor).and_then(|(n, f)| n.checked_mul(f));
+    let bits = quantity::rate_bps(value).ok();
     let bytes = bits.and_then(|bits| u32::try_from(bits / 8).ok());
     bytes
         .filter(|bytes| (1..u32::MAX).contains(bytes))
@@ -296,18 +302,10 @@ pub(crate) fn parse_rate(name: &str, value: &str) -> Result<u32, String> {
         })
 }
 
-/// A rate and a burst, which needs one.
-pub(crate) fn rate_limit(
-    rate: Option<u32>,
-    burst: Option<u32>,
-    packet_len: usize,
-) -> Result<Option<RateLimit>, String> {
-    match (rate, burst) {
-        (None, Some(_)) => Err("burst needs a rate; add rate=100mbit or leave it out".to_owned()),
-        (None, None) => Ok(None),
-        (Some(rate_bytes_per_s), burst) => Ok(Some(RateLimit {
-            rate_bytes_per_s,
-            burst_bytes: burst.unwrap_or(8 * packet_len as u32),
-        })),
+/// The limit of a rate, with a burst of eight full packets where none is given.
+pub(crate) fn rate_limit(rate: u32, burst: Option<u32>, packet_len: usize) -> RateLimit {
+    RateLimit {
+        rate_bytes_per_s: rate,
+        burst_bytes: burst.unwrap_or(8 * packet_len as u32),
     }
 }

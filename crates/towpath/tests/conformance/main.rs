@@ -3,6 +3,7 @@
 mod broadcast;
 mod bursts;
 mod cells;
+mod devices;
 mod endings;
 mod long_messages;
 mod modules;

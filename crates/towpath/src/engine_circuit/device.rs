@@ -1,0 +1,207 @@
+//! Pairs of devices: one association a direction, and a write that returns when the peer has
+//! acknowledged it, as those to a character device of a protocol do.
+//!
+//! The connecting side writes to the first association of a pair and reads from the second.
+
+use super::{EngineCircuit, EngineListener, open_circuit, open_listener, would_block};
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo,
+    Note, Part, Rendezvous, Reserved,
+};
+use crate::engine_setup::EngineSetup;
+use crate::medium::Medium;
+use crate::options::Options;
+use engine::Associations;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::Wire;
+use wire::trace::Traced;
+
+/// How long a receive waits before what is left to send is looked at again.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Listens with two endpoints per circuit.
+pub(crate) fn listen_devices<M: Medium, E: Associations + Send + 'static>(
+    medium: &M,
+    options: &Options,
+    setup: impl Fn(u16) -> EngineSetup<E>,
+) -> io::Result<Box<dyn Listener>> {
+    let endpoints = 2 * options.circuits.max(1);
+    let listener = open_listener::<M, E>(medium, options, endpoints, setup)?;
+    Ok(Box::new(DeviceListener(listener)))
+}
+
+/// Opens circuit `index` to a listener of [`listen_devices`].
+pub(crate) fn connect_device<M: Medium, E: Associations + Send + 'static>(
+    medium: &M,
+    (rendezvous, index): (&Rendezvous, usize),
+    options: &Options,
+    setup: impl Fn(u16) -> EngineSetup<E>,
+) -> io::Result<Box<dyn Circuit>> {
+    let open = |place| open_circuit(medium, (rendezvous, 2 * index + place), options, &setup);
+    Ok(Box::new(DevicePair {
+        written: open(0)?,
+        read: open(1)?,
+    }))
+}
+
+struct DeviceListener<M: Medium, E: Associations>(EngineListener<M, E>);
+
+impl<M: Medium, E: Associations + Send + 'static> Listener for DeviceListener<M, E> {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        self.0.rendezvous()
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let read = self.0.accept_circuit(deadline)?;
+        let written = self.0.accept_circuit(deadline)?;
+        Ok(Box::new(DevicePair { written, read }))
+    }
+}
+
+struct DevicePair<E: Associations, W: Wire> {
+    written: EngineCircuit<E, Traced<W>>,
+    read: EngineCircuit<E, Traced<W>>,
+}
+
+impl<E: Associations + Send, W: Wire + Send> DevicePair<E, W> {
+    /// Waits until the peer has acknowledged all that was written.
+    fn drain(&mut self) -> io::Result<()> {
+        let drained = self.written.circuit.drain(BLOCKING_TIMEOUT);
+        drained.map_err(would_block)
+    }
+
+    /// Sends on what is left of a message that is longer than the store, while its user receives.
+    #[inline]
+    fn send_unsent(&mut self) -> io::Result<()> {
+        match self.written.circuit.has_unsent() {
+            true => self.written.circuit.drive(),
+            false => Ok(()),
+        }
+    }
+
+    /// Receives while something is left to send; None once all is sent.
+    #[cold]
+    fn recv_and_send(&mut self, buffer: &mut [u8]) -> io::Result<Option<Option<usize>>> {
+        let deadline = Instant::now() + BLOCKING_TIMEOUT;
+        while self.written.circuit.has_unsent() {
+            match self.try_recv(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if Instant::now() >= deadline {
+                        return Err(error);
+                    }
+                    self.read.wait(Interest::Read, Instant::now() + TURN)?;
+                }
+                other => return other.map(Some),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        let circuit = &mut self.written.circuit;
+        if !circuit.is_acknowledged() {
+            circuit.drive()?;
+            if !circuit.is_acknowledged() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        circuit.try_send_asking(message)
+    }
+
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.send_unsent()?;
+        self.read.try_recv(buffer)
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        // One that was written without blocking goes before it.
+        self.drain()?;
+        let circuit = &mut self.written.circuit;
+        let sent = circuit.send_acknowledged(message, BLOCKING_TIMEOUT);
+        sent.map_err(would_block)
+    }
+
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        for done in 0..count {
+            let circuit = &mut self.written.circuit;
+            match circuit.lend_acknowledged(message, BLOCKING_TIMEOUT) {
+                Ok(()) => {}
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(would_block(error)),
+            }
+        }
+        Ok(count)
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.written.circuit.has_unsent()
+            && let Some(received) = self.recv_and_send(buffer)?
+        {
+            return Ok(received);
+        }
+        self.read.recv(buffer)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        self.written.send_noted(message, note)?;
+        self.drain()
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        self.read.receive_part(buffer)
+    }
+
+    fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>> {
+        self.written.reserve(len)
+    }
+
+    fn commit(&mut self, note: &Note) -> io::Result<()> {
+        self.written.commit(note)?;
+        self.drain()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        self.read.take_arrival()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.written.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.written.finish()
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        match interest {
+            Interest::Read if self.written.circuit.has_unsent() => {
+                self.send_unsent()?;
+                self.read
+                    .wait(interest, deadline.min(Instant::now() + TURN))
+            }
+            Interest::Read => self.read.wait(interest, deadline),
+            Interest::Write => self.written.wait(interest, deadline),
+        }
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        self.written.effective()
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        self.written.connection_info()
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = self.written.counts();
+        for (name, count) in self.read.counts() {
+            *counts.entry(name).or_default() += count;
+        }
+        counts
+    }
+}

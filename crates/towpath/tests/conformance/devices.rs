@@ -1,0 +1,68 @@
+//! Devices of XTP: a write returns when the peer has acknowledged it.
+
+use crate::support::{LIMIT, Subject, pattern, recv_bytes};
+use std::io::ErrorKind::WouldBlock;
+use std::sync::Arc;
+use std::time::Instant;
+use towpath::{Circuit, Interest, Options, registry};
+
+fn subject() -> Subject {
+    let transport = registry::find("xtp-driver").expect("a transport of this build");
+    Subject::new(transport, &Options::default())
+}
+
+/// Packets that came to a circuit: of one that only sends, they acknowledge.
+fn received(circuit: &dyn Circuit) -> u64 {
+    circuit.counts()["packets_received"]
+}
+
+#[test]
+fn each_write_returns_with_its_acknowledgement() {
+    let mut pair = subject().pair();
+    for (salt, len) in [1, 100, 1400, 5000, 100_000].into_iter().enumerate() {
+        let message: Arc<[u8]> = pattern(len, salt).into();
+        let before = received(&*pair.client);
+        // The peer's user reads nothing meanwhile.
+        pair.client.send(&message).expect("it is acknowledged");
+        let between = received(&*pair.client);
+        assert!(between > before, "{len} bytes: no packet came");
+        let sent = pair.client.send_shared_run(&message, 2);
+        assert_eq!(sent.expect("both are acknowledged"), 2);
+        let after = received(&*pair.client);
+        assert!(after >= between + 2, "{len} bytes: {between}, then {after}");
+        let got = recv_bytes(&mut *pair.server, 3 * len);
+        assert!(got == message.repeat(3), "{len} bytes came changed");
+    }
+}
+
+#[test]
+fn write_without_blocking_waits_for_the_one_before() {
+    let mut pair = subject().pair();
+    let deadline = Instant::now() + LIMIT;
+    let mut refused = 0;
+    for salt in 0..20 {
+        let message = pattern(3000, salt);
+        while let Err(error) = pair.client.try_send(&message) {
+            assert_eq!(error.kind(), WouldBlock);
+            assert!(Instant::now() < deadline, "it is not acknowledged");
+            refused += 1;
+            let wait = pair.client.wait(Interest::Write, deadline);
+            wait.expect("the wire is whole");
+        }
+    }
+    assert!(refused > 0, "no write waited for the one before");
+    let sent: Vec<u8> = (0..20).flat_map(|salt| pattern(3000, salt)).collect();
+    assert!(recv_bytes(&mut *pair.server, sent.len()) == sent);
+}
+
+#[test]
+fn each_end_writes_to_a_device_of_its_own() {
+    let mut pair = subject().pair();
+    pair.client.send(b"there").expect("it is acknowledged");
+    pair.server.send(b"and back").expect("it is acknowledged");
+    assert_eq!(recv_bytes(&mut *pair.client, 8), b"and back");
+    pair.client.finish().expect("its direction ends");
+    assert_eq!(recv_bytes(&mut *pair.server, 5), b"there");
+    pair.server.send(b"still").expect("the other goes on");
+    assert_eq!(recv_bytes(&mut *pair.client, 5), b"still");
+}
