@@ -3,7 +3,7 @@
 //! The files are pcapng with timestamps in nanoseconds, which Wireshark and tshark open.
 //!
 //! * [`pcapng`] - the file format: [`PcapngWriter`] writes it to any output.
-//! * [`tap`] - packets of an engine: a [`Tap`] is a wire around another and writes each packet
+//! * [`mod@tap`] - packets of an engine: a [`Tap`] is a wire around another and writes each packet
 //!   behind a synthetic IP header. Other packets, such as those of a simulation, are written with
 //!   [`Recorder::write`].
 //! * [`ip`] - that header.
