@@ -15,6 +15,7 @@ use crate::shared::{EndpointHandle, EndpointShared, PumpGuard, WaitOutcome};
 use crate::sys::Producer;
 use crate::timeout::deadline;
 use crate::waiter::Waiter;
+use ending::close_error;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CloseReason, Framing, NoteFields,
     Properties,
@@ -486,16 +487,5 @@ impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
         } else {
             let _ = pump.flush(now);
         }
-    }
-}
-
-fn close_error(reason: CloseReason) -> io::Error {
-    match reason {
-        CloseReason::Graceful => io::ErrorKind::UnexpectedEof.into(),
-        CloseReason::TimedOut => {
-            io::Error::new(io::ErrorKind::TimedOut, "the peer does not answer")
-        }
-        CloseReason::Refused => io::ErrorKind::ConnectionRefused.into(),
-        CloseReason::Aborted => io::ErrorKind::ConnectionReset.into(),
     }
 }

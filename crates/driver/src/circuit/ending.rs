@@ -1,6 +1,6 @@
 //! How a circuit ends: each direction on its own, acknowledged, or aborted.
 
-use super::{Circuit, close_error};
+use super::Circuit;
 use crate::timeout::deadline;
 use engine::{Associations, AssociationsExt, CloseReason};
 use std::io;
@@ -85,5 +85,17 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         pump.engine().abort(now, self.id);
         pump.return_loans(self.id);
         pump.flush(now)
+    }
+}
+
+/// The error of a call on a circuit that was closed for this reason.
+pub(super) fn close_error(reason: CloseReason) -> io::Error {
+    match reason {
+        CloseReason::Graceful => io::ErrorKind::UnexpectedEof.into(),
+        CloseReason::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, "the peer does not answer")
+        }
+        CloseReason::Refused => io::ErrorKind::ConnectionRefused.into(),
+        CloseReason::Aborted => io::ErrorKind::ConnectionReset.into(),
     }
 }
