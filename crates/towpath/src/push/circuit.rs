@@ -15,8 +15,9 @@ use crate::parts;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use streams::{Hysteresis, Message, MessageKind, Runtime, Side, StreamId, Want};
+use streams::{Block, Hysteresis, Lender, Message, MessageKind, Runtime, Side, StreamId, Want};
 
 /// Service procedures that run before the clock is read again: more than modules of one stream have.
 const BUDGET: usize = 1024;
@@ -24,6 +25,15 @@ const BUDGET: usize = 1024;
 /// How long a receive waits for room to send before it looks for arrivals again, and the other way
 /// round: with something queued, either may end the wait.
 const TURN: Duration = Duration::from_millis(1);
+
+/// A message of the user's that blocks refer to.
+struct SharedMessage(Arc<[u8]>);
+
+impl Lender for SharedMessage {
+    fn octets(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// A circuit with modules on it.
 pub(super) struct PushedCircuit {
@@ -121,12 +131,25 @@ impl PushedCircuit {
         if !self.runtime.can_put(self.stream, 0).map_err(from_stream)? {
             return Ok(false);
         }
-        self.tell_time();
         let block = self.runtime.pool_mut().copy(0, octets);
-        let put = self.runtime.put_blocks(self.stream, Message::data(block));
-        put.map_err(|(error, _)| from_stream(error))?;
-        self.run();
-        Ok(true)
+        self.put_block(block)
+    }
+
+    /// The same with a block that is made already.
+    #[inline]
+    fn put_block(&mut self, block: Block) -> io::Result<bool> {
+        self.tell_time();
+        match self.runtime.put_blocks(self.stream, Message::data(block)) {
+            Ok(()) => {
+                self.run();
+                Ok(true)
+            }
+            Err((streams::Error::WouldBlock, refused)) => {
+                refused.release(self.runtime.pool_mut());
+                Ok(false)
+            }
+            Err((error, _)) => Err(from_stream(error)),
+        }
     }
 
     #[inline]
@@ -343,6 +366,22 @@ impl Circuit for PushedCircuit {
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let received = self.receive(buffer, false, true)?;
         Ok(received.map(|(len, _)| len))
+    }
+
+    /// The message is lent to the stream, not copied: what travels down refers to it.
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        if message.is_empty() || count == 0 {
+            return self.send_run(message, count);
+        }
+        let lent = Block::lent(Box::new(SharedMessage(Arc::clone(message))));
+        let mut done = 0;
+        while done < count && self.put_block(lent.duplicate())? {
+            done += 1;
+        }
+        match done {
+            0 => self.send(message).map(|()| 1),
+            done => self.check_failure().map(|()| done),
+        }
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

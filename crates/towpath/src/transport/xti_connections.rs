@@ -10,6 +10,8 @@ use crate::options::Options;
 use crate::parts;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xti::{Flags, Look, ServiceType, TliError, XtiEndpoint, XtiReceived, XtiState};
 
@@ -42,6 +44,9 @@ pub(super) fn accept_one(
         }
     }
 }
+
+/// Octets of messages that a run may have.
+pub(super) const RUN_LENS: RangeInclusive<usize> = 1..=65_536;
 
 /// The longest wait of a receive while the rest of a message waits for room.
 const UNSENT_TURN: Duration = Duration::from_millis(1);
@@ -296,6 +301,19 @@ impl Circuit for ConnectionCircuit {
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.receive(buffer, self.timeout)
+    }
+
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        let is_plain = self.flags == Flags::default() && self.unsent.is_empty();
+        if is_plain && !self.has_finished && RUN_LENS.contains(&message.len()) {
+            match self.end.try_send_run(message, count) {
+                // A single send waits, or says what is wrong.
+                Err(error) if matches!(error.tli, TliError::Flow | TliError::BadData) => {}
+                taken => return Ok(taken?),
+            }
+        }
+        self.send(message)?;
+        Ok(1)
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! xti-tcp: the kernel's TCP under XTI over STREAMS in the user's process, as the study of 2007 raced
 //! it against sockets.
 
+use super::xti_connections::RUN_LENS;
 use super::xti_sockets;
 use super::xti_words::{self, StreamWords};
 use crate::connection_info;
@@ -266,6 +267,18 @@ impl Circuit for XtiCircuit {
         let len = buffer.len().min(self.read_len);
         let result = self.end.receive(&mut buffer[..len]);
         self.received(result)
+    }
+
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        let is_plain = self.flags == Flags::default() && self.unsent.is_empty();
+        if is_plain && RUN_LENS.contains(&message.len()) {
+            match self.end.try_send_run(message, count) {
+                Err(error) if error.tli == TliError::Flow => {}
+                taken => return Ok(taken?),
+            }
+        }
+        self.send(message)?;
+        Ok(1)
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

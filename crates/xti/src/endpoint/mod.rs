@@ -7,6 +7,7 @@
 //! * `datagrams` - sndudata, rcvudata, rcvuderr.
 //! * `options` - optmgmt and sync; options of messages.
 //! * `release` - orderly release and disconnection.
+//! * `runs` - snd of many messages alike.
 //! * `state` - the states of the library.
 //! * `waiting` - waits for what is below the stream.
 //! * `byte_stream` - read and write.
@@ -19,6 +20,7 @@ mod messages;
 mod open;
 mod options;
 mod release;
+mod runs;
 mod state;
 mod transfer;
 mod vectors;
