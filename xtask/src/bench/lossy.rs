@@ -40,8 +40,8 @@ pub fn bar(ours: &mut TrialRunner) -> Bar {
         value,
         unit: "Mbit/s",
         target: BenchTarget::GoalAtLeast {
-            floor: 85.0,
-            goal: 90.0,
+            floor: 87.0,
+            goal: 92.0,
         },
         note,
     }

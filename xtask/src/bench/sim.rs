@@ -264,8 +264,8 @@ fn scale(bench: &SimBench) -> Bar {
 
 fn memory(bench: &SimBench) -> Bar {
     let target = BenchTarget::GoalAtMost {
-        floor: 4.0,
-        goal: 2.0,
+        floor: 2.2,
+        goal: 1.5,
     };
     let what = "resident memory per station, from 10,000 and 1,000 XTP stations";
     median_of_rounds("sim-memory", "kB", target, what, || {
@@ -277,7 +277,7 @@ fn memory(bench: &SimBench) -> Bar {
 
 fn jobs(bench: &SimBench) -> Bar {
     let target = BenchTarget::GoalAtLeast {
-        floor: 1.7,
+        floor: 1.8,
         goal: 1.9,
     };
     let what = "speed-up of a sweep of eight seeds with two jobs against one";

@@ -42,20 +42,20 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
     let mut all = vec![
         against_tcp("xtp-tcp-1", 1, 20.0, 40.0),
         against_tcp("xtp-tcp-64", 64, 10.0, 20.0),
-        against_tcp("xtp-tcp-1k", 1024, 2.0, 3.0),
-        against_tcp("xtp-tcp-16k", 16 << 10, 0.9, 1.2),
-        against_tcp("xtp-tcp-32k", 32 << 10, 0.7, 0.85),
-        against_tcp("xtp-tcp-128k", 128 << 10, 0.7, 0.85),
+        against_tcp("xtp-tcp-1k", 1024, 2.5, 3.2),
+        against_tcp("xtp-tcp-16k", 16 << 10, 1.1, 1.5),
+        against_tcp("xtp-tcp-32k", 32 << 10, 1.0, 1.5),
+        against_tcp("xtp-tcp-128k", 128 << 10, 1.0, 1.5),
         Comparison {
             ours: throughput("xtp-lent", 16 << 10),
-            ..against_tcp("xtp-lent-16k", 16 << 10, 1.0, 1.3)
+            ..against_tcp("xtp-lent-16k", 16 << 10, 1.4, 2.0)
         },
         against_batched("xtp-batched-64", 64, 0.3, 0.6),
         against_batched("xtp-batched-1k", 1024, 0.5, 0.8),
         against_batched("xtp-batched-16k", 16 << 10, 0.7, 1.0),
         Comparison {
             ours: throughput("xtp-message", 64),
-            ..against_tcp("xtp-message-64", 64, 2.0, 4.0)
+            ..against_tcp("xtp-message-64", 64, 3.0, 5.0)
         },
         pair(
             "xtp-bare-16k",
@@ -68,8 +68,8 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
             "xtp-quinn-16k",
             throughput("xtp", 16 << 10),
             quinn(root, "plain"),
-            1.5,
-            4.0,
+            3.5,
+            6.0,
         ),
         pair(
             "xtp-checksum-1k",
@@ -86,8 +86,8 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         "xtp-many",
         role(root, &["many", "1000", "1.5", "0", "1"]),
         role(root, &["many", "1", "1.5", "0", "1"]),
-        0.6,
         0.8,
+        0.95,
     ));
     all.extend(carriers(root));
     all
@@ -105,6 +105,7 @@ fn rows(root: &Path) -> Vec<(&'static str, Measure)> {
         ("xtp-nosegmentation-16k", mbps("xtp,segmentation=off")),
         ("xtp-pathmtu-16k", mbps("xtp,packet=65507")),
         ("xtp-lent-ethernet-16k", mbps("xtp-lent,packet=1472")),
+        ("xtp-driver-16k", mbps("xtp-driver")),
         ("xtp-checksum-16k", mbps("xtp,checksum=on")),
         ("quic-16k", mbps("quic")),
         (
@@ -190,8 +191,8 @@ fn delay(name: &'static str, more: &'static [&'static str]) -> Comparison {
         peers: vec![("udp", of("udp"))],
         rounds: ROUNDS,
         target: BenchTarget::GoalAtMost {
-            floor: 1.25,
-            goal: 1.10,
+            floor: 1.15,
+            goal: 1.05,
         },
     }
 }
@@ -232,7 +233,7 @@ fn carriers(root: &Path) -> [Comparison; 2] {
     let forward = (carried("forward", "through"), carried("forward", "bare"));
     [
         pair("xtp-ether-1400", ether.0, ether.1, 0.6, 0.85),
-        pair("xtp-forward-16k", forward.0, forward.1, 0.3, 0.6),
+        pair("xtp-forward-16k", forward.0, forward.1, 0.38, 0.5),
     ]
 }
 
@@ -271,7 +272,7 @@ fn idle(root: &Path) -> Bar {
         value,
         unit: "MB",
         target: BenchTarget::GoalAtMost {
-            floor: 80.0,
+            floor: 60.0,
             goal: 40.0,
         },
         note,
