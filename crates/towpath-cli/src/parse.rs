@@ -415,7 +415,7 @@ mod tests {
             let error = sizes(text).expect_err("no size");
             assert!(!error.is_empty());
         }
-        assert!(size("64Q").is_err_and(|error| error.contains("'Q'")));
+        assert!(size("64Q").is_err_and(|error| error.contains("'64Q'")));
         assert!(time("soon").is_err_and(|error| error.contains("'soon'")));
         assert!(blocks("20..5").is_err());
         assert!(percent("0").is_err() && percent("200%").is_err());

@@ -143,8 +143,13 @@ fn first_packet(transport: &'static str, mut rendezvous: Rendezvous, options: Op
         .split(|&octet| octet == b'\n')
         .map(<[u8]>::to_vec)
         .collect();
-    if let Some(last) = lines.last_mut() {
-        *last = address;
+    // Beside keys, one address or several.
+    let is_address = |line: &[u8]| {
+        let text = std::str::from_utf8(line).ok();
+        text.is_some_and(|text| text.parse::<SocketAddr>().is_ok())
+    };
+    for line in lines.iter_mut().filter(|line| is_address(line)) {
+        line.clone_from(&address);
     }
     rendezvous.bytes = lines.join(&b'\n');
     std::thread::spawn(move || {

@@ -337,7 +337,7 @@ fn scenario_error_names_line_and_column() {
         (
             "\"100 s\"",
             "\"100 parsecs\"",
-            "4:14: \"100 parsecs\" has no known unit",
+            "4:14: '100 parsecs' is no time; give a number and one of ps, ns, us,",
         ),
         (
             "time_limit",

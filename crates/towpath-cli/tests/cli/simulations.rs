@@ -150,7 +150,7 @@ fn scenario_errors_are_one_line() {
     for (words, expected) in [
         (
             vec!["sim", "run", &file],
-            ":17:32: \"5 fortnights\" has no known unit",
+            ":17:32: '5 fortnights' is no time; give a number and one of",
         ),
         (
             vec!["sim", "run", "nowhere.toml"],

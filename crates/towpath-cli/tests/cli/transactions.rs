@@ -155,7 +155,7 @@ fn wrong_options_of_transactions_are_refused_before_the_start() {
         ),
         (
             &["tcp", "-w", "transactions", "--reply", "long"],
-            &["'long'", "write for example"],
+            &["'long' is no size", "such as 16KiB"],
         ),
         (
             &["tcp", "-w", "transactions", "--service", "11s"],
