@@ -35,6 +35,12 @@ impl Usrsctp {
     ///
     /// Why usrsctp is not there.
     pub fn start(folder: &Path, listens: bool, settings: &str) -> Result<Usrsctp, String> {
+        if settings.contains('I') && !offers_interleaving() {
+            return Err(
+                "this usrsctp does not offer to interleave messages (SCTP_INTERLEAVING_SUPPORTED)"
+                    .into(),
+            );
+        }
         let program = compile(folder)?;
         let mut child = Command::new(program)
             .stdin(Stdio::piped())
@@ -105,6 +111,24 @@ impl Usrsctp {
     }
 }
 
+/// Where Debian has the header of the library.
+const HEADER: &str = "/usr/include/usrsctp.h";
+
+/// Whether the library's header has the option, which Debian's 0.9.5 has not.
+fn offers_interleaving() -> bool {
+    let header = std::fs::read_to_string(HEADER).unwrap_or_default();
+    header.contains("SCTP_INTERLEAVING_SUPPORTED")
+}
+
+/// Compiles the program that speaks for usrsctp.
+///
+/// # Errors
+///
+/// What is missing here.
+///
+/// # Panics
+///
+/// The library is here, and the program does not compile: that is no reason to skip.
 fn compile(folder: &Path) -> Result<std::path::PathBuf, String> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../usrsctp/usrsctp_peer.c");
     // Tests run side by side, each with a program of its own.
@@ -115,10 +139,15 @@ fn compile(folder: &Path) -> Result<std::path::PathBuf, String> {
         .args(["-lusrsctp", "-lpthread"])
         .output()
         .map_err(|error| format!("cc: {error}; apt-get install gcc"))?;
-    match built.status.success() {
-        true => Ok(program),
-        false => Err("usrsctp is absent: apt-get install libusrsctp-dev".into()),
+    if !built.status.success() {
+        assert!(
+            !Path::new(HEADER).exists(),
+            "usrsctp is here, but its program does not compile: {}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        return Err("usrsctp is absent: apt-get install libusrsctp-dev".into());
     }
+    Ok(program)
 }
 
 impl Drop for Usrsctp {

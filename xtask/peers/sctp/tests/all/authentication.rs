@@ -12,7 +12,12 @@ use std::path::Path;
 fn ours(seed: u64, hmac: HmacId) -> Ours {
     let (number, key) = SHARED_KEY;
     let mut authentication = Authentication {
-        chunks: vec![ChunkType::DATA, ChunkType::SACK, ChunkType::SHUTDOWN_ACK],
+        chunks: vec![
+            ChunkType::DATA,
+            ChunkType::SACK,
+            ChunkType::SHUTDOWN_ACK,
+            ChunkType::COOKIE_ECHO,
+        ],
         hmacs: vec![hmac, HmacId::SHA1],
         ..Authentication::default()
     };
