@@ -1,7 +1,7 @@
 //! The same packets, simulated and on an emulated link: one message at a time, losses by the number
 //! of the packet, timers of 200 ms and more.
 
-use crate::recorder::{Recorder, testbed};
+use crate::recorder::{self, testbed};
 use driver::Endpoint;
 use engine::Address;
 use engine_xtp::Xtp;
@@ -88,7 +88,7 @@ fn emulated(testbed: &Testbed) -> Vec<PacketRecord> {
         let mut wire = wire.expect("the host lives").expect("a socket");
         wire.disable_segmentation().expect("it can be turned off");
         let config = xtp_config(&spec, SEED + from as u64).expect("good options");
-        let recorder = Recorder::new(wire, from, &packets);
+        let recorder = recorder::record(wire, from, &packets);
         let endpoint = Endpoint::new(Xtp::new(config), recorder, 1 << 20);
         (endpoint.expect("a helper"), address)
     });

@@ -1,12 +1,11 @@
 //! What engines send on real wires, packet by packet.
 
-use engine::{Address, PacketLen};
-use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
+use engine::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use testbed::{LinkPlan, Testbed, TestbedError, TestbedPlan};
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::Arrival;
+use wire::observed::{Observed, PacketObserver, SentPackets};
 use wire_udp::UdpWire;
 
 /// A packet that was sent.
@@ -18,88 +17,43 @@ pub struct SentPacket {
 }
 
 /// A wire that records what is sent.
-pub struct Recorder {
-    wire: UdpWire,
+pub type Recorder = Observed<UdpWire, SentRecorder>;
+
+/// Keeps what one end sent.
+#[derive(Clone)]
+pub struct SentRecorder {
     from: usize,
     packets: Arc<Mutex<Vec<SentPacket>>>,
 }
 
-impl Recorder {
-    pub fn new(wire: UdpWire, from: usize, packets: &Arc<Mutex<Vec<SentPacket>>>) -> Recorder {
-        let packets = Arc::clone(packets);
-        Recorder {
-            wire,
-            from,
-            packets,
-        }
-    }
+/// `wire`, whose packets are kept in `packets` as those of the end `from`.
+pub fn record(wire: UdpWire, from: usize, packets: &Arc<Mutex<Vec<SentPacket>>>) -> Recorder {
+    let packets = Arc::clone(packets);
+    Observed::by(wire, Some(SentRecorder { from, packets }))
 }
 
-impl Wire for Recorder {
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
+impl PacketObserver for SentRecorder {
+    /// When they were offered.
+    type Offer = Instant;
+
+    fn offer(&self, _path: Path, _octets: &[u8], _segment_size: usize) -> Instant {
+        Instant::now()
     }
 
-    fn send(&mut self, path: engine::Path, slices: &[IoSlice<'_>], size: usize) -> io::Result<()> {
-        let octets: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();
-        let at = Instant::now();
-        self.wire.send(path, slices, size)?;
+    fn settle(&self, at: Instant, sent: SentPackets<'_>) {
+        if !sent.taken {
+            return;
+        }
         let mut packets = self.packets.lock().expect("nobody panicked");
-        packets.extend(octets.chunks(size.max(1)).map(|packet| SentPacket {
+        let each = sent.octets.chunks(sent.segment_size.max(1));
+        packets.extend(each.map(|packet| SentPacket {
             at,
             from: self.from,
             octets: packet.to_vec(),
         }));
-        Ok(())
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        self.wire.receive(buffer)
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.wire.poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
-        self.wire.set_fragmentation(fragmentation);
-    }
-
-    fn path_mtu(&mut self, path: engine::Path) -> usize {
-        self.wire.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.wire.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.wire.set_packet_len(packet_len);
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wire.descriptor()
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.wire.has_buffered()
-    }
-
-    fn may_wait(&mut self) -> bool {
-        self.wire.may_wait()
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        self.wire.join(group)
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.wire.leave(group)
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        self.wire.receiver()
-    }
+    fn arrive(&self, _arrival: &Arrival, _octets: &[u8]) {}
 }
 
 /// Two hosts on an emulated link; None, with a message, where this user may have none.

@@ -1,7 +1,7 @@
 //! Transactions of VMTP have the same packets in virtual time, on the loopback, where races run, and on
 //! a link between two namespaces.
 
-use crate::recorder::{Recorder, SentPacket, testbed};
+use crate::recorder::{self, SentPacket, testbed};
 use driver::transactions::TransactionEndpoint;
 use engine::{Address, EntityId};
 use engine_vmtp::{Vmtp, VmtpConfig};
@@ -105,7 +105,7 @@ fn on_wires(len: usize, [near, far]: [(UdpWire, SocketAddr); 2]) -> [Vec<PacketK
             packet_wait: NEVER,
             ..config
         });
-        let recorder = Recorder::new(wire, station, &packets);
+        let recorder = recorder::record(wire, station, &packets);
         let endpoint = TransactionEndpoint::new(engine, recorder).expect("a helper");
         endpoint.create_entity(entity(station)).expect("room");
         endpoint

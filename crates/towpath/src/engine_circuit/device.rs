@@ -119,8 +119,10 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        // One that was written without blocking goes before it.
-        self.drain()?;
+        if !self.written.circuit.is_acknowledged() {
+            // One that was written without blocking goes before it, and may fill the store.
+            self.drain()?;
+        }
         let circuit = &mut self.written.circuit;
         let sent = circuit.send_acknowledged(message, BLOCKING_TIMEOUT);
         sent.map_err(would_block)
