@@ -17,7 +17,7 @@
 //! * [`checksum`] - the checks of packets, and how a host adds user bytes to them.
 //! * [`secret`], [`keyed`] - what an engine knows and a peer must not guess, and numbers that follow
 //!   from it.
-//! * [`time`], [`timer`], [`ranges`], [`random`], [`counters`] - the small parts every protocol needs.
+//! * [`time`], [`timer`], [`few_map`], [`ranges`], [`random`], [`counters`] - the small parts every protocol needs.
 //! * `sys/` - instructions of the processor for checksums; the crate's only unsafe code.
 //!
 //! User bytes do not pass through an engine on their way out. The user writes them into a *send
@@ -33,6 +33,7 @@ pub mod call_note;
 pub mod checksum;
 pub mod counters;
 pub mod delivery;
+pub mod few_map;
 pub mod keyed;
 pub mod layer;
 pub mod note;
@@ -57,6 +58,7 @@ pub use counters::Counters;
 pub use delivery::{
     AbandonedMessage, Block, Bytes, CloseReason, Deliveries, Delivery, Event, WholeMessages,
 };
+pub use few_map::FewMap;
 pub use keyed::{KeyedStream, Purpose, siphash};
 pub use layer::{Frames, Layer, LayerMisfit};
 pub use note::{Note, NoteFields, Reliability, SendFlags};
