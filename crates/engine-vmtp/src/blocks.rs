@@ -168,7 +168,11 @@ impl GroupMasks {
     pub(crate) fn none(groups: u16) -> GroupMasks {
         GroupMasks {
             first: BlockMask::NONE,
-            rest: vec![BlockMask::NONE; usize::from(groups.saturating_sub(1))],
+            // `vec!` takes sixty instructions for no masks at all.
+            rest: match groups {
+                0 | 1 => Vec::new(),
+                _ => vec![BlockMask::NONE; usize::from(groups - 1)],
+            },
         }
     }
 

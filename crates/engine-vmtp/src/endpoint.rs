@@ -12,8 +12,8 @@ use crate::records::{ClientRecords, RecordId, Records};
 use crate::server::State;
 use crate::shared::{NEVER, Shared};
 use engine::{
-    Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, Instant, Note,
-    NoteFields, OutgoingMessage, PathFault, Properties, Protocol, Received, TimerTable,
+    Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, FewMap, Framing, Instant,
+    Note, NoteFields, OutgoingMessage, PathFault, Properties, Protocol, Received, TimerTable,
     TransactionId, Transactions,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -62,7 +62,7 @@ pub struct Vmtp {
     /// Records of Requests that were forwarded, by their clients.
     pub(crate) forwards: BTreeMap<EntityId, RecordId>,
     /// By their identifiers.
-    pub(crate) clients: BTreeMap<EntityId, Client>,
+    pub(crate) clients: FewMap<EntityId, Client>,
     /// Memory of calls that are over.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     pub(crate) spare_calls: Vec<Box<ClientCall>>,
@@ -72,13 +72,15 @@ pub struct Vmtp {
     /// Records that may be forgotten, the oldest first.
     pub(crate) over: BTreeSet<(Instant, RecordId)>,
     /// Who has the transactions that the host knows.
-    pub(crate) transactions: BTreeMap<TransactionId, Key>,
+    pub(crate) transactions: FewMap<TransactionId, Key>,
     pub(crate) probes: Probes,
     /// The group that the last packet was of, while its Request is received.
     pub(crate) last_group: Option<LastGroup>,
     /// Transactions with packets to send, served in turn.
     pub(crate) ready: Ready,
     pub(crate) timers: TimerTable<Key>,
+    #[cfg(test)]
+    pub(crate) predictions: crate::procedure::prediction::Predictions,
     last: u64,
     /// When the endpoint was first called.
     started_at: Option<Instant>,
@@ -116,16 +118,18 @@ impl Vmtp {
             streams: BTreeMap::new(),
             stream_names: BTreeMap::new(),
             forwards: BTreeMap::new(),
-            clients: BTreeMap::new(),
+            clients: FewMap::new(),
             spare_calls: Vec::new(),
             records: Records::default(),
             keys: ClientRecords::default(),
             over: BTreeSet::new(),
-            transactions: BTreeMap::new(),
+            transactions: FewMap::new(),
             probes: Probes::default(),
             last_group: None,
             ready: Ready::default(),
             timers: TimerTable::new(),
+            #[cfg(test)]
+            predictions: Default::default(),
             started_at: None,
             last_now: Instant::from_nanos(0),
         }
@@ -148,7 +152,8 @@ impl Vmtp {
 
     /// Their numbers.
     pub fn transaction_ids(&self) -> Vec<TransactionId> {
-        self.transactions.keys().copied().collect()
+        let all = self.transactions.sorted().into_iter();
+        all.map(|(id, _)| *id).collect()
     }
 
     /// Records of clients, those of transactions that are over included.

@@ -299,7 +299,8 @@ impl Outgoing {
         if self.has_segment() || (self.count > 0 && !header.control.is_response()) {
             header.control = header.control.with(Control::ACKNOWLEDGE);
         }
-        let octets = header.emit();
+        let mut octets = [0; PACKET_MIN];
+        octets[..HEADER_LEN].copy_from_slice(&header.emit());
         let message = Store::Message(self.message);
         let start = match first.flags.has(Flags::CO_RESIDENT) && !first.control.is_response() {
             true => USER_DATA_CO_RESIDENT.start,
@@ -314,7 +315,7 @@ impl Outgoing {
                 builder.own(&octets[in_header..])
             }
         };
-        builder.own(&[0; CHECK_LEN]).end(integrity(sending.config));
+        builder.end(integrity(sending.config));
         let user = if self.has_segment() { 0 } else { self.len };
         self.note_sent(sending, (PACKET_MIN as u64, user));
     }

@@ -84,7 +84,7 @@ type ClientKey = (EntityId, Path);
 pub(crate) struct ClientRecords {
     newest: BTreeMap<ClientKey, RecordId>,
     /// The one asked for last: packets of a group come together.
-    last: Cell<Option<(ClientKey, RecordId)>>,
+    pub(crate) last: Cell<Option<(ClientKey, RecordId)>>,
 }
 
 impl ClientRecords {

@@ -2,6 +2,7 @@
 
 use crate::blocks::BlockMask;
 use crate::client::Responder;
+use crate::endpoint::is_group;
 use crate::incoming::Incoming;
 use crate::incoming::segment_of;
 use crate::outgoing::Outgoing;
@@ -9,7 +10,9 @@ use crate::pdu::{Control, Flags, NotifyClient, ResponseCode, VmtpHeader};
 use crate::procedure::Run;
 use crate::records::RecordId;
 use crate::shared::{NEVER, Shared};
-use engine::{EntityId, Instant, Path, TransactionEnd, TransactionEvent, TransactionId};
+use engine::{
+    EntityId, Instant, OutgoingMessage, Path, TransactionEnd, TransactionEvent, TransactionId,
+};
 
 /// The last transaction of a client, from its first packet until it is forgotten.
 #[derive(Debug)]
@@ -178,6 +181,23 @@ impl Record {
             code: forwarded.code,
             ..VmtpHeader::default()
         }
+    }
+
+    /// The message of its Response, if that lies in a header and has left, and what came before it was nothing but a
+    /// Request of one packet group to one entity: no run, no group of entities, no forwarder.
+    pub(crate) fn plain_response(&self) -> Option<OutgoingMessage> {
+        let State::Responding(response) = &self.state else {
+            return None;
+        };
+        let outgoing = &response.outgoing;
+        let has_left = !outgoing.has_segment() && !outgoing.wants_to_send();
+        let is_plain = self.is_known
+            && self.groups == 1
+            && self.run == Run::default()
+            && self.siblings.is_empty()
+            && !self.was_forwarded()
+            && !(self.is_multicast || is_group(self.server));
+        (has_left && is_plain).then_some(outgoing.message)
     }
 
     /// Whether the Request came from another server.

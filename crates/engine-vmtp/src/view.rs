@@ -110,13 +110,11 @@ impl Vmtp {
     }
 
     fn call_views(&self, now: Instant, max: usize) -> Vec<CallView> {
-        let calls = self
-            .clients
-            .values()
-            .filter_map(|client| match &client.current {
-                Current::Call(call) => Some(call),
-                _ => None,
-            });
+        let calls = self.clients.sorted().into_iter();
+        let calls = calls.filter_map(|(_, client)| match &client.current {
+            Current::Call(call) => Some(call),
+            _ => None,
+        });
         let views = calls.take(max).map(|call| CallView {
             client: call.client,
             server: call.called.server,

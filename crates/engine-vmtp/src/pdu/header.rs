@@ -80,16 +80,23 @@ impl VmtpHeader {
             | flag(self.multicast, MULTICAST)
             | u32::from(self.data_words & DATA_WORDS);
         let operation = u32::from(self.flags.0) << 24 | self.code & 0x00ff_ffff;
-        octets[0..8].copy_from_slice(&self.client.0.to_be_bytes());
-        octets[8..12].copy_from_slice(&domain.to_be_bytes());
-        octets[12..16].copy_from_slice(&self.control.0.to_be_bytes());
-        octets[16..20].copy_from_slice(&self.transaction.to_be_bytes());
-        octets[20..24].copy_from_slice(&self.delivery.0.to_be_bytes());
-        octets[24..32].copy_from_slice(&self.server.0.to_be_bytes());
-        octets[32..36].copy_from_slice(&operation.to_be_bytes());
-        octets[USER_DATA].copy_from_slice(&self.user_data);
-        octets[56..60].copy_from_slice(&self.message_delivery.to_be_bytes());
-        octets[60..64].copy_from_slice(&self.segment_size.to_be_bytes());
+        let both = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let (user, _) = self.user_data.as_chunks::<4>();
+        let user = |at: usize| u32::from_be_bytes(user[at]);
+        let words = [
+            self.client.0,
+            both(domain, self.control.0),
+            both(self.transaction, self.delivery.0),
+            self.server.0,
+            both(operation, user(0)),
+            both(user(1), user(2)),
+            both(user(3), user(4)),
+            both(self.message_delivery, self.segment_size),
+        ];
+        // Word by word: of eleven fields each copied to its place a packet took five times as many instructions.
+        for (place, word) in octets.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
         octets
     }
 

@@ -55,6 +55,9 @@ impl Vmtp {
             self.sh.peers.get(path).note_received(received.octets.len());
             return self.handle_blocks(now, known, &header, deliveries);
         }
+        if self.handle_predicted(now, &received, deliveries) {
+            return Some(());
+        }
         self.last_group = None;
         let header = match packet::parse(received.octets) {
             Ok(header) => header,

@@ -27,13 +27,11 @@ impl Vmtp {
         let named = self.places.get(&entity).map(|at| Path::to(*at));
         if named.is_some_and(|named| named == path) {
             self.places.insert(entity, introduction.at);
-            let calls = self
-                .clients
-                .iter()
-                .filter_map(|(id, client)| match &client.current {
-                    Current::Call(call) if call.called.server == introduction.entity => Some(*id),
-                    _ => None,
-                });
+            let clients = self.clients.sorted().into_iter();
+            let calls = clients.filter_map(|(id, client)| match &client.current {
+                Current::Call(call) if call.called.server == introduction.entity => Some(*id),
+                _ => None,
+            });
             for id in calls.collect::<Vec<_>>() {
                 self.follow_entity(now, id);
             }

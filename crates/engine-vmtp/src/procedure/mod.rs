@@ -7,6 +7,7 @@ mod local;
 mod manage;
 mod members;
 mod notify_receive;
+pub(crate) mod prediction;
 pub(crate) mod probe;
 mod request_receive;
 mod request_send;
@@ -49,16 +50,20 @@ struct Asked {
 fn read_note(note: &Note) -> Result<Asked, CommandError> {
     let code = note.tag.unwrap_or(0);
     let once = note.reliability == Reliability::Retransmissions(0);
-    let carried = Note {
-        tag: note.tag,
-        reliability: note.reliability,
-        call: note.call,
-        stream: note.stream,
-        ..Note::default()
-    };
+    // Field by field: it is asked of each call and reply.
+    let Note {
+        stream: _,
+        tag: _,
+        end_tag,
+        unordered,
+        reliability: _,
+        context,
+        call: _,
+    } = note;
+    let is_carried = end_tag.is_none() && !*unordered && *context == 0;
     let is_known = once || note.reliability == Reliability::Full;
     let fits = code <= u64::from(ResponseCode::MAX.0);
-    match *note == carried && is_known && fits {
+    match is_carried && is_known && fits {
         true => Ok(Asked {
             code: code as u32,
             once,

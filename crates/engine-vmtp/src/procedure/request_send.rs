@@ -1,7 +1,7 @@
 //! Requests on their way out (RFC 1045 section 4.6.1, Send).
 
 use super::{Asked, read_note};
-use crate::client::{Client, ClientCall, Current, Responder, skips_transactions};
+use crate::client::{Answered, Client, ClientCall, Current, Responder, skips_transactions};
 use crate::config::CLIENT_NUMBERS;
 use crate::endpoint::{Key, Vmtp, is_group};
 use crate::outgoing::{Left, Outgoing, Sending};
@@ -140,23 +140,38 @@ impl Vmtp {
 
     /// The client has no transaction any more.
     pub(crate) fn release_client(&mut self, id: EntityId) {
+        match self.clients.get(&id).map(|client| &client.current) {
+            Some(Current::Call(call)) => self.retire_call(id, call.answered()),
+            Some(_) => self.make_idle(id),
+            None => {}
+        }
+    }
+
+    /// The transaction of a client is over, as `over` says.
+    pub(super) fn retire_call(&mut self, id: EntityId, over: Answered) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        if let Current::Call(call) = &client.current {
+        let over = Current::Over(over);
+        if let Current::Call(call) = std::mem::replace(&mut client.current, over) {
             self.transactions.remove(&call.id);
             let run = call.run;
-            let over = Current::Over(call.answered());
-            if let Current::Call(spare) = std::mem::replace(&mut client.current, over)
-                && self.spare_calls.len() < SPARE_CALLS_MAX
-            {
-                self.spare_calls.push(spare);
+            if self.spare_calls.len() < SPARE_CALLS_MAX {
+                self.spare_calls.push(call);
             }
             if let Some(run) = run {
                 self.timers.cancel(Key::Client(id));
                 return self.leave_stream(id, run);
             }
         }
+        self.make_idle(id);
+    }
+
+    /// A client without a transaction waits for the next one of its entity.
+    fn make_idle(&mut self, id: EntityId) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
         match self.entities.get_mut(&client.owner) {
             Some(entity) => entity.idle.push(id),
             None => self.remove_client(id),

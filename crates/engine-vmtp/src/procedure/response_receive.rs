@@ -207,7 +207,7 @@ impl ClientCall {
         reply.group_count = reply.group_count.max(count);
         let is_whole = reply.is_whole();
         if is_first {
-            self.sample(sh, now, header);
+            self.sample(sh, now, header.control.retransmit_count());
         }
         self.note_packet(sh, now, (header, group), is_fresh);
         match is_whole {
@@ -219,15 +219,15 @@ impl ClientCall {
         }
     }
 
-    /// The first packet of a Response: how long it took.
-    fn sample(&self, sh: &mut Shared, now: Instant, header: &VmtpHeader) {
+    /// The first packet of a Response, to a Request that was sent again `count` times, modulo 8: how long it took.
+    pub(super) fn sample(&self, sh: &mut Shared, now: Instant, count: u8) {
         let peer = sh.peers.get(self.responder.path);
-        let is_current = u32::from(header.control.retransmit_count()) == self.request.count & 7;
+        let is_current = u32::from(count) == self.request.count & 7;
         if let Some(sent_at) = self.request.sent_at.filter(|_| is_current) {
             peer.sample_rtt_at_most(now.since(sent_at));
         }
         // Its server had seen no retransmission, and eight look like none.
-        let answers_first = header.control.retransmit_count() == 0 && self.request.count < 8;
+        let answers_first = count == 0 && self.request.count < 8;
         if let Some(began_at) = self.request.began_at.filter(|_| answers_first) {
             peer.sample_response(now.since(began_at));
         }

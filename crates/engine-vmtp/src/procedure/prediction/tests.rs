@@ -1,0 +1,322 @@
+//! Two endpoints that predict, and two that do not, do the same.
+
+use super::*;
+use crate::config::VmtpConfig;
+use core::time::Duration;
+use engine::{
+    Address, Batch, CallFlags, CallNote, Event, Protocol, Reliability, SplitMix64, Transactions,
+};
+use std::collections::VecDeque;
+
+const CALLERS: [EntityId; 2] = [EntityId(10), EntityId(11)];
+const SERVERS: [EntityId; 2] = [EntityId(20), EntityId(21)];
+
+/// Two endpoints and what is on its way between them.
+struct Pair {
+    ends: [Vmtp; 2],
+    /// Packets to each end, oldest first.
+    queues: [VecDeque<Vec<u8>>; 2],
+    /// Requests of each end that are not answered, and calls that are not over.
+    requests: [Vec<TransactionId>; 2],
+    calls: [Vec<TransactionId>; 2],
+    messages: u64,
+    /// All that was delivered and told, as text.
+    log: String,
+}
+
+fn config(seed: u64) -> VmtpConfig {
+    VmtpConfig {
+        checksum: seed % 4 != 3,
+        packet_lifetime: Duration::from_secs(seed % 2),
+        // With it Requests of later calls have other numbers.
+        message_max: if seed.is_multiple_of(3) {
+            16_384
+        } else {
+            1 << 20
+        },
+        records_max: if seed % 5 == 4 { 2 } else { 100 },
+        ..VmtpConfig::default()
+    }
+}
+
+impl Pair {
+    fn new(seed: u64, predicts: bool) -> Pair {
+        let ends = [1, 2].map(|own: u32| {
+            let mut end = Vmtp::new(VmtpConfig {
+                host: own,
+                seed: 100 * seed + u64::from(own),
+                ..config(seed)
+            });
+            end.predictions.is_off = !predicts;
+            end
+        });
+        let mut pair = Pair {
+            ends,
+            queues: Default::default(),
+            requests: Default::default(),
+            calls: Default::default(),
+            messages: 0,
+            log: String::new(),
+        };
+        for (end, own, other) in [(0, CALLERS, SERVERS), (1, SERVERS, CALLERS)] {
+            for entity in own {
+                pair.ends[end].create_entity(entity).expect("room");
+            }
+            for entity in other {
+                pair.ends[end].locate(entity, Address::Station(1 - end as u32));
+            }
+        }
+        pair
+    }
+
+    fn message(&mut self, len: u64) -> (engine::OutgoingMessage, u64) {
+        self.messages += 1;
+        (engine::OutgoingMessage(self.messages), len)
+    }
+
+    fn call(&mut self, now: Instant, (from, to): (usize, usize), len: u64, note: &Note) {
+        let message = self.message(len);
+        let begun = self.ends[0].call(now, CALLERS[from], SERVERS[to], message, note);
+        self.log += &format!("{begun:?}\n");
+        self.calls[0].extend(begun.ok());
+    }
+
+    fn reply(&mut self, now: Instant, len: u64, note: &Note) {
+        if let Some(request) = self.requests[1].pop() {
+            let message = self.message(len);
+            let replied = self.ends[1].reply(now, request, message, note);
+            self.log += &format!("{replied:?}\n");
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, end: usize) {
+        let mut batch = Batch::limited(64, 65_507);
+        loop {
+            self.ends[end].poll_transmit(now, &mut batch);
+            if batch.is_empty() {
+                return;
+            }
+            for packet in batch.packets() {
+                let mut octets = Vec::new();
+                batch.write(packet, &mut octets, |_, range, out| {
+                    out.extend(range.clone().map(|at| at as u8));
+                });
+                self.queues[1 - end].push_back(octets);
+            }
+            batch.clear();
+        }
+    }
+
+    fn receive(&mut self, now: Instant, end: usize, packet: &[u8]) {
+        let mut deliveries = Deliveries::default();
+        let received = Received::new(Path::to(Address::Station(1 - end as u32)), packet);
+        self.ends[end].handle_packet(now, received, &mut deliveries);
+        self.log += &format!("{:?}\n", deliveries.blocks);
+        self.take_events(end);
+    }
+
+    fn take_events(&mut self, end: usize) {
+        while let Some(event) = self.ends[end].poll_event() {
+            match &event {
+                Event::Transaction(TransactionEvent::Requested { transaction, .. }) => {
+                    self.requests[end].push(*transaction);
+                }
+                Event::Transaction(TransactionEvent::Ended(over, _)) => {
+                    self.calls[end].retain(|call| call != over);
+                }
+                _ => {}
+            }
+            self.log += &format!("{event:?}\n");
+        }
+    }
+
+    fn time_out(&mut self, now: Instant) {
+        for end in 0..2 {
+            self.ends[end].handle_timeout(now);
+            self.take_events(end);
+        }
+    }
+
+    /// All that it is, but for memory of calls that are over, and the client that was looked up last.
+    fn text(&mut self) -> String {
+        let kept = self.ends.each_ref().map(|end| end.predictions);
+        for end in &mut self.ends {
+            end.predictions = Predictions::default();
+            end.spare_calls.clear();
+            end.keys.last.set(None);
+        }
+        let text = format!("{:?} {:?} {}", self.ends, self.queues, self.log);
+        for (end, kept) in self.ends.iter_mut().zip(kept) {
+            end.predictions = kept;
+        }
+        self.log.clear();
+        text
+    }
+}
+
+fn len(random: &mut SplitMix64) -> u64 {
+    match random.below(10) {
+        0 => 0,
+        1 => 1 + random.below(19),
+        2 => 21 + random.below(2000),
+        3 => 16_384 + random.below(3),
+        _ => 20,
+    }
+}
+
+/// A note of a call or of a reply: mostly none.
+fn note(random: &mut SplitMix64) -> Note {
+    let call = |call| Note {
+        call,
+        ..Note::default()
+    };
+    let flags = |flags| {
+        call(CallNote {
+            flags,
+            ..CallNote::default()
+        })
+    };
+    match random.below(40) {
+        0 => Note {
+            reliability: Reliability::Retransmissions(0),
+            ..Note::default()
+        },
+        1 => flags(CallFlags::CONDITIONAL),
+        2 => flags(CallFlags::HEADER_CHECK),
+        3 => flags(CallFlags::NO_REPAIR),
+        4 => flags(CallFlags::PARTIAL),
+        5 => flags(CallFlags::DELAYED_REPLIES),
+        6 => call(CallNote::of_priority(12)),
+        7 => Note {
+            stream: 1,
+            ..Note::default()
+        },
+        8..12 => Note {
+            // Codes of users, and those that fail a call.
+            tag: Some(random.below(1 << 9)),
+            ..Note::default()
+        },
+        12 => call(CallNote {
+            co_resident: Some(SERVERS[0]),
+            ..CallNote::default()
+        }),
+        _ => Note::default(),
+    }
+}
+
+/// A call and its reply, each of which may be lost.
+fn exchange(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
+    let ends = (random.below(8) as usize / 7, random.below(8) as usize / 7);
+    pair.call(*now, ends, 20, &Note::default());
+    for end in 0..2 {
+        *now = *now + Duration::from_micros(1 + random.below(40));
+        pair.transmit(*now, end);
+        for packet in core::mem::take(&mut pair.queues[1 - end]) {
+            if random.below(60) > 0 {
+                pair.receive(*now, 1 - end, &packet);
+            }
+        }
+        pair.take_events(end);
+        pair.reply(*now, 20, &Note::default());
+    }
+    if random.below(30) == 0 {
+        *now = *now + Duration::from_millis(250);
+        pair.time_out(*now);
+    }
+}
+
+/// One step of both, by the same numbers.
+fn step(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
+    let end = random.below(2) as usize;
+    match random.below(16) {
+        0..3 => {
+            let (len, note) = (len(random), note(random));
+            let ends = (random.below(2) as usize, random.below(2) as usize);
+            pair.call(*now, ends, len, &note);
+        }
+        3..6 => {
+            let (len, note) = (len(random), note(random));
+            pair.reply(*now, len, &note);
+        }
+        6..11 => {
+            let packet = pair.queues[end].pop_front();
+            let fate = random.below(40);
+            let Some(mut packet) = packet.filter(|_| fate > 0) else {
+                return;
+            };
+            match fate {
+                1 => {
+                    let at = random.below(packet.len() as u64) as usize;
+                    packet[at] ^= 1 << random.below(8);
+                }
+                2 => pair.queues[end].push_back(packet.clone()),
+                3 => {
+                    // Another header than was sent, as a peer of another make may send it, without a check.
+                    let at = random.below(64) as usize;
+                    packet[at] ^= 1 << random.below(8);
+                    let check = packet.len() - 4;
+                    packet[check..].fill(0);
+                }
+                _ => {}
+            }
+            pair.receive(*now, end, &packet);
+        }
+        11 => {
+            let ms = match random.below(40) {
+                0 => 20_000,
+                1 => 700,
+                _ => random.below(8),
+            };
+            *now = *now + Duration::from_millis(ms);
+            pair.time_out(*now);
+        }
+        12 => {
+            let calls = pair.calls[0].len() as u64;
+            if calls > 6 {
+                let call = pair.calls[0][random.below(calls) as usize];
+                pair.ends[0].abandon(*now, call);
+                pair.take_events(0);
+            }
+        }
+        13 => {
+            if random.below(8) == 0 && !pair.requests[1].is_empty() {
+                let request = pair.requests[1].remove(0);
+                pair.ends[1].abandon(*now, request);
+                pair.take_events(1);
+            }
+        }
+        _ => pair.transmit(*now, end),
+    }
+}
+
+/// Steps between two comparisons, which take as long as many of them.
+const COMPARED_EVERY: usize = 40;
+
+#[test]
+fn predicted_packets_are_those_of_the_general_way() {
+    let mut predicted = [0, 0];
+    for seed in 0..16 {
+        let mut pairs = [Pair::new(seed, true), Pair::new(seed, false)];
+        let mut times = [Instant::from_nanos(1_000_000); 2];
+        let mut randoms = [SplitMix64::new(seed), SplitMix64::new(seed)];
+        for count in 0..2000 {
+            let all = pairs.iter_mut().zip(&mut times).zip(&mut randoms);
+            for ((pair, now), random) in all {
+                match count / 50 % 2 {
+                    0 => step(pair, random, now),
+                    _ => exchange(pair, random, now),
+                }
+            }
+            if count % COMPARED_EVERY == 0 {
+                let [one, other] = &mut pairs;
+                let is_same = one.text() == other.text();
+                assert!(is_same, "seed {seed}, before step {count}");
+            }
+        }
+        for end in &pairs[0].ends {
+            predicted[0] += end.predictions.requests;
+            predicted[1] += end.predictions.responses;
+        }
+    }
+    assert!(predicted.iter().all(|count| *count > 2000), "{predicted:?}");
+}
