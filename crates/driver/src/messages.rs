@@ -129,9 +129,14 @@ impl BufferPool {
         buffer
     }
 
+    /// Whether a buffer is worth keeping: not one without memory, or with much of it.
+    pub(crate) fn keeps(buffer: &Vec<u8>) -> bool {
+        (1..=CAPACITY_MAX).contains(&buffer.capacity())
+    }
+
     /// Takes a buffer back.
     pub(crate) fn give(&self, mut buffer: Vec<u8>) {
-        if (1..=CAPACITY_MAX).contains(&buffer.capacity()) {
+        if BufferPool::keeps(&buffer) {
             buffer.clear();
             let mut buffers = self.lock();
             if buffers.len() < BUFFERS_MAX {

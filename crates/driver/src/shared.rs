@@ -297,7 +297,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
 
 /// CLOCK_MONOTONIC, ns, as one number: an elapsed time of the standard library takes twice as many instructions.
 #[inline]
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

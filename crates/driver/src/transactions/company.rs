@@ -10,7 +10,7 @@ use super::drive::Locked;
 use super::state::State;
 use super::work::By;
 use super::{Shared, TransactionEndpoint};
-use engine::Transactions;
+use engine::{Instant, Transactions};
 use std::io;
 use std::time::Duration;
 use wire::Wire;
@@ -57,15 +57,20 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// A user leaves with what it waited for.
-    pub(super) fn note_left(&self, who: By) {
+    pub(super) fn note_left(&self, who: By, now: Instant) {
         if who == By::Caller {
-            self.driving.callers.note_left(self.now().as_nanos());
+            self.driving.callers.note_left(now.as_nanos());
         }
     }
 
     /// A user that drove lets go of the lock, with what it waited for or because its time is over. If it comes back
     /// soon, callers that it wakes leave their next calls to it.
-    pub(super) fn leave_drive(&self, state: Locked<'_, E, W>, who: By, has_taken: bool) {
+    pub(super) fn leave_drive(
+        &self,
+        state: Locked<'_, E, W>,
+        (who, now): (By, Instant),
+        has_taken: bool,
+    ) {
         let driving = &self.driving;
         let is_back_soon = has_taken
             && who == By::Caller
@@ -77,7 +82,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             driving.set_attends(false);
         }
         if has_taken && driving.has_sleeping_users() {
-            self.note_left(who);
+            self.note_left(who, now);
         }
         self.unlock(state);
     }

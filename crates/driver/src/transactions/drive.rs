@@ -8,6 +8,7 @@
 use super::driving::Driving;
 use super::request_queue::RequestQueue;
 use super::state::{Blocked, State};
+use super::submissions::Left;
 use super::work::By;
 use super::{Call, Reply, Request, Shared};
 use crate::broken::Guard;
@@ -42,7 +43,14 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// `limit`.
     pub(super) fn take(&self, call: &Call, limit: Duration) -> Option<io::Result<Reply>> {
         let place = &call.place;
-        let outcome = self.await_with(limit, By::Caller, || place.take(), |rest| place.wait(rest));
+        let take = || place.take();
+        let outcome = match take() {
+            None => {
+                let now = &mut self.now();
+                self.await_with((now, limit), By::Caller, take, |rest| place.wait(rest))
+            }
+            taken => taken,
+        };
         match (outcome, self.broken.error()) {
             (None | Some(Err(_)), Some(error)) => Some(Err(error)),
             (outcome, _) => outcome,
@@ -51,31 +59,45 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// The next request; None when it takes longer than `limit`.
     pub(super) fn next_request(&self, limit: Duration) -> Option<Request> {
-        let take = || self.pop_request(&mut self.lock_requests());
-        self.note_served();
+        let take = || self.take_request();
+        let mut now = self.now();
+        self.note_served(now);
         self.driving.note_server(true);
-        let taken = self.await_with(limit, By::Server, take, |rest| {
-            self.pop_request(&mut self.sleep_until_request(rest))
+        let taken = take().or_else(|| {
+            self.await_with((&mut now, limit), By::Server, take, |rest| {
+                self.pop_request(&mut self.sleep_until_request(rest))
+            })
         });
         self.driving.note_server(false);
         if taken.is_some() {
-            self.driving.serving.note_left(self.now().as_nanos());
+            self.driving.serving.note_left(now.as_nanos());
         }
         taken
     }
 
     /// A server comes for a request. Replies that wait for company do not wait for a service that may take long.
-    fn note_served(&self) {
+    fn note_served(&self, now: Instant) {
         let serving = &self.driving.serving;
-        serving.note_return(self.now().as_nanos());
+        serving.note_return(now.as_nanos());
         if !serving.are_soon() && !self.lock_submissions().is_empty() {
             self.work_off_submissions();
         }
     }
 
+    /// The next request that has come. None also where another thread queues one at this moment.
+    #[inline]
+    pub(super) fn take_request(&self) -> Option<Request> {
+        match self.has_requests.load(Ordering::Acquire) {
+            true => self.pop_request(&mut self.lock_requests()),
+            false => None,
+        }
+    }
+
     /// Takes a request. Another server is woken for the next one, unless servers come back soon.
-    pub(super) fn pop_request(&self, requests: &mut RequestQueue) -> Option<Request> {
+    fn pop_request(&self, requests: &mut RequestQueue) -> Option<Request> {
         let request = requests.pop_front()?;
+        self.has_requests
+            .store(!requests.is_empty(), Ordering::Release);
         match requests.wants_server() {
             true if self.driving.serving.are_soon() => self.watch(),
             true => self.request_arrived.notify_one(),
@@ -90,7 +112,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         let take = || is_there(self.lock_requests().is_empty());
         let sleep = |rest| is_there(self.sleep_until_request(rest).is_empty());
         self.driving.note_server(true);
-        let is_one = self.await_with(limit, By::Server, take, sleep).is_some();
+        let now = &mut self.now();
+        let is_one = take().or_else(|| self.await_with((now, limit), By::Server, take, sleep));
+        let is_one = is_one.is_some();
         self.driving.note_server(false);
         is_one
     }
@@ -108,36 +132,35 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         requests
     }
 
-    /// What `take` gives within `limit`: driving, or where another thread drives, by `sleep`.
+    /// What `take`, which has given nothing, gives within `limit`: driving, or where another thread drives, by `sleep`.
+    /// Moves `now` on.
     fn await_with<T>(
         &self,
-        limit: Duration,
+        (now, limit): (&mut Instant, Duration),
         who: By,
         take: impl Fn() -> Option<T>,
         sleep: impl Fn(Duration) -> Option<T>,
     ) -> Option<T> {
-        if let Some(taken) = take() {
-            return Some(taken);
-        }
-        let mut now = self.now();
         self.driving.callers.note_return(now.as_nanos());
-        let until = now + finite(limit);
+        let until = *now + finite(limit);
         loop {
             if self.driving.take_as_user() {
-                let taken = self.drive((now, until), who, &take);
+                let taken = self.drive((&mut *now, until), who, &take);
                 self.stop_driving(who);
                 return taken;
             }
             if !self.driving.attends() {
                 self.work_off_submissions();
             }
-            match self.sleep_among_others((now, until), &sleep) {
+            let slept = self.sleep_among_others((*now, until), &sleep);
+            *now = self.now();
+            match slept {
                 Slept::Taken(taken) => {
-                    self.note_left(who);
+                    self.note_left(who, *now);
                     return Some(taken);
                 }
                 Slept::Over => return take(),
-                Slept::Wanted => now = self.now(),
+                Slept::Wanted => {}
             }
         }
     }
@@ -167,21 +190,22 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
-    /// Takes in arrivals until `take` gives something, or until the time; None from a broken
+    /// Takes in arrivals until `take` gives something, or until the time, and moves `now` on; None from a broken
     /// endpoint.
     fn drive<T>(
         &self,
-        (mut now, until): (Instant, Instant),
+        (now, until): (&mut Instant, Instant),
         who: By,
         take: &impl Fn() -> Option<T>,
     ) -> Option<T> {
-        self.driving.set_attends(true);
+        self.driving.attend();
         self.await_callers();
         let mut state = self.lock().ok()?;
-        let is_due = state.pump.poll_timeout().is_some_and(|at| at <= now);
-        let has_left = !self.lock_submissions().is_empty();
+        let is_due = state.is_timer_due(*now);
+        let left = self.lock_submissions().left();
+        let has_left = left != Left::Nothing;
         if has_left && !is_due {
-            let taken = self.take_ahead(&mut state, now, who, take);
+            let taken = self.take_ahead(&mut state, (*now, left), who, take);
             if taken.is_some() {
                 self.unlock_leaving(state);
                 return taken;
@@ -192,27 +216,32 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         loop {
             if taken.is_none() && self.has_company(&state) {
                 state = self.give_way(state).ok()?;
-                now = self.now();
+                *now = self.now();
                 has_work = true;
             }
             if has_work {
-                self.take_in_before_timers(&mut state, now, who);
-                self.work_off(&mut state, now, who);
+                self.take_in_before_timers(&mut state, *now, who);
+                self.work_off(&mut state, *now, who);
                 taken = taken.or_else(take);
             }
-            if taken.is_some() || now >= until {
-                self.leave_drive(state, who, taken.is_some());
+            if taken.is_some() || *now >= until {
+                self.leave_drive(state, (who, *now), taken.is_some());
                 return taken;
             }
-            state = self.await_arrival(state, (now, until)).ok()?;
-            now = self.now();
-            self.hand_over(&mut state, now, who);
+            (state, *now) = self.await_arrival(state, (*now, until)).ok()?;
+            self.hand_over(&mut state, *now, who);
             taken = take();
+            if taken.is_some() && !state.is_timer_due(*now) {
+                // What others have left meanwhile is found when the lock is let go of.
+                self.settle_state(&mut state, *now, who);
+                self.leave_drive(state, (who, *now), true);
+                return taken;
+            }
             has_work = true;
         }
     }
 
-    /// Takes in what arrives next; also returns when it was interrupted.
+    /// Takes in what arrives next, and says when; also returns when it was interrupted.
     ///
     /// # Errors
     ///
@@ -221,7 +250,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         &'a self,
         mut state: Locked<'a, E, W>,
         (now, until): (Instant, Instant),
-    ) -> io::Result<Locked<'a, E, W>> {
+    ) -> io::Result<(Locked<'a, E, W>, Instant)> {
         let rest = until.since(now);
         let receiver = self.receiver.as_deref();
         self.driving.set_attends(false);
@@ -251,7 +280,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         receiver: &dyn Receiver,
         state: Locked<'a, E, W>,
         mut buffer: Vec<u8>,
-    ) -> io::Result<Locked<'a, E, W>> {
+    ) -> io::Result<(Locked<'a, E, W>, Instant)> {
         self.release(state);
         let has_submissions = !self.lock_submissions().is_empty();
         let arrival = match has_submissions {
@@ -259,12 +288,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             false => receiver.receive(&mut buffer),
         };
         let is_from_nobody = matches!(&arrival, Ok(arrival) if is_from_nobody(arrival));
-        self.driving.set_attends(true);
+        self.driving.attend();
         let mut state = self.lock()?;
         state.blocked = Blocked::Not;
         self.receive_until.store(u64::MAX, Ordering::Relaxed);
-        let taken = state.handle_arrival(self.now(), buffer, arrival);
-        self.take_buffered(state, taken.is_err() || is_from_nobody)
+        let now = self.now();
+        let taken = state.handle_arrival(now, buffer, arrival);
+        self.take_buffered(state, now, taken.is_err() || is_from_nobody)
     }
 
     /// Polls the wire without the lock, then takes in an arrival.
@@ -272,7 +302,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         &'a self,
         mut state: Locked<'a, E, W>,
         limit: Duration,
-    ) -> io::Result<Locked<'a, E, W>> {
+    ) -> io::Result<(Locked<'a, E, W>, Instant)> {
         let may_wait = state.pump.wire_mut().may_wait();
         self.release(state);
         if may_wait && self.lock_submissions().is_empty() {
@@ -286,28 +316,32 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 self.driver_wakeup.clear();
             }
         }
-        self.driving.set_attends(true);
+        self.driving.attend();
         let mut state = self.lock()?;
         state.blocked = Blocked::Not;
-        let taken = state.receive(self.now());
-        self.take_buffered(state, taken.is_err())
+        let now = self.now();
+        let taken = state.receive(now);
+        self.take_buffered(state, now, taken.is_err())
     }
 
     /// Takes in what the wire has read already; pauses after an error.
     fn take_buffered<'a>(
         &'a self,
         mut state: Locked<'a, E, W>,
+        mut now: Instant,
         mut has_failed: bool,
-    ) -> io::Result<Locked<'a, E, W>> {
+    ) -> io::Result<(Locked<'a, E, W>, Instant)> {
         while !has_failed && state.pump.wire().has_buffered() {
-            has_failed = state.receive(self.now()).is_err();
+            now = self.now();
+            has_failed = state.receive(now).is_err();
         }
         if has_failed {
             drop(state);
             std::thread::sleep(ERROR_PAUSE);
             state = self.lock()?;
+            now = self.now();
         }
-        Ok(state)
+        Ok((state, now))
     }
 
     /// Takes in what has come, up to `receives_max` arrivals, unless another thread drives, and sends
@@ -329,8 +363,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// A panic in the engine.
     fn round(&self, receives_max: usize) -> io::Result<()> {
         let mut state = self.lock()?;
-        let taken = self.take_in(&mut state, receives_max);
-        self.work_off(&mut state, self.now(), By::Caller);
+        let now = self.now();
+        let taken = self.take_in(&mut state, now, receives_max);
+        let is_idle = matches!(taken, Ok(0)) && !state.is_timer_due(now);
+        if !is_idle || state.pump.is_blocked() {
+            self.work_off(&mut state, now, By::Caller);
+        }
         self.unlock(state);
         if taken.is_err() {
             std::thread::sleep(ERROR_PAUSE);
@@ -346,9 +384,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn take_in(
         &self,
         state: &mut State<E, W>,
+        now: Instant,
         receives_max: usize,
     ) -> io::Result<usize> {
-        let now = self.now();
         let mut arrivals = 0;
         while arrivals < receives_max {
             match state.receive(now)? {

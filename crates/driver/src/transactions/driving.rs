@@ -168,9 +168,18 @@ impl Driving {
         self.is_called.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether the user that drives is about to block, or looks at what is submitted first.
+    /// Whether the user that drives is about to block, or looks at what is submitted first. Only who drives writes it:
+    /// one alone, who has nobody to attend to, finds it as it is to be.
     pub(super) fn set_attends(&self, attends: bool) {
-        self.attends.store(attends, Ordering::SeqCst);
+        if self.attends.load(Ordering::Relaxed) != attends {
+            self.attends.store(attends, Ordering::SeqCst);
+        }
+    }
+
+    /// The user that drives does not block now. Users that sleep, or were woken and are about to come back, may leave
+    /// something to it.
+    pub(super) fn attend(&self) {
+        self.set_attends(self.has_sleeping_users() || self.callers.expected() > 0);
     }
 
     /// Whether what is submitted now is sent by the thread that drives.

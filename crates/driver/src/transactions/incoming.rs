@@ -24,8 +24,13 @@ pub(super) struct IncomingMessages {
     /// The others.
     messages: BTreeMap<IncomingMessage, Incoming>,
     octets: u64,
+    /// Buffers of messages that have left: where each is answered, as many as come, without a lock.
+    spare: Vec<Vec<u8>>,
     buffers: Arc<BufferPool>,
 }
+
+/// Buffers in [`IncomingMessages::spare`], at most: of up to 64 KiB each.
+const SPARE_MAX: usize = 8;
 
 impl IncomingMessages {
     pub(super) fn new(buffers: Arc<BufferPool>) -> IncomingMessages {
@@ -33,7 +38,31 @@ impl IncomingMessages {
             current: None,
             messages: BTreeMap::new(),
             octets: 0,
+            spare: Vec::new(),
             buffers,
+        }
+    }
+
+    /// Takes the buffer of a message that has left.
+    pub(super) fn recycle(&mut self, octets: Vec<u8>) {
+        match self.spare.len() < SPARE_MAX && BufferPool::keeps(&octets) {
+            true => self.spare.push(octets),
+            false => self.buffers.give(octets),
+        }
+    }
+
+    /// An empty buffer with room for `len` octets.
+    fn buffer(&mut self, len: usize) -> Vec<u8> {
+        match self.spare.pop() {
+            Some(mut buffer) if buffer.capacity() >= len => {
+                buffer.clear();
+                buffer
+            }
+            Some(short) => {
+                self.buffers.give(short);
+                self.buffers.take(len)
+            }
+            None => self.buffers.take(len),
         }
     }
 
@@ -74,7 +103,7 @@ impl IncomingMessages {
             return Incoming::NoRoom;
         }
         self.octets += len;
-        Incoming::Buffer(self.buffers.take(len as usize), len)
+        Incoming::Buffer(self.buffer(len as usize), len)
     }
 
     /// Takes a message out.
@@ -167,6 +196,25 @@ mod tests {
         wanted[23..27].fill(3);
         assert_eq!(incoming.take(IncomingMessage(1)), Some(wanted));
         assert_eq!((incoming.len(), incoming.octets()), (0, 0));
+    }
+
+    #[test]
+    fn buffer_of_a_message_that_has_left_is_used_by_the_next_that_fits_it() {
+        let mut incoming = IncomingMessages::new(Arc::default());
+        let left = vec![9; 50];
+        let place = left.as_ptr();
+        incoming.recycle(left);
+        incoming.keep(&block(0, 5, 5), &[1; 5]);
+        let taken = incoming.take(IncomingMessage(1)).expect("it came");
+        assert_eq!((taken.as_ptr(), &taken[..]), (place, &[1; 5][..]));
+        incoming.recycle(taken);
+        incoming.keep(&block(0, 5, 5000), &[2; 5]);
+        let longer = incoming.take(IncomingMessage(1)).expect("it came");
+        assert_eq!((longer.len(), longer[4], longer[5]), (5000, 2, 0));
+        for _ in 0..2 * SPARE_MAX {
+            incoming.recycle(vec![3; 10]);
+        }
+        assert_eq!(incoming.spare.len(), SPARE_MAX);
     }
 
     #[test]

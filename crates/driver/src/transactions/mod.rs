@@ -44,6 +44,7 @@ use crate::broken::{Breakable, Broken};
 use crate::checked_wire::PathErrors;
 use crate::messages::BufferPool;
 use crate::packet_pump::{PacketPump, WireCalls};
+use crate::shared::monotonic_ns;
 use crate::wakeup::EventFd;
 use crate::wire_descriptor::WireDescriptor;
 use driving::Driving;
@@ -108,8 +109,11 @@ struct Shared<E, W> {
     submissions: Mutex<Submissions>,
     /// Those beyond its room are abandoned, and their callers told.
     requests: Mutex<RequestQueue>,
+    /// Whether there are any: a server that drives looks several times a request. Written under their lock.
+    has_requests: AtomicBool,
     request_arrived: Condvar,
-    started_at: std::time::Instant,
+    /// CLOCK_MONOTONIC when it began, ns.
+    started_ns: u64,
     descriptor: WireDescriptor,
     /// What a user that drives blocks in, if the wire has it.
     receiver: Option<Box<dyn Receiver>>,
@@ -164,8 +168,9 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
             broken: Broken::default(),
             submissions: Mutex::default(),
             requests: Mutex::new(RequestQueue::default()),
+            has_requests: AtomicBool::new(false),
             request_arrived: Condvar::new(),
-            started_at: std::time::Instant::now(),
+            started_ns: monotonic_ns(),
             descriptor,
             driving: Driving::default(),
             driver_wakeup: EventFd::new()?,
@@ -311,7 +316,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
 
     /// The next request that has come.
     pub fn try_receive(&self) -> Option<Request> {
-        self.shared.pop_request(&mut self.shared.lock_requests())
+        self.shared.take_request()
     }
 
     /// Waits until a request has come, up to `limit`; whether there is one.

@@ -4,7 +4,7 @@ use super::Reply;
 use engine::TransactionId;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Place {
     outcomes: Mutex<Outcomes>,
+    /// Whether it holds an outcome: the caller that drives looks several times a call, and mostly finds nothing. Written under
+    /// the lock.
+    has_outcome: AtomicBool,
     filled: Condvar,
     /// The engine's number of the call.
     transaction: AtomicU64,
@@ -30,9 +33,20 @@ struct Outcomes {
 }
 
 impl Place {
-    /// What it was filled with first.
+    /// What it was filled with first. None also where another thread fills it at this moment.
+    #[inline]
     pub(super) fn take(&self) -> Option<io::Result<Reply>> {
-        self.lock().queue.pop_front()
+        match self.has_outcome.load(Ordering::Acquire) {
+            true => self.pop(&mut self.lock()),
+            false => None,
+        }
+    }
+
+    fn pop(&self, outcomes: &mut Outcomes) -> Option<io::Result<Reply>> {
+        let first = outcomes.queue.pop_front();
+        self.has_outcome
+            .store(!outcomes.queue.is_empty(), Ordering::Release);
+        first
     }
 
     /// Waits until it is filled; None when that takes longer than `limit`.
@@ -44,7 +58,7 @@ impl Place {
             .wait_timeout_while(outcomes, limit, |outcomes| outcomes.queue.is_empty());
         let mut outcomes = waited.unwrap_or_else(PoisonError::into_inner).0;
         outcomes.is_awaited = false;
-        outcomes.queue.pop_front()
+        self.pop(&mut outcomes)
     }
 
     /// Wakes its caller.
@@ -99,6 +113,7 @@ impl Filler {
         let waiting: usize = outcomes.queue.iter().map(len).sum();
         if outcomes.queue.is_empty() || waiting + len(&outcome) <= WAITING_BYTES_MAX {
             outcomes.queue.push_back(outcome);
+            place.has_outcome.store(true, Ordering::Release);
         }
         outcomes.is_awaited
     }
@@ -139,6 +154,7 @@ impl Places {
                 let outcomes = unused.outcomes.get_mut();
                 let outcomes = outcomes.unwrap_or_else(PoisonError::into_inner);
                 outcomes.queue.clear();
+                *unused.has_outcome.get_mut() = false;
                 place
             }
             // Its caller has not left it.

@@ -154,8 +154,9 @@ impl<E: Transactions, W: Wire> Service<'_, E, W> {
             let Ok(mut state) = shared.lock() else {
                 break;
             };
-            let taken = shared.take_in(&mut state, RECEIVES_MAX);
-            shared.work_off(&mut state, shared.now(), By::Service);
+            let now = shared.now();
+            let taken = shared.take_in(&mut state, now, RECEIVES_MAX);
+            shared.work_off(&mut state, now, By::Service);
             if matches!(taken, Ok(RECEIVES_MAX)) {
                 shared.unlock(state);
                 continue;

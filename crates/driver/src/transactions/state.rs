@@ -7,10 +7,9 @@ use super::{Reply, Request};
 use crate::messages::{BufferPool, Message};
 use crate::packet_pump::PacketPump;
 use engine::{
-    CallFlags, CommandError, EntityId, Event, Instant, Note, OutgoingMessage, TransactionEnd,
-    TransactionEvent, TransactionId, Transactions,
+    CallFlags, CommandError, EntityId, Event, FewMap, Instant, Note, OutgoingMessage,
+    TransactionEnd, TransactionEvent, TransactionId, Transactions,
 };
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -100,10 +99,9 @@ pub(super) struct State<E, W> {
     /// Memory of submissions.
     pub(super) submissions: Vec<Submission>,
     incoming: IncomingMessages,
-    callers: BTreeMap<TransactionId, Caller>,
+    callers: FewMap<TransactionId, Caller>,
     /// Transactions to be given up because a message found no room.
     without_room: Vec<TransactionId>,
-    buffers: Arc<BufferPool>,
     places: Arc<Places>,
 }
 
@@ -123,10 +121,9 @@ impl<E: Transactions, W: Wire> State<E, W> {
             wakes_callers: false,
             wakes_server: false,
             submissions: Vec::new(),
-            incoming: IncomingMessages::new(Arc::clone(&buffers)),
-            callers: BTreeMap::new(),
+            incoming: IncomingMessages::new(buffers),
+            callers: FewMap::new(),
             without_room: Vec::new(),
-            buffers,
             places,
         }
     }
@@ -138,6 +135,11 @@ impl<E: Transactions, W: Wire> State<E, W> {
             incoming_bytes: self.incoming.octets(),
             callers: self.callers.len(),
         }
+    }
+
+    /// Whether a timer of the engine has expired.
+    pub(super) fn is_timer_due(&self, now: Instant) -> bool {
+        self.pump.poll_timeout().is_some_and(|at| at <= now)
     }
 
     /// Whether more than one call is not answered.
@@ -172,7 +174,8 @@ impl<E: Transactions, W: Wire> State<E, W> {
         taken
     }
 
-    /// As [`receive`](State::receive), for what the wire's receiver put into the pump's buffer.
+    /// As [`receive`](State::receive), for what the wire's receiver put into the pump's buffer; what the engine says of it is
+    /// not taken.
     pub(super) fn handle_arrival(
         &mut self,
         now: Instant,
@@ -182,12 +185,10 @@ impl<E: Transactions, W: Wire> State<E, W> {
         let incoming = &mut self.incoming;
         let pump = &mut self.pump;
         let ahead = &mut self.octets_ahead;
-        let taken = pump.handle_arrival(now, buffer, arrival, |block, octets| {
+        pump.handle_arrival(now, buffer, arrival, |block, octets| {
             *ahead += octets.len();
             incoming.keep(block, octets);
-        });
-        self.drain_events();
-        taken
+        })
     }
 
     /// Carries out what a thread wants.
@@ -249,7 +250,7 @@ impl<E: Transactions, W: Wire> State<E, W> {
     /// The engine needs a message no longer.
     fn release(&mut self, message: OutgoingMessage) {
         if let Some(Message::Own(octets)) = self.pump.messages.remove(message) {
-            self.buffers.give(octets);
+            self.incoming.recycle(octets);
         }
     }
 

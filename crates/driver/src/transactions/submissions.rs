@@ -18,6 +18,17 @@ pub(super) struct Submissions {
     pub(super) is_wanted: bool,
 }
 
+/// What waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nothing.
+    Nothing,
+    /// Messages of so many octets, which may wait for company.
+    Waits(usize),
+    /// What is to leave now.
+    Wanted,
+}
+
 impl Submissions {
     /// Adds one; whether so many wait that they are to leave.
     pub(super) fn push(&mut self, submission: Submission) -> bool {
@@ -26,9 +37,13 @@ impl Submissions {
         self.list.len() >= SUBMISSIONS_MAX || self.octets >= OCTETS_MAX
     }
 
-    /// Octets of their messages.
-    pub(super) fn octets(&self) -> usize {
-        self.octets
+    /// What waits.
+    pub(super) fn left(&self) -> Left {
+        match (self.list.is_empty(), self.is_wanted) {
+            (true, _) => Left::Nothing,
+            (false, true) => Left::Wanted,
+            (false, false) => Left::Waits(self.octets),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -69,8 +84,14 @@ mod tests {
         assert_eq!(short, Some(SUBMISSIONS_MAX));
         submissions.take(&mut Vec::new());
         let long = (1..).find(|_| submissions.push(reply(16 << 10)));
-        assert_eq!((long, submissions.octets()), (Some(3), OCTETS_MAX));
+        assert_eq!(
+            (long, submissions.left()),
+            (Some(3), Left::Waits(OCTETS_MAX))
+        );
+        submissions.is_wanted = true;
+        assert_eq!(submissions.left(), Left::Wanted);
         submissions.clear();
+        assert_eq!(submissions.left(), Left::Nothing);
         assert!(!submissions.push(reply(16 << 10)));
     }
 }

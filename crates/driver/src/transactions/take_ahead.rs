@@ -7,6 +7,7 @@
 
 use super::Shared;
 use super::state::State;
+use super::submissions::Left;
 use super::work::By;
 use engine::{Instant, Transactions};
 use wire::Wire;
@@ -68,20 +69,19 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn take_ahead<T>(
         &self,
         state: &mut State<E, W>,
-        now: Instant,
+        (now, left): (Instant, Left),
         who: By,
         take: &impl Fn() -> Option<T>,
     ) -> Option<T> {
-        let (left, is_wanted) = {
-            let submissions = self.lock_submissions();
-            (submissions.octets(), submissions.is_wanted)
+        let Left::Waits(octets) = left else {
+            return None;
         };
-        let is_long = state.octets_ahead.max(left) >= AHEAD_OCTETS;
-        if is_long || is_wanted || !state.backlog.is_look_due() {
+        let is_long = state.octets_ahead.max(octets) >= AHEAD_OCTETS;
+        if is_long || !state.backlog.is_look_due() {
             return None;
         }
         // An error of the wire comes again where it is handled.
-        let arrivals = self.take_in(state, AHEAD_MAX).unwrap_or(0);
+        let arrivals = self.take_in(state, now, AHEAD_MAX).unwrap_or(0);
         state.backlog.note(arrivals > 0);
         self.hand_over(state, now, who);
         take()
@@ -92,9 +92,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// Takes in what has queued up at the wire, if a timer is due. A thread that had no processor for a while finds both:
     /// answers, and timers that wait for them.
     pub(super) fn take_in_before_timers(&self, state: &mut State<E, W>, now: Instant, who: By) {
-        if state.pump.poll_timeout().is_some_and(|at| at <= now) {
+        if state.is_timer_due(now) {
             // An error of the wire comes again where it is handled.
-            let _ = self.take_in(state, BEFORE_TIMERS_MAX);
+            let _ = self.take_in(state, now, BEFORE_TIMERS_MAX);
             self.hand_over(state, now, who);
         }
     }

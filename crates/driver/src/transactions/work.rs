@@ -5,6 +5,7 @@ use super::request_queue::RequestQueue;
 use super::state::{State, Submission};
 use super::submissions::Submissions;
 use crate::broken::{self, Guard};
+use crate::shared::monotonic_ns;
 use engine::{CallFlags, Instant, Transactions};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -39,7 +40,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     pub(super) fn now(&self) -> Instant {
-        Instant::from_nanos(self.started_at.elapsed().as_nanos() as u64)
+        Instant::from_nanos(monotonic_ns().saturating_sub(self.started_ns))
     }
 
     /// Calls `act` under the lock, and works off what was left to its holder meanwhile.
@@ -75,35 +76,50 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Takes the lock and works off the list; if another thread has the lock, that one does.
     pub(super) fn work_off_submissions(&self) {
-        self.lock_submissions().is_wanted = true;
-        while let Ok(Some(mut state)) = broken::try_lock(self) {
-            self.work_off(&mut state, self.now(), By::Another);
-            self.release(state);
-            // What was left behind since has found the lock taken.
-            if self.lock_submissions().is_empty() {
-                return;
+        let mut is_announced = false;
+        loop {
+            match broken::try_lock(self) {
+                Ok(Some(mut state)) => {
+                    self.work_off(&mut state, self.now(), By::Another);
+                    self.release(state);
+                    // What was left behind since has found the lock taken.
+                    if self.lock_submissions().is_empty() {
+                        return;
+                    }
+                }
+                Ok(None) if !is_announced => {
+                    // The thread that has the lock looks when it lets go of it, and may have looked just now.
+                    self.lock_submissions().is_wanted = true;
+                    is_announced = true;
+                }
+                _ => return,
             }
         }
     }
 
-    /// Carries out what threads want, runs due timers, sends, and hands over what the engine says.
+    /// Runs due timers, and carries out what threads want. What they leave meanwhile is found by the thread
+    /// that lets go of the lock.
     pub(super) fn work_off(&self, state: &mut State<E, W>, now: Instant, who: By) {
         state.pump.handle_timeout(now);
+        let mut submissions = std::mem::take(&mut state.submissions);
+        self.lock_submissions().take(&mut submissions);
+        if !submissions.is_empty() {
+            state.octets_ahead = 0;
+        }
+        for submission in submissions.drain(..) {
+            state.submit(now, submission);
+        }
+        state.submissions = submissions;
+        self.settle_state(state, now, who);
+    }
+
+    /// Sends what the engine has to send, hands over what it says, and sees to its timers.
+    pub(super) fn settle_state(&self, state: &mut State<E, W>, now: Instant, who: By) {
         loop {
-            let mut submissions = std::mem::take(&mut state.submissions);
-            self.lock_submissions().take(&mut submissions);
-            if !submissions.is_empty() {
-                state.octets_ahead = 0;
-            }
-            for submission in submissions.drain(..) {
-                state.submit(now, submission);
-            }
-            state.submissions = submissions;
             // An error about one destination is a lost packet; the engine's timers send it again.
             let _ = state.pump.flush(now);
             self.hand_over(state, now, who);
-            let is_settled = !state.abandon_without_room(now);
-            if is_settled && self.lock_submissions().is_empty() {
+            if !state.abandon_without_room(now) {
                 break;
             }
         }
@@ -158,6 +174,9 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn hand_over(&self, state: &mut State<E, W>, now: Instant, who: By) {
         state.drain_events();
         let has_requests = !state.requests.is_empty();
+        if !(has_requests || state.has_filled || who == By::Service) {
+            return;
+        }
         if has_requests {
             self.queue_requests(state, now, who);
         }
@@ -185,6 +204,8 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 state.pump.engine.abandon(now, request.transaction);
             }
         }
+        self.has_requests
+            .store(!requests.is_empty(), Ordering::Release);
         // Each server that takes one wakes another if there are more.
         state.wakes_server |= who != By::Server && requests.wants_server();
     }

@@ -120,16 +120,19 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
         Ok(())
     }
 
-    /// Waits for the reply to the oldest call.
-    fn await_oldest(&mut self, limit: Duration) -> io::Result<()> {
+    /// Waits for the reply to the oldest call; whether that is over.
+    fn await_oldest(&mut self, limit: Duration) -> io::Result<bool> {
         let Some(call) = self.calls.front() else {
-            return Ok(());
+            return Ok(false);
         };
-        if let Some(outcome) = self.end.endpoint.take(call, limit) {
+        let outcome = self.end.endpoint.take(call, limit);
+        let is_over = outcome.is_some();
+        if let Some(outcome) = outcome {
             self.calls.pop_front();
             self.keep(outcome)?;
         }
-        self.reap()
+        self.reap()?;
+        Ok(is_over)
     }
 
     /// The next reply, waiting for it.
@@ -137,22 +140,20 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
         if self.end.is_one_way {
             return Err(no_way_back());
         }
-        let deadline = Instant::now() + self.end.recv_timeout;
-        let mut whole = Some(self.end.recv_timeout);
+        let limit = self.end.recv_timeout;
         loop {
             if let Some(reply) = self.replies.pop_front() {
                 return Ok(reply);
             }
-            // Most wait once: the clock is read less.
-            let left = || deadline.saturating_duration_since(Instant::now());
-            let rest = whole.take().unwrap_or_else(left);
             if self.calls.is_empty() {
-                std::thread::sleep(rest);
-            }
-            if rest.is_zero() || self.calls.is_empty() {
+                std::thread::sleep(limit);
                 return Err(would_block());
             }
-            self.await_oldest(rest)?;
+            // The time runs anew when a call is answered with nothing, so that no wait reads the clock for it.
+            let is_late = limit.is_zero() || !self.await_oldest(limit)?;
+            if is_late && self.replies.is_empty() {
+                return Err(would_block());
+            }
         }
     }
 }
@@ -261,7 +262,7 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
                 std::thread::sleep(rest);
                 Ok(())
             }
-            false => self.await_oldest(rest),
+            false => self.await_oldest(rest).map(drop),
         }
     }
 
