@@ -1,23 +1,13 @@
-//! `towpath cp`: copies files to one host or many.
+//! `towpath cp`: copies files and folders to hosts and from them.
 
-use crate::print::{line, note};
-use crate::xtp_common::{
-    StopSignal, check_trace, enable_trace, note_module_counts, parse_pushable_transport, resolve,
-    serve_contexts,
-};
-use crate::{CliError, EXIT_FAILED, EXIT_OK};
+use crate::print::note;
+use crate::xtp_common::{check_trace, enable_trace, parse_pushable_transport, resolve};
+use crate::{CliError, cp_receive, cp_send};
 use clap::Args;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Instant;
-use towpath::files::{
-    self, FileReceiver, GroupRange, ReceiveLimits, ReceivedFile, SentFile, TransferProgress,
-};
-use towpath::push::ModuleStack;
-use towpath::xtp::{Endpoint, EndpointConfig};
+use towpath::files::GroupRange;
+use towpath::files::tree::CopiedTree;
 
 /// Default port of receivers.
 const DEFAULT_PORT: u16 = 4036;
@@ -31,8 +21,13 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:4036";
     after_help = "An interrupted transfer resumes when it is started again. A file gets its final name only after
 its SHA-256 was verified; until then it is hidden and ends in .part. Several hosts are sent to in
 parallel, or by multicast with --group. Nothing is encrypted, and anyone who can reach a receiver
-can send files to it, so it listens on the loopback unless --listen names another address. With
-push=seal and a key on both ends all is encrypted, and only who has the key can send.
+can send files to it, and fetch those of --serve, so it listens on the loopback unless --listen
+names another address. With push=seal and a key on both ends all is encrypted, and only who has the
+key can take part.
+
+Without -p what arrives is for its owner alone, and new. A symbolic link is kept if it is relative
+and stays within the tree; other links, sockets, pipes and devices are left out, which is said, and
+the exit code is 1. A local file with a colon in its name is written ./a:b.
 
 Examples:
   towpath cp --receive inbox --listen 0.0.0.0:4036       on the receiving host
@@ -40,25 +35,39 @@ Examples:
   towpath cp --receive inbox --listen 10.0.0.7:5000 --overwrite
   towpath cp data.tar 10.0.0.7:5000 10.0.0.8:5000        to both, in parallel
   towpath cp data.tar 10.0.0.7 10.0.0.8 --group 239.1.2.3:5000
+  towpath cp -rp project lab2                            a folder, with modes and times
+  towpath cp --serve outbox --listen 0.0.0.0:4036        others may fetch what is in outbox
+  towpath cp -r lab2:results .                           fetch from there, into this folder
+  towpath cp lab2:5000:results/a.csv b.csv               from port 5000, under another name
   towpath cp --receive inbox --listen 0.0.0.0:4036 --over xtp,push=seal,seal-key=key
   towpath cp video.mkv lab2 --over xtp,push=seal,seal-key=key"
 )]
 pub struct CpArgs {
-    /// The file to send.
+    /// The file or folder to send, or HOST:PATH or HOST:PORT:PATH to fetch from a host with --serve.
     #[arg(
-        required_unless_present = "receive",
-        conflicts_with = "receive",
+        value_name = "FILE",
+        required_unless_present_any = ["receive", "serve"],
+        conflicts_with_all = ["receive", "serve"],
         requires = "hosts"
     )]
     pub file: Option<PathBuf>,
-    /// Receiving hosts, HOST or HOST:PORT.
+    /// Receiving hosts, HOST or HOST:PORT; for what is fetched, a folder or a new name.
     #[arg(value_name = "HOST")]
     pub hosts: Vec<String>,
+    /// Copy a folder with all that is in it.
+    #[arg(short, long, requires = "file")]
+    pub recursive: bool,
+    /// Keep permission bits and modification times.
+    #[arg(short, long, requires = "file")]
+    pub preserve: bool,
     /// Receive files into this folder instead.
     #[arg(long, value_name = "DIR")]
     pub receive: Option<PathBuf>,
+    /// Let others fetch the files in this folder; may stand beside --receive.
+    #[arg(long, value_name = "DIR")]
+    pub serve: Option<PathBuf>,
     /// Address to listen on; 0.0.0.0:4036 for all of this host's.
-    #[arg(long, value_name = "ADDR:PORT", requires = "receive", default_value = DEFAULT_LISTEN)]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "file", default_value = DEFAULT_LISTEN)]
     pub listen: String,
     /// Refuse files of more bytes.
     #[arg(long, value_name = "SIZE", requires = "receive", value_parser = quantity::bytes)]
@@ -84,19 +93,19 @@ pub struct CpArgs {
     #[arg(
         long,
         value_name = "TRANSFERS",
-        requires = "receive",
+        conflicts_with = "file",
         value_parser = clap::value_parser!(u32).range(1..=32),
         default_value_t = 8
     )]
     pub per_peer: u32,
     /// Take transfers before it is known that the sender's address is not forged.
-    #[arg(long, requires = "receive")]
+    #[arg(long, conflicts_with = "file")]
     pub early: bool,
-    /// Overwrite existing files of the same name.
-    #[arg(long, requires = "receive")]
+    /// Overwrite existing files of the same name (with --receive, or when files are fetched).
+    #[arg(long)]
     pub overwrite: bool,
-    /// Exit after this many files were received.
-    #[arg(long, value_name = "FILES", requires = "receive")]
+    /// Exit after this many transfers.
+    #[arg(long, value_name = "TRANSFERS", conflicts_with = "file")]
     pub count: Option<u32>,
     /// Multicast to all hosts through this group address and port.
     #[arg(long, value_name = "ADDR:PORT", requires = "file")]
@@ -109,210 +118,115 @@ pub struct CpArgs {
     pub trace: Option<PathBuf>,
 }
 
-/// Sends or receives files.
+/// Sends, receives, gives or fetches files.
 pub fn run(args: &CpArgs) -> Result<u8, CliError> {
     let (mut settings, modules) = parse_pushable_transport(&args.over)?;
-    if modules.is_some() && (args.group.is_some() || !args.groups.is_empty()) {
-        return Err(CliError::usage(
-            "push= is for circuits, and a group has none: leave out push=, or --group and --groups",
-        ));
-    }
+    check_words(args, modules.is_some())?;
     settings.config.early_accept |= args.early;
     enable_trace(&mut settings, args.trace.as_deref())?;
-    let done = match (&args.receive, &args.file) {
-        (Some(folder), _) => receive(args, folder, &settings, modules),
-        (None, Some(file)) => send(args, file, &settings, modules.as_ref()),
-        (None, None) => Err(CliError::usage("name a file, or --receive DIR")),
+    let done = match &args.file {
+        None => cp_receive::run(args, &settings, modules),
+        Some(file) => match RemotePath::of(file)? {
+            Some(remote) => cp_send::fetch(args, &remote, &settings, modules),
+            None => cp_send::send(args, file, &settings, modules),
+        },
     };
     let code = done?;
     check_trace(&settings).map(|()| code)
 }
 
-fn receive(
-    args: &CpArgs,
-    folder: &Path,
-    settings: &EndpointConfig,
-    modules: Option<ModuleStack>,
-) -> Result<u8, CliError> {
-    if !folder.is_dir() {
-        return Err(CliError::failed(format!(
-            "there is no folder {}; create it first",
-            folder.display()
-        )));
+/// Words that do not go together.
+fn check_words(args: &CpArgs, has_modules: bool) -> Result<(), CliError> {
+    let in_group = args.group.is_some();
+    if has_modules && (in_group || !args.groups.is_empty()) {
+        return Err(CliError::usage(
+            "push= is for circuits, and a group has none: leave out push=, or --group and --groups",
+        ));
     }
-    let local = resolve(&args.listen)?;
-    let endpoint = Endpoint::bind(local, settings).map_err(|error| {
-        CliError::failed(format!(
-            "cannot listen on {local}: {error}; choose another address with --listen"
-        ))
-    })?;
-    serve_contexts(&endpoint);
-    // Before the line below is printed: a script that reads it may send at once.
-    endpoint.listen(true);
-    let stop = StopSignal::on_signals()?;
-    note(format_args!(
-        "receiving into {} at {}; Ctrl-C stops it",
-        folder.display(),
-        endpoint.local_addr()
-    ));
-    let inbox = FileReceiver {
-        endpoint,
-        folder: folder.to_owned(),
-        overwrite: args.overwrite,
-        limits: ReceiveLimits {
-            size_max: args.max_size.unwrap_or(u64::MAX),
-            keep_free_bytes: args.keep_free,
-            groups: args.groups.clone(),
-            per_peer_max: args.per_peer as usize,
-        },
-        modules,
-    };
-    let (left, failed) = (
-        AtomicU32::new(args.count.unwrap_or(0)),
-        AtomicBool::new(false),
-    );
-    let on_received = |received: ReceivedFile| {
-        let came = received.result.is_ok();
-        failed.fetch_or(print_received(&received).is_err(), Ordering::Relaxed);
-        if came && args.count.is_some() && left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            stop.flag().store(true, Ordering::Relaxed);
-        }
-    };
-    inbox
-        .run(stop.flag(), &on_received)
-        .map_err(CliError::failed)?;
-    match failed.into_inner() {
-        false => Ok(EXIT_OK),
-        true => Err(CliError::failed(
-            "cannot write to standard output; send it elsewhere",
-        )),
+    if in_group && (args.recursive || args.preserve) {
+        return Err(CliError::usage(
+            "a group takes single files: leave out -r and -p, or leave out --group and send to each host",
+        ));
     }
+    let is_sent = args.file.as_deref().is_some_and(|file| !is_remote(file));
+    if args.overwrite && is_sent {
+        return Err(CliError::usage(
+            "whether files are replaced is for the receiver to say: give --overwrite to its towpath cp --receive",
+        ));
+    }
+    Ok(())
 }
 
-/// Prints one line per file.
-fn print_received(received: &ReceivedFile) -> Result<(), CliError> {
-    let ReceivedFile {
-        peer,
-        name,
-        progress,
-        module_counts,
-        result,
-    } = received;
-    note_module_counts(module_counts);
-    match result {
-        Ok(path) => {
-            let resumed = match progress.resumed_from {
-                0 => String::new(),
-                from => format!(", resumed at {from}"),
-            };
-            line(format_args!(
-                "{}: {} bytes from {peer}{resumed}",
-                path.display(),
-                progress.size
+/// Whether the first word names a file on a host: a colon comes before any slash, and no local file has that name.
+fn is_remote(file: &Path) -> bool {
+    let text = file.to_string_lossy();
+    let first = text.split('/').next().unwrap_or_default();
+    first.contains(':') && file.symlink_metadata().is_err()
+}
+
+/// A path on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RemotePath {
+    pub(crate) host: SocketAddr,
+    /// Below the folder that is served.
+    pub(crate) path: String,
+}
+
+impl RemotePath {
+    /// The host and path in `HOST:PATH` or `HOST:PORT:PATH`; None for a local file.
+    ///
+    /// # Errors
+    ///
+    /// A line that says what is wrong.
+    fn of(file: &Path) -> Result<Option<RemotePath>, CliError> {
+        if !is_remote(file) {
+            return Ok(None);
+        }
+        let text = file.to_str().ok_or_else(|| {
+            CliError::usage(format!("'{}' is no text; name it in UTF-8", file.display()))
+        })?;
+        let host_end = match text.starts_with('[') {
+            true => text.find(']').map(|at| at + 1),
+            false => text.find(':'),
+        };
+        let (host, rest) = text.split_at(host_end.unwrap_or(text.len()));
+        let rest = rest.strip_prefix(':').filter(|_| !host.is_empty()).ok_or_else(|| {
+            CliError::usage(format!(
+                "'{text}' names no host; write HOST:PATH, [IPV6]:PATH, or ./{text} for a local file"
             ))
-        }
-        Err(error) => {
-            let what = if name.is_empty() { "a transfer" } else { name };
-            let TransferProgress { done, size, .. } = progress;
-            note(format_args!(
-                "{what} from {peer} failed after {done} of {size} bytes: {error}"
-            ));
-            Ok(())
-        }
+        })?;
+        let (port, path) = match rest.split_once(':') {
+            Some((port, path)) if !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit()) => {
+                (port.to_owned(), path)
+            }
+            _ => (DEFAULT_PORT.to_string(), rest),
+        };
+        Ok(Some(RemotePath {
+            host: resolve(&format!("{host}:{port}"))?,
+            path: path.to_owned(),
+        }))
+    }
+
+    /// The last component; None for the whole folder that is served.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let last = self.path.trim_end_matches('/').rsplit('/').next();
+        last.filter(|name| !matches!(*name, "" | "." | ".."))
     }
 }
 
-fn send(
-    args: &CpArgs,
-    file: &Path,
-    settings: &EndpointConfig,
-    modules: Option<&ModuleStack>,
-) -> Result<u8, CliError> {
-    let hosts = args.hosts.iter().map(|host| host_address(host));
-    let hosts: Vec<SocketAddr> = hosts.collect::<Result<_, _>>()?;
-    if let Err(error) = std::fs::File::open(file) {
-        return Err(CliError::failed(format!(
-            "cannot read {}: {error}",
-            file.display()
-        )));
+/// Says what of a tree did not arrive.
+pub(crate) fn note_failures(copied: &CopiedTree) {
+    for (path, reason) in &copied.failures {
+        note(format_args!("towpath: {path}: {reason}"));
     }
-    let bars = MultiProgress::with_draw_target(match std::io::stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr_with_hz(4),
-        false => ProgressDrawTarget::hidden(),
-    });
-    let began = Instant::now();
-    let results = match args.group {
-        Some(group) => {
-            let bar = bars.add(new_progress_bar(&format!("{} hosts", hosts.len())));
-            let endpoint = bind(hosts[0], settings)?;
-            files::send_to_group(&endpoint, &hosts, group, file, &mut |progress| {
-                update_bar(&bar, progress)
-            })
-            .map_err(|error| CliError::failed(format!("{}: {error}", file.display())))?
-        }
-        None => std::thread::scope(|scope| {
-            let one = |(&to, name): (&SocketAddr, &String)| {
-                let bar = bars.add(new_progress_bar(name));
-                scope.spawn(move || {
-                    let endpoint = Endpoint::bind(unspecified_address(to), settings)?;
-                    serve_contexts(&endpoint);
-                    files::send(&endpoint, to, file, modules, &mut |progress| {
-                        update_bar(&bar, progress)
-                    })
-                })
-            };
-            let threads: Vec<_> = hosts.iter().zip(&args.hosts).map(one).collect();
-            let gone = || Err(std::io::Error::other("its thread panicked"));
-            let joined = threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|_| gone()));
-            joined.collect()
-        }),
-    };
-    let _ = bars.clear();
-    print_results(file, &args.hosts, &results, began)
-}
-
-/// Prints one line per host. The exit code is a failure when one of them failed.
-fn print_results(
-    file: &Path,
-    hosts: &[String],
-    results: &[std::io::Result<SentFile>],
-    began: Instant,
-) -> Result<u8, CliError> {
-    let seconds = began.elapsed().as_secs_f64().max(1e-9);
-    let mut code = EXIT_OK;
-    for (host, result) in hosts.iter().zip(results) {
-        match result {
-            Ok(SentFile {
-                size,
-                resumed_from: from,
-                module_counts,
-            }) => {
-                note_module_counts(module_counts);
-                let rate = (size - from) as f64 * 8.0 / 1e6 / seconds;
-                let resumed = match from {
-                    0 => String::new(),
-                    from => format!(", resumed at {from}"),
-                };
-                line(format_args!(
-                    "{host}: {size} bytes{resumed}, {seconds:.1} s, {rate:.0} Mbit/s, SHA-256 verified"
-                ))?;
-            }
-            Err(error) => {
-                code = EXIT_FAILED;
-                note(format_args!(
-                    "towpath: {} to {host}: {error}",
-                    file.display()
-                ));
-            }
-        }
+    let more = copied.failed.saturating_sub(copied.failures.len() as u64);
+    if more > 0 {
+        note(format_args!("towpath: and {more} more"));
     }
-    Ok(code)
 }
 
 /// The address of `HOST` or `HOST:PORT`.
-fn host_address(text: &str) -> Result<SocketAddr, CliError> {
+pub(crate) fn host_address(text: &str) -> Result<SocketAddr, CliError> {
     let bare = text.parse::<Ipv6Addr>().is_ok();
     match (bare, text.contains(':')) {
         (true, _) => resolve(&format!("[{text}]:{DEFAULT_PORT}")),
@@ -321,41 +235,9 @@ fn host_address(text: &str) -> Result<SocketAddr, CliError> {
     }
 }
 
-fn unspecified_address(peer: SocketAddr) -> SocketAddr {
-    match peer {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
-}
-
-fn bind(peer: SocketAddr, settings: &EndpointConfig) -> Result<Endpoint, CliError> {
-    let endpoint = Endpoint::bind(unspecified_address(peer), settings).map_err(CliError::failed)?;
-    serve_contexts(&endpoint);
-    Ok(endpoint)
-}
-
-fn new_progress_bar(name: &str) -> ProgressBar {
-    let bar = ProgressBar::no_length().with_message(name.to_owned());
-    let template = "{msg:20} {bar:24} {percent:>3} %  {binary_bytes_per_sec:>14}  {eta} left";
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-fn update_bar(bar: &ProgressBar, progress: TransferProgress) {
-    if bar.length().is_none() {
-        bar.set_length(progress.size);
-        bar.set_position(progress.resumed_from);
-        // Bytes of an earlier transfer do not count for the rate.
-        bar.reset_eta();
-    }
-    bar.set_position(progress.done);
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{CpArgs, DEFAULT_PORT, host_address};
+    use super::{CpArgs, DEFAULT_PORT, RemotePath, host_address};
     use clap::{Args, Command, FromArgMatches};
 
     #[test]
@@ -365,6 +247,42 @@ mod tests {
         let args = CpArgs::from_arg_matches(&parsed).expect("it is complete");
         let listen: std::net::SocketAddr = args.listen.parse().expect("an address");
         assert!(listen.ip().is_loopback() && listen.port() == DEFAULT_PORT);
+    }
+
+    #[test]
+    fn colon_before_a_slash_names_a_host() {
+        let of = |text: &str| {
+            let found = RemotePath::of(text.as_ref()).map_err(|error| error.message);
+            found.map(|found| found.map(|it| (it.host.to_string(), it.path)))
+        };
+        for (text, host, path) in [
+            ("127.0.0.1:a/b", "127.0.0.1:4036", "a/b"),
+            ("127.0.0.1:5000:a", "127.0.0.1:5000", "a"),
+            ("127.0.0.1:5000", "127.0.0.1:4036", "5000"),
+            ("127.0.0.1:", "127.0.0.1:4036", ""),
+            ("[::1]:a:b", "[::1]:4036", "a:b"),
+            ("[::1]:9:a", "[::1]:9", "a"),
+        ] {
+            assert_eq!(of(text), Ok(Some((host.into(), path.into()))), "{text}");
+        }
+        for local in ["a", "./a:b", "/a:b", "a/b:c"] {
+            assert_eq!(of(local), Ok(None), "{local}");
+        }
+        for wrong in [":a", "[::1]a:b", "[::1:a"] {
+            assert!(
+                of(wrong).is_err_and(|error| error.contains(wrong)),
+                "{wrong}"
+            );
+        }
+        let name = |path: &str| {
+            let host = ([127, 0, 0, 1], 9).into();
+            let path = path.to_owned();
+            RemotePath { host, path }.name().map(str::to_owned)
+        };
+        assert_eq!(name("a/b/").as_deref(), Some("b"));
+        for none in ["", ".", "a/.."] {
+            assert_eq!(name(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //! * [`remote_race`] - races against agents on other hosts; [`agent_command`], [`key_command`] -
 //!   the agent's side.
 //! * [`profile_command`] - CPU time of a message by layer and procedure.
-//! * [`forward_command`], [`cp_command`] - TCP tunnel and file copy over XTP; [`xtp_common`] is
-//!   shared code.
+//! * [`forward_command`], [`cp_command`] - TCP tunnel and file copy over XTP (`cp_send`, `cp_receive`: its two ends);
+//!   [`xtp_common`] is shared code.
 //! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay.
 //! * `channel_command` - proxies of channels of shared memory.
 //! * [`vmtp_command`] - state of live VMTP endpoints; [`blocks_command`] - the storage server and its
@@ -39,6 +39,8 @@ mod channel_command;
 mod channel_costs;
 pub mod contestants;
 pub mod cp_command;
+mod cp_receive;
+mod cp_send;
 pub mod doctor;
 pub mod environment;
 mod exec_contestants;

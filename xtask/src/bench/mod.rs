@@ -5,6 +5,7 @@ mod atm;
 mod bar;
 mod builds;
 mod compare;
+mod cp_tree;
 mod ecosystem;
 mod groups;
 mod harness;

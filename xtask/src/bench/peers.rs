@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::net::{TcpListener, UdpSocket};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// Time for a server to open its port.
@@ -113,6 +113,11 @@ impl ServerProcess {
     /// Its output, once, if it is piped.
     pub(super) fn stdout(&mut self) -> Option<ChildStdout> {
         self.0.stdout.take()
+    }
+
+    /// What it says, once, if it is piped.
+    pub(super) fn stderr(&mut self) -> Option<ChildStderr> {
+        self.0.stderr.take()
     }
 }
 

@@ -30,6 +30,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     };
     suite.comparisons(comparisons(root));
     suite.comparisons(super::groups::comparisons(root));
+    suite.comparisons([super::cp_tree::comparison()]);
     suite.bar("xtp-idle", |_| idle(root));
     suite.bar("xtp-lossy", lossy::bar);
     for (name, measure) in rows(root).into_iter().chain(lossy::rows()) {

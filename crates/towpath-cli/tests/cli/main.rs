@@ -40,6 +40,7 @@ mod agents;
 mod between_hosts;
 mod channel_tools;
 mod copies;
+mod cp_trees;
 mod doctor_paths;
 mod exhaustion;
 mod fan_out;

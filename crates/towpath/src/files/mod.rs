@@ -5,6 +5,8 @@
 //! * `protocol` - the messages between sender and receiver.
 //! * `partial_file` - an incomplete received file.
 //! * `inbox` - the directory they lie in: its old partial files, its free space.
+//! * [`tree`] - whole trees, to a host or from one.
+//! * `holders` - who holds which partial file, and when a newcomer takes its place.
 //! * `pace` - the least pace of a transfer.
 //! * `group_range` - the groups a receiver joins.
 //!
@@ -17,18 +19,30 @@
 //! dots and control characters. An existing file is overwritten only if the receiver allows it.
 
 mod group_range;
+mod holders;
 mod inbox;
 mod pace;
 mod partial_file;
 mod protocol;
 pub mod receive;
 pub mod send;
+pub mod tree;
 
 pub use group_range::GroupRange;
-pub use receive::{FileReceiver, ReceiveLimits, ReceivedFile};
+pub use receive::{FileReceiver, ReceiveLimits, ReceivedFile, TransferKind};
 pub use send::{SentFile, send, send_to_group};
 
 use std::time::Duration;
+
+/// Decodes octets as frames of a tree's transfer; how many there were. For fuzzing.
+///
+/// # Panics
+///
+/// When a frame is not encoded as it came.
+#[doc(hidden)]
+pub fn decode_tree_frames(octets: &[u8]) -> usize {
+    tree::decode_frames(octets)
+}
 
 /// How long either side waits for the next data of the other.
 const PEER_TIMEOUT: Duration = Duration::from_secs(30);

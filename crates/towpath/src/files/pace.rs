@@ -25,9 +25,14 @@ impl PaceLimit {
         }
     }
 
+    /// Notes that `len` bytes came.
+    pub(super) fn add(&mut self, len: usize) {
+        self.period_bytes += len as u64;
+    }
+
     /// Notes that `len` bytes came; false when the period is over with too few.
     pub(super) fn is_kept(&mut self, now: Instant, len: usize) -> bool {
-        self.period_bytes += len as u64;
+        self.add(len);
         if now.duration_since(self.period_began_at) < PEER_TIMEOUT {
             return true;
         }

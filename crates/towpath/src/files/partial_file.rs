@@ -1,10 +1,15 @@
 //! An incomplete received file.
 
+use super::holders::{Claimant, Hold};
 use super::protocol::{Sha256, is_unprintable};
 use super::{CHUNK, inbox};
 use ring::digest::{Context, SHA256};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, renameat, statat};
+use rustix::io::Errno;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -62,18 +67,52 @@ impl FileHasher {
     }
 }
 
+/// Where a file is while it is incomplete, and where it goes.
+pub(super) struct PartialPlace {
+    /// The name of the partial file, in the folder of all transfers.
+    pub(super) partial: String,
+    /// The folder that the file goes into.
+    pub(super) folder: OwnedFd,
+    /// Its name there.
+    pub(super) name: OsString,
+    /// Its path, to be shown.
+    pub(super) shown: PathBuf,
+}
+
+impl PartialPlace {
+    /// Of a file that goes into `folder` itself.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be opened.
+    pub(super) fn in_folder(folder: &Path, name: &str) -> io::Result<PartialPlace> {
+        Ok(PartialPlace {
+            partial: format!(".{name}{PARTIAL_SUFFIX}"),
+            folder: File::open(folder)?.into(),
+            name: name.into(),
+            shown: folder.join(name),
+        })
+    }
+
+    fn exists(&self) -> bool {
+        statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+}
+
 /// The received part of a file, locked against other transfers of the same name.
 pub(super) struct PartialFile {
     file: File,
+    /// Dropped after the file, with which the lock goes.
+    hold: Hold,
     path: PathBuf,
-    final_path: PathBuf,
+    place: PartialPlace,
     overwrite: bool,
     hasher: FileHasher,
     len: u64,
 }
 
 impl PartialFile {
-    /// Opens what an earlier transfer left of `name` in `folder`; starts empty if that is longer
+    /// Opens what an earlier transfer into `folder` left of a file; starts empty if that is longer
     /// than `size`.
     ///
     /// # Errors
@@ -82,25 +121,26 @@ impl PartialFile {
     /// transfer holds the lock, or the file system's.
     pub(super) fn open(
         folder: &Path,
-        name: &str,
+        place: PartialPlace,
         size: u64,
         overwrite: bool,
+        claimant: &Claimant,
     ) -> io::Result<PartialFile> {
-        let final_path = folder.join(name);
-        let path = folder.join(format!(".{name}{PARTIAL_SUFFIX}"));
+        let path = folder.join(&place.partial);
         if fs::symlink_metadata(&path).is_err() {
             inbox::check_partial_files(folder)?;
         }
-        let mut file = open_locked(&path)?.ok_or_else(|| {
+        let (mut file, hold) = claimant.lock(&path)?.ok_or_else(|| {
+            let name = place.name.to_string_lossy();
             let text = format!("another transfer of '{name}' is in progress");
             io::Error::new(ErrorKind::ResourceBusy, text)
         })?;
         // With the lock, no other transfer of this name can publish the file any more.
-        if !overwrite && fs::symlink_metadata(&final_path).is_ok() {
+        if !overwrite && place.exists() {
             if file.metadata()?.len() == 0 {
                 fs::remove_file(&path)?;
             }
-            return Err(already_exists(name));
+            return Err(already_exists(&place.name.to_string_lossy()));
         }
         let found = file.metadata()?.len();
         let mut hasher = FileHasher::new();
@@ -112,8 +152,9 @@ impl PartialFile {
         };
         Ok(PartialFile {
             file,
+            hold,
             path,
-            final_path,
+            place,
             overwrite,
             hasher,
             len,
@@ -128,6 +169,21 @@ impl PartialFile {
     /// Their SHA-256.
     pub(super) fn digest(&self) -> Sha256 {
         self.hasher.digest()
+    }
+
+    /// Refuses to go on once another transfer of the file takes its place.
+    ///
+    /// # Errors
+    ///
+    /// `Interrupted`.
+    pub(super) fn check_held(&self) -> io::Result<()> {
+        match self.hold.is_displaced() {
+            false => Ok(()),
+            true => {
+                let text = "another transfer of the file from the same host took its place";
+                Err(io::Error::new(ErrorKind::Interrupted, text))
+            }
+        }
     }
 
     /// Truncates it to the first `len` bytes.
@@ -147,36 +203,45 @@ impl PartialFile {
 
     /// Appends bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hold.note_heard();
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
         Ok(())
     }
 
-    /// Gives the file its name if its digest is `sha256`.
+    /// Gives the file its name if its digest is `sha256`, once `prepare` has done what comes before.
     ///
     /// # Errors
     ///
     /// `InvalidData` when the digest differs; the partial file is then deleted.
-    pub(super) fn finish(self, sha256: &Sha256) -> io::Result<PathBuf> {
+    pub(super) fn finish(
+        self,
+        sha256: &Sha256,
+        prepare: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<PathBuf> {
         if self.digest() != *sha256 {
             fs::remove_file(&self.path)?;
             let text = "the file arrived corrupted and was deleted; send it again";
             return Err(io::Error::new(ErrorKind::InvalidData, text));
         }
+        prepare(&self.file)?;
         self.file.sync_all()?;
+        let PartialPlace { folder, name, .. } = &self.place;
         if self.overwrite {
-            fs::rename(&self.path, &self.final_path)?;
+            renameat(CWD, &self.path, folder, &**name)?;
         } else {
             // Unlike rename, link never replaces an existing file.
-            fs::hard_link(&self.path, &self.final_path).map_err(|error| match error.kind() {
-                ErrorKind::AlreadyExists => already_exists(&self.final_path.to_string_lossy()),
-                _ => error,
-            })?;
+            linkat(CWD, &self.path, folder, &**name, AtFlags::empty()).map_err(
+                |error| match error {
+                    Errno::EXIST => already_exists(&self.place.shown.to_string_lossy()),
+                    _ => error.into(),
+                },
+            )?;
             fs::remove_file(&self.path)?;
         }
-        sync_folder(&self.final_path)?;
-        Ok(self.final_path.clone())
+        sync_folder(folder)?;
+        Ok(self.place.shown.clone())
     }
 }
 
@@ -240,9 +305,11 @@ fn leads_to(path: &Path, file: &File) -> io::Result<bool> {
 }
 
 /// Makes the name of a file durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    match File::open(folder)?.sync_all() {
+fn sync_folder(folder: &OwnedFd) -> io::Result<()> {
+    // A descriptor by which it can only be named does not serve.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = File::from(openat(folder, ".", flags, Mode::empty())?);
+    match folder.sync_all() {
         // Some file systems cannot.
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
         result => result,
@@ -280,13 +347,25 @@ mod tests {
         fs::remove_dir_all(&folder).expect("it is removed");
     }
 
+    fn claimant() -> Claimant {
+        Claimant {
+            holders: Default::default(),
+            peer: [127, 0, 0, 1].into(),
+        }
+    }
+
+    fn place(folder: &Path) -> PartialPlace {
+        PartialPlace::in_folder(folder, "a").expect("a folder")
+    }
+
     #[test]
     fn partial_file_without_bytes_is_removed() {
         let folder = std::env::temp_dir().join(format!("towpath-none-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        drop(PartialFile::open(&folder, "a", 9, false).expect("it opens"));
+        drop(PartialFile::open(&folder, place(&folder), 9, false, &claimant()).expect("it opens"));
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
-        let mut partial = PartialFile::open(&folder, "a", 9, false).expect("it opens");
+        let mut partial =
+            PartialFile::open(&folder, place(&folder), 9, false, &claimant()).expect("it opens");
         partial.write(b"some").expect("room");
         drop(partial);
         assert_eq!(fs::read(folder.join(".a.part")).expect("it stays"), b"some");

@@ -1,5 +1,6 @@
 //! The file protocol: offer, resume point, status, and how they are encoded.
 
+use super::tree::TreeRequest;
 use super::{OFFER_TIMEOUT, PEER_TIMEOUT};
 use crate::push::PushedStream;
 use crate::xtp::group::JoinSecret;
@@ -16,6 +17,9 @@ pub(super) const ID_LEN: usize = 16;
 /// The first octets of every offer: protocol and version.
 const MAGIC: [u8; 8] = *b"towcp\0\0\x02";
 
+/// The first octets of every request for a tree.
+pub(super) const TREE_MAGIC: [u8; 8] = *b"towcp\0\0\x03";
+
 /// Longest name, octets.
 const NAME_MAX: usize = 1024;
 
@@ -24,6 +28,33 @@ const REASON_MAX: usize = 512;
 
 /// A SHA-256 digest.
 pub(super) type Sha256 = [u8; SHA256_LEN];
+
+/// What the end that connects says first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// It has a file.
+    File(Offer),
+    /// It has a tree, or asks for one.
+    Tree(TreeRequest),
+}
+
+impl Opening {
+    pub(super) fn receive(circuit: &mut PushedStream) -> io::Result<Opening> {
+        let end = Instant::now() + OFFER_TIMEOUT;
+        Opening::read(|room| circuit.recv(room, until(end)))
+    }
+
+    /// Reads an opening by calls of `receive`.
+    fn read(mut receive: impl ReceiveSome) -> io::Result<Opening> {
+        match read_array::<8>(&mut receive)? {
+            MAGIC => Offer::read(receive).map(Opening::File),
+            TREE_MAGIC => TreeRequest::read(&mut receive).map(Opening::Tree),
+            _ => Err(invalid_data(
+                "the peer does not use this file protocol, or a newer version of it",
+            )),
+        }
+    }
+}
 
 /// The sender's offer: which file, and how it will be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,18 +90,8 @@ impl Offer {
         octets
     }
 
-    pub(super) fn receive(circuit: &mut PushedStream) -> io::Result<Offer> {
-        let end = Instant::now() + OFFER_TIMEOUT;
-        Offer::read(|room| circuit.recv(room, until(end)))
-    }
-
-    /// Reads an offer by calls of `receive`.
+    /// Reads an offer behind its first eight octets by calls of `receive`.
     fn read(mut receive: impl ReceiveSome) -> io::Result<Offer> {
-        if read_array::<8>(&mut receive)? != MAGIC {
-            return Err(invalid_data(
-                "the peer does not use this file protocol, or a newer version of it",
-            ));
-        }
         let id = read_array(&mut receive)?;
         let size = u64::from_be_bytes(read_array(&mut receive)?);
         let address = IpAddr::from(read_array::<16>(&mut receive)?).to_canonical();
@@ -151,11 +172,11 @@ pub(super) fn recv_array<const N: usize>(
 }
 
 /// A call that fills a part of its room with the next octets; None at the end of them.
-trait ReceiveSome: FnMut(&mut [u8]) -> io::Result<Option<usize>> {}
+pub(super) trait ReceiveSome: FnMut(&mut [u8]) -> io::Result<Option<usize>> {}
 
 impl<F: FnMut(&mut [u8]) -> io::Result<Option<usize>>> ReceiveSome for F {}
 
-fn read_array<const N: usize>(receive: &mut impl ReceiveSome) -> io::Result<[u8; N]> {
+pub(super) fn read_array<const N: usize>(receive: &mut impl ReceiveSome) -> io::Result<[u8; N]> {
     let mut octets = [0; N];
     recv_exact(&mut octets, receive)?;
     Ok(octets)
@@ -187,9 +208,12 @@ fn read_text(receive: &mut impl ReceiveSome, most: usize) -> io::Result<String> 
     }
     let mut octets = vec![0; len];
     recv_exact(&mut octets, receive)?;
-    let text = String::from_utf8_lossy(&octets);
-    // The text is shown on a terminal: no control sequences.
-    Ok(text.replace(is_unprintable, "?"))
+    Ok(printable(&octets))
+}
+
+/// A peer's text for a terminal: no control sequences.
+pub(super) fn printable(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).replace(is_unprintable, "?")
 }
 
 /// Characters that move the cursor, change the direction of writing or hide others.
@@ -209,13 +233,18 @@ mod tests {
 
     /// Reads an offer from octets that come one to seven at a time.
     fn read(mut octets: &[u8]) -> io::Result<Offer> {
-        Offer::read(|room: &mut [u8]| {
+        let opening = Opening::read(|room: &mut [u8]| {
             let len = room.len().min(octets.len()).min(1 + octets.len() % 7);
             let (part, rest) = octets.split_at(len);
             room[..len].copy_from_slice(part);
             octets = rest;
             Ok((len > 0).then_some(len))
-        })
+        })?;
+        match opening {
+            Opening::File(offer) => Ok(offer),
+            // A changed version.
+            Opening::Tree(_) => Err(invalid_data("a tree")),
+        }
     }
 
     fn offer(name: &str, group: Option<&str>) -> Offer {

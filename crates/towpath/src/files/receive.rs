@@ -1,10 +1,12 @@
 //! The receiving side of file transfers.
 
 use super::group_range::GroupRange;
+use super::holders::{Claimant, Holders};
 use super::inbox;
 use super::pace::PaceLimit;
-use super::partial_file::{PartialFile, plain_name};
-use super::protocol::{self, ID_LEN, Offer, ResumePoint};
+use super::partial_file::{PartialFile, PartialPlace, plain_name};
+use super::protocol::{self, ID_LEN, Offer, Opening, ResumePoint};
+use super::tree::{self, CopiedTree, Direction, TreeRequest};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, OFFER_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::peer_counts::PeerCounts;
 use crate::push::{ModuleStack, PushedStream};
@@ -15,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Concurrent transfers; further peers wait.
@@ -38,8 +40,10 @@ const SPACE_CHECK_BYTES: u64 = 16 << 20;
 pub struct FileReceiver {
     /// The endpoint that senders connect to.
     pub endpoint: Endpoint,
-    /// The directory.
-    pub folder: PathBuf,
+    /// The directory that files are received into; None to receive none.
+    pub folder: Option<PathBuf>,
+    /// The directory whose files others may fetch; None to give none.
+    pub served: Option<PathBuf>,
     /// Whether a file replaces an existing one of the same name.
     pub overwrite: bool,
     /// What it accepts of anybody who reaches the endpoint.
@@ -74,20 +78,50 @@ impl Default for ReceiveLimits {
     }
 }
 
+/// What a transfer was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransferKind {
+    /// A file came.
+    File,
+    /// A tree came.
+    Tree(CopiedTree),
+    /// A tree or file was given to a client that asked for it.
+    Given(CopiedTree),
+}
+
 /// The outcome of a transfer.
 #[derive(Debug)]
 pub struct ReceivedFile {
-    /// The sender.
+    /// What it was.
+    pub kind: TransferKind,
+    /// The sender, or the client.
     pub peer: SocketAddr,
-    /// The plain file name; empty if the offer was not received or invalid.
+    /// The plain file name, or the path that was asked for; empty if the offer was not received or invalid.
     pub name: String,
-    /// How far the transfer got.
+    /// How far the transfer of a file got.
     pub progress: TransferProgress,
     /// What the modules on its circuit counted.
     pub module_counts: BTreeMap<String, u64>,
     /// The path of the file, or why the transfer failed.
     pub result: io::Result<PathBuf>,
 }
+
+impl ReceivedFile {
+    /// Nothing of a transfer with `peer` yet.
+    fn of(peer: SocketAddr) -> ReceivedFile {
+        ReceivedFile {
+            kind: TransferKind::File,
+            peer,
+            name: String::new(),
+            progress: TransferProgress::default(),
+            module_counts: BTreeMap::new(),
+            result: Err(ErrorKind::Interrupted.into()),
+        }
+    }
+}
+
+/// Why a sender is refused by a host that only gives files.
+const NOT_RECEIVING: &str = "this host receives no files; start it with --receive DIR";
 
 impl FileReceiver {
     /// Receives files until `stop` is set; calls `on_received` after each transfer. Senders are
@@ -105,11 +139,14 @@ impl FileReceiver {
         self.endpoint.listen(true);
         let busy = AtomicUsize::new(0);
         let peers = Mutex::new(PeerCounts::new(self.limits.per_peer_max));
+        let holders = Arc::new(Holders::default());
         let result = std::thread::scope(|scope| {
             let mut next_sweep_at = Instant::now();
             while !stop.load(Ordering::Relaxed) {
                 if Instant::now() >= next_sweep_at {
-                    inbox::remove_old_partial_files(&self.folder, SystemTime::now());
+                    if let Some(folder) = &self.folder {
+                        inbox::remove_old_partial_files(folder, SystemTime::now());
+                    }
                     next_sweep_at = Instant::now() + SWEEP_INTERVAL;
                 }
                 if busy.load(Ordering::Relaxed) >= TRANSFERS_MAX {
@@ -132,8 +169,12 @@ impl FileReceiver {
                     continue;
                 }
                 busy.fetch_add(1, Ordering::Relaxed);
+                let claimant = Claimant {
+                    holders: Arc::clone(&holders),
+                    peer,
+                };
                 scope.spawn(move || {
-                    self.serve_transfer(circuit, stop, on_received);
+                    self.serve_transfer(circuit, claimant, stop, on_received);
                     lock(peers).remove(peer);
                     busy.fetch_sub(1, Ordering::Relaxed);
                 });
@@ -154,29 +195,29 @@ impl FileReceiver {
         // If it cannot be sent, the peer is gone. What was sent arrives after the circuit is dropped.
         let sent = protocol::send_status(&mut circuit, Some(&text));
         let _ = sent.and_then(|()| circuit.finish());
-        on_received(ReceivedFile {
-            peer: circuit.peer(),
-            name: String::new(),
-            progress: TransferProgress::default(),
-            module_counts: BTreeMap::new(),
-            result: Err(io::Error::new(ErrorKind::QuotaExceeded, text)),
-        });
+        let mut received = ReceivedFile::of(circuit.peer());
+        received.result = Err(io::Error::new(ErrorKind::QuotaExceeded, text));
+        on_received(received);
     }
 
     fn serve_transfer(
         &self,
         mut circuit: PushedStream,
+        claimant: Claimant,
         stop: &AtomicBool,
         on_received: &(dyn Fn(ReceivedFile) + Sync),
     ) {
-        let mut received = ReceivedFile {
-            peer: circuit.peer(),
-            name: String::new(),
-            progress: TransferProgress::default(),
-            module_counts: BTreeMap::new(),
-            result: Err(ErrorKind::Interrupted.into()),
+        let mut received = ReceivedFile::of(circuit.peer());
+        received.result = match Opening::receive(&mut circuit) {
+            Ok(Opening::Tree(request)) => {
+                self.serve_tree(circuit, &request, claimant, stop, &mut received);
+                return on_received(received);
+            }
+            Ok(Opening::File(offer)) => {
+                self.receive_file(&mut circuit, &offer, claimant, &mut received, stop)
+            }
+            Err(error) => Err(error),
         };
-        received.result = self.receive_file(&mut circuit, &mut received, stop);
         let refusal = received.result.as_ref().err().map(ToString::to_string);
         // If the status cannot be sent, the peer is gone, and there is nothing to close.
         let answered = protocol::send_status(&mut circuit, refusal.as_deref());
@@ -187,23 +228,68 @@ impl FileReceiver {
         }
     }
 
+    fn serve_tree(
+        &self,
+        mut circuit: PushedStream,
+        request: &TreeRequest,
+        claimant: Claimant,
+        stop: &AtomicBool,
+        received: &mut ReceivedFile,
+    ) {
+        received.name = protocol::printable(&request.path);
+        let folder = match request.direction {
+            Direction::Push => &self.folder,
+            Direction::Pull => &self.served,
+        };
+        let Some(folder) = folder else {
+            let text = match request.direction {
+                Direction::Push => NOT_RECEIVING,
+                Direction::Pull => "this host gives no files; start it with --serve DIR",
+            };
+            // If it cannot be sent, the peer is gone.
+            let sent = protocol::send_status(&mut circuit, Some(text));
+            let _ = sent.and_then(|()| circuit.close(CLOSE_TIMEOUT));
+            received.result = Err(io::Error::new(ErrorKind::PermissionDenied, text));
+            return;
+        };
+        let (done, copied) = match request.direction {
+            Direction::Push => {
+                let into = (folder.as_path(), self.overwrite);
+                tree::take_pushed(circuit, request, into, &self.limits, claimant, stop)
+            }
+            Direction::Pull => tree::give_pulled(circuit, request, folder, stop),
+        };
+        received.module_counts.clone_from(&copied.module_counts);
+        received.result = done.map(|()| match request.direction {
+            Direction::Push => folder.join(plain_name(&received.name).unwrap_or_default()),
+            Direction::Pull => folder.join(&received.name),
+        });
+        received.kind = match request.direction {
+            Direction::Push => TransferKind::Tree(copied),
+            Direction::Pull => TransferKind::Given(copied),
+        };
+    }
+
     fn receive_file(
         &self,
         circuit: &mut PushedStream,
+        offer: &Offer,
+        claimant: Claimant,
         received: &mut ReceivedFile,
         stop: &AtomicBool,
     ) -> io::Result<PathBuf> {
-        let offer = Offer::receive(circuit)?;
+        let refused = || io::Error::new(ErrorKind::PermissionDenied, NOT_RECEIVING);
+        let folder = self.folder.as_deref().ok_or_else(refused)?;
         received.progress.size = offer.size;
         received.name = plain_name(&offer.name).ok_or_else(|| {
             let text = format!("'{}' is not a file name", offer.name);
             io::Error::new(ErrorKind::InvalidInput, text)
         })?;
-        self.check_offer(&offer)?;
-        let mut partial =
-            PartialFile::open(&self.folder, &received.name, offer.size, self.overwrite)?;
+        self.check_offer(offer)?;
+        let place = PartialPlace::in_folder(folder, &received.name)?;
+        let mut partial = PartialFile::open(folder, place, offer.size, self.overwrite, &claimant)?;
         inbox::check_space(
-            &self.folder,
+            folder,
             offer.size - partial.len(),
             self.limits.keep_free_bytes,
         )?;
@@ -232,7 +318,7 @@ impl FileReceiver {
                 return Ok(());
             }
             next_check = partial.len() + SPACE_CHECK_BYTES;
-            inbox::check_space(&self.folder, 0, self.limits.keep_free_bytes)
+            inbox::check_space(folder, 0, self.limits.keep_free_bytes)
         };
         match group {
             None => {
@@ -240,20 +326,14 @@ impl FileReceiver {
                 receive_into(&mut partial, offer.size, stop, &mut progress, receive)?;
             }
             Some(group) => {
-                let mut stream = accept_stream(&group, &offer.id, stop)?;
-                let receive = |room: &mut [u8], limit| stream.recv(room, limit);
-                receive_into(&mut partial, offer.size, stop, &mut progress, receive)?;
-                let ended = stream.recv(&mut [0], PEER_TIMEOUT)?.is_none();
-                // The data are complete, even if the sender does not acknowledge the close.
-                let _ = stream.close(PEER_TIMEOUT);
-                if !ended {
-                    let text = "the peer sent more bytes than it offered";
-                    return Err(io::Error::new(ErrorKind::InvalidData, text));
-                }
+                receive_from_group(&group, offer, stop, &mut partial, &mut progress)?;
             }
         }
         // The sender hashed what it sent; a group's waits for all members to have it.
-        partial.finish(&protocol::recv_array(circuit, 2 * PEER_TIMEOUT)?)
+        partial.finish(
+            &protocol::recv_array(circuit, 2 * PEER_TIMEOUT)?,
+            |_| Ok(()),
+        )
     }
 
     /// Refuses what the limits do not allow.
@@ -331,6 +411,29 @@ fn accept_stream(group: &Receiver, id: &[u8; ID_LEN], stop: &AtomicBool) -> io::
     Err(ErrorKind::Interrupted.into())
 }
 
+/// Receives the stream of an offer to a group into `partial`.
+fn receive_from_group(
+    group: &Receiver,
+    offer: &Offer,
+    stop: &AtomicBool,
+    partial: &mut PartialFile,
+    progress: &mut dyn FnMut(&PartialFile) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut stream = accept_stream(group, &offer.id, stop)?;
+    let receive = |room: &mut [u8], limit| stream.recv(room, limit);
+    receive_into(partial, offer.size, stop, progress, receive)?;
+    let ended = stream.recv(&mut [0], PEER_TIMEOUT)?.is_none();
+    // The data are complete, even if the sender does not acknowledge the close.
+    let _ = stream.close(PEER_TIMEOUT);
+    match ended {
+        true => Ok(()),
+        false => {
+            let text = "the peer sent more bytes than it offered";
+            Err(io::Error::new(ErrorKind::InvalidData, text))
+        }
+    }
+}
+
 /// Receives into `partial` until it has `size` bytes.
 fn receive_into(
     partial: &mut PartialFile,
@@ -354,7 +457,10 @@ fn receive_into(
                 let text = "the peer ended the transfer before the end of the file";
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, text));
             }
-            Err(error) if error.kind() == ErrorKind::TimedOut => check_pace(&mut pace, 0)?,
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                partial.check_held()?;
+                check_pace(&mut pace, 0)?;
+            }
             Err(error) => return Err(error),
         }
         if stop.load(Ordering::Relaxed) {

@@ -180,6 +180,22 @@ impl PushedStream {
         self.until(limit, |stream| stream.try_recv(buffer))
     }
 
+    /// Sends what is coalesced, then waits up to `limit`, or until something may have changed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the circuit.
+    pub(crate) fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        let until_next = self
+            .next_deadline()
+            .map(|next| next.saturating_duration_since(Instant::now()));
+        let turn = match self.modules {
+            Some(_) => TURN.min(until_next.unwrap_or(TURN)),
+            None => limit,
+        };
+        self.circuit.wait(turn.min(limit))
+    }
+
     /// Sends what is coalesced, without waiting for what a module holds.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use super::config::EndpointConfig;
 use super::contexts::{self, EndpointIdentity};
 use super::group::GroupEndpointConfig;
 use driver::timeout::finite;
-use engine::{Address, AssociationId, Counters, Framing, Protocol};
+use engine::{Address, AssociationId, AssociationsExt, Counters, Framing, Protocol};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Holdings, RateLimit, Xtp};
 use std::io;
@@ -271,6 +271,19 @@ impl Endpoint {
     /// Resources the endpoint holds now.
     pub fn holdings(&self) -> Holdings {
         self.inner.with_pump(|pump| pump.engine().holdings())
+    }
+
+    /// Aborts all circuits; their peers are told, and calls of their users fail once they look again.
+    ///
+    /// # Errors
+    ///
+    /// Those of the wire.
+    pub fn abort_all(&self) -> io::Result<()> {
+        self.inner.command(|engine, now| {
+            for view in engine.associations(now, usize::MAX) {
+                engine.abort(now, view.association);
+            }
+        })
     }
 
     /// Its counters.

@@ -33,7 +33,7 @@ impl Scratch {
         Scratch(path)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
@@ -93,10 +93,21 @@ impl Host {
         limits: ReceiveLimits,
         modules: Option<ModuleStack>,
     ) -> Host {
+        Host::start(overwrite, limits, modules, None)
+    }
+
+    /// One that also gives the files of a folder.
+    pub(crate) fn start(
+        overwrite: bool,
+        limits: ReceiveLimits,
+        modules: Option<ModuleStack>,
+        served: Option<PathBuf>,
+    ) -> Host {
         let folder = Scratch::new();
         let inbox = FileReceiver {
             endpoint: endpoint(),
-            folder: folder.0.clone(),
+            folder: Some(folder.0.clone()),
+            served,
             overwrite,
             limits,
             modules,
@@ -259,6 +270,42 @@ fn existing_file_is_overwritten_only_when_allowed() {
         error.expect_err("nobody").kind(),
         ErrorKind::ConnectionRefused
     );
+}
+
+/// The octets of an offer in the file protocol.
+fn offer_octets(name: &str, size: u64) -> Vec<u8> {
+    let mut octets = b"towcp\0\0\x02".to_vec();
+    octets.extend([7; 16]);
+    octets.extend(size.to_be_bytes());
+    octets.extend([0; 18]);
+    octets.extend((name.len() as u16).to_be_bytes());
+    octets.extend(name.as_bytes());
+    octets
+}
+
+#[test]
+fn dead_transfer_gives_its_place_to_another_of_its_host() {
+    let (host, here) = (Host::new(false), Scratch::new());
+    let content = bytes(300_000, 14);
+    let path = here.file("data", &content);
+    // A sender that was killed says nothing more, and its circuit stays.
+    let mut dead = endpoint().connect(host.address, LIMIT).expect("it listens");
+    let begun = [
+        &offer_octets("data", 300_000)[..],
+        &[0; 8],
+        &content[..100_000],
+    ]
+    .concat();
+    dead.send(&begun, LIMIT).expect("room");
+    dead.flush().expect("sent");
+    while !host.folder.names().contains(&".data.part".to_owned()) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let sent = send(&endpoint(), host.address, &path, None, &mut |_| ());
+    assert_eq!(sent.expect("it takes the place").size, 300_000);
+    let displaced = host.received().result.expect_err("it is over");
+    assert_eq!(displaced.kind(), ErrorKind::Interrupted, "{displaced}");
+    assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
 }
 
 #[test]

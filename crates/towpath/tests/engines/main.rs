@@ -22,6 +22,7 @@ mod services;
 mod shortcut;
 mod testbed_hosts;
 mod timeouts;
+mod trees;
 mod tunnel;
 mod two_processes;
 mod vmtp;

@@ -259,7 +259,8 @@ fn copy_file(host: IpAddr) {
     fs::write(&file, &content).expect("room");
     let inbox = FileReceiver {
         endpoint: bind(host),
-        folder: folder.join("in"),
+        folder: Some(folder.join("in")),
+        served: None,
         overwrite: false,
         limits: ReceiveLimits::default(),
         modules: None,
