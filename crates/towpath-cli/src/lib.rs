@@ -12,7 +12,8 @@
 //! * [`profile_command`] - CPU time of a message by layer and procedure.
 //! * [`forward_command`], [`cp_command`] - TCP tunnel and file copy over XTP (`cp_send`, `cp_receive`: its two ends);
 //!   [`xtp_common`] is shared code.
-//! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay.
+//! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay; `xtp_ping` -
+//!   questions to hosts.
 //! * `channel_command` - proxies of channels of shared memory.
 //! * [`vmtp_command`] - state of live VMTP endpoints; [`blocks_command`] - the storage server and its
 //!   client.
@@ -77,6 +78,7 @@ mod worker_captures;
 pub mod xtp_command;
 pub mod xtp_common;
 mod xtp_group_text;
+mod xtp_ping;
 mod xtp_router;
 
 use args::{Cli, Command};

@@ -1,4 +1,4 @@
-//! `towpath xtp`: the state of live endpoints; router and relay are in `xtp_router`.
+//! `towpath xtp`: the state of live endpoints; router and relay are in `xtp_router`, questions to hosts in `xtp_ping`.
 
 use crate::print::{json, line, note};
 use crate::xtp_group_text::{add_receiver, add_sender};
@@ -16,6 +16,8 @@ use towpath::xtp::contexts::{
 pub enum XtpCommand {
     /// Show the associations, group streams, timers and counters of live endpoints.
     Contexts(ContextsArgs),
+    /// Ask hosts whether they answer, and how soon, also along a path of routers (MAINT of XTP 3.x).
+    Ping(crate::xtp_ping::PingArgs),
     /// Run an XTP router, which forwards packets between networks by their routes.
     Forwarder(crate::xtp_router::RouterArgs),
     /// Run a relay, which repeats a group's packets to hosts that multicast does not reach.
@@ -48,6 +50,7 @@ pub struct ContextsArgs {
 pub fn run(command: &XtpCommand) -> Result<u8, CliError> {
     match command {
         XtpCommand::Contexts(args) => contexts(args),
+        XtpCommand::Ping(args) => crate::xtp_ping::run(args),
         XtpCommand::Forwarder(args) => crate::xtp_router::run_router(args),
         XtpCommand::Relay(args) => crate::xtp_router::run_relay(args),
     }

@@ -19,6 +19,8 @@ pub(crate) const ROUTE_RELEASED: u32 = 3;
 /// Operations of MAINT and MGMT.
 pub(crate) const OP_REQUEST: u32 = 1;
 pub(crate) const OP_RESPONSE: u32 = 2;
+/// MAINT: the response of a router at which the request's time to live ended.
+pub(crate) const OP_EXPIRED: u32 = 3;
 
 /// This side's value of the route by which a packet arrived. FIRST and PATH create a route. The
 /// value is sent to the neighbour in a ROUTE packet, and again with each status request that

@@ -14,7 +14,7 @@ use crate::config::RateLimit;
 use crate::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, PacketV3, RTN_V3};
 use crate::pdu::{AddressSegment, Diag, DiagCode, DiagValue, Options, UNLIMITED, Version};
 use crate::procedure::route_management::{
-    OP_REQUEST, OP_RESPONSE, ROUTE_ASSIGN, ROUTE_RELEASE, ROUTE_RELEASED,
+    OP_EXPIRED, OP_REQUEST, OP_RESPONSE, ROUTE_ASSIGN, ROUTE_RELEASE, ROUTE_RELEASED,
 };
 use core::net::IpAddr;
 use core::time::Duration;
@@ -81,6 +81,9 @@ pub struct XtpRouter {
 }
 
 const VERSION: Version = Version::V36;
+
+/// Time to live of answers to MAINT: as long a path as there may be.
+const ANSWER_TTL: u8 = 255;
 
 /// Shortest time between two RCNTL that answer a neighbour's status requests (0008, RCNTL).
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
@@ -177,7 +180,12 @@ impl XtpRouter {
         match header.kind {
             PacketKind::Route => return self.handle_route(now, from, &header, packet),
             PacketKind::Maint if header.route == 0 => {
-                return self.handle_maint(from, &header, packet);
+                return self.answer_maint(from, &header, packet, OP_RESPONSE);
+            }
+            PacketKind::Maint if header.ttl == 0 => {
+                // Only on a path, whose neighbour knows the route by which the answer goes.
+                self.routes.find(from, header.route)?;
+                return self.answer_maint(from, &header, packet, OP_EXPIRED);
             }
             _ => {}
         }
@@ -277,7 +285,14 @@ impl XtpRouter {
         }
     }
 
-    fn handle_maint(&mut self, from: Address, header: &HeaderV3, packet: &[u8]) -> Option<()> {
+    /// Echoes a MAINT request with another operation (0008, MAINT).
+    fn answer_maint(
+        &mut self,
+        from: Address,
+        header: &HeaderV3,
+        packet: &[u8],
+        op: u32,
+    ) -> Option<()> {
         let BodyV3::Maint(InformationSegment {
             op: OP_REQUEST,
             octets,
@@ -285,11 +300,18 @@ impl XtpRouter {
         else {
             return None;
         };
-        let info = InformationSegment {
-            op: OP_RESPONSE,
-            octets,
+        let body = BodyV3::Maint(InformationSegment { op, octets });
+        let route = if header.route == 0 {
+            0
+        } else {
+            header.route ^ RTN_V3
         };
-        self.send_own(from, 0, header.key ^ RTN_V3, BodyV3::Maint(info));
+        // It may have to pass the routers before this one.
+        let header = HeaderV3 {
+            key: header.key ^ RTN_V3,
+            ..HeaderV3::plain(PacketKind::Maint, route, ANSWER_TTL)
+        };
+        self.enqueue(from, PacketV3 { header, body }.emit(VERSION), 0);
         Some(())
     }
 

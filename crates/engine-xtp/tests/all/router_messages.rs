@@ -7,7 +7,7 @@ use crate::user::plain;
 use core::time::Duration;
 use engine::{Address, Associations, Batch, Deliveries, Instant, Protocol, Received, SplitMix64};
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketV3, RTN_V3};
-use engine_xtp::pdu::{DiagCode, Options, Version};
+use engine_xtp::pdu::{AddressSegment, DiagCode, Endpoints, Options, Version};
 use engine_xtp::{Config, RouterConfig, Xtp, XtpRouter};
 use link::LinkConfig;
 
@@ -123,6 +123,89 @@ fn maint_echoed_and_mgmt_refused() {
         1,
         "an unknown route is released"
     );
+}
+
+/// Sends a packet of a path to a router; what it sends then, with the destinations.
+fn send_to_router(
+    router: &mut XtpRouter,
+    from: u32,
+    body: BodyV3<'_>,
+    (route, ttl): (u32, u8),
+) -> Vec<(Address, Vec<u8>)> {
+    let header = HeaderV3 {
+        kind: body.kind(),
+        options: Options::NONE,
+        pad_front: 0,
+        pad_back: 0,
+        key: 7,
+        route,
+        seq: 0,
+        dseq: 0,
+        sync: 0,
+        dlen: 0,
+        sort: 0,
+        ttl,
+    };
+    let packet = PacketV3 { header, body }.emit(Version::V36);
+    let received = Received::new(Address::Station(from), &packet);
+    router.handle_packet(Instant::ZERO, received, &mut Deliveries::default());
+    let mut sent = Vec::new();
+    loop {
+        let mut batch = Batch::new(1);
+        router.poll_transmit(Instant::ZERO, &mut batch);
+        let Some(to) = batch.path().map(|path| path.remote) else {
+            return sent;
+        };
+        sent.extend(plain(&batch).into_iter().map(|octets| (to, octets)));
+    }
+}
+
+#[test]
+fn maint_that_may_pass_no_router_is_answered_by_it() {
+    let mut router = XtpRouter::new(RouterConfig::default());
+    let ask = BodyV3::Maint(InformationSegment {
+        op: 1,
+        octets: b"who is here",
+    });
+    // Without a path nobody is told anything.
+    assert!(send_to_router(&mut router, 5, ask, (33, 0)).is_empty());
+    let host = |number: u32| core::net::Ipv4Addr::from(number);
+    let path = AddressSegment::V4(Endpoints {
+        dst_host: host(9),
+        src_host: host(5),
+        dst_port: 1,
+        src_port: 2,
+    });
+    let opened = send_to_router(&mut router, 5, BodyV3::Path(path), (33, 255));
+    assert!(opened.iter().any(|(to, _)| *to == Address::Station(9)));
+    let answers = send_to_router(&mut router, 5, ask, (33, 0));
+    let [(Address::Station(5), octets)] = answers.as_slice() else {
+        panic!("{answers:?}");
+    };
+    let answer = PacketV3::parse(Version::V36, octets).expect("a good packet");
+    let BodyV3::Maint(InformationSegment {
+        op: 3,
+        octets: echoed,
+    }) = answer.body
+    else {
+        panic!("{answer:?}");
+    };
+    assert!(echoed.starts_with(b"who is here"));
+    assert_eq!(
+        (answer.header.key, answer.header.route),
+        (7 | RTN_V3, 33 | RTN_V3)
+    );
+    // With a longer time to live it goes on; an answer that may not pass is dropped.
+    let on = send_to_router(&mut router, 5, ask, (33, 1));
+    assert!(
+        matches!(on.as_slice(), [(Address::Station(9), _)]),
+        "{on:?}"
+    );
+    let response = BodyV3::Maint(InformationSegment {
+        op: 2,
+        octets: b"who is here",
+    });
+    assert!(send_to_router(&mut router, 5, response, (33, 0)).is_empty());
 }
 
 /// Mutated packets of valid sessions with correct checks, sent to a router.

@@ -1,4 +1,4 @@
-//! `towpath cp` with folders, from hosts, and stopped.
+//! `towpath cp` with folders, from hosts, and stopped; `towpath xtp ping`.
 
 use crate::support::{CommandOutput, Scratch, finish, program, signal, towpath, wait_until};
 use crate::xtp_tools::Tool;
@@ -74,10 +74,12 @@ fn folders_go_to_a_host_and_come_from_one() {
 }
 
 #[test]
-fn words_of_cp_that_do_not_go_together_are_refused() {
+fn words_of_cp_and_ping_that_do_not_go_together_are_refused() {
     let scratch = Scratch::new();
     let top = tree(&scratch);
     let group = ["cp", "-r", &top, "127.0.0.1", "--group", "239.1.2.3:5"];
+    let far = ["xtp", "ping", "127.0.0.1:9", "--size", "5000"];
+    let via = ["xtp", "ping", "[::1]:9", "--via", "127.0.0.1:9"];
     for (words, part) in [
         (&["cp", &top, "127.0.0.1"][..], "add -r"),
         (&group, "leave out -r"),
@@ -87,6 +89,14 @@ fn words_of_cp_that_do_not_go_together_are_refused() {
         (&["cp", ":a", "b"], "names no host"),
         (&["cp", "--serve", "/nosuch"], "no folder /nosuch"),
         (&["cp", "--serve", "a", "b", "c"], "--serve"),
+        (&["xtp", "ping"], "HOST:PORT"),
+        (&["xtp", "ping", "127.0.0.1"], "give HOST:PORT"),
+        (&far, "1384"),
+        (&["xtp", "ping", "127.0.0.1:9", "--count", "0"], "from 1 to"),
+        (&["xtp", "ping", "127.0.0.1:9", "--dialect", "4.0"], "3.6"),
+        (&["xtp", "ping", "127.0.0.1:9", "--dialect", "9"], "dialect"),
+        (&["xtp", "ping", "127.0.0.1:9", "--path"], "--via"),
+        (&via, "two families"),
     ] {
         let said = towpath(words);
         let code = if part.starts_with("no folder") { 1 } else { 2 };
@@ -135,4 +145,72 @@ fn interrupted_copy_says_so_and_goes_on_at_once() {
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("resumed at"), "{}", said.out);
     host.stop();
+}
+
+#[test]
+fn forwarders_and_endpoints_behind_them_answer_ping() {
+    let host = Tool::start(&[
+        "forward",
+        "--from",
+        "xtp,dialect=3.6",
+        "127.0.0.1:0",
+        "--to",
+        "127.0.0.1:9",
+    ]);
+    let to = ["xtp", "forwarder", "127.0.0.1:0", "--to", &host.at];
+    let router = Tool::start(&to);
+    let quick = ["--interval", "5ms", "--count", "8", "--json"];
+    let ask = |words: &[&str]| {
+        let said = towpath(&[&["xtp", "ping"][..], words, &quick].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        let reports: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+        reports
+    };
+    let both = ask(&[&router.at, &host.at]);
+    for report in both.as_array().expect("a list") {
+        assert_eq!(
+            (&report["sent"], &report["received"]),
+            (&8.into(), &8.into()),
+            "{report}"
+        );
+        assert!(report["min_us"].as_f64() <= report["max_us"].as_f64());
+        assert!(report["p99_us"].is_null());
+    }
+    let through = ask(&[&host.at, "--via", &router.at]);
+    assert_eq!(through[0]["received"], 8, "{through}");
+    let hops = ask(&[&host.at, "--via", &router.at, "--path"]);
+    let kinds: Vec<&serde_json::Value> = hops
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|hop| &hop["is_router"])
+        .collect();
+    assert_eq!(
+        kinds,
+        [&serde_json::json!(true), &serde_json::json!(false)],
+        "{hops}"
+    );
+    // An endpoint of 4.0 has no answer, which is said with the remedy.
+    let silent = Tool::start(&[
+        "forward",
+        "--from",
+        "xtp",
+        "127.0.0.1:0",
+        "--to",
+        "127.0.0.1:9",
+    ]);
+    let said = towpath(&[
+        "xtp",
+        "ping",
+        &silent.at,
+        "--count",
+        "1",
+        "--timeout",
+        "50ms",
+    ]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("dialect=3.6"), "{}", said.err);
+    for tool in [host, router, silent] {
+        tool.stop();
+    }
 }

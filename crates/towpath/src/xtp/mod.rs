@@ -64,6 +64,7 @@
 //! * `ring_capture` - what crosses the rings of a shortcut, in the capture of a process.
 //! * [`contexts`] - reports on the associations of live endpoints.
 //! * [`lend`] - zero-copy: buffers lent to a circuit until they are acknowledged.
+//! * [`ping`] - questions that hosts and routers of XTP 3.x echo.
 //! * [`group`] - reliable multicast.
 //! * [`router`] - a router (intermediate system) of XTP 3.6.
 //!
@@ -79,6 +80,7 @@ pub mod endpoint;
 pub mod group;
 pub mod lend;
 pub(crate) mod option_values;
+pub mod ping;
 mod ring_capture;
 pub mod router;
 pub(crate) mod shortcut;
