@@ -3,12 +3,13 @@
 #![allow(dead_code, reason = "each target uses one of the functions")]
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use streams::{Error, Hysteresis, MessageKind, Module, Priority, Runtime, StreamId, Want};
 use xti::carrier::{self, Carried, Carrier, Piece, Socket};
 use xti::loopback;
-use xti::sctp::{MessageOptions, SctpOptions};
+use xti::sctp::{MessageOptions, SctpOptions, SctpPath, SctpStatus};
 use xti::tpi::{self, Primitive, parse_options, write_options};
 use xti::{ServiceType, StreamOptions, Waiter, inet};
 
@@ -183,6 +184,22 @@ impl Carried for Peer {
 
     fn options(&self) -> Option<SctpOptions> {
         Some(options_of_peer())
+    }
+
+    fn status(&self) -> Option<SctpStatus> {
+        let path = SctpPath {
+            address: Some(Ipv4Addr::LOCALHOST),
+            congestion_window: 4380,
+            flight: 100,
+            srtt_ms: 3,
+            rttvar_ms: 1,
+            rto_ms: 200,
+        };
+        Some(SctpStatus {
+            receive_window: 1000,
+            receive_buffer: 2000,
+            paths: vec![path],
+        })
     }
 
     fn try_send(&mut self, octets: &[u8], options: &MessageOptions) -> io::Result<()> {

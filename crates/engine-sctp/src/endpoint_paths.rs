@@ -25,6 +25,8 @@ pub struct PathSummary {
     pub carries_data: bool,
     /// Smoothed round-trip time; zero before the first sample.
     pub srtt: Duration,
+    /// Its variation.
+    pub rttvar: Duration,
     /// Retransmission timeout.
     pub rto: Duration,
     /// Octets of the longest SCTP packet that it is known to carry (PLPMTU, RFC 8899 section 2).
@@ -50,6 +52,7 @@ impl Sctp {
             is_primary: index == a.primary,
             carries_data: index == data_path,
             srtt: path.srtt(),
+            rttvar: path.rttvar(),
             rto: path.rto(&self.shared.config.rto),
             path_mtu: path.mtu.len(),
             congestion_window: path.control.window(),

@@ -34,4 +34,11 @@ impl Sctp {
     pub fn inbound_streams(&self, id: AssociationId) -> Option<u16> {
         Some(self.associations.get(&id)?.rx.streams.max())
     }
+
+    /// Octets that the own window allows the peer now, and those of the buffer behind it. None of an unknown
+    /// association.
+    pub fn receive_window(&self, id: AssociationId) -> Option<(u32, u64)> {
+        let now = self.associations.get(&id)?.rx.window();
+        Some((now, self.shared.config.receive_buffer))
+    }
 }

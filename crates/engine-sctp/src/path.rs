@@ -130,4 +130,9 @@ impl PathState {
     pub(crate) fn srtt(&self) -> Duration {
         self.rtt.srtt()
     }
+
+    /// Its variation.
+    pub(crate) fn rttvar(&self) -> Duration {
+        self.rtt.rttvar()
+    }
 }

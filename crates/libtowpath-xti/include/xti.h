@@ -160,7 +160,7 @@ extern int *_t_errno(void);
 #define T_IP_BROADCAST 18
 
 /* Options of SCTP, of the study's driver; times in milliseconds. SID, PPI, LIFETIME and RECVOPT say something of
- * messages; CKSUM_TYPE and MAXSEG are read-only; the others are set before the association. */
+ * messages; CKSUM_TYPE, MAXSEG and STATUS are read-only; the others are set before the association. */
 #define T_INET_SCTP 132
 #define T_SCTP_NODELAY 1
 #define T_SCTP_PPI 3
@@ -182,7 +182,41 @@ extern int *_t_errno(void);
 #define T_SCTP_PR 30
 #define T_SCTP_LIFETIME 31
 #define T_SCTP_MAX_BURST 33
+#define T_SCTP_HB 34
+#define T_SCTP_RTO 35
 #define T_SCTP_MAXSEG 36
+#define T_SCTP_STATUS 37
+
+/* Their values. An address is one of IPv4 in the order of the network, 0 for all paths; T_SCTP_HB and T_SCTP_RTO take
+ * no other. */
+struct t_sctp_hb {
+    uint32_t hb_dest;
+    uint32_t hb_onoff;
+    uint32_t hb_itvl;
+};
+struct t_sctp_rto {
+    uint32_t rto_dest;
+    uint32_t rto_initial;
+    uint32_t rto_min;
+    uint32_t rto_max;
+    uint32_t max_retrans;
+};
+/* Of a path. An address is 0 where it is not of IPv4, and what is not known T_UNSPEC. */
+struct t_sctp_dest_status {
+    uint32_t dest_addr;
+    uint32_t dest_cwnd;
+    uint32_t dest_unack;
+    uint32_t dest_srtt;
+    uint32_t dest_rttvar;
+    uint32_t dest_rto;
+    uint32_t dest_sst;
+};
+/* Read-only; `curr_nrep` paths follow. */
+struct t_sctp_status {
+    uint32_t curr_rwnd;
+    uint32_t curr_rbuf;
+    uint32_t curr_nrep;
+};
 
 /* The older names; those that <netinet/in.h> and its kin have are left to them. */
 #define INET_TCP T_INET_TCP

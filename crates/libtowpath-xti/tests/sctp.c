@@ -50,6 +50,34 @@ static int bound(unsigned queue_len, struct sockaddr_in *address)
     return fd;
 }
 
+/* How the association of an endpoint stands: one path, to this host. */
+static void has_one_path(int fd)
+{
+    struct {
+        struct t_opthdr header;
+        struct t_sctp_status status;
+        struct t_sctp_dest_status path;
+    } told = {{sizeof told.header, T_INET_SCTP, T_SCTP_STATUS, 0}, {0}, {0}};
+    struct t_optmgmt request = {{0, sizeof told.header, &told}, T_CURRENT}, answer = {{sizeof told, 0, &told}, 0};
+    CHECK(t_optmgmt(fd, &request, &answer) == 0 && answer.opt.len == sizeof told);
+    CHECK(answer.flags == T_READONLY && told.status.curr_nrep == 1 && told.status.curr_rwnd > 0);
+    CHECK(told.status.curr_rbuf >= told.status.curr_rwnd && told.path.dest_addr == htonl(INADDR_LOOPBACK));
+    CHECK(told.path.dest_cwnd > 0 && told.path.dest_rto > 0 && told.path.dest_sst == (uint32_t)T_UNSPEC);
+}
+
+/* The timeouts of all paths, at once. */
+static void set_timeouts(int fd)
+{
+    struct {
+        struct t_opthdr header;
+        struct t_sctp_rto rto;
+    } wanted = {{sizeof wanted, T_INET_SCTP, T_SCTP_RTO, 0}, {0, 800, 300, 9000, 4}};
+    struct t_optmgmt request = {{0, sizeof wanted, &wanted}, T_NEGOTIATE}, answer = {{sizeof wanted, 0, &wanted}, 0};
+    CHECK(t_optmgmt(fd, &request, &answer) == 0 && answer.flags == T_SUCCESS && wanted.rto.rto_min == 300);
+    unsigned value = 0;
+    CHECK(asked(fd, T_CURRENT, T_SCTP_RTO_MIN, &value) == T_SUCCESS && value == 300);
+}
+
 int main(void)
 {
     alarm(60);
@@ -61,6 +89,8 @@ int main(void)
     CHECK(asked(client, T_NEGOTIATE, T_SCTP_SACK_DELAY, &value) == T_FAILURE);
     CHECK(asked(client, T_CURRENT, 99, &value) == T_NOTSUPPORT);
 
+    set_timeouts(client);
+
     struct t_call to = {.addr = {0, sizeof address, &address}}, call = {.addr = {sizeof unused, 0, &unused}};
     CHECK(fcntl(client, F_SETFL, O_NONBLOCK) == 0);
     CHECK(t_connect(client, &to, NULL) == -1 && t_errno == TNODATA);
@@ -69,6 +99,7 @@ int main(void)
     CHECK(server >= 0 && t_accept(listener, server, &call) == 0);
     CHECK(fcntl(client, F_SETFL, 0) == 0 && t_rcvconnect(client, NULL) == 0);
     CHECK(asked(client, T_CURRENT, T_SCTP_OSTREAMS, &value) == T_READONLY && value == 7);
+    has_one_path(client);
     value = 1;
     CHECK(asked(server, T_NEGOTIATE, T_SCTP_RECVOPT, &value) == T_SUCCESS);
 

@@ -223,6 +223,10 @@ impl Pool {
     /// Takes a block back (freeb). Its memory is kept if nothing else refers to it.
     #[inline]
     pub fn release(&mut self, mut block: Block) {
+        // Counted first: to ask whether memory is unshared locks its count.
+        if Arc::strong_count(&block.memory) > 1 {
+            return;
+        }
         let Some(Memory::Own(octets)) = Arc::get_mut(&mut block.memory) else {
             return;
         };

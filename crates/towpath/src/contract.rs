@@ -271,7 +271,7 @@ pub trait Circuit: Send {
         self.send_run(message, count)
     }
 
-    /// Receives up to `calls` times, blocking. None: end of stream.
+    /// Receives up to `calls` times, blocking. None: end of stream. What arrived may lie elsewhere and only be counted.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ use engine::{Address, AssociationId, Associations, Framing};
 use engine_sctp::Sctp;
 use socket2::Socket;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::trace::Traced;
@@ -37,7 +37,7 @@ use wire_udp::UdpWire;
 use xti::carrier::{Carried, Carrier, Piece};
 use xti::datagrams::DatagramCarrier;
 use xti::inet;
-use xti::sctp::{MessageOptions, SctpOptions};
+use xti::sctp::{MessageOptions, SctpOptions, SctpStatus};
 
 /// Carries byte streams of XTP 4.0; the provider is called `xtp`. The configuration's shortcut and services are
 /// not used.
@@ -45,7 +45,8 @@ pub fn xtp(config: &crate::xtp::EndpointConfig) -> Box<dyn Carrier> {
     let (config, options) = (config.clone(), Options::default());
     let own = options.clone();
     let host = options.bind_address();
-    let make = move |_: Option<&SctpOptions>| transport::xtp::STREAM.setup(&config, &own, host);
+    let make =
+        move |_: Option<&SctpOptions>, _: IpAddr| transport::xtp::STREAM.setup(&config, &own, host);
     Box::new(EngineCarrier::new(
         (XTP, None),
         &options,
@@ -70,14 +71,16 @@ pub(crate) fn sctp_carrier(settings: EndpointConfig, options: &Options) -> Engin
         default: user,
         user,
         read: xti_sctp::of_association,
+        read_status: xti_sctp::status_of,
     };
     let own = options.clone();
-    let make = move |user: Option<&SctpOptions>| {
+    let make = move |user: Option<&SctpOptions>, host: IpAddr| {
         // What the user has not changed stays as it was given.
         let changed = user.filter(|user| **user != xti_sctp::of_config(&settings.config));
         let settings = changed.map_or(settings.clone(), |user| {
             xti_sctp::configured(&settings, user)
         });
+        let settings = transport::sctp::with_long_packets(&settings, &own, Some(host));
         transport::sctp::udp_setup(&settings, &own)
     };
     EngineCarrier::new(
@@ -108,17 +111,22 @@ pub(crate) const SCTP: &str = "sctp";
 /// The wire of a carrier's endpoint.
 type CarrierWire = Traced<UdpWire>;
 
-/// Makes the engine of an endpoint, with what its user has set.
-pub(crate) type MakeEngine<E> = Arc<dyn Fn(Option<&SctpOptions>) -> EngineSetup<E> + Send + Sync>;
+/// Makes the engine of an endpoint that listens on a host, or connects to one, with what its user has set.
+pub(crate) type MakeEngine<E> =
+    Arc<dyn Fn(Option<&SctpOptions>, IpAddr) -> EngineSetup<E> + Send + Sync>;
 
 /// The options of an association, of those that its engine was made with.
 type ReadOptions<E> = fn(&E, AssociationId, &SctpOptions) -> SctpOptions;
+
+/// How an association stands.
+type ReadStatus<E> = fn(&E, AssociationId) -> SctpStatus;
 
 /// The options of an engine that has some.
 pub(crate) struct EngineOptions<E> {
     default: SctpOptions,
     user: SctpOptions,
     read: ReadOptions<E>,
+    read_status: ReadStatus<E>,
 }
 
 /// Carries connections by an engine. An endpoint that listens, or was bound to an address, has one UDP port;
@@ -168,11 +176,12 @@ impl<E: Associations + Send + 'static> EngineCarrier<E> {
         }
     }
 
-    fn open(&mut self, local: SocketAddr) -> io::Result<SocketAddr> {
+    /// Opens an endpoint at `local`, for associations with `host`.
+    fn open(&mut self, local: SocketAddr, host: IpAddr) -> io::Result<SocketAddr> {
         let opened = UdpMedium::opened(local, &self.options)?;
         let address = opened.wire.local_addr()?;
         let made_with = self.of_engine.as_ref().map(|options| options.user);
-        let setup = (self.make_engine)(made_with.as_ref());
+        let setup = (self.make_engine)(made_with.as_ref(), host);
         let end = open_endpoint::<UdpMedium, E>(opened, &self.options, setup)?;
         let waiter = Arc::new(EngineWaiter(end.endpoint.waiter()));
         self.bound = Some(Bound {
@@ -199,6 +208,7 @@ impl<E: Associations + Send + 'static> EngineCarrier<E> {
             options: bound
                 .made_with
                 .zip(self.of_engine.as_ref().map(|options| options.read)),
+            read_status: self.of_engine.as_ref().map(|options| options.read_status),
             waiter: Arc::clone(&bound.waiter),
             seen_by_sends: 0,
             seen_by_receives: 0,
@@ -227,7 +237,8 @@ impl<E: Associations + Send + 'static> Carrier for EngineCarrier<E> {
         if wanted.is_none() && !listens {
             return Ok(inet::encode(any));
         }
-        let address = self.open(wanted.unwrap_or(any))?;
+        let local = wanted.unwrap_or(any);
+        let address = self.open(local, local.ip())?;
         self.has_address = true;
         if let Some(bound) = &self.bound {
             bound.end.endpoint.listen(listens);
@@ -275,7 +286,7 @@ impl<E: Associations + Send + 'static> Carrier for EngineCarrier<E> {
         let peer = Address::Socket(to);
         if !self.has_address {
             // A port for each connection, and for its peer alone: so the kernel says if nobody is there.
-            self.open(socket::wildcard_address(&to))?;
+            self.open(socket::wildcard_address(&to), to.ip())?;
         }
         let bound = self.bound.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let endpoint = &bound.end.endpoint;
@@ -308,6 +319,7 @@ struct EngineConnection<E: Associations + Send + 'static> {
     peer: Vec<u8>,
     /// What its engine was made with, and how to read what became of that.
     options: Option<(SctpOptions, ReadOptions<E>)>,
+    read_status: Option<ReadStatus<E>>,
     waiter: Arc<EngineWaiter<E>>,
     /// Arrivals at the endpoint at the last look of each.
     seen_by_sends: u64,
@@ -343,6 +355,12 @@ impl<E: Associations + Send + 'static> Carried for EngineConnection<E> {
         let id = self.circuit.id();
         let options = |pump: &mut driver::Pump<E, CarrierWire>| read(pump.engine(), id, made_with);
         Some(self.circuit.with_pump(options))
+    }
+
+    fn status(&self) -> Option<SctpStatus> {
+        let (read, id) = (self.read_status?, self.circuit.id());
+        let status = |pump: &mut driver::Pump<E, CarrierWire>| read(pump.engine(), id);
+        Some(self.circuit.with_pump(status))
     }
 
     fn try_send(&mut self, octets: &[u8], options: &MessageOptions) -> io::Result<()> {

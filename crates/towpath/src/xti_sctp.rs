@@ -2,10 +2,11 @@
 
 use crate::sctp::EndpointConfig;
 use driver::Part;
-use engine::{AssociationId, Note, Reliability};
+use engine::{Address, AssociationId, Note, Reliability};
 use engine_sctp::{Sctp, SctpConfig};
+use std::net::SocketAddr;
 use std::time::Duration;
-use xti::sctp::{MessageOptions, SctpOptions};
+use xti::sctp::{MessageOptions, SctpOptions, SctpPath, SctpStatus};
 
 /// Octets of SCTP's common header and of the header of a DATA chunk (RFC 9260 sections 3 and 3.3.1).
 const HEADERS: usize = 12 + 16;
@@ -98,6 +99,28 @@ pub(crate) fn of_association(
             .unwrap_or(made_with.inbound_streams),
         segment_max: path.map_or(made_with.segment_max, |path| segment_max(path.path_mtu)),
         ..*made_with
+    }
+}
+
+/// How an association stands.
+pub(crate) fn status_of(engine: &Sctp, id: AssociationId) -> SctpStatus {
+    let number = |octets: u64| u32::try_from(octets).unwrap_or(u32::MAX);
+    let path = |path: engine_sctp::PathSummary| SctpPath {
+        address: match path.path.remote {
+            Address::Socket(SocketAddr::V4(address)) => Some(*address.ip()),
+            _ => None,
+        },
+        congestion_window: number(path.congestion_window),
+        flight: number(path.flight),
+        srtt_ms: to_ms(path.srtt),
+        rttvar_ms: to_ms(path.rttvar),
+        rto_ms: to_ms(path.rto),
+    };
+    let (receive_window, buffer) = engine.receive_window(id).unwrap_or_default();
+    SctpStatus {
+        receive_window,
+        receive_buffer: number(buffer),
+        paths: engine.paths(id).into_iter().map(path).collect(),
     }
 }
 

@@ -1,11 +1,16 @@
 //! Options of SCTP (level 132): those of the driver of the study of 2007 that an engine of ours can honour, with
 //! that driver's numbers. Times are in milliseconds.
 
+mod structures;
+
+pub use structures::{SctpPath, SctpStatus};
+
 use crate::options::{self, Key, key};
 use crate::tpi::{
     OptionStatus, OptionsAction, Primitive, TransportOption, level, parse_options, write_options,
 };
 use std::ops::RangeInclusive;
+use structures::Structure;
 
 /// Names of options within the level.
 pub mod name {
@@ -49,8 +54,14 @@ pub mod name {
     pub const LIFETIME: u32 = 31;
     /// Packets sent at one opportunity at most; 0 for no limit (T_SCTP_MAX_BURST).
     pub const MAX_BURST: u32 = 33;
+    /// Heartbeats of the paths, a structure (T_SCTP_HB).
+    pub const HB: u32 = 34;
+    /// Timeouts of the paths, a structure (T_SCTP_RTO).
+    pub const RTO: u32 = 35;
     /// Octets of a user that a packet carries at most; read-only (T_SCTP_MAXSEG).
     pub const MAXSEG: u32 = 36;
+    /// The state of the association, a structure; read-only (T_SCTP_STATUS).
+    pub const STATUS: u32 = 37;
 }
 
 /// What a message says of itself.
@@ -228,8 +239,12 @@ const ROWS: &[Row] = &[
 const OF_MESSAGE: [u32; 3] = [name::PPI, name::SID, name::LIFETIME];
 
 fn row(option: &TransportOption) -> Option<&'static Row> {
-    let mut known = ROWS.iter();
-    known.find(|row| key(option) == (level::INET_SCTP, row.name))
+    let (of_level, name) = key(option);
+    row_of(name).filter(|_| of_level == level::INET_SCTP)
+}
+
+fn row_of(name: u32) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == name)
 }
 
 /// What decides whether options may change.
@@ -239,6 +254,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) default: &'a SctpOptions,
     /// What the engine of the endpoint has, where it has one already.
     pub(crate) engine: Option<&'a SctpOptions>,
+    /// How its association stands, where it has one.
+    pub(crate) status: Option<&'a SctpStatus>,
     /// Boundaries of messages are kept.
     pub(crate) keeps_messages: bool,
 }
@@ -282,6 +299,9 @@ impl Situation<'_> {
         request: &TransportOption,
         action: OptionsAction,
     ) -> TransportOption {
+        if let Some(structure) = Structure::of(request) {
+            return structures::manage(structure, self, (user, request), action);
+        }
         let mut answer = request.clone();
         let (Some(row), Some(permitted)) = (row(request), self.permitted(request)) else {
             answer.status = Some(OptionStatus::NotSupported);

@@ -1,5 +1,9 @@
 //! The functions of XTI straight on the kernel's TCP sockets, as a compatibility library has them: no stream, no
-//! message, no queue. Each send and each receive is a system call.
+//! message, no queue. Each send and each receive is a system call. Those on its UDP sockets are in `datagrams`.
+
+mod datagrams;
+
+pub use datagrams::DatagramSocketEndpoint;
 
 use crate::endpoint::{Bound, Disconnection, Flags, Look, XtiCall, XtiReceived, XtiState};
 use crate::error::{Error, TliError};

@@ -68,7 +68,7 @@ impl Runtime {
                 Priority::Band(_) => Ok(()),
             };
         }
-        let level = self.check_room(stream, priority)?;
+        let level = self.check_priority(stream, priority)?;
         let pool = self.pool_mut();
         let mut message = Message::new(match (priority, control) {
             (Priority::High, _) => MessageKind::HighProto,
@@ -99,7 +99,7 @@ impl Runtime {
             true => Priority::High,
             false => Priority::Band(message.band()),
         };
-        match self.check_room(stream, priority) {
+        match self.check_priority(stream, priority) {
             Ok(level) => {
                 self.send(stream, level, message, priority);
                 Ok(())
@@ -108,12 +108,24 @@ impl Runtime {
         }
     }
 
-    fn check_room(&mut self, stream: StreamId, priority: Priority) -> Result<u32, Error> {
+    fn check_priority(&mut self, stream: StreamId, priority: Priority) -> Result<u32, Error> {
         let (head, level) = self.stream_and_level(stream)?;
         head.check_write()?;
-        let Priority::Band(band) = priority else {
-            return Ok(level);
-        };
+        match priority {
+            Priority::High => Ok(level),
+            Priority::Band(band) => self.check_band(stream, band),
+        }
+    }
+
+    /// The level of a head whose users may write to a band now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldBlock`] when they may not, which is noted; what a hang-up or M_ERROR says.
+    #[inline]
+    pub(super) fn check_band(&mut self, stream: StreamId, band: u8) -> Result<u32, Error> {
+        let (head, level) = self.stream_and_level(stream)?;
+        head.check_write()?;
         if self.can_put_next(QueueId::new(level, Side::Write), band) {
             return Ok(level);
         }

@@ -59,6 +59,17 @@ impl Runtime {
         Ok(first.map(crate::Message::kind))
     }
 
+    /// Band of the first message of ordinary priority at the head.
+    ///
+    /// # Errors
+    ///
+    /// No such stream.
+    pub fn first_band(&mut self, stream: StreamId) -> Result<Option<u8>, Error> {
+        let (_, level) = self.stream_and_level(stream)?;
+        let first = self.queue(QueueId::new(level, Side::Read)).first();
+        Ok(first.map(crate::Message::band))
+    }
+
     /// Whether a writer was refused and not woken since: it need not try.
     ///
     /// # Errors
@@ -76,6 +87,19 @@ impl Runtime {
     pub fn can_put(&mut self, stream: StreamId, band: u8) -> Result<bool, Error> {
         let (_, level) = self.stream_and_level(stream)?;
         Ok(self.can_put_next(QueueId::new(level, Side::Write), band))
+    }
+
+    /// Whether a user may write to a band now; who may not is noted as waiting for room.
+    ///
+    /// # Errors
+    ///
+    /// No such stream; after a hang-up or M_ERROR what they say.
+    pub fn check_room(&mut self, stream: StreamId, band: u8) -> Result<bool, Error> {
+        match self.check_band(stream, band) {
+            Ok(_) => Ok(true),
+            Err(Error::WouldBlock) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Messages that wait at the head, and the octets of data of the first (I_NREAD).

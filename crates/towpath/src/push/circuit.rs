@@ -9,7 +9,7 @@ use super::frames;
 use super::stack::{ModuleStack, Place, Report};
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
-    Reserved,
+    ReceiveCounts, Reserved,
 };
 use crate::parts;
 use std::collections::BTreeMap;
@@ -17,29 +17,25 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use streams::{Block, Hysteresis, Lender, Message, MessageKind, Runtime, Side, StreamId, Want};
+use streams::{Hysteresis, Message, MessageKind, Runtime, Side, StreamId, Want};
 
 /// Service procedures that run before the clock is read again: more than modules of one stream have.
 const BUDGET: usize = 1024;
 
+/// Sends from shared memory that one message has at most.
+const JOINED_MAX: usize = 16;
+
 /// How long a receive waits for room to send before it looks for arrivals again, and the other way
 /// round: with something queued, either may end the wait.
 const TURN: Duration = Duration::from_millis(1);
-
-/// A message of the user's that blocks refer to.
-struct SharedMessage(Arc<[u8]>);
-
-impl Lender for SharedMessage {
-    fn octets(&self) -> &[u8] {
-        &self.0
-    }
-}
 
 /// A circuit with modules on it.
 pub(super) struct PushedCircuit {
     runtime: Runtime,
     stream: StreamId,
     is_stream: bool,
+    /// Several sends may be one message: no module looks at their boundaries.
+    joins_sends: bool,
     words: String,
     reports: Vec<Report>,
     /// Modules below know that no more is sent.
@@ -74,6 +70,7 @@ impl PushedCircuit {
             runtime,
             stream,
             is_stream: place.is_stream,
+            joins_sends: place.is_stream && stack.only_hands_on(),
             words: stack.words(),
             reports,
             has_finished: false,
@@ -121,8 +118,13 @@ impl PushedCircuit {
     }
 
     #[inline]
-    fn check_failure(&mut self) -> io::Result<()> {
+    pub(super) fn check_failure(&mut self) -> io::Result<()> {
         self.with_below(|driver, _| driver.take_failure())
+    }
+
+    /// Sends that may be one message.
+    pub(super) fn sends_a_message(&self) -> usize {
+        if self.joins_sends { JOINED_MAX } else { 1 }
     }
 
     /// Hands one message to the head; false when the queue below it is full.
@@ -132,14 +134,14 @@ impl PushedCircuit {
             return Ok(false);
         }
         let block = self.runtime.pool_mut().copy(0, octets);
-        self.put_block(block)
+        self.put_message(Message::data(block))
     }
 
-    /// The same with a block that is made already.
+    /// The same with a message that is made already.
     #[inline]
-    fn put_block(&mut self, block: Block) -> io::Result<bool> {
+    pub(super) fn put_message(&mut self, message: Message) -> io::Result<bool> {
         self.tell_time();
-        match self.runtime.put_blocks(self.stream, Message::data(block)) {
+        match self.runtime.put_blocks(self.stream, message) {
             Ok(()) => {
                 self.run();
                 Ok(true)
@@ -210,20 +212,9 @@ impl PushedCircuit {
         self.with_below(|driver, _| driver.circuit.wait(Interest::Write, until))
     }
 
-    /// Copies the next message at the head, or what fits of it: its length, and whether it ends
-    /// with it. What does not fit is kept for the next receive if `keep`.
-    ///
-    /// # Errors
-    ///
-    /// What a module ended the stream with.
-    fn take(&mut self, buffer: &mut [u8], keep: bool) -> io::Result<Option<(usize, bool)>> {
-        let next = match self.rest.take() {
-            Some(rest) => Some(rest),
-            None => self.next_data()?,
-        };
-        let Some(mut message) = next else {
-            return Ok(None);
-        };
+    /// Copies a message, or what fits of it: its length, and whether it ends with it. What does not fit is kept for
+    /// the next receive if `keep`.
+    fn copy_out(&mut self, mut message: Message, buffer: &mut [u8], keep: bool) -> (usize, bool) {
         let len = message.copy_data(0, buffer);
         let is_whole = len == message.data_octets();
         if is_whole || !keep {
@@ -232,7 +223,7 @@ impl PushedCircuit {
             message.trim_front(len, self.runtime.pool_mut());
             self.rest = Some(message);
         }
-        Ok(Some((len, is_whole)))
+        (len, is_whole)
     }
 
     /// The next message of data at the head; others have no meaning on a circuit.
@@ -258,17 +249,31 @@ impl PushedCircuit {
         block: bool,
     ) -> io::Result<Option<(usize, bool)>> {
         let keep = keep || self.is_stream;
+        let message = self.next_message(buffer.len(), block)?;
+        Ok(message.map(|message| self.copy_out(message, buffer, keep)))
+    }
+
+    /// The next message with its blocks, or what is left of one, after a receive of at least `least` octets where
+    /// none waits at the head. None: the end.
+    ///
+    /// # Errors
+    ///
+    /// What a module ended the stream with, those of the circuit's receives; `WouldBlock` when nothing came.
+    fn next_message(&mut self, least: usize, block: bool) -> io::Result<Option<Message>> {
         let mut deadline = None;
         loop {
             let waits_below = block && self.queued(Side::Write) == 0;
-            if let Some(taken) = self.take(buffer, keep)? {
-                return Ok(Some(taken));
+            if let Some(rest) = self.rest.take() {
+                return Ok(Some(rest));
+            }
+            if let Some(message) = self.next_data()? {
+                return Ok(Some(message));
             }
             self.check_failure()?;
             if self.below().has_ended {
                 return Ok(None);
             }
-            match self.pull(buffer.len(), block, waits_below) {
+            match self.pull(least, block, waits_below) {
                 Err(error)
                     if error.kind() == io::ErrorKind::WouldBlock && block && !waits_below =>
                 {
@@ -368,20 +373,36 @@ impl Circuit for PushedCircuit {
         Ok(received.map(|(len, _)| len))
     }
 
-    /// The message is lent to the stream, not copied: what travels down refers to it.
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
-        if message.is_empty() || count == 0 {
-            return self.send_run(message, count);
+        match message.is_empty() || count == 0 {
+            true => self.send_run(message, count),
+            false => self.send_lent_run(message, count),
         }
-        let lent = Block::lent(Box::new(SharedMessage(Arc::clone(message))));
-        let mut done = 0;
-        while done < count && self.put_block(lent.duplicate())? {
-            done += 1;
+    }
+
+    /// What arrived is lent: no message is copied out of its blocks, and `buffer` gets the rest of one alone of which the
+    /// user has a part.
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        let mut arrived = ReceiveCounts::default();
+        if self.rest.is_some() {
+            let received = self.receive(buffer, false, true)?;
+            return Ok(received.map(|(len, _)| {
+                arrived.add(len);
+                arrived
+            }));
         }
-        match done {
-            0 => self.send(message).map(|()| 1),
-            done => self.check_failure().map(|()| done),
+        while arrived.calls < calls as u64 {
+            match self.next_message(buffer.len(), true) {
+                Ok(Some(message)) => {
+                    arrived.add(message.data_octets());
+                    message.release(self.runtime.pool_mut());
+                }
+                Err(error) if arrived.calls == 0 => return Err(error),
+                Ok(None) if arrived.calls == 0 => return Ok(None),
+                Ok(None) | Err(_) => break,
+            }
         }
+        Ok(Some(arrived))
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

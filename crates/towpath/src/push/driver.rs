@@ -57,10 +57,13 @@ impl CircuitDriver {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Sends a message; returns it when the circuit has no room.
+    /// Sends a message; returns it, or what is left of it, when the circuit has no room.
     #[inline]
     fn transmit(&mut self, context: &mut Context<'_>, mut message: Message) -> Option<Message> {
         if message.data.len() > 1 {
+            if self.is_stream {
+                return self.transmit_blocks(context, message);
+            }
             message.pull_up(0, context.pool());
         }
         let octets = message.data.first().map_or(&[][..], Block::octets);
@@ -70,6 +73,30 @@ impl CircuitDriver {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some(message),
                 Err(error) => {
                     self.failure.get_or_insert(error);
+                }
+            }
+        }
+        message.release(context.pool());
+        None
+    }
+
+    /// Sends octets of a stream, block by block.
+    fn transmit_blocks(
+        &mut self,
+        context: &mut Context<'_>,
+        mut message: Message,
+    ) -> Option<Message> {
+        let mut sent = 0;
+        for block in &message.data {
+            match self.circuit.try_send(block.octets()) {
+                Ok(()) => sent += block.len(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    message.trim_front(sent, context.pool());
+                    return Some(message);
+                }
+                Err(error) => {
+                    self.failure.get_or_insert(error);
+                    break;
                 }
             }
         }

@@ -9,7 +9,7 @@
 //! * `capture`, `compress`, `fault`, `seal` - modules that are not of crate `streams`: they need files,
 //!   random numbers and libraries. `frames`: what those that change octets put around them.
 //! * `driver` - the bottom of the stream: a module around a circuit.
-//! * `circuit` - its top: what the user calls.
+//! * `circuit` - its top: what the user calls; `lent_run` - sends that are lent to the stream.
 //! * `chain`, `pushed_stream` - modules on byte streams of XTP that carry other programs' octets, as in
 //!   `towpath forward`.
 
@@ -20,6 +20,7 @@ mod compress;
 mod driver;
 mod fault;
 mod frames;
+mod lent_run;
 mod pushed_stream;
 mod seal;
 mod settings;

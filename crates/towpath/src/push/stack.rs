@@ -123,6 +123,12 @@ impl ModuleStack {
         Ok(())
     }
 
+    /// Whether the modules only hand on what comes, whatever the boundaries of messages.
+    pub(super) fn only_hands_on(&self) -> bool {
+        let hands_on = |kind: &Kind| matches!(kind, Kind::Pass | Kind::Buffer);
+        self.modules.iter().all(hands_on)
+    }
+
     /// Whether the modules can stand on a transport called `name` of this class.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ pub mod xti_engine;
 mod xti_sockets;
 pub mod xti_tcp;
 pub mod xti_udp;
+mod xti_udp_sockets;
 mod xti_words;
 pub mod xtp;
 pub mod xtp_multicast;

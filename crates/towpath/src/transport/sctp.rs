@@ -251,7 +251,7 @@ const PACKETS_PER_BUFFER: usize = 8;
 
 /// The settings of associations with `host`. On the loopback their packets may be as long as what that carries, as
 /// TCP's are, unless `packet=` says otherwise. A socket is asked: once an endpoint, not for each association.
-fn with_long_packets(
+pub(crate) fn with_long_packets(
     settings: &EndpointConfig,
     options: &Options,
     host: Option<IpAddr>,

@@ -4,7 +4,7 @@ use super::xti_words;
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
-    Reserved,
+    ReceiveCounts, Reserved,
 };
 use crate::options::Options;
 use crate::parts;
@@ -228,10 +228,7 @@ impl ConnectionCircuit {
             let Some(received) = self.receive_once(&mut piece, limit)? else {
                 return Ok(None);
             };
-            // What a peer sends beyond the longest message is dropped.
-            let room = longest - self.partial.len();
-            let kept = received.len.min(room);
-            self.partial.extend_from_slice(&piece[..kept]);
+            keep_part(&mut self.partial, &piece[..received.len], longest);
             if !received.more {
                 let len = self.partial.len().min(buffer.len());
                 buffer[..len].copy_from_slice(&self.partial[..len]);
@@ -239,6 +236,46 @@ impl ConnectionCircuit {
                 return Ok(Some(len));
             }
         }
+    }
+
+    /// Receives up to `calls` whole messages without a copy, and counts them; false at the end of the peer's direction.
+    fn receive_lent(&mut self, calls: usize, arrived: &mut ReceiveCounts) -> io::Result<bool> {
+        if self.peer_has_finished {
+            return Ok(false);
+        }
+        let limit = match self.unsent.is_empty() {
+            true => self.timeout,
+            false => self.push_unsent(self.timeout)?,
+        };
+        let longest = usize::try_from(self.end.information().tsdu).unwrap_or(0);
+        let (partial, mut is_end) = (&mut self.partial, false);
+        let ends_by_empty = self.ends_by_empty;
+        let received = self.end.receive_run(calls, limit, |octets, more| {
+            if more {
+                keep_part(partial, octets, longest);
+            } else if ends_by_empty && octets.is_empty() && partial.is_empty() {
+                is_end = true;
+            } else {
+                arrived.add(partial.len() + octets.len());
+                partial.clear();
+            }
+        });
+        self.peer_has_finished |= is_end;
+        match received {
+            Ok(_) => Ok(!is_end),
+            Err(error) => Ok(self.ended(error)?.is_some()),
+        }
+    }
+
+    /// The same of one message, copied into `buffer`.
+    fn receive_copied(
+        &mut self,
+        buffer: &mut [u8],
+        arrived: &mut ReceiveCounts,
+    ) -> io::Result<bool> {
+        let received = self.receive(buffer, self.timeout)?;
+        received.into_iter().for_each(|len| arrived.add(len));
+        Ok(received.is_some())
     }
 
     /// Ends the direction, once what was sent is queued.
@@ -255,6 +292,12 @@ impl ConnectionCircuit {
         self.has_finished = true;
         Ok(())
     }
+}
+
+/// What a peer sends beyond the longest message is dropped.
+fn keep_part(partial: &mut Vec<u8>, octets: &[u8], longest: usize) {
+    let room = longest.saturating_sub(partial.len());
+    partial.extend_from_slice(&octets[..octets.len().min(room)]);
 }
 
 #[cold]
@@ -314,6 +357,25 @@ impl Circuit for ConnectionCircuit {
         }
         self.send(message)?;
         Ok(1)
+    }
+
+    /// Messages are handed out where they lie, and `buffer` is not written; octets of a stream are copied there, and
+    /// with `lent=off` all.
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        let mut arrived = ReceiveCounts::default();
+        while arrived.calls < calls as u64 {
+            let received = match self.end.options().lent && !self.is_stream {
+                true => self.receive_lent(calls - arrived.calls as usize, &mut arrived),
+                false => self.receive_copied(buffer, &mut arrived),
+            };
+            match received {
+                Ok(true) => {}
+                Err(error) if arrived.calls == 0 => return Err(error),
+                Ok(false) if arrived.calls == 0 => return Ok(None),
+                Ok(false) | Err(_) => break,
+            }
+        }
+        Ok(Some(arrived))
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

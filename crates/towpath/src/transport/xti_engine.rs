@@ -13,7 +13,7 @@ use crate::{sctp as sctp_endpoint, socket, xtp as xtp_endpoint};
 use engine::Framing;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ static SCTP_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
 
 fn of_streams() -> impl Iterator<Item = OptionHelp> {
     let of_streams = xti_words::OF_STREAMS.into_iter();
-    of_streams.chain([xti_words::MORE, xti_words::HOLD])
+    of_streams.chain([xti_words::MORE, xti_words::HOLD, xti_words::LENT])
 }
 
 /// Options of an endpoint: those of the stream, and those of the engine.
@@ -92,9 +92,6 @@ impl XtiEngine {
             return Err(
                 "more=on makes one message of all that is sent; give framing=stream too".into(),
             );
-        }
-        if own.contains_key("hold") && self.framing(&words.engine)? == Framing::Messages {
-            return Err("hold is for a stream without boundaries; give framing=stream too".into());
         }
         Ok(words)
     }
@@ -122,7 +119,9 @@ impl XtiEngine {
                     transport_specific: words.engine.clone(),
                     ..options.clone()
                 };
-                let make = move |_: Option<&SctpOptions>| xtp::STREAM.setup(&settings, &own, host);
+                let make = move |_: Option<&SctpOptions>, _: IpAddr| {
+                    xtp::STREAM.setup(&settings, &own, host)
+                };
                 let name = (xti_carrier::XTP, None);
                 Box::new(EngineCarrier::new(name, &options, Arc::new(make), None))
             }
@@ -152,6 +151,8 @@ impl XtiEngine {
         }
         .map_err(options::invalid)?;
         effective.insert("more".into(), xti_words::on_off(words.stream.flags.more));
+        let lent = words.stream.stream.lent;
+        effective.insert("lent".into(), xti_words::on_off(lent));
         if let Some(socket) = end.socket() {
             socket::read_buffer_sizes(socket.as_fd(), &mut effective);
         }

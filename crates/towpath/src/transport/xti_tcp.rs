@@ -32,11 +32,13 @@ const QUEUE_LEN: u32 = 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Its options: those of all streams, and those of sends.
-const OPTIONS: [OptionHelp; 7] = {
+const OPTIONS: [OptionHelp; 9] = {
     let [hysteresis, deferred, marks, crossing] = xti_words::OF_STREAMS;
-    let (more, hold) = (xti_words::MORE, xti_words::HOLD);
-    let streams = xti_words::STREAMS;
-    [hysteresis, deferred, hold, marks, more, crossing, streams]
+    let (more, hold, lent) = (xti_words::MORE, xti_words::HOLD, xti_words::LENT);
+    let (expedited, streams) = (xti_words::EXPEDITED, xti_words::STREAMS);
+    [
+        hysteresis, deferred, hold, lent, marks, more, crossing, expedited, streams,
+    ]
 };
 
 impl Transport for XtiTcp {
@@ -338,7 +340,10 @@ impl Circuit for XtiCircuit {
         effective.insert("read_len".into(), self.read_len.to_string());
         xti_words::effective(&self.end, &mut effective);
         effective.insert("more".into(), xti_words::on_off(self.flags.more));
-        effective.insert("hold".into(), xti_words::on_off(self.end.options().hold));
+        let options = self.end.options();
+        effective.insert("hold".into(), xti_words::on_off(options.hold));
+        effective.insert("lent".into(), xti_words::on_off(options.lent));
+        effective.insert("expedited".into(), xti_words::on_off(options.expedited));
         effective
     }
 

@@ -4,6 +4,7 @@
 //! leaves.
 
 use super::xti_datagrams::{DatagramCircuit, DatagramEnds};
+use super::xti_udp_sockets;
 use super::xti_words::{self, StreamWords};
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
@@ -23,6 +24,12 @@ use xti::{XtiEndpoint, inet};
 #[derive(Debug)]
 pub struct XtiUdp;
 
+/// Its options: those of all streams, and whether there is one.
+const OPTIONS: [OptionHelp; 5] = {
+    let [hysteresis, deferred, marks, crossing] = xti_words::OF_STREAMS;
+    [hysteresis, deferred, marks, crossing, xti_words::STREAMS]
+};
+
 impl Transport for XtiUdp {
     fn name(&self) -> &'static str {
         "xti-udp"
@@ -41,7 +48,7 @@ impl Transport for XtiUdp {
     }
 
     fn options(&self) -> &[OptionHelp] {
-        &xti_words::OF_STREAMS
+        &OPTIONS
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
@@ -49,6 +56,9 @@ impl Transport for XtiUdp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        if parsed(options)?.is_plain {
+            return xti_udp_sockets::listen(setup(options), options);
+        }
         let mut listener = DatagramEnds::new(Reach::Network);
         for _ in 0..options.circuits.max(1) {
             let (end, address) = bind(options, SocketAddr::new(options.bind_address(), 0))?;
@@ -65,6 +75,9 @@ impl Transport for XtiUdp {
     ) -> io::Result<Box<dyn Circuit>> {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let peer = socket::decode_address(line)?;
+        if parsed(options)?.is_plain {
+            return xti_udp_sockets::connect(setup(options), peer, options);
+        }
         let (end, _) = bind(options, socket::wildcard_address(&peer))?;
         let peer = inet::encode(peer);
         Ok(Box::new(DatagramCircuit::new(Arc::new(end), peer)))
@@ -72,18 +85,25 @@ impl Transport for XtiUdp {
 }
 
 fn words(own: &BTreeMap<String, String>) -> Result<StreamWords, String> {
-    StreamWords::parse("xti-udp", &xti_words::OF_STREAMS, own)
+    StreamWords::parse("xti-udp", &OPTIONS, own)
+}
+
+fn parsed(options: &Options) -> io::Result<StreamWords> {
+    words(&options.transport_specific).map_err(crate::options::invalid)
+}
+
+/// What each socket gets.
+fn setup(options: &Options) -> inet::Setup {
+    let options = options.clone();
+    Arc::new(move |socket: &Socket| {
+        socket::set_buffers(socket, options.buffers);
+        source_filter::attach(socket.as_fd(), options.only_from)
+    })
 }
 
 /// An endpoint at an address, and the address it got.
 fn bind(options: &Options, address: SocketAddr) -> io::Result<(XtiEndpoint, SocketAddr)> {
-    let words = words(&options.transport_specific).map_err(crate::options::invalid)?;
-    let of_socket = options.clone();
-    let setup = move |socket: &Socket| {
-        socket::set_buffers(socket, of_socket.buffers);
-        source_filter::attach(socket.as_fd(), of_socket.only_from)
-    };
-    let end = XtiEndpoint::open_udp(Arc::new(setup), words.stream)?;
+    let end = XtiEndpoint::open_udp(setup(options), parsed(options)?.stream)?;
     let bound = end.bind(&inet::encode(address), 0)?;
     let bound = inet::decode(&bound.address).ok_or(io::ErrorKind::AddrNotAvailable)?;
     Ok((end, bound))

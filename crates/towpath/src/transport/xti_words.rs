@@ -53,6 +53,21 @@ pub(super) const HOLD: OptionHelp = option(
     "short sends are collected at the head, up to 8 KiB a message; off: each is a message of its own",
 );
 
+/// The option of connections whose runs need no copies.
+pub(super) const LENT: OptionHelp = option(
+    "lent",
+    "on|off",
+    "long messages of a run of sends are lent to the stream, and messages of a run of receives handed out where they \
+     lie; off: each is copied",
+);
+
+/// The option of TCP's provider.
+pub(super) const EXPEDITED: OptionHelp = option(
+    "expedited",
+    "off|on",
+    "on: the provider has expedited data, for which a receive waits in a poll first; off: in the receive itself",
+);
+
 /// The option of providers that have a way without a stream.
 pub(super) const STREAMS: OptionHelp = option(
     "streams",
@@ -82,6 +97,8 @@ impl StreamWords {
     ) -> Result<StreamWords, String> {
         crate::contract::check_names(transport, known, own)?;
         let mut words = StreamWords::default();
+        // A circuit has none.
+        words.stream.expedited = false;
         for (name, value) in own {
             words.set(name, value)?;
         }
@@ -102,6 +119,8 @@ impl StreamWords {
             ("deferred", "on" | "off") => self.stream.deferred = value == "on",
             ("crossing", "on" | "off") => self.stream.crossing = value == "on",
             ("hold", "on" | "off") => self.stream.hold = value == "on",
+            ("lent", "on" | "off") => self.stream.lent = value == "on",
+            ("expedited", "on" | "off") => self.stream.expedited = value == "on",
             ("streams", "on" | "off") => self.is_plain = value == "off",
             ("more", "on" | "off") => self.flags.more = value == "on",
             ("marks", _) => self.stream.marks = parse_marks(value)?,
@@ -112,7 +131,11 @@ impl StreamWords {
 }
 
 fn wrong(name: &str, value: &str) -> String {
-    let all = || OF_STREAMS.iter().chain([&MORE, &HOLD, &STREAMS]);
+    let all = || {
+        OF_STREAMS
+            .iter()
+            .chain([&MORE, &HOLD, &LENT, &EXPEDITED, &STREAMS])
+    };
     let values = all().find(|option| option.name == name);
     let values = values.map_or("", |option| option.values);
     format!("{name}={value}: {name} is {values}")

@@ -439,6 +439,9 @@ fn offloads_and_quick_acknowledgements_are_options() {
         ("tcp", "quickack", "on", ("quickack", "on")),
         ("tcp", "rcvlowat", "4096", ("rcvlowat", "4096")),
         ("xti-tcp", "streams", "off", ("streams", "off")),
+        ("xti-udp", "streams", "off", ("streams", "off")),
+        ("xti-tcp", "expedited", "on", ("expedited", "on")),
+        ("xti-sctp", "lent", "off", ("lent", "off")),
         (
             "udp-segmented",
             "gso",
@@ -461,6 +464,8 @@ fn offloads_and_quick_acknowledgements_are_options() {
         let remedy = match option {
             "rcvlowat" => "a number of octets",
             "streams" => "streams is on|off",
+            "expedited" => "expedited is off|on",
+            "lent" => "lent is on|off",
             _ => "give on or off",
         };
         assert!(why.contains(remedy), "{why}");

@@ -28,3 +28,4 @@ mod two_processes;
 mod vmtp;
 mod vmtp_services;
 mod xti;
+mod xti_runs;

@@ -1,10 +1,12 @@
 //! The provider's side of a connection of a carrier.
 
-use super::{Carried, Carrier};
-use crate::connections::{Frame, FrameKind, Link, Next, Sleep, introduction};
+use super::{Carried, Carrier, Piece};
+use crate::connections::{Behind, Frame, FrameKind, Link, Next, Sleep, introduction};
 use crate::inet::TIDU;
 use crate::sctp::{self, MessageOptions};
-use crate::tpi;
+use crate::tpi::{
+    self, RUN_CONTROL, RUN_MESSAGES, RUN_OCTETS, add_to_run, begin_run, run_messages,
+};
 use socket2::Socket;
 use std::borrow::Cow;
 use std::io;
@@ -27,6 +29,16 @@ pub(super) enum Stage {
     Lost(u32),
 }
 
+/// What a receive brought.
+enum Received {
+    /// A piece of a message, or octets of a stream.
+    Piece(Piece),
+    Nothing,
+    /// The peer sends no more.
+    End,
+    Failure(io::Error),
+}
+
 /// A connection of a carrier.
 pub(crate) struct CarriedLink {
     pub(super) connection: Box<dyn Carried>,
@@ -34,6 +46,10 @@ pub(crate) struct CarriedLink {
     message_max: Option<usize>,
     has_half_close: bool,
     pub(super) reports_options: bool,
+    /// The user takes runs.
+    pub(super) takes_runs: bool,
+    /// What came behind a run and was no message of one.
+    behind: Option<Next>,
     /// A message of the user whose end has not come, and an expedited one, which may come between its pieces.
     unfinished: [Unfinished; 2],
     /// A block to receive into.
@@ -56,6 +72,8 @@ impl CarriedLink {
             message_max: of.message_max(),
             has_half_close: of.has_half_close(),
             reports_options: false,
+            takes_runs: false,
+            behind: None,
             unfinished: Default::default(),
             spare: None,
         }
@@ -65,12 +83,18 @@ impl CarriedLink {
         self.stage = Stage::Lost(reason(error));
     }
 
-    /// Sends data; false while there is no room.
-    fn send_data(&mut self, message: &Message, more: bool, expedited: bool) -> bool {
+    /// Whether what is sent goes nowhere.
+    #[inline]
+    fn is_lost(&mut self) -> bool {
         if self.stage == Stage::PeerEnded && !self.has_half_close {
             self.stage = Stage::Lost(BROKEN_PIPE);
         }
-        if let Stage::Lost(_) = self.stage {
+        matches!(self.stage, Stage::Lost(_))
+    }
+
+    /// Sends data; false while there is no room.
+    fn send_data(&mut self, message: &Message, more: bool, expedited: bool) -> bool {
+        if self.is_lost() {
             return true;
         }
         let blocks = &message.data;
@@ -163,55 +187,116 @@ impl CarriedLink {
     fn receive(&mut self, pool: &mut Pool) -> Next {
         let spare = self.spare.take();
         let mut block = spare.unwrap_or_else(|| pool.allocate(0, TIDU));
-        let mut more = false;
-        let mut options = MessageOptions::default();
-        let keeps_messages = self.message_max.is_some();
-        let connection = &mut self.connection;
-        let received = block.fill(|room| {
-            let Some(piece) = connection.try_receive(room)? else {
-                return Ok(0);
-            };
-            more = keeps_messages && piece.more;
-            options = piece.options;
-            Ok(piece.len)
-        });
-        match received {
-            Ok(0) => {
-                self.spare = Some(block);
-                self.stage = Stage::PeerEnded;
-                CarriedLink::frame(FrameKind::Release, pool.copy(0, &[]))
-            }
-            Ok(_) => {
+        match self.receive_into(&mut block) {
+            Received::Piece(piece) if self.is_short(&piece) => self.receive_run(pool, block),
+            Received::Piece(piece) => {
                 let octets = self.arrived(pool, block);
-                let expedited = keeps_messages && options.unordered;
-                let kind = match (expedited, more) {
-                    (false, false) => FrameKind::Data,
-                    (false, true) => FrameKind::DataMore,
-                    (true, false) => FrameKind::Expedited,
-                    (true, true) => FrameKind::ExpeditedMore,
-                };
-                let options = (keeps_messages && self.reports_options).then_some(options);
-                Next::Frame(Frame {
-                    kind,
-                    octets,
-                    options,
-                })
+                self.frame_of(&piece, octets)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            other => {
                 self.spare = Some(block);
-                Next::Nothing
-            }
-            Err(error) => {
-                self.spare = Some(block);
-                self.lose(&error);
-                Next::End(Some(reason(&error)))
+                self.outcome_of(pool, other)
             }
         }
     }
 
-    /// The block of an arrival; a short one is copied, so that a queue pins no more than twice its octets.
+    fn receive_into(&mut self, block: &mut Block) -> Received {
+        let (connection, mut piece) = (&mut self.connection, None);
+        let filled = block.fill(|room| {
+            piece = connection.try_receive(room)?;
+            Ok(piece.map_or(0, |piece| piece.len))
+        });
+        match (filled, piece) {
+            (Ok(_), Some(piece)) => Received::Piece(piece),
+            (Ok(_), None) => Received::End,
+            (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => Received::Nothing,
+            (Err(error), _) => Received::Failure(error),
+        }
+    }
+
+    /// A frame with a piece of a message, or with octets of a stream.
+    fn frame_of(&self, piece: &Piece, octets: Block) -> Next {
+        let keeps_messages = self.message_max.is_some();
+        let expedited = keeps_messages && piece.options.unordered;
+        let kind = match (expedited, keeps_messages && piece.more) {
+            (false, false) => FrameKind::Data,
+            (false, true) => FrameKind::DataMore,
+            (true, false) => FrameKind::Expedited,
+            (true, true) => FrameKind::ExpeditedMore,
+        };
+        Next::Frame(Frame {
+            kind,
+            octets,
+            options: (keeps_messages && self.reports_options).then_some(piece.options),
+        })
+    }
+
+    /// What came instead of a piece.
+    fn outcome_of(&mut self, pool: &mut Pool, received: Received) -> Next {
+        match received {
+            Received::Failure(error) => {
+                self.lose(&error);
+                Next::End(Some(reason(&error)))
+            }
+            Received::End => {
+                self.stage = Stage::PeerEnded;
+                CarriedLink::frame(FrameKind::Release, pool.copy(0, &[]))
+            }
+            Received::Piece(_) | Received::Nothing => Next::Nothing,
+        }
+    }
+
+    /// Whether a piece may be in a run: a whole message that says nothing of itself.
+    #[inline]
+    fn can_run(&self, piece: &Piece) -> bool {
+        self.takes_runs && !piece.more && !piece.options.unordered && !self.reports_options
+    }
+
+    #[inline]
+    fn is_short(&self, piece: &Piece) -> bool {
+        self.can_run(piece) && piece.len <= RUN_OCTETS
+    }
+
+    /// The message in `block` with those behind it that are there already.
+    fn receive_run(&mut self, pool: &mut Pool, mut block: Block) -> Next {
+        let mut control = pool.allocate(0, RUN_CONTROL);
+        begin_run(&mut control);
+        add_to_run(&mut control, block.len());
+        let mut behind = Behind::Perhaps;
+        while block.len() < RUN_OCTETS && run_messages(&control) < RUN_MESSAGES {
+            let before = block.len();
+            match self.receive_into(&mut block) {
+                Received::Piece(piece) if self.can_run(&piece) => {
+                    add_to_run(&mut control, piece.len);
+                }
+                Received::Piece(piece) => {
+                    let octets = pool.copy(0, &block.octets()[before..]);
+                    block.keep(0..before);
+                    self.behind = Some(self.frame_of(&piece, octets));
+                    break;
+                }
+                Received::Nothing => {
+                    behind = Behind::Nothing;
+                    break;
+                }
+                other => {
+                    self.behind = Some(self.outcome_of(pool, other));
+                    break;
+                }
+            }
+        }
+        let octets = self.arrived(pool, block);
+        if run_messages(&control) == 1 && behind == Behind::Perhaps {
+            pool.release(control);
+            return CarriedLink::frame(FrameKind::Data, octets);
+        }
+        let run = Message::proto(control, Some(octets));
+        Next::Run(run, behind)
+    }
+
+    /// The block of an arrival; a short one is copied, so that a queue pins no more than four times its octets.
     fn arrived(&mut self, pool: &mut Pool, mut block: Block) -> Block {
-        if block.len() >= TIDU / 2 {
+        if block.len() >= TIDU / 4 {
             return block;
         }
         let copy = pool.copy(0, block.octets());
@@ -245,6 +330,19 @@ impl Link for CarriedLink {
         }
     }
 
+    fn send_run(&mut self, mut octets: &[u8], lengths: impl Iterator<Item = usize>) -> usize {
+        let is_lost = self.is_lost();
+        let mut sent = 0;
+        for len in lengths {
+            let (message, rest) = octets.split_at(len);
+            if !is_lost && !self.send_whole(message, &MessageOptions::default()) {
+                break;
+            }
+            (octets, sent) = (rest, sent + 1);
+        }
+        sent
+    }
+
     fn send_short(&mut self, kind: FrameKind, _octets: &[u8]) {
         match kind {
             FrameKind::Disconnect => self.connection.abort(),
@@ -267,6 +365,9 @@ impl Link for CarriedLink {
     }
 
     fn next(&mut self, pool: &mut Pool) -> Next {
+        if let Some(behind) = self.behind.take() {
+            return behind;
+        }
         match self.stage {
             Stage::Opening => self.look_at_opening(pool),
             Stage::Open => self.receive(pool),

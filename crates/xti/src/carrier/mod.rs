@@ -9,7 +9,7 @@ use crate::connections::{ConnectionProvider, Protocol, Sleep, Waiter};
 use crate::inet::TIDU;
 use crate::options::OPTIONS_MAX;
 use crate::provider::answer_without_options;
-use crate::sctp::{self, MessageOptions, SctpOptions, Situation};
+use crate::sctp::{self, MessageOptions, SctpOptions, SctpStatus, Situation};
 use crate::tpi::{Information, Primitive, ServiceType, State};
 use link::{CarriedLink, Stage};
 /// A socket of the kernel.
@@ -88,6 +88,9 @@ pub trait Carried: Send + 'static {
     /// The options of what carries it, with what both ends agreed on; None for a carrier without options.
     fn options(&self) -> Option<SctpOptions>;
 
+    /// How the association stands that carries it; None for a carrier without options.
+    fn status(&self) -> Option<SctpStatus>;
+
     /// Sends a message, or octets of a stream, as a whole. The octets of a stream say nothing of themselves.
     ///
     /// # Errors
@@ -160,6 +163,8 @@ pub(crate) struct CarriedProtocol {
     options: Option<SctpOptions>,
     /// What of it is said with each message, if that is more than nothing.
     of_messages: Option<Vec<u8>>,
+    /// The user takes runs.
+    takes_runs: bool,
 }
 
 impl CarriedProtocol {
@@ -167,8 +172,14 @@ impl CarriedProtocol {
         CarriedProtocol {
             options: carrier.options(),
             of_messages: None,
+            takes_runs: false,
             carrier,
         }
+    }
+
+    /// Several messages may come at once from here on, or no longer.
+    pub(crate) fn take_runs(&mut self, takes: bool) {
+        self.takes_runs = takes;
     }
 }
 
@@ -250,9 +261,11 @@ impl Protocol for CarriedProtocol {
             Some(link) => link.connection.options(),
             None => self.carrier.running_options(),
         };
+        let status = link.and_then(|link| link.connection.status());
         let situation = Situation {
             default: &default,
             engine: running.as_ref(),
+            status: status.as_ref(),
             keeps_messages: self.carrier.message_max().is_some(),
         };
         let answer = sctp::answer(octets, flags, user, situation);
@@ -286,5 +299,6 @@ impl Protocol for CarriedProtocol {
         if let Some(options) = &self.options {
             link.reports_options = options.reports_options;
         }
+        link.takes_runs = self.takes_runs && self.carrier.message_max().is_some();
     }
 }

@@ -41,9 +41,18 @@ pub(crate) struct Frame {
 /// What is next on a connection.
 pub(crate) enum Next {
     Frame(Frame),
+    /// Several messages of data (`tpi::run`), and whether nothing is known to be behind them.
+    Run(Message, Behind),
     Nothing,
     /// The peer is gone, or broke the protocol; the system's number, where one is known.
     End(Option<u32>),
+}
+
+/// What is behind a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    Nothing,
+    Perhaps,
 }
 
 /// A protocol that opens and accepts connections.
@@ -115,6 +124,9 @@ pub(crate) trait Link: Send + 'static {
     /// takes everything: that it is told by [`next`](Link::next).
     fn send(&mut self, kind: FrameKind, message: &Message) -> bool;
 
+    /// Sends messages whole, one behind the other in `octets`, with these lengths; how many had room.
+    fn send_run(&mut self, octets: &[u8], lengths: impl Iterator<Item = usize>) -> usize;
+
     /// Sends a frame of the connection itself, if there is room.
     fn send_short(&mut self, kind: FrameKind, octets: &[u8]);
 
@@ -176,6 +188,9 @@ pub(crate) trait Waits {
 
     /// Notes the system calls of what is below where those of sockets are counted.
     fn count_calls(&mut self);
+
+    /// What was given to the protocol while the user sent on leaves now.
+    fn flush_below(&mut self);
 }
 
 /// An address with its length in front, then data of the user.

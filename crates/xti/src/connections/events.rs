@@ -104,6 +104,8 @@ impl<P: Protocol> ConnectionProvider<P> {
                 context.pool().release(frame.octets);
                 self.disconnected(context, REFUSED, &said);
             }
+            // No connection has data before its confirmation.
+            Next::Run(message, _) => message.release(context.pool()),
             Next::End(why) => self.disconnected(context, why.unwrap_or(REFUSED), &[]),
         }
     }

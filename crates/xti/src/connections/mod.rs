@@ -2,15 +2,17 @@
 //!
 //! * `below` - what it asks of the protocol and of its connections.
 //! * `requests`, `events`, `transfer` - the user's primitives, the peer's frames, data.
+//! * `runs` - several messages at once.
 
 mod below;
 mod events;
 mod requests;
+mod runs;
 mod transfer;
 
 pub use below::Waiter;
 pub(crate) use below::{
-    Frame, FrameKind, Link, Next, Protocol, Sleep, Waits, introduction, split_introduction,
+    Behind, Frame, FrameKind, Link, Next, Protocol, Sleep, Waits, introduction, split_introduction,
 };
 
 use crate::inet::{Shared, TIDU};
@@ -135,6 +137,12 @@ impl<P: Protocol> ConnectionProvider<P> {
         }
     }
 
+    /// Octets wait for room below.
+    fn block_for(&mut self, octets: usize) {
+        self.blocked = Some(octets);
+        self.shared.send_blocked.store(true, Ordering::Relaxed);
+    }
+
     fn service_type(&self) -> ServiceType {
         self.protocol.information().service
     }
@@ -156,6 +164,7 @@ impl<P: Protocol> ConnectionProvider<P> {
         }
         self.shared.set_socket(waitable.map(Arc::new));
         self.shared.send_blocked.store(false, Ordering::Relaxed);
+        self.shared.unflushed.store(false, Ordering::Relaxed);
         (self.ends, self.blocked) = (ends, None);
     }
 
@@ -218,6 +227,16 @@ impl<P: Protocol> Waits for ConnectionProvider<P> {
         }
     }
 
+    fn flush_below(&mut self) {
+        if let Ends::Connected(link) = &mut self.ends {
+            link.flush();
+            if link.has_unsent() {
+                self.block_for(0);
+            }
+        }
+        self.shared.unflushed.store(false, Ordering::Relaxed);
+    }
+
     fn count_calls(&mut self) {
         if let Some(link) = self.link() {
             let (sends, receives) = link.system_calls();
@@ -264,6 +283,9 @@ impl<P: Protocol> Module for ConnectionProvider<P> {
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         match (side, message.kind()) {
             (Side::Write, MessageKind::Data) => self.data_request(context, message),
+            (Side::Write, MessageKind::Proto) if runs::is_run(&message) => {
+                self.run_request(context, message);
+            }
             (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
                 self.primitive(context, message);
             }
@@ -280,7 +302,8 @@ impl<P: Protocol> Module for ConnectionProvider<P> {
 
     fn ready(&mut self, context: &mut Context<'_>) {
         self.look_at_ends(context);
-        if !context.is_empty(Side::Write) || self.blocked.is_some() {
+        let is_unflushed = self.shared.unflushed.load(Ordering::Relaxed);
+        if !context.is_empty(Side::Write) || self.blocked.is_some() || is_unflushed {
             context.enable(Side::Write);
         }
     }

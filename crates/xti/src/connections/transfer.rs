@@ -2,7 +2,9 @@
 
 use super::events::disconnect_in;
 use super::requests::RESET;
-use super::{ConnectionProvider, Ends, Frame, FrameKind, Link, Next, Protocol};
+use super::{
+    Behind, ConnectionProvider, Ends, Frame, FrameKind, Link, Next, Protocol, Waits, runs,
+};
 use crate::provider::parsed;
 use crate::sctp::{self, MessageOptions};
 use crate::tpi::{Event, Primitive, State, data_options, number, write_data, write_options};
@@ -37,13 +39,19 @@ impl<P: Protocol> ConnectionProvider<P> {
             let Some(message) = context.get(Side::Write) else {
                 break;
             };
+            if runs::is_run(&message) {
+                let Some((rest, octets)) = runs::send(&mut **link, context, message) else {
+                    continue;
+                };
+                self.block_for(octets);
+                return context.put_back(Side::Write, rest);
+            }
             let Some(kind) = frame_kind(&message) else {
                 message.release(context.pool());
                 continue;
             };
             if !link.send(kind, &message) {
-                self.blocked = Some(message.data_octets());
-                self.shared.send_blocked.store(true, Ordering::Relaxed);
+                self.block_for(message.data_octets());
                 return context.put_back(Side::Write, message);
             }
             message.release(context.pool());
@@ -52,14 +60,11 @@ impl<P: Protocol> ConnectionProvider<P> {
             }
         }
         self.blocked = None;
-        if let Ends::Connected(link) = &mut self.ends {
-            link.flush();
-            self.blocked = link.has_unsent().then_some(0);
+        self.shared.send_blocked.store(false, Ordering::Relaxed);
+        match self.shared.sends_on.load(Ordering::Relaxed) {
+            true => self.shared.unflushed.store(true, Ordering::Relaxed),
+            false => self.flush_below(),
         }
-        let is_blocked = self.blocked.is_some();
-        self.shared
-            .send_blocked
-            .store(is_blocked, Ordering::Relaxed);
     }
 
     /// This end sends no more.
@@ -83,6 +88,12 @@ impl<P: Protocol> ConnectionProvider<P> {
             match link.next(context.pool()) {
                 Next::Nothing => return,
                 Next::Frame(frame) => self.arrived(context, frame),
+                Next::Run(message, behind) => {
+                    self.run_arrived(context, message);
+                    if behind == Behind::Nothing {
+                        return;
+                    }
+                }
                 // What the peer sent before is delivered: it did not abort.
                 Next::End(why) => self.disconnected(context, why.unwrap_or(RESET), &[]),
             }

@@ -35,9 +35,11 @@ impl XtiEndpoint {
 impl Inner {
     fn push_tirdwr(&mut self) -> Result<(), Error> {
         self.require(&[XtiState::DataTransfer])?;
+        self.send_gathered();
+        self.take_runs(false);
         let first = self.runtime.first_kind(self.stream)?;
         let is_data = first.is_none_or(|kind| kind == MessageKind::Data);
-        if self.rest.is_some() || self.ahead.is_some() || !is_data {
+        if self.rest.is_some() || self.received.is_some() || self.ahead.is_some() || !is_data {
             return Err(Error {
                 tli: TliError::System,
                 errno: EPROTO,

@@ -1,15 +1,15 @@
 //! Messages of connections that keep their boundaries (a TSDU that is not 0). A message of the stream
 //! without a control part ends one of the user; T_DATA_REQ and T_DATA_IND with MORE_flag do not.
 
-use super::{Flags, Inner, XtiReceived, parse};
+use super::{Flags, Inner, XtiReceived, is_run, parse};
 use crate::error::{Error, TliError};
 use crate::loopback::TIDU;
 use crate::tpi::{Primitive, data_options, number, parse_options, write_data};
 use streams::{Message, MessageKind, Priority, Want};
 
 /// What a message of the stream is for a receive: None for an event.
-struct Piece {
-    more: bool,
+pub(super) struct Piece {
+    pub(super) more: bool,
     expedited: bool,
 }
 
@@ -27,6 +27,13 @@ impl Inner {
         flags: Flags,
         options: &[u8],
     ) -> Result<usize, streams::Error> {
+        if flags == Flags::default() && options.is_empty() && self.gathers(octets.len()) {
+            return match self.gather(octets)? {
+                true => Ok(octets.len()),
+                false => Err(streams::Error::WouldBlock),
+            };
+        }
+        self.send_gathered();
         let (number, band) = match flags.expedited {
             true => (number::EXDATA_REQ, Priority::Band(1)),
             false => (number::DATA_REQ, Priority::Band(0)),
@@ -61,12 +68,22 @@ impl Inner {
         &mut self,
         buffer: &mut [u8],
     ) -> Result<Option<XtiReceived>, Error> {
+        if !self.takes_runs {
+            self.take_runs(true);
+        }
+        if let Some(received) = self.receive_of_run(buffer) {
+            return Ok(Some(received));
+        }
         let mut received: Option<XtiReceived> = None;
         self.came_with.clear();
         loop {
             let Some(mut message) = self.next_piece()? else {
                 return Ok(received);
             };
+            if is_run(&message) {
+                self.keep_run(message);
+                return Ok(received.or_else(|| self.receive_of_run(buffer)));
+            }
             let (len, expedited) =
                 received.map_or((0, None), |so_far| (so_far.len, Some(so_far.expedited)));
             let Some(piece) = piece_of(&message)
@@ -108,7 +125,7 @@ impl Inner {
 
     /// What is next: expedited data before all others, but for the rest of such.
     #[inline]
-    fn next_piece(&mut self) -> Result<Option<Message>, Error> {
+    pub(super) fn next_piece(&mut self) -> Result<Option<Message>, Error> {
         let is_expedited = |message: &mut Message| message.band() > 0;
         if let Some(expedited) = self.rest.take_if(is_expedited) {
             return Ok(Some(expedited));
@@ -116,7 +133,7 @@ impl Inner {
         if let Some(expedited) = self.ahead.take_if(is_expedited) {
             return Ok(Some(expedited));
         }
-        let has_kept = self.rest.is_some() || self.ahead.is_some();
+        let has_kept = self.rest.is_some() || self.ahead.is_some() || self.received.is_some();
         let want = match has_kept {
             true => Want::Band(1),
             false => Want::Any,
@@ -142,7 +159,7 @@ fn options_data_request(more: bool, expedited: bool, options: &[u8]) -> Vec<u8> 
 }
 
 #[inline]
-fn piece_of(message: &Message) -> Option<Piece> {
+pub(super) fn piece_of(message: &Message) -> Option<Piece> {
     let (more, expedited) = if message.kind() == MessageKind::Data {
         (false, message.band() > 0)
     } else {

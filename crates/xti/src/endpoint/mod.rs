@@ -7,7 +7,8 @@
 //! * `datagrams` - sndudata, rcvudata, rcvuderr.
 //! * `options` - optmgmt and sync; options of messages.
 //! * `release` - orderly release and disconnection.
-//! * `runs` - snd of many messages alike.
+//! * `gathered` - short messages that leave together.
+//! * `runs`, `received_run` - snd of many messages alike, rcv of many messages.
 //! * `state` - the states of the library.
 //! * `waiting` - waits for what is below the stream.
 //! * `byte_stream` - read and write.
@@ -16,9 +17,11 @@
 mod byte_stream;
 mod connections;
 mod datagrams;
+mod gathered;
 mod messages;
 mod open;
 mod options;
+mod received_run;
 mod release;
 mod runs;
 mod state;
@@ -39,6 +42,8 @@ use crate::error::{Error, TliError};
 use crate::helper;
 use crate::inet::Shared as SocketShared;
 use crate::tpi::{self, Information, Primitive, ServiceType, TransportOption};
+use gathered::{GatherLimit, Gathered};
+use received_run::ReceivedRun;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use streams::{Block, Hysteresis, Marks, Message, MessageKind, Priority, Runtime, StreamId, Want};
@@ -56,12 +61,17 @@ pub struct StreamOptions {
     /// ServiceType procedures run when the caller waits, receives or finds the queue full, and within a
     /// millisecond; else at the end of each call.
     pub deferred: bool,
-    /// Short sends on a byte stream are collected at the head, in a message of up to 8 KiB (SO_STRHOLD); else each is a
-    /// message of its own.
+    /// Short sends are collected at the head, up to 8 KiB in one message (SO_STRHOLD); those over a protocol of the
+    /// process that keeps boundaries too, which it gets back there. Else each is a message of its own.
     pub hold: bool,
+    /// Long messages of a run of sends are lent to the stream; else all are copied into blocks of its own.
+    pub lent: bool,
     /// Each call of the head makes one system call that does nothing, as a runtime in the kernel
     /// would.
     pub crossing: bool,
+    /// TCP's provider has expedited data. Without, what a peer sends as urgent is part of the stream (SO_OOBINLINE), and
+    /// a receive waits in the receive itself, without a poll.
+    pub expedited: bool,
 }
 
 impl Default for StreamOptions {
@@ -76,7 +86,9 @@ impl Default for StreamOptions {
             marks: MARKS,
             deferred: true,
             hold: true,
+            lent: true,
             crossing: false,
+            expedited: true,
         }
     }
 }
@@ -129,6 +141,13 @@ struct Inner {
     rest: Option<Message>,
     /// A block to receive into.
     spare: Option<Block>,
+    /// What short messages are collected up to, where they are, and what was collected.
+    gather_limit: Option<GatherLimit>,
+    gathered: Option<Gathered>,
+    /// Messages that came at once and of which the user has some.
+    received: Option<ReceivedRun>,
+    /// The provider knows that it may hand up several at once.
+    takes_runs: bool,
     /// Options of the message that was received last.
     came_with: Vec<TransportOption>,
 }
@@ -185,7 +204,9 @@ impl XtiEndpoint {
 
     /// Runs what is scheduled: queued data leave now.
     pub fn run(&self) {
-        self.lock().run_for_room(&self.shared.socket);
+        let mut inner = self.lock();
+        inner.run_for_room(&self.shared.socket);
+        self.shared.flush_below(&mut inner);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -212,10 +233,28 @@ impl Shared {
         } else {
             inner.run_for_room(&self.socket);
         }
+        self.flush_below(&mut inner);
         !self.socket.send_blocked.load(Ordering::Relaxed)
     }
 
-    /// Something was queued and will not leave by itself: the helper looks after it.
+    /// What a protocol in the process got while the user sent on leaves now.
+    fn flush_below(&self, inner: &mut Inner) {
+        if self.socket.unflushed.load(Ordering::Relaxed) {
+            // A stream that has failed sends no more.
+            let _ = inner.with_waits(self.provider, |driver| driver.flush_below());
+        }
+    }
+
+    /// Has the helper look after what was queued and will not leave by itself.
+    #[inline]
+    fn note_if_deferred(self: &Arc<Self>, inner: &Inner) {
+        let waits = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let has_work = inner.gathered.is_some() || inner.runtime.has_work();
+        if has_work || waits(&self.socket.send_blocked) || waits(&self.socket.unflushed) {
+            self.note_deferred();
+        }
+    }
+
     fn note_deferred(self: &Arc<Self>) {
         if !self.listed.swap(true, Ordering::Relaxed) {
             helper::watch(self);
@@ -235,11 +274,13 @@ impl Drop for XtiEndpoint {
 
 impl Inner {
     fn run(&mut self) {
+        self.send_gathered();
         while self.runtime.run(BUDGET) == BUDGET {}
     }
 
     /// Tells the provider to look at its socket, and runs what that schedules.
     fn look_below(&mut self) {
+        self.send_gathered();
         let _ = self.runtime.ready(self.stream);
         self.run();
     }
@@ -256,6 +297,13 @@ impl Inner {
         let outside = socket.received_outside.swap(true, Ordering::Relaxed);
         self.run();
         socket.received_outside.store(outside, Ordering::Relaxed);
+    }
+
+    /// The same for who goes on sending: a protocol in the process may wait for more.
+    fn run_and_send_on(&mut self, socket: &SocketShared) {
+        socket.sends_on.store(true, Ordering::Relaxed);
+        self.run_for_room(socket);
+        socket.sends_on.store(false, Ordering::Relaxed);
     }
 
     /// Sends a primitive that is answered, and returns the answer.
@@ -314,6 +362,7 @@ impl Inner {
             true => Priority::High,
             false => Priority::Band(0),
         };
+        self.send_gathered();
         let octets = primitive.octets();
         let said = (!said.is_empty()).then_some(said);
         self.runtime
@@ -341,8 +390,8 @@ impl Inner {
 
     /// The event that waits (t_look).
     fn look(&mut self) -> Option<Look> {
-        if let Some(rest) = &self.rest {
-            let is_expedited = rest.band() > 0
+        if self.rest.is_some() || self.received.is_some() {
+            let is_expedited = self.rest.as_ref().is_some_and(|rest| rest.band() > 0)
                 || self
                     .primitive_in_front()
                     .and_then(|primitive| Look::of(&primitive))
@@ -357,7 +406,14 @@ impl Inner {
         {
             return Some(Look::Data);
         }
-        Look::of(&self.primitive_in_front()?)
+        match self.primitive_in_front() {
+            Some(primitive) => Look::of(&primitive),
+            None => self
+                .ahead
+                .as_ref()
+                .is_some_and(is_run)
+                .then_some(Look::Data),
+        }
     }
 
     fn require(&self, allowed: &[XtiState]) -> Result<(), Error> {
@@ -366,6 +422,13 @@ impl Inner {
             false => Err(TliError::OutOfState.into()),
         }
     }
+}
+
+/// Whether a message is a run of messages (`tpi::run`).
+#[inline]
+fn is_run(message: &Message) -> bool {
+    let control = message.control.as_ref();
+    control.is_some_and(|control| tpi::is_run(control.octets()))
 }
 
 fn parse(message: &Message) -> Result<Primitive, Error> {
@@ -378,7 +441,7 @@ impl XtiEndpoint {
     pub fn look(&self) -> Option<Look> {
         let mut inner = self.lock();
         // Behind the rest of a message may come what passes it.
-        if inner.rest.is_some() || inner.look().is_none() {
+        if inner.rest.is_some() || inner.received.is_some() || inner.look().is_none() {
             inner.look_below();
         }
         inner.look()

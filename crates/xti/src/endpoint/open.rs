@@ -1,5 +1,6 @@
 //! open: an endpoint of each provider.
 
+use super::gathered::GatherLimit;
 use super::{Inner, Provider, Shared, XtiEndpoint, XtiState};
 use crate::StreamOptions;
 use crate::carrier::{CarriedProtocol, Carrier};
@@ -26,7 +27,10 @@ impl XtiEndpoint {
     ///
     /// [`TliError::System`] when the stream cannot be opened.
     pub fn open_tcp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
-        let provider = TcpProvider::new(setup, options.marks);
+        let provider = match options.expedited {
+            true => TcpProvider::new(setup, options.marks),
+            false => TcpProvider::without_expedited(setup, options.marks),
+        };
         let (socket, token) = (provider.shared(), provider.token());
         let driver = Box::new(provider);
         XtiEndpoint::open(driver, (socket, token, Provider::Tcp), options)
@@ -127,12 +131,17 @@ impl XtiEndpoint {
             ahead: None,
             rest: None,
             spare: None,
+            gather_limit: None,
+            gathered: None,
+            received: None,
+            takes_runs: false,
             came_with: Vec::new(),
         };
         match inner.ask(&Primitive::InfoRequest)? {
             Primitive::InfoAck(information) => inner.information = information,
             _ => return Err(TliError::Protocol.into()),
         }
+        inner.gather_limit = GatherLimit::of(provider, &options, inner.information.tsdu);
         if options.hold && inner.information.tsdu == 0 {
             inner.collect_short_sends(options.marks.high())?;
         }

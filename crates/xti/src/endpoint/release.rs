@@ -3,7 +3,6 @@
 use super::{Inner, Look, XtiEndpoint, XtiState};
 use crate::error::{Error, TliError};
 use crate::tpi::{Primitive, RELEASE_DATA, ServiceType};
-use std::sync::atomic::Ordering;
 
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +44,7 @@ impl XtiEndpoint {
             return Err(TliError::Look.into());
         }
         // It goes behind the data, and waits for room like them.
+        inner.send_gathered();
         let control = inner
             .runtime
             .pool_mut()
@@ -60,9 +60,7 @@ impl XtiEndpoint {
             });
         }
         inner.run();
-        if self.shared.socket.send_blocked.load(Ordering::Relaxed) {
-            self.shared.note_deferred();
-        }
+        self.shared.note_if_deferred(&inner);
         inner.state = match inner.state {
             XtiState::DataTransfer => XtiState::Released,
             _ => XtiState::Idle,
@@ -134,6 +132,7 @@ impl XtiEndpoint {
             _ => {
                 inner.take_primitive();
                 inner.ask_for_ok(&Primitive::disconnect_request(), user_data)?;
+                inner.forget_received();
                 inner.state = XtiState::Idle;
                 Ok(())
             }

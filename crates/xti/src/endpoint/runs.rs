@@ -41,8 +41,8 @@ impl XtiEndpoint {
             return Err(TliError::BadData.into());
         }
         inner.refuse_if_disconnected()?;
-        let lent =
-            (message.len() >= LENT_MIN).then(|| Block::lent(Box::new(Shared(Arc::clone(message)))));
+        let lent = (options.lent && message.len() >= LENT_MIN)
+            .then(|| Block::lent(Box::new(Shared(Arc::clone(message)))));
         let count = if is_each_for_itself {
             count.min(1)
         } else {
@@ -54,10 +54,9 @@ impl XtiEndpoint {
         }
         if !options.deferred {
             inner.run_for_room(&self.shared.socket);
+            self.shared.flush_below(&mut inner);
         }
-        if inner.runtime.has_work() || self.shared.socket.send_blocked.load(Ordering::Relaxed) {
-            self.shared.note_deferred();
-        }
+        self.shared.note_if_deferred(&inner);
         match done {
             0 if count > 0 => Err(TliError::Flow.into()),
             done => Ok(done),
@@ -80,13 +79,17 @@ impl Inner {
         if socket.send_blocked.load(Ordering::Relaxed) {
             self.look_for_room(socket);
         }
-        self.run_for_room(socket);
+        self.run_and_send_on(socket);
         self.put_one(octets, lent)
     }
 
     /// Puts a whole message into the stream; false when it takes none now.
     #[inline]
     fn put_one(&mut self, octets: &[u8], lent: Option<&Block>) -> Result<bool, Error> {
+        if lent.is_none() && self.gathers(octets.len()) {
+            return Ok(self.gather(octets)?);
+        }
+        self.send_gathered();
         let put = match lent {
             Some(block) => {
                 let message = Message::data(block.duplicate());

@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
 use socket2::Socket;
 use std::io;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use streams::{Block, Extra, Message, MessageKind, Priority};
 
@@ -69,7 +69,7 @@ impl XtiEndpoint {
             if self.shared.socket.send_blocked.load(Ordering::Relaxed) {
                 inner.look_for_room(&self.shared.socket);
             }
-            inner.run_for_room(&self.shared.socket);
+            inner.run_and_send_on(&self.shared.socket);
             let done = taken.unwrap_or(0);
             let options = if done == 0 { options } else { &[] };
             if let Some(more) = inner.put_data(&octets[done..], flags, options)? {
@@ -78,10 +78,9 @@ impl XtiEndpoint {
         }
         if !self.shared.options.deferred {
             inner.run_for_room(&self.shared.socket);
+            self.shared.flush_below(&mut inner);
         }
-        if inner.runtime.has_work() || self.shared.socket.send_blocked.load(Ordering::Relaxed) {
-            self.shared.note_deferred();
-        }
+        self.shared.note_if_deferred(&inner);
         taken.ok_or(TliError::Flow.into())
     }
 
@@ -171,12 +170,14 @@ impl XtiEndpoint {
     /// Those of [`XtiEndpoint::try_receive`]; `NoData` after the time-out.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
-        if let Some(received) = self.lock().receive(buffer)? {
+        let mut inner = self.lock();
+        if let Some(received) = inner.receive(buffer)? {
             return Ok(received);
         }
         if self.shared.provider == Provider::Tcp {
-            return self.receive_outside(buffer);
+            return self.receive_outside(inner, buffer);
         }
+        drop(inner);
         loop {
             match self.receive_within(buffer, Duration::from_secs(3600)) {
                 Err(error) if error.tli == TliError::NoData => {}
@@ -207,10 +208,23 @@ impl XtiEndpoint {
 
     /// Receives from the socket without the lock, so that others can send meanwhile, and hands the
     /// provider what came.
-    fn receive_outside(&self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
-        let turn = self.shared.receiving.lock();
-        let _turn = turn.unwrap_or_else(PoisonError::into_inner);
-        let mut inner = self.lock();
+    fn receive_outside<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        buffer: &mut [u8],
+    ) -> Result<XtiReceived, Error> {
+        let receiving = &self.shared.receiving;
+        let _turn = match receiving.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // Another thread receives meanwhile, and needs the lock.
+                drop(inner);
+                let turn = receiving.lock().unwrap_or_else(PoisonError::into_inner);
+                inner = self.lock();
+                turn
+            }
+        };
         inner.run();
         if let Some(received) = inner.receive(buffer)? {
             return Ok(received);
@@ -248,12 +262,18 @@ impl XtiEndpoint {
         inner.receive(buffer)?.ok_or(TliError::NoData.into())
     }
 
-    /// Waits for data, or for an urgent octet, which would not end a wait in recv.
+    /// Waits for data, or for an urgent octet, which would not end a wait in the receive.
     ///
     /// # Errors
     ///
     /// `WouldBlock` after the socket's own time-out or a signal; those of the socket.
     fn await_arrival(&self, socket: &Socket, block: &mut Block) -> io::Result<Arrived> {
+        if !self.shared.options.expedited {
+            self.shared.waits.fetch_add(1, Ordering::Relaxed);
+            self.shared.socket.receives.fetch_add(1, Ordering::Relaxed);
+            block.fill(|room| receive(socket, room, RecvFlags::empty()))?;
+            return Ok(Arrived::Data);
+        }
         let limit = socket.read_timeout()?;
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         loop {

@@ -213,7 +213,7 @@ impl Provider {
 }
 
 impl Inner {
-    fn with_waits<T>(
+    pub(super) fn with_waits<T>(
         &mut self,
         provider: Provider,
         action: impl FnOnce(&mut dyn Waits) -> T,

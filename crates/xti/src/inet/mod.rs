@@ -20,7 +20,7 @@ mod transfer;
 mod urgent;
 
 pub use address::{decode, encode};
-pub(crate) use datagram::KernelUdp;
+pub(crate) use datagram::{DATAGRAM_MAX, KernelUdp};
 pub(crate) use options::event as options_event;
 pub(crate) use requests::{BACKLOG, bind_error};
 
@@ -58,6 +58,9 @@ pub(crate) struct Shared {
     pub(crate) received_outside: AtomicBool,
     /// The socket took less than it was given: data wait for it.
     pub(crate) send_blocked: AtomicBool,
+    /// The user sends on: what a protocol in the process gets may wait there for more, until `unflushed` is cleared.
+    pub(crate) sends_on: AtomicBool,
+    pub(crate) unflushed: AtomicBool,
     /// Something arrived in part, and its rest says nothing: who waits looks again soon.
     pub(crate) look_soon: AtomicBool,
     /// System calls that sent, and that received.
@@ -130,6 +133,7 @@ pub struct TcpProvider {
     shared: Arc<Shared>,
     next_sequence: u32,
     outgoing: Outgoing,
+    has_expedited: bool,
     /// A block to receive into.
     spare: Option<Block>,
 }
@@ -151,8 +155,21 @@ impl TcpProvider {
             shared,
             next_sequence: 1,
             outgoing: Outgoing::default(),
+            has_expedited: true,
             spare: None,
         }
+    }
+
+    /// The same without expedited data: an octet that a peer sends as urgent stays in its place in the stream
+    /// (SO_OOBINLINE).
+    pub fn without_expedited(setup: Setup, marks: Marks) -> TcpProvider {
+        let in_line = move |socket: &Socket| {
+            socket.set_out_of_band_inline(true)?;
+            setup(socket)
+        };
+        let mut provider = TcpProvider::new(Arc::new(in_line), marks);
+        provider.has_expedited = false;
+        provider
     }
 
     /// The token by which connections are passed to this stream (ACCEPTOR_id).
@@ -179,7 +196,11 @@ impl TcpProvider {
     fn information(&self) -> Information {
         Information {
             tsdu: 0,
-            etsdu: urgent::ETSDU,
+            etsdu: if self.has_expedited {
+                urgent::ETSDU
+            } else {
+                -2
+            },
             connect: -2,
             disconnect: -2,
             address: 28,

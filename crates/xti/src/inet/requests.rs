@@ -19,7 +19,8 @@ impl TcpProvider {
     /// A message with a control part from above.
     pub(super) fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
         match parsed(&message) {
-            Ok(Primitive::DataRequest { .. } | Primitive::ExpeditedRequest { .. }) => {
+            Ok(Primitive::DataRequest { .. }) => return self.data_request(context, message),
+            Ok(Primitive::ExpeditedRequest { .. }) if self.has_expedited => {
                 return self.data_request(context, message);
             }
             Ok(Primitive::ReleaseRequest) => return self.release_request(context, message),

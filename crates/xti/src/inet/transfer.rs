@@ -54,7 +54,11 @@ impl Outgoing {
     fn send(&mut self, socket: &Socket, calls: &AtomicU64, pool: &mut Pool) -> io::Result<bool> {
         while self.sent < self.staged.len() {
             calls.fetch_add(1, Ordering::Relaxed);
-            match send(socket, &[IoSlice::new(&self.staged[self.sent..])])? {
+            match taken(rustix::net::send(
+                socket,
+                &self.staged[self.sent..],
+                SEND_FLAGS,
+            ))? {
                 None => return Ok(false),
                 Some(len) => self.sent += len,
             }
@@ -243,7 +247,7 @@ impl TcpProvider {
             return;
         };
         let socket = Arc::clone(socket);
-        if matches!(self.state, State::DataTransfer | State::WaitRelease) {
+        if self.has_expedited && matches!(self.state, State::DataTransfer | State::WaitRelease) {
             self.look_for_urgent(context, &socket);
         }
         while matches!(self.state, State::DataTransfer | State::WaitRelease)
@@ -316,8 +320,13 @@ pub(crate) fn receive(socket: &Socket, room: &mut [u8], flags: RecvFlags) -> io:
 
 /// Octets that the socket took; None when it takes none now.
 fn send(socket: &Socket, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let sent = sendmsg(socket, parts, &mut SendAncillaryBuffer::default(), flags);
+    let mut nothing = SendAncillaryBuffer::default();
+    taken(sendmsg(socket, parts, &mut nothing, SEND_FLAGS))
+}
+
+const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
+fn taken(sent: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
     match sent {
         Ok(len) => Ok(Some(len)),
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),

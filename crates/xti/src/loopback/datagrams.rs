@@ -391,6 +391,9 @@ impl Waits for LoopDatagrams {
         });
     }
 
+    /// What is in a ring has left.
+    fn flush_below(&mut self) {}
+
     fn count_calls(&mut self) {
         // Opening a ring is a call of each end.
         let sends = self

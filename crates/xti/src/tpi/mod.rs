@@ -5,12 +5,14 @@
 //! * `information` - what a provider says of itself.
 //! * `in_place` - those of each message, without an allocation.
 //! * `options` - options as octets.
+//! * `run` - several messages at once, which TPI has not.
 //! * `state` - 17 states and 30 events in one table.
 
 mod in_place;
 mod information;
 mod options;
 mod primitive;
+mod run;
 mod state;
 
 pub use in_place::write_data_request;
@@ -24,4 +26,8 @@ pub use options::{
     write_options,
 };
 pub use primitive::{Malformed, Parsed, Primitive, number, parse};
+pub(crate) use run::{
+    RUN_CONTROL, RUN_MESSAGES, RUN_OCTETS, add_to_run, begin_run, forget_sent, is_run, run_lengths,
+    run_messages,
+};
 pub use state::{Event, State};

@@ -51,7 +51,9 @@ pub fn all_options() -> Vec<StreamOptions> {
                         deferred,
                         hold,
                         marks: Marks::new(high, low).unwrap(),
+                        lent: hold,
                         crossing: false,
+                        expedited: true,
                     });
                 }
             }

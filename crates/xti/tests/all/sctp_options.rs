@@ -130,6 +130,70 @@ fn all_options_of_the_level_are_answered_together() {
     assert_eq!(end.manage_options(&both, Negotiate).unwrap().1, Success);
 }
 
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+#[test]
+fn heartbeats_and_timeouts_of_all_paths_are_structures() {
+    let end = open();
+    let current = |name| ask(&end, Current, option(name, &[])).1;
+    let before = words(&[0, 1, 30_000]);
+    let on = ask(&end, Negotiate, option(name::HB, &before));
+    assert_eq!(on, (Success, before.clone()));
+    // One path alone, neither on nor off, on without an interval, a word too many, octets that are no word.
+    let wrong: [&[u32]; 4] = [&[9, 1, 5], &[0, 2, 5], &[0, 1, 0], &[0, 1, 5, 0]];
+    for value in wrong.map(words).into_iter().chain([vec![0; 11]]) {
+        assert_eq!(
+            ask(&end, Negotiate, option(name::HB, &value)).0,
+            Failure,
+            "{value:?}"
+        );
+    }
+    assert_eq!(current(name::HB), before);
+    let off = option(name::HB, &words(&[0, 0, 7]));
+    assert_eq!(ask(&end, Negotiate, off), (Success, words(&[0, 0, 0])));
+    assert_eq!(current(name::HEARTBEAT_ITVL), words(&[0]));
+
+    let timeouts = words(&[0, 500, 400, 900, 3]);
+    let wanted = option(name::RTO, &timeouts);
+    assert_eq!(
+        ask(&end, Check, wanted.clone()),
+        (Success, timeouts.clone())
+    );
+    assert_ne!(current(name::RTO), timeouts);
+    assert_eq!(ask(&end, Negotiate, wanted), (Success, timeouts));
+    assert_eq!(current(name::RTO_MIN), words(&[400]));
+    assert_eq!(current(name::PATH_MAX_RETRANS), words(&[3]));
+    // The bounds are not in order.
+    let wrong = option(name::RTO, &words(&[0, 500, 901, 900, 3]));
+    assert_eq!(ask(&end, Negotiate, wrong).0, Failure);
+    assert_eq!(current(name::RTO_MIN), words(&[400]));
+    // An engine runs, and all of it is as it was made.
+    let end = connected();
+    let wanted = option(name::RTO, &words(&[0, 500, 400, 900, 3]));
+    assert_eq!(ask(&end, Negotiate, wanted).0, ReadOnly);
+}
+
+#[test]
+fn status_tells_of_each_path() {
+    assert_eq!(
+        ask(&open(), Current, option(name::STATUS, &[])),
+        (ReadOnly, words(&[0, 0, 0]))
+    );
+    let address = u32::from_ne_bytes([127, 0, 0, 1]);
+    let expected = words(&[1000, 2000, 1, address, 4380, 100, 3, 1, 200, !0 - 2]);
+    let end = connected();
+    assert_eq!(
+        ask(&end, Current, option(name::STATUS, &[])),
+        (ReadOnly, expected.clone())
+    );
+    assert_eq!(
+        ask(&end, Negotiate, option(name::STATUS, &words(&[1]))),
+        (ReadOnly, expected)
+    );
+}
+
 #[test]
 fn message_has_options_of_its_own() {
     let end = connected();

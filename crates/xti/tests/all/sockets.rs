@@ -2,7 +2,7 @@
 
 use crate::kit::{LIMIT, deadline, loopback};
 use std::sync::Arc;
-use xti::sockets::SocketEndpoint;
+use xti::sockets::{DatagramSocketEndpoint, SocketEndpoint};
 use xti::{Flags, Look, TliError, XtiState, inet};
 
 fn open() -> SocketEndpoint {
@@ -133,4 +133,60 @@ fn disconnect_comes_with_its_reason() {
     );
     assert_eq!(refused.receive_disconnect().unwrap().reason, 111);
     assert_eq!(refused.state(), XtiState::Idle);
+}
+
+/// An end of datagrams, and its address.
+fn datagram_end() -> (DatagramSocketEndpoint, Vec<u8>) {
+    let mut end =
+        DatagramSocketEndpoint::open(Arc::new(|socket| socket.set_read_timeout(Some(LIMIT))));
+    assert_eq!(end.state(), XtiState::Unbound);
+    let address = end.bind(&loopback()).unwrap().address;
+    assert_eq!(end.state(), XtiState::Idle);
+    (end, address)
+}
+
+#[test]
+fn datagrams_straight_on_sockets_keep_their_rest_for_the_next_call() {
+    let (mut client, from) = datagram_end();
+    let (mut server, address) = datagram_end();
+    assert_eq!(server.look(), None);
+    for datagram in [&b"abcdef"[..], b"", b"g"] {
+        client.send(&address, datagram).unwrap();
+    }
+    let (mut buffer, mut source) = ([0; 4], Vec::new());
+    let mut receive = || {
+        let received = server.receive(&mut buffer, &mut source).unwrap();
+        assert_eq!(source, from);
+        (buffer[..received.len].to_vec(), received.more)
+    };
+    assert_eq!(receive(), (b"abcd".to_vec(), true));
+    assert_eq!(receive(), (b"ef".to_vec(), false));
+    assert_eq!(receive(), (Vec::new(), false));
+    assert_eq!(receive(), (b"g".to_vec(), false));
+    let nothing = server.try_receive(&mut buffer, &mut source).unwrap_err();
+    assert_eq!(nothing.tli, TliError::NoData);
+    let too_long = client.send(&address, &vec![0; 65_508]).unwrap_err();
+    assert_eq!(too_long.tli, TliError::BadData);
+    assert_eq!(
+        client.send(&[1, 2], b"a").unwrap_err().tli,
+        TliError::BadAddress
+    );
+    assert_eq!(
+        client.receive_error().unwrap_err().tli,
+        TliError::NoDatagramError
+    );
+    server.unbind().unwrap();
+    assert_eq!(server.unbind().unwrap_err().tli, TliError::OutOfState);
+}
+
+#[test]
+fn a_datagram_that_fails_says_so_once() {
+    let (mut client, _) = datagram_end();
+    // The kernel sends nothing to port 0.
+    let nowhere = xti::inet::encode("127.0.0.1:0".parse().unwrap());
+    assert_eq!(client.send(&nowhere, b"a").unwrap_err().tli, TliError::Look);
+    assert_eq!(client.look(), Some(Look::DatagramError));
+    assert_eq!(client.send(&nowhere, b"a").unwrap_err().tli, TliError::Look);
+    assert_eq!(client.receive_error().unwrap(), 22);
+    assert_eq!(client.look(), None);
 }
