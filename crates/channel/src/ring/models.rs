@@ -6,7 +6,7 @@
 use super::{Arrival, ChannelReceiver, ChannelSender};
 use crate::geometry::Geometry;
 use crate::sys::Segment;
-use crate::wait::Signal;
+use crate::wait::{SLEEP_MAX, Signal};
 use loom::thread;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::os::fd::BorrowedFd;
@@ -101,6 +101,22 @@ fn models_messages_arrive_at_ends_that_sleep() {
         });
         for number in 0..MESSAGES {
             assert_eq!(take(&mut receiver), [number; LEN]);
+        }
+        sending.join().expect("it does not panic");
+    });
+}
+
+#[test]
+fn models_messages_of_a_run_arrive_at_ends_that_sleep() {
+    model(|| {
+        let (mut sender, mut receiver) = channel(Signal::Futex);
+        let sending = thread::spawn(move || {
+            let sent = sender.send_run_within(&[1; LEN], MESSAGES.into(), SLEEP_MAX);
+            assert_eq!(sent.expect("an honest receiver"), MESSAGES.into());
+            sender
+        });
+        for _ in 0..MESSAGES {
+            assert_eq!(take(&mut receiver), [1; LEN]);
         }
         sending.join().expect("it does not panic");
     });

@@ -14,6 +14,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Slots of a run of messages that are published together: the receiver takes the line of [`HEAD`] from this processor each time
+/// it looks.
+const COMMITTED_TOGETHER: u32 = 16;
+
 /// The end of a channel that writes. Dropping it closes the channel after what it committed.
 #[derive(Debug)]
 pub struct ChannelSender {
@@ -22,6 +26,10 @@ pub struct ChannelSender {
     lifeline: Lifeline,
     /// Slots committed: the true value of [`HEAD`], which the peer cannot change.
     head: u32,
+    /// [`HEAD`] as the receiver can see it: behind only within a run.
+    published: u32,
+    /// The true value of [`LAST`].
+    last: u32,
     /// [`TAIL`] as it was read last, and checked.
     tail: u32,
     /// Whether the end of this one is no close.
@@ -41,6 +49,8 @@ impl ChannelSender {
             geometry,
             lifeline,
             head: 0,
+            published: 0,
+            last: 0,
             tail: 0,
             aborted: false,
         }
@@ -165,16 +175,67 @@ impl ChannelSender {
         Ok(true)
     }
 
+    /// Copies `message` into slots up to `count` times and commits each; waits for room for `limit` each time. Returns how many
+    /// had room. The receiver is signalled for several together, for all before a wait.
+    ///
+    /// # Errors
+    /// Those of [`Self::has_room`], if no message was committed before.
+    #[inline]
+    pub fn send_run_within(
+        &mut self,
+        message: &[u8],
+        count: usize,
+        limit: Duration,
+    ) -> Result<usize, ChannelError> {
+        for done in 0..count {
+            if !self.is_known_to_fit(message.len()) {
+                self.publish_after(1)?;
+                match self.sleep_for_room(message.len(), limit) {
+                    Ok(true) => {}
+                    Err(error) if done == 0 => return Err(error),
+                    Ok(false) | Err(_) => return Ok(done),
+                }
+            }
+            write_message(&self.segment, self.geometry, self.head, 0, message);
+            self.place(message.len() as u32);
+            self.publish_after(COMMITTED_TOGETHER)?;
+        }
+        self.publish_after(1)?;
+        Ok(count)
+    }
+
     /// Makes the slots behind the head a message of `len` octets, and signals the receiver.
     #[inline]
     fn commit(&mut self, len: u32) -> Result<(), ChannelError> {
+        self.place(len);
+        self.publish()
+    }
+
+    /// Makes the slots behind the head a message of `len` octets, which the receiver does not see yet.
+    #[inline]
+    fn place(&mut self, len: u32) {
         let at = self.geometry.length_offset(self.head);
         self.segment.word(at).store(len, Ordering::Relaxed);
-        let last = last_word(self.head, len);
-        self.segment.word(LAST).store(last, Ordering::Relaxed);
+        self.last = last_word(self.head, len);
         self.head = self.head.wrapping_add(self.geometry.slots_of(len));
         // Before the notice, whose result is returned where it is made: to keep it would have its copy wait for all stores so far.
         self.fetch_next();
+    }
+
+    /// [`publish`](Self::publish), if `slots` or more are not published.
+    #[inline]
+    fn publish_after(&mut self, slots: u32) -> Result<(), ChannelError> {
+        if self.head.wrapping_sub(self.published) < slots {
+            return Ok(());
+        }
+        self.publish()
+    }
+
+    /// Shows the receiver all messages up to the head, and signals it.
+    #[inline]
+    fn publish(&mut self) -> Result<(), ChannelError> {
+        self.published = self.head;
+        self.segment.word(LAST).store(self.last, Ordering::Relaxed);
         self.lifeline.notify(
             self.segment.word(HEAD),
             self.head,
@@ -245,7 +306,7 @@ impl ChannelSender {
     /// As if messages of `position` slots had gone through an empty ring.
     #[cfg(test)]
     pub(super) fn start_at(&mut self, position: u32) {
-        (self.head, self.tail) = (position, position);
+        (self.head, self.published, self.tail) = (position, position, position);
         self.segment.word(HEAD).store(position, Ordering::Release);
         self.segment.word(TAIL).store(position, Ordering::Release);
     }

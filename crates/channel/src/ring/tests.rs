@@ -4,6 +4,10 @@ use super::*;
 use crate::{ChannelError, Geometry, Signal};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// More than a busy machine keeps a thread waiting.
+const A_MINUTE: Duration = Duration::from_secs(60);
 
 fn ends(slots: u32, signal: Signal) -> (ChannelSender, ChannelReceiver) {
     let (near, far) = UnixStream::pair().unwrap();
@@ -29,6 +33,54 @@ fn messages_through_a_small_ring_arrive_in_order(signal: Signal) {
     }
     sending.join().unwrap();
     assert!(receiver.receive().unwrap().is_none());
+}
+
+#[test]
+fn messages_of_runs_arrive_whole_through_a_ring_that_is_shorter_than_a_run() {
+    for signal in [Signal::Futex, Signal::Poll] {
+        let (mut sender, mut receiver) = ends(64, signal);
+        let sending = std::thread::spawn(move || {
+            for number in 0..50_u8 {
+                let message = vec![number; number as usize * 20];
+                let sent = sender.send_run_within(&message, 100, A_MINUTE).unwrap();
+                assert_eq!(sent, 100, "length {}", message.len());
+            }
+        });
+        for number in 0..50_u8 {
+            for _ in 0..100 {
+                let message = receiver.receive().unwrap().unwrap().to_vec();
+                assert_eq!(message, vec![number; number as usize * 20]);
+            }
+        }
+        sending.join().unwrap();
+    }
+}
+
+#[test]
+fn run_without_room_for_all_shows_those_that_have_and_says_how_many() {
+    let (mut sender, mut receiver) = ends(8, Signal::Futex);
+    assert_eq!(sender.send_run_within(b"a", 20, Duration::ZERO).unwrap(), 8);
+    assert_eq!(sender.send_run_within(b"b", 2, Duration::ZERO).unwrap(), 0);
+    for _ in 0..8 {
+        assert_eq!(receiver.receive().unwrap().unwrap().to_vec(), b"a");
+    }
+    assert_eq!(sender.send_run_within(b"c", 2, Duration::ZERO).unwrap(), 2);
+    drop(receiver);
+    assert_eq!(sender.send_run_within(b"d", 20, Duration::ZERO).unwrap(), 6);
+    let refused = sender.send_run_within(b"e", 1, Duration::ZERO);
+    assert!(matches!(refused, Err(ChannelError::PeerGone)));
+    let refused = sender.send_run_within(&[0; 513], 1, Duration::ZERO);
+    assert!(matches!(refused, Err(ChannelError::TooLong { .. })));
+}
+
+#[test]
+fn receiver_that_asked_is_woken_once_for_a_run() {
+    let (mut sender, mut receiver) = ends(32, Signal::Poll);
+    assert!(receiver.prepare_poll().unwrap());
+    let calls = sender.system_calls();
+    sender.send_run_within(b"a", 20, Duration::ZERO).unwrap();
+    assert_eq!(sender.system_calls(), calls + 1);
+    assert!(is_readable(&receiver));
 }
 
 #[test]

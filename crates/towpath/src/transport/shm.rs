@@ -404,6 +404,17 @@ impl Circuit for ShmCircuit {
         self.read(buffer, self.timeout)
     }
 
+    fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
+        let carrier = self.carrier.as_ref();
+        let Some(sender) = &mut self.sender else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        match sender.send_run_within(message, count, self.timeout) {
+            Ok(0) if count > 0 => Err(io::ErrorKind::WouldBlock.into()),
+            sent => sent.map_err(|error| broken(carrier, error)),
+        }
+    }
+
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
         parts::check_plain(note)?;
         self.send(message)
