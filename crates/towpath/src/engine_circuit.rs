@@ -404,20 +404,10 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let (engine, (sends, receives)) = self.circuit.counters();
-        let mut counts = BTreeMap::from([
-            ("retransmissions".into(), engine.retransmissions),
-            ("packets_sent".into(), engine.packets_built),
-            ("packets_received".into(), engine.packets_parsed),
-            ("packets_discarded".into(), engine.packets_discarded),
-            ("bytes_lost".into(), engine.bytes_lost),
-            ("bytes_copied".into(), engine.bytes_copied),
-            ("bytes_summed".into(), engine.bytes_summed),
-            ("timers_set".into(), engine.timers_set),
-            ("messages_damaged".into(), self.circuit.messages_damaged()),
-            ("send_calls".into(), sends),
-            ("receive_calls".into(), receives),
-        ]);
+        let (engine, wire_calls) = self.circuit.counters();
+        let mut counts = engine_counts(engine, wire_calls);
+        let damaged = self.circuit.messages_damaged();
+        counts.insert("messages_damaged".into(), damaged);
         let of_layer = self.circuit.with_pump(|pump| pump.layer_counts());
         cells::add_counts(of_layer, &mut counts);
         if let Some(shortcut) = &self.shortcut {
@@ -427,6 +417,25 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         }
         counts
     }
+}
+
+/// What an engine and its wire (sends, receives) count, by the names of [`Circuit::counts`].
+pub(crate) fn engine_counts(
+    engine: engine::Counters,
+    (sends, receives): (u64, u64),
+) -> BTreeMap<String, u64> {
+    BTreeMap::from([
+        ("retransmissions".into(), engine.retransmissions),
+        ("packets_sent".into(), engine.packets_built),
+        ("packets_received".into(), engine.packets_parsed),
+        ("packets_discarded".into(), engine.packets_discarded),
+        ("bytes_lost".into(), engine.bytes_lost),
+        ("bytes_copied".into(), engine.bytes_copied),
+        ("bytes_summed".into(), engine.bytes_summed),
+        ("timers_set".into(), engine.timers_set),
+        ("send_calls".into(), sends),
+        ("receive_calls".into(), receives),
+    ])
 }
 
 /// The contract's word for a wait that ended.

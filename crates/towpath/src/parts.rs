@@ -108,6 +108,21 @@ impl MessageRest {
     }
 }
 
+/// Copies a message into the user's buffer; what exceeds it is dropped.
+pub fn hand_out(octets: &[u8], buffer: &mut [u8]) -> usize {
+    let len = octets.len().min(buffer.len());
+    buffer[..len].copy_from_slice(&octets[..len]);
+    len
+}
+
+/// The first part of a message; `rest` keeps the rest for the next receive.
+pub fn first_part(octets: &[u8], buffer: &mut [u8], rest: &mut MessageRest) -> Part {
+    let len = hand_out(octets, buffer);
+    let left = &octets[len..];
+    rest.room(left.len()).copy_from_slice(left);
+    rest.keep(octets.len(), buffer.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

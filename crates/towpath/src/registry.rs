@@ -15,7 +15,7 @@ use crate::transport::{
 };
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-static TRANSPORTS: [&dyn Transport; 51] = [
+static TRANSPORTS: [&dyn Transport; 53] = [
     &tcp::Tcp,
     &tcp_batched::TcpBatched,
     &tcp_zerocopy::TcpZerocopy,
@@ -51,6 +51,8 @@ static TRANSPORTS: [&dyn Transport; 51] = [
     &over_cells::XTP_MESSAGES,
     &over_cells::XTP_LENT,
     &over_cells::XTP_DRIVER,
+    &over_cells::XTP_TRANSACTION,
+    &over_cells::XTP_DATAGRAM,
     &over_cells::XTP_MULTICAST,
     &over_cells::XTP_RAW_IP,
     &over_cells::XTP_ETHERNET,

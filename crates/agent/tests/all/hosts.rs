@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
-pub const TRANSPORTS: [&str; 26] = [
+pub const TRANSPORTS: [&str; 28] = [
     "tcp",
     "tcp-batched",
     "tcp-zerocopy",
@@ -38,6 +38,8 @@ pub const TRANSPORTS: [&str; 26] = [
     "xtp-message",
     "xtp-lent",
     "xtp-driver",
+    "xtp-transaction",
+    "xtp-datagram",
     "sctp",
     "vmtp",
     "vmtp-aal34",

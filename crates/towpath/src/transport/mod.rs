@@ -42,6 +42,7 @@ pub mod xti_udp;
 mod xti_udp_sockets;
 mod xti_words;
 pub mod xtp;
+pub mod xtp_calls;
 pub mod xtp_multicast;
 mod xtp_multicast_receiver;
 pub mod xtp_raw;

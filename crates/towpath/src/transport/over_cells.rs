@@ -4,7 +4,7 @@
 //! Packets of the engine are cut into cells by a layer of crate `engine-aal34`, and whole cells, back to
 //! back, are the packets of the wire.
 
-use super::{bare, sctp, vmtp, xtp, xtp_multicast, xtp_raw};
+use super::{bare, sctp, vmtp, xtp, xtp_calls, xtp_multicast, xtp_raw};
 use crate::cells::{self, CELLS, Kind, OF_AAL34, OF_BOTH};
 use crate::contract::{Circuit, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
@@ -43,6 +43,10 @@ pub static XTP_MESSAGES: OverCells = optional(&xtp::MESSAGES);
 pub static XTP_LENT: OverCells = optional(&xtp::LENT);
 /// `xtp-driver`.
 pub static XTP_DRIVER: OverCells = optional(&xtp::DEVICE);
+/// `xtp-transaction`.
+pub static XTP_TRANSACTION: OverCells = optional(&xtp_calls::TRANSACTION);
+/// `xtp-datagram`.
+pub static XTP_DATAGRAM: OverCells = optional(&xtp_calls::DATAGRAM);
 /// `xtp-multicast`.
 pub static XTP_MULTICAST: OverCells = optional(&xtp_multicast::XtpMulticast);
 /// `xtp-rawip`.

@@ -11,6 +11,7 @@ mod parts;
 mod pushed;
 #[path = "../support/mod.rs"]
 mod support;
+mod xtp_calls;
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -23,9 +24,8 @@ const LENGTHS: [usize; 5] = [0, 1, 64, 1400, 16384];
 /// Whether the transport can send a message of `len` bytes.
 fn allowed(subject: &Subject, len: usize) -> bool {
     match subject.name() {
-        "unix-seqpacket" | "loop-cots" | "xtp-message" | "sctp" | "sctp-rawip" | "xti-sctp" => {
-            len > 0
-        }
+        "unix-seqpacket" | "loop-cots" | "xtp-message" | "xtp-transaction" | "xtp-datagram"
+        | "sctp" | "sctp-rawip" | "xti-sctp" => len > 0,
         // The MTU of a veth pair is 1500 octets, less the header of 6.
         "raw-ether" => len <= 1494,
         _ => true,

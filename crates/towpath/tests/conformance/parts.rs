@@ -55,7 +55,9 @@ fn recv_whole(subject: &Subject, circuit: &mut dyn Circuit, len: usize) -> Vec<u
 fn lends_memory(subject: &Subject) -> bool {
     let name = subject.name();
     let is_bare = ["bare", "aal34", "aal5"].contains(&name);
-    is_bare || name.starts_with("xtp") || name.starts_with("sctp")
+    // An association a message has no place for the next one.
+    let has_store = !["xtp-transaction", "xtp-datagram"].contains(&name);
+    is_bare || name.starts_with("sctp") || name.starts_with("xtp") && has_store
 }
 
 #[test]

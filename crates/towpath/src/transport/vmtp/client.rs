@@ -1,14 +1,12 @@
 //! The end of a circuit that calls.
 
-use super::end::{
-    End, NOT_ANSWERED, OUTSTANDING_MAX, first_part, hand_out, no_way_back, would_block,
-};
+use super::end::{End, NOT_ANSWERED, OUTSTANDING_MAX, no_way_back, would_block};
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
     Reserved,
 };
-use crate::parts::{self, MessageRest};
+use crate::parts::{self, MessageRest, first_part, hand_out};
 use driver::transactions::{Call, Message, Reply};
 use engine::{EntityId, Reliability};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,11 +1,10 @@
 //! What both ends of a circuit have: options, an endpoint, an entity.
 
 use crate::cells;
-use crate::contract::{BLOCKING_TIMEOUT, Part};
+use crate::contract::BLOCKING_TIMEOUT;
 use crate::engine_setup;
 use crate::medium::{Medium, OpenedWire};
 use crate::options::Options;
-use crate::parts::MessageRest;
 use crate::xtp::tracing;
 use driver::TransactionEndpoint;
 use engine::{Address, EntityId};
@@ -265,21 +264,6 @@ impl<W: Wire + Send + 'static> End<W> {
         cells::add_counts(self.endpoint.layer_counts(), &mut counts);
         counts
     }
-}
-
-/// Copies a message into the user's buffer; what exceeds it is dropped.
-pub(super) fn hand_out(octets: &[u8], buffer: &mut [u8]) -> usize {
-    let len = octets.len().min(buffer.len());
-    buffer[..len].copy_from_slice(&octets[..len]);
-    len
-}
-
-/// The first part of a message; the rest stays for the next receive.
-pub(super) fn first_part(octets: &[u8], buffer: &mut [u8], rest: &mut MessageRest) -> Part {
-    let len = hand_out(octets, buffer);
-    let left = &octets[len..];
-    rest.room(left.len()).copy_from_slice(left);
-    rest.keep(octets.len(), buffer.len())
 }
 
 pub(super) fn would_block() -> io::Error {

@@ -1,11 +1,11 @@
 //! The end of a circuit that is called.
 
-use super::end::{End, NOT_ANSWERED, first_part, hand_out, no_way_back, would_block};
+use super::end::{End, NOT_ANSWERED, no_way_back, would_block};
 use crate::connection_info;
 use crate::contract::{
     Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
 };
-use crate::parts::{self, MessageRest};
+use crate::parts::{self, MessageRest, first_part, hand_out};
 use driver::transactions::{Message, Request};
 use std::collections::BTreeMap;
 use std::io;

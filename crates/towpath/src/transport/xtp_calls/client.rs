@@ -1,0 +1,215 @@
+//! The end of a circuit that calls.
+
+use super::arrivals::{IncomingMessage, ReceivedMessage};
+use super::{CallEndpoint, OUTSTANDING_MAX, Way, begin, counts, effective, would_block};
+use crate::connection_info;
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
+    Reserved,
+};
+use crate::engine_circuit::CLOSE_TIMEOUT;
+use crate::medium::UdpMedium;
+use crate::parts::{self, MessageRest, first_part, hand_out};
+use crate::spare_endpoint::Spare;
+use engine_xtp::Xtp as Engine;
+use engine_xtp::pdu::Service;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+/// A send begins a transaction, a receive takes a reply.
+pub(super) struct ClientCircuit {
+    /// None once it is dropped.
+    spare: Option<Spare<UdpMedium, Engine>>,
+    way: Way,
+    /// Calls that are not answered, the oldest first.
+    calls: VecDeque<IncomingMessage>,
+    /// A reply that came before it was asked for.
+    early: Option<ReceivedMessage>,
+    rest: MessageRest,
+    /// A reply that was handed out, whose memory is used again.
+    earlier: ReceivedMessage,
+}
+
+impl ClientCircuit {
+    pub(super) fn new(spare: Spare<UdpMedium, Engine>, way: Way) -> ClientCircuit {
+        ClientCircuit {
+            spare: Some(spare),
+            way,
+            calls: VecDeque::new(),
+            early: None,
+            rest: MessageRest::default(),
+            earlier: ReceivedMessage::default(),
+        }
+    }
+
+    fn end(&self) -> &CallEndpoint {
+        self.spare().end()
+    }
+
+    fn spare(&self) -> &Spare<UdpMedium, Engine> {
+        self.spare.as_ref().expect("it is there until the drop")
+    }
+
+    fn begin(&mut self, message: &[u8]) -> io::Result<()> {
+        let spare = self.spare();
+        let association = begin(spare.end(), spare.peer(), Service::Transaction, message)?;
+        let earlier = std::mem::take(&mut self.earlier);
+        self.calls
+            .push_back(IncomingMessage::new(association, earlier));
+        Ok(())
+    }
+
+    /// Waits up to `limit` for the end of the oldest call; its reply, unless it was ended without one.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` while it is under way, else why it failed.
+    fn end_oldest(&mut self, limit: Duration) -> io::Result<Option<ReceivedMessage>> {
+        let Some(call) = self.calls.front_mut() else {
+            return Err(would_block());
+        };
+        match call.complete(limit, self.way.message_max) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error),
+            Err(error) => {
+                self.calls.pop_front();
+                return Err(error);
+            }
+            Ok(()) => {}
+        }
+        let reply = self.calls.pop_front().map(|call| call.into_parts().1);
+        Ok(reply.filter(|reply| !reply.octets().is_empty()))
+    }
+
+    /// Makes room for a call: waits up to `limit` until the oldest of too many has ended.
+    fn make_room(&mut self, limit: Duration) -> io::Result<()> {
+        if self.calls.len() < OUTSTANDING_MAX {
+            return Ok(());
+        }
+        if self.early.is_some() {
+            return Err(would_block());
+        }
+        self.early = self.end_oldest(limit)?;
+        Ok(())
+    }
+
+    /// The next reply, for which it waits up to `limit`.
+    fn next_reply(&mut self, limit: Duration) -> io::Result<ReceivedMessage> {
+        if let Some(reply) = self.early.take() {
+            return Ok(reply);
+        }
+        loop {
+            if self.calls.is_empty() {
+                std::thread::sleep(limit);
+            }
+            if let Some(reply) = self.end_oldest(limit)? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
+        let reply = self.next_reply(limit)?;
+        let len = hand_out(reply.octets(), buffer);
+        self.earlier = reply;
+        Ok(Some(len))
+    }
+}
+
+impl Circuit for ClientCircuit {
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.way.check_len(message.len())?;
+        self.make_room(Duration::ZERO)?;
+        self.begin(message)
+    }
+
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.receive(buffer, Duration::ZERO)
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.way.check_len(message.len())?;
+        self.make_room(BLOCKING_TIMEOUT)?;
+        self.begin(message)
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.receive(buffer, self.way.recv_timeout)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.next(buffer)));
+        }
+        let reply = self.next_reply(self.way.recv_timeout)?;
+        Ok(Some(first_part(reply.octets(), buffer, &mut self.rest)))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        for call in &mut self.calls {
+            // What the server has is acknowledged, or answered.
+            if !call.association.is_acknowledged() {
+                let _ = call.association.drain(CLOSE_TIMEOUT);
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        let is_ready = match interest {
+            Interest::Read => self.early.is_some() || !self.rest.is_empty(),
+            Interest::Write => self.calls.len() < OUTSTANDING_MAX,
+        };
+        let limit = deadline.saturating_duration_since(Instant::now());
+        match self.calls.front_mut() {
+            _ if is_ready => Ok(()),
+            Some(call) => call.association.wait(limit),
+            None => {
+                std::thread::sleep(limit);
+                Ok(())
+            }
+        }
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
+        Err(connection_info::TRANSACTIONS)
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        effective(self.end())
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        counts(self.end())
+    }
+}
+
+impl Drop for ClientCircuit {
+    fn drop(&mut self) {
+        self.calls.clear();
+        // One that is not kept waits for the ends of its associations.
+        if let Some(spare) = self.spare.take().filter(|_| self.way.keeps_endpoint) {
+            spare.keep();
+        }
+    }
+}

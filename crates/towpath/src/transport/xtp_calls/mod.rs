@@ -1,0 +1,372 @@
+//! xtp-transaction and xtp-datagram: a message an association of XTP 4.0 over segmented UDP, opened and ended
+//! with its data, as the services of the same names have it.
+//!
+//! A transaction takes three packets in all: the request opens the association and ends its direction, the reply ends the
+//! other, and the last acknowledges it. The client's end has up to 64 of them under way. The server's end takes a request by a
+//! receive and answers it by a send; one that is still open at the next receive is ended without a reply, which the client's
+//! end drops. A datagram takes one packet, or two if it is acknowledged.
+//!
+//! * `arrivals` - messages that peers send, an association each.
+//! * `client`, `server` - both ends of transactions.
+//! * `datagram` - an end of datagrams.
+
+mod arrivals;
+mod client;
+mod datagram;
+mod server;
+
+use crate::cells;
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport,
+    Unavailable,
+};
+use crate::engine_circuit::engine_counts;
+use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
+use crate::medium::{Medium, UdpMedium};
+use crate::options::Options;
+use crate::socket;
+use crate::spare_endpoint::Spare;
+use crate::transport::xtp;
+use crate::xtp::EndpointConfig;
+use client::ClientCircuit;
+use datagram::DatagramCircuit;
+use engine::{Address, Protocol};
+use engine_xtp::Xtp as Engine;
+use engine_xtp::pdu::Service;
+use server::ServerCircuit;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+use wire::trace::Traced;
+use wire_udp::UdpWire;
+
+/// Associations of an end that are under way, at most.
+const OUTSTANDING_MAX: usize = 64;
+
+/// One of the two transports.
+#[derive(Debug)]
+pub struct XtpCalls(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Transaction,
+    Datagram,
+}
+
+/// A message and its reply an association.
+pub const TRANSACTION: XtpCalls = XtpCalls(Kind::Transaction);
+
+/// A message an association.
+pub const DATAGRAM: XtpCalls = XtpCalls(Kind::Datagram);
+
+/// The option of datagrams alone.
+const ACKNOWLEDGED: OptionHelp = OptionHelp {
+    name: "acknowledged",
+    values: "off|on",
+    meaning: "whether the receiver acknowledges each message, which is sent again until it does; not more than 64 are \
+              under way",
+};
+
+/// The options of datagrams.
+static DATAGRAM_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+    let of_endpoint = EndpointConfig::HELP.iter().copied();
+    std::iter::once(ACKNOWLEDGED).chain(of_endpoint).collect()
+});
+
+/// What a user chose.
+struct Settings {
+    endpoint: EndpointConfig,
+    acknowledged: bool,
+}
+
+impl XtpCalls {
+    fn settings(&self, own: &BTreeMap<String, String>) -> Result<Settings, String> {
+        let mut own = own.clone();
+        let acknowledged = match self.0 {
+            Kind::Transaction => true,
+            Kind::Datagram => {
+                let is_on = crate::options::switch(&own, ACKNOWLEDGED.name, false)?;
+                own.remove(ACKNOWLEDGED.name);
+                is_on
+            }
+        };
+        if own.contains_key("shortcut") {
+            let name = self.name();
+            return Err(format!(
+                "{name} has no shortcut, for its associations are over before rings are exchanged; leave it out"
+            ));
+        }
+        let endpoint = EndpointConfig::parse(&own)?;
+        Ok(Settings {
+            endpoint,
+            acknowledged,
+        })
+    }
+
+    fn settings_of(&self, options: &Options) -> io::Result<Settings> {
+        self.settings(&options.transport_specific)
+            .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
+    }
+
+    /// Opens an endpoint of a listener, which accepts associations.
+    fn open_listening(&self, options: &Options, settings: &Settings) -> io::Result<CallEndpoint> {
+        let opened = UdpMedium.listen(options)?;
+        let setup = xtp::STREAM.setup(&settings.endpoint, options, options.bind_address());
+        let end = open_endpoint(opened, options, setup)?;
+        end.endpoint.listen(true);
+        Ok(end)
+    }
+
+    /// Opens an endpoint to the listener of rendezvous entry `line`, and its address.
+    fn open_to(
+        &self,
+        line: &[u8],
+        options: &Options,
+        settings: &Settings,
+    ) -> io::Result<(CallEndpoint, Address)> {
+        let (opened, peer) = UdpMedium.connect(line, options)?;
+        UdpMedium::restrict_to_peer(&opened.wire, peer)?;
+        let host = socket::decode_address(line)?.ip();
+        let setup = xtp::STREAM.setup(&settings.endpoint, options, host);
+        let end = open_endpoint(opened, options, setup)?;
+        // Datagrams go both ways.
+        end.endpoint.listen(self.0 == Kind::Datagram);
+        Ok((end, peer))
+    }
+}
+
+impl Transport for XtpCalls {
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Kind::Transaction => "xtp-transaction",
+            Kind::Datagram => "xtp-datagram",
+        }
+    }
+
+    fn summary(&self) -> &'static str {
+        match self.0 {
+            Kind::Transaction => {
+                "XTP 4.0 over segmented UDP, an association a message and its reply: three packets"
+            }
+            Kind::Datagram => {
+                "XTP 4.0 over segmented UDP, an association a message: one packet, two if acknowledged"
+            }
+        }
+    }
+
+    fn class(&self) -> Class {
+        let is_call = self.0 == Kind::Transaction;
+        Class {
+            reliable: is_call,
+            // Associations that are under way together overtake each other.
+            ordered: false,
+            stream: false,
+            connectionless: true,
+            connects: is_call,
+            flow_control: is_call,
+            half_close: false,
+            ..xtp::STREAM.class()
+        }
+    }
+
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let class = self.class();
+        let Ok(settings) = self.settings(own) else {
+            return class;
+        };
+        Class {
+            reliable: settings.acknowledged && settings.endpoint.is_reliable(),
+            flow_control: settings.acknowledged,
+            congestion: settings.endpoint.congestion_class(),
+            offload: match settings.endpoint.segmentation {
+                true => class.offload,
+                false => "",
+            },
+            ..class
+        }
+    }
+
+    fn only_answers(&self) -> bool {
+        self.0 == Kind::Transaction
+    }
+
+    fn options(&self) -> &[OptionHelp] {
+        match self.0 {
+            Kind::Transaction => EndpointConfig::HELP,
+            Kind::Datagram => &DATAGRAM_HELP,
+        }
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        self.settings(own).map(drop)
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let settings = self.settings_of(options)?;
+        let open = |_| {
+            let end = self.open_listening(options, &settings)?;
+            Ok(Arc::new(SharedEndpoint(end)))
+        };
+        let ends = (0..options.circuits.max(1)).map(open);
+        Ok(Box::new(CallListener {
+            ends: ends.collect::<io::Result<Vec<_>>>()?,
+            accepted: 0,
+            kind: self.0,
+            way: settings.way(options),
+        }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let settings = self.settings_of(options)?;
+        let way = settings.way(options);
+        let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
+        if self.0 == Kind::Datagram {
+            let (end, peer) = self.open_to(line, options, &settings)?;
+            let end = Arc::new(SharedEndpoint(end));
+            return Ok(Box::new(DatagramCircuit::new(end, Some(peer), way)));
+        }
+        let spare = match Spare::take(line, options) {
+            Some(spare) => spare,
+            None => {
+                let (end, peer) = self.open_to(line, options, &settings)?;
+                Spare::new(line, options, end, peer)
+            }
+        };
+        Ok(Box::new(ClientCircuit::new(spare, way)))
+    }
+}
+
+struct CallListener {
+    ends: Vec<Arc<SharedEndpoint>>,
+    accepted: usize,
+    kind: Kind,
+    way: Way,
+}
+
+impl Listener for CallListener {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        let lines: Vec<&str> = self.ends.iter().map(|end| end.0.line.as_str()).collect();
+        Ok(Rendezvous {
+            reach: Reach::Network,
+            bytes: lines.join("\n").into_bytes(),
+            descriptors: Vec::new(),
+        })
+    }
+
+    /// A circuit takes calls as they come: those of one endpoint share them.
+    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let end = Arc::clone(&self.ends[self.accepted % self.ends.len()]);
+        self.accepted += 1;
+        if self.kind == Kind::Datagram {
+            return Ok(Box::new(DatagramCircuit::new(end, None, self.way)));
+        }
+        Ok(Box::new(ServerCircuit::new(end, self.way)))
+    }
+}
+
+/// An endpoint whose associations are messages.
+type CallEndpoint = EngineEndpoint<UdpMedium, Engine>;
+
+/// An endpoint that a listener and its circuits share. The last of them waits for the ends of associations that were dropped.
+struct SharedEndpoint(CallEndpoint);
+
+impl Drop for SharedEndpoint {
+    fn drop(&mut self) {
+        self.0.await_ends();
+    }
+}
+
+/// An association of it.
+type CallAssociation = driver::Circuit<Engine, Traced<UdpWire>>;
+
+/// How the circuits of an endpoint carry messages.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Longest wait of a receive.
+    recv_timeout: Duration,
+    /// Bytes of the longest message.
+    message_max: usize,
+    /// Messages are sent again until they are acknowledged.
+    acknowledged: bool,
+    /// A client that is dropped keeps its endpoint for the next circuit of its thread.
+    keeps_endpoint: bool,
+}
+
+impl Settings {
+    fn way(&self, options: &Options) -> Way {
+        Way {
+            recv_timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
+            message_max: self.endpoint.send_buffer_len / 2,
+            acknowledged: self.acknowledged,
+            keeps_endpoint: !options.one_peer,
+        }
+    }
+}
+
+impl Way {
+    fn check_len(&self, len: usize) -> io::Result<()> {
+        let max = self.message_max;
+        let text = match len {
+            // An end without data is no message.
+            0 => "an association without data is no message; send at least one byte".to_owned(),
+            _ if len > max => format!(
+                "a message of {len} bytes does not fit into the send store of an association, which takes {max}; raise it \
+                 with queue=SIZE, or send smaller messages"
+            ),
+            _ => return Ok(()),
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+    }
+}
+
+/// Opens an association to `peer` that carries `message` and ends its direction, without waiting.
+fn begin(
+    end: &CallEndpoint,
+    peer: Address,
+    service: Service,
+    message: &[u8],
+) -> io::Result<CallAssociation> {
+    let open = |engine: &mut Engine, now| engine.open(now, peer, service);
+    let mut association = end.endpoint.open(peer, open)?;
+    association.set_delayed_ack();
+    association.try_send_last(message)?;
+    Ok(association)
+}
+
+/// What an endpoint counts.
+fn counts(end: &CallEndpoint) -> BTreeMap<String, u64> {
+    let of_pump = |pump: &mut driver::Pump<Engine, Traced<UdpWire>>| {
+        (
+            engine_counts(pump.engine().counters(), pump.wire_calls()),
+            pump.layer_counts(),
+        )
+    };
+    let (mut counts, of_layer) = end.endpoint.with_pump(of_pump);
+    cells::add_counts(of_layer, &mut counts);
+    counts
+}
+
+/// The options in effect of an endpoint.
+fn effective(end: &CallEndpoint) -> BTreeMap<String, String> {
+    let mut effective = end.effective.clone();
+    end.endpoint.with_pump(|pump| {
+        for socket in UdpMedium::sockets(pump.wire().wire()) {
+            socket::read_buffer_sizes(socket, &mut effective);
+        }
+    });
+    effective
+}
+
+fn would_block() -> io::Error {
+    io::ErrorKind::WouldBlock.into()
+}

@@ -1,0 +1,124 @@
+//! Associations of a message: how many packets they take, and whose reply is whose.
+
+use crate::support::{Pair, Subject, flush, recv_one, send};
+use std::io::ErrorKind;
+use std::time::Duration;
+use towpath::{Circuit, Options, registry};
+
+fn subject(name: &str) -> Subject {
+    let transport = registry::find(name).expect("a transport of this build");
+    Subject::new(transport, &Options::default())
+}
+
+fn count(circuit: &dyn Circuit, name: &str) -> u64 {
+    circuit.counts()[name]
+}
+
+/// Waits until an end has sent as many packets, and some time for more.
+fn packets_sent(circuit: &mut dyn Circuit, least: u64) -> u64 {
+    for _ in 0..200 {
+        if count(circuit, "packets_sent") >= least {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // What should not come has time to.
+    std::thread::sleep(Duration::from_millis(10));
+    count(circuit, "packets_sent")
+}
+
+/// Whether neither end sent anything twice, as a busy machine makes them.
+fn is_undisturbed(pair: &Pair) -> bool {
+    [&pair.client, &pair.server].map(|end| count(&**end, "retransmissions")) == [0, 0]
+}
+
+#[test]
+fn transaction_takes_three_packets() {
+    for _ in 0..20 {
+        let mut pair = subject("xtp-transaction").pair();
+        send(&mut *pair.client, b"question");
+        assert_eq!(recv_one(&mut *pair.server), b"question");
+        send(&mut *pair.server, b"answer");
+        assert_eq!(recv_one(&mut *pair.client), b"answer");
+        let sent = [&mut pair.client, &mut pair.server].map(|end| packets_sent(&mut **end, 1));
+        if is_undisturbed(&pair) {
+            assert_eq!(sent, [2, 1], "request and end, reply");
+            return;
+        }
+    }
+    panic!("each of twenty was disturbed");
+}
+
+/// The packets that the ends of twenty datagrams sent, once nothing disturbs them.
+fn packets_of_datagrams(subject: &Subject) -> [u64; 2] {
+    for _ in 0..20 {
+        let mut pair = subject.pair();
+        for number in 0..20 {
+            send(&mut *pair.client, &[number; 100]);
+            assert_eq!(recv_one(&mut *pair.server), [number; 100]);
+        }
+        while let Err(error) = pair.client.finish() {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+        }
+        let sent = [&mut pair.client, &mut pair.server].map(|end| packets_sent(&mut **end, 20));
+        if is_undisturbed(&pair) {
+            return sent;
+        }
+    }
+    panic!("each of twenty runs was disturbed");
+}
+
+#[test]
+fn datagram_takes_a_packet_and_an_acknowledged_one_two() {
+    let subject = subject("xtp-datagram");
+    assert_eq!(packets_of_datagrams(&subject), [20, 0]);
+    let acknowledged = subject.with_option("acknowledged", "on");
+    assert_eq!(packets_of_datagrams(&acknowledged), [20, 20]);
+}
+
+#[test]
+fn request_without_a_reply_leaves_the_reply_to_the_next() {
+    let mut pair = subject("xtp-transaction").pair();
+    for request in [b"first", b"other", b"third"] {
+        send(&mut *pair.client, request);
+        assert_eq!(recv_one(&mut *pair.server), request, "in turn");
+    }
+    send(&mut *pair.server, b"of the third");
+    assert_eq!(recv_one(&mut *pair.client), b"of the third");
+    let error = pair.server.send(b"twice").expect_err("nothing is open");
+    assert_eq!(error.kind(), ErrorKind::NotConnected, "{error}");
+}
+
+#[test]
+fn many_requests_under_way_wait_for_their_server_and_none_is_lost() {
+    let mut pair = subject("xtp-transaction").pair();
+    let mut sent = 0_u32;
+    while pair.client.try_send(&sent.to_le_bytes()).is_ok() {
+        sent += 1;
+        assert!(sent < 1_000, "nothing holds the client back");
+    }
+    flush(&mut *pair.client);
+    let mut received: Vec<Vec<u8>> = (0..sent).map(|_| recv_one(&mut *pair.server)).collect();
+    received.sort();
+    let mut expected: Vec<Vec<u8>> = (0..sent).map(|n| n.to_le_bytes().to_vec()).collect();
+    expected.sort();
+    assert_eq!(received, expected);
+}
+
+#[test]
+fn options_that_an_association_a_message_has_no_use_for_are_refused() {
+    for (name, option, part) in [
+        ("xtp-transaction", ("shortcut", "on"), "no shortcut"),
+        ("xtp-transaction", ("acknowledged", "on"), "acknowledged"),
+        ("xtp-datagram", ("acknowledged", "maybe"), "give on or off"),
+    ] {
+        let transport = registry::find(name).expect("a transport of this build");
+        let own = [(option.0.to_owned(), option.1.to_owned())];
+        let refused = transport.check_options(&own.into_iter().collect());
+        let text = refused.expect_err("it is refused");
+        assert!(text.contains(part), "{name},{option:?}: {text}");
+    }
+    let mut pair = subject("xtp-datagram").pair();
+    let error = pair.client.send(b"").expect_err("no message");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
