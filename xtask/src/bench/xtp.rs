@@ -84,6 +84,13 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
     ];
     all.extend(exchanges(root));
     all.push(pair(
+        "xtp-connect",
+        connections("xtp-transaction"),
+        connections("tcp"),
+        2.0,
+        4.0,
+    ));
+    all.push(pair(
         "xtp-many",
         role(root, &["many", "1000", "1.5", "0", "1"]),
         role(root, &["many", "1", "1.5", "0", "1"]),
@@ -133,6 +140,18 @@ pub(super) fn throughput(transport: &'static str, size: u64) -> Measure {
     };
     // Of a byte stream: received bytes in units of messages.
     metric_of(question, "messages_per_s")
+}
+
+/// Connections per second: set-up, a message of 64 bytes each way, end.
+fn connections(transport: &'static str) -> Measure {
+    let question = TrialRequest {
+        transport,
+        workload: "connect",
+        size: 64,
+        span_s: SPAN_S,
+        more: vec!["--pin".into(), "0,1".into()],
+    };
+    metric_of(question, "connections_per_s")
 }
 
 fn against_tcp(name: &'static str, size: u64, floor: f64, goal: f64) -> Comparison {

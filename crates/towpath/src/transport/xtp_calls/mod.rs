@@ -68,10 +68,16 @@ const ACKNOWLEDGED: OptionHelp = OptionHelp {
               under way",
 };
 
+/// The options of transactions: those of an endpoint, but for the shortcut.
+static TRANSACTION_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+    let of_endpoint = EndpointConfig::HELP.iter().copied();
+    of_endpoint.filter(|word| word.name != "shortcut").collect()
+});
+
 /// The options of datagrams.
 static DATAGRAM_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
-    let of_endpoint = EndpointConfig::HELP.iter().copied();
-    std::iter::once(ACKNOWLEDGED).chain(of_endpoint).collect()
+    let of_both = TRANSACTION_HELP.iter().copied();
+    std::iter::once(ACKNOWLEDGED).chain(of_both).collect()
 });
 
 /// What a user chose.
@@ -193,7 +199,7 @@ impl Transport for XtpCalls {
 
     fn options(&self) -> &[OptionHelp] {
         match self.0 {
-            Kind::Transaction => EndpointConfig::HELP,
+            Kind::Transaction => &TRANSACTION_HELP,
             Kind::Datagram => &DATAGRAM_HELP,
         }
     }
