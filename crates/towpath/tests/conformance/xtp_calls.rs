@@ -108,7 +108,11 @@ fn many_requests_under_way_wait_for_their_server_and_none_is_lost() {
 #[test]
 fn options_that_an_association_a_message_has_no_use_for_are_refused() {
     for (name, option, part) in [
-        ("xtp-transaction", ("shortcut", "on"), "no shortcut"),
+        (
+            "xtp-transaction",
+            ("shortcut", "on"),
+            "no option 'shortcut'",
+        ),
         ("xtp-transaction", ("acknowledged", "on"), "acknowledged"),
         ("xtp-datagram", ("acknowledged", "maybe"), "give on or off"),
     ] {

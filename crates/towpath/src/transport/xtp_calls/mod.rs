@@ -97,12 +97,6 @@ impl XtpCalls {
                 is_on
             }
         };
-        if own.contains_key("shortcut") {
-            let name = self.name();
-            return Err(format!(
-                "{name} has no shortcut, for its associations are over before rings are exchanged; leave it out"
-            ));
-        }
         let endpoint = EndpointConfig::parse(&own)?;
         Ok(Settings {
             endpoint,
