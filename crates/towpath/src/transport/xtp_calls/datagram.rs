@@ -17,7 +17,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Both ends send and receive; the listening one sends to whoever sent to it last.
+/// Both ends send and receive; the listening one sends to the peer of the message that it received last.
 pub(super) struct DatagramCircuit {
     arrivals: Arrivals,
     peer: Option<Address>,
