@@ -22,16 +22,16 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Options of `towpath xtp ping`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "A question is a MAINT packet, which XTP 3.3 to 3.6 have and 4.0 has not: a `towpath xtp forwarder` and
-every endpoint with dialect=3.6 (3.5, 3.3) answer, whether they listen or not. An answer is as long as
-its question. With --via the questions take the routers' path to the host, and with --path one
-after the other ends at each router on it. The 99 % delay is shown from 1,000 answers on. Exit code 1
-when nothing answered.
+    after_help = "A question is a MAINT packet, which XTP 3.3 to 3.6 have and 4.0 has not: a `towpath xtp forwarder`
+and every endpoint with dialect=3.6 (3.5, 3.3) answer, whether they listen or not. An answer is as
+long as its question. With --via the questions take the routers' path to the host, and with --path
+one after the other ends at each router on it. The 99 % delay is shown from 1,000 answers on. Exit
+code 1 when nothing answered.
 
 Examples:
   towpath xtp ping 10.0.1.1:9000                              a forwarder
   towpath xtp ping 10.0.1.1:9000 10.0.2.7:9000 --count 100 --interval 10ms
-  towpath xtp ping 10.0.2.7:9000 --via 10.0.1.1:9000          through it, to an endpoint with dialect=3.6
+  towpath xtp ping 10.0.2.7:9000 --via 10.0.1.1:9000          through it to an endpoint
   towpath xtp ping 10.0.2.7:9000 --via 10.0.1.1:9000 --path   hop by hop
   towpath xtp ping 10.0.1.1:9000 --size 1000 --json"
 )]
