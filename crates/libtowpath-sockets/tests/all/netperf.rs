@@ -55,8 +55,14 @@ fn netperf_moves_its_octets_over_streams() {
     let programs = build(Path::new(&sources), &scratch.0);
     let program = |name: &str| programs.join(name).display().to_string();
     for device in ["/dev/tcp", "/dev/xtp", "/dev/sctp_t"] {
-        let (control, data) = (free_port(), free_port());
-        scratch.write("rules", &format!("inet 127.0.0.1 {data} {device}\n"));
+        // A port for each test: one that was just listened at may not be free again.
+        let (control, data) = (free_port(), [free_port(), free_port()]);
+        scratch.write(
+            "rules",
+            &data
+                .map(|port| format!("inet 127.0.0.1 {port} {device}\n"))
+                .concat(),
+        );
         // Without -f each test is a forked child's, whose new connections are the kernel's.
         let mut server = preloaded(&program("netserver"), &scratch);
         server.args([
@@ -70,7 +76,7 @@ fn netperf_moves_its_octets_over_streams() {
         ]);
         let server = NetServer(server.stdout(Stdio::null()).spawn().expect("it starts"));
         await_listener(control);
-        for test in ["TCP_STREAM", "TCP_RR"] {
+        for (test, data) in ["TCP_STREAM", "TCP_RR"].into_iter().zip(data) {
             let mut netperf = preloaded(&program("netperf"), &scratch);
             netperf.args(["-4", "-H", "127.0.0.1", "-p", &control.to_string()]);
             netperf.args(["-l", "1", "-P", "0", "-t", test, "--"]);
