@@ -2,6 +2,7 @@
 
 use crate::cp_command::{CpArgs, note_failures};
 use crate::print::{line, note};
+use crate::progress::counted;
 use crate::xtp_common::{StopSignal, note_module_counts, resolve, serve_contexts};
 use crate::{CliError, EXIT_OK};
 use std::path::Path;
@@ -128,15 +129,10 @@ fn print_received(received: &ReceivedFile) -> Result<(), CliError> {
 
 /// Files and bytes of a tree.
 fn counts(copied: &CopiedTree) -> String {
-    let CopiedTree {
-        files,
-        size,
-        failed,
-        ..
-    } = copied;
-    match failed {
-        0 => format!("{files} files, {size} bytes"),
-        failed => format!("{files} files, {size} bytes, {failed} failed"),
+    let (files, size) = (counted(copied.files, "file"), copied.size);
+    match copied.failed {
+        0 => format!("{files}, {size} bytes"),
+        failed => format!("{files}, {size} bytes, {failed} failed"),
     }
 }
 

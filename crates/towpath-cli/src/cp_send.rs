@@ -2,6 +2,7 @@
 
 use crate::cp_command::{CpArgs, RemotePath, host_address, note_failures};
 use crate::print::{line, note};
+use crate::progress::counted;
 use crate::xtp_common::{StopSignal, note_module_counts, serve_contexts};
 use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -365,13 +366,14 @@ fn print_ended(ended: &Ended, what: &str, is_stopped: bool) -> Result<u8, CliErr
         Ok(Arrived::Tree(copied)) => {
             note_module_counts(&copied.module_counts);
             note_failures(copied);
-            let (files, size, rate) = (copied.files, copied.size, mbit(copied.bytes));
+            let (size, rate) = (copied.size, mbit(copied.bytes));
+            let files = counted(copied.files, "file");
             let present = match copied.files_present {
                 0 => String::new(),
                 present => format!(", {present} of them there already"),
             };
             line(format_args!(
-                "{host}: {files} files{present}, {size} bytes, {seconds:.1} s, {rate:.0} Mbit/s, SHA-256 verified"
+                "{host}: {files}{present}, {size} bytes, {seconds:.1} s, {rate:.0} Mbit/s, SHA-256 verified"
             ))?;
             Ok(if copied.failed == 0 {
                 EXIT_OK
