@@ -1,8 +1,8 @@
 //! MAINT of XTP 3.x: a question that every endpoint and router of these versions echoes (decision 0008, MAINT).
 //!
 //! A [`Pinger`] asks one host, directly or along a path of routers, and recognises its own answers by what is in them:
-//! nobody who did not see a question can answer it. An answer is as long as its question, so that nobody gets more than he
-//! sent. With a [`Pinger::path`] each question says how many routers it may pass, and the one at which it ends answers.
+//! nobody who did not see a question can answer it. An answer is as long as its question, so that a forged source gets no
+//! more octets than were sent. With a [`Pinger::path`] each question says how many routers it may pass, and the one at which it ends answers.
 
 use crate::engine_setup::random_seed;
 use crate::socket::wildcard_address;

@@ -1,9 +1,9 @@
 //! Associations of a message: how many packets they take, and whose reply is whose.
 
-use crate::support::{Pair, Subject, flush, recv_one, send};
+use crate::support::{LIMIT, Pair, Subject, flush, recv_one, send};
 use std::io::ErrorKind;
-use std::time::Duration;
-use towpath::{Circuit, Options, registry};
+use std::time::{Duration, Instant};
+use towpath::{Circuit, Interest, Options, registry};
 
 fn subject(name: &str) -> Subject {
     let transport = registry::find(name).expect("a transport of this build");
@@ -106,12 +106,40 @@ fn many_requests_under_way_wait_for_their_server_and_none_is_lost() {
 }
 
 #[test]
+fn wait_with_a_part_left_returns_and_the_request_stays_open() {
+    for name in ["xtp-transaction", "xtp-datagram"] {
+        let mut pair = subject(name).pair();
+        send(&mut *pair.client, b"question");
+        let mut buffer = [0; 5];
+        let part = loop {
+            match pair.server.receive_part(&mut buffer) {
+                Ok(part) => break part.expect("a part"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+        };
+        assert_eq!((&buffer, part.len, part.end), (b"quest", 5, false));
+        let deadline = Instant::now() + LIMIT;
+        pair.server.wait(Interest::Read, deadline).expect("a part");
+        assert!(Instant::now() < deadline, "{name}: it waited to the end");
+        assert_eq!(recv_one(&mut *pair.server), b"ion");
+        send(&mut *pair.server, b"answer");
+        assert_eq!(recv_one(&mut *pair.client), b"answer", "{name}");
+    }
+}
+
+#[test]
 fn options_that_an_association_a_message_has_no_use_for_are_refused() {
     for (name, option, part) in [
         (
             "xtp-transaction",
             ("shortcut", "on"),
             "no option 'shortcut'",
+        ),
+        ("xtp-datagram", ("service", "bulk"), "no option 'service'"),
+        (
+            "xtp-transaction",
+            ("flow", "reservation"),
+            "no option 'flow'",
         ),
         ("xtp-transaction", ("acknowledged", "on"), "acknowledged"),
         ("xtp-datagram", ("acknowledged", "maybe"), "give on or off"),

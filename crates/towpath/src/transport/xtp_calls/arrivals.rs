@@ -1,6 +1,6 @@
 //! Messages that peers send, an association each.
 
-use super::{CallAssociation, OUTSTANDING_MAX, SharedEndpoint, Way, would_block};
+use super::{CallAssociation, CircuitConfig, OUTSTANDING_MAX, SharedEndpoint, would_block};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl IncomingMessage {
 /// What arrives at an endpoint.
 pub(super) struct Arrivals {
     pub(super) end: Arc<SharedEndpoint>,
-    way: Way,
+    config: CircuitConfig,
     /// Messages of which a part is here, the oldest first.
     incoming: VecDeque<IncomingMessage>,
     /// A message that was handed out, whose memory is used again.
@@ -100,10 +100,10 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(end: Arc<SharedEndpoint>, way: Way) -> Arrivals {
+    pub(super) fn new(end: Arc<SharedEndpoint>, config: CircuitConfig) -> Arrivals {
         Arrivals {
             end,
-            way,
+            config,
             incoming: VecDeque::new(),
             earlier: ReceivedMessage::default(),
         }
@@ -180,7 +180,7 @@ impl Arrivals {
     fn take_whole(&mut self) -> Option<IncomingMessage> {
         let mut at = 0;
         while let Some(incoming) = self.incoming.get_mut(at) {
-            match incoming.complete(Duration::ZERO, self.way.message_max) {
+            match incoming.complete(Duration::ZERO, self.config.message_max) {
                 Ok(()) => return self.incoming.remove(at),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => at += 1,
                 Err(_) => drop(self.incoming.remove(at)),

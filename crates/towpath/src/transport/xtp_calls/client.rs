@@ -1,7 +1,7 @@
 //! The end of a circuit that calls.
 
 use super::arrivals::{IncomingMessage, ReceivedMessage};
-use super::{CallEndpoint, OUTSTANDING_MAX, Way, begin, counts, effective, would_block};
+use super::{CallEndpoint, CircuitConfig, OUTSTANDING_MAX, begin, counts, effective, would_block};
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub(super) struct ClientCircuit {
     /// None once it is dropped.
     spare: Option<Spare<UdpMedium, Engine>>,
-    way: Way,
+    config: CircuitConfig,
     /// Calls that are not answered, the oldest first.
     calls: VecDeque<IncomingMessage>,
     /// A reply that came before it was asked for.
@@ -32,10 +32,10 @@ pub(super) struct ClientCircuit {
 }
 
 impl ClientCircuit {
-    pub(super) fn new(spare: Spare<UdpMedium, Engine>, way: Way) -> ClientCircuit {
+    pub(super) fn new(spare: Spare<UdpMedium, Engine>, config: CircuitConfig) -> ClientCircuit {
         ClientCircuit {
             spare: Some(spare),
-            way,
+            config,
             calls: VecDeque::new(),
             early: None,
             rest: MessageRest::default(),
@@ -64,12 +64,12 @@ impl ClientCircuit {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` while it is under way, else why it failed.
+    /// `WouldBlock` while it is under config, else why it failed.
     fn end_oldest(&mut self, limit: Duration) -> io::Result<Option<ReceivedMessage>> {
         let Some(call) = self.calls.front_mut() else {
             return Err(would_block());
         };
-        match call.complete(limit, self.way.message_max) {
+        match call.complete(limit, self.config.message_max) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error),
             Err(error) => {
                 self.calls.pop_front();
@@ -121,7 +121,7 @@ impl ClientCircuit {
 
 impl Circuit for ClientCircuit {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.way.check_len(message.len())?;
+        self.config.check_len(message.len())?;
         self.make_room(Duration::ZERO)?;
         self.begin(message)
     }
@@ -131,13 +131,13 @@ impl Circuit for ClientCircuit {
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.way.check_len(message.len())?;
+        self.config.check_len(message.len())?;
         self.make_room(BLOCKING_TIMEOUT)?;
         self.begin(message)
     }
 
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, self.way.recv_timeout)
+        self.receive(buffer, self.config.recv_timeout)
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
@@ -149,7 +149,7 @@ impl Circuit for ClientCircuit {
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.next(buffer)));
         }
-        let reply = self.next_reply(self.way.recv_timeout)?;
+        let reply = self.next_reply(self.config.recv_timeout)?;
         Ok(Some(first_part(reply.octets(), buffer, &mut self.rest)))
     }
 
@@ -166,10 +166,12 @@ impl Circuit for ClientCircuit {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
         for call in &mut self.calls {
             // What the server has is acknowledged, or answered.
             if !call.association.is_acknowledged() {
-                let _ = call.association.drain(CLOSE_TIMEOUT);
+                let left = deadline.saturating_duration_since(Instant::now());
+                let _ = call.association.drain(left);
             }
         }
         Ok(())
@@ -208,7 +210,7 @@ impl Drop for ClientCircuit {
     fn drop(&mut self) {
         self.calls.clear();
         // One that is not kept waits for the ends of its associations.
-        if let Some(spare) = self.spare.take().filter(|_| self.way.keeps_endpoint) {
+        if let Some(spare) = self.spare.take().filter(|_| self.config.keeps_endpoint) {
             spare.keep();
         }
     }

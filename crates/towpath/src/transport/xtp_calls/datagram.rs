@@ -2,7 +2,8 @@
 
 use super::arrivals::{Arrivals, ReceivedMessage};
 use super::{
-    CallAssociation, OUTSTANDING_MAX, SharedEndpoint, Way, begin, counts, effective, would_block,
+    CallAssociation, CircuitConfig, OUTSTANDING_MAX, SharedEndpoint, begin, counts, effective,
+    would_block,
 };
 use crate::connection_info;
 use crate::contract::{
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(super) struct DatagramCircuit {
     arrivals: Arrivals,
     peer: Option<Address>,
-    way: Way,
+    config: CircuitConfig,
     /// Messages that are not acknowledged, the oldest first.
     sent: VecDeque<CallAssociation>,
     /// A message that came before it was asked for.
@@ -33,12 +34,12 @@ impl DatagramCircuit {
     pub(super) fn new(
         end: Arc<SharedEndpoint>,
         peer: Option<Address>,
-        way: Way,
+        config: CircuitConfig,
     ) -> DatagramCircuit {
         DatagramCircuit {
-            arrivals: Arrivals::new(end, way),
+            arrivals: Arrivals::new(end, config),
             peer,
-            way,
+            config,
             sent: VecDeque::new(),
             early: None,
             rest: MessageRest::default(),
@@ -53,12 +54,12 @@ impl DatagramCircuit {
     }
 
     fn begin(&mut self, message: &[u8]) -> io::Result<()> {
-        let service = match self.way.acknowledged {
+        let service = match self.config.acknowledged {
             true => Service::AckedDatagram,
             false => Service::Datagram,
         };
         let association = begin(&self.arrivals.end.0, self.peer()?, service, message)?;
-        if self.way.acknowledged {
+        if self.config.acknowledged {
             self.sent.push_back(association);
         }
         Ok(())
@@ -127,7 +128,7 @@ impl DatagramCircuit {
     }
 
     fn send_within(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
-        self.way.check_len(message.len())?;
+        self.config.check_len(message.len())?;
         self.await_fewer(OUTSTANDING_MAX, limit)?;
         self.begin(message)
     }
@@ -147,7 +148,7 @@ impl Circuit for DatagramCircuit {
     }
 
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, self.way.recv_timeout)
+        self.receive(buffer, self.config.recv_timeout)
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
@@ -159,7 +160,7 @@ impl Circuit for DatagramCircuit {
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.next(buffer)));
         }
-        let message = self.next_message(self.way.recv_timeout)?;
+        let message = self.next_message(self.config.recv_timeout)?;
         Ok(Some(first_part(message.octets(), buffer, &mut self.rest)))
     }
 
@@ -182,7 +183,7 @@ impl Circuit for DatagramCircuit {
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
         let limit = deadline.saturating_duration_since(Instant::now());
         let waited = match interest {
-            Interest::Read if self.early.is_some() => return Ok(()),
+            Interest::Read if self.early.is_some() || !self.rest.is_empty() => return Ok(()),
             Interest::Read => self
                 .next_message(limit)
                 .map(|message| self.early = Some(message)),

@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 use wire::trace::Traced;
 use wire_udp::UdpWire;
 
-/// Associations of an end that are under way, at most.
+/// Associations of an end that are under config, at most.
 const OUTSTANDING_MAX: usize = 64;
 
 /// One of the two transports.
@@ -68,10 +68,16 @@ const ACKNOWLEDGED: OptionHelp = OptionHelp {
               under way",
 };
 
-/// The options of transactions: those of an endpoint, but for the shortcut.
+/// Options of an endpoint that these associations have no use for: they have services of their own, nobody posts buffers for
+/// them, and they are over before rings are exchanged.
+const WITHOUT_USE: [&str; 3] = ["service", "flow", "shortcut"];
+
+/// The options of transactions.
 static TRANSACTION_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let of_endpoint = EndpointConfig::HELP.iter().copied();
-    of_endpoint.filter(|word| word.name != "shortcut").collect()
+    of_endpoint
+        .filter(|word| !WITHOUT_USE.contains(&word.name))
+        .collect()
 });
 
 /// The options of datagrams.
@@ -217,7 +223,7 @@ impl Transport for XtpCalls {
             ends: ends.collect::<io::Result<Vec<_>>>()?,
             accepted: 0,
             kind: self.0,
-            way: settings.way(options),
+            config: settings.circuit_config(options),
         }))
     }
 
@@ -228,12 +234,12 @@ impl Transport for XtpCalls {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = self.settings_of(options)?;
-        let way = settings.way(options);
+        let config = settings.circuit_config(options);
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         if self.0 == Kind::Datagram {
             let (end, peer) = self.open_to(line, options, &settings)?;
             let end = Arc::new(SharedEndpoint(end));
-            return Ok(Box::new(DatagramCircuit::new(end, Some(peer), way)));
+            return Ok(Box::new(DatagramCircuit::new(end, Some(peer), config)));
         }
         let spare = match Spare::take(line, options) {
             Some(spare) => spare,
@@ -242,7 +248,7 @@ impl Transport for XtpCalls {
                 Spare::new(line, options, end, peer)
             }
         };
-        Ok(Box::new(ClientCircuit::new(spare, way)))
+        Ok(Box::new(ClientCircuit::new(spare, config)))
     }
 }
 
@@ -250,7 +256,7 @@ struct CallListener {
     ends: Vec<Arc<SharedEndpoint>>,
     accepted: usize,
     kind: Kind,
-    way: Way,
+    config: CircuitConfig,
 }
 
 impl Listener for CallListener {
@@ -268,9 +274,9 @@ impl Listener for CallListener {
         let end = Arc::clone(&self.ends[self.accepted % self.ends.len()]);
         self.accepted += 1;
         if self.kind == Kind::Datagram {
-            return Ok(Box::new(DatagramCircuit::new(end, None, self.way)));
+            return Ok(Box::new(DatagramCircuit::new(end, None, self.config)));
         }
-        Ok(Box::new(ServerCircuit::new(end, self.way)))
+        Ok(Box::new(ServerCircuit::new(end, self.config)))
     }
 }
 
@@ -291,7 +297,7 @@ type CallAssociation = driver::Circuit<Engine, Traced<UdpWire>>;
 
 /// How the circuits of an endpoint carry messages.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct CircuitConfig {
     /// Longest wait of a receive.
     recv_timeout: Duration,
     /// Bytes of the longest message.
@@ -303,8 +309,8 @@ struct Way {
 }
 
 impl Settings {
-    fn way(&self, options: &Options) -> Way {
-        Way {
+    fn circuit_config(&self, options: &Options) -> CircuitConfig {
+        CircuitConfig {
             recv_timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
             message_max: self.endpoint.send_buffer_len / 2,
             acknowledged: self.acknowledged,
@@ -313,7 +319,7 @@ impl Settings {
     }
 }
 
-impl Way {
+impl CircuitConfig {
     fn check_len(&self, len: usize) -> io::Result<()> {
         let max = self.message_max;
         let text = match len {

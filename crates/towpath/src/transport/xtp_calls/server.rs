@@ -1,7 +1,7 @@
 //! The end of a circuit that is called.
 
 use super::arrivals::{Arrivals, ReceivedMessage};
-use super::{CallAssociation, SharedEndpoint, Way, counts, effective, would_block};
+use super::{CallAssociation, CircuitConfig, SharedEndpoint, counts, effective};
 use crate::connection_info;
 use crate::contract::{
     Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// A receive takes a request, a send answers it.
 pub(super) struct ServerCircuit {
     arrivals: Arrivals,
-    way: Way,
+    config: CircuitConfig,
     /// A request that came before it was asked for.
     early: Option<(CallAssociation, ReceivedMessage)>,
     /// The association of the request that was received and is not answered.
@@ -24,10 +24,10 @@ pub(super) struct ServerCircuit {
 }
 
 impl ServerCircuit {
-    pub(super) fn new(end: Arc<SharedEndpoint>, way: Way) -> ServerCircuit {
+    pub(super) fn new(end: Arc<SharedEndpoint>, config: CircuitConfig) -> ServerCircuit {
         ServerCircuit {
-            arrivals: Arrivals::new(end, way),
-            way,
+            arrivals: Arrivals::new(end, config),
+            config,
             early: None,
             open: None,
             rest: MessageRest::default(),
@@ -65,7 +65,7 @@ impl ServerCircuit {
 
 impl Circuit for ServerCircuit {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.way.check_len(message.len())?;
+        self.config.check_len(message.len())?;
         let mut association = self.open.take().ok_or_else(|| {
             let text =
                 "no request is open; a server of xtp-transaction sends only in answer to one";
@@ -87,7 +87,7 @@ impl Circuit for ServerCircuit {
     }
 
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, self.way.recv_timeout)
+        self.receive(buffer, self.config.recv_timeout)
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
@@ -99,7 +99,7 @@ impl Circuit for ServerCircuit {
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.next(buffer)));
         }
-        let request = self.next_request(self.way.recv_timeout)?;
+        let request = self.next_request(self.config.recv_timeout)?;
         Ok(Some(first_part(request.octets(), buffer, &mut self.rest)))
     }
 
@@ -121,13 +121,14 @@ impl Circuit for ServerCircuit {
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        if interest == Interest::Write || self.early.is_some() {
+        let is_ready = self.early.is_some() || !self.rest.is_empty();
+        if interest == Interest::Write || is_ready {
             return Ok(());
         }
         self.release_open();
         let limit = deadline.saturating_duration_since(Instant::now());
         match self.arrivals.next(limit) {
-            Err(error) if error.kind() == would_block().kind() => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             other => other.map(|call| self.early = Some(call)),
         }
     }
