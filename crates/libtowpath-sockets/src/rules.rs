@@ -1,4 +1,5 @@
-//! The file of rules: a line `FAMILY HOST PORT TRANSPORT` each; the first that matches decides.
+//! The file of rules: a line `FAMILY HOST PORT TRANSPORT` each; the first that matches decides. Families `pipe` and
+//! `unix` are about pipe(2) and socketpair(2), which have neither host nor port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -12,6 +13,9 @@ const OPTION_LEN_MAX: usize = 256;
 /// Devices of providers of XTI, over STREAMS.
 const DEVICES: [&str; 3] = ["/dev/tcp", "/dev/xtp", "/dev/sctp_t"];
 
+/// The device of pipes, and of socket pairs.
+const PIPE: &str = "/dev/pipe";
+
 /// What carries a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
@@ -19,6 +23,30 @@ pub(crate) enum Carrier {
     Kernel,
     /// libtowpath, with options `NAME=VALUE`: XTP over UDP, or, where `device` names one, a provider of XTI.
     Diverted(Vec<String>),
+    /// A pipe over STREAMS, of pipe(2) or socketpair(2).
+    Pipe,
+}
+
+/// What a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Subject {
+    /// Connections, by family, network and ports.
+    Internet {
+        is_v6: Option<bool>,
+        network: Option<(IpAddr, u8)>,
+        ports: RangeInclusive<u16>,
+    },
+    /// The descriptors of one call.
+    Pair(PairCall),
+}
+
+/// A call that makes two descriptors of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PairCall {
+    /// pipe(2).
+    Pipe,
+    /// socketpair(2) of family AF_UNIX.
+    SocketPair,
 }
 
 /// A line of the file.
@@ -26,9 +54,7 @@ pub(crate) enum Carrier {
 pub(crate) struct Rule {
     /// The line's number, from 1.
     pub(crate) line: usize,
-    is_v6: Option<bool>,
-    network: Option<(IpAddr, u8)>,
-    ports: RangeInclusive<u16>,
+    subject: Subject,
     /// What carries the connections that match.
     pub(crate) carrier: Carrier,
 }
@@ -45,11 +71,23 @@ pub(crate) struct Refusal {
 impl Rule {
     /// Whether the rule is about connections to `address`, or for a listener at it.
     pub(crate) fn matches(&self, address: SocketAddr) -> bool {
-        let is_family = self.is_v6.is_none_or(|is_v6| is_v6 == address.is_ipv6());
-        let is_host = self
-            .network
-            .is_none_or(|(network, prefix_len)| is_in(address.ip(), network, prefix_len));
-        is_family && is_host && self.ports.contains(&address.port())
+        let Subject::Internet {
+            is_v6,
+            network,
+            ports,
+        } = &self.subject
+        else {
+            return false;
+        };
+        let is_family = is_v6.is_none_or(|is_v6| is_v6 == address.is_ipv6());
+        let is_host =
+            network.is_none_or(|(network, prefix_len)| is_in(address.ip(), network, prefix_len));
+        is_family && is_host && ports.contains(&address.port())
+    }
+
+    /// Whether the rule is about the descriptors of a call.
+    pub(crate) fn is_about(&self, call: PairCall) -> bool {
+        self.subject == Subject::Pair(call)
     }
 }
 
@@ -95,7 +133,13 @@ fn parse_rule(line: usize, words: &[&str]) -> Result<Rule, String> {
         "inet" => Some(false),
         "inet6" => Some(true),
         "*" => None,
-        other => return Err(format!("family `{other}`; use inet, inet6 or *")),
+        "pipe" => return pair_rule(line, PairCall::Pipe, words),
+        "unix" => return pair_rule(line, PairCall::SocketPair, words),
+        other => {
+            return Err(format!(
+                "family `{other}`; use inet, inet6 or *, or pipe or unix for pipe(2) and socketpair(2)"
+            ));
+        }
     };
     let network = parse_network(host)?;
     if let (Some(is_v6), Some((address, _))) = (is_v6, network)
@@ -107,10 +151,32 @@ fn parse_rule(line: usize, words: &[&str]) -> Result<Rule, String> {
     }
     Ok(Rule {
         line,
-        is_v6,
-        network,
-        ports: parse_ports(port)?,
+        subject: Subject::Internet {
+            is_v6,
+            network,
+            ports: parse_ports(port)?,
+        },
         carrier: parse_carrier(transport)?,
+    })
+}
+
+/// A rule about the descriptors of a call, whose words are four.
+fn pair_rule(line: usize, call: PairCall, words: &[&str]) -> Result<Rule, String> {
+    let carrier = match words[1..] {
+        ["*", "*", PIPE] => Carrier::Pipe,
+        ["*", "*", "kernel"] => Carrier::Kernel,
+        ["*", "*", other] => return Err(format!("transport `{other}`; use kernel or {PIPE}")),
+        _ => {
+            return Err(format!(
+                "family {} has neither hosts nor ports; use * for both",
+                words[0]
+            ));
+        }
+    };
+    Ok(Rule {
+        line,
+        subject: Subject::Pair(call),
+        carrier,
     })
 }
 
@@ -225,6 +291,19 @@ mod tests {
             carrier(&rules, "[fe80::1]:80"),
             Some(Carrier::Diverted(vec![]))
         );
+    }
+
+    #[test]
+    fn rules_of_pipes_and_of_socket_pairs_are_about_them_alone() {
+        let rules =
+            parse("* * * xtp\npipe * * /dev/pipe\nunix * * kernel\n").expect("all are good");
+        let about = |call| rules.iter().find(|rule| rule.is_about(call));
+        let carrier = |call| about(call).map(|rule| rule.carrier.clone());
+        assert_eq!(carrier(PairCall::Pipe), Some(Carrier::Pipe));
+        assert_eq!(carrier(PairCall::SocketPair), Some(Carrier::Kernel));
+        let refused = |text: &str| parse(text).expect_err("it is bad")[0].reason.clone();
+        assert!(refused("pipe 1.2.3.4 * /dev/pipe").contains("neither hosts"));
+        assert!(refused("unix * * /dev/tcp").contains("`/dev/tcp`"));
     }
 
     #[test]

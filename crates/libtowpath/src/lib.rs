@@ -15,6 +15,7 @@
 //!   (`library::forward`), and the sharing of endpoints.
 //! * `devices` - byte streams over a provider of XTI, for the preloaded library.
 //! * `direct` - connections whose data the program's own calls move, for the preloaded library.
+//! * `pipes` - pipe(2) and socketpair(2) over STREAMS, for the preloaded library.
 //! * `transactions` - VMTP's calls, of `towpath_vmtp.h`: endpoints by number.
 //! * `channels` - channels of shared memory, of `towpath_channel.h`.
 //! * `sctp` - sockets of IPPROTO_SCTP, of `towpath_sctp.h`.
@@ -29,6 +30,7 @@ mod datagram_port;
 mod devices;
 mod direct;
 mod options;
+mod pipes;
 mod sctp;
 mod socket_pair;
 mod socket_table;

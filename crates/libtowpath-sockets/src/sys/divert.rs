@@ -3,7 +3,7 @@
 use super::library::{Library, loaded};
 use super::registrations::Registration;
 use super::{address, next, registrations};
-use crate::rules::{Carrier, Rule};
+use crate::rules::{Carrier, PairCall, Rule};
 use std::ffi::c_void;
 use std::mem::size_of;
 use std::net::SocketAddr;
@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The rules, once the file was read.
 pub(super) static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+
+/// Something was diverted: calls go by libtowpath from then on.
+static IS_DIVERTING: AtomicBool = AtomicBool::new(false);
 
 /// The process that has libtowpath's threads; 0 while none has.
 static OWNER: AtomicI32 = AtomicI32::new(0);
@@ -29,7 +32,18 @@ const XTP_OPTION: libc::c_int = 1;
 
 /// The library, if this process or its parent has diverted sockets.
 pub(super) fn diverting() -> Option<&'static Library> {
-    (OWNER.load(Ordering::Acquire) != 0).then(loaded)?
+    IS_DIVERTING.load(Ordering::Acquire).then(loaded)?
+}
+
+/// The library, if a rule diverts the descriptors of a call.
+pub(super) fn diverting_pairs(call: PairCall) -> Option<&'static Library> {
+    let mut rules = RULES.get()?.iter();
+    let rule = rules.find(|rule| rule.is_about(call))?;
+    if rule.carrier != Carrier::Pipe {
+        return None;
+    }
+    IS_DIVERTING.store(true, Ordering::Release);
+    loaded()
 }
 
 /// The options of libtowpath for `address`, if a rule diverts its connections.
@@ -37,7 +51,7 @@ pub(super) fn options_for(address: SocketAddr) -> Option<&'static [String]> {
     let rules = RULES.get()?;
     match &rules.iter().find(|rule| rule.matches(address))?.carrier {
         Carrier::Diverted(options) => Some(options),
-        Carrier::Kernel => None,
+        Carrier::Kernel | Carrier::Pipe => None,
     }
 }
 
@@ -174,6 +188,7 @@ pub(super) fn replace(fd: libc::c_int, options: &[String]) -> Result<Vec<Registr
     // SAFETY: `made` is this function's; `fd` keeps its socket open.
     unsafe { next::close(made) };
     OWNER.store(std::process::id().cast_signed(), Ordering::Release);
+    IS_DIVERTING.store(true, Ordering::Release);
     Ok(registered)
 }
 

@@ -79,6 +79,10 @@ left_to_kernel! {
     /// splice(2).
     splice: splice (from: Int, from_place: Place, to: Int, to_place: Place, len: Size, flags: libc::c_uint)
         leaves [from, to]; Done,
+    /// tee(2).
+    tee: tee (from: Int, to: Int, len: Size, flags: libc::c_uint) leaves [from, to]; Done,
+    /// vmsplice(2).
+    vmsplice: vmsplice (fd: Int, parts: *const libc::iovec, count: Size, flags: libc::c_uint) leaves [fd]; Done,
     /// posix_spawn_file_actions_adddup2(3).
     posix_spawn_file_actions_adddup2: spawn_dup2 (actions: Buffer, fd: Int, target: Int) leaves [fd],
 }
@@ -183,9 +187,15 @@ pub unsafe extern "C" fn fcntl64(fd: Int, command: Int, value: usize) -> Int {
     unsafe { next::fcntl64(fd, command, value) }
 }
 
-/// The descriptor that a command of fcntl(2) gives a second number.
+/// The descriptor that a command of fcntl(2) gives a second number, or whose pipe it changes.
 fn duplicated(fd: Int, command: Int) -> Option<Int> {
-    matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC).then_some(fd)
+    const LEFT: [Int; 4] = [
+        libc::F_DUPFD,
+        libc::F_DUPFD_CLOEXEC,
+        libc::F_SETPIPE_SZ,
+        libc::F_SETOWN,
+    ];
+    LEFT.contains(&command).then_some(fd)
 }
 
 /// ioctl(2), as [`fcntl`]. What it says of octets to be read it says of the socket pair.

@@ -62,6 +62,9 @@ library! {
     send: c"towpath_send" (Int, Octets, Size, Int) -> Done;
     sendto: c"towpath_sendto" (Int, Octets, Size, Int, In, libc::socklen_t) -> Done;
     sendmsg: c"towpath_sendmsg" (Int, *const libc::msghdr, Int) -> Done;
+    pipe2: c"towpath_pipe2" (*mut Int, Int);
+    socketpair: c"towpath_socketpair" (Int, Int, Int, *mut Int);
+    before_spawn: c"towpath_before_spawn" () -> ();
     direct_enable: c"towpath_direct_enable" ();
     leave_to_kernel: c"towpath_leave_to_kernel" (Int);
     before_close: c"towpath_before_close" (Int, Int) -> ();

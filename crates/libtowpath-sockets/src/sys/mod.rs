@@ -9,5 +9,7 @@ mod divert;
 mod kernel_calls;
 mod library;
 mod next;
+mod pipes;
 mod registrations;
+mod spawn;
 mod start;

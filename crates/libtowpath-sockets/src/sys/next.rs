@@ -76,6 +76,7 @@ type Place = *mut libc::off_t;
 type Size = libc::size_t;
 type Done = libc::ssize_t;
 type Text = *const libc::c_char;
+type Words = *const *const libc::c_char;
 
 next_calls! {
     connect: c"connect" (fd: Int, address: In, len: libc::socklen_t);
@@ -127,6 +128,20 @@ next_calls! {
     sendfile: c"sendfile" (to: Int, from: Int, place: Place, len: Size) -> Done;
     sendfile64: c"sendfile64" (to: Int, from: Int, place: Place, len: Size) -> Done;
     splice: c"splice" (from: Int, from_place: Place, to: Int, to_place: Place, len: Size, flags: libc::c_uint) -> Done;
+    tee: c"tee" (from: Int, to: Int, len: Size, flags: libc::c_uint) -> Done;
+    vmsplice: c"vmsplice" (fd: Int, parts: Parts, count: Size, flags: libc::c_uint) -> Done;
     close_range: c"close_range" (first: libc::c_uint, last: libc::c_uint, flags: Int);
+    pipe: c"pipe" (ends: *mut Int);
+    pipe2: c"pipe2" (ends: *mut Int, flags: Int);
+    socketpair: c"socketpair" (family: Int, kind: Int, protocol: Int, ends: *mut Int);
+    posix_spawn: c"posix_spawn" (process: *mut libc::pid_t, path: Text, actions: Buffer, attributes: Buffer, words: Words, environment: Words);
+    posix_spawnp: c"posix_spawnp" (process: *mut libc::pid_t, path: Text, actions: Buffer, attributes: Buffer, words: Words, environment: Words);
+    system: c"system" (command: Text);
+    popen: c"popen" (command: Text, mode: Text) -> *mut libc::FILE;
+    execve: c"execve" (path: Text, words: Words, environment: Words);
+    execv: c"execv" (path: Text, words: Words);
+    execvp: c"execvp" (path: Text, words: Words);
+    execvpe: c"execvpe" (path: Text, words: Words, environment: Words);
+    fexecve: c"fexecve" (fd: Int, words: Words, environment: Words);
     spawn_dup2: c"posix_spawn_file_actions_adddup2" (actions: Buffer, fd: Int, target: Int);
 }

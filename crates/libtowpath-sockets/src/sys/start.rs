@@ -67,8 +67,11 @@ fn read(file: &OsStr) -> Result<Vec<Rule>, String> {
 /// Loads libtowpath if a rule needs it, and has it check the options.
 fn check_options(rules: &[Rule]) -> Result<(), Refusal> {
     for rule in rules {
-        let Carrier::Diverted(options) = &rule.carrier else {
-            continue;
+        let options = match &rule.carrier {
+            Carrier::Diverted(options) => options.as_slice(),
+            // There is nothing to check but that the library is there.
+            Carrier::Pipe => &[],
+            Carrier::Kernel => continue,
         };
         let refused = |reason| Refusal {
             line: rule.line,

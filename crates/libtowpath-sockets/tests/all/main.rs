@@ -2,6 +2,7 @@
 
 mod netperf;
 mod over_streams;
+mod pipes;
 mod programs;
 
 use programs::{RULES_FILE, Scratch, Server, output_of, preloaded, scratch};

@@ -5,6 +5,7 @@
 use super::errno::{check_errno, return_to_c};
 use super::exit::owns_threads;
 use crate::direct::{self, Event, Moved, PlainWait};
+use crate::pipes;
 use std::io::{self, Write};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::panic::catch_unwind;
@@ -203,14 +204,8 @@ pub(super) unsafe fn send_rest(
     flags: libc::c_int,
     sent: usize,
 ) -> isize {
-    let mut rest = parts.as_ref().map_or(Vec::new(), |parts| parts.to_vec());
-    let mut skip = sent;
-    for part in &mut rest {
-        let here = skip.min(part.iov_len);
-        part.iov_base = part.iov_base.wrapping_byte_add(here);
-        part.iov_len -= here;
-        skip -= here;
-    }
+    let parts = parts.as_ref().map_or(&[][..], |parts| *parts);
+    let mut rest = parts_after(parts, sent);
     // SAFETY: a structure of numbers and pointers, all of which may be zero.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = rest.as_mut_ptr();
@@ -218,6 +213,19 @@ pub(super) unsafe fn send_rest(
     // SAFETY: the caller vouches for the parts.
     let more = unsafe { libc::sendmsg(fd, &raw const message, flags) };
     sent as isize + more.max(0)
+}
+
+/// `parts` without their first `sent` octets.
+pub(super) fn parts_after(parts: &[libc::iovec], sent: usize) -> Vec<libc::iovec> {
+    let mut rest = parts.to_vec();
+    let mut skip = sent;
+    for part in &mut rest {
+        let here = skip.min(part.iov_len);
+        part.iov_base = part.iov_base.wrapping_byte_add(here);
+        part.iov_len -= here;
+        skip -= here;
+    }
+    rest
 }
 
 /// Makes connections direct from now on: 0, or -1 where that cannot be.
@@ -234,6 +242,7 @@ pub extern "C" fn towpath_direct_enable() -> libc::c_int {
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_leave_to_kernel(fd: libc::c_int) -> libc::c_int {
+    pipes::leave_to_kernel(fd);
     // What a panic leaves, the tunnel carries.
     catch_unwind(|| direct::leave_to_kernel(fd)).map_or(0, libc::c_int::from)
 }
@@ -242,6 +251,7 @@ pub extern "C" fn towpath_leave_to_kernel(fd: libc::c_int) -> libc::c_int {
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_before_close(first: libc::c_int, last: libc::c_int) {
+    let _ = catch_unwind(|| pipes::leave_range(first, last));
     if owns_threads() {
         // As in `towpath_leave_to_kernel`.
         let _ = catch_unwind(|| direct::leave_range(first, last));
@@ -262,6 +272,7 @@ pub unsafe extern "C" fn towpath_epoll_ctl(
     fd: libc::c_int,
     event: *mut Event,
 ) -> libc::c_int {
+    pipes::leave_to_kernel(fd);
     let parsed = EpollOperation::parse(operation);
     let given = match (parsed, event.is_null()) {
         (Some(EpollOperation::Delete), _) => Some(Event { events: 0, u64: 0 }),
@@ -384,6 +395,7 @@ const EVENTS_MAX: usize = 1024;
 
 /// Before a descriptor is closed: what is left of a direct connection the tunnel carries.
 pub(super) fn before_close(fd: RawFd) {
+    pipes::leave_to_kernel(fd);
     match owns_threads() {
         true => drop(direct::leave_to_kernel(fd)),
         false => direct::forget_in_child(fd, fd),

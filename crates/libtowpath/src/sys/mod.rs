@@ -8,9 +8,12 @@ mod direct;
 mod errno;
 mod exit;
 mod iovec;
+mod owned_lock;
+mod pipes;
 mod sctp;
 mod send_recv;
 mod sockopt;
+mod static_table;
 mod transactions;
 
 pub(crate) use direct::{
@@ -18,4 +21,7 @@ pub(crate) use direct::{
 };
 pub(crate) use errno::errno_of;
 pub(crate) use exit::register_exit_hook;
+pub(crate) use owned_lock::OwnedLock;
+pub(crate) use pipes::{kernel_takes, write_all};
 pub(crate) use send_recv::note_datagram_socket;
+pub(crate) use static_table::StaticTable;

@@ -5,6 +5,7 @@ use super::address;
 use super::direct::{self, Sent, send_rest};
 use super::errno::{check_errno, dispatch_after_fork, return_to_c};
 use super::iovec::{JoinedParts, counted_iovecs, gather, iovecs, single_iovec, total_len};
+use super::pipes::{self, Calls};
 use super::sctp;
 use crate::calls::{self, Socket, SocketKind};
 use crate::datagram_header::{DatagramHeader, HEADER_LEN};
@@ -176,6 +177,10 @@ unsafe fn send(
     flags: libc::c_int,
     system: impl FnOnce() -> isize,
 ) -> isize {
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { pipes::send(fd, &parts, Calls::OfSockets(flags)) } {
+        return done;
+    }
     if to.is_none() {
         // SAFETY: the caller's promise.
         match unsafe { direct::send(fd, &parts, flags) } {
@@ -221,7 +226,11 @@ unsafe fn receive(
     system: impl Fn() -> isize,
 ) -> isize {
     // SAFETY: the caller's promise.
-    if let Some(done) = unsafe { direct::receive(fd, &parts, flags) } {
+    let here = unsafe {
+        pipes::receive(fd, &parts, Calls::OfSockets(flags))
+            .or_else(|| direct::receive(fd, &parts, flags))
+    };
+    if let Some(done) = here {
         report_source(0, None);
         return done;
     }
@@ -291,6 +300,9 @@ pub unsafe extern "C" fn towpath_read(
     let parts = single_iovec(buffer, len);
     // SAFETY: the caller's promise.
     unsafe {
+        if let Some(done) = pipes::receive(fd, &Ok(&parts), Calls::OfFiles) {
+            return done;
+        }
         receive(fd, Ok(&parts), 0, ignore_source, || {
             libc::read(fd, buffer, len)
         })
@@ -315,6 +327,9 @@ pub unsafe extern "C" fn towpath_readv(
             return libc::readv(fd, list, count);
         }
         let all = counted_iovecs(list, count);
+        if let Some(done) = pipes::receive(fd, &all, Calls::OfFiles) {
+            return done;
+        }
         receive(fd, all, 0, ignore_source, || libc::readv(fd, list, count))
     }
 }
@@ -419,7 +434,12 @@ pub unsafe extern "C" fn towpath_write(
 ) -> libc::ssize_t {
     let parts = single_iovec(buffer, len);
     // SAFETY: the caller's promise.
-    unsafe { send(fd, None, Ok(&parts), 0, || libc::write(fd, buffer, len)) }
+    unsafe {
+        if let Some(done) = pipes::send(fd, &Ok(&parts), Calls::OfFiles) {
+            return done;
+        }
+        send(fd, None, Ok(&parts), 0, || libc::write(fd, buffer, len))
+    }
 }
 
 /// writev(2).
@@ -440,6 +460,9 @@ pub unsafe extern "C" fn towpath_writev(
             return libc::writev(fd, list, count);
         }
         let all = counted_iovecs(list, count);
+        if let Some(done) = pipes::send(fd, &all, Calls::OfFiles) {
+            return done;
+        }
         send(fd, None, all, 0, || libc::writev(fd, list, count))
     }
 }
@@ -462,6 +485,9 @@ pub unsafe extern "C" fn towpath_sendto(
     let parts = single_iovec(buffer, len);
     // SAFETY: the caller's promise.
     unsafe {
+        if !address.is_null() {
+            crate::pipes::leave_to_kernel(fd);
+        }
         let to = address::read(address, address_len);
         let system = || libc::sendto(fd, buffer, len, flags, address, address_len);
         send(fd, to, Ok(&parts), flags, system)
@@ -488,6 +514,9 @@ pub unsafe extern "C" fn towpath_sendmsg(
     }
     // SAFETY: the caller's promise.
     unsafe {
+        if (*message).msg_controllen > 0 || !(*message).msg_name.is_null() {
+            crate::pipes::leave_to_kernel(fd);
+        }
         let to = address::read((*message).msg_name.cast(), (*message).msg_namelen);
         let all = iovecs((*message).msg_iov, (*message).msg_iovlen);
         send(fd, to, all, flags, || libc::sendmsg(fd, message, flags))
