@@ -13,6 +13,9 @@ const OPTION_LEN_MAX: usize = 256;
 /// Devices of providers of XTI, over STREAMS.
 const DEVICES: [&str; 3] = ["/dev/tcp", "/dev/xtp", "/dev/sctp_t"];
 
+/// The device of datagram sockets.
+const DATAGRAMS: &str = "/dev/udp";
+
 /// The device of pipes, and of socket pairs.
 const PIPE: &str = "/dev/pipe";
 
@@ -23,8 +26,19 @@ pub(crate) enum Carrier {
     Kernel,
     /// libtowpath, with options `NAME=VALUE`: XTP over UDP, or, where `device` names one, a provider of XTI.
     Diverted(Vec<String>),
+    /// A stream over the program's own datagram socket; `deferred`: datagrams wait up to 1 ms for others.
+    Datagrams { deferred: bool },
     /// A pipe over STREAMS, of pipe(2) or socketpair(2).
     Pipe,
+}
+
+/// What a socket of the Internet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// TCP's byte streams.
+    Streams,
+    /// UDP's datagrams.
+    Datagrams,
 }
 
 /// What a rule is about.
@@ -69,8 +83,18 @@ pub(crate) struct Refusal {
 }
 
 impl Rule {
-    /// Whether the rule is about connections to `address`, or for a listener at it.
-    pub(crate) fn matches(&self, address: SocketAddr) -> bool {
+    /// Whether the rule is about sockets of a service with the peer `address`, or at it.
+    pub(crate) fn matches(&self, service: Service, address: SocketAddr) -> bool {
+        let is_service = match self.carrier {
+            Carrier::Kernel => true,
+            Carrier::Diverted(_) => service == Service::Streams,
+            Carrier::Datagrams { .. } => service == Service::Datagrams,
+            Carrier::Pipe => false,
+        };
+        is_service && self.is_for(address)
+    }
+
+    fn is_for(&self, address: SocketAddr) -> bool {
         let Subject::Internet {
             is_v6,
             network,
@@ -225,11 +249,20 @@ fn parse_carrier(text: &str) -> Result<Carrier, String> {
         (_, device) if DEVICES.contains(&device) => {
             return Ok(Carrier::Diverted(vec![format!("device={device}")]));
         }
+        (_, DATAGRAMS | "/dev/udp,deferred=on") => {
+            return Ok(Carrier::Datagrams { deferred: true });
+        }
+        (_, "/dev/udp,deferred=off") => return Ok(Carrier::Datagrams { deferred: false }),
+        (Some(DATAGRAMS), _) => {
+            return Err(format!(
+                "transport `{text}`; {DATAGRAMS} has the option deferred=on|off"
+            ));
+        }
         (Some("xtp"), _) => {}
         _ => {
             let devices = DEVICES.join(", ");
             return Err(format!(
-                "transport `{text}`; use kernel, xtp with its options, as in xtp,shortcut=on, or one of {devices}"
+                "transport `{text}`; use kernel, xtp with its options, as in xtp,shortcut=on, or one of {devices}, {DATAGRAMS}"
             ));
         }
     }
@@ -266,7 +299,9 @@ mod tests {
 
     fn carrier(rules: &[Rule], address: &str) -> Option<Carrier> {
         let address = address.parse().expect("an address");
-        let rule = rules.iter().find(|rule| rule.matches(address))?;
+        let rule = rules
+            .iter()
+            .find(|rule| rule.matches(Service::Streams, address))?;
         Some(rule.carrier.clone())
     }
 
@@ -291,6 +326,26 @@ mod tests {
             carrier(&rules, "[fe80::1]:80"),
             Some(Carrier::Diverted(vec![]))
         );
+    }
+
+    #[test]
+    fn rules_of_datagrams_are_not_about_connections() {
+        let text =
+            "* 10.0.0.1 * kernel\n* * 53 xtp\n* * 53 /dev/udp\n* * 54 /dev/udp,deferred=off\n";
+        let rules = parse(text).expect("all are good");
+        let found = |service, address: &str| {
+            let address = address.parse().expect("an address");
+            let mut rules = rules.iter();
+            let rule = rules.find(|rule| rule.matches(service, address));
+            rule.map(|rule| rule.line)
+        };
+        assert_eq!(found(Service::Datagrams, "10.0.0.1:53"), Some(1));
+        assert_eq!(found(Service::Datagrams, "10.0.0.2:53"), Some(3));
+        assert_eq!(found(Service::Streams, "10.0.0.2:53"), Some(2));
+        assert_eq!(found(Service::Streams, "10.0.0.2:54"), None);
+        assert_eq!(rules[3].carrier, Carrier::Datagrams { deferred: false });
+        let refusal = &parse("* * 53 /dev/udp,push=pass").expect_err("it is bad")[0];
+        assert!(refusal.reason.contains("deferred=on|off"), "{refusal:?}");
     }
 
     #[test]

@@ -140,7 +140,7 @@ pub(crate) fn register_for_exit(running: &Arc<stream_service::RunningEndpoint>) 
 }
 
 /// What exit(3) must drain is no endpoint of XTP.
-fn register_exit_hook() {
+pub(crate) fn register_exit_hook() {
     crate::sys::register_exit_hook(&mut socket_table::lock());
 }
 
@@ -460,6 +460,7 @@ pub(crate) fn drain_all() {
     for running in running.iter().filter_map(std::sync::Weak::upgrade) {
         running.drain();
     }
+    devices::datagrams::send_all();
     devices::drain_all();
     crate::sctp::drain_all();
 }

@@ -2,7 +2,9 @@
 //!
 //! Once a socket was diverted, all calls go by libtowpath, which knows its own and makes the system's for others.
 
-use super::divert::{diverting, is_parents_listener, is_tcp, may_divert, options_for, replace};
+use super::divert::{
+    adopt_datagrams, diverting, is_parents_listener, is_tcp, may_divert, options_for, replace,
+};
 use super::library::Library;
 use super::registrations::{self, Registration};
 use super::{address, next};
@@ -29,7 +31,7 @@ pub unsafe extern "C" fn connect(
     let Ok(registered) = replaced(fd, peer) else {
         return -1;
     };
-    match diverting() {
+    let done = match diverting() {
         Some(library) => {
             // SAFETY: the caller's promise.
             let done = unsafe { (library.connect)(fd, address, len) };
@@ -38,7 +40,35 @@ pub unsafe extern "C" fn connect(
         }
         // SAFETY: the caller's promise.
         None => unsafe { next::connect(fd, address, len) },
+    };
+    if done == 0 {
+        adopt_datagrams(fd, peer);
     }
+    done
+}
+
+/// bind(2): a UDP socket at an address that a rule names gets a stream.
+///
+/// # Safety
+///
+/// As the system's: `address` points to `len` octets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bind(fd: libc::c_int, address: In, len: libc::socklen_t) -> libc::c_int {
+    let done = match diverting() {
+        // SAFETY: the caller's promise.
+        Some(library) => unsafe { (library.bind)(fd, address, len) },
+        // SAFETY: the caller's promise.
+        None => unsafe { next::bind(fd, address, len) },
+    };
+    // SAFETY: the caller's promise.
+    if let Some(wanted) = unsafe { address::read(address, len) }
+        && done == 0
+    {
+        // Its port may be one that the kernel chose.
+        let bound = address::bound(fd).map(|(_, _, local)| local);
+        adopt_datagrams(fd, bound.or(Some(wanted)));
+    }
+    done
 }
 
 /// listen(2): a TCP socket at an address that a rule diverts becomes one of libtowpath.

@@ -1,8 +1,8 @@
 //! The interposed calls that move data and wait for it: libtowpath's once a socket was diverted, the system's before.
 
-use super::divert::diverting;
+use super::divert::{adopt_datagrams, diverting};
 use super::library::loaded;
-use super::next;
+use super::{address, next};
 use std::ffi::c_void;
 
 type Int = libc::c_int;
@@ -50,10 +50,32 @@ interposed! {
     writev(fd: Int, parts: Parts, count: Int) -> Done;
     /// send(2).
     send(fd: Int, octets: Octets, len: Size, flags: Int) -> Done;
-    /// sendto(2).
-    sendto(fd: Int, octets: Octets, len: Size, flags: Int, address: *const libc::sockaddr, address_len: libc::socklen_t) -> Done;
     /// epoll_ctl(2).
     epoll_ctl(set: Int, operation: Int, fd: Int, event: Events);
+}
+
+/// sendto(2): a UDP socket whose peer a rule names gets a stream.
+///
+/// # Safety
+///
+/// As the system's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    fd: Int,
+    octets: Octets,
+    len: Size,
+    flags: Int,
+    address: *const libc::sockaddr,
+    address_len: libc::socklen_t,
+) -> Done {
+    // SAFETY: the caller's promise.
+    adopt_datagrams(fd, unsafe { address::read(address, address_len) });
+    match diverting() {
+        // SAFETY: the caller's promise.
+        Some(library) => unsafe { (library.sendto)(fd, octets, len, flags, address, address_len) },
+        // SAFETY: the caller's promise.
+        None => unsafe { next::sendto(fd, octets, len, flags, address, address_len) },
+    }
 }
 
 /// epoll_pwait(2). Waits are libtowpath's as soon as there are rules: a socket may be diverted while a thread waits.

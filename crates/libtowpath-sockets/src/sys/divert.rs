@@ -3,7 +3,7 @@
 use super::library::{Library, loaded};
 use super::registrations::Registration;
 use super::{address, next, registrations};
-use crate::rules::{Carrier, PairCall, Rule};
+use crate::rules::{Carrier, PairCall, Rule, Service};
 use std::ffi::c_void;
 use std::mem::size_of;
 use std::net::SocketAddr;
@@ -48,11 +48,44 @@ pub(super) fn diverting_pairs(call: PairCall) -> Option<&'static Library> {
 
 /// The options of libtowpath for `address`, if a rule diverts its connections.
 pub(super) fn options_for(address: SocketAddr) -> Option<&'static [String]> {
-    let rules = RULES.get()?;
-    match &rules.iter().find(|rule| rule.matches(address))?.carrier {
+    match carrier_for(Service::Streams, address)? {
         Carrier::Diverted(options) => Some(options),
-        Carrier::Kernel | Carrier::Pipe => None,
+        _ => None,
     }
+}
+
+fn carrier_for(service: Service, address: SocketAddr) -> Option<&'static Carrier> {
+    let mut rules = RULES.get()?.iter();
+    let rule = rules.find(|rule| rule.matches(service, address))?;
+    Some(&rule.carrier)
+}
+
+/// Puts a stream over a UDP socket whose `address`, its peer's or its own, a rule names; errno stays as it was.
+pub(super) fn adopt_datagrams(fd: libc::c_int, address: Option<SocketAddr>) {
+    let carrier = address.and_then(|address| carrier_for(Service::Datagrams, address));
+    let (Some(Carrier::Datagrams { deferred }), Some(library)) = (carrier, loaded()) else {
+        return;
+    };
+    // SAFETY: no memory is passed.
+    let is_known = unsafe { (library.has_datagrams)(fd) } != 0;
+    if is_known || !is_of(fd, libc::IPPROTO_UDP) || !may_divert() {
+        return;
+    }
+    // SAFETY: errno is this thread's own; no memory is passed.
+    unsafe {
+        let errno = *libc::__errno_location();
+        // Where it cannot be, the socket is the kernel's.
+        if (library.adopt_datagrams)(fd, (*deferred).into()) == 0 {
+            note_owner();
+        }
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// This process has libtowpath's threads.
+fn note_owner() {
+    OWNER.store(std::process::id().cast_signed(), Ordering::Release);
+    IS_DIVERTING.store(true, Ordering::Release);
 }
 
 /// A number that the kernel says of a socket.
@@ -67,9 +100,14 @@ fn number(fd: libc::c_int, name: libc::c_int) -> Option<libc::c_int> {
 
 /// Whether a descriptor is a TCP socket of the kernel.
 pub(super) fn is_tcp(fd: libc::c_int) -> bool {
+    is_of(fd, libc::IPPROTO_TCP)
+}
+
+/// Whether a descriptor is a socket of the kernel of a protocol of the Internet.
+fn is_of(fd: libc::c_int, protocol: libc::c_int) -> bool {
     let domain = number(fd, libc::SO_DOMAIN);
     matches!(domain, Some(libc::AF_INET | libc::AF_INET6))
-        && number(fd, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
+        && number(fd, libc::SO_PROTOCOL) == Some(protocol)
 }
 
 /// Whether this process has libtowpath's threads, or none has: a forked child has none of its parent's.
@@ -187,8 +225,7 @@ pub(super) fn replace(fd: libc::c_int, options: &[String]) -> Result<Vec<Registr
     }
     // SAFETY: `made` is this function's; `fd` keeps its socket open.
     unsafe { next::close(made) };
-    OWNER.store(std::process::id().cast_signed(), Ordering::Release);
-    IS_DIVERTING.store(true, Ordering::Release);
+    note_owner();
     Ok(registered)
 }
 

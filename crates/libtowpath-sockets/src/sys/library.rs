@@ -62,6 +62,8 @@ library! {
     send: c"towpath_send" (Int, Octets, Size, Int) -> Done;
     sendto: c"towpath_sendto" (Int, Octets, Size, Int, In, libc::socklen_t) -> Done;
     sendmsg: c"towpath_sendmsg" (Int, *const libc::msghdr, Int) -> Done;
+    adopt_datagrams: c"towpath_adopt_datagrams" (Int, Int);
+    has_datagrams: c"towpath_has_datagrams" (Int);
     pipe2: c"towpath_pipe2" (*mut Int, Int);
     socketpair: c"towpath_socketpair" (Int, Int, Int, *mut Int);
     before_spawn: c"towpath_before_spawn" () -> ();

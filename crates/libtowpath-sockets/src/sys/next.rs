@@ -79,6 +79,7 @@ type Text = *const libc::c_char;
 type Words = *const *const libc::c_char;
 
 next_calls! {
+    bind: c"bind" (fd: Int, address: In, len: libc::socklen_t);
     connect: c"connect" (fd: Int, address: In, len: libc::socklen_t);
     listen: c"listen" (fd: Int, backlog: Int);
     accept: c"accept" (fd: Int, address: Out, len: Len);

@@ -74,7 +74,9 @@ before!(before_execle, c"execle");
 
 /// vfork(2): its child has the caller's stack, so that nothing of a function in between may lie there.
 #[cfg(target_arch = "x86_64")]
+// SAFETY: the stack is as it was when the system's call begins.
 #[unsafe(naked)]
+// SAFETY: the system's symbol of this name is reached through `next`.
 #[unsafe(no_mangle)]
 pub extern "C" fn vfork() -> libc::pid_t {
     std::arch::naked_asm!(
@@ -88,7 +90,9 @@ pub extern "C" fn vfork() -> libc::pid_t {
 
 /// As above: the link register is kept over the call.
 #[cfg(target_arch = "aarch64")]
+// SAFETY: the stack is as it was when the system's call begins.
 #[unsafe(naked)]
+// SAFETY: the system's symbol of this name is reached through `next`.
 #[unsafe(no_mangle)]
 pub extern "C" fn vfork() -> libc::pid_t {
     std::arch::naked_asm!(
@@ -106,7 +110,9 @@ macro_rules! with_any_arguments {
     ($($(#[$doc:meta])* $name:ident: $before:ident;)*) => {$(
         $(#[$doc])*
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the stack and the registers with arguments are as they were when the system's call begins.
         #[unsafe(naked)]
+        // SAFETY: the system's symbol of this name is reached through `next`.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> Int {
             std::arch::naked_asm!(
@@ -121,7 +127,9 @@ macro_rules! with_any_arguments {
 
         $(#[$doc])*
         #[cfg(target_arch = "aarch64")]
+        // SAFETY: the stack and the registers with arguments are as they were when the system's call begins.
         #[unsafe(naked)]
+        // SAFETY: the system's symbol of this name is reached through `next`.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> Int {
             std::arch::naked_asm!(

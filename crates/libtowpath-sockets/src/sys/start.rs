@@ -70,7 +70,7 @@ fn check_options(rules: &[Rule]) -> Result<(), Refusal> {
         let options = match &rule.carrier {
             Carrier::Diverted(options) => options.as_slice(),
             // There is nothing to check but that the library is there.
-            Carrier::Pipe => &[],
+            Carrier::Pipe | Carrier::Datagrams { .. } => &[],
             Carrier::Kernel => continue,
         };
         let refused = |reason| Refusal {

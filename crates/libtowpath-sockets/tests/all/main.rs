@@ -1,5 +1,6 @@
 //! Unmodified programs of TCP over XTP, by the preloaded library.
 
+mod datagrams;
 mod netperf;
 mod over_streams;
 mod pipes;

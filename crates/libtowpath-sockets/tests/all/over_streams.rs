@@ -4,7 +4,8 @@ use crate::free_port;
 use crate::programs::{Server, output_of, preloaded, scratch};
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 #[test]
 fn redis_and_its_benchmark_run_over_streams() {
@@ -44,21 +45,30 @@ fn iperf3_moves_its_octets_over_streams() {
         scratch.write("rules", &format!("inet 127.0.0.1 {port} {device}\n"));
         let mut server = preloaded("iperf3", &scratch);
         server.args(["-s", "-1", "--forceflush", "-B", "127.0.0.1", "-p", &port]);
-        let mut server = server.stdout(Stdio::piped()).spawn().expect("it runs");
-        let output = server.stdout.take().expect("piped");
-        let mut lines = BufReader::new(output).lines();
-        let listens = |line: std::io::Result<String>| {
-            line.is_ok_and(|line| line.contains("Server listening"))
-        };
-        assert!(lines.any(listens), "{device}: it ends before it listens");
-        let rest = std::thread::spawn(move || lines.for_each(drop));
+        let (server, rest) = listening(server.stdout(Stdio::piped()));
         let mut client = preloaded("iperf3", &scratch);
         client.args(["-c", "127.0.0.1", "-p", &port, "-n", "4M", "--json"]);
         let said = output_of(&mut client);
         assert!(said.contains("\"sum_received\""), "{device}: {said}");
         assert!(!said.contains("\"error\""), "{device}: {said}");
-        let ended = server.wait().expect("it is ours");
-        assert!(ended.success(), "{device}: {ended}");
-        rest.join().expect("no panic");
+        ended(server, rest);
     }
+}
+
+/// Starts a server of iperf3, and waits until it listens.
+pub fn listening(server: &mut Command) -> (Child, JoinHandle<()>) {
+    let mut server = server.spawn().expect("it runs");
+    let output = server.stdout.take().expect("piped");
+    let mut lines = BufReader::new(output).lines();
+    let listens =
+        |line: std::io::Result<String>| line.is_ok_and(|line| line.contains("Server listening"));
+    assert!(lines.any(listens), "it ends before it listens");
+    (server, std::thread::spawn(move || lines.for_each(drop)))
+}
+
+/// The server has served its only client, and succeeded.
+pub fn ended(mut server: Child, rest: JoinHandle<()>) {
+    let ended = server.wait().expect("it is ours");
+    assert!(ended.success(), "{ended}");
+    rest.join().expect("no panic");
 }

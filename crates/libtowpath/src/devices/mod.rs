@@ -4,17 +4,21 @@
 //! into T_DATA_REQ, and what comes into octets to read, as `sockmod` does within a stream.
 //!
 //! * `connection` - a connection and its threads.
+//! * `datagrams` - datagram sockets, whose calls need neither threads nor a pair.
 
 mod connection;
+pub(crate) mod datagrams;
 
 pub(crate) use connection::{DeviceConnection, drain_all};
 
 use crate::socket_pair::{ConnState, SocketPairEnd};
 use crate::stream_service::{AcceptQueue, PendingConn, announce, socket_pair};
 use library::xti_carrier;
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::net::SocketType;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -61,6 +65,11 @@ impl Device {
         };
         Ok(XtiEndpoint::open_over(carrier, options)?)
     }
+}
+
+/// Whether calls on a descriptor wait.
+pub(crate) fn is_blocking(fd: BorrowedFd<'_>) -> bool {
+    fcntl_getfl(fd).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
 }
 
 /// Accepts connections of a device, until it is dropped.

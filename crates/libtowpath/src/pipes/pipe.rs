@@ -1,7 +1,8 @@
 //! Calls on the ends of a pipe.
 
-use super::state::{PipeKind, Role, State, is_blocking};
+use super::state::{PipeKind, Role, State};
 use super::table;
+use crate::devices::is_blocking;
 use crate::sys::OwnedLock;
 use rustix::io::Errno;
 use rustix::thread::futex;

@@ -1,8 +1,7 @@
 //! The STREAMS pipe behind two descriptors, and what its users wait for.
 
 use crate::sys;
-use rustix::fs::{OFlags, fcntl_getfl};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 use streams::{HeadOptions, Hysteresis, Runtime, StreamId};
 
 /// Octets of a direction at most: what the kernel's pipe takes at once when the stream is left to it.
@@ -235,11 +234,6 @@ impl State {
     pub(super) fn drop_blocks(&mut self) {
         self.heads = None;
     }
-}
-
-/// Whether a call on a descriptor waits.
-pub(super) fn is_blocking(fd: BorrowedFd<'_>) -> bool {
-    fcntl_getfl(fd).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
 }
 
 #[cfg(test)]

@@ -170,13 +170,20 @@ pub unsafe extern "C" fn towpath_connect(
             let peer = unsafe { parse_address(address, len) }?;
             calls::connect(socket, fd, peer).map(|()| 0)
         },
-        // SAFETY: the caller's promise.
-        || unsafe { libc::connect(fd, address, len) } as isize,
+        || {
+            // SAFETY: the caller's promise.
+            let done = unsafe { libc::connect(fd, address, len) };
+            if done == 0 {
+                super::datagrams::note_peer(fd);
+            }
+            done as isize
+        },
     );
     done as libc::c_int
 }
 
 /// getsockname(2) or getpeername(2).
+// SAFETY: a type only; callers pass what the system asks for.
 type AddressCall =
     unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
 

@@ -4,6 +4,7 @@
 
 use super::errno::{check_errno, return_to_c};
 use super::exit::owns_threads;
+use crate::devices::datagrams;
 use crate::direct::{self, Event, Moved, PlainWait};
 use crate::pipes;
 use std::io::{self, Write};
@@ -243,6 +244,7 @@ pub extern "C" fn towpath_direct_enable() -> libc::c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_leave_to_kernel(fd: libc::c_int) -> libc::c_int {
     pipes::leave_to_kernel(fd);
+    super::datagrams::send_now(fd);
     // What a panic leaves, the tunnel carries.
     catch_unwind(|| direct::leave_to_kernel(fd)).map_or(0, libc::c_int::from)
 }
@@ -251,7 +253,10 @@ pub extern "C" fn towpath_leave_to_kernel(fd: libc::c_int) -> libc::c_int {
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_before_close(first: libc::c_int, last: libc::c_int) {
-    let _ = catch_unwind(|| pipes::leave_range(first, last));
+    let _ = catch_unwind(|| {
+        pipes::leave_range(first, last);
+        datagrams::forget_range(first, last);
+    });
     if owns_threads() {
         // As in `towpath_leave_to_kernel`.
         let _ = catch_unwind(|| direct::leave_range(first, last));
@@ -316,6 +321,7 @@ pub unsafe extern "C" fn towpath_epoll_pwait(
     timeout_ms: libc::c_int,
     mask: *const libc::sigset_t,
 ) -> libc::c_int {
+    datagrams::send_all();
     direct::recall_inherited();
     let (Ok(events_max @ 1..), false) = (usize::try_from(count), events.is_null()) else {
         // SAFETY: the caller's promise.
@@ -396,6 +402,7 @@ const EVENTS_MAX: usize = 1024;
 /// Before a descriptor is closed: what is left of a direct connection the tunnel carries.
 pub(super) fn before_close(fd: RawFd) {
     pipes::leave_to_kernel(fd);
+    datagrams::forget_range(fd, fd);
     match owns_threads() {
         true => drop(direct::leave_to_kernel(fd)),
         false => direct::forget_in_child(fd, fd),

@@ -4,11 +4,13 @@
 mod address;
 mod calls;
 mod channels;
+mod datagrams;
 mod direct;
 mod errno;
 mod exit;
 mod iovec;
 mod owned_lock;
+mod paired_datagrams;
 mod pipes;
 mod sctp;
 mod send_recv;
@@ -16,6 +18,7 @@ mod sockopt;
 mod static_table;
 mod transactions;
 
+pub(crate) use datagrams::of_program;
 pub(crate) use direct::{
     EpollOperation, epoll_ctl, is_eventfd, on_fork_in_child, shared_flags, signal_eventfd,
 };

@@ -1,4 +1,4 @@
-//! A lock that knows who has it, so that a signal handler which interrupted its owner is told so and does not wait for
+//! A lock that knows who has it, so that a signal handler which interrupted its owner is refused and does not wait for
 //! itself (signal-safety(7): read and write may be called there).
 
 use std::cell::UnsafeCell;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owner_that_comes_again_is_told_and_others_wait() {
+    fn owner_that_comes_again_is_refused_and_others_wait() {
         let lock = OwnedLock::new(0u64);
         let inner = lock.with(|_| lock.with(|_| ()));
         assert_eq!(inner, Some(None));

@@ -1,6 +1,7 @@
 //! The calls on pipes over STREAMS, for the preloaded library; they are in no header.
 
 use super::errno::{check_errno, return_to_c};
+use crate::devices::datagrams;
 use crate::pipes::{self, Moved, PipeKind};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -11,16 +12,22 @@ use std::sync::Once;
 const PLAIN_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
 
 /// Runs the handlers of forks from now on.
-fn watch_forks() {
+pub(super) fn watch_forks() {
     extern "C" fn before() {
         // What a panic leaves, the kernel's pipe has not.
-        let _ = catch_unwind(pipes::before_fork);
+        let _ = catch_unwind(|| {
+            pipes::before_fork();
+            datagrams::send_all();
+        });
     }
     extern "C" fn in_parent() {
         pipes::after_fork_in_parent();
     }
     extern "C" fn in_child() {
-        let _ = catch_unwind(pipes::after_fork_in_child);
+        let _ = catch_unwind(|| {
+            pipes::after_fork_in_child();
+            datagrams::forget_all_in_child();
+        });
     }
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
@@ -103,7 +110,10 @@ pub unsafe extern "C" fn towpath_socketpair(
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_before_spawn() {
-    let _ = catch_unwind(|| pipes::leave_range(0, RawFd::MAX));
+    let _ = catch_unwind(|| {
+        pipes::leave_range(0, RawFd::MAX);
+        datagrams::send_all();
+    });
 }
 
 /// Whether the kernel's buffer behind a pipe or a socket takes as many octets at once when it is empty.

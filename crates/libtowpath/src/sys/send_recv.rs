@@ -1,15 +1,15 @@
 //! The calls that send and receive. Stream bytes go through the socket pair as they are, datagrams
-//! with a [`DatagramHeader`].
+//! with a header (`paired_datagrams`).
 
 use super::address;
+use super::datagrams;
 use super::direct::{self, Sent, send_rest};
 use super::errno::{check_errno, dispatch_after_fork, return_to_c};
-use super::iovec::{JoinedParts, counted_iovecs, gather, iovecs, single_iovec, total_len};
+use super::iovec::{counted_iovecs, gather, iovecs, single_iovec, total_len};
+use super::paired_datagrams::{recv_datagram, send_datagram};
 use super::pipes::{self, Calls};
 use super::sctp;
 use crate::calls::{self, Socket, SocketKind};
-use crate::datagram_header::{DatagramHeader, HEADER_LEN};
-use crate::datagram_port::DATAGRAM_MAX;
 use crate::socket_pair::{ConnState, SocketPairEnd};
 use std::io;
 use std::mem;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MSG_EOF: libc::c_int = 0x200;
 
 /// Send flags that are passed on to the socket pair.
-const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+pub(super) const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// Set with the first datagram socket; until then sends skip the table lookup.
 static HAS_DATAGRAM_SOCKETS: AtomicBool = AtomicBool::new(false);
@@ -30,90 +30,6 @@ static HAS_DATAGRAM_SOCKETS: AtomicBool = AtomicBool::new(false);
 /// Notes that a datagram socket was created.
 pub(crate) fn note_datagram_socket() {
     HAS_DATAGRAM_SOCKETS.store(true, Ordering::Release);
-}
-
-/// `parts` with the header in front, as a msghdr.
-fn with_header(
-    header: &mut [u8; HEADER_LEN],
-    parts: &[libc::iovec],
-) -> (Vec<libc::iovec>, libc::msghdr) {
-    let mut all = Vec::with_capacity(1 + parts.len());
-    all.extend(single_iovec(header.as_mut_ptr().cast(), HEADER_LEN));
-    all.extend_from_slice(parts);
-    // SAFETY: a structure of numbers and pointers, all of which may be zero.
-    let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    message.msg_iov = all.as_mut_ptr();
-    message.msg_iovlen = all.len() as _;
-    (all, message)
-}
-
-/// Receives a datagram from the socket pair: length, msg_flags and source.
-///
-/// # Safety
-///
-/// All `parts` may be written to.
-unsafe fn recv_datagram(
-    fd: libc::c_int,
-    socket: &Socket,
-    parts: &[libc::iovec],
-    flags: libc::c_int,
-) -> io::Result<(isize, libc::c_int, Option<SocketAddr>)> {
-    let mut joined = JoinedParts::new(parts, DATAGRAM_MAX)?;
-    let fewer = joined.as_mut().map(|joined| joined.replace(parts));
-    loop {
-        let mut header = [0; HEADER_LEN];
-        let (_all, mut message) = with_header(&mut header, fewer.as_deref().unwrap_or(parts));
-        // SAFETY: the parts are the header's and those that the caller vouches for.
-        let len = check_errno(unsafe { libc::recvmsg(fd, &raw mut message, flags) })?;
-        match DatagramHeader::parse(&header[..HEADER_LEN.min(len as usize)]) {
-            Some(DatagramHeader::Data(from)) => {
-                if let Some(joined) = &joined {
-                    let before = total_len(&parts[..parts.len() - 2]);
-                    let here = (len as usize - HEADER_LEN).saturating_sub(before);
-                    // SAFETY: the caller's promise.
-                    unsafe { joined.scatter(here) };
-                }
-                return Ok((len - HEADER_LEN as isize, message.msg_flags, Some(from)));
-            }
-            Some(DatagramHeader::Error) => {
-                if flags & libc::MSG_PEEK != 0 {
-                    // SAFETY: the header is as long as is said.
-                    unsafe { libc::recv(fd, header.as_mut_ptr().cast(), HEADER_LEN, 0) };
-                }
-                if let Some(error) = socket.link.take_error() {
-                    return Err(error);
-                }
-            }
-            // The library's thread has ended: end of file.
-            None => return socket.link.take_error().map_or(Ok((0, 0, None)), Err),
-        }
-    }
-}
-
-/// Sends a datagram into the socket pair.
-///
-/// # Safety
-///
-/// All `parts` may be read.
-unsafe fn send_datagram(
-    fd: libc::c_int,
-    socket: &Socket,
-    to: Option<SocketAddr>,
-    parts: &[libc::iovec],
-    flags: libc::c_int,
-) -> io::Result<isize> {
-    let to = calls::destination(socket, to, total_len(parts))?;
-    let mut header = DatagramHeader::Data(to).encode();
-    let mut joined = JoinedParts::new(parts, DATAGRAM_MAX)?;
-    if let Some(joined) = &mut joined {
-        // SAFETY: the caller's promise.
-        joined.octets = unsafe { gather(&joined.last) }?;
-    }
-    let fewer = joined.as_mut().map(|joined| joined.replace(parts));
-    let (_all, message) = with_header(&mut header, fewer.as_deref().unwrap_or(parts));
-    // SAFETY: the parts are the header's and those that the caller vouches for.
-    let sent = check_errno(unsafe { libc::sendmsg(fd, &raw const message, flags & SEND_FLAGS) })?;
-    Ok(sent - HEADER_LEN as isize)
 }
 
 /// Sends stream bytes; with an address and MSG_FASTOPEN or MSG_EOF they open the association.
@@ -181,6 +97,10 @@ unsafe fn send(
     if let Some(done) = unsafe { pipes::send(fd, &parts, Calls::OfSockets(flags)) } {
         return done;
     }
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { datagrams::send(fd, to, &parts, flags) } {
+        return done;
+    }
     if to.is_none() {
         // SAFETY: the caller's promise.
         match unsafe { direct::send(fd, &parts, flags) } {
@@ -232,6 +152,13 @@ unsafe fn receive(
     };
     if let Some(done) = here {
         report_source(0, None);
+        return done;
+    }
+    // SAFETY: the caller's promise.
+    if let Some((done, flags, from)) = unsafe { datagrams::receive(fd, &parts, flags) } {
+        if done >= 0 {
+            report_source(flags, from);
+        }
         return done;
     }
     if let Some(found) = sctp::find(fd) {
@@ -377,6 +304,11 @@ pub unsafe extern "C" fn towpath_recvmsg(
         return return_to_c(|| Err(io::Error::from_raw_os_error(libc::EFAULT)));
     }
     // SAFETY: the caller's promise.
+    if unsafe { datagrams::is_kernels(fd, message) } {
+        // SAFETY: the caller's promise.
+        return unsafe { libc::recvmsg(fd, message, flags) };
+    }
+    // SAFETY: the caller's promise.
     if let Some(done) = unsafe { sctp::receive_message(fd, message, flags) } {
         return done;
     }
@@ -507,6 +439,11 @@ pub unsafe extern "C" fn towpath_sendmsg(
 ) -> libc::ssize_t {
     if message.is_null() {
         return return_to_c(|| Err(io::Error::from_raw_os_error(libc::EFAULT)));
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { datagrams::is_kernels(fd, message) } {
+        // SAFETY: the caller's promise.
+        return unsafe { libc::sendmsg(fd, message, flags) };
     }
     // SAFETY: the caller's promise.
     if let Some(done) = unsafe { sctp::send_message(fd, message, flags) } {
