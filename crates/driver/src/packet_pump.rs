@@ -111,18 +111,18 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     }
 
     /// Takes in one arrival, and calls `each` for every block of a message in it, with the block's
-    /// octets; false when nothing was there.
+    /// octets; the time, by `clock`, which is asked only when something was there.
     ///
     /// # Errors
     ///
     /// Errors of the wire itself; those of a path are counted.
     pub(crate) fn receive(
         &mut self,
-        now: Instant,
+        clock: impl FnOnce() -> Instant,
         each: impl FnMut(&Block, &[u8]),
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<Instant>> {
         let received = self.wire.wire_mut().receive(&mut self.buffer);
-        self.handle_received(now, received, each)
+        self.handle_received(clock, received, each)
     }
 
     /// The buffer for an arrival that is received without the pump, by a receiver of its wire.
@@ -141,20 +141,21 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         buffer: Vec<u8>,
         received: io::Result<Arrival>,
         each: impl FnMut(&Block, &[u8]),
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<Instant>> {
         self.buffer = buffer;
-        self.handle_received(now, received, each)
+        self.handle_received(|| now, received, each)
     }
 
     fn handle_received(
         &mut self,
-        now: Instant,
+        clock: impl FnOnce() -> Instant,
         received: io::Result<Arrival>,
         mut each: impl FnMut(&Block, &[u8]),
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<Instant>> {
         let Some(arrival) = self.wire.check(received)? else {
-            return Ok(false);
+            return Ok(None);
         };
+        let now = clock();
         self.counts.receives += 1;
         let octets = &self.buffer[..arrival.len.min(self.buffer.len())];
         let (engine, deliveries) = (&mut self.engine, &mut self.deliveries);
@@ -174,14 +175,14 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
             for packet in octets.chunks(arrival.segment_size.max(1)) {
                 handle(arrival.path, packet);
             }
-            return Ok(true);
+            return Ok(Some(now));
         };
         let packets = port.receive(now, &arrival, octets);
         for (path, packet) in &packets {
             handle(*path, packet);
         }
         port.recycle(packets);
-        Ok(true)
+        Ok(Some(now))
     }
 
     /// When the next timer expires.
@@ -214,16 +215,34 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     ///
     /// Errors of the wire itself, except `WouldBlock`; what was to be sent is lost then, as on a path.
     pub(crate) fn flush(&mut self, now: Instant) -> io::Result<()> {
-        let result = self.send_all(now);
+        self.flush_while(now, |_| true)
+    }
+
+    /// As [`flush`](PacketPump::flush), of an engine that says whether it has packets.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](PacketPump::flush).
+    #[inline]
+    pub(crate) fn flush_while(
+        &mut self,
+        now: Instant,
+        has_packets: impl Fn(&P) -> bool + Copy,
+    ) -> io::Result<()> {
+        let result = self.send_all(now, has_packets);
         if self.wire.report_to(&mut self.engine, now) && result.is_ok() {
             // Once: an engine whose answer fails too hears of it at the next flush.
-            return self.send_all(now);
+            return self.send_all(now, has_packets);
         }
         result
     }
 
-    fn send_all(&mut self, now: Instant) -> io::Result<()> {
-        match self.send_until_blocked(now) {
+    fn send_all(
+        &mut self,
+        now: Instant,
+        has_packets: impl Fn(&P) -> bool + Copy,
+    ) -> io::Result<()> {
+        match self.send_until_blocked(now, has_packets) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) => {
                 self.batch.clear();
@@ -237,22 +256,28 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         }
     }
 
-    fn send_until_blocked(&mut self, now: Instant) -> io::Result<()> {
+    fn send_until_blocked(
+        &mut self,
+        now: Instant,
+        has_packets: impl Fn(&P) -> bool,
+    ) -> io::Result<()> {
         if let Some(port) = &mut self.layer {
             let (engine, batch) = (&mut self.engine, &mut self.batch);
             return send_through_layer(now, engine, batch, port, &mut self.wire, &self.messages);
         }
         loop {
-            if self.batch.is_empty() {
+            if self.batch.is_empty() && has_packets(&self.engine) {
                 self.engine.poll_transmit(now, &mut self.batch);
             }
             if self.batch.is_empty() {
                 return self.send_coalesced();
             }
-            if !self.coalesced.fits(&self.batch) {
+            // With nothing before it and nothing behind it a batch leaves as it is.
+            let is_alone = self.coalesced.is_empty() && !has_packets(&self.engine);
+            if !is_alone && !self.coalesced.fits(&self.batch) {
                 self.send_coalesced()?;
             }
-            if self.coalesced.fits(&self.batch) {
+            if !is_alone && self.coalesced.fits(&self.batch) {
                 let messages = &self.messages;
                 self.coalesced.append(&self.batch, |store, range, octets| {
                     octets.extend_from_slice(message_part(messages, store, range));

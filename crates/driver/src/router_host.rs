@@ -214,7 +214,7 @@ impl<R: Router, W: Wire> RouterShared<R, W> {
         let now = self.now();
         pump.handle_timeout(now);
         for _ in 0..RECEIVES_MAX {
-            if !pump.receive(now, |_, _| {})? && !pump.wire().has_buffered() {
+            if pump.receive(|| now, |_, _| {})?.is_none() && !pump.wire().has_buffered() {
                 break;
             }
         }

@@ -375,6 +375,10 @@ impl Transactions for Call {
         u64::from(self.sh.config.message_max)
     }
 
+    fn has_packets(&self) -> bool {
+        !self.sh.control.is_empty() || !self.ready.is_empty()
+    }
+
     fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError> {
         if self.entities.len() >= self.sh.config.transactions_max {
             return Err(CommandError::TooManyAssociations);

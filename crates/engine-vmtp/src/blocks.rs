@@ -120,8 +120,12 @@ impl Segment {
     }
 
     /// Packet groups of the message, at least one.
+    #[inline]
     pub fn groups(self) -> u16 {
-        self.len.div_ceil(GROUP_LEN).clamp(1, u64::from(u16::MAX)) as u16
+        match self.len <= GROUP_LEN {
+            true => 1,
+            false => self.len.div_ceil(GROUP_LEN).min(u64::from(u16::MAX)) as u16,
+        }
     }
 
     /// All blocks of a group.

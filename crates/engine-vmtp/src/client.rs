@@ -1,8 +1,10 @@
 //! The client's record of a transaction (RFC 1045 section 4.1).
 
+use crate::config::VmtpConfig;
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
 use crate::pdu::{Control, Flags, ResponseCode, VmtpHeader};
+use crate::peers::Peer;
 use crate::procedure::stream::RunPlace;
 use crate::shared::{NEVER, Shared};
 use core::time::Duration;
@@ -125,6 +127,45 @@ impl ClientCall {
         }
     }
 
+    /// Makes one that is over what [`ClientCall::new`] gives, in the memory that it has.
+    pub(crate) fn renew(
+        &mut self,
+        ids: (TransactionId, EntityId),
+        to: Responder,
+        number: u32,
+        what: u32,
+        message: Outgoing,
+    ) {
+        let ClientCall {
+            id,
+            client,
+            called,
+            responder,
+            run,
+            first,
+            code,
+            is_datagram,
+            accepts_any,
+            is_multicast,
+            request,
+            reply,
+            others,
+            notified,
+            is_idempotent,
+            progress,
+            timeout,
+        } = self;
+        (*id, *client) = ids;
+        (*called, *responder) = (to, to);
+        (*first, *code, *run) = (number, what, None);
+        (*is_datagram, *is_multicast, *is_idempotent) = (false, false, false);
+        *accepts_any = message.asked.flags.has(CallFlags::TO_MANAGER);
+        *request = message;
+        *reply = None;
+        (*others, *notified) = (Vec::new(), Vec::new());
+        (*progress, *timeout) = (0, NEVER);
+    }
+
     /// The number of the Request's last group, which is that of the Response's first.
     pub(crate) fn last(&self) -> u32 {
         self.first
@@ -137,11 +178,11 @@ impl ClientCall {
     }
 
     /// The header of the Request's first group; `gap` is wanted between packets of the Response.
-    pub(crate) fn header(&self, sh: &Shared, gap: u8) -> VmtpHeader {
+    pub(crate) fn header(&self, config: &VmtpConfig, gap: u8) -> VmtpHeader {
         let asked = &self.request.asked;
         let set = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
         let control = set(
-            skips_transactions(sh) && !self.is_datagram,
+            skips_transactions(config) && !self.is_datagram,
             Control::SKIP_TRANSACTIONS,
         ) | set(
             asked.flags.has(CallFlags::DELAYED_REPLIES),
@@ -161,7 +202,7 @@ impl ClientCall {
             | flag(asked.flags.has(CallFlags::PUBLIC_CODE), Flags::PUBLIC_CODE);
         let mut header = VmtpHeader {
             client: self.client,
-            domain: sh.config.domain,
+            domain: config.domain,
             multicast: self.is_multicast,
             control: Control::request(control).with_gap_or_group_count(gap),
             transaction: self.first,
@@ -228,12 +269,10 @@ impl ClientCall {
     }
 
     /// The wait for a Response to the Request that has just left (TC1, TC2).
-    pub(crate) fn response_wait(&self, sh: &mut Shared) -> Duration {
+    pub(crate) fn response_wait(&self, peer: &Peer, config: &VmtpConfig) -> Duration {
         if self.request.asked.spacing_us > 0 {
             return Duration::from_micros(u64::from(self.request.asked.spacing_us));
         }
-        let config = &sh.config;
-        let peer = sh.peers.get(self.called.path);
         match self.request.retries {
             0 => {
                 let wait = peer.response_wait(config);
@@ -291,8 +330,8 @@ impl ClientCall {
 }
 
 /// Whether Requests leave numbers for Responses of several groups.
-pub(crate) fn skips_transactions(sh: &Shared) -> bool {
-    u64::from(sh.config.message_max) > crate::blocks::GROUP_LEN
+pub(crate) fn skips_transactions(config: &VmtpConfig) -> bool {
+    u64::from(config.message_max) > crate::blocks::GROUP_LEN
 }
 
 /// How a transaction ends that the other side refused with this code.
@@ -301,5 +340,45 @@ pub(crate) fn end_of(code: ResponseCode) -> TransactionEnd {
         ResponseCode::NONEXISTENT_ENTITY | ResponseCode::NO_PERMISSION => TransactionEnd::Refused,
         ResponseCode::RETRANS_TIMEOUT => TransactionEnd::TimedOut,
         ResponseCode(code) => TransactionEnd::Code(code),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Address, CallNote, OutgoingMessage};
+
+    #[test]
+    fn call_in_used_memory_is_as_a_new_one() {
+        let to = |station, server| Responder {
+            path: Path::to(Address::Station(station)),
+            server: EntityId(server),
+        };
+        let outgoing = |message| {
+            let asked = CallNote {
+                flags: CallFlags::TO_MANAGER,
+                ..CallNote::default()
+            };
+            Outgoing::new((OutgoingMessage(message), 40_000), 4, asked)
+        };
+        let ids = |number| (TransactionId(number), EntityId(number + 1));
+        let mut used = ClientCall::new(ids(1), to(1, 7), 5, 6, outgoing(1));
+        used.responder = to(2, 8);
+        used.run = Some(RunPlace {
+            stream: EntityId(3),
+            not_start: true,
+            not_end: true,
+        });
+        (used.is_datagram, used.accepts_any) = (true, false);
+        (used.is_multicast, used.is_idempotent) = (true, true);
+        let header = VmtpHeader::default();
+        let reply = |message| Incoming::new(engine::IncomingMessage(message), &header);
+        used.reply = Some(reply(1));
+        used.others.push((to(3, 9), reply(2)));
+        used.notified.push(to(4, 9));
+        (used.progress, used.timeout) = (9, Instant::from_nanos(9));
+        let new = ClientCall::new(ids(20), to(5, 70), 50, 60, outgoing(2));
+        used.renew(ids(20), to(5, 70), 50, 60, outgoing(2));
+        assert_eq!(format!("{used:?}"), format!("{new:?}"));
     }
 }

@@ -8,7 +8,7 @@ use crate::procedure::probe::Probes;
 use crate::procedure::stream::Stream;
 use crate::procedure::{LastGroup, LocalCall};
 use crate::ready::Ready;
-use crate::records::{ClientRecords, RecordId, Records};
+use crate::records::{ClientRecords, OverRecords, RecordId, Records};
 use crate::server::State;
 use crate::shared::{NEVER, Shared};
 use engine::{
@@ -70,7 +70,7 @@ pub struct Vmtp {
     /// The newest of each client.
     pub(crate) keys: ClientRecords,
     /// Records that may be forgotten, the oldest first.
-    pub(crate) over: BTreeSet<(Instant, RecordId)>,
+    pub(crate) over: OverRecords,
     /// Who has the transactions that the host knows.
     pub(crate) transactions: FewMap<TransactionId, Key>,
     pub(crate) probes: Probes,
@@ -122,7 +122,7 @@ impl Vmtp {
             spare_calls: Vec::new(),
             records: Records::default(),
             keys: ClientRecords::default(),
-            over: BTreeSet::new(),
+            over: OverRecords::default(),
             transactions: FewMap::new(),
             probes: Probes::default(),
             last_group: None,
@@ -354,6 +354,11 @@ impl Protocol for Vmtp {
 impl Transactions for Vmtp {
     fn message_max(&self) -> u64 {
         u64::from(self.sh.config.message_max)
+    }
+
+    #[inline]
+    fn has_packets(&self) -> bool {
+        !(self.ready.is_empty() && self.sh.control.is_empty() && self.sh.lists.is_empty())
     }
 
     fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError> {

@@ -255,6 +255,10 @@ impl Outgoing {
             if sending.peer.credit() < PACKET_MIN as u64 {
                 return Left::NoCredit;
             }
+            if self.is_plain() {
+                self.push_plain(sending, first, batch);
+                return Left::Everything;
+            }
             self.push_bare(sending, first, group, batch);
         }
         let mut prepared: Option<(u16, [u8; HEADER_LEN])> = None;
@@ -283,6 +287,32 @@ impl Outgoing {
             }
         }
         Left::Everything
+    }
+
+    /// Whether it lies in a header, leaves for the first time and asks for nothing: there is no more to it than one packet.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.segment.is_empty() && self.count == 0 && self.asked.is_none()
+    }
+
+    /// The packet of a plain message: what [`Outgoing::push_bare`] makes of one, in few steps.
+    #[inline]
+    fn push_plain(&mut self, sending: &mut Sending<'_>, first: &VmtpHeader, batch: &mut Batch) {
+        self.bare_packet = None;
+        let header = VmtpHeader {
+            // The field is the user's, who says with it how long his data is.
+            segment_size: self.len as u32,
+            ..*first
+        };
+        let mut octets = [0; PACKET_MIN];
+        octets[..HEADER_LEN].copy_from_slice(&header.emit());
+        let in_header = USER_DATA.start + self.len.min(HEADER_DATA_MAX) as usize;
+        let mut builder = batch.begin();
+        builder.add_own(&octets[..USER_DATA.start]);
+        builder.add_user(Store::Message(self.message), 0..self.len);
+        builder.add_own(&octets[in_header..]);
+        builder.end(integrity(sending.config));
+        self.note_sent(sending, (PACKET_MIN as u64, self.len));
     }
 
     /// A packet without segment data.
@@ -420,3 +450,6 @@ fn integrity(config: &VmtpConfig) -> Integrity {
         false => Integrity::None,
     }
 }
+
+#[cfg(test)]
+mod tests;

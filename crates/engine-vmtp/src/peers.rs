@@ -197,6 +197,7 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// The peer at the far end of `path`.
+    #[inline]
     pub(crate) fn get(&mut self, path: Path) -> &mut Peer {
         let at = match self.last {
             Some((last, at)) if last == path => at,
@@ -205,6 +206,7 @@ impl Peers {
         &mut self.peers[at]
     }
 
+    #[inline(never)]
     fn find(&mut self, path: Path) -> usize {
         let known = self.known.get(&path).copied();
         let at = known.unwrap_or_else(|| self.add(path));

@@ -10,22 +10,44 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     queues: [VecDeque<Key>; 4],
+    /// How many keys they have together.
+    len: usize,
 }
 
 impl Ready {
     /// Puts it behind what has the same priority.
     pub(crate) fn push(&mut self, asked: &CallNote, key: Key) {
+        self.len += 1;
         self.queues[usize::from(asked.rank() >> 2)].push_back(key);
     }
 
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// The one that [`pop`](Ready::pop) takes next.
+    #[inline]
     pub(crate) fn first(&self) -> Option<Key> {
+        match self.is_empty() {
+            true => None,
+            false => self.first_of_some(),
+        }
+    }
+
+    fn first_of_some(&self) -> Option<Key> {
         let first = |queue: &VecDeque<Key>| queue.front().copied();
         self.queues.iter().find_map(first)
     }
 
     /// The first of the most urgent.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Key> {
+        if self.is_empty() {
+            return None;
+        }
+        self.len -= 1;
         self.queues.iter_mut().find_map(VecDeque::pop_front)
     }
 }
@@ -106,7 +128,9 @@ mod tests {
             };
             ready.push(&asked, Key::Probe(slot));
         }
+        assert!(!ready.is_empty() && ready.first() == Some(Key::Probe(3)));
         let order: Vec<Key> = std::iter::from_fn(|| ready.pop()).collect();
         assert_eq!(order, [3, 2, 1, 4, 5, 0].map(Key::Probe));
+        assert!(ready.is_empty() && ready.first().is_none());
     }
 }

@@ -1,9 +1,10 @@
 //! The records of an endpoint, by their names and by their clients.
 
 use crate::server::Record;
-use engine::{EntityId, Path};
+use engine::{EntityId, Instant, Path};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Names a record: by the endpoint's number of it, which none has again, and by its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +77,47 @@ impl Records {
     }
 }
 
+/// Records that may be forgotten, with the time since when, in this order.
+///
+/// Where calls follow each other, the record that was added last is the next to be taken out: it lies outside of the
+/// tree.
+#[derive(Default)]
+pub(crate) struct OverRecords {
+    others: BTreeSet<(Instant, RecordId)>,
+    last: Option<(Instant, RecordId)>,
+}
+
+impl fmt::Debug for OverRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: BTreeSet<_> = self.others.iter().chain(&self.last).collect();
+        all.fmt(f)
+    }
+}
+
+impl OverRecords {
+    #[inline]
+    pub(crate) fn insert(&mut self, since: Instant, id: RecordId) {
+        if let Some(last) = self.last.replace((since, id)) {
+            self.others.insert(last);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, since: Instant, id: RecordId) {
+        match self.last == Some((since, id)) {
+            true => self.last = None,
+            false => drop(self.others.remove(&(since, id))),
+        }
+    }
+
+    /// The one that is to be forgotten first.
+    pub(crate) fn oldest(&self) -> Option<RecordId> {
+        let first = self.others.first().copied();
+        let oldest = first.into_iter().chain(self.last).min();
+        oldest.map(|(_, id)| id)
+    }
+}
+
 /// A client's identifier, and where it is.
 type ClientKey = (EntityId, Path);
 
@@ -133,6 +175,30 @@ mod tests {
         assert!(records.get_mut(&first).is_none() && records.remove(&first).is_none());
         assert!(records.get(&second).is_some() && first < second);
         assert_eq!(records.len(), 1);
+    }
+
+    #[test]
+    fn oldest_record_that_is_over_is_found_in_any_order() {
+        let path = Path::to(Address::Station(1));
+        let mut records = Records::default();
+        let ids = [1, 2, 3].map(|number| records.insert(number, record(path)));
+        let at = Instant::from_nanos;
+        let mut over = OverRecords::default();
+        assert_eq!(over.oldest(), None);
+        for (since, id) in [(20, ids[0]), (10, ids[1]), (30, ids[2])] {
+            over.insert(at(since), id);
+        }
+        over.remove(at(11), ids[1]);
+        assert_eq!(over.oldest(), Some(ids[1]));
+        over.remove(at(10), ids[1]);
+        assert_eq!(over.oldest(), Some(ids[0]));
+        over.remove(at(20), ids[0]);
+        assert_eq!(over.oldest(), Some(ids[2]));
+        over.insert(at(30), ids[0]);
+        assert_eq!(over.oldest(), Some(ids[0]), "of two by their numbers");
+        over.remove(at(30), ids[0]);
+        over.remove(at(30), ids[2]);
+        assert_eq!(over.oldest(), None);
     }
 
     #[test]

@@ -20,12 +20,30 @@ pub struct LocalAddress(pub u16);
 
 /// A pair of addresses that packets travel between (RFC 9000 section 9, RFC 9260 section 1.3). Two
 /// paths of one association differ in at least one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(
+    clippy::derived_hash_with_manual_eq,
+    reason = "equal as a derived comparison says"
+)]
+#[derive(Clone, Copy, Debug, Eq, PartialOrd, Ord, Hash)]
 pub struct Path {
     /// This side.
     pub local: LocalAddress,
     /// The peer.
     pub remote: Address,
+}
+
+impl PartialEq for Path {
+    /// As a derived one, with the most frequent addresses first: several are compared for each packet.
+    #[inline]
+    fn eq(&self, other: &Path) -> bool {
+        let are_equal = match (&self.remote, &other.remote) {
+            (Address::Socket(SocketAddr::V4(own)), Address::Socket(SocketAddr::V4(other))) => {
+                own.ip().to_bits() == other.ip().to_bits() && own.port() == other.port()
+            }
+            (own, other) => own == other,
+        };
+        are_equal && self.local == other.local
+    }
 }
 
 impl Path {
@@ -103,4 +121,44 @@ pub struct PathFault<'a> {
     pub error: PathError,
     /// The first octets of the packet, as far as they came back; empty for local errors.
     pub quoted: &'a [u8],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_equal_if_nothing_of_them_differs() {
+        let socket = |text: &str| Address::Socket(text.parse().expect("an address"));
+        let all = [
+            socket("10.0.0.1:7"),
+            socket("10.0.0.1:8"),
+            socket("10.0.0.2:7"),
+            socket("[::1]:7"),
+            socket("[::1]:8"),
+            socket("[fe80::1%2]:7"),
+            socket("[fe80::1%3]:7"),
+            Address::Station(7),
+            Address::Station(8),
+            Address::Ether([0, 0, 0, 0, 0, 7]),
+            Address::Ether([0, 0, 0, 0, 0, 8]),
+        ];
+        let path = |local| {
+            move |remote: &Address| Path {
+                local: LocalAddress(local),
+                remote: *remote,
+            }
+        };
+        let all: Vec<Path> = all
+            .iter()
+            .map(path(0))
+            .chain(all.iter().map(path(1)))
+            .collect();
+        for (at, one) in all.iter().enumerate() {
+            for (other_at, other) in all.iter().enumerate() {
+                assert_eq!(one == other, at == other_at, "{one:?} {other:?}");
+                assert_eq!(one.cmp(other).is_eq(), one == other, "{one:?} {other:?}");
+            }
+        }
+    }
 }

@@ -105,6 +105,10 @@ impl<P: Transactions + ?Sized> Transactions for Box<P> {
         (**self).message_max()
     }
 
+    fn has_packets(&self) -> bool {
+        (**self).has_packets()
+    }
+
     fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError> {
         (**self).create_entity(entity)
     }

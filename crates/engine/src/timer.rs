@@ -14,6 +14,9 @@ const FEW: usize = 16;
 #[derive(Debug)]
 pub struct TimerTable<K> {
     timers: Timers<K>,
+    /// The earliest deadline: it is asked for several times a packet, and most timers are set again only when they
+    /// expire.
+    earliest: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -33,29 +36,47 @@ impl<K: Ord + Copy> TimerTable<K> {
     pub fn new() -> Self {
         TimerTable {
             timers: Timers::Few(Vec::new()),
+            earliest: None,
         }
     }
 
     /// Arms the timer of `key`, replacing the deadline it had.
     #[inline]
     pub fn set(&mut self, key: K, at: Instant) {
-        match &mut self.timers {
+        let replaced = match &mut self.timers {
             Timers::Few(few) => match few.iter().position(|timer| timer.1 == key) {
-                Some(index) => few[index].0 = at,
-                None if few.len() == FEW => self.set_beyond_few(key, at),
-                None => few.push((at, key)),
+                Some(index) => Some(core::mem::replace(&mut few[index].0, at)),
+                None if few.len() == FEW => {
+                    self.set_beyond_few(key, at);
+                    None
+                }
+                None => {
+                    few.push((at, key));
+                    None
+                }
             },
             Timers::Many { by_key, by_time } => {
-                match by_key.insert(key, at) {
-                    Some(old) if old == at => return,
-                    Some(old) => {
-                        by_time.remove(&(old, key));
-                    }
-                    None => {}
+                let replaced = by_key.insert(key, at);
+                if let Some(old) = replaced {
+                    by_time.remove(&(old, key));
                 }
                 by_time.insert((at, key));
+                replaced
             }
+        };
+        match self.earliest {
+            Some(earliest) if earliest <= at && replaced != Some(earliest) => {}
+            Some(earliest) if earliest < at => self.find_earliest(),
+            _ => self.earliest = Some(at),
         }
+    }
+
+    /// The timer that expires first has changed.
+    fn find_earliest(&mut self) {
+        self.earliest = match &self.timers {
+            Timers::Few(few) => few.iter().map(|timer| timer.0).min(),
+            Timers::Many { by_time, .. } => by_time.first().map(|timer| timer.0),
+        };
     }
 
     #[cold]
@@ -72,20 +93,24 @@ impl<K: Ord + Copy> TimerTable<K> {
     /// Disarms the timer of `key`, if it is armed.
     #[inline]
     pub fn cancel(&mut self, key: K) {
-        match &mut self.timers {
+        let removed = match &mut self.timers {
             Timers::Few(few) => {
-                if let Some(index) = few.iter().position(|timer| timer.1 == key) {
-                    few.swap_remove(index);
-                }
+                let index = few.iter().position(|timer| timer.1 == key);
+                index.map(|index| few.swap_remove(index).0)
             }
             Timers::Many { by_key, by_time } => {
-                if let Some(old) = by_key.remove(&key) {
+                let removed = by_key.remove(&key);
+                if let Some(old) = removed {
                     by_time.remove(&(old, key));
                 }
                 if by_key.is_empty() {
                     self.timers = Timers::Few(Vec::new());
                 }
+                removed
             }
+        };
+        if removed.is_some() && removed == self.earliest {
+            self.find_earliest();
         }
     }
 
@@ -107,15 +132,13 @@ impl<K: Ord + Copy> TimerTable<K> {
     /// The earliest deadline.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        match &self.timers {
-            Timers::Few(few) => few.iter().map(|timer| timer.0).min(),
-            Timers::Many { by_time, .. } => by_time.first().map(|timer| timer.0),
-        }
+        self.earliest
     }
 
     /// Removes and returns the earliest timer that has expired at `now`.
     pub fn pop_due(&mut self, now: Instant) -> Option<K> {
-        let (_, key) = self.first().filter(|(at, _)| *at <= now)?;
+        self.earliest.filter(|at| *at <= now)?;
+        let (_, key) = self.first()?;
         self.cancel(key);
         Some(key)
     }

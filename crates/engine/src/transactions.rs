@@ -98,6 +98,10 @@ pub trait Transactions: Protocol {
     /// Octets of the longest message.
     fn message_max(&self) -> u64;
 
+    /// Whether [`Protocol::poll_transmit`] may give packets now. Where it says no, a host that asks all the same gets
+    /// none.
+    fn has_packets(&self) -> bool;
+
     /// Creates an entity at this end: it may call, and is called from now on.
     ///
     /// # Errors

@@ -9,8 +9,9 @@
 use super::drive::Locked;
 use super::state::State;
 use super::work::By;
-use super::{Shared, TransactionEndpoint};
-use engine::{Instant, Transactions};
+use super::{Call, Message, Shared, TransactionEndpoint};
+use crate::broken;
+use engine::{EntityId, Instant, Note, Transactions};
 use std::io;
 use std::time::Duration;
 use wire::Wire;
@@ -67,11 +68,12 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// soon, callers that it wakes leave their next calls to it.
     pub(super) fn leave_drive(
         &self,
-        state: Locked<'_, E, W>,
+        mut state: Locked<'_, E, W>,
         (who, now): (By, Instant),
         has_taken: bool,
     ) {
         let driving = &self.driving;
+        state.awaited = None;
         let is_back_soon = has_taken
             && who == By::Caller
             && driving.has_sleeping_users()
@@ -89,6 +91,36 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 }
 
 impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
+    /// Begins a call and sends it, as [`begin`](TransactionEndpoint::begin) and
+    /// [`flush_calls`](TransactionEndpoint::flush_calls) do one after the other: a user who is alone hands it to the
+    /// engine at once.
+    pub fn begin_now(
+        &self,
+        from: EntityId,
+        to: EntityId,
+        request: impl Into<Message>,
+        note: &Note,
+    ) -> Call {
+        let shared: &Shared<E, W> = &self.shared;
+        let has_company = shared.driving.has_sleeping_users() || shared.submissions.has_any();
+        let free = match has_company {
+            true => None,
+            false => broken::try_lock(shared).ok().flatten(),
+        };
+        let Some(mut state) = free else {
+            let call = self.begin(from, to, request, note);
+            self.flush_calls();
+            return call;
+        };
+        let now = shared.now();
+        state.pump.handle_timeout(now);
+        state.octets_ahead = 0;
+        let place = state.call_at_once(now, (from, to), request.into(), note);
+        shared.settle_state(&mut state, now, By::Another);
+        shared.unlock(state);
+        Call { place }
+    }
+
     /// Sends what was begun.
     pub fn flush(&self) {
         self.shared.work_off_submissions();

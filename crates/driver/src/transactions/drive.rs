@@ -6,9 +6,11 @@
 //! leaves while others sleep wakes one of them to drive, unless users come back soon.
 
 use super::driving::Driving;
+use super::place::PlaceName;
 use super::request_queue::RequestQueue;
 use super::state::{Blocked, State};
 use super::submissions::Left;
+use super::waiting::Waiting;
 use super::work::By;
 use super::{Call, Reply, Request, Shared};
 use crate::broken::Guard;
@@ -47,7 +49,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         let outcome = match take() {
             None => {
                 let now = &mut self.now();
-                self.await_with((now, limit), By::Caller, take, |rest| place.wait(rest))
+                let waiting = Waiting {
+                    who: By::Caller,
+                    place: Some(PlaceName::of(place)),
+                    own: |state: &mut State<E, W>| state.outcome.take(),
+                    take,
+                };
+                self.await_with((now, limit), &waiting, |rest| place.wait(rest))
             }
             taken => taken,
         };
@@ -64,7 +72,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         self.note_served(now);
         self.driving.note_server(true);
         let taken = take().or_else(|| {
-            self.await_with((&mut now, limit), By::Server, take, |rest| {
+            let waiting = Waiting {
+                who: By::Server,
+                place: None,
+                own: |state: &mut State<E, W>| self.own_request(state),
+                take,
+            };
+            self.await_with((&mut now, limit), &waiting, |rest| {
                 self.pop_request(&mut self.sleep_until_request(rest))
             })
         });
@@ -79,7 +93,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     fn note_served(&self, now: Instant) {
         let serving = &self.driving.serving;
         serving.note_return(now.as_nanos());
-        if !serving.are_soon() && !self.lock_submissions().is_empty() {
+        if !serving.are_soon() && self.submissions.has_any() {
             self.work_off_submissions();
         }
     }
@@ -91,6 +105,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             true => self.pop_request(&mut self.lock_requests()),
             false => None,
         }
+    }
+
+    /// The request that has come alone while no other waits: the server that drives takes it as it is.
+    #[inline]
+    fn own_request(&self, state: &mut State<E, W>) -> Option<Request> {
+        let is_alone = state.requests.len() == 1 && !self.has_requests.load(Ordering::Relaxed);
+        if is_alone { state.requests.pop() } else { None }
     }
 
     /// Takes a request. Another server is woken for the next one, unless servers come back soon.
@@ -113,7 +134,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         let sleep = |rest| is_there(self.sleep_until_request(rest).is_empty());
         self.driving.note_server(true);
         let now = &mut self.now();
-        let is_one = take().or_else(|| self.await_with((now, limit), By::Server, take, sleep));
+        let waiting = Waiting {
+            who: By::Server,
+            place: None,
+            own: |_: &mut State<E, W>| None,
+            take,
+        };
+        let is_one = take().or_else(|| self.await_with((now, limit), &waiting, sleep));
         let is_one = is_one.is_some();
         self.driving.note_server(false);
         is_one
@@ -132,20 +159,24 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         requests
     }
 
-    /// What `take`, which has given nothing, gives within `limit`: driving, or where another thread drives, by `sleep`.
+    /// What is waited for, which was not there, within `limit`: driving, or where another thread drives, by `sleep`.
     /// Moves `now` on.
-    fn await_with<T>(
+    fn await_with<T, O, F>(
         &self,
         (now, limit): (&mut Instant, Duration),
-        who: By,
-        take: impl Fn() -> Option<T>,
+        waiting: &Waiting<O, F>,
         sleep: impl Fn(Duration) -> Option<T>,
-    ) -> Option<T> {
+    ) -> Option<T>
+    where
+        O: Fn(&mut State<E, W>) -> Option<T>,
+        F: Fn() -> Option<T>,
+    {
+        let who = waiting.who;
         self.driving.callers.note_return(now.as_nanos());
         let until = *now + finite(limit);
         loop {
             if self.driving.take_as_user() {
-                let taken = self.drive((&mut *now, until), who, &take);
+                let taken = self.drive((&mut *now, until), waiting);
                 self.stop_driving(who);
                 return taken;
             }
@@ -159,7 +190,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                     self.note_left(who, *now);
                     return Some(taken);
                 }
-                Slept::Over => return take(),
+                Slept::Over => return (waiting.take)(),
                 Slept::Wanted => {}
             }
         }
@@ -190,28 +221,34 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
-    /// Takes in arrivals until `take` gives something, or until the time, and moves `now` on; None from a broken
+    /// Takes in arrivals until what is waited for is there, or until the time, and moves `now` on; None from a broken
     /// endpoint.
-    fn drive<T>(
+    fn drive<T, O, F>(
         &self,
         (now, until): (&mut Instant, Instant),
-        who: By,
-        take: &impl Fn() -> Option<T>,
-    ) -> Option<T> {
+        waiting: &Waiting<O, F>,
+    ) -> Option<T>
+    where
+        O: Fn(&mut State<E, W>) -> Option<T>,
+        F: Fn() -> Option<T>,
+    {
         self.driving.attend();
         self.await_callers();
+        let who = waiting.who;
         let mut state = self.lock().ok()?;
+        state.awaited = waiting.place;
         let is_due = state.is_timer_due(*now);
-        let left = self.lock_submissions().left();
+        let left = self.submissions.left();
         let has_left = left != Left::Nothing;
         if has_left && !is_due {
-            let taken = self.take_ahead(&mut state, (*now, left), who, take);
+            let taken = self.take_ahead(&mut state, (*now, left), waiting);
             if taken.is_some() {
+                state.awaited = None;
                 self.unlock_leaving(state);
                 return taken;
             }
         }
-        let mut taken = take();
+        let mut taken = waiting.take_under_lock(&mut state);
         let mut has_work = is_due || has_left;
         loop {
             if taken.is_none() && self.has_company(&state) {
@@ -222,15 +259,19 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             if has_work {
                 self.take_in_before_timers(&mut state, *now, who);
                 self.work_off(&mut state, *now, who);
-                taken = taken.or_else(take);
+                taken = taken.or_else(|| waiting.take_under_lock(&mut state));
             }
             if taken.is_some() || *now >= until {
                 self.leave_drive(state, (who, *now), taken.is_some());
                 return taken;
             }
             (state, *now) = self.await_arrival(state, (*now, until)).ok()?;
-            self.hand_over(&mut state, *now, who);
-            taken = take();
+            state.drain_events();
+            taken = (waiting.own)(&mut state);
+            if taken.is_none() || !state.requests.is_empty() {
+                self.hand_over(&mut state, *now, who);
+                taken = taken.or_else(|| waiting.take_under_lock(&mut state));
+            }
             if taken.is_some() && !state.is_timer_due(*now) {
                 // What others have left meanwhile is found when the lock is let go of.
                 self.settle_state(&mut state, *now, who);
@@ -282,8 +323,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         mut buffer: Vec<u8>,
     ) -> io::Result<(Locked<'a, E, W>, Instant)> {
         self.release(state);
-        let has_submissions = !self.lock_submissions().is_empty();
-        let arrival = match has_submissions {
+        let arrival = match self.submissions.has_any_after_release() {
             true => Err(io::ErrorKind::Interrupted.into()),
             false => receiver.receive(&mut buffer),
         };
@@ -305,7 +345,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     ) -> io::Result<(Locked<'a, E, W>, Instant)> {
         let may_wait = state.pump.wire_mut().may_wait();
         self.release(state);
-        if may_wait && self.lock_submissions().is_empty() {
+        if may_wait && !self.submissions.has_any_after_release() {
             let mut ready = [
                 PollFd::new(self.descriptor.get(), PollFlags::IN),
                 PollFd::new(self.driver_wakeup.descriptor(), PollFlags::IN),
@@ -344,62 +384,8 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         Ok((state, now))
     }
 
-    /// Takes in what has come, up to `receives_max` arrivals, unless another thread drives, and sends
-    /// what was submitted.
-    pub(super) fn look(&self, receives_max: usize) {
-        if self.driving.take_as_user() {
-            // A broken endpoint says so when something is waited for.
-            let _ = self.round(receives_max);
-            self.stop_driving(By::Caller);
-        } else {
-            self.work_off_submissions();
-        }
-    }
-
-    /// Takes in up to `receives_max` arrivals, and sends what they and submissions caused.
-    ///
-    /// # Errors
-    ///
-    /// A panic in the engine.
-    fn round(&self, receives_max: usize) -> io::Result<()> {
-        let mut state = self.lock()?;
-        let now = self.now();
-        let taken = self.take_in(&mut state, now, receives_max);
-        let is_idle = matches!(taken, Ok(0)) && !state.is_timer_due(now);
-        if !is_idle || state.pump.is_blocked() {
-            self.work_off(&mut state, now, By::Caller);
-        }
-        self.unlock(state);
-        if taken.is_err() {
-            std::thread::sleep(ERROR_PAUSE);
-        }
-        Ok(())
-    }
-
-    /// Takes in up to so many arrivals; how many there were.
-    ///
-    /// # Errors
-    ///
-    /// Those of the wire.
-    pub(super) fn take_in(
-        &self,
-        state: &mut State<E, W>,
-        now: Instant,
-        receives_max: usize,
-    ) -> io::Result<usize> {
-        let mut arrivals = 0;
-        while arrivals < receives_max {
-            match state.receive(now)? {
-                true => arrivals += 1,
-                false if state.pump.wire().has_buffered() => {}
-                false => break,
-            }
-        }
-        Ok(arrivals)
-    }
-
     /// A user drives no longer. Others who sleep need one who does.
-    fn stop_driving(&self, who: By) {
+    pub(super) fn stop_driving(&self, who: By) {
         let driving: &Driving = &self.driving;
         driving.let_go();
         if !driving.has_sleeping_users() {

@@ -15,12 +15,10 @@
 //! | service thread | the engine's timeout | a submission that moved the timeout forward |
 //!
 //! * `state` - what the lock protects: the pump, callers, requests; `incoming` - messages on their way in.
-//! * `place` - where a caller waits.
-//! * `request_queue` - where a request waits for a server.
+//! * `place` - where a caller waits; `request_queue` - where a request waits for a server.
 //! * `submissions`, `work` - what threads want carried out, and what the engine says handed over.
-//! * `take_ahead` - arrivals taken in before what was left is sent.
-//! * `returns`, `company` - users that come back soon; callers whose next calls leave together.
-//! * `driving` - who takes in arrivals; `drive` - users that wait; `service` - the service thread.
+//! * `take_ahead` - arrivals taken in before what was left is sent; `returns`, `company` - users that come back soon; callers whose next calls leave together.
+//! * `driving` - who takes in arrivals; `drive`, `waiting`, `look` - users that wait or look; `service` - the service thread.
 
 #[cfg(test)]
 mod allocation_tests;
@@ -30,6 +28,7 @@ mod driving;
 #[cfg(test)]
 mod host_allocation_tests;
 mod incoming;
+mod look;
 mod observer;
 mod place;
 mod request_queue;
@@ -38,6 +37,7 @@ mod service;
 mod state;
 mod submissions;
 mod take_ahead;
+mod waiting;
 mod work;
 
 use crate::broken::{Breakable, Broken};
@@ -53,7 +53,7 @@ use place::{Filler, Place, Places};
 use request_queue::RequestQueue;
 use service::Service;
 use state::{State, Submission};
-use submissions::Submissions;
+use submissions::SubmissionList;
 use work::By;
 
 pub use crate::messages::Message;
@@ -106,7 +106,7 @@ struct Shared<E, W> {
     state: Mutex<State<E, W>>,
     broken: Broken,
     /// What threads want done, until a holder of the lock does it.
-    submissions: Mutex<Submissions>,
+    submissions: SubmissionList,
     /// Those beyond its room are abandoned, and their callers told.
     requests: Mutex<RequestQueue>,
     /// Whether there are any: a server that drives looks several times a request. Written under their lock.
@@ -166,7 +166,7 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
             receive_until: AtomicU64::new(u64::MAX),
             state: Mutex::new(State::new(pump, Arc::clone(&buffers), Arc::clone(&places))),
             broken: Broken::default(),
-            submissions: Mutex::default(),
+            submissions: SubmissionList::default(),
             requests: Mutex::new(RequestQueue::default()),
             has_requests: AtomicBool::new(false),
             request_arrived: Condvar::new(),

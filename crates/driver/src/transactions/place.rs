@@ -32,7 +32,30 @@ struct Outcomes {
     is_awaited: bool,
 }
 
+/// Tells places apart, as long as each is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PlaceName(usize);
+
+impl PlaceName {
+    pub(super) fn of(place: &Arc<Place>) -> PlaceName {
+        PlaceName(Arc::as_ptr(place) as usize)
+    }
+}
+
 impl Place {
+    /// Makes it an empty one, if nobody else holds it.
+    fn renew(place: &mut Arc<Place>) -> bool {
+        let Some(unused) = Arc::get_mut(place) else {
+            return false;
+        };
+        if std::mem::take(unused.has_outcome.get_mut()) {
+            let outcomes = unused.outcomes.get_mut();
+            let outcomes = outcomes.unwrap_or_else(PoisonError::into_inner);
+            outcomes.queue.clear();
+        }
+        true
+    }
+
     /// What it was filled with first. None also where another thread fills it at this moment.
     #[inline]
     pub(super) fn take(&self) -> Option<io::Result<Reply>> {
@@ -92,6 +115,20 @@ impl Filler {
         }
     }
 
+    /// Whether it is of this place.
+    #[inline]
+    pub(super) fn is_of(&self, name: PlaceName) -> bool {
+        self.place
+            .as_ref()
+            .is_some_and(|place| PlaceName::of(place) == name)
+    }
+
+    /// The place, whose caller gets what comes without it.
+    pub(super) fn leave(mut self) -> Option<Arc<Place>> {
+        self.is_filled = true;
+        self.place.take()
+    }
+
     /// The engine has given the call a number.
     pub(super) fn set_transaction(&self, transaction: TransactionId) {
         if let Some(place) = &self.place {
@@ -149,19 +186,33 @@ impl Places {
         let Some(mut place) = oldest else {
             return Arc::default();
         };
-        match Arc::get_mut(&mut place) {
-            Some(unused) => {
-                let outcomes = unused.outcomes.get_mut();
-                let outcomes = outcomes.unwrap_or_else(PoisonError::into_inner);
-                outcomes.queue.clear();
-                *unused.has_outcome.get_mut() = false;
-                place
-            }
+        match Place::renew(&mut place) {
+            true => place,
             // Its caller has not left it.
-            None => {
+            false => {
                 spare.push_back(place);
                 Arc::default()
             }
+        }
+    }
+
+    /// As [`take`](Places::take), and rather `kept` if that is there and nobody holds it.
+    pub(super) fn take_or(&self, kept: Option<Arc<Place>>) -> Arc<Place> {
+        let Some(mut place) = kept else {
+            return self.take();
+        };
+        if Place::renew(&mut place) {
+            return place;
+        }
+        self.keep(Some(place));
+        self.take()
+    }
+
+    /// Keeps a place of a call that is over, as far as there is room.
+    pub(super) fn keep(&self, place: Option<Arc<Place>>) {
+        let mut spare = lock(&self.spare);
+        if spare.len() < SPARE_MAX {
+            spare.extend(place);
         }
     }
 
@@ -177,10 +228,7 @@ impl Places {
     /// Fills a place for the last time: it is used again when its caller has left it.
     pub(super) fn fill_last(&self, mut filler: Filler, outcome: io::Result<Reply>) -> bool {
         let wakes = self.fill(&mut filler, outcome);
-        let mut spare = lock(&self.spare);
-        if spare.len() < SPARE_MAX {
-            spare.extend(filler.place.take());
-        }
+        self.keep(filler.place.take());
         wakes
     }
 

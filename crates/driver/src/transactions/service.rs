@@ -42,7 +42,7 @@ impl<E: Transactions, W: Wire> Drop for Service<'_, E, W> {
     fn drop(&mut self) {
         let shared = self.0;
         broken::look(shared).fail_callers();
-        shared.lock_submissions().clear();
+        shared.submissions.clear();
         shared.lock_requests().is_over = true;
         shared.request_arrived.notify_all();
     }

@@ -1,7 +1,7 @@
 //! What the lock of an endpoint of transactions protects.
 
 use super::incoming::IncomingMessages;
-use super::place::{Filler, Place, Places};
+use super::place::{Filler, Place, PlaceName, Places};
 use super::take_ahead::Backlog;
 use super::{Reply, Request};
 use crate::messages::{BufferPool, Message};
@@ -100,6 +100,12 @@ pub(super) struct State<E, W> {
     pub(super) submissions: Vec<Submission>,
     incoming: IncomingMessages,
     callers: FewMap<TransactionId, Caller>,
+    /// The place that the user that drives waits at for one reply, if it is a caller: it takes the reply from here, and the
+    /// place, which others fill with its own lock, stays empty.
+    pub(super) awaited: Option<PlaceName>,
+    pub(super) outcome: Option<io::Result<Reply>>,
+    /// The place of the last such call.
+    spare_place: Option<Arc<Place>>,
     /// Transactions to be given up because a message found no room.
     without_room: Vec<TransactionId>,
     places: Arc<Places>,
@@ -123,6 +129,9 @@ impl<E: Transactions, W: Wire> State<E, W> {
             submissions: Vec::new(),
             incoming: IncomingMessages::new(buffers),
             callers: FewMap::new(),
+            awaited: None,
+            outcome: None,
+            spare_place: None,
             without_room: Vec::new(),
             places,
         }
@@ -164,13 +173,24 @@ impl<E: Transactions, W: Wire> State<E, W> {
 
     /// Takes in one arrival; false when nothing was there.
     pub(super) fn receive(&mut self, now: Instant) -> io::Result<bool> {
+        let received = self.receive_by(|| now)?;
+        Ok(received.is_some())
+    }
+
+    /// Takes in one arrival, and says when by the clock, which is read only then; None when nothing was there.
+    pub(super) fn receive_by(
+        &mut self,
+        clock: impl FnOnce() -> Instant,
+    ) -> io::Result<Option<Instant>> {
         let incoming = &mut self.incoming;
         let ahead = &mut self.octets_ahead;
-        let taken = self.pump.receive(now, |block, octets| {
+        let taken = self.pump.receive(clock, |block, octets| {
             *ahead += octets.len();
             incoming.keep(block, octets);
         });
-        self.drain_events();
+        if !matches!(taken, Ok(None)) {
+            self.drain_events();
+        }
         taken
     }
 
@@ -185,10 +205,11 @@ impl<E: Transactions, W: Wire> State<E, W> {
         let incoming = &mut self.incoming;
         let pump = &mut self.pump;
         let ahead = &mut self.octets_ahead;
-        pump.handle_arrival(now, buffer, arrival, |block, octets| {
+        let taken = pump.handle_arrival(now, buffer, arrival, |block, octets| {
             *ahead += octets.len();
             incoming.keep(block, octets);
-        })
+        });
+        taken.map(|at| at.is_some())
     }
 
     /// Carries out what a thread wants.
@@ -221,6 +242,20 @@ impl<E: Transactions, W: Wire> State<E, W> {
                 }
             }
         }
+    }
+
+    /// Calls as a submission would, and gives the place where the caller waits.
+    pub(super) fn call_at_once(
+        &mut self,
+        now: Instant,
+        between: (EntityId, EntityId),
+        request: Message,
+        note: &Note,
+    ) -> Arc<Place> {
+        let place = self.places.take_or(self.spare_place.take());
+        let filler = Filler::new(Arc::clone(&place));
+        self.call(now, between, request, note, filler);
+        place
     }
 
     fn call(
@@ -321,6 +356,17 @@ impl<E: Transactions, W: Wire> State<E, W> {
             self.wakes_callers |= self.places.fill(&mut caller.filler, outcome);
             self.has_filled = true;
             self.callers.insert(transaction, caller);
+        } else if self
+            .awaited
+            .is_some_and(|awaited| caller.filler.is_of(awaited))
+        {
+            self.has_filled = true;
+            self.outcome = Some(outcome);
+            let place = caller.filler.leave();
+            match self.spare_place {
+                None => self.spare_place = place,
+                Some(_) => self.places.keep(place),
+            }
         } else {
             self.fill_last(caller.filler, outcome);
         }

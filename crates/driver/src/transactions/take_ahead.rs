@@ -8,6 +8,7 @@
 use super::Shared;
 use super::state::State;
 use super::submissions::Left;
+use super::waiting::Waiting;
 use super::work::By;
 use engine::{Instant, Transactions};
 use wire::Wire;
@@ -64,15 +65,18 @@ impl Backlog {
 }
 
 impl<E: Transactions, W: Wire> Shared<E, W> {
-    /// What `take` gives after what has queued up at the wire was taken in; None when it is to be sent
+    /// What a user waits for, after what has queued up at the wire was taken in; None when it is to be sent
     /// first what was left.
-    pub(super) fn take_ahead<T>(
+    pub(super) fn take_ahead<T, O, F>(
         &self,
         state: &mut State<E, W>,
         (now, left): (Instant, Left),
-        who: By,
-        take: &impl Fn() -> Option<T>,
-    ) -> Option<T> {
+        waiting: &Waiting<O, F>,
+    ) -> Option<T>
+    where
+        O: Fn(&mut State<E, W>) -> Option<T>,
+        F: Fn() -> Option<T>,
+    {
         let Left::Waits(octets) = left else {
             return None;
         };
@@ -83,8 +87,8 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         // An error of the wire comes again where it is handled.
         let arrivals = self.take_in(state, now, AHEAD_MAX).unwrap_or(0);
         state.backlog.note(arrivals > 0);
-        self.hand_over(state, now, who);
-        take()
+        self.hand_over(state, now, waiting.who);
+        waiting.take_under_lock(state)
     }
 }
 

@@ -3,7 +3,6 @@
 use super::Shared;
 use super::request_queue::RequestQueue;
 use super::state::{State, Submission};
-use super::submissions::Submissions;
 use crate::broken::{self, Guard};
 use crate::shared::monotonic_ns;
 use engine::{CallFlags, Instant, Transactions};
@@ -30,11 +29,6 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         broken::lock(self)
     }
 
-    pub(super) fn lock_submissions(&self) -> MutexGuard<'_, Submissions> {
-        let submissions = self.submissions.lock();
-        submissions.unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn lock_requests(&self) -> MutexGuard<'_, RequestQueue> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,7 +48,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// What `look` returns of the state, also of a broken endpoint.
     pub(super) fn look_at<T>(&self, look: impl FnOnce(&State<E, W>) -> T) -> T {
         let looked = look(&broken::look(self));
-        if !self.lock_submissions().is_empty() {
+        if self.submissions.has_any_after_release() {
             self.work_off_submissions();
         }
         looked
@@ -62,13 +56,13 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
     pub(super) fn submit(&self, submission: Submission) {
-        self.lock_submissions().push(submission);
+        self.submissions.push(submission);
         self.work_off_submissions();
     }
 
     /// Leaves a submission to wait for company.
     pub(super) fn leave(&self, submission: Submission) {
-        let is_full = self.lock_submissions().push(submission);
+        let is_full = self.submissions.push(submission);
         if is_full {
             self.work_off_submissions();
         }
@@ -76,25 +70,15 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
 
     /// Takes the lock and works off the list; if another thread has the lock, that one does.
     pub(super) fn work_off_submissions(&self) {
-        let mut is_announced = false;
-        loop {
-            match broken::try_lock(self) {
-                Ok(Some(mut state)) => {
+        self.submissions
+            .see_to(|| match broken::try_lock(self).ok()? {
+                Some(mut state) => {
                     self.work_off(&mut state, self.now(), By::Another);
                     self.release(state);
-                    // What was left behind since has found the lock taken.
-                    if self.lock_submissions().is_empty() {
-                        return;
-                    }
+                    Some(true)
                 }
-                Ok(None) if !is_announced => {
-                    // The thread that has the lock looks when it lets go of it, and may have looked just now.
-                    self.lock_submissions().is_wanted = true;
-                    is_announced = true;
-                }
-                _ => return,
-            }
-        }
+                None => Some(false),
+            });
     }
 
     /// Runs due timers, and carries out what threads want. What they leave meanwhile is found by the thread
@@ -102,7 +86,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn work_off(&self, state: &mut State<E, W>, now: Instant, who: By) {
         state.pump.handle_timeout(now);
         let mut submissions = std::mem::take(&mut state.submissions);
-        self.lock_submissions().take(&mut submissions);
+        self.submissions.take(&mut submissions);
         if !submissions.is_empty() {
             state.octets_ahead = 0;
         }
@@ -117,7 +101,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     pub(super) fn settle_state(&self, state: &mut State<E, W>, now: Instant, who: By) {
         loop {
             // An error about one destination is a lost packet; the engine's timers send it again.
-            let _ = state.pump.flush(now);
+            let _ = state.pump.flush_while(now, E::has_packets);
             self.hand_over(state, now, who);
             if !state.abandon_without_room(now) {
                 break;
@@ -148,7 +132,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// Lets go of the lock; works off what other threads have left because it was taken.
     pub(super) fn unlock(&self, state: Guard<'_, Self>) {
         self.release(state);
-        if !self.lock_submissions().is_empty() {
+        if self.submissions.has_any_after_release() {
             self.work_off_submissions();
         }
     }
@@ -156,7 +140,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     /// Lets go of the lock as [`unlock`](Shared::unlock), but what was left to wait for company waits on.
     pub(super) fn unlock_leaving(&self, state: Guard<'_, Self>) {
         self.release(state);
-        if self.lock_submissions().is_wanted {
+        if self.submissions.are_wanted_after_release() {
             self.work_off_submissions();
         }
     }

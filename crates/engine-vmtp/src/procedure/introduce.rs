@@ -88,7 +88,8 @@ impl Vmtp {
             }
             // The introduction was lost: the time-out asks again.
             _ if call.request.retries < call.retries_max(&self.sh) => {
-                call.timeout = now + call.response_wait(&mut self.sh);
+                let peer = self.sh.peers.get(call.called.path);
+                call.timeout = now + call.response_wait(peer, &self.sh.config);
                 self.arm(Key::Client(id));
             }
             _ => {

@@ -80,7 +80,7 @@ impl Vmtp {
         note: Note,
     ) -> Option<RecordId> {
         if self.records.len() >= self.sh.config.records_max {
-            let (_, oldest) = self.over.first().copied()?;
+            let oldest = self.over.oldest()?;
             self.forget_record(now, oldest);
         }
         let number = self.next_number();

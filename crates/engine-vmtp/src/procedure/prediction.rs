@@ -139,7 +139,7 @@ impl Vmtp {
         record.state = State::Processing;
         record.timeout = now + self.sh.config.orphan_wait();
         if let Some(since) = since {
-            self.over.remove(&(since, id));
+            self.over.remove(since, id);
         }
         self.transactions.remove(&answered);
         self.transactions.insert(transaction, Key::Server(id));
@@ -190,9 +190,10 @@ impl Vmtp {
             return None;
         }
         let message = self.sh.next_incoming();
-        self.sh.peers.get(path).note_received(PACKET_MIN);
-        call.sample(&mut self.sh, now, 0);
-        self.sh.peers.get(path).note_response_clean();
+        let peer = self.sh.peers.get(path);
+        peer.note_received(PACKET_MIN);
+        call.sample(peer, now, 0);
+        peer.note_response_clean();
         let (id, released) = (call.id, call.request.message);
         self.sh.tell(TransactionEvent::Replied {
             transaction: id,

@@ -179,7 +179,7 @@ impl Vmtp {
         header: &VmtpHeader,
     ) -> Option<RecordId> {
         if self.records.len() >= self.sh.config.records_max {
-            let Some((_, oldest)) = self.over.first().copied() else {
+            let Some(oldest) = self.over.oldest() else {
                 self.refuse(sender, header, ResponseCode::BUSY);
                 return None;
             };
@@ -446,14 +446,14 @@ impl Vmtp {
         self.note_not_over(id);
         if let Some(record) = self.records.get_mut(&id) {
             record.over_since = Some(now);
-            self.over.insert((now, id));
+            self.over.insert(now, id);
         }
     }
 
     pub(crate) fn note_not_over(&mut self, id: RecordId) {
         let record = self.records.get_mut(&id);
         if let Some(since) = record.and_then(|record| record.over_since.take()) {
-            self.over.remove(&(since, id));
+            self.over.remove(since, id);
         }
     }
 

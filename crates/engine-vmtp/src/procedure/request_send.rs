@@ -67,16 +67,11 @@ impl Vmtp {
         let id = self.take_client(from)?;
         let identifier = self.sh.config.identifier(to);
         let to_manager = asked.call.flags.has(CallFlags::TO_MANAGER);
+        // The manager of a host is found by an entity of the host.
+        let co_resident = asked.call.co_resident.or(to_manager.then_some(to));
         let call_note = CallNote {
-            // The manager of a host is found by an entity of the host.
-            co_resident: asked.call.co_resident.or(to_manager.then_some(to)),
+            co_resident: co_resident.map(|entity| self.sh.config.identifier(entity)),
             ..asked.call
-        };
-        let call_note = CallNote {
-            co_resident: call_note
-                .co_resident
-                .map(|entity| self.sh.config.identifier(entity)),
-            ..call_note
         };
         let server = if to_manager {
             MANAGER_GROUP
@@ -84,26 +79,29 @@ impl Vmtp {
             identifier
         };
         let outgoing = Outgoing::new(request, self.sh.config.groups_in_flight, call_note);
-        let skips = skips_transactions(&self.sh) && !asked.once;
+        let skips = skips_transactions(&self.sh.config) && !asked.once;
         let client = self
             .clients
             .get_mut(&id)
             .ok_or(CommandError::UnknownAssociation)?;
         let called = Responder { path, server };
         let ids = (transaction, id);
-        let mut call = ClientCall::new(ids, called, client.next, asked.code, outgoing);
+        let mut call = match self.spare_calls.pop() {
+            Some(mut spare) => {
+                spare.renew(ids, called, client.next, asked.code, outgoing);
+                spare
+            }
+            None => {
+                let call = ClientCall::new(ids, called, client.next, asked.code, outgoing);
+                Box::new(call)
+            }
+        };
         call.is_datagram = asked.once;
         call.is_multicast = is_group(identifier);
         call.accepts_any |= call.is_multicast;
         // A Response of several groups takes numbers behind the Request's last.
         client.next = call.last().wrapping_add(if skips { 256 } else { 1 });
-        client.current = Current::Call(match self.spare_calls.pop() {
-            Some(mut spare) => {
-                *spare = call;
-                spare
-            }
-            None => Box::new(call),
-        });
+        client.current = Current::Call(call);
         self.transactions.insert(transaction, Key::Client(id));
         // The host's user named the address.
         self.sh.peers.get(path).is_valid = true;
@@ -225,19 +223,18 @@ impl Vmtp {
         };
         call.request.queued = false;
         batch.set_path(call.called.path, None);
-        let gap = self.sh.peers.get(call.called.path).wanted_gap();
-        let header = call.header(&self.sh, gap);
         let mut sending = Sending {
             now,
             config: &self.sh.config,
             counters: &mut self.sh.counters,
             peer: self.sh.peers.get(call.called.path),
         };
+        let header = call.header(sending.config, sending.peer.wanted_gap());
         match call.request.transmit(&mut sending, &header, batch) {
             Left::Everything if call.is_datagram => return self.repeat_datagram(now, id),
             Left::Everything => {
                 if call.reply.is_none() && is_oldest {
-                    call.timeout = now + call.response_wait(&mut self.sh);
+                    call.timeout = now + call.response_wait(sending.peer, sending.config);
                 }
             }
             Left::More => {

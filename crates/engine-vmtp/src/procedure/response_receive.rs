@@ -5,6 +5,7 @@ use crate::client::{Answered, ClientCall, Current, Responder, end_of};
 use crate::endpoint::{Key, Vmtp};
 use crate::incoming::{Incoming, segment_of};
 use crate::pdu::{Control, Flags, MANAGER_GROUP, NotifyServer, ResponseCode, VmtpHeader};
+use crate::peers::Peer;
 use crate::shared::Shared;
 use engine::{Deliveries, EntityId, Instant, Path, TransactionEnd, TransactionEvent};
 
@@ -207,7 +208,8 @@ impl ClientCall {
         reply.group_count = reply.group_count.max(count);
         let is_whole = reply.is_whole();
         if is_first {
-            self.sample(sh, now, header.control.retransmit_count());
+            let peer = sh.peers.get(self.responder.path);
+            self.sample(peer, now, header.control.retransmit_count());
         }
         self.note_packet(sh, now, (header, group), is_fresh);
         match is_whole {
@@ -220,8 +222,7 @@ impl ClientCall {
     }
 
     /// The first packet of a Response, to a Request that was sent again `count` times, modulo 8: how long it took.
-    pub(super) fn sample(&self, sh: &mut Shared, now: Instant, count: u8) {
-        let peer = sh.peers.get(self.responder.path);
+    pub(super) fn sample(&self, peer: &mut Peer, now: Instant, count: u8) {
         let is_current = u32::from(count) == self.request.count & 7;
         if let Some(sent_at) = self.request.sent_at.filter(|_| is_current) {
             peer.sample_rtt_at_most(now.since(sent_at));

@@ -86,7 +86,7 @@ impl Vmtp {
         let place = self.places.get(&to);
         let path = Path::to(*place.ok_or(CommandError::UnknownAssociation)?);
         let id = self.take_stream((from, to, number))?;
-        let skips = skips_transactions(&self.sh);
+        let skips = skips_transactions(&self.sh.config);
         let transaction = TransactionId(self.next_number());
         let key = EntityId(KEYS | transaction.0 & (u64::MAX >> 4));
         let window = self.sh.config.groups_in_flight;
@@ -284,7 +284,8 @@ impl Vmtp {
             && !call.request.wants_to_send()
             && call.reply.is_none()
         {
-            call.timeout = now + call.response_wait(&mut self.sh);
+            let peer = self.sh.peers.get(call.called.path);
+            call.timeout = now + call.response_wait(peer, &self.sh.config);
         }
         self.arm(Key::Client(oldest));
     }

@@ -70,6 +70,35 @@ fn many_clients_of_vmtp_are_entities_of_one_endpoint() {
     }
 }
 
+/// With `TOWPATH_CLIENTS=10000`, as many as a race may have: as many threads at each end, which take a machine of two
+/// processors a minute to start, and longer than a few seconds to be served once each.
+#[test]
+fn as_many_clients_of_vmtp_as_asked_are_all_served() {
+    let Some(clients) = std::env::var("TOWPATH_CLIENTS").ok() else {
+        eprintln!("SKIPPED: set TOWPATH_CLIENTS=10000 to race as many clients of vmtp");
+        return;
+    };
+    let scratch = Scratch::new();
+    let run = transactions(
+        &scratch,
+        &[
+            "vmtp",
+            "--clients",
+            &clients,
+            "--trial",
+            "20s",
+            "--sizes",
+            "20",
+        ],
+    );
+    let trial = only_trial(&run, "vmtp");
+    assert_eq!(trial.cell.integer("clients"), clients.parse().ok());
+    assert!(trial.metrics["client_min_per_s"] > 0.0, "one is not served");
+    let rate = trial.metrics["transactions_per_s"];
+    let retransmissions = trial.metrics.get("retransmissions");
+    eprintln!("{clients} clients: {rate:.0} transactions/s, retransmissions {retransmissions:?}");
+}
+
 #[test]
 fn sweep_of_clients_is_a_matrix_with_verdicts() {
     let scratch = Scratch::new();

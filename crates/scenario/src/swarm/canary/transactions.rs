@@ -123,6 +123,10 @@ impl Transactions for Faulty {
         self.inner.message_max()
     }
 
+    fn has_packets(&self) -> bool {
+        self.inner.has_packets()
+    }
+
     fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError> {
         self.inner.create_entity(entity)
     }

@@ -22,6 +22,10 @@ const LAST_COPIES_WAIT: Duration = Duration::from_secs(2);
 pub(super) struct ClientCircuit<W: Wire> {
     end: End<W>,
     server: EntityId,
+    /// The message that was sent last: it becomes a call with the next flush, send or wait.
+    unsent: Option<Message>,
+    /// Memory of a reply that was received, for the next message.
+    spare: Vec<u8>,
     /// Calls that are not answered, the oldest first.
     calls: VecDeque<Call>,
     /// Replies that were not received, in the order of their calls.
@@ -34,6 +38,8 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
         ClientCircuit {
             end,
             server,
+            unsent: None,
+            spare: Vec::new(),
             calls: VecDeque::new(),
             replies: VecDeque::new(),
             rest: MessageRest::default(),
@@ -68,29 +74,43 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
     }
 
     /// Copies a reply into the user's buffer.
-    fn hand_out(&self, reply: Vec<u8>, buffer: &mut [u8]) -> usize {
+    fn hand_out(&mut self, reply: Vec<u8>, buffer: &mut [u8]) -> usize {
         let len = hand_out(&reply, buffer);
-        self.end.endpoint.recycle(reply);
+        self.end.keep_spare(&mut self.spare, reply);
         len
     }
 
     fn is_full(&self) -> bool {
-        self.calls.len() + self.replies.len() >= OUTSTANDING_MAX
+        let unsent = usize::from(self.unsent.is_some());
+        self.calls.len() + self.replies.len() + unsent >= OUTSTANDING_MAX
     }
 
-    fn begin(&mut self, message: Message) {
-        let endpoint = &self.end.endpoint;
-        // The only stream of its entity to that server, which goes on to the end.
-        let note = Note {
+    /// What travels with a call.
+    fn note(&self) -> Note {
+        Note {
+            // The only stream of its entity to that server, which goes on to the end.
             stream: u16::from(self.end.is_stream),
             reliability: match self.end.is_one_way {
                 true => Reliability::Retransmissions(0),
                 false => Reliability::default(),
             },
             ..Note::default()
-        };
-        let call = endpoint.begin(self.end.entity, self.server, message, &note);
-        self.calls.push_back(call);
+        }
+    }
+
+    /// Begins the call of the message that was sent last.
+    fn begin_unsent(&mut self) {
+        if let Some(message) = self.unsent.take() {
+            let (from, to) = (self.end.entity, self.server);
+            let call = self.end.endpoint.begin(from, to, message, &self.note());
+            self.calls.push_back(call);
+        }
+    }
+
+    /// Takes a message to send.
+    fn take_in(&mut self, message: Message) {
+        self.begin_unsent();
+        self.unsent = Some(message);
     }
 
     fn send_message(&mut self, message: Message) -> io::Result<()> {
@@ -101,7 +121,7 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
         if self.is_full() {
             return Err(would_block());
         }
-        self.begin(message);
+        self.take_in(message);
         Ok(())
     }
 
@@ -120,6 +140,7 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
 
     /// Waits for the reply to the oldest call; whether that is over.
     fn await_oldest(&mut self, limit: Duration) -> io::Result<bool> {
+        self.begin_unsent();
         let Some(call) = self.calls.front() else {
             return Ok(false);
         };
@@ -143,7 +164,7 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
             if let Some(reply) = self.replies.pop_front() {
                 return Ok(reply);
             }
-            if self.calls.is_empty() {
+            if self.calls.is_empty() && self.unsent.is_none() {
                 std::thread::sleep(limit);
                 return Err(would_block());
             }
@@ -160,13 +181,15 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.end.check_len(message.len())?;
         if self.is_full() {
+            self.begin_unsent();
             self.end.endpoint.poll_once();
             self.reap()?;
         }
         if self.is_full() {
             return Err(would_block());
         }
-        self.begin(self.end.endpoint.message(message));
+        let message = self.end.message(&mut self.spare, message);
+        self.take_in(message);
         Ok(())
     }
 
@@ -178,6 +201,7 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
             return Err(no_way_back());
         }
         if self.replies.is_empty() {
+            self.begin_unsent();
             self.end.endpoint.poll_once();
             self.reap()?;
         }
@@ -186,7 +210,8 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.send_message(self.end.endpoint.message(message))
+        let message = self.end.message(&mut self.spare, message);
+        self.send_message(message)
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
@@ -234,11 +259,19 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.end.endpoint.flush_calls();
+        match self.unsent.take() {
+            Some(message) => {
+                let (from, to, note) = (self.end.entity, self.server, self.note());
+                let call = self.end.endpoint.begin_now(from, to, message, &note);
+                self.calls.push_back(call);
+            }
+            None => self.end.endpoint.flush_calls(),
+        }
         self.reap()
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        self.begin_unsent();
         self.end.endpoint.flush();
         self.reap()?;
         if self.end.is_one_way {

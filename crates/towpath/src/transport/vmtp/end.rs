@@ -7,6 +7,7 @@ use crate::medium::{Medium, OpenedWire};
 use crate::options::Options;
 use crate::xtp::tracing;
 use driver::TransactionEndpoint;
+use driver::transactions::Message;
 use engine::{Address, EntityId};
 use engine_vmtp::pdu::ResponseCode;
 use engine_vmtp::{Vmtp as Engine, VmtpConfig};
@@ -20,6 +21,9 @@ use wire::trace::Traced;
 
 /// Calls of a circuit that are not answered, at most: of 16 KiB each, 1 MiB.
 pub(super) const OUTSTANDING_MAX: usize = 64;
+
+/// Octets of memory that a circuit keeps for its next message, at most: ten thousand circuits keep 10 MB.
+const SPARE_MAX: usize = 1 << 10;
 
 /// The code of a Response that says no more than that the request was received.
 pub(super) const NOT_ANSWERED: u32 = ResponseCode::APPLICATION.0;
@@ -232,6 +236,25 @@ impl<W: Wire + Send + 'static> End<W> {
             entity,
             ..self.share()
         })
+    }
+
+    /// A copy of `octets`, in the memory of a message that was received before if there is such.
+    pub(super) fn message(&self, spare: &mut Vec<u8>, octets: &[u8]) -> Message {
+        if spare.capacity() < octets.len().max(1) {
+            return self.endpoint.message(octets);
+        }
+        let mut message = std::mem::take(spare);
+        message.clear();
+        message.extend_from_slice(octets);
+        Message::Own(message)
+    }
+
+    /// Keeps the memory of a short message that was received for the next one to be sent: the endpoint's has a lock.
+    pub(super) fn keep_spare(&self, spare: &mut Vec<u8>, octets: Vec<u8>) {
+        match spare.capacity() == 0 && octets.capacity() <= SPARE_MAX {
+            true => *spare = octets,
+            false => self.endpoint.recycle(octets),
+        }
     }
 
     pub(super) fn check_len(&self, len: usize) -> io::Result<()> {

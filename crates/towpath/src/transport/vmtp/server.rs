@@ -18,6 +18,8 @@ pub(super) struct ServerCircuit<W: Wire + Send + 'static> {
     end: End<W>,
     /// The request that was received and is not answered.
     open: Option<Request>,
+    /// Memory of a request that was received, for the next reply.
+    spare: Vec<u8>,
     rest: MessageRest,
 }
 
@@ -26,6 +28,7 @@ impl<W: Wire + Send + 'static> ServerCircuit<W> {
         ServerCircuit {
             end,
             open: None,
+            spare: Vec::new(),
             rest: MessageRest::default(),
         }
     }
@@ -51,9 +54,9 @@ impl<W: Wire + Send + 'static> ServerCircuit<W> {
     }
 
     /// Copies a request into the user's buffer.
-    fn hand_out(&self, request: Vec<u8>, buffer: &mut [u8]) -> usize {
+    fn hand_out(&mut self, request: Vec<u8>, buffer: &mut [u8]) -> usize {
         let len = hand_out(&request, buffer);
-        self.end.endpoint.recycle(request);
+        self.end.keep_spare(&mut self.spare, request);
         len
     }
 
@@ -90,7 +93,7 @@ impl<W: Wire + Send + 'static> ServerCircuit<W> {
 
 impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.answer(self.end.endpoint.message(message))
+        self.send(message)
     }
 
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
@@ -102,7 +105,8 @@ impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.answer(self.end.endpoint.message(message))
+        let message = self.end.message(&mut self.spare, message);
+        self.answer(message)
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, _count: usize) -> io::Result<usize> {
