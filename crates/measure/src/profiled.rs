@@ -11,7 +11,7 @@ use crate::worker_host::WorkerHost;
 use control::{Limits, WorkerReport};
 use profile::flame::StackTree;
 use profile::folded_stacks::FoldedStacks;
-use profile::table::{Column, MeasuredSize, PER_MESSAGES, SampleTally, SideProfile};
+use profile::table::{Column, Detail, MeasuredSize, PER_MESSAGES, SampleTally, SideProfile};
 use profile::tracepoint::{TracepointCounters, tracepoints};
 use profile::{KernelSymbols, ProfileError, Recording, SampleClock, Sampler, Symbolizer};
 use serde::Serialize;
@@ -64,14 +64,25 @@ pub struct Profile {
 /// Names of the two sides.
 const SIDES: [&str; 2] = ["sender", "receiver"];
 
-/// Profiles the first contestant of `spec` at each of its sizes, for `span` a size.
+/// How much is measured of each size, and how much of it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct ProfilePlan {
+    /// Sampling time, at most.
+    pub span: Duration,
+    /// Messages after which a size is done; None for as many as the time takes.
+    pub messages: Option<u64>,
+    /// Which functions are listed.
+    pub detail: Detail,
+}
+
+/// Profiles the first contestant of `spec` at each of its sizes.
 ///
 /// # Errors
 ///
 /// [`ProfilingError`]; without the privilege no trial is started.
 pub fn run(
     spec: &RaceSpec,
-    span: Duration,
+    plan: &ProfilePlan,
     environment: &mut dyn Environment,
     stop: &AtomicBool,
 ) -> Result<Profile, ProfilingError> {
@@ -96,7 +107,7 @@ pub fn run(
     for contest in &contests {
         let size = contest.size;
         let both = profiler
-            .profile_size(spec, contest, span, environment, stop)
+            .profile_size(spec, contest, plan, environment, stop)
             .map_err(|error| ProfilingError::Trial { size, error })?;
         for (at, (measured, tree)) in both.into_iter().enumerate() {
             sizes[at].push(measured);
@@ -105,7 +116,7 @@ pub fn run(
     }
     let sides = SIDES.iter().zip(&sizes);
     let sides: Vec<SideProfile> = sides
-        .map(|(name, sizes)| SideProfile::of(name, sizes))
+        .map(|(name, sizes)| SideProfile::of(name, sizes, plan.detail))
         .collect();
     Ok(Profile {
         transport: spec.contestants.first().cloned().unwrap_or_default(),
@@ -115,7 +126,7 @@ pub fn run(
             .unwrap_or_default(),
         clock: clock.name().into(),
         per_messages: PER_MESSAGES,
-        doubts: caveats(&sides, profiler.tracepoints.is_empty()),
+        doubts: caveats(&sides, plan.messages, profiler.tracepoints.is_empty()),
         sides,
         stack_trees: trees.into_iter().flatten().collect(),
     })
@@ -135,7 +146,7 @@ impl Profiler {
         &mut self,
         spec: &RaceSpec,
         contest: &Contest,
-        span: Duration,
+        plan: &ProfilePlan,
         environment: &mut dyn Environment,
         stop: &AtomicBool,
     ) -> Result<[(MeasuredSize, FoldedStacks); 2], TrialError> {
@@ -147,7 +158,7 @@ impl Profiler {
                 counts: Vec::new(),
             },
         };
-        let short = trial_spec(spec, contest, span.mul_f64(COUNTING_SHARE));
+        let short = trial_spec(spec, contest, &plan.part(COUNTING_SHARE));
         let counted = trial::run(spec, &short, spec.seed, &mut counting, stop)?;
         let counts = std::mem::take(&mut counting.probe.counts);
         // Enabled tracepoints cost time.
@@ -161,7 +172,7 @@ impl Profiler {
                 lost: 0,
             },
         };
-        let long = trial_spec(spec, contest, span);
+        let long = trial_spec(spec, contest, plan);
         let collected = trial::run(spec, &long, spec.seed, &mut sampling, stop)?;
         let (processes, lost) = (sampling.probe.processes, sampling.probe.lost);
         Ok([0, 1].map(|at| {
@@ -199,14 +210,26 @@ impl Profiler {
     }
 }
 
-/// A trial that is limited by time only.
-fn trial_spec(spec: &RaceSpec, contest: &Contest, span: Duration) -> TrialSpec {
-    let ns = span.as_nanos() as u64;
+impl ProfilePlan {
+    /// A share of it.
+    fn part(&self, share: f64) -> ProfilePlan {
+        let messages = |count: u64| ((count as f64 * share).ceil() as u64).max(1);
+        ProfilePlan {
+            span: self.span.mul_f64(share),
+            messages: self.messages.map(messages),
+            ..*self
+        }
+    }
+}
+
+/// A trial that is limited by time, and by messages if that is asked for.
+fn trial_spec(spec: &RaceSpec, contest: &Contest, plan: &ProfilePlan) -> TrialSpec {
+    let ns = plan.span.as_nanos() as u64;
     TrialSpec {
         contest: contest.clone(),
         contestant: spec.contestants.first().cloned().unwrap_or_default(),
         limits: Limits {
-            messages: u64::MAX,
+            messages: plan.messages.unwrap_or(u64::MAX),
             time_ns: ns,
             slice_ns: (ns / 200).max(200_000),
         },
@@ -272,7 +295,7 @@ fn rates(
         .collect()
 }
 
-fn caveats(sides: &[SideProfile], uncounted: bool) -> Vec<String> {
+fn caveats(sides: &[SideProfile], wanted: Option<u64>, uncounted: bool) -> Vec<String> {
     let mut caveats = Vec::new();
     for side in sides {
         for column in &side.columns {
@@ -281,6 +304,13 @@ fn caveats(sides: &[SideProfile], uncounted: bool) -> Vec<String> {
                 caveats.push(format!(
                     "{column_name}: only {} samples; give a longer --time",
                     column.samples
+                ));
+            }
+            if wanted.is_some_and(|wanted| column.messages < wanted) {
+                caveats.push(format!(
+                    "{column_name}: {} of {} messages in the time; give a longer --time",
+                    column.messages,
+                    wanted.unwrap_or_default()
                 ));
             }
             if column.lost * 20 > column.samples {

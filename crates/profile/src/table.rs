@@ -21,6 +21,16 @@ const PROCEDURES_MAX: usize = 8;
 /// Functions below this share of the time at every size are not shown.
 const SHOWN_SHARE: f64 = 0.005;
 
+/// Which functions a table lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Those that take most of the time of each layer, by short names.
+    #[default]
+    Main,
+    /// All that were sampled, by their whole names.
+    All,
+}
+
 /// Samples of one side at one size, by layer and function.
 #[derive(Clone, Debug, Default)]
 pub struct SampleTally {
@@ -83,7 +93,7 @@ pub struct ProfileRow {
 pub struct LayerRows {
     /// The layer as a whole.
     pub layer: ProfileRow,
-    /// Its functions, longest time first; negligible ones are omitted.
+    /// Its functions, longest time first; negligible ones are omitted, unless [`Detail::All`] are asked for.
     pub procedures: Vec<ProfileRow>,
 }
 
@@ -117,10 +127,10 @@ pub struct MeasuredSize {
 
 impl SideProfile {
     /// The table of a side, from its sizes in ascending order.
-    pub fn of(name: &str, sizes: &[MeasuredSize]) -> SideProfile {
+    pub fn of(name: &str, sizes: &[MeasuredSize], detail: Detail) -> SideProfile {
         let layers = Layer::ALL
             .iter()
-            .filter_map(|&layer| layer_rows(layer, sizes));
+            .filter_map(|&layer| layer_rows(layer, sizes, detail));
         let per = |of: fn(&Column) -> f64| {
             let values = sizes.iter().map(|size| (of(&size.column), 0.0));
             row("", sizes, values.collect())
@@ -158,7 +168,7 @@ impl SideProfile {
 /// Weight and number of samples by function, of one layer at one size.
 type LayerTally = BTreeMap<String, (f64, u64)>;
 
-fn layer_rows(layer: Layer, sizes: &[MeasuredSize]) -> Option<LayerRows> {
+fn layer_rows(layer: Layer, sizes: &[MeasuredSize], detail: Detail) -> Option<LayerRows> {
     let found: Vec<LayerTally> = sizes
         .iter()
         .map(|size| tally_of_layer(&size.tally, layer))
@@ -179,11 +189,16 @@ fn layer_rows(layer: Layer, sizes: &[MeasuredSize]) -> Option<LayerRows> {
     let mut procedures: Vec<ProfileRow> = names
         .into_iter()
         .map(|name| (name, of(name)))
-        .filter(|(_, values)| is_shown(values, sizes))
-        .map(|(name, values)| row(&short_name(name), sizes, values))
+        .filter(|(_, values)| detail == Detail::All || is_shown(values, sizes))
+        .map(|(name, values)| match detail {
+            Detail::Main => row(&short_name(name), sizes, values),
+            Detail::All => row(name, sizes, values),
+        })
         .collect();
     procedures.sort_by(|one, other| largest(other).total_cmp(&largest(one)));
-    procedures.truncate(PROCEDURES_MAX);
+    if detail == Detail::Main {
+        procedures.truncate(PROCEDURES_MAX);
+    }
     Some(LayerRows {
         layer: row(layer.name(), sizes, whole.collect()),
         procedures,
@@ -346,7 +361,11 @@ mod tests {
 
     #[test]
     fn seconds_are_scaled_and_growing_rows_marked() {
-        let side = SideProfile::of("sender", &[size(64, 100, 400), size(16_384, 900, 410)]);
+        let side = SideProfile::of(
+            "sender",
+            &[size(64, 100, 400), size(16_384, 900, 410)],
+            Detail::Main,
+        );
         let names: Vec<&str> = side
             .layers
             .iter()
@@ -376,11 +395,39 @@ mod tests {
     }
 
     #[test]
+    fn all_functions_are_listed_by_their_names_if_asked_for() {
+        let mut measured = size(64, 10, 10_000);
+        for number in 0..20 {
+            let frame = Frame {
+                name: format!("<a::B as c::D>::seldom_{number}").into(),
+                kernel: false,
+            };
+            measured.tally.add(&[frame], 0.001);
+        }
+        let functions = |detail| -> Vec<String> {
+            let side = SideProfile::of("sender", std::slice::from_ref(&measured), detail);
+            let rows = side.layers.into_iter().flat_map(|rows| rows.procedures);
+            rows.map(|row| row.name).collect()
+        };
+        let [main, all] = [Detail::Main, Detail::All].map(functions);
+        assert_eq!(all.len(), measured.tally.procedures.len());
+        assert!(
+            all.contains(&"<a::B as c::D>::seldom_19".to_owned()),
+            "{all:?}"
+        );
+        assert!(main.len() < 4, "{main:?}");
+    }
+
+    #[test]
     fn insignificant_growth_is_not_marked() {
         // 9 and 14 samples: 1.04 standard errors apart.
-        let side = SideProfile::of("sender", &[size(64, 9, 400), size(128, 14, 400)]);
+        let side = SideProfile::of(
+            "sender",
+            &[size(64, 9, 400), size(128, 14, 400)],
+            Detail::Main,
+        );
         assert!(side.growing().next().is_none());
-        let alone = SideProfile::of("sender", &[size(64, 9, 400)]);
+        let alone = SideProfile::of("sender", &[size(64, 9, 400)], Detail::Main);
         assert!(alone.growing().next().is_none());
     }
 
@@ -388,9 +435,9 @@ mod tests {
     fn zero_messages_give_no_time_per_message() {
         let mut empty = size(64, 1, 1);
         empty.column.messages = 0;
-        let side = SideProfile::of("receiver", &[empty]);
+        let side = SideProfile::of("receiver", &[empty], Detail::Main);
         assert_eq!(side.total.values, [None]);
-        let nothing = SideProfile::of("receiver", &[MeasuredSize::default()]);
+        let nothing = SideProfile::of("receiver", &[MeasuredSize::default()], Detail::Main);
         assert!(nothing.layers.is_empty());
     }
 

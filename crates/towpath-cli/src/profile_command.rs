@@ -1,5 +1,7 @@
 //! `towpath profile`: the CPU time of a message by layer and procedure.
 
+mod beside;
+
 use crate::args::{Cli, Command, RaceArgs, WorkloadArg};
 use crate::print::{self, note};
 use crate::transports::{wants_colour, width};
@@ -7,11 +9,12 @@ use crate::{CliError, EXIT_OK};
 use anstyle::Style;
 use clap::{Args, Parser};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use measure::profiled::{self, Profile, ProfilingError};
+use measure::profiled::{self, Profile, ProfilePlan, ProfilingError};
 use profile::flame::StackTree;
 use profile::flame_difference;
-use profile::table::{PER_MESSAGES, ProfileRow, SideProfile};
+use profile::table::{Detail, PER_MESSAGES, ProfileRow, SideProfile};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Options of a profile.
@@ -25,21 +28,33 @@ Examples:
   towpath profile tcp --size 64,1KiB,16KiB
   towpath profile xtp --size 1KiB --workload delay
   towpath profile udp --size 64,1400 --link rate=1gbit
-  towpath profile tcp --size 64 --against results/before      what took more time, what less"
+  towpath profile tcp --size 64 --against results/before      what took more time, what less
+  towpath profile tcp udp xtp --size 1KiB                     layers side by side
+  towpath profile tcp --size 1024 --messages 10000 --all      exactly as many, every function"
 )]
 pub struct ProfileArgs {
-    /// The transport, optionally with options (tcp,congestion=bbr).
-    #[arg(value_name = "TRANSPORT[,KEY=VALUE...]")]
-    pub transport: String,
+    /// The transport, optionally with options (tcp,congestion=bbr). Several are profiled one after the other, and
+    /// their layers are shown side by side.
+    #[arg(value_name = "TRANSPORT[,KEY=VALUE...]", required = true)]
+    pub transports: Vec<String>,
     /// Message sizes, side by side in the table: a list (64,1KiB) or a doubling range (1..16KiB).
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
     pub size: String,
     /// The workload: throughput or delay.
     #[arg(long, short, value_enum, default_value = "throughput")]
     pub workload: WorkloadArg,
-    /// Sampling time of each size.
+    /// Sampling time of each size; with --messages at most.
     #[arg(long, default_value = "2s", value_parser = crate::parse::time)]
     pub time: Duration,
+    /// Messages of each size, in place of all that the time takes.
+    #[arg(long, value_name = "COUNT", value_parser = crate::parse::whole::<1, 1_000_000_000, u64>)]
+    pub messages: Option<u64>,
+    /// List every function that was sampled, by its whole name.
+    #[arg(long)]
+    pub all: bool,
+    /// Socket buffer size, as for `towpath race`.
+    #[arg(long, value_name = "SIZE")]
+    pub buffers: Option<String>,
     /// Put sender and receiver into two network namespaces with this link between them, as for
     /// `towpath race`.
     #[arg(long, value_name = "LINK")]
@@ -71,6 +86,9 @@ const STACKS_OCTETS_MAX: u64 = 64 << 20;
 /// Maximum number of sizes: each is a column of the table.
 const SIZES_MAX: usize = 16;
 
+/// Maximum number of transports: each is a column of the table.
+const TRANSPORTS_MAX: usize = 16;
+
 /// Shortest and longest sampling time of a size: long enough for the counting phase to see
 /// messages, short enough for the samples to fit in memory.
 const TIME_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -81,43 +99,45 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
     // Before workers are started and hosts created.
     let before = args.against.as_deref().map(read_stacks).transpose()?;
     profile::available().map_err(CliError::failed)?;
-    let race = race_args(args)?;
+    let races = args
+        .transports
+        .iter()
+        .map(|transport| race_args(args, transport));
+    let races: Vec<Box<RaceArgs>> = races.collect::<Result<_, _>>()?;
     let stop = crate::race::stop_flag()?;
     let _alone = crate::alone::claim(args.alone, &stop)?;
-    let mut environment = crate::environment::set_up(&race)?;
-    let spec = crate::race::spec_in_environment(&race, &environment)?;
-    if !args.json {
-        note(format_args!(
-            "Profiling {}: {}, {} each",
-            args.transport,
-            crate::progress::counted(spec.sizes.len() as u64, "size"),
-            seconds(args.time.as_secs_f64())
-        ));
+    let mut all = Vec::new();
+    for (race, transport) in races.iter().zip(&args.transports) {
+        all.push(profile_one(args, race, transport, &stop)?);
     }
-    let found = profiled::run(&spec, args.time, &mut environment, &stop);
-    drop(environment);
-    let found = found.map_err(|error| match error {
-        ProfilingError::Profile(error) => CliError::failed(error),
-        trial @ ProfilingError::Trial { .. } => CliError::failed(trial),
-    })?;
     let folder = args
         .out
         .clone()
         .unwrap_or_else(|| crate::race::default_folder("profile"));
-    let flame = write(&folder, args, &found)?;
-    if let (Some(before), Some(against)) = (&before, &args.against) {
-        write_difference(&folder, against, before, &found)?;
+    let flames = write_all(&folder, &all)?;
+    if let (Some(before), Some(against), [found]) = (&before, &args.against, all.as_slice()) {
+        write_difference(&folder, against, before, found)?;
     }
     if args.json {
-        print::json(&found)?;
+        match all.as_slice() {
+            [found] => print::json(found)?,
+            several => print::json(&several)?,
+        }
         return Ok(EXIT_OK);
     }
-    print::line(tables_text(&found, wants_colour(), width()))?;
-    for doubt in &found.doubts {
-        note(format_args!("warning: {doubt}"));
+    for found in &all {
+        print::line(tables_text(found, wants_colour(), args.table_width()))?;
+        for doubt in &found.doubts {
+            note(format_args!("warning: {doubt}"));
+        }
+    }
+    if all.len() > 1 {
+        print::line(beside::text(&all))?;
     }
     print::line(format_args!("result  {}", folder.display()))?;
-    print::line(format_args!("flames  {}", flame.display()))?;
+    for flame in flames {
+        print::line(format_args!("flames  {}", flame.display()))?;
+    }
     if before.is_some() {
         print::line(format_args!(
             "changed {}",
@@ -125,6 +145,41 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
         ))?;
     }
     Ok(EXIT_OK)
+}
+
+/// Profiles one transport.
+fn profile_one(
+    args: &ProfileArgs,
+    race: &RaceArgs,
+    transport: &str,
+    stop: &AtomicBool,
+) -> Result<Profile, CliError> {
+    let mut environment = crate::environment::set_up(race)?;
+    let spec = crate::race::spec_in_environment(race, &environment)?;
+    if !args.json {
+        note(format_args!(
+            "Profiling {transport}: {}, {} each",
+            crate::progress::counted(spec.sizes.len() as u64, "size"),
+            seconds(args.time.as_secs_f64())
+        ));
+    }
+    let plan = ProfilePlan {
+        span: args.time,
+        messages: args.messages,
+        detail: if args.all { Detail::All } else { Detail::Main },
+    };
+    let found = profiled::run(&spec, &plan, &mut environment, stop);
+    found.map_err(|error| match error {
+        ProfilingError::Profile(error) => CliError::failed(error),
+        trial @ ProfilingError::Trial { .. } => CliError::failed(trial),
+    })
+}
+
+impl ProfileArgs {
+    /// Columns of a table; with --all nothing is cut.
+    fn table_width(&self) -> usize {
+        if self.all { usize::MAX } else { width() }
+    }
 }
 
 /// The stacks of the profile in a folder, which may be a stranger's.
@@ -181,11 +236,21 @@ fn check_arguments(args: &ProfileArgs) -> Result<(), CliError> {
             "a profile needs --workload throughput or delay",
         ));
     }
-    if args.transport.contains('+') {
+    if let Some(transport) = args.transports.iter().find(|text| text.contains('+')) {
         return Err(CliError::usage(format!(
-            "{} is several transports; profile one at a time",
-            args.transport
+            "{transport} is several transports at once; give them as words of their own"
         )));
+    }
+    if args.transports.len() > TRANSPORTS_MAX {
+        return Err(CliError::usage(format!(
+            "{} transports do not fit side by side; give {TRANSPORTS_MAX} at most",
+            args.transports.len()
+        )));
+    }
+    if args.against.is_some() && args.transports.len() > 1 {
+        return Err(CliError::usage(
+            "--against is for one transport; profile the others by themselves",
+        ));
     }
     if args.time < TIME_RANGE.0 || args.time > TIME_RANGE.1 {
         return Err(CliError::usage("--time must be from 200ms to 10s"));
@@ -201,14 +266,19 @@ fn check_arguments(args: &ProfileArgs) -> Result<(), CliError> {
 }
 
 /// The arguments of a race with one contestant, which a profile runs.
-fn race_args(args: &ProfileArgs) -> Result<Box<RaceArgs>, CliError> {
+fn race_args(args: &ProfileArgs, transport: &str) -> Result<Box<RaceArgs>, CliError> {
     let workload = match args.workload {
         WorkloadArg::Delay => "delay",
         _ => "throughput",
     };
-    let mut words = vec!["towpath", "race", &args.transport, "--sizes", &args.size];
+    let mut words = vec!["towpath", "race", transport, "--sizes", &args.size];
     words.extend(["--workload", workload, "--no-control"]);
-    for (name, value) in [("--link", &args.link), ("--pin", &args.pin)] {
+    let options = [
+        ("--link", &args.link),
+        ("--pin", &args.pin),
+        ("--buffers", &args.buffers),
+    ];
+    for (name, value) in options {
         if let Some(value) = value {
             words.extend([name, value]);
         }
@@ -217,29 +287,45 @@ fn race_args(args: &ProfileArgs) -> Result<Box<RaceArgs>, CliError> {
     let parsed = Cli::try_parse_from(words);
     match parsed.map(|cli| cli.command) {
         Ok(Command::Race(race)) => Ok(race),
-        Ok(_) => Err(CliError::usage(format!(
-            "'{}' is no transport",
-            args.transport
-        ))),
+        Ok(_) => Err(CliError::usage(format!("'{transport}' is no transport"))),
         Err(error) => Err(CliError::usage(crate::one_line(&error.to_string()))),
     }
 }
 
-/// Writes the result; gives the path of the flame graph.
-fn write(folder: &Path, args: &ProfileArgs, found: &Profile) -> Result<PathBuf, CliError> {
+/// Writes the results; gives the paths of the flame graphs. Several transports have a folder each, and
+/// all tables together stand in the one above.
+fn write_all(folder: &Path, all: &[Profile]) -> Result<Vec<PathBuf>, CliError> {
     if folder.join("plan.json").exists() {
         return Err(CliError::failed(format!(
             "{} contains the result of a race; give another --out",
             folder.display()
         )));
     }
+    if let [found] = all {
+        return Ok(vec![write(folder, found)?]);
+    }
+    let places = all.iter().enumerate();
+    let flames = places.map(|(at, found)| {
+        let name = found.transport.split(',').next().unwrap_or_default();
+        write(&folder.join(format!("{}-{name}", at + 1)), found)
+    });
+    let flames = flames.collect::<Result<_, _>>()?;
+    write_json(&folder.join("profile.json"), &all)?;
+    Ok(flames)
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), CliError> {
+    let json = serde_json::to_string_pretty(value).map_err(CliError::failed)?;
+    std::fs::write(path, json).map_err(|error| fault(path, &error))
+}
+
+/// Writes the result of one transport; gives the path of the flame graph.
+fn write(folder: &Path, found: &Profile) -> Result<PathBuf, CliError> {
     std::fs::create_dir_all(folder).map_err(|error| fault(folder, &error))?;
-    let json = serde_json::to_string_pretty(found).map_err(CliError::failed)?;
-    let table = folder.join("profile.json");
-    std::fs::write(&table, json).map_err(|error| fault(&table, &error))?;
+    write_json(&folder.join("profile.json"), found)?;
     let title = format!(
         "{}, {}: seconds per 10,000 messages ({})",
-        args.transport, found.workload, found.clock
+        found.transport, found.workload, found.clock
     );
     let flame = folder.join("flame.svg");
     let svg = profile::flame::svg(&title, &found.stack_trees);

@@ -1,7 +1,7 @@
 //! Sampling this process.
 
 use profile::folded_stacks::FoldedStacks;
-use profile::table::{Column, MeasuredSize, SampleTally, SideProfile};
+use profile::table::{Column, Detail, MeasuredSize, SampleTally, SideProfile};
 use profile::{KernelSymbols, ProfileError, Sampler, Symbolizer, available, tracepoint};
 use std::fs::File;
 use std::hint::black_box;
@@ -74,6 +74,7 @@ fn sampler_sees_kernel_and_user_frames() {
             tally,
             ..MeasuredSize::default()
         }],
+        Detail::Main,
     );
     let sum: f64 = side
         .layers

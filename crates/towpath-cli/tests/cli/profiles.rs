@@ -73,6 +73,55 @@ fn profile_shows_tcp_copy_time_growing_with_size() {
 }
 
 #[test]
+fn several_transports_send_so_many_messages_and_nothing_is_cut() {
+    let scratch = Scratch::new();
+    let words = [
+        "tcp",
+        "unix-stream",
+        "--size",
+        "512",
+        "--messages",
+        "20000",
+        "--all",
+        "--time",
+        "10s",
+        "--buffers",
+        "256KiB",
+    ];
+    let Some(found) = profile(&scratch, &words) else {
+        return;
+    };
+    let all = found.as_array().expect("one for each");
+    assert_eq!(all.len(), 2);
+    for (one, name) in all.iter().zip(["tcp", "unix-stream"]) {
+        assert_eq!(one["transport"], name);
+        let sender = &list(one, "sides")[0];
+        assert_eq!(list(sender, "columns")[0]["messages"], 20_000);
+        for rows in list(sender, "layers") {
+            let sum = list(rows, "procedures").iter();
+            let sum: f64 = sum.filter_map(|row| row["values"][0].as_f64()).sum();
+            let whole = rows["layer"]["values"][0].as_f64().expect("a time");
+            assert!((sum - whole).abs() <= whole * 1e-6, "{name}: {rows}");
+        }
+    }
+    for (number, name) in [(1, "tcp"), (2, "unix-stream")] {
+        let own = scratch.path(&format!("profile/{number}-{name}/flame.svg"));
+        assert!(own.exists(), "{}", own.display());
+    }
+    for (words, part) in [
+        (&["tcp+udp"][..], "words of their own"),
+        (&["tcp", "udp", "--against", "x"], "for one transport"),
+        (&["tcp", "--messages", "0"], "from 1 to"),
+        (&["tcp", "--buffers", "lots"], "lots"),
+        (&[], "TRANSPORT"),
+    ] {
+        let said = towpath(&[&["profile"][..], words].concat());
+        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
+        assert!(said.err.contains(part), "{words:?}: {}", said.err);
+    }
+}
+
+#[test]
 fn profile_of_engine_lists_procedures_and_counts() {
     let scratch = Scratch::new();
     let found = profile(&scratch, &["xtp", "--size", "1000", "--time", "500ms"]);
@@ -176,7 +225,7 @@ fn invalid_profile_options_are_refused_in_one_line() {
         assert!(said.err.contains(words), "{}", said.err);
     };
     refused(&["tcp", "-w", "connect"], "throughput or delay");
-    refused(&["tcp+udp"], "one at a time");
+    refused(&["tcp+udp"], "words of their own");
     refused(&["tcp", "--time", "1h"], "200ms to 10s");
     refused(&["tcp", "--size", "x"], "x");
     refused(&["tcp", "--size", "1..1MiB"], "16 at most");
