@@ -1,6 +1,7 @@
 //! Configuration of an endpoint, and what it reports about itself.
 
 use crate::pdu::{Service, Version};
+use core::net::IpAddr;
 use core::time::Duration;
 use engine::{Address, Framing, Secret};
 
@@ -90,7 +91,8 @@ pub struct Config {
     /// as well, [`Service::Bulk`] a receiver that posts its buffers.
     pub service: Service,
     /// Explicit open: data wait for the answer to FIRST. An implicit open sends the first user
-    /// data with FIRST and saves a round trip.
+    /// data with FIRST and saves a round trip; a FIRST without data leaves after `coalesce_delay`, since
+    /// the peer's user may be the one who sends first.
     pub explicit: bool,
     /// Openings by peers wait for [`crate::Xtp::admit`] or [`crate::Xtp::refuse`].
     pub supervised: bool,
@@ -235,6 +237,10 @@ pub struct Config {
     ///
     /// 16 is more than any local network has, and ends a loop within milliseconds.
     pub hop_limit: u8,
+    /// Hosts that may ask for contexts, routes and counters (MGMT of 3.x, [`crate::management`]).
+    ///
+    /// None: what an endpoint carries is its host's own.
+    pub managers: Vec<IpAddr>,
     /// Seed of keys, initial syncs and initial sequence numbers. Equal seeds give equal packets.
     pub seed: u64,
     /// What peers must not guess; from the operating system on a real host.
@@ -305,6 +311,7 @@ impl Default for Config {
             routes: false,
             gateway: None,
             hop_limit: 16,
+            managers: Vec::new(),
             seed: 1,
             secret: Secret::default(),
         }

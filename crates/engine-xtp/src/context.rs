@@ -242,6 +242,12 @@ impl Context {
         )
     }
 
+    /// FIRST of an implicit opening waits for user data.
+    pub(crate) fn waits_for_first_data(&self) -> bool {
+        let is_opening = self.initiator && self.state == ContextState::Opening;
+        is_opening && self.is_stream() && !self.first.sent && !self.first.due
+    }
+
     /// User data and WCLOSE wait for FIRST or, in an explicit open, for its answer.
     pub(crate) fn waits_for_setup_answer(&self) -> bool {
         self.state == ContextState::Opening && (self.first.explicit || !self.first.sent)

@@ -215,7 +215,9 @@ impl Xtp {
         if let PacketKind::Maint | PacketKind::Mgmt | PacketKind::Route | PacketKind::Rcntl =
             header.kind
         {
-            route_management::handle_packet(&mut self.state, now, from, &header, packet)?;
+            if header.kind != PacketKind::Mgmt || !self.answer_manager(now, from, &header, packet) {
+                route_management::handle_packet(&mut self.state, now, from, &header, packet)?;
+            }
             return Ok(None);
         }
         let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);

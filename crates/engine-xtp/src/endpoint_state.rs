@@ -8,6 +8,7 @@ use crate::pdu::{
 };
 use crate::procedure::v3::{self, HeaderContext};
 use crate::ready_queue::ReadyQueue;
+use crate::refusals::Refusals;
 use crate::routes::Routes;
 use engine::{Address, AssociationId, Counters, Event, Instant, KeyedStream, Purpose};
 use std::collections::{BTreeSet, VecDeque};
@@ -39,6 +40,8 @@ pub(crate) struct EndpointState {
     pub(crate) reply_sync: u32,
     /// Routes shared with neighbours (XTP 3.x).
     pub(crate) routes: Routes,
+    /// Why peers refused openings.
+    pub(crate) refusals: Refusals,
     /// Buffer to build packets in.
     pub(crate) scratch: Vec<u8>,
 }
@@ -90,6 +93,7 @@ impl EndpointState {
             rejects: Rejects::default(),
             listening: false,
             uses_sort: false,
+            refusals: Refusals::default(),
             scratch: Vec::new(),
         }
     }

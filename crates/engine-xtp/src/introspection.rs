@@ -3,7 +3,9 @@
 use crate::config::{CloseState, Holdings, RateLimit};
 use crate::context::{Context, ContextState, TIMERS, Timer};
 use crate::endpoint::Xtp;
-use crate::pdu::Service;
+use crate::management::{self, Subject};
+use crate::pdu::v3::{BodyV3, HeaderV3, PacketV3};
+use crate::pdu::{DiagValue, Service};
 use crate::procedure::data_receive;
 use core::time::Duration;
 use engine::{Address, AssociationId, Instant};
@@ -31,6 +33,10 @@ pub struct AssociationView {
     pub route: u32,
     /// The sort value, if it has one.
     pub sort: Option<u16>,
+    /// The peer asks this side to allocate only buffers that its user posted (RES).
+    pub reserves: bool,
+    /// It waits for [`Xtp::admit`] or [`Xtp::refuse`].
+    pub awaits_admission: bool,
     /// The sending direction.
     pub sending: SendingView,
     /// The receiving direction.
@@ -129,6 +135,21 @@ pub struct SendingPace {
 }
 
 impl Xtp {
+    /// The priority of an association, its own or its peer's.
+    pub fn sort(&self, id: AssociationId) -> Option<u16> {
+        self.table.get(id)?.sort
+    }
+
+    /// Why the peer refused an opening of this side, one of the last few.
+    pub fn refusal(&self, id: AssociationId) -> Option<DiagValue> {
+        self.state.refusals.of(id)
+    }
+
+    /// Whether openings of peers wait for a decision ([`crate::Config::supervised`]).
+    pub fn is_supervised(&self) -> bool {
+        self.state.config.supervised
+    }
+
     /// How fast an association may send now; None once it is gone.
     pub fn sending(&self, id: AssociationId) -> Option<SendingPace> {
         let tx = &self.table.get(id)?.tx;
@@ -174,6 +195,53 @@ impl Xtp {
         contexts.map(|ctx| self.view(ctx, now)).collect()
     }
 
+    /// The state of one association; None once it is gone.
+    pub fn association(&self, now: Instant, id: AssociationId) -> Option<AssociationView> {
+        self.table.get(id).map(|ctx| self.view(ctx, now))
+    }
+
+    /// Answers a question of an allowed host; false where there is none.
+    pub(crate) fn answer_manager(
+        &mut self,
+        now: Instant,
+        from: Address,
+        header: &HeaderV3,
+        packet: &[u8],
+    ) -> bool {
+        let config = &self.state.config;
+        let (version, hop_limit) = (config.version, config.hop_limit);
+        if !management::is_manager(&config.managers, from) {
+            return false;
+        }
+        let Some(BodyV3::Mgmt(info)) = BodyV3::parse(version, header, packet) else {
+            return false;
+        };
+        if !self.state.stranger_replies.allows(now) {
+            return false;
+        }
+        let records = |subject| self.records(now, subject);
+        let Some((header, octets)) = management::respond(header, &info, hop_limit, records) else {
+            return false;
+        };
+        let body = management::response_body(&octets);
+        let octets = PacketV3 { header, body }.emit(version);
+        self.state.count_packet_built(0);
+        self.state.queue_octets(from, octets);
+        true
+    }
+
+    /// What a manager is told.
+    fn records(&self, now: Instant, subject: Subject) -> Box<dyn Iterator<Item = String> + '_> {
+        match subject {
+            Subject::Contexts => {
+                let views = self.table.contexts().map(move |ctx| self.view(ctx, now));
+                Box::new(views.map(|view| context_record(&view)))
+            }
+            Subject::Routes => Box::new(self.state.routes.records()),
+            Subject::Counters => Box::new(management::counter_records(&self.state.counters)),
+        }
+    }
+
     fn view(&self, ctx: &Context, now: Instant) -> AssociationView {
         let (tx, rx) = (&ctx.tx, &ctx.rx);
         let left = |timer: &Timer| Some((timer.name(), ctx.deadline(*timer)?.since(now)));
@@ -188,6 +256,8 @@ impl Xtp {
             remote_key: ctx.remote_key,
             route: ctx.route,
             sort: ctx.sort,
+            reserves: ctx.rx.res_requested,
+            awaits_admission: ctx.awaiting_admission,
             sending: SendingView {
                 end: tx.submitted,
                 next: tx.next_seq,
@@ -217,6 +287,34 @@ impl Xtp {
             timers: TIMERS.iter().filter_map(left).collect(),
         }
     }
+}
+
+/// An association as a record. Keys stay out of it: who knows them can end it.
+fn context_record(view: &AssociationView) -> String {
+    let us = |time: Duration| time.as_micros().to_string();
+    let rate = view.sending.rate.map(|rate| rate.rate_bytes_per_s);
+    management::record(&[
+        ("context", Some(view.association.0.to_string())),
+        ("peer", Some(management::address_text(view.peer))),
+        ("state", Some(view.state.name().to_owned())),
+        ("service", Some(view.service.name().replace(' ', "_"))),
+        (
+            "opened",
+            Some(if view.initiator { "here" } else { "there" }.to_owned()),
+        ),
+        ("sort", view.sort.map(|sort| sort.to_string())),
+        ("route", (view.route != 0).then(|| view.route.to_string())),
+        ("sent", Some(view.sending.next.to_string())),
+        ("acknowledged", Some(view.sending.acknowledged.to_string())),
+        ("received", Some(view.receiving.next.to_string())),
+        (
+            "retransmissions",
+            Some(view.sending.retransmissions.to_string()),
+        ),
+        ("rate_bytes_per_s", rate.map(|rate| rate.to_string())),
+        ("rtt_us", view.rtt.map(us)),
+        ("silence_us", Some(us(view.since_last_received))),
+    ])
 }
 
 fn association_state(ctx: &Context) -> AssociationState {

@@ -5,6 +5,7 @@
 //! route, as each end of an association has its own key.
 
 use crate::config::RateLimit;
+use crate::management;
 use crate::pdu::v3::RTN_V3;
 use congestion::{RateCredit, RttEstimator};
 use core::time::Duration;
@@ -59,6 +60,24 @@ impl Routes {
     /// Number of routes.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
+    }
+
+    /// Each route as a record of a manager's answer.
+    pub(crate) fn records(&self) -> impl Iterator<Item = String> {
+        let all = self.entries.iter().enumerate();
+        all.filter_map(|(index, entry)| Some((index, entry.as_deref()?)))
+            .map(|(index, entry)| {
+                let limit = entry
+                    .rate_credit
+                    .as_ref()
+                    .map(|credit| credit.limit().rate_bytes_per_s);
+                management::record(&[
+                    ("route", Some((index + 1).to_string())),
+                    ("neighbour", Some(management::address_text(entry.neighbour))),
+                    ("users", Some(entry.users.to_string())),
+                    ("rate_bytes_per_s", limit.map(|rate| rate.to_string())),
+                ])
+            })
     }
 
     fn get(&self, route: u32) -> Option<&Route> {

@@ -31,6 +31,7 @@
 #define TOWPATH_H
 
 #include <netinet/in.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -58,6 +59,29 @@ extern "C" {
  * `towpath transports` lists them. */
 #define SOL_XTP 0x5854
 #define XTP_OPTION 1
+
+/* Options that change on a connected stream, by XTP_OPTION too: output_rate=RATE, input_rate=RATE (of
+ * the peer), sort=COUNT, each also off.
+ *
+ * A listener with the option supervise=on decides about its connections: accept gives them before their
+ * peers have an answer. getsockopt with XTP_OPENING says what the peer asks for, recv with MSG_PEEK
+ * shows its first data; setsockopt with XTP_ADMIT answers it, or with XTP_REFUSE and one of the
+ * reasons refuses it. Both give EINVAL for a connection that is decided about. */
+#define XTP_OPENING 2 /* get: struct xtp_opening */
+#define XTP_ADMIT 3   /* set: no value */
+#define XTP_REFUSE 4  /* set: int, a reason */
+
+#define XTP_UNSPECIFIED 0
+#define XTP_NO_LISTENER 1
+#define XTP_NO_PROVIDER 2
+#define XTP_NO_RESOURCE 3
+
+struct xtp_opening {
+    char service[24];    /* stream, transaction, isochronous, bulk, ... */
+    uint64_t first_data; /* octets that came with it */
+    int32_t sort;        /* its priority, -1 for none */
+    uint32_t reserves;   /* 1 if it sends only into posted buffers */
+};
 
 int towpath_socket(int family, int kind, int protocol);
 int towpath_bind(int fd, const struct sockaddr *address, socklen_t len);

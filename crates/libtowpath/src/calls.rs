@@ -4,7 +4,7 @@ use crate::datagram_port::DatagramPort;
 use crate::devices::{self, Device, DeviceConnection, DeviceListener};
 use crate::socket_pair::{self, ConnState, SocketPairEnd};
 use crate::socket_table::Entry;
-use crate::stream_service::{self, StreamService};
+use crate::stream_service::{self, CircuitHandle, StreamService};
 use crate::{client_endpoints, direct, socket_table};
 use library::xtp::{EndpointConfig, Shortcut};
 use rustix::event::PollFlags;
@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Longest accept queue, whatever backlog the program gives to listen(2).
 const BACKLOG_MAX: usize = 1024;
+
+/// The option of a listening socket whose connections wait for XTP_ADMIT.
+const SUPERVISE: &str = "supervise";
 
 /// The type of a socket, from socket(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub(crate) struct SocketInner {
     pub(crate) tcp_options: BTreeMap<i32, i32>,
     /// The local address, bound or to be bound.
     pub(crate) local: Option<SocketAddr>,
+    /// The association of a stream that has one.
+    pub(crate) circuit: Option<CircuitHandle>,
 }
 
 /// The state of a socket.
@@ -76,6 +81,7 @@ impl Socket {
             options: BTreeMap::new(),
             tcp_options: BTreeMap::new(),
             local,
+            circuit: None,
         });
         Arc::new(Socket { kind, link, inner })
     }
@@ -95,7 +101,13 @@ impl SocketInner {
     pub(crate) fn settings(&self) -> io::Result<EndpointConfig> {
         let mut late = EndpointConfig::accepting_late();
         late.shortcut = Shortcut::where_possible();
-        Ok(late.with_options(&self.options).map_err(|_| Errno::INVAL)?)
+        let mut own = self.options.clone();
+        late.config.supervised = match own.remove(SUPERVISE).as_deref() {
+            None | Some("off") => false,
+            Some("on") => true,
+            Some(_) => return Err(Errno::INVAL.into()),
+        };
+        Ok(late.with_options(&own).map_err(|_| Errno::INVAL)?)
     }
 
     /// The device that is to carry its connections in place of XTP.
@@ -262,6 +274,7 @@ pub(crate) fn accept(
     let local = local.map(|local| local_addr_towards(local, peer));
     let state = SocketState::Connected(peer);
     let accepted = Socket::new(SocketKind::Stream, waiting.link, state, local);
+    accepted.lock().circuit = waiting.circuit;
     let fd = install_descriptor(waiting.program, Entry::Xtp(accepted), nonblocking, cloexec)?;
     if let Some(direct) = waiting.direct {
         direct.enter(fd.as_raw_fd());
@@ -297,9 +310,9 @@ pub(crate) fn connect(socket: &Socket, fd: BorrowedFd<'_>, peer: SocketAddr) -> 
     let device = socket.lock().device();
     match device {
         Some(device) => begin_over_device(socket, fd, peer, device)?,
-        None => begin_connection(socket, peer, |service, link| {
+        None => begin_connection(socket, peer, |service, link, sort| {
             link.begin_connect(fd)?;
-            service.connect(peer, link, fd.as_raw_fd())
+            service.connect((peer, sort), link, fd.as_raw_fd())
         })?,
     }
     if rustix::fs::fcntl_getfl(fd)?.contains(rustix::fs::OFlags::NONBLOCK) {
@@ -322,16 +335,23 @@ pub(crate) fn disconnect(socket: &Socket) -> io::Result<()> {
     }
 }
 
-/// Starts a connection with `begin`, after checking the state.
+/// Starts a connection with `begin`, which takes its priority too, after checking the state.
 fn begin_connection(
     socket: &Socket,
     peer: SocketAddr,
-    begin: impl FnOnce(&StreamService, &Arc<SocketPairEnd>) -> io::Result<()>,
+    begin: impl FnOnce(&StreamService, &Arc<SocketPairEnd>, Option<u16>) -> io::Result<CircuitHandle>,
 ) -> io::Result<()> {
     let mut inner = socket.lock();
     check_unconnected(&inner.state, &socket.link)?;
+    let config = inner.settings()?.config;
+    if config.supervised {
+        // Only who listens has openings to decide about.
+        return Err(Errno::INVAL.into());
+    }
     let service = client_endpoints::service_for(inner.local, peer, &inner)?;
-    begin(&service, &socket.link).inspect_err(|_| socket.link.set_state(ConnState::Failed))?;
+    let begun = begin(&service, &socket.link, config.sort);
+    let circuit = begun.inspect_err(|_| socket.link.set_state(ConnState::Failed))?;
+    inner.circuit = Some(circuit);
     inner.local = Some(local_addr_towards(service.local_addr(), peer));
     inner.state = SocketState::Connected(peer);
     Ok(())
@@ -372,17 +392,17 @@ fn check_unconnected(state: &SocketState, link: &SocketPairEnd) -> io::Result<()
 
 /// TCP Fast Open style: the first bytes open the association, without waiting for the peer.
 pub(crate) fn connect_fast_open(socket: &Socket, peer: SocketAddr) -> io::Result<()> {
-    begin_connection(socket, peer, |service, link| {
+    begin_connection(socket, peer, |service, link, sort| {
         link.set_state(ConnState::Established);
-        service.connect_early(peer, link)
+        service.connect_early((peer, sort), link)
     })
 }
 
 /// Opens a transaction: the association carries `request` and nothing else.
 pub(crate) fn transact(socket: &Socket, peer: SocketAddr, request: &[u8]) -> io::Result<()> {
-    begin_connection(socket, peer, |service, link| {
+    begin_connection(socket, peer, |service, link, sort| {
         link.set_state(ConnState::Established);
-        service.transact(peer, request, link)
+        service.transact((peer, sort), request, link)
     })
 }
 

@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Shared endpoints kept for later connections at most; others end with their connections.
 const SHARED_MAX: usize = 16;
 
-/// Sockets with the same address family and options share an endpoint.
+/// The option that circuits of an endpoint may differ in.
+const OF_CIRCUIT: &str = "sort";
+
+/// Sockets with the same address family and options share an endpoint; their priorities may differ.
 type ShareKey = (SocketAddr, Vec<(String, String)>);
 
 static SHARED: Mutex<BTreeMap<ShareKey, Arc<StreamService>>> = Mutex::new(BTreeMap::new());
@@ -27,6 +30,7 @@ pub(crate) fn service_for(
     let options = inner
         .options
         .iter()
+        .filter(|(name, _)| *name != OF_CIRCUIT)
         .map(|(name, value)| (name.clone(), value.clone()));
     let class = (unspecified_for(peer), options.collect());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +50,10 @@ fn start(
     inner: &SocketInner,
 ) -> io::Result<Arc<StreamService>> {
     let local = local.unwrap_or(unspecified_for(peer));
-    let service = Arc::new(StreamService::start(local, &inner.settings()?, None)?);
+    let mut settings = inner.settings()?;
+    // Each circuit brings its own.
+    settings.config.sort = None;
+    let service = Arc::new(StreamService::start(local, &settings, None)?);
     calls::register_for_exit(&service.running);
     Ok(service)
 }

@@ -17,6 +17,7 @@
 //! * `direct` - connections whose data the program's own calls move, for the preloaded library.
 //! * `pipes` - pipe(2) and socketpair(2) over STREAMS, for the preloaded library.
 //! * `transactions` - VMTP's calls, of `towpath_vmtp.h`: endpoints by number.
+//! * `xtp_objects` - groups, and messages with tags, of `towpath_xtp.h`.
 //! * `channels` - channels of shared memory, of `towpath_channel.h`.
 //! * `sctp` - sockets of IPPROTO_SCTP, of `towpath_sctp.h`.
 //! * `datagram_port`, `datagram_header` - the thread of a datagram socket, and datagrams in its
@@ -37,3 +38,4 @@ mod socket_table;
 mod stream_service;
 mod sys;
 mod transactions;
+mod xtp_objects;

@@ -1,13 +1,22 @@
 //! Socket options: XTP's, TCP's, and those of SOL_SOCKET that the socket pair would answer wrongly.
 
 use crate::calls::{Socket, SocketKind, SocketState};
+use library::xtp::{AssociationId, Endpoint, LiveOption, OpeningRequest, Refusal};
 use rustix::io::Errno;
 use std::io;
 
-/// Sets an XTP option from `NAME=VALUE`, before the socket listens, connects or is bound.
+/// Sets an XTP option from `NAME=VALUE`, before the socket listens, connects or is bound; on a connected stream one of
+/// those that change while it lives.
 pub(crate) fn set_option(socket: &Socket, text: &str) -> io::Result<()> {
     let mut inner = socket.lock();
     let (name, value) = text.split_once('=').ok_or(Errno::INVAL)?;
+    if let Some(circuit) = inner.circuit.clone() {
+        let option = LiveOption::parse(name, value).map_err(|_| Errno::INVAL)?;
+        let (endpoint, id) = circuit.get()?;
+        endpoint.change(id, option)?;
+        inner.options.insert(name.to_owned(), value.to_owned());
+        return Ok(());
+    }
     let old = inner.options.insert(name.to_owned(), value.to_owned());
     if matches!(inner.state, SocketState::New) && inner.has_valid_options() {
         return Ok(());
@@ -17,6 +26,39 @@ pub(crate) fn set_option(socket: &Socket, text: &str) -> io::Result<()> {
         None => inner.options.remove(name),
     };
     Err(Errno::INVAL.into())
+}
+
+/// What a connection's peer asks for, while it is not decided about.
+///
+/// # Errors
+///
+/// EINVAL for a connection that needs no decision, or has it.
+pub(crate) fn opening(socket: &Socket) -> io::Result<OpeningRequest> {
+    let (endpoint, id) = undecided(socket)?;
+    endpoint.waiting_opening(id).ok_or(Errno::INVAL.into())
+}
+
+/// Answers the peer of a connection (XTP_ADMIT).
+pub(crate) fn admit(socket: &Socket) -> io::Result<()> {
+    let (endpoint, id) = undecided(socket)?;
+    endpoint.waiting_opening(id).ok_or(Errno::INVAL)?;
+    endpoint.admit(id)
+}
+
+/// Refuses a connection, and tells its peer why (XTP_REFUSE).
+pub(crate) fn refuse(socket: &Socket, why: i32) -> io::Result<()> {
+    let (endpoint, id) = undecided(socket)?;
+    let why = usize::try_from(why).ok();
+    let why = why
+        .and_then(|why| Refusal::ALL.get(why))
+        .ok_or(Errno::INVAL)?;
+    endpoint.waiting_opening(id).ok_or(Errno::INVAL)?;
+    endpoint.refuse(id, why.1)
+}
+
+fn undecided(socket: &Socket) -> io::Result<(Endpoint, AssociationId)> {
+    let circuit = socket.lock().circuit.clone();
+    circuit.ok_or(Errno::INVAL)?.get()
 }
 
 /// The XTP options that were set, separated by blanks.

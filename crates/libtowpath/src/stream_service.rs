@@ -3,7 +3,8 @@
 use crate::direct::{self, DirectConnection};
 use crate::socket_pair::{ConnState, SocketPairEnd, StreamEnd};
 use library::tunnel::{ExternalSockets, LocalSocket, SharedWatch, Tunnel};
-use library::xtp::{Circuit, Endpoint, EndpointConfig};
+use library::xtp::{AssociationId, Circuit, Endpoint, EndpointConfig};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::VecDeque;
 use std::io;
@@ -89,11 +90,32 @@ impl RunningEndpoint {
     }
 }
 
+/// The association of a connection, as long as its endpoint runs.
+#[derive(Clone)]
+pub(crate) struct CircuitHandle {
+    running: Weak<RunningEndpoint>,
+    id: AssociationId,
+}
+
+impl CircuitHandle {
+    /// Its endpoint and its number there.
+    ///
+    /// # Errors
+    ///
+    /// ENOTCONN once the endpoint has ended.
+    pub(crate) fn get(&self) -> io::Result<(Endpoint, AssociationId)> {
+        let running = self.running.upgrade().ok_or(Errno::NOTCONN)?;
+        Ok((running.endpoint.clone(), self.id))
+    }
+}
+
 /// A connection in the accept queue.
 pub(crate) struct PendingConn {
     pub(crate) program: OwnedFd,
     pub(crate) peer: SocketAddr,
     pub(crate) link: Arc<SocketPairEnd>,
+    /// Its association; None over a device.
+    pub(crate) circuit: Option<CircuitHandle>,
     /// The program's calls, if they move its data.
     pub(crate) direct: Option<Arc<DirectConnection>>,
 }
@@ -215,16 +237,21 @@ impl StreamService {
         let listener = listening.map(|(link, _)| link).zip(queue.clone());
         // The tunnel's thread itself does not keep it from ending.
         let of_tunnel = Arc::downgrade(&handover);
+        let running = RunningEndpoint::new(endpoint.clone(), None);
+        let of_socket = Arc::downgrade(&running);
         let handed = ExternalSockets {
             incoming,
             watch,
             handshake_timeout: CONNECT_TIMEOUT,
-            make_socket: Box::new(move |peer| {
-                enqueue_accepted(listener.as_ref(), &of_tunnel, peer)
+            make_socket: Box::new(move |peer, id| {
+                let circuit = CircuitHandle {
+                    running: Weak::clone(&of_socket),
+                    id,
+                };
+                enqueue_accepted(listener.as_ref(), &of_tunnel, (peer, circuit))
             }),
         };
-        let forwarder = Tunnel::external(endpoint.clone(), handed, settings)?;
-        let running = RunningEndpoint::new(endpoint, None);
+        let forwarder = Tunnel::external(endpoint, handed, settings)?;
         spawn_tunnel(forwarder, Arc::clone(&running))?;
         Ok(StreamService {
             running,
@@ -238,33 +265,30 @@ impl StreamService {
         self.running.endpoint.local_addr()
     }
 
-    /// Opens a circuit to `peer` for `link`, whose program has the descriptor `fd`.
+    /// Opens a circuit to the `peer` with its priority for `link`, whose program has the descriptor `fd`.
     pub(crate) fn connect(
         &self,
-        peer: SocketAddr,
+        (peer, sort): (SocketAddr, Option<u16>),
         link: &Arc<SocketPairEnd>,
         fd: RawFd,
-    ) -> io::Result<()> {
-        let circuit = self.running.endpoint.begin_connect(peer)?;
+    ) -> io::Result<CircuitHandle> {
+        let circuit = self.running.endpoint.begin_connect_sorted(peer, sort)?;
         let direct = self.direct(link);
         if let Some(direct) = &direct {
             direct.enter(fd);
         }
         let end = StreamEnd::for_direct(Arc::clone(link), direct);
-        self.handover.hand_over(end, circuit);
-        Ok(())
+        Ok(self.hand_over(end, circuit))
     }
 
     /// Opens a circuit to `peer` and tunnels `link` over it: its first bytes may be there before the peer's answer.
     pub(crate) fn connect_early(
         &self,
-        peer: SocketAddr,
+        (peer, sort): (SocketAddr, Option<u16>),
         link: &Arc<SocketPairEnd>,
-    ) -> io::Result<()> {
-        let circuit = self.running.endpoint.begin_connect(peer)?;
-        self.handover
-            .hand_over(StreamEnd::new(Arc::clone(link)), circuit);
-        Ok(())
+    ) -> io::Result<CircuitHandle> {
+        let circuit = self.running.endpoint.begin_connect_sorted(peer, sort)?;
+        Ok(self.hand_over(StreamEnd::new(Arc::clone(link)), circuit))
     }
 
     fn direct(&self, link: &Arc<SocketPairEnd>) -> Option<Arc<DirectConnection>> {
@@ -275,14 +299,25 @@ impl StreamService {
     /// Opens a transaction with `peer`; the reply goes to `link`.
     pub(crate) fn transact(
         &self,
-        peer: SocketAddr,
+        (peer, sort): (SocketAddr, Option<u16>),
         request: &[u8],
         link: &Arc<SocketPairEnd>,
-    ) -> io::Result<()> {
-        let circuit = self.running.endpoint.begin_transaction(peer, request)?;
-        self.handover
-            .hand_over(StreamEnd::new(Arc::clone(link)), circuit);
-        Ok(())
+    ) -> io::Result<CircuitHandle> {
+        let mut circuit = self.running.endpoint.begin_transaction(peer, request)?;
+        if sort.is_some() {
+            circuit.set_sort(sort)?;
+        }
+        Ok(self.hand_over(StreamEnd::new(Arc::clone(link)), circuit))
+    }
+
+    /// The thread carries `circuit` by `end`.
+    fn hand_over(&self, end: StreamEnd, circuit: Circuit) -> CircuitHandle {
+        let handle = CircuitHandle {
+            running: Arc::downgrade(&self.running),
+            id: circuit.id(),
+        };
+        self.handover.hand_over(end, circuit);
+        handle
     }
 }
 
@@ -311,7 +346,7 @@ fn spawn_tunnel(mut forwarder: Tunnel, running: Arc<RunningEndpoint>) -> io::Res
 fn enqueue_accepted(
     listener: Option<&(Arc<SocketPairEnd>, AcceptQueue)>,
     handover: &Weak<Handover>,
-    peer: SocketAddr,
+    (peer, circuit): (SocketAddr, CircuitHandle),
 ) -> io::Result<Box<dyn LocalSocket>> {
     let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
     let (listener, queue) = listener.ok_or_else(refused)?;
@@ -322,6 +357,7 @@ fn enqueue_accepted(
         program,
         peer,
         link: Arc::clone(&link),
+        circuit: Some(circuit),
         direct: direct.clone(),
     };
     match &direct {

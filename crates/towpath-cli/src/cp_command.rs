@@ -6,8 +6,9 @@ use crate::{CliError, cp_receive, cp_send};
 use clap::Args;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use towpath::files::GroupRange;
 use towpath::files::tree::CopiedTree;
+use towpath::files::{GroupRange, check_group_words};
+use towpath::xtp::group::GroupWords;
 
 /// Default port of receivers.
 const DEFAULT_PORT: u16 = 4036;
@@ -35,6 +36,7 @@ Examples:
   towpath cp --receive inbox --listen 10.0.0.7:5000 --overwrite
   towpath cp data.tar 10.0.0.7:5000 10.0.0.8:5000        to both, in parallel
   towpath cp data.tar 10.0.0.7 10.0.0.8 --group 239.1.2.3:5000
+  towpath cp data.tar lab1 lab2 --group 239.1.2.3:5000 --group-options rate=100mbit,slot=2ms
   towpath cp -rp project lab2                            a folder, with modes and times
   towpath cp --serve outbox --listen 0.0.0.0:4036        others may fetch what is in outbox
   towpath cp -r lab2:results .                           fetch from there, into this folder
@@ -110,12 +112,31 @@ pub struct CpArgs {
     /// Multicast to all hosts through this group address and port.
     #[arg(long, value_name = "ADDR:PORT", requires = "file")]
     pub group: Option<SocketAddr>,
+    /// Options of the group: answer, error, rate, replicate and slot, such as rate=100mbit,slot=2ms.
+    #[arg(long, value_name = "KEY=VALUE,...", requires = "group")]
+    pub group_options: Option<String>,
     /// The transport, optionally with options.
     #[arg(long, value_name = "xtp[,KEY=VALUE...]", default_value = "xtp")]
     pub over: String,
     /// Write a packet trace of XTP, one line per packet.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+impl CpArgs {
+    /// The options of the group.
+    ///
+    /// # Errors
+    ///
+    /// A line that names what is wrong and what would be right.
+    pub(crate) fn group_words(&self) -> Result<GroupWords, CliError> {
+        let text = self.group_options.as_deref().unwrap_or_default();
+        let words = text.split(',').filter(|word| !word.is_empty());
+        let own = crate::xtp_common::key_values(words)?;
+        let words = GroupWords::parse(&own).map_err(CliError::usage)?;
+        check_group_words(&words).map_err(CliError::usage)?;
+        Ok(words)
+    }
 }
 
 /// Sends, receives, gives or fetches files.
@@ -138,6 +159,7 @@ pub fn run(args: &CpArgs) -> Result<u8, CliError> {
 /// Words that do not go together.
 fn check_words(args: &CpArgs, has_modules: bool) -> Result<(), CliError> {
     let in_group = args.group.is_some();
+    args.group_words()?;
     if has_modules && (in_group || !args.groups.is_empty()) {
         return Err(CliError::usage(
             "push= is for circuits, and a group has none: leave out push=, or --group and --groups",

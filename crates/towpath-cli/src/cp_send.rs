@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use towpath::files::tree::{self, CopiedTree, PullTarget, TreeCall, TreeOptions, TreeProgress};
 use towpath::files::{self, SentFile, TransferProgress};
 use towpath::push::ModuleStack;
+use towpath::xtp::group::GroupWords;
 use towpath::xtp::{Endpoint, EndpointConfig};
 
 /// How often a signal is looked for.
@@ -123,7 +124,7 @@ impl Session {
     fn send_to_group(
         &self,
         file: &Path,
-        group: SocketAddr,
+        group: (SocketAddr, &GroupWords),
         hosts: &[(String, SocketAddr)],
     ) -> Vec<Ended> {
         let bar = self
@@ -199,8 +200,9 @@ pub(crate) fn send(
     match args.group {
         Some(group) => {
             let file = file.to_owned();
+            let words = args.group_words()?;
             jobs.push(Box::new(move |session| {
-                session.send_to_group(&file, group, &hosts)
+                session.send_to_group(&file, (group, &words), &hosts)
             }));
         }
         None => {

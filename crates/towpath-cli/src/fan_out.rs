@@ -84,9 +84,15 @@ fn check_contestants(args: &RaceArgs, fan_out: FanOut) -> Result<(), CliError> {
         if !component.transport().is_one_to_many() {
             continue;
         }
-        if component.to_string().contains(',') {
+        let text = component.to_string();
+        let is_said = |word: &str| {
+            ["receivers=", "group=", "replicate="]
+                .iter()
+                .any(|name| word.starts_with(name))
+        };
+        if text.split(',').any(is_said) {
             return refused(
-                "--fan-out says how many receivers its group has; leave its options out",
+                "--fan-out says which receivers its group has; leave out receivers, group and replicate",
             );
         }
         if fan_out.choice == FanOutChoice::One {

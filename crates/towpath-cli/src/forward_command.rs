@@ -24,6 +24,8 @@ Examples:
   towpath forward --from xtp 0.0.0.0:9000 --to localhost:22      at the remote end
   towpath forward 127.0.0.1:2222 --over xtp remote:9000          at the local end
   ssh -p 2222 localhost
+  towpath forward 127.0.0.1:2222 --over xtp,sort=9 remote:9000 --sorted 127.0.0.1:2223=1
+                                                                 what comes by 2223 is served first
 
   towpath forward --from xtp,congestion=newreno 0.0.0.0:9000 --to 127.0.0.1:80
   towpath forward 127.0.0.1:8080 --over xtp,congestion=newreno remote:9000
@@ -48,6 +50,17 @@ pub struct ForwardArgs {
     /// Local end: the transport, optionally with options; only xtp.
     #[arg(long, value_name = "xtp[,KEY=VALUE...]")]
     pub over: Option<String>,
+    /// Local end: also accept connections there, as associations of the same endpoint with this priority; the
+    /// lowest is served first, those without one last.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT=COUNT",
+        conflicts_with = "from",
+        requires = "over",
+        value_delimiter = ',',
+        value_parser = parse_sorted
+    )]
+    pub sorted: Vec<(String, u16)>,
     /// Remote end: the transport, and the address to listen on.
     #[arg(long, num_args = 2, value_names = ["xtp[,KEY=VALUE...]", "ADDR:PORT"], requires = "to")]
     pub from: Option<Vec<String>>,
@@ -78,6 +91,17 @@ impl ForwardArgs {
         let from = self.from.as_ref().and_then(|words| words.first());
         from.or(self.over.as_ref()).map_or("", String::as_str)
     }
+}
+
+/// An address and a priority, `ADDR:PORT=COUNT`.
+fn parse_sorted(text: &str) -> Result<(String, u16), String> {
+    let parts = text.rsplit_once('=');
+    let parts = parts.and_then(|(address, sort)| Some((address.to_owned(), sort.parse().ok()?)));
+    parts.ok_or_else(|| {
+        format!(
+            "'{text}' is no address with a priority; give ADDR:PORT=COUNT, COUNT from 0 to 65535"
+        )
+    })
 }
 
 /// Forwards connections until a signal.
@@ -119,8 +143,14 @@ fn open_tunnel(args: &ForwardArgs, settings: &EndpointConfig) -> Result<Tunnel, 
         _ => {
             let (listen, peer) = (resolve(&words(&args.listen))?, resolve(&words(&args.peer))?);
             let made = Tunnel::to_xtp(listen, peer, settings);
-            let forwarder = made.map_err(|error| listen_error(listen, &error))?;
+            let mut forwarder = made.map_err(|error| listen_error(listen, &error))?;
             let at = forwarder.local_addr().map_err(CliError::failed)?;
+            for (address, sort) in &args.sorted {
+                let more = resolve(address)?;
+                let added = forwarder.add_entrance(more, *sort);
+                let at = added.map_err(|error| listen_error(more, &error))?;
+                note(format_args!("connections at {at} have priority {sort}"));
+            }
             note(format_args!(
                 "forwarding from TCP at {at} over xtp to {peer}; Ctrl-C stops it"
             ));

@@ -75,11 +75,13 @@ mod turn_rows;
 pub mod vmtp_command;
 pub mod watch;
 mod worker_captures;
+mod xtp_ask;
 pub mod xtp_command;
 pub mod xtp_common;
 mod xtp_group_text;
 mod xtp_ping;
 mod xtp_router;
+mod xtp_set;
 
 use args::{Cli, Command};
 use clap::error::ErrorKind;

@@ -18,6 +18,10 @@ pub enum XtpCommand {
     Contexts(ContextsArgs),
     /// Ask hosts whether they answer, and how soon, also along a path of routers (MAINT of XTP 3.x).
     Ping(crate::xtp_ping::PingArgs),
+    /// Ask an endpoint or router of another host for its contexts, routes or counters (MGMT of XTP 3.x).
+    Ask(crate::xtp_ask::AskArgs),
+    /// Change rates, priorities and timers of a live endpoint of this host.
+    Set(crate::xtp_set::SetArgs),
     /// Run an XTP router, which forwards packets between networks by their routes.
     Forwarder(crate::xtp_router::RouterArgs),
     /// Run a relay, which repeats a group's packets to hosts that multicast does not reach.
@@ -51,6 +55,8 @@ pub fn run(command: &XtpCommand) -> Result<u8, CliError> {
     match command {
         XtpCommand::Contexts(args) => contexts(args),
         XtpCommand::Ping(args) => crate::xtp_ping::run(args),
+        XtpCommand::Ask(args) => crate::xtp_ask::run(args),
+        XtpCommand::Set(args) => crate::xtp_set::run(args),
         XtpCommand::Forwarder(args) => crate::xtp_router::run_router(args),
         XtpCommand::Relay(args) => crate::xtp_router::run_relay(args),
     }

@@ -71,6 +71,17 @@ fn parse_words(text: &str) -> Result<BTreeMap<String, String>, CliError> {
             "this command runs only over xtp, not over '{transport}'"
         )));
     }
+    key_values(words)
+}
+
+/// Words of the form `KEY=VALUE`, by key.
+///
+/// # Errors
+///
+/// A line that names a word of another form.
+pub fn key_values<'a>(
+    words: impl Iterator<Item = &'a str>,
+) -> Result<BTreeMap<String, String>, CliError> {
     let mut own = BTreeMap::new();
     for word in words {
         let (key, value) = word

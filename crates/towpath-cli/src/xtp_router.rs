@@ -31,6 +31,9 @@ pub struct RouterArgs {
     /// Maximum rate of all associations of a route together.
     #[arg(long)]
     pub rate: Option<String>,
+    /// Hosts that may ask for its routes and counters (`towpath xtp ask`); without it none.
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    pub managers: Vec<IpAddr>,
 }
 
 /// Options of the relay.
@@ -74,6 +77,7 @@ pub fn run_router(args: &RouterArgs) -> Result<u8, CliError> {
         &router::UdpRouterConfig {
             next_hops: next,
             rate,
+            managers: args.managers.clone(),
         },
     );
     let forwarder = forwarder.map_err(|error| bind_error(listen, &error))?;

@@ -1,8 +1,10 @@
 //! Shared by the transports whose protocol engine runs in the user's thread: listener and circuit.
 
 mod device;
+mod kept;
 
 pub(crate) use device::{connect_device, listen_devices};
+pub(crate) use kept::{connect_again, connect_shared, listen_shared};
 
 use crate::cells;
 use crate::contract::{
@@ -14,7 +16,6 @@ use crate::engine_setup::{EngineSetup, ReadConnection, ReceiveBufferPosting};
 use crate::medium::Medium;
 use crate::options::Options;
 use crate::socket;
-use crate::spare_endpoint::Spare;
 use engine::{Address, Associations};
 use std::collections::BTreeMap;
 use std::io;
@@ -85,35 +86,6 @@ fn open_circuit<M: Medium, E: Associations + Send + 'static>(
     end.circuit(circuit)
 }
 
-/// As [`connect`], where circuits are opened and closed repeatedly by the endpoint of the one that this
-/// thread dropped last, if that was to the same listener with the same options.
-pub(crate) fn connect_again<M: Medium, E: Associations + Send + 'static>(
-    medium: &M,
-    (rendezvous, index): (&Rendezvous, usize),
-    options: &Options,
-    setup: impl Fn(u16) -> EngineSetup<E>,
-) -> io::Result<Box<dyn Circuit>> {
-    if options.one_peer {
-        return connect(medium, (rendezvous, index), options, setup);
-    }
-    let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
-    let spare = match Spare::<M, E>::take(line, options) {
-        Some(spare) => spare,
-        None => {
-            let (end, peer) = open_to(medium, line, options, setup)?;
-            Spare::new(line, options, end, peer)
-        }
-    };
-    let circuit = spare
-        .end()
-        .endpoint
-        .connect(spare.peer(), CONNECT_TIMEOUT)?;
-    let mut circuit = spare.end().circuit(circuit)?;
-    circuit.keep_endpoint = Some(Box::new(|| spare.keep()));
-    circuit.is_outlived = true;
-    Ok(Box::new(circuit))
-}
-
 /// Opens an endpoint to the listener of rendezvous entry `line`, and its address.
 fn open_to<M: Medium, E: Associations + Send + 'static>(
     medium: &M,
@@ -143,6 +115,7 @@ impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
             connection_info: self.connection_info,
             shortcut: self.shortcut.clone(),
             is_outlived: false,
+            is_counted: true,
             keep_endpoint: None,
         };
         circuit.post_consumed(0)?;
@@ -184,8 +157,10 @@ impl<M: Medium, E: Associations> EngineListener<M, E> {
             end.endpoint
                 .with_pump(|pump| M::restrict_to_peer(pump.wire().wire(), peer))?;
         }
+        let is_first = !self.one_peer || self.accepted < self.endpoints.len();
         self.accepted += 1;
         let mut circuit = end.circuit(circuit)?;
+        circuit.is_counted = is_first;
         circuit.is_outlived = end.ends_by_handshake && !self.one_peer;
         Ok(circuit)
     }
@@ -212,6 +187,8 @@ struct EngineCircuit<E: Associations, W: Wire> {
     shortcut: Option<ShortcutHandle>,
     /// Its endpoint lives on when it is dropped, and goes on with its end.
     is_outlived: bool,
+    /// What its endpoint counts is this circuit's to say: those that share it would each say the same.
+    is_counted: bool,
     /// Keeps the endpoint for the next circuit.
     keep_endpoint: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -404,6 +381,9 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
+        if !self.is_counted {
+            return BTreeMap::new();
+        }
         let (engine, wire_calls) = self.circuit.counters();
         let mut counts = engine_counts(engine, wire_calls);
         let damaged = self.circuit.messages_damaged();

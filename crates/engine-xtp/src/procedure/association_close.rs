@@ -219,5 +219,8 @@ pub(crate) fn handle_diag(ctx: &mut Context, ep: &mut EndpointState, diag: &Diag
         | DiagCode::PROTOCOL_ERROR => CloseReason::Aborted,
         _ => return,
     };
+    if reason == CloseReason::Refused {
+        ep.refusals.record(ctx.id, diag.value);
+    }
     ctx.terminate(ep, reason, false);
 }

@@ -1,7 +1,7 @@
 //! Association set-up: FIRST, from both sides (0007, Setting up).
 
 use crate::config::{PACKET_LEN, RateLimit};
-use crate::context::{Context, ContextState};
+use crate::context::{Context, ContextState, Timer};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::v3 as v3_pdu;
@@ -41,12 +41,13 @@ pub(crate) fn do_connect(
         ep.routes.add_user(ctx.route);
     }
     init_context(ctx, ep, now);
-    start(ctx, ep);
+    start(ctx, ep, now);
     Ok(ctx.id)
 }
 
-/// Explicit open sends FIRST alone; implicit open sends it with the first user data.
-fn start(ctx: &mut Context, ep: &mut EndpointState) {
+/// Explicit open sends FIRST alone; implicit open sends it with the first user data, for which that of
+/// a stream waits as short data wait for others.
+fn start(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let explicit = ep.config.explicit && ctx.is_stream();
     ctx.first.explicit = explicit;
     ctx.first.due = explicit;
@@ -55,6 +56,9 @@ fn start(ctx: &mut Context, ep: &mut EndpointState) {
     } else {
         ctx.open_reported = true;
         ep.events.push_back(Event::Connected(ctx.id));
+        if ctx.waits_for_first_data() && !ep.config.coalesce_delay.is_zero() {
+            ctx.arm(ep, Timer::Coalesce, now + ep.config.coalesce_delay);
+        }
     }
     if ctx.is_one_way() {
         ctx.rx.final_seq = Some(0);

@@ -69,8 +69,9 @@ pub(crate) fn do_submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, pus
     ctx.mark_ready(ep);
 }
 
-/// The coalescing delay is over: send what there is.
+/// The coalescing delay is over: send what there is, an opening too.
 pub(crate) fn handle_coalesce_timeout(ctx: &mut Context, ep: &mut EndpointState) {
+    ctx.first.due |= ctx.waits_for_first_data();
     ctx.tx.pushed = ctx.tx.submitted;
     ctx.mark_ready(ep);
 }
@@ -130,7 +131,9 @@ fn transmit_data(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch:
 #[inline]
 fn update_coalesce_timer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let waiting = ctx.tx.next_seq.max(ctx.tx.pushed) < ctx.tx.submitted;
-    if !waiting {
+    if ctx.waits_for_first_data() {
+        // Armed with the opening.
+    } else if !waiting {
         ctx.disarm(Timer::Coalesce);
     } else if !ctx.is_armed(Timer::Coalesce) {
         ctx.arm(ep, Timer::Coalesce, now + ep.config.coalesce_delay);

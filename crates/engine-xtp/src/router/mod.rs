@@ -11,6 +11,7 @@
 mod route_table;
 
 use crate::config::RateLimit;
+use crate::management::{self, Subject};
 use crate::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, PacketV3, RTN_V3};
 use crate::pdu::{AddressSegment, Diag, DiagCode, DiagValue, Options, UNLIMITED, Version};
 use crate::procedure::route_management::{
@@ -35,6 +36,8 @@ pub struct RouterConfig {
     pub only_listed: bool,
     /// Rate limit of each route, for all its associations together.
     pub rate: Option<RateLimit>,
+    /// Hosts that may ask for paths and counters (MGMT).
+    pub managers: Vec<IpAddr>,
     /// Paths at most; each takes some 300 bytes.
     ///
     /// 4096, as many as an endpoint has routes.
@@ -59,6 +62,7 @@ impl Default for RouterConfig {
             next_hops: BTreeMap::new(),
             only_listed: false,
             rate: None,
+            managers: Vec::new(),
             paths_max: 4096,
             idle_timeout: Duration::from_secs(120),
             release_timeout: Duration::from_millis(500),
@@ -181,6 +185,9 @@ impl XtpRouter {
             PacketKind::Route => return self.handle_route(now, from, &header, packet),
             PacketKind::Maint if header.route == 0 => {
                 return self.answer_maint(from, &header, packet, OP_RESPONSE);
+            }
+            PacketKind::Mgmt if header.route == 0 => {
+                return self.answer_manager(from, &header, packet);
             }
             PacketKind::Maint if header.ttl == 0 => {
                 // Only on a path, whose neighbour knows the route by which the answer goes.
@@ -311,6 +318,28 @@ impl XtpRouter {
             key: header.key ^ RTN_V3,
             ..HeaderV3::plain(PacketKind::Maint, route, ANSWER_TTL)
         };
+        self.enqueue(from, PacketV3 { header, body }.emit(VERSION), 0);
+        Some(())
+    }
+
+    /// Answers a question of an allowed host.
+    fn answer_manager(&mut self, from: Address, header: &HeaderV3, packet: &[u8]) -> Option<()> {
+        if !management::is_manager(&self.config.managers, from) {
+            return None;
+        }
+        let BodyV3::Mgmt(info) = PacketV3::parse(VERSION, packet).ok()?.body else {
+            return None;
+        };
+        let records = |subject| -> Box<dyn Iterator<Item = String> + '_> {
+            match subject {
+                // A router has no associations.
+                Subject::Contexts => Box::new(std::iter::empty()),
+                Subject::Routes => Box::new(self.routes.records()),
+                Subject::Counters => Box::new(management::counter_records(&self.counters)),
+            }
+        };
+        let (header, octets) = management::respond(header, &info, ANSWER_TTL, records)?;
+        let body = management::response_body(&octets);
         self.enqueue(from, PacketV3 { header, body }.emit(VERSION), 0);
         Some(())
     }

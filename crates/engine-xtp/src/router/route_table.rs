@@ -1,6 +1,7 @@
 //! The route table: each entry is a route to a neighbour, linked to the opposite one of its path.
 
 use crate::config::RateLimit;
+use crate::management;
 use crate::pdu::v3::RTN_V3;
 use crate::unvalidated::UnvalidatedQueue;
 use core::time::Duration;
@@ -52,6 +53,25 @@ impl RouteTable {
         let used =
             |(index, entry): (usize, &Option<PathEntry>)| entry.as_ref().map(|_| index as u32 + 1);
         self.entries.iter().enumerate().filter_map(used).collect()
+    }
+
+    /// Each route as a record of a manager's answer.
+    pub(super) fn records(&self) -> impl Iterator<Item = String> {
+        let used = self.entries.iter().enumerate();
+        used.filter_map(|(index, entry)| Some((index + 1, entry.as_ref()?)))
+            .map(|(route, entry)| {
+                let rate = entry.imposed_rate.map(|limit| limit.rate_bytes_per_s);
+                management::record(&[
+                    ("route", Some(route.to_string())),
+                    ("neighbour", Some(management::address_text(entry.neighbour))),
+                    (
+                        "opposite",
+                        entry.opposite.map(|opposite| opposite.to_string()),
+                    ),
+                    ("confirmed", Some(entry.unconfirmed.is_none().to_string())),
+                    ("rate_bytes_per_s", rate.map(|rate| rate.to_string())),
+                ])
+            })
     }
 
     fn get_mut(&mut self, local_route: u32) -> Option<&mut PathEntry> {

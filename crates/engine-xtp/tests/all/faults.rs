@@ -87,7 +87,7 @@ fn options(random: &mut SplitMix64) -> Config {
         burst_bytes: 1000 << random.below(6),
     };
     let (flow, service) = (flow(random), service(random));
-    Config {
+    let mut config = Config {
         packet_len: any(random, &[128, 256, 576, 1472, 9000]),
         black_hole_detection: any(random, &[true, false]),
         window: 8192 << random.below(8),
@@ -138,12 +138,17 @@ fn options(random: &mut SplitMix64) -> Config {
         routes: any(random, &[true, false]),
         gateway: any(random, &[None, Some(Address::Station(1))]),
         hop_limit: any(random, &[1, 16]),
+        managers: Vec::new(),
         seed: random.next_u64() >> 1,
         // From clones, which leave the later draws as they were.
         input_rate: any(&mut random.clone(), &[None, None, Some(rate)]),
         output_rate: any(&mut random.clone(), &[None, Some(rate), None]),
         secret: Secret::from_seed(random.clone().next_u64()),
-    }
+    };
+    // Drawn with another field: what follows stays as it was.
+    let managers = usize::from(config.hop_limit == 1);
+    config.managers = vec![core::net::Ipv4Addr::LOCALHOST.into(); managers];
+    config
 }
 
 /// Sometimes no opening is accepted early, which datagrams without acknowledgement need. From a

@@ -267,6 +267,28 @@ fn keepalive_answered_and_dead_peer_detected() {
     );
 }
 
+#[test]
+fn keepalive_of_a_live_endpoint_changes_for_all_its_associations() {
+    let config = Config {
+        keepalive: Duration::from_secs(60),
+        ..Config::default()
+    };
+    let ((mut first, id), _second) = connected(config);
+    let now = Instant::from_nanos(2_000_000);
+    let left = |xtp: &Xtp| -> Option<Duration> {
+        let view = xtp.association(now, id).expect("it is open");
+        let mut timers = view.timers.into_iter();
+        timers
+            .find(|(name, _)| *name == "CTIMER")
+            .map(|(_, left)| left)
+    };
+    assert!(left(&first) > Some(Duration::from_secs(50)));
+    first.set_keepalive(now, Duration::from_secs(3));
+    assert_eq!(left(&first), Some(Duration::from_secs(3)));
+    first.set_keepalive(now, Duration::ZERO);
+    assert_eq!(left(&first), None, "never");
+}
+
 /// Two engines with an open association, and its id at each.
 fn connected(config: Config) -> ((Xtp, engine::AssociationId), (Xtp, engine::AssociationId)) {
     let [mut first, mut second] = both(&config, 9).map(Xtp::new);

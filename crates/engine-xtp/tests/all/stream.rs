@@ -90,6 +90,28 @@ fn implicit_open_carries_data_without_extra_rtt() {
 }
 
 #[test]
+fn implicit_open_without_data_leaves_after_the_coalescing_delay() {
+    let config = Config {
+        explicit: false,
+        ..Config::default()
+    };
+    let answers = Plan {
+        answers: true,
+        ..plan(Vec::new())
+    };
+    // The peer's user sends first, once it knows of the association.
+    let plans = [answers, plan(vec![b"welcome".to_vec()])];
+    let outcome = run(both(&config, 1), plans, clean(), 1);
+    let first = &outcome.trace[0];
+    let at_ps = config.coalesce_delay.as_nanos() as u64 * 1000;
+    assert_eq!((first.from, first.at_ps), (0, at_ps));
+    let header = Header::parse(&first.packet).expect("a good packet");
+    assert_eq!(header.format, Format::First);
+    assert_eq!(joined(&outcome.received[0]), b"welcome");
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+}
+
+#[test]
 fn exchanged_keys_are_used() {
     let sent = messages(&mut SplitMix64::new(7), 300);
     let plans = [plan(sent), plan(Vec::new())];

@@ -157,6 +157,7 @@ impl Accepting {
         let waiting = PendingConn {
             program,
             peer,
+            circuit: None,
             link: Arc::clone(&link),
             direct: None,
         };

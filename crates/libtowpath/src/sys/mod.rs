@@ -17,6 +17,7 @@ mod send_recv;
 mod sockopt;
 mod static_table;
 mod transactions;
+mod xtp_objects;
 
 pub(crate) use datagrams::of_program;
 pub(crate) use direct::{

@@ -11,14 +11,54 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Option level: `setsockopt(fd, SOL_XTP, XTP_OPTION, "queue=32k", 9)`.
 const SOL_XTP: libc::c_int = 0x5854;
 
-/// The only option of the level: a text `NAME=VALUE`.
+/// A text `NAME=VALUE`.
 const XTP_OPTION: libc::c_int = 1;
+/// Get: what the peer of an accepted connection asks for, as a [`XtpOpening`].
+const XTP_OPENING: libc::c_int = 2;
+/// Set: answers that peer.
+const XTP_ADMIT: libc::c_int = 3;
+/// Set: refuses it, with a reason as an int.
+const XTP_REFUSE: libc::c_int = 4;
+
+/// struct xtp_opening of `towpath.h`.
+#[repr(C)]
+struct XtpOpening {
+    service: [u8; 24],
+    first_data: u64,
+    sort: i32,
+    reserves: u32,
+}
+
+impl XtpOpening {
+    fn of(request: &library::xtp::OpeningRequest) -> XtpOpening {
+        let mut service = [0; 24];
+        let name = request.service.as_bytes();
+        // The longest name has 21 octets, and a zero follows.
+        service[..name.len().min(23)].copy_from_slice(&name[..name.len().min(23)]);
+        XtpOpening {
+            service,
+            first_data: request.first_data,
+            sort: request.sort.map_or(-1, i32::from),
+            reserves: request.reserves.into(),
+        }
+    }
+
+    fn octets(&self) -> Vec<u8> {
+        let numbers = [self.sort.to_ne_bytes(), self.reserves.to_ne_bytes()];
+        [
+            &self.service[..],
+            &self.first_data.to_ne_bytes(),
+            &numbers.concat(),
+        ]
+        .concat()
+    }
+}
 
 /// Octets of the longest option text.
 const OPTION_TEXT_MAX: usize = 256;
 
-/// setsockopt(2). SOL_XTP has one option, a text such as `queue=32k`; TCP options are stored and
-/// have no effect.
+/// setsockopt(2). SOL_XTP has a text such as `queue=32k`, and decisions about accepted connections; TCP options are
+/// stored and have no effect.
 ///
 /// # Safety
 ///
@@ -47,13 +87,16 @@ pub unsafe extern "C" fn towpath_setsockopt(
                 let text = String::from_utf8_lossy(octets);
                 options::set_option(socket, text.trim_end_matches('\0')).map(|()| 0)
             }
+            SOL_XTP if name == XTP_ADMIT => options::admit(socket).map(|()| 0),
+            SOL_XTP if name == XTP_REFUSE => {
+                // SAFETY: the caller says that `len` octets are there.
+                let why = unsafe { read_int(value, len) }?;
+                options::refuse(socket, why).map(|()| 0)
+            }
             SOL_XTP => Err(io::Error::from_raw_os_error(libc::ENOPROTOOPT)),
             libc::IPPROTO_TCP => {
-                if value.is_null() || (len as usize) < mem::size_of::<libc::c_int>() {
-                    return Err(io::Error::from_raw_os_error(libc::EINVAL));
-                }
-                // SAFETY: as many octets are there.
-                let value = unsafe { value.cast::<libc::c_int>().read_unaligned() };
+                // SAFETY: the caller says that `len` octets are there.
+                let value = unsafe { read_int(value, len) }?;
                 options::set_tcp_option(socket, name, value).map(|()| 0)
             }
             _ => check_errno(system()),
@@ -92,6 +135,9 @@ pub unsafe extern "C" fn towpath_getsockopt(
                 },
                 libc::IPPROTO_TCP => options::tcp_option(socket, name)?.to_ne_bytes().to_vec(),
                 SOL_XTP if name == XTP_OPTION => options::options_text(socket).into_bytes(),
+                SOL_XTP if name == XTP_OPENING => {
+                    XtpOpening::of(&options::opening(socket)?).octets()
+                }
                 SOL_XTP => return Err(io::Error::from_raw_os_error(libc::ENOPROTOOPT)),
                 _ => return check_errno(system()),
             };
@@ -101,6 +147,19 @@ pub unsafe extern "C" fn towpath_getsockopt(
         system,
     );
     done as libc::c_int
+}
+
+/// The number that C passed, or EINVAL.
+///
+/// # Safety
+///
+/// `value` is null or points to `len` octets.
+unsafe fn read_int(value: *const libc::c_void, len: libc::socklen_t) -> io::Result<libc::c_int> {
+    if value.is_null() || (len as usize) < mem::size_of::<libc::c_int>() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: as many octets are there.
+    Ok(unsafe { value.cast::<libc::c_int>().read_unaligned() })
 }
 
 /// Writes the value of an option to C, truncated to its buffer.

@@ -182,6 +182,16 @@ fn channel_program_sends_forwards_and_sees_what_is_refused() {
 }
 
 #[test]
+fn server_decides_about_its_connections_and_options_change_at_run_time() {
+    build_own("supervise.c", assert_succeeds);
+}
+
+#[test]
+fn group_program_joins_sends_and_receives_and_tags_messages() {
+    build_own("groups.c", assert_succeeds);
+}
+
+#[test]
 fn vmtp_program_calls_forwards_and_probes() {
     build_own("vmtp.c", assert_succeeds);
 }

@@ -146,6 +146,9 @@ fn every_transport_option_parses_and_applies() {
                 "PATH/ASSOC/INIT" => "5/10/8",
                 "HIGH/LOW" => "4096/1024",
                 "ADDR:PORT" => "10.0.0.1:9000",
+                "ADDR/ADDR" => "10.0.0.1/10.0.0.2",
+                "COUNT/COUNT" => "1/9",
+                "N/E" => "2/2",
                 "GROUP:PORT" => "239.192.1.2:20000",
                 "MODULE[/MODULE]" => "meter/pass",
                 "FOLDER" => ".",
@@ -156,10 +159,10 @@ fn every_transport_option_parses_and_applies() {
                 "NUMBER" => "7",
                 other => other,
             };
-            // `burst` requires `rate`, `gateway`, `pairs` and `routes` XTP 3.6, `hold` a stream, and `key` authentication.
+            // `burst` requires `rate`, `gateway`, `managers`, `pairs` and `routes` XTP 3.6, `hold` a stream, and `key` authentication.
             let more = match option.name {
                 "burst" => ",rate=1gbit",
-                "gateway" | "pairs" | "routes" => ",dialect=3.6",
+                "gateway" | "managers" | "pairs" | "routes" => ",dialect=3.6",
                 "buffer-marks" => ",push=buffer",
                 "capture-to" => ",push=capture",
                 "fault-seed" => ",push=fault,fault-corrupt=1%",

@@ -206,7 +206,7 @@ fn what_several_receivers_cannot_do_is_refused() {
         (fan_out(&["2", "tcp+udp"]), &["tcp+udp", "leave it out"]),
         (
             fan_out(&["2", "xtp-multicast,receivers=3"]),
-            &["leave its options out"],
+            &["leave out receivers, group"],
         ),
         (fan_out(&["2@one", "xtp-multicast"]), &["without @one"]),
         (

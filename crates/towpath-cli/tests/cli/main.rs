@@ -79,4 +79,5 @@ mod unprivileged;
 mod vmtp_tools;
 mod watching;
 mod workloads;
+mod xtp_ask;
 mod xtp_tools;

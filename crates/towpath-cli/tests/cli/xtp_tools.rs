@@ -242,12 +242,12 @@ fn cp_copies_files_and_keeps_existing_ones() {
 }
 
 /// A private folder with a short name, because socket paths are short.
-struct Runtime(std::path::PathBuf);
+pub struct Runtime(pub std::path::PathBuf);
 
 impl Runtime {
-    fn new() -> Runtime {
+    pub fn new(name: &str) -> Runtime {
         use std::os::unix::fs::DirBuilderExt;
-        let path = std::env::temp_dir().join(format!("towpath-run-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("towpath-{name}-{}", std::process::id()));
         // Left by an earlier process with the same ID.
         let _ = fs::remove_dir_all(&path);
         let made = fs::DirBuilder::new().mode(0o700).create(&path);
@@ -266,7 +266,7 @@ impl Drop for Runtime {
 #[test]
 fn xtp_contexts_and_trace_show_live_endpoints() {
     let scratch = Scratch::new();
-    let runtime = Runtime::new();
+    let runtime = Runtime::new("run");
     let folder = runtime.0.to_str().expect("UTF-8");
     let look = |arguments: &[&str]| {
         let mut command = program();
@@ -283,7 +283,10 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
     let (more, env) = (["--trace", &trace], [("XDG_RUNTIME_DIR", folder)]);
     let from = ["forward", "--from", "xtp", "127.0.0.1:0", "--to", &target];
     let far = Tool::start_with(&[&from[..], &more].concat(), &env);
-    let near = Tool::start_with(&["forward", "127.0.0.1:0", "--over", "xtp", &far.at], &env);
+    let over = ["forward", "127.0.0.1:0", "--over", "xtp,sort=9", &far.at];
+    // The first line that it says is of the other entrance.
+    let sorted = ["--sorted", "127.0.0.1:0=1"];
+    let near = Tool::start_with(&[&over[..], &sorted].concat(), &env);
     let mut tcp = TcpStream::connect(&near.at).expect("it listens");
     tcp.write_all(b"hello").expect("room");
     let (mut served, _) = listener.accept().expect("a peer");
@@ -302,6 +305,12 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
     let association = &of_far["associations"][0];
     assert_eq!(association["receive_next"], 5);
     assert_eq!(association["initiator"], false);
+    let sorts = reports.iter().map(|one| &one["associations"][0]["sort"]);
+    assert!(
+        sorts.into_iter().all(|sort| *sort == 1),
+        "the entrance's: {}",
+        seen.out
+    );
     let text = look(&[&process.to_string()]);
     assert!(text.out.contains("stream, opened there"), "{}", text.out);
     assert!(text.out.contains("CTIMER in"), "{}", text.out);

@@ -67,10 +67,21 @@ struct DevicePair<E: Associations, W: Wire> {
 }
 
 impl<E: Associations + Send, W: Wire + Send> DevicePair<E, W> {
-    /// Waits until the peer has acknowledged all that was written.
+    /// Waits until the peer has acknowledged all that was written: what is written next goes behind it.
     fn drain(&mut self) -> io::Result<()> {
+        if self.written.circuit.is_acknowledged() {
+            return Ok(());
+        }
         let drained = self.written.circuit.drain(BLOCKING_TIMEOUT);
         drained.map_err(would_block)
+    }
+
+    /// What came of a write: one that is not acknowledged in time has been sent, and the next waits for it.
+    fn written(result: io::Result<()>) -> io::Result<()> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
+            other => other,
+        }
     }
 
     /// Sends on what is left of a message that is longer than the store, while its user receives.
@@ -119,22 +130,22 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        if !self.written.circuit.is_acknowledged() {
-            // One that was written without blocking goes before it, and may fill the store.
-            self.drain()?;
-        }
+        // One that is not acknowledged goes before it, and may fill the store.
+        self.drain()?;
         let circuit = &mut self.written.circuit;
-        let sent = circuit.send_acknowledged(message, BLOCKING_TIMEOUT);
-        sent.map_err(would_block)
+        Self::written(circuit.send_acknowledged(message, BLOCKING_TIMEOUT))
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
         for done in 0..count {
+            let drained = self.drain();
             let circuit = &mut self.written.circuit;
-            match circuit.lend_acknowledged(message, BLOCKING_TIMEOUT) {
+            let lent = drained
+                .and_then(|()| Self::written(circuit.lend_acknowledged(message, BLOCKING_TIMEOUT)));
+            match lent {
                 Ok(()) => {}
                 Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(would_block(error)),
+                Err(error) => return Err(error),
             }
         }
         Ok(count)
@@ -150,8 +161,9 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        self.drain()?;
         self.written.send_noted(message, note)?;
-        self.drain()
+        Self::written(self.written.circuit.drain(BLOCKING_TIMEOUT))
     }
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
@@ -164,7 +176,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
 
     fn commit(&mut self, note: &Note) -> io::Result<()> {
         self.written.commit(note)?;
-        self.drain()
+        Self::written(self.written.circuit.drain(BLOCKING_TIMEOUT))
     }
 
     fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {

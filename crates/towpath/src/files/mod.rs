@@ -8,7 +8,7 @@
 //! * [`tree`] - whole trees, to a host or from one.
 //! * `holders` - who holds which partial file, and when a newcomer takes its place.
 //! * `pace` - the least pace of a transfer.
-//! * `group_range` - the groups a receiver joins.
+//! * `group_range` - the groups a receiver joins. `group_terms` - how the content of an offer to one comes.
 //!
 //! The sender offers a file: its name and length. The receiver replies with the length and SHA-256
 //! of what an earlier transfer left; the sender compares them with its own file and resumes there,
@@ -19,6 +19,7 @@
 //! dots and control characters. An existing file is overwritten only if the receiver allows it.
 
 mod group_range;
+mod group_terms;
 mod holders;
 mod inbox;
 mod pace;
@@ -29,6 +30,7 @@ pub mod send;
 pub mod tree;
 
 pub use group_range::GroupRange;
+pub use group_terms::check_group_words;
 pub use receive::{FileReceiver, ReceiveLimits, ReceivedFile, TransferKind};
 pub use send::{SentFile, send, send_to_group};
 

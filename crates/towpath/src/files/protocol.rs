@@ -1,5 +1,6 @@
 //! The file protocol: offer, resume point, status, and how they are encoded.
 
+use super::group_terms::{GroupTerms, TERMS_LEN};
 use super::tree::TreeRequest;
 use super::{OFFER_TIMEOUT, PEER_TIMEOUT};
 use crate::push::PushedStream;
@@ -16,6 +17,9 @@ pub(super) const ID_LEN: usize = 16;
 
 /// The first octets of every offer: protocol and version.
 const MAGIC: [u8; 8] = *b"towcp\0\0\x02";
+
+/// The first octets of an offer with terms for its group.
+const TERMS_MAGIC: [u8; 8] = *b"towcp\0\0\x04";
 
 /// The first octets of every request for a tree.
 pub(super) const TREE_MAGIC: [u8; 8] = *b"towcp\0\0\x03";
@@ -47,7 +51,12 @@ impl Opening {
     /// Reads an opening by calls of `receive`.
     fn read(mut receive: impl ReceiveSome) -> io::Result<Opening> {
         match read_array::<8>(&mut receive)? {
-            MAGIC => Offer::read(receive).map(Opening::File),
+            MAGIC => Offer::read(&mut receive).map(Opening::File),
+            TERMS_MAGIC => {
+                let mut offer = Offer::read(&mut receive)?;
+                offer.terms = GroupTerms::decode(read_array::<TERMS_LEN>(&mut receive)?)?;
+                Ok(Opening::File(offer))
+            }
             TREE_MAGIC => TreeRequest::read(&mut receive).map(Opening::Tree),
             _ => Err(invalid_data(
                 "the peer does not use this file protocol, or a newer version of it",
@@ -64,6 +73,8 @@ pub(super) struct Offer {
     pub(super) id: [u8; ID_LEN],
     /// The multicast group its content will be sent to; None for this circuit.
     pub(super) group: Option<SocketAddr>,
+    /// How the group's content comes. The usual ones are not sent, so that earlier versions understand an offer.
+    pub(super) terms: GroupTerms,
 }
 
 impl Offer {
@@ -72,7 +83,8 @@ impl Offer {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut octets = MAGIC.to_vec();
+        let has_terms = self.terms != GroupTerms::default();
+        let mut octets = if has_terms { TERMS_MAGIC } else { MAGIC }.to_vec();
         octets.extend(self.id);
         octets.extend(self.size.to_be_bytes());
         let (address, port) = self.group.map_or(([0; 16], 0), |group| {
@@ -87,6 +99,9 @@ impl Offer {
         let name = &self.name.as_bytes()[..self.name.floor_char_boundary(NAME_MAX)];
         octets.extend((name.len() as u16).to_be_bytes());
         octets.extend(name);
+        if has_terms {
+            octets.extend(self.terms.encode());
+        }
         octets
     }
 
@@ -103,6 +118,7 @@ impl Offer {
             size,
             id,
             group,
+            terms: GroupTerms::default(),
         })
     }
 }
@@ -222,7 +238,7 @@ pub(super) fn is_unprintable(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-fn invalid_data(text: &str) -> io::Error {
+pub(super) fn invalid_data(text: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, text)
 }
 
@@ -253,6 +269,7 @@ mod tests {
             size: 1 << 40,
             id: [7; ID_LEN],
             group: group.map(|group| group.parse().expect("an address")),
+            terms: GroupTerms::default(),
         }
     }
 
@@ -262,6 +279,10 @@ mod tests {
             let offer = offer("f\u{fc}nf bytes", group);
             assert_eq!(read(&offer.encode()).expect("it is whole"), offer);
         }
+        let mut with_terms = offer("file", Some("239.1.2.3:5000"));
+        with_terms.terms.slot = Duration::from_millis(2);
+        with_terms.terms.answer_to_group = true;
+        assert_eq!(read(&with_terms.encode()).expect("whole"), with_terms);
         let long = offer(&"n".repeat(2000), None);
         assert_eq!(
             read(&long.encode()).expect("it is cut").name.len(),

@@ -295,7 +295,7 @@ impl FileReceiver {
         )?;
         // Join before replying, so that the sender need not wait for the join.
         let join_secret = random_join_secret();
-        let group = self.join_group(offer.group, join_secret)?;
+        let group = self.join_group(offer, join_secret)?;
         let resume_point = ResumePoint {
             len: partial.len(),
             sha256: partial.digest(),
@@ -358,20 +358,21 @@ impl FileReceiver {
         }
     }
 
-    /// Joins the group of an offer, if it has one.
-    fn join_group(
-        &self,
-        group: Option<SocketAddr>,
-        join_secret: JoinSecret,
-    ) -> io::Result<Option<Receiver>> {
-        let Some(group) = group else {
+    /// Joins the group of an offer, if it has one, or listens at its port for a sender that replicates.
+    fn join_group(&self, offer: &Offer, join_secret: JoinSecret) -> io::Result<Option<Receiver>> {
+        let Some(group) = offer.group else {
             return Ok(None);
         };
         let local = self.endpoint.local_addr().ip();
         let mut settings = group::GroupEndpointConfig::default();
         settings.config.join_secret = Some(join_secret);
+        offer.terms.apply(&mut settings);
         self.endpoint.share_introspection(&mut settings);
-        Receiver::join(group, local, &settings).map(Some)
+        match offer.terms.replicate {
+            true => Receiver::listen(SocketAddr::new(local, group.port()), &settings),
+            false => Receiver::join(group, local, &settings),
+        }
+        .map(Some)
     }
 }
 

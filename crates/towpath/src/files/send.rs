@@ -1,12 +1,14 @@
 //! The sending side of file transfers.
 
+use super::group_terms::{GroupTerms, check_group_words};
 use super::partial_file::FileHasher;
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::engine_setup::random_seed;
 use crate::push::{ModuleStack, PushedStream};
 use crate::xtp::Endpoint;
-use crate::xtp::group::{self, AdmittedHost, Sender};
+use crate::xtp::group::{self, AdmittedHost, GroupWords, Sender};
+use engine::Address;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -72,20 +74,24 @@ fn send_over(
 }
 
 /// Sends the file at `path` to all receivers at `hosts` at once, each byte once, to the multicast
-/// address `group`. Returns the result of each host, in order. A host that fails does not delay the
-/// others; data that all hosts have from an earlier transfer are not sent again.
+/// address `group`, with `words` for the group, which the receivers are told. Returns the result of
+/// each host, in order. A host that fails does not delay the others; data that all hosts have from an
+/// earlier transfer are not sent again.
 ///
 /// # Errors
 ///
-/// The file system's, and those of the group as a whole.
+/// `InvalidInput` for words that files have no use for ([`check_group_words`]), the file system's, and those of the
+/// group as a whole.
 pub fn send_to_group(
     endpoint: &Endpoint,
     hosts: &[SocketAddr],
-    group: SocketAddr,
+    (group, words): (SocketAddr, &GroupWords),
     path: &Path,
     progress: &mut dyn FnMut(TransferProgress),
 ) -> io::Result<Vec<io::Result<SentFile>>> {
-    let (mut file, offer) = open_offer(path, Some(group))?;
+    check_group_words(words).map_err(crate::options::invalid)?;
+    let (mut file, mut offer) = open_offer(path, Some(group))?;
+    offer.terms = GroupTerms::of(words);
     let mut members: Vec<io::Result<(PushedStream, ResumePoint)>> = hosts
         .iter()
         .map(|&host| {
@@ -109,6 +115,7 @@ pub fn send_to_group(
         }
     }
     let mut settings = group::GroupEndpointConfig::default();
+    words.apply(&mut settings);
     endpoint.share_introspection(&mut settings);
     let hasher = send_content_to_group(&mut file, &offer, from, settings, &members, progress)?;
     let size = offer.size;
@@ -152,6 +159,11 @@ fn send_content_to_group(
         return Ok(hasher);
     };
     settings.config.members_min = admitted.len();
+    if offer.terms.replicate {
+        let at_port = |host: &AdmittedHost| SocketAddr::new(host.address, group.port());
+        let addresses = admitted.iter().map(at_port).map(Address::Socket);
+        settings.config.replicate = addresses.collect();
+    }
     settings.config.admitted = Some(admitted);
     let mut sender = Sender::open(group, source_address_to(first)?, &settings)?;
     match sender.wait_ready(PEER_TIMEOUT) {
@@ -198,6 +210,7 @@ fn open_offer(path: &Path, group: Option<SocketAddr>) -> io::Result<(File, Offer
         size: about.len(),
         id,
         group,
+        terms: GroupTerms::default(),
     };
     Ok((file, offer))
 }

@@ -13,7 +13,7 @@ use crate::contract::{
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::{Medium, UdpMedium};
-use crate::options::Options;
+use crate::options::{Options, invalid};
 use crate::shortcut_medium::ShortcutMedium;
 use crate::socket;
 use crate::xtp::{EndpointConfig, Shortcut};
@@ -74,6 +74,7 @@ impl Xtp {
         setup: impl Fn(u16) -> EngineSetup<Engine>,
     ) -> io::Result<Box<dyn Listener>> {
         match self.0 {
+            _ if has_sorts(options) => engine_circuit::listen_shared(medium, options, setup),
             Interface::Device => engine_circuit::listen_devices(medium, options, setup),
             _ => engine_circuit::listen(medium, options, setup),
         }
@@ -87,8 +88,14 @@ impl Xtp {
         setup: impl Fn(u16) -> EngineSetup<Engine>,
     ) -> io::Result<Box<dyn Circuit>> {
         match self.0 {
+            _ if has_sorts(options) => {
+                let sorts = parse_sorts(&options.transport_specific).map_err(invalid)?;
+                let sort = sorts[to.1 % sorts.len()];
+                let prepare = |engine: &mut Engine, id| engine.set_sort(id, Some(sort));
+                engine_circuit::connect_shared(medium, to, options, setup, prepare)
+            }
             Interface::Device => engine_circuit::connect_device(medium, to, options, setup),
-            _ => engine_circuit::connect(medium, to, options, setup),
+            _ => engine_circuit::connect_again(medium, to, options, setup),
         }
     }
 }
@@ -117,15 +124,21 @@ impl Transport for Xtp {
     }
 
     fn options(&self) -> &'static [OptionHelp] {
-        if self.is_lent() {
-            &LENT_HELP
-        } else {
-            EndpointConfig::HELP
+        match self.0 {
+            Interface::Device => &DEVICE_HELP,
+            Interface::Lent => &LENT_HELP,
+            Interface::Stream | Interface::Messages => &HELP,
         }
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        EndpointConfig::parse(own).map(|_| ())
+        if self.0 == Interface::Device && own.contains_key(SORTS.name) {
+            return Err(format!(
+                "xtp-driver has no option {}: its associations have an endpoint each; leave it out",
+                SORTS.name
+            ));
+        }
+        parse(own).map(|_| ())
     }
 
     fn class(&self) -> Class {
@@ -149,7 +162,7 @@ impl Transport for Xtp {
 
     fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
         let class = self.class();
-        let Ok(settings) = EndpointConfig::parse(own) else {
+        let Ok(settings) = parse(own) else {
             return class;
         };
         Class {
@@ -189,7 +202,9 @@ impl Transport for Xtp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = settings(options)?;
-        let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
+        // Circuits that share an endpoint share its entry.
+        let entry = if has_sorts(options) { 0 } else { index };
+        let line = socket::rendezvous_entry(&rendezvous.bytes, entry)?;
         let host = socket::decode_address(line)?.ip();
         let (to, setup) = ((rendezvous, index), |_| {
             self.setup(&settings, options, host)
@@ -201,8 +216,53 @@ impl Transport for Xtp {
     }
 }
 
-/// The options of `xtp-lent` and `xtp-driver`, whose default packet length differs.
-static LENT_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+/// Priorities of circuits, which then share an endpoint.
+const SORTS: OptionHelp = OptionHelp {
+    name: "sorts",
+    values: "COUNT/COUNT",
+    meaning: "the circuits of an end share an endpoint and have these priorities in turn, the lowest served first, such as 1/9",
+};
+
+/// The options of `xtp` and `xtp-message`.
+static HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| with_sorts(EndpointConfig::HELP));
+
+/// The options of `xtp-lent`.
+static LENT_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| with_sorts(&DEVICE_HELP));
+
+fn with_sorts(words: &[OptionHelp]) -> Vec<OptionHelp> {
+    words.iter().copied().chain([SORTS]).collect()
+}
+
+/// Circuits share an endpoint.
+fn has_sorts(options: &Options) -> bool {
+    options.transport_specific.contains_key(SORTS.name)
+}
+
+/// The priorities of circuits; empty without the option.
+fn parse_sorts(own: &BTreeMap<String, String>) -> Result<Vec<u16>, String> {
+    let Some(value) = own.get(SORTS.name) else {
+        return Ok(Vec::new());
+    };
+    let sorts: Result<Vec<u16>, _> = value.split('/').map(str::parse).collect();
+    sorts.map_err(|_| {
+        format!("sorts={value} is not possible; give numbers from 0 to 65535 with / between them, such as 1/9")
+    })
+}
+
+/// The configuration of an endpoint.
+fn parse(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
+    let sorts = parse_sorts(own)?;
+    let mut own = own.clone();
+    if own.remove(SORTS.name).is_some() && own.contains_key("sort") {
+        return Err(format!(
+            "sort and sorts={sorts:?} are both given; leave one of them out"
+        ));
+    }
+    EndpointConfig::parse(&own)
+}
+
+/// The options of `xtp-driver`, whose default packet length differs from that of `xtp`.
+static DEVICE_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let own = |word: &OptionHelp| match word.name {
         "packet" => OptionHelp {
             meaning: "octets of a full packet, 128 to 65507; if not given, 1472, or on the loopback \
@@ -215,8 +275,7 @@ static LENT_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
 });
 
 fn settings(options: &Options) -> io::Result<EndpointConfig> {
-    EndpointConfig::parse(&options.transport_specific)
-        .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
+    parse(&options.transport_specific).map_err(invalid)
 }
 
 impl Xtp {
@@ -235,9 +294,13 @@ impl Xtp {
             let long = engine_setup::loopback_packet_len(host);
             config.packet_len = long.unwrap_or(config.packet_len);
         }
+        let mut effective = settings.effective();
+        if let Some(sorts) = options.transport_specific.get(SORTS.name) {
+            effective.insert(SORTS.name.into(), sorts.clone());
+        }
         EngineSetup {
             ends_by_handshake: false,
-            effective: settings.effective(),
+            effective,
             engine: Engine::new(config),
             send_buffer_len: settings.send_buffer_len,
             use_segmentation: settings.segmentation,

@@ -13,15 +13,17 @@ use crate::contract::{
     NoConnectionInfo, Note, OptionHelp, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::medium::source_address_to;
-use crate::options::{Family, Options};
+use crate::options::{Family, Options, invalid};
 use crate::parts;
 use crate::socket;
-use crate::xtp::group::{GroupEndpointConfig, Receiver, Sender, example_group};
+use crate::xtp::group::{GroupEndpointConfig, GroupWords, Receiver, Sender, example_group, words};
+use engine::Address;
+use engine_xtp::ErrorControl;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// How long receivers may take to join.
@@ -42,7 +44,7 @@ const WINDOW: u64 = 2 << 20;
 /// The send buffer. Two windows: the user writes one while the other is in flight.
 const SEND_BUFFER_LEN: usize = 4 << 20;
 
-const HELP: &[OptionHelp] = &[
+const OWN: [OptionHelp; 2] = [
     OptionHelp {
         name: "receivers",
         values: "8|1..100",
@@ -54,6 +56,10 @@ const HELP: &[OptionHelp] = &[
         meaning: "the group, for receivers in several processes; default: one at random for each circuit",
     },
 ];
+
+/// The options of this transport, and those of every group.
+static HELP: LazyLock<Vec<OptionHelp>> =
+    LazyLock::new(|| OWN.iter().chain(words::HELP).copied().collect());
 
 /// XTP to a group.
 #[derive(Debug)]
@@ -89,10 +95,32 @@ fn parse_group(own: &BTreeMap<String, String>) -> Result<Option<SocketAddr>, Str
     })
 }
 
-fn settings(options: &Options) -> io::Result<(usize, GroupEndpointConfig)> {
-    let wrong = |text| io::Error::new(io::ErrorKind::InvalidInput, text);
-    let count = parse_receivers(&options.transport_specific).map_err(wrong)?;
-    let mut settings = GroupEndpointConfig::for_members(count);
+/// The words of every group.
+fn parse_words(own: &BTreeMap<String, String>) -> Result<GroupWords, String> {
+    let mut own = own.clone();
+    let has_group = own.remove("group").is_some();
+    own.remove("receivers");
+    let words = GroupWords::parse(&own)?;
+    if words.replicate && has_group {
+        return Err(
+            "replicate=on sends to the receivers of one process, and a group is for several; leave one of them out"
+                .to_owned(),
+        );
+    }
+    Ok(words)
+}
+
+/// What the options say.
+struct Settings {
+    receivers: usize,
+    words: GroupWords,
+    endpoint: GroupEndpointConfig,
+}
+
+fn settings(options: &Options) -> io::Result<Settings> {
+    let receivers = parse_receivers(&options.transport_specific).map_err(invalid)?;
+    let words = parse_words(&options.transport_specific).map_err(invalid)?;
+    let mut settings = GroupEndpointConfig::for_members(receivers);
     settings.config.window = WINDOW;
     settings.config.status_interval_bytes = WINDOW / 4;
     settings.send_buffer_len = SEND_BUFFER_LEN;
@@ -100,7 +128,36 @@ fn settings(options: &Options) -> io::Result<(usize, GroupEndpointConfig)> {
     if let Some(len) = options.buffers {
         settings.socket_buffer_len = len;
     }
-    Ok((count, settings))
+    words.apply(&mut settings);
+    Ok(Settings {
+        receivers,
+        words,
+        endpoint: settings,
+    })
+}
+
+/// Receivers of one circuit, and the sender's entry of the rendezvous for them: a group, or the address of each.
+fn join_all(
+    settings: &Settings,
+    group: Option<SocketAddr>,
+    local: IpAddr,
+) -> io::Result<(Vec<Receiver>, String)> {
+    let group = group.unwrap_or_else(example_group);
+    let join = |_| match settings.words.replicate {
+        true => Receiver::listen(SocketAddr::new(local, 0), &settings.endpoint),
+        false => Receiver::join(group, local, &settings.endpoint),
+    };
+    let receivers: Vec<Receiver> = (0..settings.receivers)
+        .map(join)
+        .collect::<io::Result<_>>()?;
+    let to: Vec<String> = match settings.words.replicate {
+        true => receivers
+            .iter()
+            .map(|receiver| receiver.local_addr().to_string())
+            .collect(),
+        false => vec![group.to_string()],
+    };
+    Ok((receivers, format!("{} {local}", to.join(","))))
 }
 
 impl Transport for XtpMulticast {
@@ -113,15 +170,20 @@ impl Transport for XtpMulticast {
     }
 
     fn options(&self) -> &'static [OptionHelp] {
-        HELP
+        &HELP
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
         let is_known = |key: &String| HELP.iter().any(|option| option.name == key.as_str());
-        match own.keys().find(|key| !is_known(key)) {
-            Some(key) => Err(format!("xtp-multicast has no option '{key}'")),
-            None => parse_receivers(own).and(parse_group(own)).map(|_| ()),
+        if let Some(key) = own.keys().find(|key| !is_known(key)) {
+            let names: Vec<&str> = HELP.iter().map(|option| option.name).collect();
+            let names = names.join(", ");
+            return Err(format!(
+                "xtp-multicast has no option '{key}'; it has {names}"
+            ));
         }
+        parse_receivers(own).and(parse_group(own))?;
+        parse_words(own).map(drop)
     }
 
     fn class(&self) -> Class {
@@ -143,6 +205,18 @@ impl Transport for XtpMulticast {
         }
     }
 
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let class = self.class();
+        let Ok(words) = parse_words(own) else {
+            return class;
+        };
+        Class {
+            reliable: words.is_reliable(),
+            flow_control: words.error != Some(ErrorControl::None),
+            ..class
+        }
+    }
+
     fn is_one_to_many(&self) -> bool {
         true
     }
@@ -158,21 +232,20 @@ impl Transport for XtpMulticast {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let (count, settings) = settings(options)?;
+        let settings = settings(options)?;
         let local = options.bind_address();
-        let wrong = |text| io::Error::new(io::ErrorKind::InvalidInput, text);
-        let asked = parse_group(&options.transport_specific).map_err(wrong)?;
-        let mut groups = Vec::new();
-        for _ in 0..options.circuits.max(1) {
-            let group = asked.unwrap_or_else(example_group);
-            let join = |_| Receiver::join(group, local, &settings);
-            let joined: io::Result<Vec<Receiver>> = (0..count).map(join).collect();
-            groups.push((group, joined?));
-        }
+        let asked = parse_group(&options.transport_specific).map_err(invalid)?;
+        let join = |_| join_all(&settings, asked, local);
+        let joined: Vec<(Vec<Receiver>, String)> = (0..options.circuits.max(1))
+            .map(join)
+            .collect::<io::Result<_>>()?;
+        let (mut groups, lines): (Vec<_>, Vec<_>) = joined.into_iter().unzip();
         groups.reverse();
-        let line = |(group, _): &(SocketAddr, _)| format!("{group} {local}");
-        let lines: Vec<String> = groups.iter().rev().map(line).collect();
-        Ok(Box::new(GroupListener { groups, lines }))
+        Ok(Box::new(GroupListener {
+            groups,
+            lines,
+            words: settings.words,
+        }))
     }
 
     fn connect(
@@ -181,25 +254,40 @@ impl Transport for XtpMulticast {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let (_, settings) = settings(options)?;
+        let Settings {
+            words,
+            endpoint: mut settings,
+            ..
+        } = settings(options)?;
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let unclear = || io::Error::new(io::ErrorKind::InvalidData, "the rendezvous is no group");
         let text = std::str::from_utf8(line).map_err(|_| unclear())?;
-        let (group, listener) = text.split_once(' ').ok_or_else(unclear)?;
-        let group = group.parse().map_err(|_| unclear())?;
+        let (to, listener) = text.split_once(' ').ok_or_else(unclear)?;
+        let to = to
+            .split(',')
+            .map(|address| address.parse().map_err(|_| unclear()));
+        let to: Vec<SocketAddr> = to.collect::<io::Result<_>>()?;
+        let first = *to.first().ok_or_else(unclear)?;
+        if words.replicate {
+            settings.config.replicate = to.into_iter().map(Address::Socket).collect();
+        }
         let listener = listener.parse().map_err(|_| unclear())?;
         let local = source_address_to(SocketAddr::new(listener, 0))?;
-        let mut sender = Sender::open(group, local, &settings)?;
+        let mut sender = Sender::open(first, local, &settings)?;
         sender.wait_ready(JOIN_TIMEOUT)?;
-        let cells = options.cells.as_ref().map(cells::name);
-        Ok(Box::new(GroupSenderCircuit { sender, cells }))
+        let mut effective = words.effective();
+        if let Some(cells) = &options.cells {
+            effective.insert("cells".into(), cells::name(cells).into());
+        }
+        Ok(Box::new(GroupSenderCircuit { sender, effective }))
     }
 }
 
 struct GroupListener {
-    /// Groups not accepted yet, in reverse order.
-    groups: Vec<(SocketAddr, Vec<Receiver>)>,
+    /// The receivers of circuits not accepted yet, in reverse order.
+    groups: Vec<Vec<Receiver>>,
     lines: Vec<String>,
+    words: GroupWords,
 }
 
 impl Listener for GroupListener {
@@ -213,7 +301,7 @@ impl Listener for GroupListener {
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         let none = || io::Error::new(io::ErrorKind::TimedOut, "every group has its sender");
-        let (_, mut receivers) = self.groups.pop().ok_or_else(none)?;
+        let mut receivers = self.groups.pop().ok_or_else(none)?;
         let limit = deadline.saturating_duration_since(Instant::now());
         let first_receiver = receivers.swap_remove(0);
         let others = Arc::new(OtherReceivers::new(receivers.len()));
@@ -229,14 +317,15 @@ impl Listener for GroupListener {
             first_receiver,
             others,
             received: 0,
+            effective: self.words.effective(),
         }))
     }
 }
 
 struct GroupSenderCircuit {
     sender: Sender,
-    /// The adaptation layer of its cells.
-    cells: Option<&'static str>,
+    /// Options in effect, besides the socket's.
+    effective: BTreeMap<String, String>,
 }
 
 impl Circuit for GroupSenderCircuit {
@@ -302,12 +391,9 @@ impl Circuit for GroupSenderCircuit {
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
+        let mut effective = self.effective.clone();
         if let Some(descriptor) = self.sender.descriptor() {
             socket::read_buffer_sizes(descriptor, &mut effective);
-        }
-        if let Some(cells) = self.cells {
-            effective.insert("cells".into(), cells.into());
         }
         effective
     }

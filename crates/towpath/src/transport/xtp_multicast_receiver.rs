@@ -127,6 +127,8 @@ pub(super) struct GroupReceiverCircuit {
     pub(super) others: Arc<OtherReceivers>,
     /// Bytes delivered to the user; all receivers have them.
     pub(super) received: u64,
+    /// Options in effect, besides the socket's.
+    pub(super) effective: BTreeMap<String, String>,
 }
 
 impl GroupReceiverCircuit {
@@ -232,7 +234,7 @@ impl Circuit for GroupReceiverCircuit {
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
+        let mut effective = self.effective.clone();
         if let Some(descriptor) = self.stream.descriptor() {
             socket::read_buffer_sizes(descriptor, &mut effective);
         }

@@ -142,7 +142,7 @@ impl Transport for RawIp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
-        engine_circuit::connect(&IP, (rendezvous, index), options, |port| {
+        engine_circuit::connect_again(&IP, (rendezvous, index), options, |port| {
             setup(&settings, port)
         })
     }
@@ -205,7 +205,7 @@ impl Transport for Ethernet {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = to_io_result(ether_config(&options.transport_specific))?;
-        engine_circuit::connect(&ETHERNET, (rendezvous, index), options, |port| {
+        engine_circuit::connect_again(&ETHERNET, (rendezvous, index), options, |port| {
             setup(&settings, port)
         })
     }

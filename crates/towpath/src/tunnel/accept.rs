@@ -1,5 +1,6 @@
 //! Accepting connections: from TCP, from peers' circuits, and from a program in this process.
 
+use super::entrance::Entrance;
 use super::limits::is_exhausted;
 use super::{CHUNK_MAX, LISTENER_TOKEN, LocalSocket, Tunnel, TunnelSource};
 use rustix::event::epoll;
@@ -20,15 +21,16 @@ impl Tunnel {
 
     pub(super) fn accept_connections(&mut self, todo: &mut Vec<u64>) {
         while self.has_room() {
-            let TunnelSource::Tcp(listener, peer) = &self.source else {
+            let TunnelSource::Tcp(entrances, peer) = &self.source else {
                 return;
             };
-            let (tcp, client) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            let accepted = entrances.iter().find_map(Entrance::accept);
+            let ((tcp, client), sort) = match accepted {
+                None => return,
+                Some(Ok(accepted)) => accepted,
                 // It was gone before it was accepted; others may be pending.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => {
+                Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Some(Err(error)) => {
                     self.pause_exhausted();
                     self.log_failure("cannot accept a connection", &error);
                     break;
@@ -36,7 +38,7 @@ impl Tunnel {
             };
             self.counts.opened += 1;
             keep_queue_short(&tcp, client);
-            match self.endpoint.begin_connect(*peer) {
+            match self.endpoint.begin_connect_sorted(*peer, sort) {
                 Ok(circuit) => {
                     let added = self.add(Box::new(tcp), circuit, false, Some(client.ip()));
                     todo.extend(self.settle("cannot carry a connection", added));
@@ -68,7 +70,10 @@ impl Tunnel {
                         let socket = socket.map(|tcp| -> Box<dyn LocalSocket> { Box::new(tcp) });
                         (socket, true, Some(peer.ip()))
                     }
-                    TunnelSource::External(external) => ((external.make_socket)(peer), false, None),
+                    TunnelSource::External(external) => {
+                        let socket = (external.make_socket)(peer, circuit.id());
+                        (socket, false, None)
+                    }
                     TunnelSource::Tcp(..) => return,
                 };
             let added = match socket {
@@ -152,14 +157,13 @@ impl Tunnel {
     }
 
     fn set_listener_interest(&self, flags: epoll::EventFlags) {
-        if let TunnelSource::Tcp(listener, _) = &self.source {
+        let TunnelSource::Tcp(entrances, _) = &self.source else {
+            return;
+        };
+        for entrance in entrances {
+            let token = epoll::EventData::new_u64(LISTENER_TOKEN);
             // Cannot fail: the descriptor is registered.
-            let _ = epoll::modify(
-                &self.epoll,
-                listener,
-                epoll::EventData::new_u64(LISTENER_TOKEN),
-                flags,
-            );
+            let _ = epoll::modify(&self.epoll, &entrance.listener, token, flags);
         }
     }
 }

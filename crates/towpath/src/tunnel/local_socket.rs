@@ -2,6 +2,7 @@
 
 use super::{CircuitUser, SharedWatch};
 use crate::xtp::Circuit;
+use engine::AssociationId;
 use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -84,5 +85,9 @@ pub struct ExternalSockets {
     /// Timeout of a handshake with a peer.
     pub handshake_timeout: Duration,
     /// Makes the socket for a circuit that the peer at an address opened.
-    pub make_socket: Box<dyn FnMut(SocketAddr) -> io::Result<Box<dyn LocalSocket>> + Send>,
+    pub make_socket: MakeSocket,
 }
+
+/// Makes the socket for a circuit, from its peer and its number within the endpoint.
+pub type MakeSocket =
+    Box<dyn FnMut(SocketAddr, AssociationId) -> io::Result<Box<dyn LocalSocket>> + Send>;

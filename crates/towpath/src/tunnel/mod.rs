@@ -16,6 +16,7 @@
 //! that cannot be reached breaks its circuit, which the peer can tell from an end.
 
 mod accept;
+mod entrance;
 mod lent;
 mod limits;
 mod local_socket;
@@ -23,20 +24,21 @@ mod modules;
 mod proxied_connection;
 mod shared_watch;
 
-pub use local_socket::{ExternalSockets, LocalSocket};
+pub use local_socket::{ExternalSockets, LocalSocket, MakeSocket};
 pub use shared_watch::{CircuitUser, SharedWatch};
 
 use crate::peer_counts::PeerCounts;
 use crate::push::{ModuleStack, PushedStream};
 use crate::xtp::{Circuit, Endpoint, EndpointConfig};
 use engine::AssociationId;
+use entrance::Entrance;
 use lent::LentCircuits;
 use limits::LimitedLog;
 use proxied_connection::{ProxiedConnection, PumpOutcome};
 use rustix::event::{Timespec, epoll};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +83,7 @@ pub struct TunnelCounts {
 
 /// Where connections come from, with the XTP peer or the TCP target of the other side.
 enum TunnelSource {
-    Tcp(TcpListener, SocketAddr),
+    Tcp(Vec<Entrance>, SocketAddr),
     Xtp(SocketAddr),
     External(ExternalSockets),
 }
@@ -98,6 +100,8 @@ pub struct Tunnel {
     epoll: OwnedFd,
     connections: HashMap<u64, ProxiedConnection>,
     by_circuit: HashMap<AssociationId, u64>,
+    /// One of its connections had a priority.
+    has_priorities: bool,
     lent: LentCircuits,
     next_token: u64,
     connections_max: usize,
@@ -126,10 +130,9 @@ impl Tunnel {
         peer: SocketAddr,
         settings: &EndpointConfig,
     ) -> io::Result<Tunnel> {
-        let listener = TcpListener::bind(listen)?;
-        listener.set_nonblocking(true)?;
+        let entrances = vec![Entrance::bind(listen, None)?];
         let endpoint = Endpoint::bind(crate::socket::wildcard_address(&peer), settings)?;
-        Tunnel::new(TunnelSource::Tcp(listener, peer), endpoint, settings)
+        Tunnel::new(TunnelSource::Tcp(entrances, peer), endpoint, settings)
     }
 
     /// Accepts circuits at `listen` and opens a TCP connection to `target` for each.
@@ -170,8 +173,11 @@ impl Tunnel {
         let token = epoll::EventData::new_u64;
         epoll::add(&epoll, watch.descriptor(), token(WATCH_TOKEN), readable)?;
         match &source {
-            TunnelSource::Tcp(listener, _) => {
-                epoll::add(&epoll, listener, token(LISTENER_TOKEN), readable)?
+            TunnelSource::Tcp(entrances, _) => {
+                for entrance in entrances {
+                    let listener = &entrance.listener;
+                    epoll::add(&epoll, listener, token(LISTENER_TOKEN), readable)?;
+                }
             }
             TunnelSource::External(_) => {
                 epoll::add(&epoll, watch.wakeup(), token(WAKEUP_TOKEN), readable)?
@@ -191,6 +197,7 @@ impl Tunnel {
             epoll,
             connections: HashMap::new(),
             by_circuit: HashMap::new(),
+            has_priorities: false,
             lent: LentCircuits::default(),
             next_token: FIRST_CONNECTION_TOKEN,
             connections_max: CONNECTIONS_MAX,
@@ -234,8 +241,10 @@ impl Tunnel {
     /// Where it accepts connections: a TCP address, or XTP's UDP address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.source {
-            TunnelSource::Tcp(listener, _) => listener.local_addr(),
-            TunnelSource::Xtp(_) | TunnelSource::External(_) => Ok(self.endpoint.local_addr()),
+            TunnelSource::Tcp(entrances, _) if !entrances.is_empty() => {
+                entrances[0].listener.local_addr()
+            }
+            _ => Ok(self.endpoint.local_addr()),
         }
     }
 
@@ -280,9 +289,7 @@ impl Tunnel {
                 last_housekeeping = Instant::now();
                 self.housekeep(last_housekeeping, &mut todo);
             }
-            todo.sort_unstable();
-            todo.dedup();
-            for token in todo {
+            for token in self.in_turn(todo) {
                 if self.serve(token, &mut buffer) == PumpOutcome::MoreToDo {
                     unfinished.push(token);
                 }
@@ -394,6 +401,8 @@ impl Tunnel {
         let token = self.next_token;
         // The end that accepted TCP opens the circuit.
         let connects = matches!(self.source, TunnelSource::Tcp(..));
+        let sort = circuit.sort();
+        self.has_priorities |= sort.is_some();
         let circuit = match PushedStream::new(circuit, self.modules.as_ref(), connects) {
             Ok(circuit) => circuit,
             Err(error) => {
@@ -404,7 +413,8 @@ impl Tunnel {
         let registered = self.register(&*tcp, token, peer);
         let (id, now) = (circuit.id(), Instant::now());
         let deadline = now + self.handshake_timeout;
-        let connection = ProxiedConnection::new(tcp, circuit, connecting, deadline, peer);
+        let connection =
+            ProxiedConnection::new(tcp, circuit, connecting, deadline, peer).sorted(sort);
         if let Err(error) = registered {
             connection.fail(error.kind());
             return Err(error);

@@ -37,6 +37,8 @@ pub(super) struct ProxiedConnection {
     circuit: PushedStream,
     /// Whose share of the connections it takes.
     peer: Option<IpAddr>,
+    /// Its priority, when it was added.
+    sort: Option<u16>,
     /// When bytes last came or went.
     moved_at: Instant,
     /// The socket's connect is in progress.
@@ -69,6 +71,7 @@ impl ProxiedConnection {
             socket,
             circuit,
             peer,
+            sort: None,
             moved_at: Instant::now(),
             connecting,
             handshake_deadline: Some(handshake_deadline),
@@ -81,6 +84,16 @@ impl ProxiedConnection {
             circuit_finished: false,
             error: None,
         }
+    }
+
+    /// The same with a priority.
+    pub(super) fn sorted(mut self, sort: Option<u16>) -> ProxiedConnection {
+        self.sort = sort;
+        self
+    }
+
+    pub(super) fn sort(&self) -> Option<u16> {
+        self.sort
     }
 
     pub(super) fn circuit_id(&self) -> AssociationId {

@@ -235,6 +235,12 @@ impl Circuit {
         self.inner.command(|engine, _| engine.set_sort(id, sort))
     }
 
+    /// Its priority: its own, or that of its peer.
+    pub fn sort(&self) -> Option<u16> {
+        let id = self.inner.id();
+        self.inner.with_pump(|pump| pump.engine().sort(id))
+    }
+
     /// Lets final acknowledgements be delayed and coalesced with the next packet.
     pub(super) fn set_delayed_ack(&mut self) {
         self.inner.set_delayed_ack();

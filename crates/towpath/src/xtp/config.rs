@@ -2,8 +2,8 @@
 
 use super::contexts::{self, EndpointIdentity};
 use super::option_values::{
-    self, ERROR_CONTROLS, FLOW_CONTROLS, OFF_ON, PAIRS, SERVICES, STATUS_REQUEST_KINDS, VERSIONS,
-    parse_bytes, parse_choice,
+    self, ERROR_CONTROLS, FLOW_CONTROLS, OFF_ON, OPENINGS, PAIRS, SERVICES, STATUS_REQUEST_KINDS,
+    VERSIONS, parse_bytes, parse_choice,
 };
 use super::shortcut::Shortcut;
 use super::tracing;
@@ -55,7 +55,7 @@ const PACKET_LENS: std::ops::RangeInclusive<usize> = 128..=wire_udp::UDP_PAYLOAD
 const QUEUE_LENS: std::ops::RangeInclusive<usize> = 4096..=64 << 20;
 
 /// Shortest keepalive interval. Limits the load that a race can put on an agent's host.
-const CTIMER_MIN: Duration = Duration::from_millis(1);
+pub(super) const CTIMER_MIN: Duration = Duration::from_millis(1);
 
 /// Shortest WTIMER before an RTT was measured.
 const WTIMER_MIN: Duration = Duration::from_micros(100);
@@ -163,6 +163,7 @@ impl EndpointConfig {
             return Err("gateway needs dialect=3.6; add it or leave gateway out".to_owned());
         }
         for (word, is_set) in [
+            ("managers", !config.managers.is_empty()),
             ("routes=on", config.routes),
             ("pairs=fixed", config.fixed_pairs),
         ] {
@@ -189,6 +190,8 @@ impl EndpointConfig {
             "error" => config.error = parse_choice(name, value, &ERROR_CONTROLS)?,
             "flow" => config.flow = parse_choice(name, value, &FLOW_CONTROLS)?,
             "gateway" => config.gateway = Some(option_values::parse_gateway(name, value)?),
+            "managers" => config.managers = option_values::parse_hosts(name, value)?,
+            "open" => config.explicit = parse_choice(name, value, &OPENINGS)?,
             "pairs" => config.fixed_pairs = parse_choice(name, value, &PAIRS)?,
             "routes" => config.routes = parse_choice(name, value, &OFF_ON)?,
             "shortcut" => self.shortcut = Shortcut::parse(value)?,
@@ -242,6 +245,8 @@ impl EndpointConfig {
             framing,
             seed: crate::engine_setup::random_seed(),
             secret: crate::engine_setup::random_secret(),
+            // Its user decides in place of a cookie, which would answer before.
+            early_accept: self.config.early_accept || self.config.supervised,
             ..self.config.clone()
         }
     }
@@ -318,6 +323,9 @@ impl EndpointConfig {
             .iter()
             .find(|(_, flow)| *flow == self.config.flow);
         effective.insert("flow".into(), named(flow.map(|(name, _)| *name)));
+        let mut openings = OPENINGS.iter();
+        let opening = openings.find(|(_, explicit)| *explicit == self.config.explicit);
+        effective.insert("open".into(), named(opening.map(|(name, _)| *name)));
         for (name, limit) in [
             ("rate", self.config.rate),
             ("input_rate", self.config.input_rate),
@@ -426,15 +434,17 @@ mod tests {
                     "RATE" => "10mbit",
                     "COUNT" => "7",
                     "ADDR:PORT" => "10.0.0.1:9000",
+                    "ADDR/ADDR" => "10.0.0.1/::1",
                     "DIRECTORY" => "/run/towpath",
                     word => word,
                 };
                 let more = match help.name {
-                    "gateway" | "pairs" | "routes" => ("dialect", "3.6"),
+                    "gateway" | "managers" | "pairs" | "routes" => ("dialect", "3.6"),
                     _ => ("rate", "1gbit"),
                 };
                 let both = [(help.name, value), more];
-                let needs_more = ["burst", "gateway", "pairs", "routes"].contains(&help.name)
+                let needs_more = ["burst", "gateway", "managers", "pairs", "routes"]
+                    .contains(&help.name)
                     || value == "isochronous";
                 parse(if needs_more { &both } else { &both[..1] })
                     .unwrap_or_else(|text| panic!("{text}"));
@@ -460,7 +470,10 @@ mod tests {
             (("gateway", "here"), "such as 10.0.0.1:9000"),
             (("gateway", "10.0.0.1:9000"), "gateway needs dialect=3.6"),
             (("routes", "on"), "add dialect=3.6"),
+            (("managers", "10.0.0.5"), "add dialect=3.6"),
+            (("managers", "me"), "give addresses"),
             (("pairs", "fixed"), "add dialect=3.6"),
+            (("open", "late"), "choose explicit, implicit"),
             (("flow", "on"), "choose allocation, reservation, off"),
             (("wtimer", "2h"), "us, ms or s"),
             (("wtimer", "99us"), "at least 100us"),

@@ -4,8 +4,13 @@ use super::circuit::Circuit;
 use super::config::EndpointConfig;
 use super::contexts::{self, EndpointIdentity};
 use super::group::GroupEndpointConfig;
+use super::live;
+use super::supervision::{OpeningRequest, Refusal};
 use driver::timeout::finite;
-use engine::{Address, AssociationId, AssociationsExt, Counters, Framing, Protocol};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, CommandError, Counters, Framing,
+    Protocol,
+};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Holdings, RateLimit, Xtp};
 use std::io;
@@ -91,6 +96,7 @@ impl Endpoint {
     /// `PermissionDenied` if the directory of the sockets is not private to the user.
     pub fn serve_contexts(&self) -> io::Result<PathBuf> {
         let path = contexts::serve(&self.inner, self.identity.clone(), contexts::snapshot_xtp)?;
+        contexts::serve_changes(&self.inner, &path, live::change_by_words)?;
         self.serves_contexts.store(true, Ordering::Relaxed);
         Ok(path)
     }
@@ -136,9 +142,73 @@ impl Endpoint {
     ///
     /// `ConnectionRefused` or `TimedOut`.
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
+        self.connect_by(to, limit, |engine, now| {
+            engine.connect(now, &[Address::Socket(to)])
+        })
+    }
+
+    /// Opens a circuit by a command of the engine and waits for the answer; a refusal says why.
+    fn connect_by(
+        &self,
+        to: SocketAddr,
+        limit: Duration,
+        open: impl FnOnce(&mut Xtp, engine::Instant) -> Result<AssociationId, CommandError>,
+    ) -> io::Result<Circuit> {
         self.offer_shortcut(to);
-        let circuit = self.inner.connect(Address::Socket(to), finite(limit))?;
-        Ok(Circuit::new(circuit))
+        let mut opened = None;
+        let open = |engine: &mut Xtp, now| {
+            let id = open(engine, now)?;
+            opened = Some(id);
+            Ok(id)
+        };
+        let connected = self
+            .inner
+            .connect_by(Address::Socket(to), finite(limit), open);
+        match connected {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                Err(opened.and_then(|id| self.refusal(id)).unwrap_or(error))
+            }
+            other => other.map(Circuit::new),
+        }
+    }
+
+    /// The error of an opening that the peer refused, with its reason.
+    fn refusal(&self, id: AssociationId) -> Option<io::Error> {
+        let why = self.inner.with_pump(|pump| pump.engine().refusal(id))?;
+        let text = format!(
+            "the peer refuses the association: {}",
+            Refusal::of(why).name()
+        );
+        Some(io::Error::new(io::ErrorKind::ConnectionRefused, text))
+    }
+
+    /// Whether openings wait for a decision.
+    pub(super) fn is_supervised(&self) -> bool {
+        self.inner.with_pump(|pump| pump.engine().is_supervised())
+    }
+
+    /// What a peer's opening asks for.
+    pub(super) fn opening_request(&self, id: AssociationId) -> Option<OpeningRequest> {
+        let now = engine::Instant::ZERO;
+        let view = self
+            .inner
+            .with_pump(|pump| pump.engine().association(now, id))?;
+        let Address::Socket(peer) = view.peer else {
+            return None;
+        };
+        Some(OpeningRequest {
+            peer,
+            service: view.service.name(),
+            sort: view.sort,
+            reserves: view.reserves,
+            first_data: view.receiving.next,
+            is_waiting: view.awaits_admission,
+        })
+    }
+
+    /// Runs a command of the engine.
+    pub(super) fn command(&self, act: impl FnOnce(&mut Xtp, engine::Instant)) -> io::Result<()> {
+        self.inner.command(act)
     }
 
     /// Opens a circuit for isochronous data: sent at `rate`, never retransmitted, and not subject
@@ -171,12 +241,9 @@ impl Endpoint {
     }
 
     fn connect_as(&self, to: SocketAddr, service: Service, limit: Duration) -> io::Result<Circuit> {
-        self.offer_shortcut(to);
-        let to = Address::Socket(to);
-        let open = |engine: &mut Xtp, now| engine.open(now, to, service);
-        self.inner
-            .connect_by(to, finite(limit), open)
-            .map(Circuit::new)
+        self.connect_by(to, limit, |engine, now| {
+            engine.open(now, Address::Socket(to), service)
+        })
     }
 
     /// Opens a circuit to the endpoint at `to` without waiting. Data may be sent at once; its
@@ -186,7 +253,26 @@ impl Endpoint {
     ///
     /// When the endpoint has its maximum number of circuits.
     pub fn begin_connect(&self, to: SocketAddr) -> io::Result<Circuit> {
-        let mut circuit = self.open(to, Service::Stream)?;
+        self.begin_connect_sorted(to, None)
+    }
+
+    /// [`begin_connect`](Endpoint::begin_connect) with a priority among the endpoint's circuits, which the peer's
+    /// end takes too unless it has one of its own: the lowest is served first. None for the configured one.
+    ///
+    /// # Errors
+    ///
+    /// When the endpoint has its maximum number of circuits.
+    pub fn begin_connect_sorted(&self, to: SocketAddr, sort: Option<u16>) -> io::Result<Circuit> {
+        self.offer_shortcut(to);
+        let to = Address::Socket(to);
+        let opened = self.inner.open(to, |engine, now| {
+            let id = engine.open(now, to, Service::Stream)?;
+            if sort.is_some() {
+                engine.set_sort(id, sort);
+            }
+            Ok(id)
+        });
+        let mut circuit = Circuit::new(opened?);
         circuit.flush()?;
         Ok(circuit)
     }

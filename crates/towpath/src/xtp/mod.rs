@@ -60,10 +60,13 @@
 //! * [`config`] - configuration of an endpoint, in a program and as command-line options.
 //! * [`endpoint`] - listen, accept, connect, transactions, datagrams.
 //! * [`circuit`] - send, receive, close.
+//! * [`supervision`] - openings of peers that a user decides about.
 //! * [`tracing`] - packet traces of live endpoints.
 //! * `ring_capture` - what crosses the rings of a shortcut, in the capture of a process.
 //! * [`contexts`] - reports on the associations of live endpoints.
 //! * [`lend`] - zero-copy: buffers lent to a circuit until they are acknowledged.
+//! * [`live`] - options that change while an association lives.
+//! * [`ask`] - questions about contexts, routes and counters, which hosts of XTP 3.x answer to those they allow.
 //! * [`ping`] - questions that hosts and routers of XTP 3.x echo.
 //! * [`group`] - reliable multicast.
 //! * [`router`] - a router (intermediate system) of XTP 3.6.
@@ -73,17 +76,20 @@
 //! For the program's own event loop see [`Endpoint::watch`]: readiness of all circuits on one
 //! descriptor.
 
+pub mod ask;
 pub mod circuit;
 pub mod config;
 pub mod contexts;
 pub mod endpoint;
 pub mod group;
 pub mod lend;
+pub mod live;
 pub(crate) mod option_values;
 pub mod ping;
 mod ring_capture;
 pub mod router;
 pub(crate) mod shortcut;
+pub mod supervision;
 pub mod tracing;
 
 pub use circuit::{Circuit, Tags};
@@ -92,7 +98,9 @@ pub use endpoint::{Endpoint, EndpointWatch};
 pub use engine::AssociationId;
 pub use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, RateLimit, StatusRequestKind};
 pub use lend::{Buffer, LendError, LendOutcome, ReturnedBuffer};
+pub use live::LiveOption;
 pub use shortcut::Shortcut;
+pub use supervision::{Opening, OpeningRequest, Refusal};
 pub use wire::trace::TraceLog;
 pub use wire_shortcut::RingReport;
 

@@ -87,6 +87,11 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "receive buffer: most bytes kept for a user that does not read",
     ),
     option(
+        "managers",
+        "ADDR/ADDR",
+        "hosts that may ask for contexts, routes and counters; needs a dialect of 3.x",
+    ),
+    option(
         "nulldata",
         "off|on",
         "whether status requests without data are sent as empty DATA packets",
@@ -95,6 +100,12 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "oqmax",
         "BYTES",
         "most unacknowledged bytes kept for retransmission",
+    ),
+    option(
+        "open",
+        "explicit|implicit",
+        "whether the first data wait for the answer to FIRST, or leave with it and save a round trip; without data \
+         FIRST leaves after a millisecond",
     ),
     option(
         "output_rate",
@@ -195,6 +206,9 @@ pub(crate) const FLOW_CONTROLS: [(&str, FlowControl); 3] = [
 /// Whether control packets always have sixteen resend pairs.
 pub(crate) const PAIRS: [(&str, bool); 2] = [("needed", false), ("fixed", true)];
 
+/// Whether data wait for the answer to FIRST.
+pub(crate) const OPENINGS: [(&str, bool); 2] = [("explicit", true), ("implicit", false)];
+
 pub(crate) const SERVICES: [(&str, Service); 3] = [
     ("stream", Service::Stream),
     ("isochronous", Service::Isochronous),
@@ -260,6 +274,14 @@ pub(crate) fn parse_gateway(name: &str, value: &str) -> Result<engine::Address, 
     let address = value.parse::<std::net::SocketAddr>();
     address.map(engine::Address::Socket).map_err(|_| {
         format!("{name}={value} is not possible; give ADDR:PORT, such as 10.0.0.1:9000")
+    })
+}
+
+/// Addresses of hosts with `/` between them.
+pub(crate) fn parse_hosts(name: &str, value: &str) -> Result<Vec<std::net::IpAddr>, String> {
+    let hosts: Result<Vec<_>, _> = value.split('/').map(str::parse).collect();
+    hosts.map_err(|_| {
+        format!("{name}={value} is not possible; give addresses, such as 10.0.0.5/10.0.0.6")
     })
 }
 

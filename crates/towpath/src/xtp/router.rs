@@ -20,6 +20,8 @@ pub struct UdpRouterConfig {
     pub next_hops: BTreeMap<IpAddr, SocketAddr>,
     /// Rate limit of all associations of a route together; None for no limit.
     pub rate: Option<RateLimit>,
+    /// Hosts that may ask for its paths and counters ([`super::ask`]).
+    pub managers: Vec<IpAddr>,
 }
 
 /// A running router; dropping it stops it.
@@ -43,6 +45,7 @@ impl Router {
                 .collect(),
             only_listed: true,
             rate: settings.rate,
+            managers: settings.managers.clone(),
             ..RouterConfig::default()
         });
         let host = RouterHost::new(engine, wire)?;

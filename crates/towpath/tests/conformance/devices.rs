@@ -1,6 +1,6 @@
 //! Devices of XTP: a write returns when the peer has acknowledged it.
 
-use crate::support::{LIMIT, Subject, pattern, recv_bytes};
+use crate::support::{LIMIT, Subject, pattern, recv_bytes, send};
 use std::io::ErrorKind::WouldBlock;
 use std::sync::Arc;
 use std::time::Instant;
@@ -65,4 +65,30 @@ fn each_end_writes_to_a_device_of_its_own() {
     assert_eq!(recv_bytes(&mut *pair.server, 5), b"there");
     pair.server.send(b"still").expect("the other goes on");
     assert_eq!(recv_bytes(&mut *pair.client, 5), b"still");
+}
+
+#[test]
+fn write_that_is_acknowledged_late_is_sent_once() {
+    // A message takes longer than a call waits.
+    let slow = subject().with_option("rate", "800kbit");
+    let slow = slow.with_option("burst", "2k");
+    let mut pair = slow.pair();
+    let messages: Vec<Vec<u8>> = (0..4).map(|salt| pattern(5000, salt)).collect();
+    for message in &messages {
+        send(&mut *pair.client, message);
+    }
+    let shared: Arc<[u8]> = pattern(5000, 9).into();
+    let deadline = Instant::now() + LIMIT;
+    let mut lent = 0;
+    while lent < 2 {
+        match pair.client.send_shared_run(&shared, 2 - lent) {
+            Ok(count) => lent += count,
+            Err(error) => assert_eq!(error.kind(), WouldBlock, "{error}"),
+        }
+        assert!(Instant::now() < deadline, "{lent} were lent");
+    }
+    let sent = [messages.concat(), shared.repeat(2)].concat();
+    assert!(recv_bytes(&mut *pair.server, sent.len()) == sent);
+    let error = pair.server.try_recv(&mut [0; 8]).expect_err("no more");
+    assert_eq!(error.kind(), WouldBlock, "{error}");
 }

@@ -1,4 +1,4 @@
-//! Associations of a message: how many packets they take, and whose reply is whose.
+//! Associations of a message: how many packets they take, and whose reply is whose; how those of streams open.
 
 use crate::support::{LIMIT, Pair, Subject, flush, recv_one, send};
 use std::io::ErrorKind;
@@ -141,6 +141,7 @@ fn options_that_an_association_a_message_has_no_use_for_are_refused() {
             ("flow", "reservation"),
             "no option 'flow'",
         ),
+        ("xtp-transaction", ("open", "explicit"), "no option 'open'"),
         ("xtp-transaction", ("acknowledged", "on"), "acknowledged"),
         ("xtp-datagram", ("acknowledged", "maybe"), "give on or off"),
     ] {
@@ -153,4 +154,91 @@ fn options_that_an_association_a_message_has_no_use_for_are_refused() {
     let mut pair = subject("xtp-datagram").pair();
     let error = pair.client.send(b"").expect_err("no message");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
+/// Packets that the client of a circuit had sent when its server had the first message.
+fn packets_before_the_first_message(subject: &Subject) -> u64 {
+    let mut listener = subject
+        .transport
+        .listen(&subject.listening)
+        .expect("a port");
+    let rendezvous = listener.rendezvous().expect("an address");
+    let connecting = |to| subject.transport.connect(to, 0, &subject.connecting);
+    std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| {
+            let mut server = listener.accept(Instant::now() + LIMIT).expect("a client");
+            recv_one(&mut *server);
+            server
+        });
+        let mut client = connecting(&rendezvous).expect("a circuit");
+        send(&mut *client, b"question");
+        let _server = accepting.join().expect("the server has it");
+        count(&*client, "packets_sent")
+    })
+}
+
+#[test]
+fn implicit_opening_carries_the_first_message_and_an_explicit_one_precedes_it() {
+    for name in ["xtp", "xtp-message", "xtp-lent"] {
+        let explicit = packets_before_the_first_message(&subject(name));
+        assert!(explicit >= 2, "{name}: {explicit}");
+        let implicit = subject(name).with_option("open", "implicit");
+        // A thread that has no processor for a millisecond opens without data.
+        let least = (0..50).map(|_| packets_before_the_first_message(&implicit));
+        assert!(least.into_iter().any(|sent| sent == 1), "{name}");
+    }
+}
+
+#[test]
+fn server_that_sends_first_is_heard_over_an_implicit_opening() {
+    for name in ["xtp", "xtp-message", "xtp-lent", "xtp-driver"] {
+        let mut pair = subject(name).with_option("open", "implicit").pair();
+        send(&mut *pair.server, b"welcome");
+        assert_eq!(recv_one(&mut *pair.client), b"welcome", "{name}");
+        send(&mut *pair.client, b"question");
+        assert_eq!(recv_one(&mut *pair.server), b"question", "{name}");
+    }
+}
+
+/// The UDP address of an endpoint.
+fn address(circuit: &dyn Circuit) -> std::net::SocketAddr {
+    let socket = circuit.descriptor().expect("a socket");
+    let address = rustix::net::getsockname(socket).expect("an address");
+    address.try_into().expect("an Internet address")
+}
+
+#[test]
+fn circuits_with_priorities_share_an_endpoint_and_do_not_mix_data() {
+    for name in ["xtp", "xtp-message", "xtp-lent"] {
+        let mut subject = subject(name).with_option("sorts", "1/9");
+        for options in [&mut subject.listening, &mut subject.connecting] {
+            options.circuits = 3;
+            options.one_peer = true;
+        }
+        let (_listener, mut clients, mut servers) = subject.open();
+        let at = address(&*clients[0]);
+        assert!(clients.iter().all(|one| address(&**one) == at), "{name}");
+        for (index, client) in clients.iter_mut().enumerate() {
+            send(&mut **client, &[index as u8; 8]);
+        }
+        for (index, server) in servers.iter_mut().enumerate() {
+            assert_eq!(recv_one(&mut **server), [index as u8; 8], "{name}");
+        }
+        // What the endpoint counts is said once.
+        for ends in [&clients, &servers] {
+            let say = ends.iter().filter(|one| !one.counts().is_empty());
+            assert_eq!(say.count(), 1, "{name}");
+        }
+        assert_eq!(clients[1].effective()["sorts"], "1/9");
+    }
+    for (name, own, part) in [
+        ("xtp", &[("sorts", "1/x")][..], "from 0 to 65535"),
+        ("xtp", &[("sorts", "1/2"), ("sort", "1")], "leave one"),
+        ("xtp-driver", &[("sorts", "1/2")], "no option 'sorts'"),
+    ] {
+        let own = own.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+        let refused = subject(name).transport.check_options(&own.collect());
+        let text = refused.expect_err("it is refused");
+        assert!(text.contains(part), "{text}");
+    }
 }

@@ -15,7 +15,7 @@ use towpath::files::{
     FileReceiver, ReceiveLimits, ReceivedFile, SentFile, TransferProgress, send, send_to_group,
 };
 use towpath::push::ModuleStack;
-use towpath::xtp::group::{self, GroupEndpointConfig, example_group};
+use towpath::xtp::group::{self, GroupEndpointConfig, GroupWords, example_group};
 use towpath::xtp::{Endpoint, EndpointConfig};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -347,7 +347,7 @@ fn group_outside_the_ranges_is_not_joined() {
     let sent = send_to_group(
         &endpoint(),
         &[host.address],
-        example_group(),
+        (example_group(), &GroupWords::default()),
         &path,
         &mut |_| (),
     );
@@ -409,7 +409,13 @@ fn stranger_on_an_asked_host_is_no_member() {
     let (host, address) = (Host::new(false), example_group());
     let settings = GroupEndpointConfig::default();
     let stranger = group::Receiver::join(address, host.address.ip(), &settings).expect("it joins");
-    let sent = send_to_group(&endpoint(), &[host.address], address, &path, &mut |_| ());
+    let sent = send_to_group(
+        &endpoint(),
+        &[host.address],
+        (address, &GroupWords::default()),
+        &path,
+        &mut |_| (),
+    );
     let sent = match sent {
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
             eprintln!("SKIPPED: the loopback of this machine carries no groups: {error}");
@@ -432,7 +438,13 @@ fn file_is_sent_to_many_hosts_at_once() {
     hosts[0].folder.file(".data.part", &content[..2_000_000]);
     hosts[2].folder.file("data", b"other");
     let addresses: Vec<SocketAddr> = hosts.iter().map(|host| host.address).collect();
-    let sent = send_to_group(&endpoint(), &addresses, example_group(), &path, &mut |_| ());
+    let sent = send_to_group(
+        &endpoint(),
+        &addresses,
+        (example_group(), &GroupWords::default()),
+        &path,
+        &mut |_| (),
+    );
     let sent = match sent {
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
             eprintln!("SKIPPED: the loopback of this machine carries no groups: {error}");

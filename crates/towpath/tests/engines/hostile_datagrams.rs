@@ -162,6 +162,7 @@ fn router_survives_hostile_datagrams_and_forwards_to_nobody() {
     let settings = UdpRouterConfig {
         next_hops: BTreeMap::from([(Ipv4Addr::new(10, 0, 0, 2).into(), next)]),
         rate: None,
+        managers: vec![Ipv4Addr::LOCALHOST.into()],
     };
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let router = Router::bind(local, &settings).expect("a free port");

@@ -95,6 +95,7 @@ fn separated_hosts_connect_through_router() {
     let settings = router::UdpRouterConfig {
         next_hops: [(from.ip(), from), (to.ip(), to)].into(),
         rate: None,
+        managers: Vec::new(),
     };
     let made = middle.run(move || Router::bind(between, &settings));
     let router = made.expect("the host is there").expect("a port");
@@ -160,6 +161,7 @@ fn router_refuses_unknown_hosts_and_limits_rate() {
     let settings = router::UdpRouterConfig {
         next_hops: [(to.ip(), to)].into(),
         rate: Some(limit),
+        managers: Vec::new(),
     };
     let made = middle.run(move || Router::bind(between, &settings));
     let router = made.expect("the host is there").expect("a port");

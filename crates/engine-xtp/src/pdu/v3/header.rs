@@ -99,7 +99,7 @@ const OPTIONS_MASK: u32 = 0xffff;
 
 impl HeaderV3 {
     /// The header of a packet that belongs to no association: all else is zero.
-    pub(crate) fn plain(kind: PacketKind, route: u32, ttl: u8) -> HeaderV3 {
+    pub fn plain(kind: PacketKind, route: u32, ttl: u8) -> HeaderV3 {
         HeaderV3 {
             kind,
             options: Options::NONE,

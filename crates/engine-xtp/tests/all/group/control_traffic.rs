@@ -87,6 +87,36 @@ fn counted_group_sends_one_control_packet_per_request() {
     assert!(given <= requests.count() as u64 * 20, "{given}");
 }
 
+#[test]
+fn rate_of_a_sender_bounds_what_its_group_gets() {
+    let limit = engine_xtp::RateLimit {
+        rate_bytes_per_s: 1_000_000,
+        burst_bytes: 10_000,
+    };
+    let [free, limited] = [None, Some(limit)].map(|rate| {
+        let config = Config {
+            packet_len: 1000,
+            rate,
+            ..Config::default()
+        };
+        let stations = vec![
+            Station::sender(&config, 500_000),
+            Station::receiver(&config),
+        ];
+        let mut network = GroupNetwork::new(stations, 7);
+        network.run(LONG);
+        assert_eq!(network.stream(1).expect("it joined").bytes, 500_000);
+        let of_sender = network.trace.iter().rev();
+        let data = of_sender.filter(|(_, from, packet)| *from == 0 && packet.len() > 500);
+        data.map(|(at_ps, ..)| *at_ps)
+            .next()
+            .expect("data were sent")
+    });
+    // 500,000 bytes and their headers, less the first burst, at 1 MB/s.
+    assert!(limited > 490 * MS && limited < 700 * MS, "{limited} ps");
+    assert!(free < 100 * MS, "{free} ps");
+}
+
 /// Packets in the minute after the first second, with three receivers and a sender that submitted
 /// `bytes` and does not finish.
 fn packets_of_a_minute(bytes: u64, pause: Duration) -> usize {

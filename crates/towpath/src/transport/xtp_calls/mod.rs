@@ -68,9 +68,9 @@ const ACKNOWLEDGED: OptionHelp = OptionHelp {
               under way",
 };
 
-/// Options of an endpoint that these associations have no use for: they have services of their own, nobody posts buffers for
-/// them, and they are over before rings are exchanged.
-const WITHOUT_USE: [&str; 3] = ["service", "flow", "shortcut"];
+/// Options of an endpoint that these associations have no use for: they have services of their own, which open implicitly,
+/// nobody posts buffers for them, and they are over before rings are exchanged.
+const WITHOUT_USE: [&str; 4] = ["service", "flow", "open", "shortcut"];
 
 /// The options of transactions.
 static TRANSACTION_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {

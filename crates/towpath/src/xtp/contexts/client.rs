@@ -1,5 +1,6 @@
 //! Finds live endpoints and queries their reports.
 
+use super::changes;
 use super::report::EndpointReport;
 use super::socket_dir;
 use rustix::process::{Pid, test_kill_process};
@@ -77,6 +78,7 @@ fn query_all_in<R: DeserializeOwned>(
         {
             // A socket gets its name only once it listens, so its process is gone.
             let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_file(changes::beside(&path));
             return None;
         }
         let gone = matches!(&answer, Err(error) if error.kind() == io::ErrorKind::NotFound);
@@ -120,8 +122,8 @@ fn has_ended(process: u32) -> bool {
     process.is_some_and(|process| test_kill_process(process) == Err(rustix::io::Errno::SRCH))
 }
 
-/// What names of sockets end with: those of XTP's endpoints, of VMTP's, and of SCTP's.
-const SUFFIXES: [&str; 3] = ["sock", "vmtp", "sctp"];
+/// What names of sockets end with: those of XTP's endpoints, of VMTP's, of SCTP's, and those for changes.
+const SUFFIXES: [&str; 4] = ["sock", "vmtp", "sctp", changes::SUFFIX];
 
 /// The PID and the number in a name such as `4711-1.sock`.
 fn parse_socket_name(path: &Path, suffix: &str) -> Option<(u32, u32)> {

@@ -148,6 +148,23 @@ pub(crate) fn serve_reports(
     make: impl Fn() -> Option<Vec<u8>> + Send + 'static,
 ) -> io::Result<ReportSocket> {
     let (listener, path) = listen(&socket_dir::create()?, suffix)?;
+    serve_clients(listener, path, move |client| {
+        let Some(report) = make() else {
+            return false;
+        };
+        // A client that left or does not read gets no report.
+        let _ = send_report(client, &report);
+        true
+    })
+}
+
+/// Calls `serve` with each client of `listener`, whose name is `path`, until the returned value is dropped or `serve` returns
+/// false.
+pub(super) fn serve_clients(
+    listener: UnixListener,
+    path: PathBuf,
+    serve: impl Fn(UnixStream) -> bool + Send + 'static,
+) -> io::Result<ReportSocket> {
     listener.set_nonblocking(true)?;
     let stop_eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let socket = ReportSocket {
@@ -158,7 +175,7 @@ pub(crate) fn serve_reports(
     std::thread::Builder::new()
         .name("towpath-context".into())
         .stack_size(STACK_LEN)
-        .spawn(move || run(&listener, &stop_eventfd, make))?;
+        .spawn(move || run(&listener, &stop_eventfd, serve))?;
     Ok(socket)
 }
 
@@ -194,7 +211,7 @@ fn has_listener(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
-fn run(listener: &UnixListener, stop_eventfd: &OwnedFd, make: impl Fn() -> Option<Vec<u8>>) {
+fn run(listener: &UnixListener, stop_eventfd: &OwnedFd, serve: impl Fn(UnixStream) -> bool) {
     loop {
         let mut ready = [
             PollFd::new(listener, PollFlags::IN),
@@ -214,19 +231,23 @@ fn run(listener: &UnixListener, stop_eventfd: &OwnedFd, make: impl Fn() -> Optio
                 continue;
             }
         };
-        let Some(report) = make() else {
+        if !serve(client) {
             return;
-        };
-        // A client that left or does not read gets no report.
-        let _ = send_report(client, &report);
+        }
     }
 }
 
-fn send_report(mut client: UnixStream, report: &[u8]) -> io::Result<()> {
-    let credentials = rustix::net::sockopt::socket_peercred(&client)?;
+/// Whether a client is of this process's user, or root.
+pub(super) fn check_user(client: &UnixStream) -> io::Result<()> {
+    let credentials = rustix::net::sockopt::socket_peercred(client)?;
     if credentials.uid != geteuid() && credentials.uid != Uid::ROOT {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
+    Ok(())
+}
+
+fn send_report(mut client: UnixStream, report: &[u8]) -> io::Result<()> {
+    check_user(&client)?;
     client.set_nonblocking(false)?;
     client.set_write_timeout(Some(WRITE_TIMEOUT))?;
     client.write_all(report)

@@ -66,11 +66,13 @@
 //! * [`config`] - configuration of the two ends; the rest is in the engine's [`Config`].
 //! * [`sender`], [`receiver`] - the two ends.
 //! * [`relay`] - a multicast repeater between them.
+//! * [`words`] - options as users write them.
 
 pub mod config;
 pub mod receiver;
 pub mod relay;
 pub mod sender;
+pub mod words;
 
 pub use config::GroupEndpointConfig;
 pub use engine_xtp::group::{
@@ -79,6 +81,7 @@ pub use engine_xtp::group::{
 pub use receiver::{Receiver, Stream};
 pub use relay::Relay;
 pub use sender::Sender;
+pub use words::GroupWords;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
