@@ -246,9 +246,7 @@ fn parse_carrier(text: &str) -> Result<Carrier, String> {
     let mut parts = text.split(',');
     match (parts.next(), text) {
         (_, "kernel") => return Ok(Carrier::Kernel),
-        (_, device) if DEVICES.contains(&device) => {
-            return Ok(Carrier::Diverted(vec![format!("device={device}")]));
-        }
+        (Some(device), _) if DEVICES.contains(&device) => return parse_way(device, text),
         (_, DATAGRAMS | "/dev/udp,deferred=on") => {
             return Ok(Carrier::Datagrams { deferred: true });
         }
@@ -271,6 +269,20 @@ fn parse_carrier(text: &str) -> Result<Carrier, String> {
     match options.iter().find(|option| !is_option(option)) {
         Some(option) => Err(format!("option `{option}`; options are NAME=VALUE")),
         None => Ok(Carrier::Diverted(options)),
+    }
+}
+
+/// A device, and how it is used: by the library alone, or with the module `sockmod`.
+fn parse_way(device: &str, text: &str) -> Result<Carrier, String> {
+    let named = format!("device={device}");
+    match text[device.len()..].strip_prefix(',') {
+        None => Ok(Carrier::Diverted(vec![named])),
+        Some(way @ ("way=library" | "way=sockmod")) => {
+            Ok(Carrier::Diverted(vec![named, way.to_owned()]))
+        }
+        Some(_) => Err(format!(
+            "transport `{text}`; {device} has the option way=library|sockmod"
+        )),
     }
 }
 

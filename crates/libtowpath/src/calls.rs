@@ -1,7 +1,7 @@
 //! The Berkeley socket calls on PF_XTP sockets.
 
 use crate::datagram_port::DatagramPort;
-use crate::devices::{self, Device, DeviceConnection, DeviceListener};
+use crate::devices::{self, DeviceConnection, DeviceListener, Path};
 use crate::socket_pair::{self, ConnState, SocketPairEnd};
 use crate::socket_table::Entry;
 use crate::stream_service::{self, CircuitHandle, StreamService};
@@ -111,13 +111,14 @@ impl SocketInner {
     }
 
     /// The device that is to carry its connections in place of XTP.
-    fn device(&self) -> Option<Device> {
-        Device::named(self.options.get(devices::OPTION)?)
+    fn device(&self) -> Option<Path> {
+        Path::of(&self.options)
     }
 
-    /// Whether the options are ones: those of XTP, or a device alone.
+    /// Whether the options are ones: those of XTP, or a device and the way to it.
     pub(crate) fn has_valid_options(&self) -> bool {
-        self.settings().is_ok() || self.device().is_some() && self.options.len() == 1
+        let of_device = |name: &String| [devices::OPTION, devices::WAY].contains(&name.as_str());
+        self.settings().is_ok() || self.device().is_some() && self.options.keys().all(of_device)
     }
 
     /// The datagram port, opened on first use; `near` selects the address family.
@@ -362,7 +363,7 @@ fn begin_over_device(
     socket: &Socket,
     fd: BorrowedFd<'_>,
     peer: SocketAddr,
-    device: Device,
+    device: Path,
 ) -> io::Result<()> {
     let mut inner = socket.lock();
     check_unconnected(&inner.state, &socket.link)?;

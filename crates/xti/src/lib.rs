@@ -6,7 +6,7 @@
 //! * `connections` - the provider of connections over a protocol in the user's process: ticots, ticotsord.
 //! * [`carrier`] - providers over a protocol that is no part of this crate, such as XTP and SCTP.
 //! * [`datagrams`] - the provider of datagrams over the kernel's UDP, or over a driver that is no part of this crate.
-//! * [`modules`] - `timod` and `tirdwr`.
+//! * [`modules`] - `sockmod`, `timod` and `tirdwr`.
 //! * [`endpoint`] - the functions of XTI: open, bind, connect, listen, accept, snd, rcv, release, and
 //!   sndudata, rcvudata, rcvuderr of datagrams; options (optmgmt).
 //! * [`sctp`] - options of SCTP (level 132); `options` - requests of options.
@@ -36,8 +36,8 @@ pub mod tpi;
 
 pub use connections::Waiter;
 pub use endpoint::{
-    DatagramFailure, Disconnection, Flags, Look, StreamOptions, With, XtiByteStream, XtiCall,
-    XtiEndpoint, XtiReadiness, XtiReceived, XtiState,
+    DatagramFailure, Disconnection, Flags, Look, Shutdown, StreamOptions, With, XtiByteStream,
+    XtiCall, XtiEndpoint, XtiReadiness, XtiReceived, XtiState,
 };
 pub use error::{Error, TliError};
 pub use helper::{HelperPause, pause_helper};

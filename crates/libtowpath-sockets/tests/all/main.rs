@@ -7,14 +7,19 @@ mod pipes;
 mod programs;
 
 use programs::{RULES_FILE, Scratch, Server, output_of, preloaded, scratch};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
-/// A port that no UDP socket has; TCP's of this number is free as well, or the server says so.
+/// A port that no socket has, of UDP or of TCP.
 fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    socket.local_addr().expect("it is bound").port()
+    loop {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let port = socket.local_addr().expect("it is bound").port();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn refusal(scratch: &Scratch, text: &str) -> String {

@@ -7,16 +7,28 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
+/// The same with the module `sockmod` on the stream.
+const WITH_SOCKMOD: [&str; 2] = ["/dev/tcp,way=sockmod", "/dev/sctp_t,way=sockmod"];
+
 #[test]
 fn redis_and_its_benchmark_run_over_streams() {
-    for (name, device) in [("streams-tcp", "/dev/tcp"), ("streams-sctp", "/dev/sctp_t")] {
+    let [sockmod, _] = WITH_SOCKMOD;
+    for (name, device) in [
+        ("streams-tcp", "/dev/tcp"),
+        ("streams-sctp", "/dev/sctp_t"),
+        ("streams-sockmod", sockmod),
+    ] {
         let port = free_port();
         let rules = format!("inet 127.0.0.1 {port} {device}\n");
         let Some(server) = Server::redis(name, port, &rules, None) else {
             return;
         };
         let plain = TcpStream::connect(("127.0.0.1", port));
-        assert_eq!(plain.is_ok(), device == "/dev/tcp", "{device}: {plain:?}");
+        assert_eq!(
+            plain.is_ok(),
+            device.starts_with("/dev/tcp"),
+            "{device}: {plain:?}"
+        );
         drop(plain);
         let port = port.to_string();
         let value = "v".repeat(100_000);
@@ -39,8 +51,9 @@ fn iperf3_moves_its_octets_over_streams() {
         eprintln!("SKIPPED: there is no iperf3");
         return;
     }
-    for device in ["/dev/tcp", "/dev/xtp", "/dev/sctp_t"] {
-        let scratch = scratch(&device.replace('/', "-"));
+    let library = ["/dev/tcp", "/dev/xtp", "/dev/sctp_t"];
+    for device in library.into_iter().chain(WITH_SOCKMOD) {
+        let scratch = scratch(&device.replace(['/', ','], "-"));
         let port = free_port().to_string();
         scratch.write("rules", &format!("inet 127.0.0.1 {port} {device}\n"));
         let mut server = preloaded("iperf3", &scratch);

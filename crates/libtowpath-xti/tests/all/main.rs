@@ -41,6 +41,11 @@ fn every_call_of_xti_works_and_says_its_errors() {
 }
 
 #[test]
+fn connection_a_request_and_its_response_as_netperf_makes_them() {
+    build_and_run("crr.c");
+}
+
+#[test]
 fn tli_program_works_over_ticots() {
     build_and_run("tli.c");
 }

@@ -1,6 +1,6 @@
 //! A connection of a device, and the two threads that carry it.
 
-use super::Device;
+use super::{Device, Path};
 use crate::socket_pair::{ConnState, SocketPairEnd};
 use rustix::net::{SendFlags, Shutdown};
 use std::io;
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+use xti::modules::so_state;
 use xti::{Error, Flags, Look, TliError, XtiEndpoint, XtiState, inet};
 
 /// How long a peer may take to answer a connect.
@@ -31,7 +32,7 @@ static ACTIVE: Mutex<Vec<Weak<DeviceConnection>>> = Mutex::new(Vec::new());
 
 /// An endpoint of XTI and the library's end of a socket pair.
 pub(crate) struct DeviceConnection {
-    device: Device,
+    path: Path,
     end: XtiEndpoint,
     link: Arc<SocketPairEnd>,
     /// All that the program writes was sent, or will not be.
@@ -40,12 +41,12 @@ pub(crate) struct DeviceConnection {
 
 impl DeviceConnection {
     pub(super) fn new(
-        device: Device,
+        path: Path,
         end: XtiEndpoint,
         link: Arc<SocketPairEnd>,
     ) -> Arc<DeviceConnection> {
         let connection = Arc::new(DeviceConnection {
-            device,
+            path,
             end,
             link,
             has_sent: AtomicBool::new(false),
@@ -58,15 +59,15 @@ impl DeviceConnection {
 
     /// Begins to connect to `peer` for `link`, whose socket is writable, or has an error, when the peer has answered.
     pub(crate) fn connect(
-        device: Device,
+        path: Path,
         local: Option<SocketAddr>,
         peer: SocketAddr,
         link: &Arc<SocketPairEnd>,
     ) -> io::Result<Arc<DeviceConnection>> {
-        let end = device.open()?;
+        let end = path.open()?;
         let local = local.map(inet::encode).unwrap_or_default();
         end.bind(&local, 0).map_err(to_io_error)?;
-        let connection = DeviceConnection::new(device, end, Arc::clone(link));
+        let connection = DeviceConnection::new(path, end, Arc::clone(link));
         let opening = Arc::clone(&connection);
         spawn(move || opening.open(peer))?;
         Ok(connection)
@@ -119,10 +120,18 @@ impl DeviceConnection {
             false => self
                 .end
                 .flush(CLOSE_TIMEOUT)
-                .and_then(|()| self.end.send_release())
+                .and_then(|()| self.release())
                 .and_then(|()| self.end.flush(CLOSE_TIMEOUT)),
         };
         self.has_sent.store(true, Ordering::Release);
+    }
+
+    /// No more is sent.
+    fn release(&self) -> Result<(), Error> {
+        match self.path.has_sockmod {
+            true => self.end.shutdown(xti::Shutdown::Write),
+            false => self.end.send_release(),
+        }
     }
 
     /// Sends a piece, which leaves at once; false when the connection is lost.
@@ -145,6 +154,10 @@ impl DeviceConnection {
         let mut closed_at = None;
         loop {
             match self.end.receive_within(&mut buffer, TURN) {
+                // What `sockmod` makes of the peer's release.
+                Ok(received) if received.len == 0 && self.path.has_sockmod => {
+                    return self.end_program_reads();
+                }
                 Ok(received) => {
                     if self.hand_over(&buffer[..received.len]).is_err() {
                         // The program has closed its socket, and nobody reads: the peer gets a reset, as from TCP.
@@ -184,13 +197,29 @@ impl DeviceConnection {
         Ok(())
     }
 
+    fn end_program_reads(&self) {
+        // Fails only where the program has closed its end.
+        let _ = rustix::net::shutdown(self.link.fd(), Shutdown::Write);
+    }
+
+    /// Whether both directions have ended.
+    fn is_over(&self) -> bool {
+        const ENDED: u32 = so_state::CANNOT_SEND | so_state::CANNOT_RECEIVE;
+        match self.path.has_sockmod {
+            true => self
+                .end
+                .socket_state()
+                .is_ok_and(|state| state & ENDED == ENDED),
+            false => matches!(self.end.state(), XtiState::Idle | XtiState::Unbound),
+        }
+    }
+
     /// What an event means for the program; true when nothing more is received.
     fn has_ended(&self, error: Error) -> bool {
         match (error.tli, self.end.look()) {
             (TliError::Look, Some(Look::Release)) => {
                 let _ = self.end.receive_release();
-                // Fails only where the program has closed its end.
-                let _ = rustix::net::shutdown(self.link.fd(), Shutdown::Write);
+                self.end_program_reads();
                 true
             }
             // Data overtook the event.
@@ -219,8 +248,7 @@ impl DeviceConnection {
             thread::sleep(Duration::from_millis(2));
         }
         // The kernel's TCP goes on without the process; an engine needs the peer's answer.
-        let is_over = || matches!(self.end.state(), XtiState::Idle | XtiState::Unbound);
-        while self.device != Device::Tcp && !is_over() && Instant::now() < end {
+        while self.path.device != Device::Tcp && !self.is_over() && Instant::now() < end {
             thread::sleep(Duration::from_millis(2));
         }
     }

@@ -16,6 +16,7 @@ use crate::stream_service::{AcceptQueue, PendingConn, announce, socket_pair};
 use library::xti_carrier;
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::net::SocketType;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -26,6 +27,9 @@ use xti::{StreamOptions, TliError, XtiEndpoint, inet};
 
 /// The option of a socket that names its device.
 pub(crate) const OPTION: &str = "device";
+
+/// The option that names how the library uses the device.
+pub(crate) const WAY: &str = "way";
 
 /// How often a listener looks whether it was closed, and how long it waits when the process is out of descriptors.
 const TURN: Duration = Duration::from_millis(100);
@@ -72,6 +76,38 @@ pub(crate) fn is_blocking(fd: BorrowedFd<'_>) -> bool {
     fcntl_getfl(fd).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
 }
 
+/// A device, and how the library uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) device: Device,
+    /// Module `sockmod` has the state of the socket; else the library makes the primitives itself.
+    pub(crate) has_sockmod: bool,
+}
+
+impl Path {
+    /// The path that the options of a socket name.
+    pub(crate) fn of(options: &BTreeMap<String, String>) -> Option<Path> {
+        let device = Device::named(options.get(OPTION)?)?;
+        let has_sockmod = match options.get(WAY).map(String::as_str) {
+            None | Some("library") => false,
+            Some("sockmod") => true,
+            Some(_) => return None,
+        };
+        Some(Path {
+            device,
+            has_sockmod,
+        })
+    }
+
+    fn open(self) -> io::Result<XtiEndpoint> {
+        let end = self.device.open()?;
+        if self.has_sockmod {
+            end.push_sockmod(libc::AF_INET.cast_unsigned())?;
+        }
+        Ok(end)
+    }
+}
+
 /// Accepts connections of a device, until it is dropped.
 pub(crate) struct DeviceListener {
     /// Where it listens.
@@ -83,18 +119,18 @@ pub(crate) struct DeviceListener {
 impl DeviceListener {
     /// Listens at `local`; `link` is the listening socket, and `backlog` how many connections may wait.
     pub(crate) fn start(
-        device: Device,
+        path: Path,
         local: SocketAddr,
         link: Arc<SocketPairEnd>,
         backlog: usize,
     ) -> io::Result<DeviceListener> {
-        let end = device.open()?;
+        let end = path.open()?;
         let bound = end.bind(&inet::encode(local), backlog as u32);
         let bound = bound.map_err(connection::to_io_error)?;
         let queue = AcceptQueue::new(backlog);
         let is_closed = Arc::new(AtomicBool::new(false));
         let accepting = Accepting {
-            device,
+            path,
             end,
             link,
             queue: queue.clone(),
@@ -119,7 +155,7 @@ impl Drop for DeviceListener {
 
 /// The thread of a listener.
 struct Accepting {
-    device: Device,
+    path: Path,
     end: XtiEndpoint,
     link: Arc<SocketPairEnd>,
     queue: AcceptQueue,
@@ -151,9 +187,12 @@ impl Accepting {
         if !self.queue.has_room() {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let end = self.device.open()?;
+        let end = self.path.open()?;
         let (program, link) = socket_pair(SocketType::STREAM, ConnState::Established)?;
         self.end.accept(&end, sequence)?;
+        if self.path.has_sockmod {
+            end.socket_accepted(&inet::encode(peer))?;
+        }
         let waiting = PendingConn {
             program,
             peer,
@@ -162,7 +201,7 @@ impl Accepting {
             direct: None,
         };
         // Dropped by a queue that was closed, the pair ends, and with it the connection.
-        let connection = DeviceConnection::new(self.device, end, link);
+        let connection = DeviceConnection::new(self.path, end, link);
         connection.carry()?;
         announce(&self.link, &self.queue, waiting)
     }

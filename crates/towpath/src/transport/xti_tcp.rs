@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use xti::{Flags, Look, TliError, XtiEndpoint, XtiState, inet};
+use xti::{Flags, Look, Shutdown, TliError, XtiEndpoint, XtiState, inet};
 
 /// The transport.
 #[derive(Debug)]
@@ -32,12 +32,13 @@ const QUEUE_LEN: u32 = 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Its options: those of all streams, and those of sends.
-const OPTIONS: [OptionHelp; 9] = {
+const OPTIONS: [OptionHelp; 10] = {
     let [hysteresis, deferred, marks, crossing] = xti_words::OF_STREAMS;
     let (more, hold, lent) = (xti_words::MORE, xti_words::HOLD, xti_words::LENT);
     let (expedited, streams) = (xti_words::EXPEDITED, xti_words::STREAMS);
+    let sockmod = xti_words::SOCKMOD;
     [
-        hysteresis, deferred, hold, lent, marks, more, crossing, expedited, streams,
+        hysteresis, deferred, hold, lent, marks, more, crossing, expedited, streams, sockmod,
     ]
 };
 
@@ -82,7 +83,7 @@ impl Transport for XtiTcp {
             let listener = xti_sockets::listen(setup(options), QUEUE_LEN, options)?;
             return Ok(Box::new(listener));
         }
-        let end = XtiEndpoint::open_tcp(setup(options), words.stream)?;
+        let end = open(options, words)?;
         let address = SocketAddr::new(options.bind_address(), 0);
         let bound = end.bind(&inet::encode(address), QUEUE_LEN)?;
         Ok(Box::new(XtiListener {
@@ -105,7 +106,7 @@ impl Transport for XtiTcp {
         if words.is_plain {
             return xti_sockets::connect(setup(options), address, deadline, options);
         }
-        let end = XtiEndpoint::open_tcp(setup(options), words.stream)?;
+        let end = open(options, words)?;
         end.bind(&[], 0)?;
         let connected = end.connect(&inet::encode(address), deadline);
         connected.map_err(|error| xti_words::connect_error(&end, error))?;
@@ -116,6 +117,20 @@ impl Transport for XtiTcp {
 fn words(options: &Options) -> io::Result<StreamWords> {
     let own = &options.transport_specific;
     StreamWords::parse("xti-tcp", &OPTIONS, own).map_err(crate::options::invalid)
+}
+
+/// An endpoint, with the module of a socket library where its calls are used.
+fn open(options: &Options, words: StreamWords) -> io::Result<XtiEndpoint> {
+    let end = XtiEndpoint::open_tcp(setup(options), words.stream)?;
+    if words.has_sockmod {
+        end.push_sockmod(domain_of(options.bind_address()))?;
+    }
+    Ok(end)
+}
+
+/// The domain of a socket.
+fn domain_of(address: std::net::IpAddr) -> u32 {
+    if address.is_ipv6() { 10 } else { 2 }
 }
 
 /// What each socket of an endpoint gets.
@@ -148,8 +163,11 @@ impl Listener for XtiListener {
                 }
                 other => other?,
             };
-            let end = XtiEndpoint::open_tcp(setup(&self.options), self.words.stream)?;
+            let end = open(&self.options, self.words)?;
             self.end.accept(&end, call.sequence)?;
+            if self.words.has_sockmod {
+                end.socket_accepted(&call.address)?;
+            }
             let socket = end.socket().ok_or(io::ErrorKind::NotConnected)?;
             if source_filter::accepts_source(&socket, self.options.only_from) {
                 return Ok(Box::new(XtiCircuit::new(end, &self.options, self.words)?));
@@ -164,6 +182,17 @@ struct XtiCircuit {
     read_len: usize,
     /// The rest of a message of which part was taken: it goes first.
     unsent: Vec<u8>,
+    calls: Calls,
+}
+
+/// Whose calls a circuit makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Calls {
+    OfXti,
+    /// Those of a socket library, over module sockmod.
+    OfSockets {
+        peer_has_ended: bool,
+    },
 }
 
 impl XtiCircuit {
@@ -176,6 +205,12 @@ impl XtiCircuit {
             flags: words.flags,
             read_len: options.read_len,
             unsent: Vec::new(),
+            calls: match words.has_sockmod {
+                true => Calls::OfSockets {
+                    peer_has_ended: false,
+                },
+                false => Calls::OfXti,
+            },
         })
     }
 
@@ -232,6 +267,9 @@ impl XtiCircuit {
     }
 
     fn has_ended(&self) -> bool {
+        if let Calls::OfSockets { peer_has_ended } = self.calls {
+            return peer_has_ended;
+        }
         matches!(self.end.state(), XtiState::PeerReleased | XtiState::Idle)
     }
 
@@ -239,10 +277,22 @@ impl XtiCircuit {
         &mut self,
         result: Result<xti::XtiReceived, xti::Error>,
     ) -> io::Result<Option<usize>> {
-        match result {
-            Ok(received) => Ok(Some(received.len)),
-            Err(error) => self.ended(error),
+        match (result, self.calls) {
+            (Ok(received), Calls::OfSockets { .. }) if received.len == 0 => {
+                self.calls = Calls::OfSockets {
+                    peer_has_ended: true,
+                };
+                Ok(None)
+            }
+            (Ok(received), _) => Ok(Some(received.len)),
+            (Err(error), _) => self.ended(error),
         }
+    }
+
+    /// Whether a socket has received its end: there is no event that says so again.
+    #[inline]
+    fn has_ended_before(&self) -> bool {
+        self.calls != Calls::OfXti && self.has_ended()
     }
 }
 
@@ -254,6 +304,9 @@ impl Circuit for XtiCircuit {
 
     #[inline]
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.has_ended_before() {
+            return Ok(None);
+        }
         let len = buffer.len().min(self.read_len);
         let result = self.end.try_receive(&mut buffer[..len]);
         self.received(result)
@@ -266,6 +319,9 @@ impl Circuit for XtiCircuit {
 
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.has_ended_before() {
+            return Ok(None);
+        }
         let len = buffer.len().min(self.read_len);
         let result = self.end.receive(&mut buffer[..len]);
         self.received(result)
@@ -311,7 +367,12 @@ impl Circuit for XtiCircuit {
 
     fn finish(&mut self) -> io::Result<()> {
         self.flush()?;
-        Ok(self.end.send_release()?)
+        match self.calls {
+            Calls::OfXti => self.end.send_release()?,
+            Calls::OfSockets { .. } => self.end.shutdown(Shutdown::Write)?,
+        }
+        self.end.run();
+        Ok(())
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
@@ -344,6 +405,8 @@ impl Circuit for XtiCircuit {
         effective.insert("hold".into(), xti_words::on_off(options.hold));
         effective.insert("lent".into(), xti_words::on_off(options.lent));
         effective.insert("expedited".into(), xti_words::on_off(options.expedited));
+        let sockmod = self.calls != Calls::OfXti;
+        effective.insert("sockmod".into(), xti_words::on_off(sockmod));
         effective
     }
 

@@ -75,6 +75,13 @@ pub(super) const STREAMS: OptionHelp = option(
     "off: the functions of XTI straight on sockets, as a compatibility library has them; without the other options",
 );
 
+/// The option of sockets over a stream.
+pub(super) const SOCKMOD: OptionHelp = option(
+    "sockmod",
+    "off|on",
+    "the calls of a socket library over module sockmod, in place of the functions of XTI",
+);
+
 /// Values of these options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StreamWords {
@@ -82,6 +89,8 @@ pub(super) struct StreamWords {
     pub(super) flags: Flags,
     /// There is no stream.
     pub(super) is_plain: bool,
+    /// The calls are those of a socket library.
+    pub(super) has_sockmod: bool,
 }
 
 impl StreamWords {
@@ -121,6 +130,7 @@ impl StreamWords {
             ("hold", "on" | "off") => self.stream.hold = value == "on",
             ("lent", "on" | "off") => self.stream.lent = value == "on",
             ("expedited", "on" | "off") => self.stream.expedited = value == "on",
+            ("sockmod", "on" | "off") => self.has_sockmod = value == "on",
             ("streams", "on" | "off") => self.is_plain = value == "off",
             ("more", "on" | "off") => self.flags.more = value == "on",
             ("marks", _) => self.stream.marks = parse_marks(value)?,
@@ -134,7 +144,7 @@ fn wrong(name: &str, value: &str) -> String {
     let all = || {
         OF_STREAMS
             .iter()
-            .chain([&MORE, &HOLD, &LENT, &EXPEDITED, &STREAMS])
+            .chain([&MORE, &HOLD, &LENT, &EXPEDITED, &STREAMS, &SOCKMOD])
     };
     let values = all().find(|option| option.name == name);
     let values = values.map_or("", |option| option.values);

@@ -12,6 +12,7 @@
 //! * `state` - the states of the library.
 //! * `waiting` - waits for what is below the stream.
 //! * `byte_stream` - read and write.
+//! * `socket_calls` - requests of a socket library.
 //! * `vectors` - sndv, rcvv, sndvudata, rcvvudata.
 
 mod byte_stream;
@@ -24,6 +25,7 @@ mod options;
 mod received_run;
 mod release;
 mod runs;
+mod socket_calls;
 mod state;
 mod transfer;
 mod vectors;
@@ -33,6 +35,7 @@ pub use byte_stream::XtiByteStream;
 pub use connections::{Bound, With, XtiCall};
 pub use datagrams::DatagramFailure;
 pub use release::Disconnection;
+pub use socket_calls::Shutdown;
 pub use state::{Look, XtiState};
 pub use transfer::{Flags, XtiReceived};
 pub use vectors::BUFFERS_MAX;

@@ -14,6 +14,7 @@ mod options;
 mod primitives;
 mod sctp_options;
 mod sockets;
+mod sockmod;
 mod states;
 mod transfer;
 mod urgent;
