@@ -86,7 +86,7 @@ fn as_many_clients_of_vmtp_as_asked_are_all_served() {
             "--clients",
             &clients,
             "--trial",
-            "20s",
+            "3s",
             "--sizes",
             "20",
         ],
