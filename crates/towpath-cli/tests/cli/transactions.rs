@@ -70,8 +70,7 @@ fn many_clients_of_vmtp_are_entities_of_one_endpoint() {
     }
 }
 
-/// With `TOWPATH_CLIENTS=10000`, as many as a race may have: as many threads at each end, which take a machine of two
-/// processors a minute to start, and longer than a few seconds to be served once each.
+/// With `TOWPATH_CLIENTS=10000`, as many as a race may have, with as many threads at each end.
 #[test]
 fn as_many_clients_of_vmtp_as_asked_are_all_served() {
     let Some(clients) = std::env::var("TOWPATH_CLIENTS").ok() else {
