@@ -60,7 +60,7 @@ impl Histogram {
                 "{percent} is no percentile; use at least 0 and less than 100, or max"
             )));
         }
-        let needed = stats::estimate::samples_needed(percent / 100.0);
+        let needed = samples::samples_needed(percent / 100.0);
         let enough = self.samples.len() >= needed;
         Ok(enough.then(|| self.samples.value_at_percentile(percent)))
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Time from a frame's first octet to its last, in either direction: an outage of five seconds, and
 /// TCP's recovery from it.
-pub(crate) const FRAME_TIMEOUT: Duration = Duration::from_secs(9);
+pub const FRAME_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// Limit of the send buffer: reports of two workers.
 const SEND_BUFFER_MAX: usize = 2 * control::frame::RESPONSE_MAX + (64 << 10);
@@ -138,7 +138,7 @@ impl FramedConnection {
     }
 
     /// The one of these keys that the peer proved in TLS; None without TLS.
-    pub(crate) fn authenticated_key(&self, trusted: &[TrustedKey]) -> Option<TrustedKey> {
+    pub fn authenticated_key(&self, trusted: &[TrustedKey]) -> Option<TrustedKey> {
         let shown = self.tls.as_ref()?.peer_certificates()?.first()?;
         let is_shown = |one: &&TrustedKey| rawkeys::spki(one.key.octets()) == shown.as_ref();
         trusted.iter().find(is_shown).cloned()
@@ -321,7 +321,7 @@ impl Drop for FramedConnection {
 }
 
 /// A duration as a timespec for poll.
-pub(crate) fn timespec(span: Duration) -> Timespec {
+pub fn timespec(span: Duration) -> Timespec {
     Timespec {
         tv_sec: span.as_secs() as i64,
         tv_nsec: i64::from(span.subsec_nanos()),
@@ -336,7 +336,7 @@ fn is_retryable(error: &io::Error) -> bool {
 }
 
 /// Error text: the peer's key is not trusted here.
-pub(crate) const UNTRUSTED: &str = "the peer's key is not trusted here; if it is the right one, run \
+pub const UNTRUSTED: &str = "the peer's key is not trusted here; if it is the right one, run \
      `towpath key trust` with what `towpath key show` prints there";
 
 fn tls_error(error: &rustls::Error) -> ConnectionError {

@@ -1,4 +1,4 @@
-//! Races against workers on another host: the agent there, and its client.
+//! Races against workers on another host: the agent there. Its client is crate `agent-client`.
 //!
 //! An *agent* runs workers for trusted clients, one client at a time, with the same workers and
 //! messages as a race within one host. It is made to run unattended: it authenticates peers, limits
@@ -6,29 +6,29 @@
 //!
 //! From the outside in:
 //!
+//! * [`AgentAddress`] - an agent's host and port as the user gives them.
 //! * [`keys`] - the user's key and the trusted keys.
-//! * `version_exchange` - sixteen octets each way before authentication.
-//! * `tls` - mutual authentication; nothing is parsed before it.
+//! * [`version_exchange`] - sixteen octets each way before authentication.
+//! * [`tls`] - mutual authentication; nothing is parsed before it.
 //! * [`connection`] - frames on the connection, with timeouts.
 //! * [`server`] - the agent: connection limit, queue, session, workers, metrics.
-//! * [`client`] - a [`client::Session`], remote workers, the environment of a race.
 //! * `peer_check` - agents validate each other's address before circuits run between them.
-//! * `path` - the kernel's facts about a connection's path. `sys` - the system calls for that.
+//! * [`path`] - the kernel's facts about a connection's path. `sys` - the system calls for that.
 //!
 //! The protocol is in crate `control`: `session` the messages, `frame` the frames, `caps` the
 //! limits, `vet` the validation of what an agent reports.
 
-pub mod client;
+mod address;
 pub mod connection;
 pub mod keys;
-mod path;
+pub mod path;
 mod peer_check;
 pub mod server;
 mod sys;
-mod tls;
-mod version_exchange;
+pub mod tls;
+pub mod version_exchange;
 
-pub use client::{AgentAddress, AgentEnvironment, Session};
+pub use address::AgentAddress;
 pub use keys::{KeyFolder, PublicKey};
 pub use server::{Agent, AgentConfig};
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 /// The facts, as far as the kernel knows them.
-pub(crate) fn path_facts(socket: BorrowedFd<'_>) -> PathFacts {
+pub fn path_facts(socket: BorrowedFd<'_>) -> PathFacts {
     let local = SockRef::from(&socket)
         .local_addr()
         .ok()

@@ -8,10 +8,7 @@ use rustls::{ClientConnection, Connection, Error, ServerConnection};
 use std::sync::Arc;
 
 /// The agent's side: accepts clients with any trusted key.
-pub(crate) fn server_connection(
-    identity: &Identity,
-    trusted: &[TrustedKey],
-) -> Result<Connection, Error> {
+pub fn server_connection(identity: &Identity, trusted: &[TrustedKey]) -> Result<Connection, Error> {
     let pair = KeyPair::from_pkcs8(identity.pkcs8())?;
     let clients = TrustedKeys::new(trusted.iter().map(|one| spki(one.key.octets())));
     let mut config = rawkeys::server_config(&pair, Some(clients), vec![AES_128, CHACHA20])?;
@@ -21,7 +18,7 @@ pub(crate) fn server_connection(
 }
 
 /// The client's side: accepts an agent whose key is trusted for `host`.
-pub(crate) fn client_connection(
+pub fn client_connection(
     identity: &Identity,
     trusted: &[TrustedKey],
     host: &str,

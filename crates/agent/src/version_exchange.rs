@@ -9,10 +9,10 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// Octets of a version message.
-pub(crate) const LEN: usize = 16;
+pub const LEN: usize = 16;
 
 /// Timeout of the exchange.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 const AGENT: &[u8; 14] = b"towpath agent\0";
 const CLIENT: &[u8; LEN] = b"towpath client\0\0";
@@ -20,7 +20,7 @@ const PEER_AGENT: &[u8; LEN] = b"towpath greeting";
 
 /// Whether an agent requires keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuthMode {
+pub enum AuthMode {
     /// No keys; on the loopback only.
     NoKeys,
     /// TLS with keys follows.
@@ -29,7 +29,7 @@ pub(crate) enum AuthMode {
 
 /// Kind of the connecting peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallerKind {
+pub enum CallerKind {
     /// A client.
     Client,
     /// Another agent.
@@ -37,7 +37,7 @@ pub(crate) enum CallerKind {
 }
 
 /// Encodes the agent's message.
-pub(crate) fn encode_agent(mode: AuthMode) -> [u8; LEN] {
+pub fn encode_agent(mode: AuthMode) -> [u8; LEN] {
     let mut octets = [0; LEN];
     octets[..AGENT.len()].copy_from_slice(AGENT);
     octets[14] = control::PROTOCOL_VERSION as u8;
@@ -49,7 +49,7 @@ pub(crate) fn encode_agent(mode: AuthMode) -> [u8; LEN] {
 }
 
 /// Encodes the caller's message.
-pub(crate) fn encode_caller(caller: CallerKind) -> [u8; LEN] {
+pub fn encode_caller(caller: CallerKind) -> [u8; LEN] {
     match caller {
         CallerKind::Client => *CLIENT,
         CallerKind::Agent => *PEER_AGENT,
@@ -61,7 +61,7 @@ pub(crate) fn encode_caller(caller: CallerKind) -> [u8; LEN] {
 /// # Errors
 ///
 /// A sentence if the peer is no agent, or one of another version.
-pub(crate) fn parse_agent(octets: &[u8; LEN]) -> Result<AuthMode, String> {
+pub fn parse_agent(octets: &[u8; LEN]) -> Result<AuthMode, String> {
     if &octets[..AGENT.len()] != AGENT {
         return Err("what answers there is no towpath agent".into());
     }
@@ -80,7 +80,7 @@ pub(crate) fn parse_agent(octets: &[u8; LEN]) -> Result<AuthMode, String> {
 }
 
 /// Parses a caller's message; None if malformed.
-pub(crate) fn parse_caller(octets: &[u8; LEN]) -> Option<CallerKind> {
+pub fn parse_caller(octets: &[u8; LEN]) -> Option<CallerKind> {
     match octets {
         CLIENT => Some(CallerKind::Client),
         PEER_AGENT => Some(CallerKind::Agent),
@@ -93,11 +93,7 @@ pub(crate) fn parse_caller(octets: &[u8; LEN]) -> Option<CallerKind> {
 /// # Errors
 ///
 /// `TimedOut`, `UnexpectedEof`, or a system error.
-pub(crate) fn read_exact_until(
-    socket: &mut TcpStream,
-    buffer: &mut [u8],
-    end: Instant,
-) -> io::Result<()> {
+pub fn read_exact_until(socket: &mut TcpStream, buffer: &mut [u8], end: Instant) -> io::Result<()> {
     let mut filled = 0;
     while filled < buffer.len() {
         let left = end.saturating_duration_since(Instant::now());
@@ -120,7 +116,7 @@ pub(crate) fn read_exact_until(
 }
 
 /// Writes to a new connection, whose send buffer has room.
-pub(crate) fn write_all(socket: &mut TcpStream, octets: &[u8]) -> io::Result<()> {
+pub fn write_all(socket: &mut TcpStream, octets: &[u8]) -> io::Result<()> {
     socket.set_write_timeout(Some(TIMEOUT))?;
     socket.write_all(octets)
 }

@@ -17,7 +17,7 @@
 //! * [`checksum`] - the checks of packets, and how a host adds user bytes to them.
 //! * [`secret`], [`keyed`] - what an engine knows and a peer must not guess, and numbers that follow
 //!   from it.
-//! * [`time`], [`timer`], [`few_map`], [`ranges`], [`random`], [`counters`] - the small parts every protocol needs.
+//! * [`time`], [`timer`], [`few_map`], [`ranges`], [`SplitMix64`], [`counters`] - the small parts every protocol needs.
 //! * `sys/` - instructions of the processor for checksums; the crate's only unsafe code.
 //!
 //! User bytes do not pass through an engine on their way out. The user writes them into a *send
@@ -38,7 +38,6 @@ pub mod keyed;
 pub mod layer;
 pub mod note;
 pub mod protocol;
-pub mod random;
 pub mod ranges;
 pub mod record;
 pub mod router;

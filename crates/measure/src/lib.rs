@@ -8,28 +8,21 @@
 //! * [`race`] - a whole race: pilots, randomized blocks, interim looks, the summary.
 //! * `schedule` - how its time is divided, and how long the rest will take.
 //! * [`spec`] - the parameters of a race, and the cells they span.
-//! * [`contestant`] - transports with their options, and their text form.
-//! * [`quantity`] - parser of sizes such as `16KiB`.
 //! * [`trial`] - one trial: spawns fresh workers, sets them up, starts them, collects reports.
 //! * [`turn_plan`] - where contestants take turns, and in which order.
 //! * [`assemble`] - the trial record from the reports of its workers.
-//! * [`worker_host`] - hosts that run workers: this one here, others through the same trait.
-//! * [`worker_program`] - workers that another program runs: two builds in one race.
+//! * [`TestbedHost`] - hosts of a testbed that run workers.
 //! * [`exec`] - contestants that are programs of other projects.
 //! * [`environment`] - the hosts of trials, the link between them, background loads.
 //! * [`profiled`] - trials with sampled workers: CPU time of a message by layer and function.
 //! * [`segmentation`] - what it takes to cut packets into cells, rung by rung.
 //! * [`passing_on`] - what it takes to hand a message on: copies, and pages remapped.
 //! * [`packet_sizes`] - packet sizes, sampled in pilots.
-//! * [`worker`] - the worker process.
-//! * `workload/` - the measuring loops, one file each: `source`, `sink`, `bidirectional`, `client`,
-//!   `server`, `offered`, `connect`, `transactions`, `responsive`. They are plain threads that count, and read the clock once per
-//!   run of messages.
+//!
+//! The workers themselves are in crate `loadgen`.
 #![forbid(unsafe_code)]
 
 pub mod assemble;
-pub mod clock;
-pub mod contestant;
 pub mod environment;
 pub mod exec;
 pub mod packet_sizes;
@@ -39,14 +32,11 @@ pub mod race;
 mod schedule;
 pub mod segmentation;
 pub mod spec;
+mod testbed_host;
 pub mod trial;
 pub mod turn_plan;
-pub mod worker;
-pub mod worker_host;
-pub mod worker_program;
-mod workload;
 
 pub use environment::Environment;
 pub use race::{Observer, Progress, RaceError, run};
 pub use spec::{Contest, RaceSpec};
-pub use worker_host::{ClockOffset, LocalHost, TestbedHost, WorkerHandle, WorkerHost};
+pub use testbed_host::TestbedHost;

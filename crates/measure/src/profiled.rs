@@ -7,8 +7,8 @@
 use crate::environment::{Environment, EnvironmentReport, HostPair};
 use crate::spec::{Contest, RaceSpec};
 use crate::trial::{self, Collected, TrialError, TrialSpec};
-use crate::worker_host::WorkerHost;
 use control::{Limits, WorkerReport};
+use loadgen::worker_host::WorkerHost;
 use profile::flame::StackTree;
 use profile::folded_stacks::FoldedStacks;
 use profile::table::{Column, Detail, MeasuredSize, PER_MESSAGES, SampleTally, SideProfile};

@@ -12,7 +12,7 @@ use crate::spec::{self, Contest, RaceSpec, pilot_contests, pilot_of};
 use crate::trial::{self, Collected, TrialError, TrialSpec};
 use control::Workload;
 use derived::{PilotEstimate, describe, estimate_from_pilot, limits, limits_of_count, plan_of};
-use engine::SplitMix64;
+use random::SplitMix64;
 use results::{
     Histogram, Machine, Plan, RunFolder, RunStatus, Status, Summary, Trial, VerdictKind, WriteError,
 };

@@ -5,8 +5,9 @@ mod message_counts;
 mod transactions;
 
 use crate::exec::Definitions;
-use crate::turn_plan::{TURN_S, TurnChoice};
+use crate::turn_plan::TurnChoice;
 use control::{Arrivals, CircuitOptions, Mix};
+use loadgen::turn_schedule::TURN_S;
 use results::{BlockPlan, Cell};
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub struct RaceSpec {
     /// The command line as typed, for the plan.
     pub command: Vec<String>,
     /// Contestants: labels of transports with their options, or several joined by `+` that run
-    /// together; see [`crate::contestant`].
+    /// together; see [`loadgen::contestant`].
     pub contestants: Vec<String>,
     /// The contestant the others are compared with.
     pub baseline: String,

@@ -8,11 +8,11 @@ pub(crate) mod turns;
 
 use crate::environment::{Environment, EnvironmentReport};
 use crate::spec::{Contest, Direction, RaceSpec};
-use crate::worker_host::{WorkerHandle, WorkerHost};
-use crate::{contestant, worker_program};
 use control::{FromWorker, Job, Limits, Role, ToWorker, Turns, WorkerReport, validate};
 use jobs::{ClockOffsets, Jobs, PairPath, check_supported, has_direction};
 pub(crate) use jobs::{circuits_of, has_series};
+use loadgen::worker_host::{WorkerHandle, WorkerHost};
+use loadgen::{contestant, worker_program};
 pub(crate) use program::{ProgramRun, run as run_program};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -111,9 +111,6 @@ pub enum TrialError {
 
 /// How long setting up may take, besides each of its circuits.
 const SETUP_LIMIT: Duration = Duration::from_secs(15);
-
-/// How much longer it may take for each circuit: ten thousand take 20 s.
-pub(crate) const SETUP_OF_CIRCUIT: Duration = Duration::from_millis(2);
 
 /// How far a trial may exceed its limit before it is aborted.
 const OVERRUN_MAX: Duration = Duration::from_secs(10);
@@ -323,7 +320,8 @@ impl WorkerPair<'_> {
             &ToWorker::Listen(jobs.listener.clone()),
             &[],
         )?;
-        let limit = SETUP_LIMIT + SETUP_OF_CIRCUIT * self.jobs.connector.circuits() as u32;
+        let limit =
+            SETUP_LIMIT + loadgen::worker::SETUP_OF_CIRCUIT * self.jobs.connector.circuits() as u32;
         let (message, descriptors) = receive(&mut self.listener, limit, self.stop)?;
         let FromWorker::Listening(frames) = message else {
             return Err(unexpected(message));
@@ -393,7 +391,7 @@ const START_LEAD_NS: u64 = 5_000_000;
 /// Starts all workers at an agreed time, far enough ahead for every `Go` to arrive.
 fn start_together(pairs: &mut [WorkerPair<'_>]) -> Result<(), TrialError> {
     let delays = pairs.iter().map(|pair| pair.jobs.listener.path_delay_ns);
-    let at_ns = crate::clock::now_ns() + START_LEAD_NS + 2 * delays.max().unwrap_or(0);
+    let at_ns = loadgen::clock::now_ns() + START_LEAD_NS + 2 * delays.max().unwrap_or(0);
     for pair in pairs.iter_mut() {
         let clocks = pair.jobs.clocks;
         for (worker, side) in [(&mut pair.connector, 0), (&mut pair.listener, 1)] {

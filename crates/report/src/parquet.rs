@@ -181,7 +181,7 @@ fn histogram_row(histogram: &Histogram) -> Result<Row, results::HistogramError> 
         ("hdr_v2".to_owned(), text(&histogram.hdr_v2)),
     ]);
     for (key, quantile) in stats::summary::QUANTILES {
-        if samples.len() >= stats::estimate::samples_needed(quantile) {
+        if samples.len() >= samples::samples_needed(quantile) {
             let value = count(samples.value_at_quantile(quantile));
             row.insert(format!("quantile.{key}"), value);
         }

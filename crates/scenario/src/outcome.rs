@@ -1,9 +1,8 @@
 //! The result of a run as a row.
 
+use samples::{Steady, series_mean, steady_state};
 use serde::Serialize;
 use sim::{AdapterReport, FlowReport, Histogram, NetworkReport, StopReason};
-use stats::series::series_mean;
-use stats::{Steady, steady_state};
 
 /// Slices of the throughput series for steady-state detection.
 const SLICES: usize = 200;

@@ -1,7 +1,7 @@
 //! The percentile bootstrap, as a check of an interval.
 
 use crate::estimate::quantile;
-use engine::SplitMix64;
+use random::SplitMix64;
 
 /// Fewest values for a bootstrap: with 5 pairs its 95 % interval misses the mean one time in five,
 /// because five values show too little of the tails.

@@ -1,4 +1,4 @@
-//! Medians with their intervals, fairness, and which percentiles may be shown.
+//! Medians and quantiles, with their intervals.
 
 use results::Estimate;
 
@@ -34,24 +34,6 @@ pub fn estimate(values: &[f64]) -> Estimate {
         high: sorted[sorted.len() - 1 - rank],
         n: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
     }
-}
-
-/// Jain's fairness index of shares: 1 when all are equal, 1/n when one has everything, and 1 when
-/// all are 0. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
-pub fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    if squares == 0.0 {
-        return 1.0;
-    }
-    sum * sum / (shares.len() as f64 * squares)
-}
-
-/// Samples a percentile needs before it may be shown: 10 / (1 - q), so that about ten samples
-/// lie beyond it.
-pub fn samples_needed(q: f64) -> u64 {
-    // 1 - 0.9 is a little below 0.1 in floating point; the margin corrects it before rounding up.
-    (10.0 / (1.0 - q) - 1e-6).ceil() as u64
 }
 
 /// Index, from either end of n sorted values, of the ends of the median's 95 % interval: the
@@ -95,7 +77,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::SplitMix64;
+    use random::SplitMix64;
 
     #[test]
     fn quartiles_are_interpolated() {
@@ -146,18 +128,5 @@ mod tests {
             (interval.low..=interval.high).contains(&0.125)
         });
         assert!(covered.count() >= 1880, "95 % of 2000 less two deviations");
-    }
-
-    #[test]
-    fn jain_index_ranges_from_one_nth_to_one() {
-        assert_eq!(jain(&[5.0, 5.0, 5.0, 5.0]), 1.0);
-        assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), 0.25);
-        assert_eq!(jain(&[]), 1.0);
-    }
-
-    #[test]
-    fn percentile_needs_ten_samples_beyond_it() {
-        let needed = [0.5, 0.9, 0.99, 0.999, 0.9999].map(samples_needed);
-        assert_eq!(needed, [20, 100, 1000, 10_000, 100_000]);
     }
 }

@@ -218,7 +218,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::SplitMix64;
+    use random::SplitMix64;
 
     fn doubling(count: u32) -> impl Iterator<Item = f64> {
         (0..count).map(|power| f64::from(1u32 << power))

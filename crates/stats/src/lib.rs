@@ -10,7 +10,7 @@
 //! * [`verdict`] - faster, slower, equal or not enough data, at one family-wise level for a run.
 //! * [`mean`] and [`holm`] - trimmed means and Holm's correction, the parts of a verdict.
 //! * [`explanation`] and [`phrasing`] - evidence for a verdict, and its sentence.
-//! * [`steady`], [`series`], [`mod@pilot`] - within one trial: warm-up, noise, required length.
+//! * [`mod@pilot`] - the length that a trial needs; its warm-up and noise are in crate `samples`.
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
 //! * [`knee`] and [`peak`] - the largest offered load a transport still carries, and the largest
 //!   rate it delivers.
@@ -43,9 +43,7 @@ pub mod pilot;
 pub mod polygamma;
 pub mod race;
 pub mod resolution;
-pub mod series;
 pub mod spread;
-pub mod steady;
 pub mod summary;
 pub mod verdict;
 pub mod warnings;
@@ -60,5 +58,4 @@ pub use pilot::{Bound, Pilot, PrecisionTarget, pilot};
 pub use race::{Judgement, UnspentLevel, is_look, judge_race, unspent_level};
 pub use resolution::{Resolution, resolution};
 pub use spread::{Spread, spreads};
-pub use steady::{Steady, steady_state};
 pub use summary::summarise;

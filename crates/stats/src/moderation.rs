@@ -81,7 +81,7 @@ pub(crate) fn moderate(means: &mut [&mut Mean]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::SplitMix64;
+    use random::SplitMix64;
 
     /// A sample variance with 4 degrees of freedom around 1.
     fn draw(random: &mut SplitMix64) -> f64 {

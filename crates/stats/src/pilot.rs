@@ -4,8 +4,7 @@
 //! and settled on 4000. A pilot does the same by arithmetic: the variance of its slices and the
 //! square root law give the length of a trial.
 
-use crate::series::series_mean;
-use crate::steady::{Steady, steady_state};
+use samples::{Steady, series_mean, steady_state};
 
 /// Estimates from a pilot.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +103,7 @@ fn unknown(slices: &[f64], wanted: &PrecisionTarget) -> Pilot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::SplitMix64;
+    use random::SplitMix64;
 
     /// Slices around 1000 events a second with a relative deviation of `noise`.
     fn slices(seed: u64, noise: f64, len: usize) -> Vec<f64> {

@@ -131,7 +131,7 @@ pub fn variance(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::SplitMix64;
+    use random::SplitMix64;
 
     fn normal(random: &mut SplitMix64) -> f64 {
         let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();

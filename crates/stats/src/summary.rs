@@ -2,11 +2,12 @@
 
 use crate::contests::{Contest, contests};
 use crate::crossover::{crossovers, curves, fit_of};
-use crate::estimate::{estimate, median, samples_needed};
+use crate::estimate::{estimate, median};
 use crate::missing::missing_baseline;
 use crate::race::{judge_contests, last_block};
 use crate::warnings::warnings as warnings_of;
 use results::{CellSummary, Plan, RunStatus, SCHEMA_VERSION, Status, Summary, Trial};
+use samples::samples_needed;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Percentiles shown of a merged histogram, when it has the samples: the key and the quantile.

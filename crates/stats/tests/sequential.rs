@@ -1,7 +1,7 @@
 //! The level of a whole race under every kind of noise, and the blocks it takes: families of log-ratios
 //! judged look by look, without trials.
 
-use engine::SplitMix64;
+use random::SplitMix64;
 use results::{Cell, Verdict, VerdictKind, metric};
 use stats::verdict::{Comparison, judge};
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Noise, block, plan, trial};
-use engine::SplitMix64;
+use random::SplitMix64;
 use results::{Cell, Histogram, Ledger, Plan, RunStatus, Status, Summary, Trial, VerdictKind};
 use stats::{judge_race, sentence, summarise};
 

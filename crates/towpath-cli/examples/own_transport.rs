@@ -65,5 +65,5 @@ impl Transport for TcpNarrow {
 }
 
 fn main() -> ExitCode {
-    measure::worker_program::serve("own_transport 1", &[&TcpNarrow])
+    loadgen::worker_program::serve("own_transport 1", &[&TcpNarrow])
 }

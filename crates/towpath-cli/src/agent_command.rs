@@ -7,7 +7,7 @@ use agent::{Agent, AgentConfig, DEFAULT_PORT, KeyFolder};
 use clap::Args;
 use control::Caps;
 use control::session::WORKERS_MAX;
-use measure::LocalHost;
+use loadgen::LocalHost;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;

@@ -6,7 +6,7 @@ use crate::print::note;
 use crate::xtp_common::{StopSignal, resolve};
 use crate::{CliError, EXIT_OK};
 use clap::{Args, Subcommand};
-use measure::contestant::Component;
+use loadgen::contestant::Component;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use crate::CliError;
 use crate::args::RaceArgs;
 use crate::exec_contestants;
-use measure::contestant::{self, Component};
+use loadgen::contestant::{self, Component};
 use measure::exec;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -111,7 +111,7 @@ pub(crate) fn programs(contestants: &[String]) -> Result<BTreeMap<String, String
     let mut notes = BTreeMap::new();
     for label in contestants {
         if let Some(program) = contestant::program(label) {
-            let name = measure::worker_program::identify(&program).map_err(CliError::failed)?;
+            let name = loadgen::worker_program::identify(&program).map_err(CliError::failed)?;
             notes.insert(format!("program.{label}"), name);
         }
     }
@@ -135,7 +135,7 @@ pub(crate) fn learn_transports(contestants: &[String]) -> Result<(), CliError> {
         let name = words.next().unwrap_or_default();
         let program = words.find_map(|word| word.strip_prefix("program="));
         if let (Some(program), Err(_)) = (program, towpath::find(name)) {
-            measure::worker_program::learn(Path::new(program), name).map_err(CliError::usage)?;
+            loadgen::worker_program::learn(Path::new(program), name).map_err(CliError::usage)?;
         }
     }
     Ok(())

@@ -6,10 +6,11 @@ use crate::race::{default_congestion, stop_flag};
 use crate::remote_race::{common_congestion, connect_agent, intent};
 use crate::transports::width;
 use crate::{CliError, EXIT_OK, parse};
-use agent::client::path_probe::{PathReport, ProbePlan};
-use agent::{AgentAddress, Session};
+use agent::AgentAddress;
+use agent_client::Session;
+use agent_client::path_probe::{PathReport, ProbePlan};
 use clap::Args;
-use measure::LocalHost;
+use loadgen::LocalHost;
 use results::{Fact, Finding, Machine, Severity};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -132,7 +133,7 @@ fn probe_path(
         congestion: common_congestion(&default_congestion(), &[session.as_ref()]),
         intent: intent(host::TestSpec::default()),
     };
-    agent::client::path_probe::probe_path(session, &here, &plan, stop).map_err(CliError::failed)
+    agent_client::path_probe::probe_path(session, &here, &plan, stop).map_err(CliError::failed)
 }
 
 fn seconds_text(span: Duration) -> String {

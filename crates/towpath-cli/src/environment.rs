@@ -289,7 +289,7 @@ pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliErr
         return Ok(());
     }
     let components = crate::contestants::components_of(contestants);
-    let stays = |component: &&measure::contestant::Component| {
+    let stays = |component: &&loadgen::contestant::Component| {
         let alone =
             args.remote.is_given() && !agent::server::crosses_network(component.transport().name());
         component.class().reach != towpath::Reach::Network || alone

@@ -272,13 +272,13 @@ fn print_man_page() -> Result<u8, CliError> {
 
 /// Says which worker protocol this program speaks, and which build it is.
 fn print_protocol() -> Result<u8, CliError> {
-    let answer = measure::worker_program::answer(&own_build());
+    let answer = loadgen::worker_program::answer(&own_build());
     print::line(answer).map(|()| EXIT_OK)
 }
 
 /// Describes a transport for a race of another build, which does not have it.
 fn print_transport(name: &str) -> Result<u8, CliError> {
-    let line = measure::worker_program::described(name).map_err(CliError::usage)?;
+    let line = loadgen::worker_program::described(name).map_err(CliError::usage)?;
     print::line(line).map(|()| EXIT_OK)
 }
 
@@ -305,8 +305,8 @@ fn run_worker(trace: Option<&std::path::Path>, slower_by: Option<f64>) -> Result
         .try_clone_to_owned()
         .map_err(CliError::failed)?;
     match slower_by {
-        None => measure::worker::main(socket),
-        Some(share) => measure::worker::main_slower_by(share, socket),
+        None => loadgen::worker::main(socket),
+        Some(share) => loadgen::worker::main_slower_by(share, socket),
     }
     Ok(EXIT_OK)
 }

@@ -1,8 +1,9 @@
 //! Option values: sizes, times, ranges. Every error names the value and a valid example.
 
 use control::Mix;
+use loadgen::turn_schedule::{TURN_MAX_S, TURN_MIN_S};
 use measure::spec::ReplyLen;
-use measure::turn_plan::{TURN_MAX_S, TURN_MIN_S, TurnChoice};
+use measure::turn_plan::TurnChoice;
 use std::time::Duration;
 
 /// Largest message, 64 MiB: with larger ones the buffers are measured, not the transports.

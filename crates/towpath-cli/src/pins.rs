@@ -10,7 +10,7 @@ use crate::args::RaceArgs;
 /// Names the CPU, and those there are.
 pub(crate) fn check_pins(args: &RaceArgs) -> Result<(), CliError> {
     let own = args.transports.iter();
-    let own = own.filter_map(|label| measure::contestant::pin(label));
+    let own = own.filter_map(|label| loadgen::contestant::pin(label));
     let asked: Vec<u32> = own
         .chain(args.pin)
         .flat_map(|(sender, receiver)| [sender, receiver])

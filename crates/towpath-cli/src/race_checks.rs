@@ -4,9 +4,10 @@
 use crate::CliError;
 use crate::args::{RaceArgs, WorkloadArg};
 use crate::contestants::{components_of, transport_names};
+use loadgen::contestant;
+use measure::exec;
 use measure::spec::ReplyLen;
 use measure::turn_plan::TurnChoice;
-use measure::{contestant, exec};
 use results::{Cell, RunData};
 use std::path::Path;
 

@@ -8,13 +8,16 @@ use crate::race::{
     allowed_cpus, default_congestion, default_folder, exit_code, headline, note_other_race,
     print_result, spec, stop_flag, swap_if,
 };
-use agent::client::PathEnd;
-use agent::{AgentAddress, AgentEnvironment, KeyFolder, Session};
+use agent::AgentAddress;
+use agent::KeyFolder;
+use agent_client::PathEnd;
+use agent_client::{AgentEnvironment, Session};
 use clap::Args;
 use control::Caps;
 use control::session::Intent;
+use loadgen::LocalHost;
+use measure::RaceSpec;
 use measure::spec::{Direction, ReplyLen};
-use measure::{LocalHost, RaceSpec};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -250,7 +250,7 @@ impl Series {
         if !delays.is_empty() {
             report.median_us = Some(stats::estimate::median(delays));
         }
-        if delays.len() as u64 >= stats::estimate::samples_needed(0.99) {
+        if delays.len() as u64 >= samples::samples_needed(0.99) {
             report.p99_us = Some(stats::estimate::quantile(delays, 0.99));
         }
     }

@@ -2,7 +2,7 @@
 
 use control::Caps;
 use control::session::{AgentHello, HostCounters, Intent, MachineDescription, RemoteFinding};
-use measure::contestant::Component;
+use loadgen::contestant::Component;
 use results::Severity;
 use std::net::IpAddr;
 use std::path::Path;
@@ -277,7 +277,7 @@ mod tests {
         let all = towpath::all().iter().map(|one| one.name());
         for name in all.filter(|name| far(name) && crosses_network(name)) {
             let transport = towpath::find(name).expect("it is one of them");
-            for option in measure::contestant::options_of(transport) {
+            for option in loadgen::contestant::options_of(transport) {
                 let value = match option.values.split('|').next() {
                     Some("BYTES") if option.name == "packet" => "1200",
                     Some("BYTES") => "8k",

@@ -27,7 +27,7 @@ use connection_limiter::{ConnectionLimiter, ConnectionSlot};
 use control::frame::{REQUEST_MAX, RESPONSE_MAX};
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, PROTOCOL_VERSION};
-use measure::WorkerHost;
+use loadgen::WorkerHost;
 use metrics::AgentMetrics;
 use queue::ClientQueue;
 use session::{CLIENT_TIMEOUT, ClientSession};
@@ -431,7 +431,7 @@ fn wait_in_queue(
         while let Some(request) = connection.take_message::<ToAgent>()? {
             match request {
                 ToAgent::Clock(number) => {
-                    let now_ns = measure::clock::now_ns();
+                    let now_ns = loadgen::clock::now_ns();
                     connection.send(&FromAgent::Clock(number, now_ns), RESPONSE_MAX)?;
                 }
                 ToAgent::Leave => return Ok(false),

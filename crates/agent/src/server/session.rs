@@ -8,7 +8,7 @@ use crate::peer_check;
 use control::frame::RESPONSE_MAX;
 use control::session::{FromAgent, ToAgent, Token};
 use control::{ByteAccount, ChannelError, FromWorker, ToWorker};
-use measure::WorkerHandle;
+use loadgen::WorkerHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -253,7 +253,7 @@ impl<'a> ClientSession<'a> {
         match act {
             Action::Answer(answer) => self.send(&answer)?,
             Action::Clock(number) => {
-                let now_ns = measure::clock::now_ns();
+                let now_ns = loadgen::clock::now_ns();
                 self.send(&FromAgent::Clock(number, now_ns))?;
             }
             Action::Describe(intent) => {

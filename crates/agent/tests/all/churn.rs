@@ -3,8 +3,8 @@
 use crate::common::{
     NullObserver, RawClient, Scratch, await_idle, job, local_host, open_agent, session, spec,
 };
-use agent::AgentEnvironment;
-use agent::client::PathEnd;
+use agent_client::AgentEnvironment;
+use agent_client::PathEnd;
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, Side, ToWorker};
 use results::{Machine, Status};

@@ -1,13 +1,15 @@
 //! Helpers: agents, well-behaved clients and others.
 
-use agent::client::Session;
+use agent::AgentAddress;
 use agent::keys::{Identity, KeyFolder};
-use agent::{Agent, AgentAddress, AgentConfig};
+use agent::{Agent, AgentConfig};
+use agent_client::Session;
 use control::frame::{FrameDecoder, REQUEST_MAX, RESPONSE_MAX, encode};
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, ComponentSpec, Job, Limits, Role, Side, Workload};
+use loadgen::{LocalHost, WorkerHandle, WorkerHost};
+use measure::RaceSpec;
 use measure::spec::Loads;
-use measure::{LocalHost, RaceSpec, WorkerHandle, WorkerHost};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -174,7 +176,7 @@ pub fn session(agent: &Agent) -> Session {
 pub fn connect(
     target: &AgentAddress,
     keys: &KeyFolder,
-) -> Result<Session, agent::client::SessionError> {
+) -> Result<Session, agent_client::SessionError> {
     Session::connect(target, keys, false, &AtomicBool::new(false), &mut |_| {})
 }
 

@@ -2,8 +2,10 @@
 //! result.
 
 use crate::common::{NullObserver, Scratch, TEST_TIMEOUT, connect, local_host, spec};
-use agent::client::{PathEnd, Session};
-use agent::{AgentAddress, AgentEnvironment, KeyFolder};
+use agent::AgentAddress;
+use agent::KeyFolder;
+use agent_client::AgentEnvironment;
+use agent_client::{PathEnd, Session};
 use control::frame::{FrameDecoder, RESPONSE_MAX, encode};
 use control::session::{
     AgentHello, FromAgent, HostCounters, MachineDescription, PathFacts, RemoteFinding, ToAgent,
@@ -80,7 +82,7 @@ fn answers(request: ToAgent, socket: &UdpSocket, lie: Lie) -> Vec<FromAgent> {
     let from_worker = |number, message| vec![FromAgent::FromWorker(number, message)];
     match request {
         ToAgent::Hello(version) => vec![FromAgent::Hello(welcome(version)), FromAgent::Ready],
-        ToAgent::Clock(number) => vec![FromAgent::Clock(number, measure::clock::now_ns())],
+        ToAgent::Clock(number) => vec![FromAgent::Clock(number, loadgen::clock::now_ns())],
         ToAgent::Machine(_) => vec![FromAgent::Machine(description())],
         ToAgent::Path => vec![FromAgent::Path(PathFacts {
             mtu: u32::MAX,
@@ -163,7 +165,7 @@ fn counters() -> HostCounters {
 
 /// The report of a worker that received everything.
 fn honest_report(sent: u64) -> WorkerReport {
-    let now_ns = measure::clock::now_ns();
+    let now_ns = loadgen::clock::now_ns();
     let slice = |ago_ns, messages| Slice {
         at_ns: now_ns - ago_ns,
         messages,

@@ -4,9 +4,11 @@ use crate::common::{
     CountingHost, NullObserver, Scratch, await_idle, connect, local_host, spec, start,
     trusting_keys_for,
 };
-use agent::client::PathEnd;
+use agent::Agent;
+use agent::AgentAddress;
 use agent::keys::KeyFolder;
-use agent::{Agent, AgentAddress, AgentEnvironment};
+use agent_client::AgentEnvironment;
+use agent_client::PathEnd;
 use control::Caps;
 use control::session::{FromAgent, ToAgent};
 use measure::RaceSpec;

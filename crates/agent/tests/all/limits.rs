@@ -4,8 +4,8 @@ use crate::caps::{end, tell};
 use crate::common::{
     NullObserver, RawClient, Scratch, await_idle, job, local_host, open_agent, session, spec,
 };
-use agent::AgentEnvironment;
-use agent::client::{PathEnd, Session};
+use agent_client::AgentEnvironment;
+use agent_client::{PathEnd, Session};
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};
 use results::{Machine, RunData, Status};

@@ -77,6 +77,6 @@ fn worker_of_these_tests() {
         .try_clone_to_owned()
         .expect("standard input");
     if rustix::net::sockopt::socket_domain(&channel).is_ok() {
-        measure::worker::main(channel);
+        loadgen::worker::main(channel);
     }
 }

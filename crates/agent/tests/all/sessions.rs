@@ -4,10 +4,11 @@ use crate::common::{
     CountingHost, NullObserver, RawClient, Scratch, await_condition, await_idle, connect, job,
     local_host, open_agent, session, spec, start, target, trusting_keys,
 };
-use agent::client::{PathEnd, Session};
 use agent::keys::KeyFolder;
 use agent::server::AgentError;
-use agent::{Agent, AgentConfig, AgentEnvironment};
+use agent::{Agent, AgentConfig};
+use agent_client::AgentEnvironment;
+use agent_client::{PathEnd, Session};
 use control::frame::{REQUEST_MAX, encode};
 use control::session::{FromAgent, Intent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};

@@ -4,8 +4,8 @@ use crate::common::{
     NullObserver, Scratch, local_host, open_agent, session, spec, trusting_keys_for,
 };
 use crate::hosts::{addresses, agent_on, all_ok, hosts, race, target};
-use agent::AgentEnvironment;
-use agent::client::PathEnd;
+use agent_client::AgentEnvironment;
+use agent_client::PathEnd;
 use control::Caps;
 use measure::RaceSpec;
 use measure::turn_plan::{self, TurnChoice};

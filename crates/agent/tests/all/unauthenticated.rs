@@ -2,9 +2,9 @@
 
 use crate::common::{Scratch, connect, job, trusting_keys_for};
 use crate::hosts::{TRANSPORTS, address, addresses, agent_on, hosts};
-use agent::client::{AgentHost, Session};
+use agent_client::{AgentHost, Session};
 use control::{FromWorker, Side, ToWorker};
-use measure::WorkerHost;
+use loadgen::WorkerHost;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -48,7 +48,7 @@ fn start_listener(
     session: &Arc<Session>,
     transport: &str,
     ipv6: bool,
-) -> (measure::WorkerHandle, Vec<u8>) {
+) -> (loadgen::WorkerHandle, Vec<u8>) {
     let mut worker = AgentHost::new(Arc::clone(session))
         .spawn()
         .expect("a worker");

@@ -2,9 +2,9 @@
 
 use super::responsive;
 use super::view::TrialView;
-use crate::contestant;
-use crate::workload::slowdown::PLANTED_PAUSE_MS;
 use control::{CircuitReport, CpuUse, Workload};
+use loadgen::contestant;
+use loadgen::workload::slowdown::PLANTED_PAUSE_MS;
 use results::{Cpu, Trial};
 
 /// CPU cost per message, and the evidence that explains verdicts.

@@ -147,7 +147,7 @@ pub(super) fn percentile_of(
     if let (false, Ok(histogram)) = (merged.is_empty(), Histogram::encode(&merged, "ns")) {
         made.histograms.insert(name.into(), histogram);
     }
-    let suffices = !merged.is_empty() && merged.len() >= stats::estimate::samples_needed(q);
+    let suffices = !merged.is_empty() && merged.len() >= samples::samples_needed(q);
     suffices.then(|| merged.value_at_quantile(q) as f64 / 1000.0)
 }
 
@@ -162,7 +162,7 @@ pub(super) fn percentiles(circuits: &[&CircuitReport]) -> Vec<(&'static str, f64
     ];
     let known = all
         .into_iter()
-        .filter(|(_, q)| !merged.is_empty() && merged.len() >= stats::estimate::samples_needed(*q));
+        .filter(|(_, q)| !merged.is_empty() && merged.len() >= samples::samples_needed(*q));
     known
         .map(|(name, q)| (name, merged.value_at_quantile(q) as f64 / 1000.0))
         .collect()

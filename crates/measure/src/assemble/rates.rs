@@ -65,8 +65,7 @@ fn shares(made: &mut Trial, rates: &[(&str, f64, f64)], total: f64) {
         return;
     }
     let all: Vec<f64> = rates.iter().map(|&(_, rate, _)| rate).collect();
-    made.metrics
-        .insert("fairness".into(), stats::estimate::jain(&all));
+    made.metrics.insert("fairness".into(), samples::jain(&all));
     for &(transport, rate, _) in rates {
         *made
             .metrics
@@ -87,7 +86,7 @@ fn slowest_and_fastest(made: &mut Trial, rates: &[(&str, f64, f64)]) {
     for (name, rate) in [
         ("slowest_receiver_per_s", slowest),
         ("fastest_receiver_per_s", fastest),
-        ("fairness", Some(stats::estimate::jain(&all))),
+        ("fairness", Some(samples::jain(&all))),
     ] {
         made.metrics.insert(name.into(), rate.unwrap_or(0.0));
     }
@@ -130,15 +129,15 @@ impl SteadyPart {
                     / (pair[1].at_ns - pair[0].at_ns) as f64
             })
             .collect();
-        let steady = stats::steady_state(&rates);
+        let steady = samples::steady_state(&rates);
         let cut = match steady {
-            stats::Steady::From(cut) => cut,
+            samples::Steady::From(cut) => cut,
             _ => 0,
         };
         let start = slices.get(cut).unwrap_or(first);
         SteadyPart {
             warm_up_s: start.at_ns.saturating_sub(first.at_ns) as f64 * 1e-9,
-            warning: (steady == stats::Steady::Never)
+            warning: (steady == samples::Steady::Never)
                 .then(|| "no steady state within the trial".to_owned()),
             ..SteadyPart::between(*start, *last)
         }

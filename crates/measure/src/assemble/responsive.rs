@@ -4,8 +4,8 @@ use super::delays::{merge_delays, percentile_of};
 use super::rates::{SteadyPart, rate_series};
 use super::view::TrialView;
 use crate::trial::circuits_of;
-use crate::workload::responsive::{IDLE, LOADED_REPLIES, LOADED_S, Phases};
 use control::{CircuitReport, Slice};
+use loadgen::workload::responsive::{IDLE, LOADED_REPLIES, LOADED_S, Phases};
 use results::metric::{MBIT_PER_S, MESSAGES_PER_S, ROUND_TRIPS_PER_MIN};
 use results::{Ledger, Trial};
 

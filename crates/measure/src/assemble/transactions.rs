@@ -4,8 +4,8 @@ use super::delays::merge_delays;
 use super::rates::{SteadyPart, rate_series};
 use super::view::TrialView;
 use crate::environment::LinkRate;
-use crate::workload::transactions::SERVED_NS;
 use control::CircuitReport;
+use loadgen::workload::transactions::SERVED_NS;
 use results::{Trial, metric};
 
 /// Metrics and histogram come from the clients' side, whose report of a transport is that of all its

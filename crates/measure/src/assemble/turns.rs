@@ -1,8 +1,8 @@
 //! The turns of a trial that shared its time with other contestants.
 
 use super::view::TrialView;
-use crate::workload::slices::TURN_LATE_FRACTION;
 use control::{CircuitReport, Turn, Turns, Workload};
+use loadgen::workload::slices::TURN_LATE_FRACTION;
 use results::{Series, Trial};
 
 /// Number, length and values of the turns; nothing for a trial that had the machine to itself.

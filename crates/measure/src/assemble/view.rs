@@ -1,10 +1,10 @@
 //! The reports of a trial with their context.
 
-use crate::contestant::{self, Component};
 use crate::environment::LinkStats;
 use crate::spec::{Direction, FanOutChoice, RaceSpec};
 use crate::trial::{Collected, TrialSpec};
 use control::{CircuitReport, Workload};
+use loadgen::contestant::{self, Component};
 
 /// The reports of a trial with their context.
 pub(super) struct TrialView<'a> {

@@ -3,7 +3,8 @@
 use super::links::{link_rate, report_links};
 use super::loads::{HostLoads, LinkLoads};
 use super::{Environment, EnvironmentReport, HostPair};
-use crate::worker_host::{LocalHost, TestbedHost, WorkerHost};
+use crate::TestbedHost;
+use loadgen::worker_host::{LocalHost, WorkerHost};
 use results::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ pub mod local;
 pub use loads::HostLoads;
 pub use local::{EnvironmentPlan, LocalEnvironment};
 
-use crate::worker_host::WorkerHost;
+use loadgen::worker_host::WorkerHost;
 use results::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;

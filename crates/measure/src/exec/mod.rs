@@ -22,7 +22,7 @@ pub const PREFIX: &str = "exec:";
 
 /// The name in a label `exec:NAME`, with or without a number behind it; None for other labels.
 pub fn name_of(label: &str) -> Option<&str> {
-    crate::contestant::without_number(label).strip_prefix(PREFIX)
+    loadgen::contestant::without_number(label).strip_prefix(PREFIX)
 }
 
 /// The definitions that come with this crate.

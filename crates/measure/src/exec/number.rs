@@ -1,7 +1,7 @@
 //! The number of a program: in its output as JSON or as text, or counted on its host's interface.
 
-use crate::worker::program::output::last_lines;
 use control::{HostTraffic, ProgramReport};
+use loadgen::worker::program::output::last_lines;
 use regex_lite::Regex;
 use results::metric;
 use serde::{Deserialize, Deserializer, de};

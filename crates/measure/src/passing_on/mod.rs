@@ -17,7 +17,7 @@ pub use remap::{RemapTurn, Way};
 pub use stage::Stage;
 
 use crate::segmentation::shuffle;
-use engine::SplitMix64;
+use random::SplitMix64;
 use serde::Serialize;
 use std::io;
 use std::ops::RangeInclusive;

@@ -1,12 +1,12 @@
 //! What a race derives before its trials: their limits, the pilots' estimates, the plan to be stored.
 
 use super::{PRECISION_TARGET, RaceError, SLICES};
-use crate::contestant::components;
 use crate::environment::Environment;
 use crate::spec::{Contest, RaceSpec};
 use crate::trial::{self, TrialSpec};
 use crate::turn_plan;
 use control::{Limits, Workload};
+use loadgen::contestant::components;
 use results::metric::{CONNECTIONS_PER_S, MESSAGES_PER_S, TRANSACTIONS_PER_S};
 use results::{Plan, SCHEMA_VERSION, Trial};
 

@@ -5,8 +5,9 @@ use crate::assemble::TrialPosition;
 use crate::spec::pilot_of;
 use crate::trial::TrialError;
 use crate::trial::turns::TurnTrials;
-use crate::turn_plan::{TurnChoice, TurnPlan, hindrance};
-use engine::SplitMix64;
+use crate::turn_plan::{TurnChoice, hindrance};
+use loadgen::turn_schedule::TurnPlan;
+use random::SplitMix64;
 use std::sync::atomic::Ordering;
 
 impl Race<'_> {

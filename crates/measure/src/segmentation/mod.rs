@@ -6,9 +6,9 @@
 
 mod rungs;
 
-use engine::SplitMix64;
 use engine_aal34::pdu::cell::CELL_LEN;
 use engine_aal34::pdu::sar::PIECE_LEN;
+use random::SplitMix64;
 use rungs::Work;
 use serde::Serialize;
 use std::ops::RangeInclusive;

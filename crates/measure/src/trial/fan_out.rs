@@ -9,13 +9,13 @@ use super::{
     append_report, await_done, await_report, await_running, failed, of_program, receive, send,
     send_peer_done, unexpected,
 };
-use crate::contestant;
 use crate::environment::{Environment, HostPair};
 use crate::spec::{FanOut, FanOutChoice, RaceSpec};
-use crate::worker_host::{WorkerHandle, WorkerHost};
 use control::{
     CircuitReport, ComponentSpec, FromWorker, Job, RendezvousFrame, Role, ToWorker, WorkerReport,
 };
+use loadgen::contestant;
+use loadgen::worker_host::{WorkerHandle, WorkerHost};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! The jobs of a trial's workers.
 
 use super::{ClockUncertainty, TrialError, TrialSpec, failed};
-use crate::contestant;
 use crate::environment::HostPair;
 use crate::spec::{Direction, FanOutChoice, RaceSpec};
-use crate::worker_host::{ClockOffset, WorkerHost};
-use crate::workload::responsive::SHORT_LEN;
 use control::{ComponentSpec, Job, Rate, Role, Side, WorkerReport, Workload};
+use loadgen::contestant;
+use loadgen::worker_host::{ClockOffset, WorkerHost};
+use loadgen::workload::responsive::SHORT_LEN;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -258,7 +258,7 @@ pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker_host::WorkerHandle;
+    use loadgen::worker_host::WorkerHandle;
     use std::io;
     use std::path::Path;
 

@@ -4,11 +4,11 @@ use super::{OVERRUN_MAX, SETUP_LIMIT, STOP_POLL, TrialError, TrialSpec, failed, 
 use crate::environment::{Environment, EnvironmentReport};
 use crate::exec::{self, Definition, Measurement, Reading, Seen, octets_per_s_at_least};
 use crate::spec::RaceSpec;
-use crate::worker_host::WorkerHandle;
 use control::{
     FromWorker, HostTraffic, ProgramExit, ProgramJob, ProgramReport, ServerJob, ToWorker,
 };
 use host::SnapshotDifference;
+use loadgen::worker_host::WorkerHandle;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::AtomicBool;
@@ -297,7 +297,7 @@ fn received_during(
 
 /// Refuses a client that failed, hung or left processes behind.
 fn check_ends(client: &ProgramReport, server: &ProgramReport) -> Result<(), TrialError> {
-    use crate::worker::program::output::last_lines;
+    use loadgen::worker::program::output::last_lines;
     let how = match client.exit {
         ProgramExit::Code(0) if client.left.is_empty() => return Ok(()),
         ProgramExit::Code(0) => {

@@ -6,13 +6,13 @@ use super::{
     ClockUncertainty, Collected, STOP_POLL, TrialError, TrialSpec, WorkerPair, await_running,
     check_supported, failed, of_program, send, spawn_all,
 };
-use crate::clock::now_ns;
 use crate::environment::{Environment, EnvironmentReport};
 use crate::spec::{Direction, RaceSpec};
-use crate::turn_plan::{GAP_NS, TurnPlan, TurnSchedule};
 use control::{ToWorker, Turns};
-use engine::SplitMix64;
 use host::SnapshotDifference;
+use loadgen::clock::now_ns;
+use loadgen::turn_schedule::{GAP_NS, TurnPlan, TurnSchedule};
+use random::SplitMix64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Synthetic races: plans, and trials with noise drawn from a seed.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use engine::SplitMix64;
+use random::SplitMix64;
 use results::{BlockPlan, Cell, Plan, SCHEMA_VERSION, Status, Trial, metric};
 use std::collections::BTreeMap;
 

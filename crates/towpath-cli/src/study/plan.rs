@@ -110,7 +110,7 @@ fn check_race(args: &RaceArgs) -> Result<(), String> {
     // Programs of other projects were checked with the rest of the race.
     let transports = args.transports.iter();
     let mut labels = transports.filter(|label| measure::exec::name_of(label).is_none());
-    labels.try_for_each(|label| measure::contestant::parse(label).map(|_| ()))
+    labels.try_for_each(|label| loadgen::contestant::parse(label).map(|_| ()))
 }
 
 /// A new result: nothing of it has run.

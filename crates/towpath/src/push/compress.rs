@@ -212,7 +212,7 @@ mod tests {
         let mut module = CompressModule::new(false, true);
         module.pack(&[0; 16_384]);
         assert!(module.body.len() < 200, "{}", module.body.len());
-        let mut random = engine::random::SplitMix64::new(1);
+        let mut random = engine::SplitMix64::new(1);
         let noise: Vec<u8> = (0..1000).map(|_| random.next_u64() as u8).collect();
         module.pack(&noise);
         assert_eq!(module.body.len(), 1001);

@@ -1,6 +1,6 @@
 //! `fault`: what its user sends is dropped, delayed and changed, by a seed.
 
-use engine::random::SplitMix64;
+use engine::SplitMix64;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
