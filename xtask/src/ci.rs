@@ -1,8 +1,11 @@
 //! All checks that must pass before a merge, cheapest first.
 
+mod beside;
+
 use crate::lines::{Line, read_lines};
 use crate::skips::Skips;
 use crate::{fail, python, swarm, target, tidy};
+use beside::BesideTests;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -52,10 +55,6 @@ pub fn run(root: &Path) -> ExitCode {
     // Compiles what the next steps run; the libraries in tests have the features of the whole workspace.
     let compile = "test --locked --workspace --no-run --message-format json";
     tally.add(step("clippy", || lint(command(root, compile))));
-    let doc = "doc --locked --workspace --no-deps --document-private-items";
-    tally.add(step("documentation", || {
-        Tally::of(succeeds(command(root, doc).env_remove(WRAPPER)))
-    }));
     // The fuzz targets are a separate workspace; no other step checks its lock file.
     let fuzz = "fetch --locked --manifest-path fuzz/Cargo.toml";
     tally.add(step("lock file of the fuzz targets", || cargo(root, fuzz)));
@@ -67,16 +66,15 @@ pub fn run(root: &Path) -> ExitCode {
         lint(command(root, libraries))
     }));
     let mut skips = Skips::default();
+    let mut beside = BesideTests::new(root);
     let tests = "test --locked --workspace --no-fail-fast -- --show-output";
-    tally.add(step("tests", || test(command(root, tests), &mut skips)));
+    tally.add(step("tests", || {
+        test(command(root, tests), &mut skips, || beside.start())
+    }));
+    tally.add(step("what ran beside the tests", || {
+        beside.finish(&mut skips)
+    }));
     tally.add(step("Python's wheel", || wheel(root)));
-    for (name, package) in [
-        ("models of the wake-ups", "towpath-driver"),
-        ("models of the rings", "towpath-channel"),
-    ] {
-        let models = format!("test --locked -p {package} --lib --features loom models");
-        tally.add(step(name, || test(command(root, &models), &mut skips)));
-    }
     tally.add(step("SCTP against other stacks", || {
         interoperation(root, &mut skips)
     }));
@@ -91,6 +89,28 @@ pub fn run(root: &Path) -> ExitCode {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// The checks that need nothing but the processor. They run beside the tests, which wait for most of their time, and
+/// at the lowest priority, so that no test waits for them. The last line is `N passed, N failed`.
+pub fn run_beside_tests(root: &Path) -> ExitCode {
+    // A process may always become nicer.
+    let _ = rustix::process::nice(19);
+    let mut tally = Tally::default();
+    let doc = "doc --locked --workspace --no-deps --document-private-items";
+    tally.add(step("documentation", || {
+        Tally::of(succeeds(command(root, doc).env_remove(WRAPPER)))
+    }));
+    for (name, package) in [
+        ("models of the wake-ups", "towpath-driver"),
+        ("models of the rings", "towpath-channel"),
+    ] {
+        let models = format!("test --locked -p {package} --lib --features loom models");
+        let skips = &mut Skips::default();
+        tally.add(step(name, || test(command(root, &models), skips, || ())));
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    ExitCode::SUCCESS
 }
 
 fn step(name: &str, run: impl FnOnce() -> Tally) -> Tally {
@@ -203,14 +223,16 @@ fn interoperation(root: &Path, skips: &mut Skips) -> Tally {
     let tests = format!("test --locked --no-fail-fast {manifest} -- --show-output");
     let mut tests = command(root, &tests);
     tests.env("CARGO_TARGET_DIR", target(root));
-    test(tests, skips)
+    test(tests, skips, || ())
 }
 
-/// Runs tests, and counts them and what they skip. A test program that hangs is ended and has failed.
-fn test(mut command: Command, skips: &mut Skips) -> Tally {
+/// Runs tests, and counts them and what they skip. A test program that hangs is ended and has failed. `is_compiled` is
+/// called with each line: cargo is no longer in the way of another one.
+fn test(mut command: Command, skips: &mut Skips, mut is_compiled: impl FnMut()) -> Tally {
     let mut tally = Tally::default();
     let ended_well = read_lines(&mut command, SILENCE_MAX, |line| match line {
         Line::Printed(line) => {
+            is_compiled();
             if skips.take(line) {
                 println!("{line}");
             }
@@ -233,7 +255,11 @@ fn test(mut command: Command, skips: &mut Skips) -> Tally {
 
 /// The counts in `test result: ok. 3 passed; 0 failed; ...`.
 fn parse_test_result(line: &str) -> Option<Tally> {
-    let rest = line.strip_prefix("test result: ")?;
+    parse_counts(line.strip_prefix("test result: ")?)
+}
+
+/// The numbers before ` passed` and ` failed`.
+fn parse_counts(rest: &str) -> Option<Tally> {
     let count = |name: &str| {
         let (before, _) = rest.split_once(name)?;
         before.split_whitespace().last()?.parse().ok()

@@ -30,6 +30,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
 
 chores:
   ci            all checks: formatting, tidy, clippy, documentation, tests
+  ci --beside-tests         of these, those that ci runs beside the tests
   tidy          project rules that no compiler checks
   tidy --figures            sizes of the code; --map writes ARCHITECTURE.md's dependencies
   man           the man page to target/man
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["ci"] => ci::run(&root()),
+        ["ci", "--beside-tests"] => ci::run_beside_tests(&root()),
         ["tidy"] => tidy::run(&root()),
         ["tidy", "--figures"] => tidy::figures(&root()),
         ["tidy", "--map"] => tidy::write_map(&root()),
