@@ -3,7 +3,7 @@
 use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
 use results::RunData;
 
-const RESPONSIVE: [&str; 6] = ["-w", "responsive", "--sizes", "1KiB", "--trial", "400ms"];
+const RESPONSIVE: [&str; 6] = ["-w", "responsive", "--sizes", "1KiB", "--trial", "800ms"];
 
 /// Both phases have round trips, and the bulk moved.
 #[track_caller]
