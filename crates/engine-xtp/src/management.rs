@@ -116,17 +116,17 @@ impl ManagementAnswer {
             return None;
         }
         let (next, text) = rest.split_first_chunk()?;
-        let next = u32::from_be_bytes(*next);
-        // Each answer leads on, or the asking host would never end.
-        if next <= question.from {
-            return None;
-        }
+        let next = Some(u32::from_be_bytes(*next)).filter(|&next| next != NO_MORE);
         let text = text.split(|&octet| octet == 0).next()?;
         let text = str::from_utf8(text).ok()?;
-        Some(ManagementAnswer {
-            records: text.lines().map(str::to_owned).collect(),
-            next: Some(next).filter(|&next| next != NO_MORE),
-        })
+        let records: Vec<String> = text.lines().map(str::to_owned).collect();
+        // Each answer leads on by what it holds, or the asking host would never end.
+        let leads_on = |&next: &u32| {
+            !records.is_empty()
+                && next.checked_sub(question.from) == u32::try_from(records.len()).ok()
+        };
+        next.as_ref().is_none_or(leads_on).then_some(())?;
+        Some(ManagementAnswer { records, next })
     }
 }
 
@@ -271,8 +271,11 @@ mod tests {
         let mut other = octets.clone();
         other[NAME_LEN + 3] = 9;
         assert!(Question::decode(&other).is_none());
-        // An answer that leads nowhere, and one to another question.
+        // Answers that lead nowhere, or past what they hold, and one to another question.
         assert_eq!(ManagementAnswer::decode(&octets, &QUESTION), None);
+        let mut far = octets.clone();
+        far[HEAD_LEN - 1] = 1;
+        assert_eq!(ManagementAnswer::decode(&far, &QUESTION), None);
         let given = answer(&QUESTION, 600, std::iter::once("a=1".to_owned()));
         let named = Question {
             name: *b"another name",

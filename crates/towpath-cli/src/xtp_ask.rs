@@ -4,10 +4,11 @@ use crate::print::{json, line};
 use crate::xtp_common::{parse_transport, resolve};
 use crate::{CliError, EXIT_OK, parse};
 use clap::Args;
+use control::validate::printable;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::Duration;
-use towpath::xtp::ask::{self, Subject};
+use towpath::xtp::ask::{self, RECORD_LEN_MAX, Subject};
 
 /// Options of `towpath xtp ask`.
 #[derive(Clone, Debug, Args)]
@@ -68,7 +69,8 @@ pub fn run(args: &AskArgs) -> Result<u8, CliError> {
         return Ok(EXIT_OK);
     }
     for record in records {
-        line(format_args!("{record}"))?;
+        // Another host wrote it.
+        line(format_args!("{}", printable(&record, RECORD_LEN_MAX)))?;
     }
     Ok(EXIT_OK)
 }

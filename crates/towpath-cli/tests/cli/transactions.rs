@@ -29,6 +29,8 @@ fn reply_and_service_are_as_asked() {
     let names = ["tcp", "udp", "vmtp", "xtp"];
     let mut arguments = names.to_vec();
     arguments.extend(["--clients", "4", "--reply", "2000", "--service", "2ms"]);
+    // Long enough for replies on a busy machine.
+    arguments.extend(["--trial", "300ms"]);
     let run = transactions(&scratch, &arguments);
     for name in names {
         let trial = only_trial(&run, name);

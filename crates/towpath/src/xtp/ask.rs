@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-pub use engine_xtp::management::Subject;
+pub use engine_xtp::management::{RECORD_LEN_MAX, Subject};
 
 /// Octets of a question, and so of its answer: they fit an Ethernet frame over IPv6.
 const QUESTION_LEN: usize = 1384;
