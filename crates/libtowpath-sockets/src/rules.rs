@@ -306,6 +306,9 @@ fn bits(address: Ipv6Addr) -> u128 {
 }
 
 #[cfg(test)]
+mod mutated;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
