@@ -131,8 +131,9 @@ fn datagrams_of_a_program_go_over_a_stream_and_its_socket_stays_the_kernels() {
             "rules",
             &format!("inet 127.0.0.1 * /dev/udp,deferred={deferred}\n"),
         );
-        let answering = std::thread::spawn(move || answer(&socket));
+        // The library may have to be built first, for longer than the peer waits.
         let mut program = preloaded("python3", &scratch);
+        let answering = std::thread::spawn(move || answer(&socket));
         let words = [port.to_string(), deferred.to_string(), nobody.to_string()];
         let said = output_of(program.args(["-c", USES_DATAGRAMS]).args(words));
         assert_eq!(said, "all\n");
