@@ -3,8 +3,9 @@
 //! An answer is as long as its question: a forged source gets no more octets than were sent. So a question brings the room for
 //! its answer, and asks on where the last answer ended.
 
-use crate::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, RTN_V3};
-use crate::procedure::route_management::{OP_REQUEST, OP_RESPONSE};
+use crate::pdu::v3::{
+    BodyV3, HeaderV3, InformationSegment, OP_REQUEST, OP_RESPONSE, PacketKind, RTN_V3,
+};
 use core::fmt::Write;
 use core::net::{IpAddr, Ipv4Addr};
 use engine::{Address, Counters};

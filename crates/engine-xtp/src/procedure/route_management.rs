@@ -4,7 +4,9 @@
 use crate::config::RateLimit;
 use crate::context::Context;
 use crate::endpoint_state::EndpointState;
-use crate::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, PacketV3, RTN_V3};
+use crate::pdu::v3::{
+    BodyV3, HeaderV3, InformationSegment, OP_REQUEST, OP_RESPONSE, PacketKind, PacketV3, RTN_V3,
+};
 use crate::pdu::{DiagCode, DiagValue, Header, Options, RTN, Reject, UNLIMITED};
 use crate::procedure::v3::{HeaderContext, key_from_wire32};
 use crate::routes::RouteExpiry;
@@ -15,12 +17,6 @@ use engine::{Address, Instant};
 pub(crate) const ROUTE_ASSIGN: u32 = 1;
 pub(crate) const ROUTE_RELEASE: u32 = 2;
 pub(crate) const ROUTE_RELEASED: u32 = 3;
-
-/// Operations of MAINT and MGMT.
-pub(crate) const OP_REQUEST: u32 = 1;
-pub(crate) const OP_RESPONSE: u32 = 2;
-/// MAINT: the response of a router at which the request's time to live ended.
-pub(crate) const OP_EXPIRED: u32 = 3;
 
 /// This side's value of the route by which a packet arrived. FIRST and PATH create a route. The
 /// value is sent to the neighbour in a ROUTE packet, and again with each status request that

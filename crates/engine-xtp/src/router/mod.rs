@@ -12,11 +12,12 @@ mod route_table;
 
 use crate::config::RateLimit;
 use crate::management::{self, Subject};
-use crate::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, PacketV3, RTN_V3};
-use crate::pdu::{AddressSegment, Diag, DiagCode, DiagValue, Options, UNLIMITED, Version};
-use crate::procedure::route_management::{
-    OP_EXPIRED, OP_REQUEST, OP_RESPONSE, ROUTE_ASSIGN, ROUTE_RELEASE, ROUTE_RELEASED,
+use crate::pdu::v3::{
+    BodyV3, HeaderV3, InformationSegment, OP_EXPIRED, OP_REQUEST, OP_RESPONSE, PacketKind,
+    PacketV3, RTN_V3,
 };
+use crate::pdu::{AddressSegment, Diag, DiagCode, DiagValue, Options, UNLIMITED, Version};
+use crate::procedure::route_management::{ROUTE_ASSIGN, ROUTE_RELEASE, ROUTE_RELEASED};
 use core::net::IpAddr;
 use core::time::Duration;
 use engine::{

@@ -3,7 +3,7 @@
 #[path = "../../../../fuzz/src/text.rs"]
 mod text;
 
-use super::{RULES_MAX, parse};
+use super::{PairCall, RULES_MAX, Rule, Service, parse};
 use text::{Draws, mutated};
 
 const GOOD: &str = "# a comment\ninet 10.0.0.0/8 6379-6381 xtp,shortcut=on\ninet6 fd00::/16 * /dev/tcp,way=sockmod\n\
@@ -17,7 +17,16 @@ fn mutated_rules_are_read_or_refused_by_their_lines() {
         let text = mutated(GOOD, &mut Draws(seed));
         let lines = text.lines().count();
         match parse(&text) {
-            Ok(rules) => assert!(rules.len() <= RULES_MAX.min(lines), "seed {seed}"),
+            Ok(rules) => {
+                assert!(rules.len() <= RULES_MAX.min(lines), "seed {seed}");
+                for address in ["10.1.2.3:6380", "[fd00::1]:65535"] {
+                    let address = address.parse().expect("an address");
+                    let matches = |rule: &Rule| rule.matches(Service::Streams, address);
+                    let is_of_pair = |rule: &Rule| rule.is_about(PairCall::Pipe);
+                    let both = rules.iter().any(|rule| matches(rule) && is_of_pair(rule));
+                    assert!(!both, "seed {seed}");
+                }
+            }
             Err(refusals) => {
                 let in_file = |line: usize| (1..=lines).contains(&line);
                 assert!(!refusals.is_empty(), "seed {seed}");

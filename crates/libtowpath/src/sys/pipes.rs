@@ -184,12 +184,7 @@ pub(super) unsafe fn receive(
     parts: &io::Result<&[libc::iovec]>,
     calls: Calls,
 ) -> Option<isize> {
-    let (true, Ok(parts)) = (pipes::is_known(fd), parts) else {
-        return None;
-    };
-    if parts.iter().any(is_nowhere) {
-        return None;
-    }
+    let parts = own_parts(fd, parts)?;
     let slice = |part: &libc::iovec| -> &mut [u8] {
         match part.iov_len {
             0 => &mut [],
@@ -226,12 +221,7 @@ pub(super) unsafe fn send(
     parts: &io::Result<&[libc::iovec]>,
     calls: Calls,
 ) -> Option<isize> {
-    let (true, Ok(parts)) = (pipes::is_known(fd), parts) else {
-        return None;
-    };
-    if parts.iter().any(is_nowhere) {
-        return None;
-    }
+    let parts = own_parts(fd, parts)?;
     let slice = |part: &libc::iovec| match part.iov_len {
         0 => &[][..],
         // SAFETY: the caller's promise.
@@ -257,9 +247,14 @@ pub(super) unsafe fn send(
     }
 }
 
-/// The kernel says that the part is nowhere.
-fn is_nowhere(part: &libc::iovec) -> bool {
-    part.iov_base.is_null() && part.iov_len > 0
+/// The parts of a call if `fd` is an end of a pipe; None when it is the kernel's to do, which also says that a part is
+/// nowhere.
+fn own_parts<'a>(fd: RawFd, parts: &io::Result<&'a [libc::iovec]>) -> Option<&'a [libc::iovec]> {
+    let is_nowhere = |part: &libc::iovec| part.iov_base.is_null() && part.iov_len > 0;
+    match parts {
+        Ok(parts) if pipes::is_known(fd) && !parts.iter().any(is_nowhere) => Some(parts),
+        _ => None,
+    }
 }
 
 /// Writes by the kernel what is left after the first `sent` octets of `parts`. Returns the octets of both.

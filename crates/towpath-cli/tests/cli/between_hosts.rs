@@ -6,8 +6,8 @@ use crate::support::{Scratch, trials_of};
 use crate::testbeds::{can_create_hosts, linked};
 use results::{RunData, Status, Trial};
 
-/// Races in which the clocks of the ends are found to be known too badly, at most: on a busy machine it
-/// happens.
+/// Races until one is in turns, at most: on a busy machine the clocks of the ends are known too badly, or a pilot is held
+/// up and its contestant seems too slow for turns.
 const ATTEMPTS: usize = 10;
 
 /// A race to an agent on the loopback; its result is checked against the schemas.
@@ -64,7 +64,6 @@ fn contestants_take_turns_over_a_plain_kernel_link() {
     }
     let words = ["tcp", "udp", "xtp", "-w", "throughput,delay"];
     let words = [&words[..], &["--turns", "on"]].concat();
-    // A contestant whose pilot a busy machine held up is too slow for turns.
     let mut races = (0..ATTEMPTS).map(|_| {
         let run = linked(&Scratch::new(), "kernel", &words);
         assert!(run.trials.iter().any(|trial| trial.block > 0));

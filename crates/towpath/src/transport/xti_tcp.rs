@@ -12,6 +12,7 @@ use crate::contract::{
 use crate::options::Options;
 use crate::transport::tcp;
 use crate::{parts, socket, source_filter};
+use rustix::net::AddressFamily;
 use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io;
@@ -130,7 +131,11 @@ fn open(options: &Options, words: StreamWords) -> io::Result<XtiEndpoint> {
 
 /// The domain of a socket.
 fn domain_of(address: std::net::IpAddr) -> u32 {
-    if address.is_ipv6() { 10 } else { 2 }
+    let family = match address.is_ipv6() {
+        true => AddressFamily::INET6,
+        false => AddressFamily::INET,
+    };
+    family.as_raw().into()
 }
 
 /// What each socket of an endpoint gets.

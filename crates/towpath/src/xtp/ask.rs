@@ -4,7 +4,9 @@ use crate::engine_setup::random_seed;
 use crate::socket::wildcard_address;
 use engine_xtp::management::{ManagementAnswer, NAME_LEN, Question};
 use engine_xtp::pdu::Version;
-use engine_xtp::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, PacketV3, RTN_V3};
+use engine_xtp::pdu::v3::{
+    BodyV3, HeaderV3, InformationSegment, OP_REQUEST, OP_RESPONSE, PacketKind, PacketV3, RTN_V3,
+};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -13,10 +15,6 @@ pub use engine_xtp::management::{RECORD_LEN_MAX, Subject};
 
 /// Octets of a question, and so of its answer: they fit an Ethernet frame over IPv6.
 const QUESTION_LEN: usize = 1384;
-
-/// The operation of a request, and that of its answer.
-const OP_REQUEST: u32 = 1;
-const OP_RESPONSE: u32 = 2;
 
 /// Records of an answer at most.
 const RECORDS_MAX: usize = 100_000;

@@ -6,7 +6,10 @@
 
 use crate::engine_setup::random_seed;
 use crate::socket::wildcard_address;
-use engine_xtp::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, PacketV3, RTN_V3};
+use engine_xtp::pdu::v3::{
+    BodyV3, HeaderV3, InformationSegment, OP_EXPIRED, OP_REQUEST, OP_RESPONSE, PacketKind,
+    PacketV3, RTN_V3,
+};
 use engine_xtp::pdu::{AddressSegment, Endpoints, Options, Version};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -20,12 +23,6 @@ pub const SIZE_MAX: usize = 1384;
 
 /// Time to live of questions that are to reach their host: routers that they may pass.
 const TTL_MAX: u8 = 255;
-
-/// Operations of MAINT.
-const OP_REQUEST: u32 = 1;
-const OP_RESPONSE: u32 = 2;
-/// The response of a router at which a question's time to live ended.
-const OP_EXPIRED: u32 = 3;
 
 /// Asks one host.
 #[derive(Debug)]

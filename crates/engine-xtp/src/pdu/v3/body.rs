@@ -80,10 +80,19 @@ pub struct ControlSegmentV3 {
     pub reserved: [u32; 4],
 }
 
+/// Operation of MAINT and MGMT: a request.
+pub const OP_REQUEST: u32 = 1;
+
+/// Operation of MAINT and MGMT: a response.
+pub const OP_RESPONSE: u32 = 2;
+
+/// Operation of MAINT: the response of a router at which the request's time to live ended.
+pub const OP_EXPIRED: u32 = 3;
+
 /// The segment of MAINT and MGMT packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InformationSegment<'a> {
-    /// 1 is a request, 2 a response.
+    /// [`OP_REQUEST`], [`OP_RESPONSE`] or [`OP_EXPIRED`].
     pub op: u32,
     /// Its argument.
     pub octets: &'a [u8],

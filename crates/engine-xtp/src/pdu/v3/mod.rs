@@ -9,7 +9,10 @@
 mod body;
 mod header;
 
-pub use body::{BodyV3, ControlSegmentV3, InformationSegment, PAIRS_MAX, ResendPair, ResendPairs};
+pub use body::{
+    BodyV3, ControlSegmentV3, InformationSegment, OP_EXPIRED, OP_REQUEST, OP_RESPONSE, PAIRS_MAX,
+    ResendPair, ResendPairs,
+};
 pub use header::{HeaderV3, PacketKind};
 
 use super::{AddressSegment, TrafficSpec};
