@@ -124,7 +124,7 @@ impl Protocol for LoopProtocol {
         self.listener.as_ref()?.try_clone().ok()
     }
 
-    fn answer_options(&mut self, _: Option<&LoopLink>, octets: &[u8], flags: u32) -> Primitive {
+    fn answer_options(&mut self, _: Option<&mut LoopLink>, octets: &[u8], flags: u32) -> Primitive {
         answer_without_options(octets, flags)
     }
 
