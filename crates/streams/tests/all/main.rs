@@ -10,3 +10,4 @@ mod names;
 mod pipes;
 mod queue;
 mod random;
+mod signals;
