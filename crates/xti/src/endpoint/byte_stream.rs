@@ -53,14 +53,17 @@ impl Inner {
         }
         // Something that was passed ends the loop, and stays in front of what could be read.
         let rest_is_data = self.runtime.first_kind(self.stream)?.is_none();
-        let kept = [&self.rest, &self.ahead].into_iter().flatten();
-        let is_data = rest_is_data && kept.chain(&waiting).all(is_ordinary);
+        let kept_is_data = [&self.rest, &self.ahead]
+            .into_iter()
+            .flatten()
+            .all(is_ordinary);
+        let is_data = rest_is_data && kept_is_data && waiting.iter().all(is_ordinary);
         if is_data {
-            waiting.splice(
-                0..0,
-                [self.rest.take(), self.ahead.take()].into_iter().flatten(),
-            );
-            waiting.iter_mut().for_each(|message| self.strip(message));
+            let kept = [self.rest.take(), self.ahead.take()];
+            waiting.splice(0..0, kept.into_iter().flatten());
+            for message in &mut waiting {
+                self.strip(message);
+            }
             waiting.splice(0..0, self.take_received());
             waiting.retain(|message| message.data_octets() > 0);
         }
