@@ -33,7 +33,7 @@ pub fn options(octets: &[u8]) -> bool {
     let marks = StreamOptions::default().marks;
     // As many actions of each.
     let provider: Box<dyn Module> = match action / 12 % 2 {
-        0 => Box::new(inet::TcpProvider::new(setup, marks)),
+        0 => Box::new(inet::SocketProvider::new(setup, marks)),
         _ => carrier::connections(Box::new(Peer::default()), marks),
     };
     let mut runtime = Runtime::new(Hysteresis::Full);

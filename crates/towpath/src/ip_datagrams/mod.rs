@@ -14,7 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::Wire;
 use wire_ip::{IpWire, PAYLOAD_MAX};
-use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, no_options};
+use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, INTERNET_ADDRESS_MAX, no_options};
+use xti::inet::SocketAddress;
 use xti::tpi::{Primitive, TransportOption};
 
 /// The driver of an endpoint.
@@ -100,6 +101,10 @@ impl DatagramCarrier for IpDatagrams {
         self.header.name()
     }
 
+    fn address_max(&self) -> i32 {
+        INTERNET_ADDRESS_MAX
+    }
+
     fn datagram_max(&self) -> usize {
         PAYLOAD_MAX - self.header.len()
     }
@@ -109,8 +114,9 @@ impl DatagramCarrier for IpDatagrams {
     }
 
     /// An address of the host, not the unspecified one: it is part of what is summed.
-    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr> {
-        let address = address.unwrap_or(SocketAddr::new(self.host, 0));
+    fn bind(&mut self, address: Option<SocketAddress>) -> io::Result<SocketAddress> {
+        let any = SocketAddr::new(self.host, 0);
+        let address = address.map_or(Ok(any), SocketAddress::internet)?;
         if address.ip().is_unspecified() || address.ip().is_multicast() {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
@@ -131,7 +137,7 @@ impl DatagramCarrier for IpDatagrams {
             socket,
             _holder: holder,
         });
-        Ok(local)
+        Ok(local.into())
     }
 
     fn unbind(&mut self) {
@@ -140,6 +146,10 @@ impl DatagramCarrier for IpDatagrams {
 
     fn socket(&self) -> Option<Arc<Socket>> {
         self.bound.as_ref().map(|bound| Arc::clone(&bound.socket))
+    }
+
+    fn socket_tells_room(&self) -> bool {
+        true
     }
 
     fn batch_max(&self, octets: usize) -> usize {
@@ -151,13 +161,14 @@ impl DatagramCarrier for IpDatagrams {
 
     fn send(
         &mut self,
-        destination: SocketAddr,
+        destination: SocketAddress,
         datagrams: &[&[u8]],
         options: &mut [TransportOption],
     ) -> io::Result<()> {
         if !options.is_empty() {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        let destination = destination.internet()?;
         let bound = self.bound.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         if destination.is_ipv4() != bound.local.is_ipv4() {
             return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
@@ -192,7 +203,7 @@ impl DatagramCarrier for IpDatagrams {
         for packet in room[..arrival.len].chunks(arrival.segment_size.max(1)) {
             match self.header.read(packet, from.ip(), bound.local) {
                 Some((port, octets)) => found.push(Found {
-                    source: SocketAddr::new(from.ip(), port),
+                    source: SocketAddr::new(from.ip(), port).into(),
                     range: start + octets.start..start + octets.end,
                     options: Vec::new(),
                 }),

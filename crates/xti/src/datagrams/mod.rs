@@ -8,7 +8,7 @@ mod carrier;
 pub use carrier::{BATCH_MAX, DatagramCarrier, Found, no_options};
 
 use crate::error::TliError;
-use crate::inet::{Shared, TIDU, bind_error, decode, encode, options_event};
+use crate::inet::{Shared, SocketAddress, TIDU, bind_error, options_event};
 use crate::provider::{self, EPROTO, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{
     ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State, TransportOption,
@@ -16,15 +16,14 @@ use crate::tpi::{
     write_options,
 };
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use streams::{
     Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
 };
 
-/// Octets of an address of the Internet ([`encode`]).
-const ADDRESS_LEN: i32 = 28;
+/// Octets of an address of the Internet ([`crate::inet::encode`]).
+pub const INTERNET_ADDRESS_MAX: i32 = 28;
 
 /// Arrivals shorter than this are copied into blocks of their length, so that a queue pins no more than
 /// twice its octets.
@@ -52,7 +51,7 @@ pub(crate) struct DatagramProvider {
     /// Datagrams that are about to leave together.
     batch: Vec<Message>,
     /// The last source, as it is written into indications.
-    source: Option<(SocketAddr, Vec<u8>)>,
+    source: Option<(SocketAddress, Vec<u8>)>,
 }
 
 impl DatagramProvider {
@@ -99,7 +98,7 @@ impl DatagramProvider {
             etsdu: -2,
             connect: -2,
             disconnect: -2,
-            address: ADDRESS_LEN,
+            address: self.carrier.address_max(),
             options: self.carrier.options_max(),
             tidu: longest,
             service: ServiceType::Datagrams,
@@ -170,9 +169,9 @@ impl DatagramProvider {
     fn bind(&mut self, address: &[u8]) -> io::Result<()> {
         let wanted = match address {
             [] => None,
-            address => Some(decode(address).ok_or(io::ErrorKind::InvalidInput)?),
+            address => Some(SocketAddress::decode(address).ok_or(io::ErrorKind::InvalidInput)?),
         };
-        self.address = encode(self.carrier.bind(wanted)?);
+        self.address = self.carrier.bind(wanted)?.encode();
         self.shared.set_socket(self.carrier.socket());
         Ok(())
     }
@@ -224,6 +223,8 @@ impl DatagramProvider {
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.shared.send_blocked.store(true, Ordering::Relaxed);
+                    let look_soon = !self.carrier.socket_tells_room();
+                    self.shared.look_soon.store(look_soon, Ordering::Relaxed);
                     while let Some(message) = self.batch.pop() {
                         context.put_back(Side::Write, message);
                     }
@@ -237,6 +238,7 @@ impl DatagramProvider {
             }
         }
         self.shared.send_blocked.store(false, Ordering::Relaxed);
+        self.shared.look_soon.store(false, Ordering::Relaxed);
     }
 
     /// Takes those in front of the queue that have one destination and one length; false when it is empty.
@@ -270,7 +272,8 @@ impl DatagramProvider {
 
     fn send_batch(&mut self, options: Option<&mut [TransportOption]>) -> io::Result<()> {
         let options = options.ok_or(io::ErrorKind::InvalidInput)?;
-        let destination = self.batch.first().and_then(destination_of).and_then(decode);
+        let destination = self.batch.first().and_then(destination_of);
+        let destination = destination.and_then(SocketAddress::decode);
         let destination = destination.ok_or(io::ErrorKind::InvalidInput)?;
         let mut datagrams = [&[][..]; BATCH_MAX];
         for (place, message) in datagrams.iter_mut().zip(&self.batch) {
@@ -356,7 +359,7 @@ impl DatagramProvider {
             context.copy(&block.octets()[one.range.clone()])
         };
         if self.source.as_ref().is_none_or(|(at, _)| *at != one.source) {
-            self.source = Some((one.source, encode(one.source)));
+            self.source = Some((one.source, one.source.encode()));
         }
         let source = self.source.as_ref().map_or(&[][..], |(_, octets)| octets);
         let control = if one.options.is_empty() {

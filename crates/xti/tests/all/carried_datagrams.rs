@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, no_options};
+use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, INTERNET_ADDRESS_MAX, no_options};
+use xti::inet::SocketAddress;
 use xti::tpi::{Primitive, TransportOption};
 use xti::{Look, StreamOptions, TliError, XtiEndpoint, inet};
 
@@ -35,6 +36,10 @@ impl DatagramCarrier for Fake {
         "fake"
     }
 
+    fn address_max(&self) -> i32 {
+        INTERNET_ADDRESS_MAX
+    }
+
     fn datagram_max(&self) -> usize {
         40_000
     }
@@ -43,13 +48,14 @@ impl DatagramCarrier for Fake {
         -2
     }
 
-    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr> {
+    fn bind(&mut self, address: Option<SocketAddress>) -> io::Result<SocketAddress> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-        let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?.internet()?;
         socket.bind(&address.into())?;
         let bound = socket.local_addr()?.as_socket();
         self.socket = Some(Arc::new(socket));
-        bound.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+        let bound = bound.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(bound.into())
     }
 
     fn unbind(&mut self) {
@@ -60,13 +66,17 @@ impl DatagramCarrier for Fake {
         self.socket.clone()
     }
 
+    fn socket_tells_room(&self) -> bool {
+        true
+    }
+
     fn batch_max(&self, octets: usize) -> usize {
         if octets > 100 { 2 } else { BATCH_MAX }
     }
 
     fn send(
         &mut self,
-        destination: SocketAddr,
+        destination: SocketAddress,
         datagrams: &[&[u8]],
         _: &mut [TransportOption],
     ) -> io::Result<()> {
@@ -75,7 +85,11 @@ impl DatagramCarrier for Fake {
         if !seen.has_room {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let batch = (destination.port(), datagrams[0].len(), datagrams.len());
+        let batch = (
+            destination.internet()?.port(),
+            datagrams[0].len(),
+            datagrams.len(),
+        );
         seen.batches.push(batch);
         seen.octets.extend(datagrams.iter().map(|one| one.to_vec()));
         Ok(())
@@ -163,7 +177,7 @@ fn what_is_found_in_an_arrival_comes_whether_it_is_lent_or_copied() {
     for len in [100, 40_000] {
         let octets: Vec<u8> = (0..len).map(|at| at as u8).collect();
         let found = |port, range| Found {
-            source: SocketAddr::from(([127, 0, 0, 1], port)),
+            source: SocketAddr::from(([127, 0, 0, 1], port)).into(),
             range,
             options: Vec::new(),
         };

@@ -17,5 +17,6 @@ mod sockets;
 mod sockmod;
 mod states;
 mod transfer;
+mod unix;
 mod urgent;
 mod vectors;

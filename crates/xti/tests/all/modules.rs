@@ -173,7 +173,7 @@ fn ask(
 fn requests_of_a_head_are_answered_with_the_provider_s_acknowledgements() {
     let mut runtime = Runtime::new(Hysteresis::Full);
     let setup: inet::Setup = Arc::new(|_| Ok(()));
-    let provider = inet::TcpProvider::new(setup, StreamOptions::default().marks);
+    let provider = inet::SocketProvider::new(setup, StreamOptions::default().marks);
     let stream = runtime.open(Box::new(provider)).unwrap();
     runtime.push(stream, Box::<Timod>::default()).unwrap();
     let mut ask = |command, octets: &[u8]| ask(&mut runtime, stream, command, octets);
