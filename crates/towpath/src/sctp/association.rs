@@ -6,7 +6,7 @@ use super::own_addresses::OwnAddresses;
 use driver::Circuit;
 use driver::timeout::finite;
 use engine::{Address, AssociationId, Associations, Note, Reliability};
-use engine_sctp::{PathStatus, PathSummary, Sctp};
+use engine_sctp::{PathParameters, PathStatus, PathSummary, Sctp};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
