@@ -238,7 +238,9 @@ fn one_path_has_heartbeats_and_timeouts_of_its_own() {
     let before = client.status().paths;
     let mut parameters = before[1].parameters;
     parameters.heartbeat_interval = Duration::ZERO;
+    // Whether a round trip was measured there yet or not.
     parameters.rto.min = Duration::from_secs(3);
+    parameters.rto.initial = Duration::from_secs(3);
     let set = client.set_path_parameters(before[1].remote, parameters);
     set.expect("a path");
     let after = client.status().paths;

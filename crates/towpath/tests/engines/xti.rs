@@ -422,7 +422,7 @@ fn heartbeats_and_timeouts_of_a_path_reach_the_engine() {
     };
     let wanted = [
         structure(name::HB, &[1, 700]),
-        structure(name::RTO, &[5000, 4000, 9000, 3]),
+        structure(name::RTO, &[4000, 4000, 9000, 3]),
     ];
     for option in &wanted {
         assert_ne!(ask(option, OptionsAction::Current).1, option.value);
