@@ -173,7 +173,7 @@ static void check_paths(int fd, sctp_assoc_t assoc)
     memcpy(&all.spp_address, &nobody, sizeof nobody);
     expect(EINVAL, setsockopt(fd, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &all, sizeof all), "nobody");
 
-    struct sctp_rtoinfo rto = {assoc, 800, 9000, 300}, got = {assoc};
+    struct sctp_rtoinfo rto = {assoc, 800, 9000, 300}, got = {.srto_assoc_id = assoc};
     socklen_t len = sizeof got;
     check(setsockopt(fd, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto) == 0, "timeouts");
     check(sctp_opt_info(fd, assoc, SCTP_RTOINFO, &got, &len) == 0, "timeouts");
