@@ -19,6 +19,7 @@
 //! study's point: a switch into the kernel is paid a batch, not a message.
 #![forbid(unsafe_code)]
 
+mod affinity;
 pub mod carrier;
 mod connections;
 pub mod datagrams;
@@ -34,6 +35,7 @@ pub mod sctp;
 pub mod sockets;
 pub mod tpi;
 
+pub use affinity::Affinity;
 pub use connections::Waiter;
 pub use endpoint::{
     DatagramFailure, Disconnection, Flags, Look, Shutdown, StreamOptions, With, XtiByteStream,

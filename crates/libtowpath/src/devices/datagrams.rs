@@ -14,7 +14,9 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, INTERNET_ADDRESS_MAX, no_options};
+use xti::datagrams::{
+    BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, INTERNET_ADDRESS_MAX, no_options,
+};
 use xti::inet::SocketAddress;
 use xti::tpi::{Primitive, TransportOption};
 use xti::{StreamOptions, TliError, XtiEndpoint, inet};
@@ -126,6 +128,10 @@ impl DatagramCarrier for ProgramSocket {
             Some(to) => rustix::net::sendto(self.fd(), datagram, flags, &to)?,
         };
         Ok(())
+    }
+
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        None
     }
 
     fn report_options(&mut self) {}

@@ -14,7 +14,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::Wire;
 use wire_ip::{IpWire, PAYLOAD_MAX};
-use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, INTERNET_ADDRESS_MAX, no_options};
+use xti::datagrams::{
+    BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, INTERNET_ADDRESS_MAX, no_options,
+};
 use xti::inet::SocketAddress;
 use xti::tpi::{Primitive, TransportOption};
 
@@ -168,11 +170,7 @@ impl DatagramCarrier for IpDatagrams {
         if !options.is_empty() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let destination = destination.internet()?;
-        let bound = self.bound.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        if destination.is_ipv4() != bound.local.is_ipv4() {
-            return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
-        }
+        let (bound, destination) = reachable(&mut self.bound, destination)?;
         let header_len = self.header.len();
         let mut headers = [[0; HEADER_MAX]; BATCH_MAX];
         for (header, octets) in headers.iter_mut().zip(datagrams) {
@@ -188,6 +186,10 @@ impl DatagramCarrier for IpDatagrams {
         let path = Path::to(Address::Socket(destination));
         let slices = &slices[..2 * datagrams.len()];
         bound.wire.send(path, slices, packet_len)
+    }
+
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        Some(self)
     }
 
     fn report_options(&mut self) {}
@@ -226,4 +228,49 @@ impl DatagramCarrier for IpDatagrams {
     fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive {
         no_options(octets, flags)
     }
+}
+
+impl DatagramHeaders for IpDatagrams {
+    fn header_len(&self) -> usize {
+        self.header.len()
+    }
+
+    fn write_header(
+        &self,
+        destination: SocketAddress,
+        octets: &[u8],
+        header: &mut [u8],
+    ) -> io::Result<()> {
+        let bound = self.bound.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let written = self
+            .header
+            .write(bound.local, destination.internet()?, octets);
+        header.copy_from_slice(&written[..self.header.len()]);
+        Ok(())
+    }
+
+    fn send_packets(&mut self, destination: SocketAddress, packets: &[&[u8]]) -> io::Result<()> {
+        let (bound, destination) = reachable(&mut self.bound, destination)?;
+        let mut slices = [IoSlice::new(&[]); BATCH_MAX];
+        for (slice, packet) in slices.iter_mut().zip(packets) {
+            *slice = IoSlice::new(packet);
+        }
+        self.sends += 1;
+        let packet_len = packets.first().map_or(0, |first| first.len());
+        let path = Path::to(Address::Socket(destination));
+        bound.wire.send(path, &slices[..packets.len()], packet_len)
+    }
+}
+
+/// What an endpoint is bound to, and an address that it reaches: one of its family.
+fn reachable(
+    bound: &mut Option<Bound>,
+    destination: SocketAddress,
+) -> io::Result<(&mut Bound, SocketAddr)> {
+    let destination = destination.internet()?;
+    let bound = bound.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+    if destination.is_ipv4() != bound.local.is_ipv4() {
+        return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+    }
+    Ok((bound, destination))
 }

@@ -22,6 +22,31 @@ pub struct Found {
     pub options: Vec<TransportOption>,
 }
 
+/// What puts a header in front of each datagram, where its octets lie.
+pub trait DatagramHeaders {
+    /// Octets of a header.
+    fn header_len(&self) -> usize;
+
+    /// Writes the header of a datagram of these octets into as many as it has.
+    ///
+    /// # Errors
+    ///
+    /// Without an address of its own, or for one that it cannot reach.
+    fn write_header(
+        &self,
+        destination: SocketAddress,
+        octets: &[u8],
+        header: &mut [u8],
+    ) -> io::Result<()>;
+
+    /// Sends datagrams of one length, as [`send`](DatagramCarrier::send) does, with their headers in front.
+    ///
+    /// # Errors
+    ///
+    /// Those of that.
+    fn send_packets(&mut self, destination: SocketAddress, packets: &[&[u8]]) -> io::Result<()>;
+}
+
 /// What carries the datagrams of a provider ([`XtiEndpoint::open_datagrams`]). No call waits.
 ///
 /// [`XtiEndpoint::open_datagrams`]: crate::XtiEndpoint::open_datagrams
@@ -70,6 +95,9 @@ pub trait DatagramCarrier: Send + 'static {
         datagrams: &[&[u8]],
         options: &mut [TransportOption],
     ) -> io::Result<()>;
+
+    /// The carrier's headers, where it can write them in front of the octets of datagrams; None without such.
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders>;
 
     /// From here on options come with the datagrams, where the carrier has such.
     fn report_options(&mut self);

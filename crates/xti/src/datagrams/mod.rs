@@ -5,7 +5,7 @@
 
 mod carrier;
 
-pub use carrier::{BATCH_MAX, DatagramCarrier, Found, no_options};
+pub use carrier::{BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, no_options};
 
 use crate::error::TliError;
 use crate::inet::{Shared, SocketAddress, TIDU, bind_error, options_event};
@@ -19,7 +19,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use streams::{
-    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
+    Block, Context, Error, Extra, HeadOptions, Marks, Message, MessageKind, Module, ModuleInfo,
+    QueueInfo, Side,
 };
 
 /// Octets of an address of the Internet ([`crate::inet::encode`]).
@@ -33,11 +34,16 @@ const LENT_MIN: usize = TIDU / 2;
 /// they come.
 const ROUNDS_MAX: usize = 256;
 
+/// Octets of the longest header that goes in front of the octets of a user.
+const HEADER_MAX: usize = 64;
+
 /// EOPNOTSUPP: an option of a datagram was not taken.
 pub(crate) const NOT_SUPPORTED: i32 = 95;
 
 /// The provider: the driver of a stream.
 pub(crate) struct DatagramProvider {
+    /// Octets of the header that is written in front of datagrams; 0 where the carrier puts them together itself.
+    headroom: usize,
     carrier: Box<dyn DatagramCarrier>,
     marks: Marks,
     state: State,
@@ -56,8 +62,17 @@ pub(crate) struct DatagramProvider {
 
 impl DatagramProvider {
     /// A provider whose write queue has `marks`.
-    pub(crate) fn new(carrier: Box<dyn DatagramCarrier>, marks: Marks) -> DatagramProvider {
+    /// With `headroom` the carrier's headers go in front of the user's octets, if it has such.
+    pub(crate) fn new(
+        mut carrier: Box<dyn DatagramCarrier>,
+        marks: Marks,
+        headroom: bool,
+    ) -> DatagramProvider {
+        let headers = carrier.headers().filter(|_| headroom);
+        let headroom = headers.map_or(0, |headers| headers.header_len());
+        let headroom = if headroom > HEADER_MAX { 0 } else { headroom };
         DatagramProvider {
+            headroom,
             carrier,
             marks,
             state: State::Unbound,
@@ -246,7 +261,7 @@ impl DatagramProvider {
         let Some(mut first) = context.get(Side::Write) else {
             return false;
         };
-        first.pull_up(0, context.pool());
+        first.pull_up(self.headroom, context.pool());
         let len = first.data_octets();
         let most = self.carrier.batch_max(len).clamp(1, BATCH_MAX);
         self.batch.push(first);
@@ -264,7 +279,7 @@ impl DatagramProvider {
                 context.put_back(Side::Write, next);
                 break;
             }
-            next.pull_up(0, context.pool());
+            next.pull_up(self.headroom, context.pool());
             self.batch.push(next);
         }
         true
@@ -275,12 +290,60 @@ impl DatagramProvider {
         let destination = self.batch.first().and_then(destination_of);
         let destination = destination.and_then(SocketAddress::decode);
         let destination = destination.ok_or(io::ErrorKind::InvalidInput)?;
+        if self.headroom > 0 && options.is_empty() && self.write_headers(destination)? {
+            return self.send_headed(destination);
+        }
         let mut datagrams = [&[][..]; BATCH_MAX];
         for (place, message) in datagrams.iter_mut().zip(&self.batch) {
             *place = message.data.first().map_or(&[][..], Block::octets);
         }
         let datagrams = &datagrams[..self.batch.len()];
         self.carrier.send(destination, datagrams, options)
+    }
+
+    /// Writes the header of each of the batch in front of it; false, and none has one, where a block has others that
+    /// refer to it.
+    fn write_headers(&mut self, destination: SocketAddress) -> io::Result<bool> {
+        let Some(headers) = self.carrier.headers() else {
+            return Ok(false);
+        };
+        let len = self.headroom;
+        for at in 0..self.batch.len() {
+            let block = self.batch[at].data.first_mut();
+            let is_headed = match block {
+                Some(block) if block.prepend(&[0; HEADER_MAX][..len]) => {
+                    let octets = block.octets_mut().ok_or(io::ErrorKind::InvalidInput)?;
+                    let (header, octets) = octets.split_at_mut(len);
+                    headers
+                        .write_header(destination, octets, header)
+                        .map(|()| true)
+                }
+                _ => Ok(false),
+            };
+            if !matches!(is_headed, Ok(true)) {
+                let written = at + usize::from(is_headed.is_err());
+                strip(&mut self.batch[..written], len);
+                return is_headed;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends the batch, whose datagrams have headers; those that stay have none afterwards.
+    fn send_headed(&mut self, destination: SocketAddress) -> io::Result<()> {
+        let mut packets = [&[][..]; BATCH_MAX];
+        for (place, message) in packets.iter_mut().zip(&self.batch) {
+            *place = message.data.first().map_or(&[][..], Block::octets);
+        }
+        let packets = &packets[..self.batch.len()];
+        let sent = match self.carrier.headers() {
+            Some(headers) => headers.send_packets(destination, packets),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        };
+        if sent.is_err() {
+            strip(&mut self.batch, self.headroom);
+        }
+        sent
     }
 
     /// Datagrams did not leave (T_UDERROR_IND).
@@ -376,6 +439,16 @@ impl DatagramProvider {
     }
 }
 
+/// Takes headers away.
+fn strip(batch: &mut [Message], len: usize) {
+    for block in batch
+        .iter_mut()
+        .filter_map(|message| message.data.first_mut())
+    {
+        block.keep(len..block.len());
+    }
+}
+
 /// Where a datagram goes; None when it is none.
 fn destination_of(message: &Message) -> Option<&[u8]> {
     let control = message.control.as_ref()?;
@@ -402,7 +475,16 @@ impl Module for DatagramProvider {
         }
     }
 
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
+    /// The head leaves room in front of what users send (SO_WROFF).
+    fn open(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
+        if self.headroom > 0 {
+            let options = HeadOptions {
+                write_offset: Some(self.headroom),
+                ..HeadOptions::default()
+            };
+            let message = Message::with_extra(MessageKind::SetOptions, Extra::Options(options));
+            context.put_next(Side::Read, message);
+        }
         Ok(())
     }
 

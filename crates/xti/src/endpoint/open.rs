@@ -10,7 +10,7 @@ use crate::error::{Error, TliError};
 use crate::inet::{KernelUdp, Setup, Shared as SocketShared, SocketProvider, UnixDatagrams};
 use crate::loopback::{LoopDatagrams, LoopProtocol, RING_OCTETS};
 use crate::tpi::{Information, Primitive, ServiceType};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use streams::{HeadOptions, Module, Runtime};
 
@@ -79,7 +79,7 @@ impl XtiEndpoint {
         carrier: Box<dyn DatagramCarrier>,
         options: StreamOptions,
     ) -> Result<XtiEndpoint, Error> {
-        let provider = DatagramProvider::new(carrier, options.marks);
+        let provider = DatagramProvider::new(carrier, options.marks, options.headroom);
         let below = (provider.shared(), NO_TOKEN, Provider::Datagrams);
         XtiEndpoint::open(Box::new(provider), below, options)
     }
@@ -180,6 +180,9 @@ impl XtiEndpoint {
                 socket,
                 receiving: Mutex::new(()),
                 listed: AtomicBool::new(false),
+                queued_on: AtomicUsize::new(0),
+                helped_on_same: AtomicU64::new(0),
+                helped_on_other: AtomicU64::new(0),
                 waits: AtomicU64::new(0),
                 options,
                 token,

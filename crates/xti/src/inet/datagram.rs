@@ -2,7 +2,7 @@
 
 use super::options::{SocketOptions, of_marks, with_options};
 use super::{Setup, SocketAddress};
-use crate::datagrams::{DatagramCarrier, Found, INTERNET_ADDRESS_MAX};
+use crate::datagrams::{DatagramCarrier, DatagramHeaders, Found, INTERNET_ADDRESS_MAX};
 use crate::options::OPTIONS_MAX;
 use crate::tpi::{Primitive, TransportOption};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, recvfrom, sendto};
@@ -118,6 +118,10 @@ impl DatagramCarrier for KernelUdp {
             [] => send(),
             options => with_options(socket, options, send),
         }
+    }
+
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        None
     }
 
     fn report_options(&mut self) {

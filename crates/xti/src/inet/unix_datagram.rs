@@ -3,7 +3,7 @@
 
 use super::options::SocketOptions;
 use super::{Setup, SocketAddress, UNIX_ADDRESS_LEN, UnixName};
-use crate::datagrams::{DatagramCarrier, Found};
+use crate::datagrams::{DatagramCarrier, DatagramHeaders, Found};
 use crate::options::OPTIONS_MAX;
 use crate::tpi::{Primitive, TransportOption};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, recvfrom, sendto};
@@ -115,6 +115,10 @@ impl DatagramCarrier for UnixDatagrams {
             sendto(socket, datagram, flags, &to)?;
         }
         Ok(())
+    }
+
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        None
     }
 
     fn report_options(&mut self) {}

@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, INTERNET_ADDRESS_MAX, no_options};
+use xti::datagrams::{
+    BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, INTERNET_ADDRESS_MAX, no_options,
+};
 use xti::inet::SocketAddress;
 use xti::tpi::{Primitive, TransportOption};
 use xti::{Look, StreamOptions, TliError, XtiEndpoint, inet};
@@ -95,6 +97,10 @@ impl DatagramCarrier for Fake {
         Ok(())
     }
 
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        Some(self)
+    }
+
     fn report_options(&mut self) {}
 
     fn receive(&mut self, room: &mut [u8], found: &mut Vec<Found>) -> io::Result<usize> {
@@ -121,6 +127,38 @@ impl DatagramCarrier for Fake {
 
     fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive {
         no_options(octets, flags)
+    }
+}
+
+/// Its header: the port, and how many octets follow.
+impl DatagramHeaders for Fake {
+    fn header_len(&self) -> usize {
+        4
+    }
+
+    fn write_header(
+        &self,
+        destination: SocketAddress,
+        octets: &[u8],
+        header: &mut [u8],
+    ) -> io::Result<()> {
+        let port = destination.internet()?.port();
+        if port == 9 {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        header[..2].copy_from_slice(&port.to_be_bytes());
+        header[2..].copy_from_slice(&(octets.len() as u16).to_be_bytes());
+        Ok(())
+    }
+
+    fn send_packets(&mut self, destination: SocketAddress, packets: &[&[u8]]) -> io::Result<()> {
+        for packet in packets {
+            let len = u16::from_be_bytes([packet[2], packet[3]]);
+            assert_eq!(usize::from(len), packet.len() - 4);
+            assert_eq!(packet[..2], destination.internet()?.port().to_be_bytes());
+        }
+        let octets: Vec<&[u8]> = packets.iter().map(|packet| &packet[4..]).collect();
+        self.send(destination, &octets, &mut [])
     }
 }
 
