@@ -2,6 +2,7 @@
 
 mod collect;
 mod explore;
+mod fuzz;
 mod head;
 mod host;
 mod kit;

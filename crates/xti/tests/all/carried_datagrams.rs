@@ -163,12 +163,16 @@ impl DatagramHeaders for Fake {
 }
 
 fn open() -> (XtiEndpoint, Arc<Mutex<Seen>>) {
+    open_with(StreamOptions::default())
+}
+
+fn open_with(options: StreamOptions) -> (XtiEndpoint, Arc<Mutex<Seen>>) {
     let seen = Arc::<Mutex<Seen>>::default();
     let fake = Fake {
         seen: Arc::clone(&seen),
         socket: None,
     };
-    let end = XtiEndpoint::open_datagrams(Box::new(fake), StreamOptions::default()).unwrap();
+    let end = XtiEndpoint::open_datagrams(Box::new(fake), options).unwrap();
     end.bind(&loopback(), 0).unwrap();
     (end, seen)
 }
@@ -180,7 +184,17 @@ fn to(port: u16) -> Vec<u8> {
 /// Datagrams of one destination and one length leave together, as many as the carrier takes, and all in order.
 #[test]
 fn batches_have_one_destination_and_one_length_and_wait_for_room_without_spinning() {
-    let (end, seen) = open();
+    for headroom in [false, true] {
+        batches_wait_for_room(headroom);
+    }
+}
+
+/// With `headroom` the carrier's header is in front of each, once, also after it was refused.
+fn batches_wait_for_room(headroom: bool) {
+    let (end, seen) = open_with(StreamOptions {
+        headroom,
+        ..StreamOptions::default()
+    });
     let all = [(7, 3, 5), (8, 3, 2), (7, 3, 1), (7, 200, 5), (7, 0, 2)];
     let mut octets = Vec::new();
     for (port, len, count) in all {
@@ -207,6 +221,22 @@ fn batches_have_one_destination_and_one_length_and_wait_for_room_without_spinnin
     ];
     assert_eq!(seen.batches, wanted);
     assert_eq!(seen.octets, octets);
+}
+
+#[test]
+fn header_that_cannot_be_written_is_an_error_of_its_datagram_alone() {
+    let (end, seen) = open_with(StreamOptions {
+        headroom: true,
+        ..StreamOptions::default()
+    });
+    seen.lock().unwrap().has_room = true;
+    end.try_send_datagram(&to(9), b"nowhere").unwrap();
+    end.run();
+    let failure = end.receive_datagram_error().unwrap();
+    assert_eq!(failure.destination, to(9));
+    end.try_send_datagram(&to(7), b"there").unwrap();
+    end.flush(LIMIT).unwrap();
+    assert_eq!(seen.lock().unwrap().octets, [b"there"]);
 }
 
 #[test]
