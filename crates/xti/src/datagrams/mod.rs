@@ -1,9 +1,10 @@
 //! The provider of datagrams (T_CLTS) over whatever carries them: the kernel's UDP, or a driver that makes
 //! its packets itself.
 //!
-//! * `carrier` - what carries them.
+//! * `carrier` - what carries them; `headers` - its headers in front of the user's octets.
 
 mod carrier;
+mod headers;
 
 pub use carrier::{BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, no_options};
 
@@ -15,6 +16,7 @@ use crate::tpi::{
     datagram_destination, datagram_options, number, parse_options, write_datagram_indication,
     write_options,
 };
+use headers::HEADER_MAX;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,9 +35,6 @@ const LENT_MIN: usize = TIDU / 2;
 /// Receives of one run at most: datagrams that are none fill no queue, and must not hold the stream for as long as
 /// they come.
 const ROUNDS_MAX: usize = 256;
-
-/// Octets of the longest header that goes in front of the octets of a user.
-const HEADER_MAX: usize = 64;
 
 /// EOPNOTSUPP: an option of a datagram was not taken.
 pub(crate) const NOT_SUPPORTED: i32 = 95;
@@ -301,51 +300,6 @@ impl DatagramProvider {
         self.carrier.send(destination, datagrams, options)
     }
 
-    /// Writes the header of each of the batch in front of it; false, and none has one, where a block has others that
-    /// refer to it.
-    fn write_headers(&mut self, destination: SocketAddress) -> io::Result<bool> {
-        let Some(headers) = self.carrier.headers() else {
-            return Ok(false);
-        };
-        let len = self.headroom;
-        for at in 0..self.batch.len() {
-            let block = self.batch[at].data.first_mut();
-            let is_headed = match block {
-                Some(block) if block.prepend(&[0; HEADER_MAX][..len]) => {
-                    let octets = block.octets_mut().ok_or(io::ErrorKind::InvalidInput)?;
-                    let (header, octets) = octets.split_at_mut(len);
-                    headers
-                        .write_header(destination, octets, header)
-                        .map(|()| true)
-                }
-                _ => Ok(false),
-            };
-            if !matches!(is_headed, Ok(true)) {
-                let written = at + usize::from(is_headed.is_err());
-                strip(&mut self.batch[..written], len);
-                return is_headed;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Sends the batch, whose datagrams have headers; those that stay have none afterwards.
-    fn send_headed(&mut self, destination: SocketAddress) -> io::Result<()> {
-        let mut packets = [&[][..]; BATCH_MAX];
-        for (place, message) in packets.iter_mut().zip(&self.batch) {
-            *place = message.data.first().map_or(&[][..], Block::octets);
-        }
-        let packets = &packets[..self.batch.len()];
-        let sent = match self.carrier.headers() {
-            Some(headers) => headers.send_packets(destination, packets),
-            None => Err(io::ErrorKind::Unsupported.into()),
-        };
-        if sent.is_err() {
-            strip(&mut self.batch, self.headroom);
-        }
-        sent
-    }
-
     /// Datagrams did not leave (T_UDERROR_IND).
     fn tell_errors(
         &mut self,
@@ -436,16 +390,6 @@ impl DatagramProvider {
             context.copy(&indication.octets())
         };
         context.put_next(Side::Read, Message::proto(control, Some(data)));
-    }
-}
-
-/// Takes headers away.
-fn strip(batch: &mut [Message], len: usize) {
-    for block in batch
-        .iter_mut()
-        .filter_map(|message| message.data.first_mut())
-    {
-        block.keep(len..block.len());
     }
 }
 
