@@ -188,6 +188,9 @@ fn new_marks_wake_who_has_room_now() {
     assert!(!queue.has_room(0), "3 octets of 3");
 }
 
+/// Makes a message of a class.
+type Make = fn(&str) -> Message;
+
 /// insq: a place within the class of a message, and no other.
 #[test]
 fn message_is_inserted_where_its_class_is() {
@@ -198,7 +201,7 @@ fn message_is_inserted_where_its_class_is() {
         }
         queue
     };
-    let expected: [(fn(&str) -> Message, &[usize]); 4] = [
+    let expected: [(Make, &[usize]); 4] = [
         (high, &[0, 1]),
         (|text| data(text).in_band(1), &[1, 2]),
         (data, &[2, 3, 4]),

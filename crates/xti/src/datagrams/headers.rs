@@ -18,15 +18,18 @@ impl DatagramProvider {
         let len = self.headroom;
         for at in 0..self.batch.len() {
             let block = self.batch[at].data.first_mut();
+            let block = block.and_then(|block| {
+                let has_room = block.prepend(&[0; HEADER_MAX][..len]);
+                has_room.then_some(block)
+            });
             let is_headed = match block {
-                Some(block) if block.prepend(&[0; HEADER_MAX][..len]) => {
+                Some(block) => {
                     let octets = block.octets_mut().ok_or(io::ErrorKind::InvalidInput)?;
                     let (header, octets) = octets.split_at_mut(len);
-                    headers
-                        .write_header(destination, octets, header)
-                        .map(|()| true)
+                    let written = headers.write_header(destination, octets, header);
+                    written.map(|()| true)
                 }
-                _ => Ok(false),
+                None => Ok(false),
             };
             if !matches!(is_headed, Ok(true)) {
                 let written = at + usize::from(is_headed.is_err());
