@@ -85,8 +85,12 @@ pub(crate) fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let segmentation = M::segmentation(&mut wire, setup.use_segmentation, frame_len)?;
     let mut effective = setup.effective;
+    if let Some(wanted) = setup.splice {
+        let splice = M::splice(&mut wire, wanted)?;
+        effective.insert("splice".into(), splice.into());
+    }
+    let segmentation = M::segmentation(&mut wire, setup.use_segmentation, frame_len)?;
     if let Some(config) = &options.cells {
         effective.insert("cells".into(), cells::name(config).into());
     }

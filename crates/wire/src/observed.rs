@@ -1,6 +1,6 @@
 //! A wire around another that shows its packets to an observer: a trace, a capture file.
 
-use crate::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
 use engine::{Address, Fragmentation, PacketLen, Path};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -84,6 +84,21 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
         };
         observer.settle(offer, packets);
         sent
+    }
+
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<Taken> {
+        match &self.observer {
+            None => self.wire.send_by_reference(path, slices, segment_size),
+            // The observer has copied them already, and shows what is sent.
+            Some(_) => self
+                .send(path, slices, segment_size)
+                .map(|()| Taken::Copied),
+        }
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {

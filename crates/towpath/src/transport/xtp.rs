@@ -304,6 +304,7 @@ impl Xtp {
             engine: Engine::new(config),
             send_buffer_len: settings.send_buffer_len,
             use_segmentation: settings.segmentation,
+            splice: Some(settings.splice),
             zero_copy: self.is_lent(),
             // The EOM bit travels with the last byte of a message.
             empty_message_error: (self.framing() == Framing::Messages)

@@ -31,6 +31,9 @@ pub struct EndpointConfig {
     pub socket_buffer_len: usize,
     /// Whether to use the kernel's segmentation and coalescing of UDP, where available.
     pub segmentation: bool,
+    /// Whether first transmissions leave by reference instead of being copied, where an endpoint has one peer on the
+    /// same host: an endpoint of a transport, not one of this library, which has many.
+    pub splice: bool,
     /// How long a wait busy-polls before its thread sleeps. Lowers latency but occupies a CPU; zero
     /// unless one can be dedicated to it. For endpoints of this library.
     pub spin: Duration,
@@ -73,6 +76,7 @@ impl Default for EndpointConfig {
             send_buffer_len: SEND_BUFFER_LEN,
             socket_buffer_len: wire_udp::BUFFER_LEN,
             segmentation: true,
+            splice: true,
             spin: Duration::ZERO,
             contexts: false,
             trace: None,
@@ -185,6 +189,7 @@ impl EndpointConfig {
             "fastnak" => config.fastnak = parse_choice(name, value, &OFF_ON)?,
             "nulldata" => config.null_data = parse_choice(name, value, &OFF_ON)?,
             "segmentation" => self.segmentation = parse_choice(name, value, &OFF_ON)?,
+            "splice" => self.splice = parse_choice(name, value, &OFF_ON)?,
             "congestion" => config.congestion = option_values::parse_congestion(value)?,
             "dialect" => config.version = parse_choice(name, value, &VERSIONS)?,
             "error" => config.error = parse_choice(name, value, &ERROR_CONTROLS)?,

@@ -166,6 +166,12 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "priority among the circuits of an endpoint: the lowest is served first",
     ),
     option(
+        "splice",
+        "on|off",
+        "whether first transmissions leave by reference instead of being copied, where a circuit's two ends are on \
+         one host; captures may show later bytes",
+    ),
+    option(
         "talloc",
         "BYTES",
         "initial send window, until the receiver advertises its own",
