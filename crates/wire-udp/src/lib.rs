@@ -182,8 +182,8 @@ impl UdpWire {
     }
 
     /// Sends packets by reference that its user holds ([`Wire::send_by_reference`]) from now on, if the socket is
-    /// connected to an address of this host. Returns whether it does. To be called before its capabilities are asked
-    /// for: calls become shorter.
+    /// connected to an address of this host. Returns whether it does. Its capabilities say how long calls may be; those
+    /// that were planned before and are longer are copied.
     ///
     /// # Errors
     ///

@@ -48,6 +48,10 @@ pub struct EndpointConfig {
 /// Default send buffer: four times the 120 KiB between acknowledgements.
 const SEND_BUFFER_LEN: usize = 512 << 10;
 
+/// Octets of packets that leave by reference: four fill a call of 60 KiB. Longer ones are hardly faster
+/// (docs/performance.md, "By reference").
+pub(crate) const LONG_PACKET_LEN: usize = 15 << 10;
+
 /// Options of rate limits, which are set together.
 const RATES: [&str; 4] = ["rate", "input_rate", "output_rate", "burst"];
 
@@ -266,6 +270,19 @@ impl EndpointConfig {
         let config = &self.config;
         let posts = config.service == Service::Bulk || config.flow == FlowControl::Reservation;
         posts.then(|| ReceiveBufferPosting::new(self.config.window, Xtp::post))
+    }
+
+    /// Whether packets may be long on a path that carries them, because they leave by reference: windows and stores
+    /// have room for eight, and no rate was counted in short ones.
+    pub(crate) fn sends_long_by_reference(&self) -> bool {
+        let config = &self.config;
+        let rates = [config.rate, config.input_rate, config.output_rate];
+        let room = config.window.min(self.send_buffer_len as u64);
+        self.splice
+            && self.segmentation
+            && !config.version.is_v3()
+            && rates.iter().all(Option::is_none)
+            && room >= 8 * LONG_PACKET_LEN as u64
     }
 
     /// Whether every byte is delivered.
