@@ -1,19 +1,23 @@
 //! Trials with sampled workers: CPU time of a message by layer and function.
 //!
 //! Each size runs twice. The first trial counts kernel tracepoints, which slows it down; the second
-//! is sampled. Both are ordinary trials of one circuit, with the workers and the environment of a
-//! race.
+//! is sampled. A third, if it is asked for, counts calls of kernel routines, which takes many times as long for each
+//! message. All are ordinary trials of one circuit, with the workers and the environment of a race.
 
-use crate::environment::{Environment, EnvironmentReport, HostPair};
+mod probes;
+
+use crate::environment::Environment;
 use crate::spec::{Contest, RaceSpec};
 use crate::trial::{self, Collected, TrialError, TrialSpec};
 use control::{Limits, WorkerReport};
-use loadgen::worker_host::WorkerHost;
+use probes::{CallProbe, ProbedEnvironment, SamplingProbe, TracepointProbe};
+use profile::call_table::{CallColumn, MeasuredCalls};
+use profile::calls::RoutineCalls;
 use profile::flame::StackTree;
 use profile::folded_stacks::FoldedStacks;
 use profile::table::{Column, Detail, MeasuredSize, PER_MESSAGES, SampleTally, SideProfile};
-use profile::tracepoint::{TracepointCounters, tracepoints};
-use profile::{KernelSymbols, ProfileError, Recording, SampleClock, Sampler, Symbolizer};
+use profile::tracepoint::tracepoints;
+use profile::{CallCounting, KernelSymbols, ProfileError, Recording, SampleClock, Symbolizer};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -52,6 +56,9 @@ pub struct Profile {
     pub clock: String,
     /// Number of messages the times refer to.
     pub per_messages: f64,
+    /// How calls of kernel routines were counted, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallCounting>,
     /// The sender and the receiver.
     pub sides: Vec<SideProfile>,
     /// Caveats, one sentence each.
@@ -64,8 +71,12 @@ pub struct Profile {
 /// Names of the two sides.
 const SIDES: [&str; 2] = ["sender", "receiver"];
 
+/// Messages of a trial that counts calls, if the user gives no number: what the tracer's buffers hold when each
+/// message makes 600 calls on one processor.
+const CALLS_MESSAGES: u64 = 2000;
+
 /// How much is measured of each size, and how much of it is told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ProfilePlan {
     /// Sampling time, at most.
     pub span: Duration,
@@ -73,6 +84,8 @@ pub struct ProfilePlan {
     pub messages: Option<u64>,
     /// Which functions are listed.
     pub detail: Detail,
+    /// How calls of kernel routines are counted; None for not at all.
+    pub calls: Option<CallCounting>,
 }
 
 /// Profiles the first contestant of `spec` at each of its sizes.
@@ -126,7 +139,8 @@ pub fn run(
             .unwrap_or_default(),
         clock: clock.name().into(),
         per_messages: PER_MESSAGES,
-        doubts: caveats(&sides, plan.messages, profiler.tracepoints.is_empty()),
+        doubts: caveats(&sides, plan, profiler.tracepoints.is_empty()),
+        calls: plan.calls.clone(),
         sides,
         stack_trees: trees.into_iter().flatten().collect(),
     })
@@ -163,6 +177,12 @@ impl Profiler {
         let counts = std::mem::take(&mut counting.probe.counts);
         // Enabled tracepoints cost time.
         drop(counting);
+        let mut calls = match &plan.calls {
+            Some(counting) => {
+                count_calls((spec, contest), plan, counting, &mut *environment, stop)?
+            }
+            None => [None, None],
+        };
         let mut sampling = ProbedEnvironment {
             environment,
             probe: SamplingProbe {
@@ -188,6 +208,7 @@ impl Profiler {
             tree.scale(if weight > 0.0 { cpu_s / weight } else { 0.0 });
             let measured = MeasuredSize {
                 counts: rates(report_of(&counted, at), contest.size, counts),
+                calls: calls[at].take(),
                 column,
                 tally,
             };
@@ -217,9 +238,47 @@ impl ProfilePlan {
         ProfilePlan {
             span: self.span.mul_f64(share),
             messages: self.messages.map(messages),
-            ..*self
+            ..self.clone()
         }
     }
+
+    /// That of the trial that counts calls.
+    fn of_calls(&self) -> ProfilePlan {
+        ProfilePlan {
+            messages: self.messages.or(Some(CALLS_MESSAGES)),
+            ..self.clone()
+        }
+    }
+}
+
+/// Calls of kernel routines on both sides.
+fn count_calls(
+    (spec, contest): (&RaceSpec, &Contest),
+    plan: &ProfilePlan,
+    counting: &CallCounting,
+    environment: &mut dyn Environment,
+    stop: &AtomicBool,
+) -> Result<[Option<MeasuredCalls>; 2], TrialError> {
+    let mut probed = ProbedEnvironment {
+        environment,
+        probe: CallProbe::new(counting),
+    };
+    let few = trial_spec(spec, contest, &plan.of_calls());
+    let collected = trial::run(spec, &few, spec.seed, &mut probed, stop)?;
+    let counted = probed.probe.take();
+    let counted = counted
+        .map_err(|error| TrialError::Failed(format!("calls of kernel routines: {error}")))?;
+    let mut counted = counted.into_iter();
+    Ok([0, 1].map(|at| {
+        let RoutineCalls { calls, lost } = counted.next()?;
+        Some(MeasuredCalls {
+            column: CallColumn {
+                messages: messages(report_of(&collected, at), contest.size),
+                lost,
+            },
+            calls,
+        })
+    }))
 }
 
 /// A trial that is limited by time, and by messages if that is asked for.
@@ -295,8 +354,16 @@ fn rates(
         .collect()
 }
 
-fn caveats(sides: &[SideProfile], wanted: Option<u64>, uncounted: bool) -> Vec<String> {
-    let mut caveats = Vec::new();
+fn caveats(sides: &[SideProfile], plan: &ProfilePlan, uncounted: bool) -> Vec<String> {
+    let wanted = plan.messages;
+    let mut caveats: Vec<String> = sides.iter().flat_map(caveats_of_calls).collect();
+    caveats.extend(plan.calls.as_ref().and_then(|counting| {
+        let because = counting.because()?;
+        Some(format!(
+            "calls of kernel routines: {}, since {because}",
+            counting.name()
+        ))
+    }));
     for side in sides {
         for column in &side.columns {
             let column_name = format!("{}, {} B", side.name, column.size);
@@ -330,122 +397,20 @@ fn caveats(sides: &[SideProfile], wanted: Option<u64>, uncounted: bool) -> Vec<S
     caveats
 }
 
-/// Instrumentation of a trial's workers.
-trait TrialProbe {
-    /// Called with the PIDs of connector and listener after they were spawned.
-    fn attach(&mut self, processes: [u32; 2]) -> Result<(), ProfileError>;
-
-    /// The measured span begins.
-    fn begin(&mut self);
-
-    /// The measured span has ended; the workers are still alive.
-    fn end(&mut self);
-}
-
-/// An environment with a probe.
-struct ProbedEnvironment<'a, P> {
-    environment: &'a mut dyn Environment,
-    probe: P,
-}
-
-impl<P: TrialProbe> Environment for ProbedEnvironment<'_, P> {
-    fn worker_hosts(&self) -> (&dyn WorkerHost, &dyn WorkerHost) {
-        self.environment.worker_hosts()
-    }
-
-    fn host_pairs(&self) -> Vec<HostPair<'_>> {
-        self.environment.host_pairs()
-    }
-
-    fn workers_spawned(&mut self, connector: u32, listener: u32) -> Result<(), String> {
-        let attached = self.probe.attach([connector, listener]);
-        attached.map_err(|error| error.to_string())
-    }
-
-    fn snapshot(&self) -> host::Snapshot {
-        self.environment.snapshot()
-    }
-
-    fn interfaces(&self) -> Vec<String> {
-        self.environment.interfaces()
-    }
-
-    fn path_delay_max(&self) -> Duration {
-        self.environment.path_delay_max()
-    }
-
-    fn record_queues(&mut self, every_ns: u64) {
-        self.environment.record_queues(every_ns);
-    }
-
-    fn begin(&mut self, seed: u64) {
-        self.environment.begin(seed);
-        self.probe.begin();
-    }
-
-    fn end(&mut self) -> EnvironmentReport {
-        self.probe.end();
-        self.environment.end()
-    }
-}
-
-/// Counts tracepoints.
-struct TracepointProbe<'a> {
-    tracepoints: &'a BTreeMap<&'static str, u64>,
-    counters: Vec<TracepointCounters>,
-    counts: Vec<BTreeMap<String, u64>>,
-}
-
-impl TrialProbe for TracepointProbe<'_> {
-    fn attach(&mut self, processes: [u32; 2]) -> Result<(), ProfileError> {
-        let watch = |process| TracepointCounters::attach(process, self.tracepoints);
-        self.counters = processes.map(watch).into();
-        Ok(())
-    }
-
-    fn begin(&mut self) {
-        for counters in &self.counters {
-            // A counter that does not start counts nothing and is left out.
-            let _ = counters.start();
-        }
-    }
-
-    fn end(&mut self) {
-        self.counts = self.counters.iter().map(TracepointCounters::stop).collect();
-    }
-}
-
-/// Samples.
-struct SamplingProbe<'a> {
-    profiler: &'a mut Profiler,
-    sampler: Option<Sampler>,
-    processes: [u32; 2],
-    lost: u64,
-}
-
-impl TrialProbe for SamplingProbe<'_> {
-    fn attach(&mut self, processes: [u32; 2]) -> Result<(), ProfileError> {
-        self.processes = processes;
-        self.sampler = Some(Sampler::attach(self.profiler.clock, &processes)?);
-        Ok(())
-    }
-
-    fn begin(&mut self) {
-        // Mappings are read now, because a worker may exit after its report.
-        for process in self.processes {
-            self.profiler.symbolizer.load_process(process);
-        }
-        if let Some(sampler) = &mut self.sampler {
-            // Without samples the profile carries a caveat.
-            let _ = sampler.start();
-        }
-    }
-
-    fn end(&mut self) {
-        if let Some(mut sampler) = self.sampler.take() {
-            let recording = sampler.stop();
-            self.lost = recording.lost;
-            self.profiler.add_recording(&recording, self.processes);
-        }
-    }
+/// What a reader of the calls of a side must know.
+fn caveats_of_calls(side: &SideProfile) -> Vec<String> {
+    let Some(table) = &side.calls else {
+        return Vec::new();
+    };
+    let sizes = side.columns.iter().map(|column| column.size);
+    let lost = sizes
+        .zip(&table.columns)
+        .filter(|(_, calls)| calls.lost > 0);
+    lost.map(|(size, calls)| {
+        format!(
+            "{}, {size} B: {} calls of kernel routines were lost of {} messages, so none is shown; give fewer --messages or fewer functions",
+            side.name, calls.lost, calls.messages
+        )
+    })
+    .collect()
 }

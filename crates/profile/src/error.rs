@@ -18,6 +18,9 @@ pub enum ProfileError {
         "the kernel hides its symbols (/proc/kallsyms); run as root, or allow it with sysctl kernel.kptr_restrict=0"
     )]
     Symbols,
+    /// The function tracer refused what it had allowed before.
+    #[error(transparent)]
+    FunctionTracer(#[from] crate::function_tracer::NoFunctionTracer),
     /// The kernel refused something else.
     #[error("{what}: {error}")]
     System {

@@ -1,5 +1,6 @@
 //! Tables of layers and functions, with message sizes side by side.
 
+use crate::call_table::{CallTable, MeasuredCalls};
 use crate::layer::{self, Layer};
 use crate::symbolize::Frame;
 use serde::Serialize;
@@ -112,6 +113,9 @@ pub struct SideProfile {
     pub off: ProfileRow,
     /// Events per message.
     pub counts: Vec<ProfileRow>,
+    /// Calls of kernel routines, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallTable>,
 }
 
 /// One side at one size, as measured.
@@ -123,6 +127,8 @@ pub struct MeasuredSize {
     pub tally: SampleTally,
     /// Events per message.
     pub counts: BTreeMap<String, f64>,
+    /// Calls of kernel routines, if they were asked for.
+    pub calls: Option<MeasuredCalls>,
 }
 
 impl SideProfile {
@@ -152,6 +158,7 @@ impl SideProfile {
                 .into_iter()
                 .map(|name| count_row(name, sizes))
                 .collect(),
+            calls: CallTable::of(sizes.iter().map(|size| size.calls.as_ref())),
         }
     }
 
@@ -267,10 +274,12 @@ fn grows(values: &[Option<(f64, f64)>]) -> bool {
 }
 
 fn count_row(name: &str, sizes: &[MeasuredSize]) -> ProfileRow {
-    let values: Vec<Option<f64>> = sizes
-        .iter()
-        .map(|size| size.counts.get(name).copied())
-        .collect();
+    let values = sizes.iter().map(|size| size.counts.get(name).copied());
+    row_of_counts(name, values.collect())
+}
+
+/// A row of events per message.
+pub(crate) fn row_of_counts(name: &str, values: Vec<Option<f64>>) -> ProfileRow {
     let ends = values
         .first()
         .copied()
@@ -356,6 +365,7 @@ mod tests {
             },
             tally,
             counts: BTreeMap::from([("system calls".to_owned(), 1.0)]),
+            calls: None,
         }
     }
 

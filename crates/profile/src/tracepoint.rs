@@ -1,10 +1,10 @@
 //! Counters of kernel tracepoints.
 
 use crate::error::ProfileError;
-use crate::sys::{Event, EventKind, mount_tracing};
+use crate::sys::{Event, EventKind};
+use crate::tracefs::Tracefs;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 /// Tracepoints that are counted, and their meaning.
 const POINTS: [(&str, &str); 12] = [
@@ -22,28 +22,72 @@ const POINTS: [(&str, &str); 12] = [
     ("exceptions/page_fault_user", "page faults"),
 ];
 
-/// Mount points of tracefs.
-const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// Tracepoints that each call of a routine passes once, and the routine.
+const ROUTINES: [(&str, &str); 43] = [
+    ("syscalls/sys_enter_read", "sys_read"),
+    ("syscalls/sys_enter_readv", "sys_readv"),
+    ("syscalls/sys_enter_write", "sys_write"),
+    ("syscalls/sys_enter_writev", "sys_writev"),
+    ("syscalls/sys_enter_sendto", "sys_sendto"),
+    ("syscalls/sys_enter_sendmsg", "sys_sendmsg"),
+    ("syscalls/sys_enter_sendmmsg", "sys_sendmmsg"),
+    ("syscalls/sys_enter_recvfrom", "sys_recvfrom"),
+    ("syscalls/sys_enter_recvmsg", "sys_recvmsg"),
+    ("syscalls/sys_enter_recvmmsg", "sys_recvmmsg"),
+    ("syscalls/sys_enter_splice", "sys_splice"),
+    ("syscalls/sys_enter_sendfile64", "sys_sendfile64"),
+    ("syscalls/sys_enter_poll", "sys_poll"),
+    ("syscalls/sys_enter_ppoll", "sys_ppoll"),
+    ("syscalls/sys_enter_epoll_wait", "sys_epoll_wait"),
+    ("syscalls/sys_enter_futex", "sys_futex"),
+    ("sock/sock_send_length", "__sock_sendmsg"),
+    ("sock/sock_recv_length", "sock_recvmsg"),
+    ("sock/sk_data_ready", "sock_def_readable"),
+    ("tcp/tcp_sendmsg_locked", "tcp_sendmsg_locked"),
+    ("tcp/tcp_probe", "tcp_rcv_established"),
+    ("tcp/tcp_rcv_space_adjust", "tcp_rcv_space_adjust"),
+    ("tcp/tcp_retransmit_skb", "__tcp_retransmit_skb"),
+    ("fib/fib_table_lookup", "fib_table_lookup"),
+    ("net/net_dev_queue", "__dev_queue_xmit"),
+    ("net/net_dev_start_xmit", "dev_hard_start_xmit"),
+    ("net/netif_rx", "netif_rx_internal"),
+    ("net/netif_receive_skb", "__netif_receive_skb_core"),
+    ("napi/napi_poll", "__napi_poll"),
+    ("skb/skb_copy_datagram_iovec", "skb_copy_datagram_iter"),
+    ("skb/consume_skb", "consume_skb"),
+    ("skb/kfree_skb", "kfree_skb_reason"),
+    ("kmem/kmem_cache_alloc", "kmem_cache_alloc"),
+    ("kmem/kmem_cache_free", "kmem_cache_free"),
+    ("kmem/kmalloc", "kmalloc"),
+    ("kmem/kfree", "kfree"),
+    ("kmem/mm_page_alloc", "__alloc_pages"),
+    ("timer/timer_start", "enqueue_timer"),
+    ("irq/softirq_raise", "raise_softirq"),
+    ("irq/softirq_entry", "handle_softirqs"),
+    ("sched/sched_waking", "try_to_wake_up"),
+    ("sched/sched_switch", "__schedule"),
+    ("exceptions/page_fault_user", "exc_page_fault"),
+];
 
 /// IDs of the tracepoints that this kernel has and this user may see, by meaning. May be empty.
 pub fn tracepoints() -> BTreeMap<&'static str, u64> {
-    let found = FOLDERS.iter().map(|folder| numbers(folder));
-    let found = found.into_iter().find(|numbers| !numbers.is_empty());
-    found.unwrap_or_else(|| {
-        // In a thread with its own mount namespace, which ends with the thread.
-        let thread = std::thread::spawn(|| {
-            mount_tracing(FOLDERS[0]).map_or_else(|_| BTreeMap::new(), |()| numbers(FOLDERS[0]))
-        });
-        thread.join().unwrap_or_default()
-    })
+    numbers(&POINTS)
 }
 
-fn numbers(folder: &str) -> BTreeMap<&'static str, u64> {
+/// IDs of the tracepoints that count calls of a routine, by the routine. May be empty.
+pub fn routines() -> BTreeMap<&'static str, u64> {
+    numbers(&ROUTINES)
+}
+
+fn numbers(points: &[(&str, &'static str)]) -> BTreeMap<&'static str, u64> {
+    let Ok(tracefs) = Tracefs::open() else {
+        return BTreeMap::new();
+    };
     let number = |point: &str| {
-        let path = Path::new(folder).join("events").join(point).join("id");
+        let path = tracefs.path("events").join(point).join("id");
         fs::read_to_string(path).ok()?.trim().parse().ok()
     };
-    let all = POINTS.iter();
+    let all = points.iter();
     all.filter_map(|(point, what)| Some((*what, number(point)?)))
         .collect()
 }

@@ -1,6 +1,7 @@
 //! `towpath profile`: the CPU time of a message by layer and procedure.
 
 mod beside;
+mod routine_calls;
 
 use crate::args::{Cli, Command, RaceArgs, WorkloadArg};
 use crate::print::{self, note};
@@ -13,6 +14,7 @@ use measure::profiled::{self, Profile, ProfilePlan, ProfilingError};
 use profile::flame::StackTree;
 use profile::flame_difference;
 use profile::table::{Detail, PER_MESSAGES, ProfileRow, SideProfile};
+use profile::{CallCounting, FunctionList};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -30,7 +32,8 @@ Examples:
   towpath profile udp --size 64,1400 --link rate=1gbit
   towpath profile tcp --size 64 --against results/before      what took more time, what less
   towpath profile tcp udp xtp --size 1KiB                     layers side by side
-  towpath profile tcp --size 1024 --messages 10000 --all      exactly as many, every function"
+  towpath profile tcp --size 1024 --messages 10000 --all      exactly as many, every function
+  towpath profile tcp udp --size 1,1KiB --calls               calls of each kernel routine for a message"
 )]
 pub struct ProfileArgs {
     /// The transport, optionally with options (tcp,congestion=bbr). Several are profiled one after the other, and
@@ -52,9 +55,17 @@ pub struct ProfileArgs {
     /// List every function that was sampled, by its whole name.
     #[arg(long)]
     pub all: bool,
+    /// Also count the calls of each kernel routine, of --messages messages (2000 if not given): of the network stack,
+    /// of all functions (--calls=all), or of those with these names (--calls='tcp_*,ip_output'). By the kernel's
+    /// function tracer, which root may use; where it is not, of the routines that have a tracepoint, and that is said.
+    #[arg(long, value_name = "FUNCTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "network")]
+    pub calls: Option<FunctionList>,
     /// Socket buffer size, as for `towpath race`.
     #[arg(long, value_name = "SIZE")]
     pub buffers: Option<String>,
+    /// TCP_NODELAY on or off, as for `towpath race`.
+    #[arg(long, value_name = "on or off")]
+    pub nodelay: Option<String>,
     /// Put sender and receiver into two network namespaces with this link between them, as for
     /// `towpath race`.
     #[arg(long, value_name = "LINK")]
@@ -106,9 +117,10 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
     let races: Vec<Box<RaceArgs>> = races.collect::<Result<_, _>>()?;
     let stop = crate::race::stop_flag()?;
     let _alone = crate::alone::claim(args.alone, &stop)?;
+    let plan = plan(args)?;
     let mut all = Vec::new();
     for (race, transport) in races.iter().zip(&args.transports) {
-        all.push(profile_one(args, race, transport, &stop)?);
+        all.push(profile_one((args, &plan), race, transport, &stop)?);
     }
     let folder = args
         .out
@@ -126,13 +138,19 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
         return Ok(EXIT_OK);
     }
     for found in &all {
-        print::line(tables_text(found, wants_colour(), args.table_width()))?;
+        print::line(tables_text(
+            found,
+            wants_colour(),
+            args.table_width(),
+            args.all,
+        ))?;
         for doubt in &found.doubts {
             note(format_args!("warning: {doubt}"));
         }
     }
     if all.len() > 1 {
         print::line(beside::text(&all))?;
+        print::line(routine_calls::beside(&all, args.all))?;
     }
     print::line(format_args!("result  {}", folder.display()))?;
     for flame in flames {
@@ -147,9 +165,20 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
+/// What is measured of each size.
+fn plan(args: &ProfileArgs) -> Result<ProfilePlan, CliError> {
+    let calls = args.calls.as_ref().map(CallCounting::find).transpose();
+    Ok(ProfilePlan {
+        span: args.time,
+        messages: args.messages,
+        detail: if args.all { Detail::All } else { Detail::Main },
+        calls: calls.map_err(|error| CliError::usage(error.to_string()))?,
+    })
+}
+
 /// Profiles one transport.
 fn profile_one(
-    args: &ProfileArgs,
+    (args, plan): (&ProfileArgs, &ProfilePlan),
     race: &RaceArgs,
     transport: &str,
     stop: &AtomicBool,
@@ -163,12 +192,7 @@ fn profile_one(
             seconds(args.time.as_secs_f64())
         ));
     }
-    let plan = ProfilePlan {
-        span: args.time,
-        messages: args.messages,
-        detail: if args.all { Detail::All } else { Detail::Main },
-    };
-    let found = profiled::run(&spec, &plan, &mut environment, stop);
+    let found = profiled::run(&spec, plan, &mut environment, stop);
     found.map_err(|error| match error {
         ProfilingError::Profile(error) => CliError::failed(error),
         trial @ ProfilingError::Trial { .. } => CliError::failed(trial),
@@ -277,6 +301,7 @@ fn race_args(args: &ProfileArgs, transport: &str) -> Result<Box<RaceArgs>, CliEr
         ("--link", &args.link),
         ("--pin", &args.pin),
         ("--buffers", &args.buffers),
+        ("--nodelay", &args.nodelay),
     ];
     for (name, value) in options {
         if let Some(value) = value {
@@ -337,7 +362,7 @@ fn write(folder: &Path, found: &Profile) -> Result<PathBuf, CliError> {
 }
 
 /// The tables of both sides.
-fn tables_text(found: &Profile, colour: bool, width: usize) -> String {
+fn tables_text(found: &Profile, colour: bool, width: usize, all: bool) -> String {
     let bold = if colour {
         Style::new().bold()
     } else {
@@ -355,6 +380,18 @@ fn tables_text(found: &Profile, colour: bool, width: usize) -> String {
         ));
         if !side.counts.is_empty() {
             text.push_str(&format!("{}\n", count_table(side)));
+        }
+        if let Some(calls) = &found.calls {
+            let heading = format!(
+                "{} {}: calls of each kernel routine for a message ({})",
+                found.transport,
+                side.name,
+                calls.name()
+            );
+            text.push_str(&format!(
+                "{bold}{heading}{bold:#}\n{}\n",
+                routine_calls::table(side, all)
+            ));
         }
     }
     let growing = found.sides.iter().map(|side| {

@@ -1,8 +1,13 @@
 //! Sampling this process.
 
+use profile::calls::CallCounter;
 use profile::folded_stacks::FoldedStacks;
+use profile::function_tracer::FunctionTracer;
 use profile::table::{Column, Detail, MeasuredSize, SampleTally, SideProfile};
-use profile::{KernelSymbols, ProfileError, Sampler, Symbolizer, available, tracepoint};
+use profile::{
+    CallCounting, FunctionList, KernelSymbols, ProfileError, Sampler, Symbolizer, available,
+    tracepoint,
+};
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Read;
@@ -107,4 +112,103 @@ fn thread_id() -> u32 {
     let path = std::fs::read_link("/proc/thread-self").expect("/proc is there");
     let name = path.file_name().and_then(|name| name.to_str());
     name.and_then(|name| name.parse().ok()).expect("a number")
+}
+
+/// Reads a zero so many times in a thread that is started now, whose process is counted.
+fn read_in_a_thread(times: u32) {
+    let reader = std::thread::spawn(move || {
+        let mut zeros = File::open("/dev/zero").expect("it is everywhere");
+        for _ in 0..times {
+            zeros.read_exact(&mut [0]).expect("a zero");
+        }
+    });
+    reader.join().expect("it ends");
+}
+
+/// Instances of the function tracer that this process made.
+fn own_instances() -> usize {
+    let own = format!("towpath-{}-", std::process::id());
+    let all = std::fs::read_dir("/sys/kernel/tracing/instances");
+    let names = all.into_iter().flatten().flatten();
+    names
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&own))
+        .count()
+}
+
+#[test]
+fn function_tracer_counts_each_call_and_leaves_nothing() {
+    let list: FunctionList = "vfs_read,*_sys_read".parse().expect("a list");
+    let tracer = match FunctionTracer::attach(thread_id(), &list) {
+        Ok(tracer) => tracer,
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+    };
+    read_in_a_thread(50);
+    tracer.start().expect("it begins");
+    read_in_a_thread(1000);
+    let counted = tracer.stop().expect("it ends");
+    read_in_a_thread(50);
+    assert_eq!(counted.lost, 0);
+    for routine in ["vfs_read", "sys_read"] {
+        let calls = counted.calls.get(routine).copied().unwrap_or(0);
+        assert!(
+            (1000..1050).contains(&calls),
+            "{routine}: {:?}",
+            counted.calls
+        );
+    }
+    drop(tracer);
+    assert_eq!(own_instances(), 0);
+    let unknown: FunctionList = "vfs_read,no_such_function_*".parse().expect("a list");
+    let refused = FunctionTracer::attach(thread_id(), &unknown).expect_err("it matches nothing");
+    assert!(
+        refused.to_string().contains("no_such_function_*"),
+        "{refused}"
+    );
+    assert_eq!(own_instances(), 0);
+}
+
+#[test]
+fn calls_that_do_not_fit_are_counted_as_lost() {
+    let tracer = match FunctionTracer::attach(thread_id(), &FunctionList::All) {
+        Ok(tracer) => tracer,
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+    };
+    tracer.start().expect("it begins");
+    // The buffer of a processor holds 1.2 million calls; a read makes about ten.
+    read_in_a_thread(400_000);
+    let counted = tracer.stop().expect("it ends");
+    assert!(counted.lost > 0 && counted.calls.is_empty(), "{counted:?}");
+}
+
+#[test]
+fn routines_are_counted_by_tracepoints_without_a_tracer() {
+    let points = tracepoint::routines();
+    if !points.contains_key("sys_read") {
+        eprintln!("SKIPPED: this user sees no tracepoints of system calls; run as root");
+        return;
+    }
+    let counting = CallCounting::Tracepoints {
+        points,
+        because: "of the test".into(),
+    };
+    let counter = CallCounter::attach(&counting, thread_id()).expect("it is set up");
+    counter.start().expect("it begins");
+    read_in_a_thread(1000);
+    let counted = counter.stop().expect("it ends");
+    let calls = counted.calls["sys_read"];
+    assert!((1000..1050).contains(&calls), "{calls}");
+    assert_eq!(counted.lost, 0);
+    // What is used here is said, with the reason if it is not the tracer.
+    let found = CallCounting::find(&FunctionList::Network).expect("the list is ours");
+    assert_eq!(
+        found.because().is_none(),
+        matches!(found, CallCounting::FunctionTracer { .. })
+    );
+    assert_eq!(own_instances(), 0);
 }

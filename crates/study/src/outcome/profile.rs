@@ -1,5 +1,6 @@
 //! The profile of a message: a point for each size, its values named by side and row:
-//! `sender.total`, `sender.copy` (a layer), `receiver.count.context_switches`.
+//! `sender.total`, `sender.copy` (a layer), `receiver.count.context_switches`, and of a profile with `--calls`
+//! `sender.calls.tcp_sendmsg`, calls for a message.
 
 use super::{Outcome, Point, Values, plain};
 use results::Factor;
@@ -67,6 +68,13 @@ fn add(values: &mut Values, side: &Value, place: usize) {
     for count in list(side, "counts") {
         put(count, "count.", None);
     }
+    for calls in side
+        .get("calls")
+        .into_iter()
+        .flat_map(|calls| list(calls, "rows"))
+    {
+        put(calls, "calls.", None);
+    }
 }
 
 fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
@@ -75,4 +83,29 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn calls_are_values_of_their_size_and_those_that_were_lost_are_none() {
+        let row = |name: &str, values: Value| json!({ "name": name, "values": values });
+        let side = json!({
+            "name": "sender",
+            "columns": [{ "size": 1 }, { "size": 64 }],
+            "counts": [row("system calls", json!([1.5, 2.5]))],
+            "calls": { "rows": [row("__dev_queue_xmit", json!([1.0, null]))] },
+        });
+        let mut values = [Values::new(), Values::new()];
+        for (place, values) in values.iter_mut().enumerate() {
+            add(values, &side, place);
+        }
+        let found = values.map(|values| values.into_iter().collect::<Vec<_>>());
+        let count = |value| ("sender.count.system_calls".to_owned(), value);
+        let calls = ("sender.calls.__dev_queue_xmit".to_owned(), 1.0);
+        assert_eq!(found, [vec![calls, count(1.5)], vec![count(2.5)]]);
+    }
 }

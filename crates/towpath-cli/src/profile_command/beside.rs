@@ -108,6 +108,7 @@ mod tests {
             total: row("on the processor", total),
             off: row("off the processor", 0.0),
             counts: Vec::new(),
+            calls: None,
         }
     }
 

@@ -30,21 +30,20 @@ pub fn shipped(key: &str) -> Result<Study, CliError> {
 }
 
 impl Selection {
-    /// Reads `NAME`, `NAME/ID,ID`, or a folder: `./mine`, `/tmp/mine`.
+    /// Reads `NAME`, `NAME/ID,ID`, or a folder: `./mine`, `/tmp/mine`, `./mine/ID,ID`.
     ///
     /// # Errors
     ///
     /// No such study or ID, or a fault in its files.
     pub fn parse(text: &str) -> Result<Selection, CliError> {
         if text.starts_with('.') || text.starts_with('/') {
-            let study = Study::read(Path::new(text));
+            let (folder, ids) = folder_and_ids(text);
+            let study = Study::read(Path::new(folder));
             let study = study.map_err(|error| CliError::usage(error.to_string()))?;
-            return Selection::of(study, &[]);
+            return Selection::of(study, &split_ids(ids));
         }
         let (key, ids) = text.split_once('/').unwrap_or((text, ""));
-        let ids = ids.split(',').map(str::trim).filter(|id| !id.is_empty());
-        let ids: Vec<String> = ids.map(str::to_owned).collect();
-        Selection::of(shipped(key)?, &ids)
+        Selection::of(shipped(key)?, &split_ids(ids))
     }
 
     /// What some IDs mean in a study; all of it if there are none.
@@ -94,6 +93,24 @@ impl Selection {
     }
 }
 
+/// A folder, and the IDs behind it: where what is named is no folder, its last part are IDs of the study that
+/// contains it.
+fn folder_and_ids(text: &str) -> (&str, &str) {
+    match text.rsplit_once('/') {
+        Some((folder, ids))
+            if !Path::new(text).exists() && Path::new(folder).join("study.toml").is_file() =>
+        {
+            (folder, ids)
+        }
+        _ => (text, ""),
+    }
+}
+
+fn split_ids(ids: &str) -> Vec<String> {
+    let ids = ids.split(',').map(str::trim).filter(|id| !id.is_empty());
+    ids.map(str::to_owned).collect()
+}
+
 /// `table-2` is an exhibit that shows table 2.
 fn is_called(exhibit: &ExhibitSpec, id: &str) -> bool {
     let numbers = shows::numbers(exhibit.shows.get_ref()).unwrap_or_default();
@@ -138,4 +155,24 @@ fn runs_of(finding: &FindingSpec) -> Vec<String> {
         .iter()
         .map(|figure| figure.run.get_ref().clone())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_may_be_followed_by_exhibits_and_runs() {
+        let studies = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies");
+        let own = format!("{studies}/cabrera-1984");
+        let some = format!("{own}/table-7,udp-profile");
+        assert_eq!(folder_and_ids(&own), (own.as_str(), ""));
+        assert_eq!(folder_and_ids(&some), (own.as_str(), "table-7,udp-profile"));
+        let wanted = Selection::parse(&some).unwrap_or_else(|error| panic!("{error:?}"));
+        assert_eq!(wanted.only, ["table-7", "udp-profile"]);
+        let runs: Vec<&String> = wanted.runs.iter().collect();
+        assert_eq!(runs, ["tcp-profile", "udp-profile"]);
+        assert!(Selection::parse(&format!("{own}/table-99")).is_err());
+        assert!(Selection::parse("./no-such-folder/table-7").is_err());
+    }
 }

@@ -109,6 +109,8 @@ fn several_transports_send_so_many_messages_and_nothing_is_cut() {
         assert!(own.exists(), "{}", own.display());
     }
     for (words, part) in [
+        (&["tcp", "--calls=!tcp_*"][..], "no pattern of functions"),
+        (&["tcp", "--calls=tcp_*:traceoff"], "tcp_*:traceoff"),
         (&["tcp+udp"][..], "words of their own"),
         (&["tcp", "udp", "--against", "x"], "for one transport"),
         (&["tcp", "--messages", "0"], "from 1 to"),
@@ -119,6 +121,66 @@ fn several_transports_send_so_many_messages_and_nothing_is_cut() {
         assert_eq!(said.code, 2, "{words:?}: {}", said.err);
         assert!(said.err.contains(part), "{words:?}: {}", said.err);
     }
+}
+
+/// Calls of a routine for a message, at the size at `place`.
+fn calls(side: &Value, routine: &str, place: usize) -> f64 {
+    let mut rows = list(&side["calls"], "rows").iter();
+    let row = rows.find(|row| row["name"] == routine);
+    let row = row.unwrap_or_else(|| panic!("{routine}: {}", side["calls"]));
+    row["values"][place].as_f64().expect("nothing was lost")
+}
+
+#[test]
+fn calls_of_kernel_routines_are_counted_and_by_what_is_said() {
+    let scratch = Scratch::new();
+    let words = [
+        "udp",
+        "tcp",
+        "--size",
+        "64,1000",
+        "--messages",
+        "2000",
+        "--time",
+        "2s",
+        "--calls",
+    ];
+    let Some(found) = profile(&scratch, &words) else {
+        return;
+    };
+    for one in found.as_array().expect("one for each") {
+        let by = one["calls"]["by"].as_str().expect("it is said");
+        assert_eq!(
+            one["calls"]["because"].is_string(),
+            by != "function_tracer",
+            "{by}"
+        );
+        if by == "nothing" {
+            eprintln!("SKIPPED: {}", one["calls"]["because"]);
+            return;
+        }
+        let sender = &list(one, "sides")[0];
+        for place in 0..2 {
+            let column = &list(&sender["calls"], "columns")[place];
+            assert_eq!(column["lost"], 0, "{column}");
+            assert!(
+                column["messages"]
+                    .as_u64()
+                    .is_some_and(|count| count >= 1000),
+                "{column}"
+            );
+            // One send, one packet to the device: UDP sends each message at once.
+            if one["transport"] == "udp" {
+                let packets = calls(sender, "__dev_queue_xmit", place);
+                assert!((1.0..1.5).contains(&packets), "{packets}");
+            }
+        }
+    }
+    assert!(
+        found[0]["sides"][0]["calls"]["rows"]
+            .as_array()
+            .is_some_and(|rows| rows.len() > 5)
+    );
 }
 
 #[test]
