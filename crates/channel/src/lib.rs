@@ -15,8 +15,8 @@
 //! - [`ModularSender`] and [`ModularReceiver`] add modules - order, checksums, flow control, reassembly, a user's own - that
 //!   both ends name in the opening ([`Modules`]).
 //! - [`PageFile`] and [`PageWindow`] show pages of another process without a copy, for those who compare the two.
-//! - [`BroadcastSender`] has one ring that many [`BroadcastReceiver`]s read, each all of it; [`GatherReceiver`] reads one that many
-//!   [`GatherSender`]s write.
+//! - [`BroadcastSender`] has one ring that many [`BroadcastReceiver`]s read, each all of it; [`AnycastSender`] one whose messages
+//!   [`AnycastReceiver`]s share out; [`GatherReceiver`] reads one that many [`GatherSender`]s write.
 //! - [`ManyReceivers`] waits for the first of many channels: one receiver of many senders.
 //! - `ends` and `opening` set a channel up and pass its segment, `sys` maps it, `ring` is the sender and
 //!   the receiver, `wait` and `kernel` how they wait and how they notice that the other is gone, `sync` by what they share words.
@@ -41,6 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod anycast;
 mod arena;
 mod broadcast;
 mod ends;
@@ -64,6 +65,7 @@ mod sync;
 mod sys;
 mod wait;
 
+pub use anycast::{ANYCAST_RECEIVERS_MAX, AnycastReceiver, AnycastSender, AnycastSlots};
 pub use arena::{Arena, ArenaOwner, ArenaReceiver, ArenaSender, ArenaSlot, MEMBERS_MAX};
 pub use broadcast::{BROADCAST_RECEIVERS_MAX, BroadcastReceiver, BroadcastSender, BroadcastSlots};
 pub use ends::{accept_pair, open_pair};

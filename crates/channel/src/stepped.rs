@@ -4,13 +4,14 @@
 //!
 //! A usual run kills at [`KILLS`] instructions of each operation, spread over all; TOWPATH_KILLS is their number, or `all`.
 
+use crate::anycast;
 use crate::broadcast::{WAITED_FOR, Wanted};
 use crate::ring::{RECEIVER_WAITS, SENDER_WAITS};
 use crate::sys::stepping::{self, Step, Stepped};
 use crate::wait::{SLEEP_MAX, SLEEPS};
 use crate::{
-    Arena, ArenaOwner, ArenaReceiver, Arrival, BroadcastReceiver, BroadcastSender, ChannelError,
-    ChannelReceiver, ChannelSender, Geometry, Signal,
+    AnycastReceiver, AnycastSender, Arena, ArenaOwner, ArenaReceiver, Arrival, BroadcastReceiver,
+    BroadcastSender, ChannelError, ChannelReceiver, ChannelSender, Geometry, NextMessage, Signal,
 };
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
@@ -52,19 +53,22 @@ enum Operation {
     ReceiveForSleeper,
     /// The same as one of two receivers of a ring, for whom the sender waits.
     ReceiveWithOthers,
+    /// Claims a message of a ring that two receivers share, and lets it go, while the sender waits for that.
+    Claim,
     /// Takes a slot of an arena, writes it, passes it on, and lets it go.
     Pass,
     /// Receives a slot of an arena, and lets it go.
     Release,
 }
 
-const OPERATIONS: [Operation; 8] = [
+const OPERATIONS: [Operation; 9] = [
     Operation::Send,
     Operation::SendToSleeper,
     Operation::SendToPoller,
     Operation::Receive,
     Operation::ReceiveForSleeper,
     Operation::ReceiveWithOthers,
+    Operation::Claim,
     Operation::Pass,
     Operation::Release,
 ];
@@ -116,6 +120,11 @@ mod child {
             Operation::ReceiveWithOthers => {
                 let socket = socket(std::io::stdin());
                 let mut receiver = BroadcastReceiver::join(socket, Signal::Futex).unwrap();
+                stepped(|| drop(receiver.receive().unwrap().unwrap()));
+            }
+            Operation::Claim => {
+                let socket = socket(std::io::stdin());
+                let mut receiver = AnycastReceiver::join(socket, Signal::Futex).unwrap();
                 stepped(|| drop(receiver.receive().unwrap().unwrap()));
             }
             Operation::Pass => {
@@ -199,6 +208,7 @@ fn killed(operation: Operation, steps: u64) -> u64 {
             made
         }
         Operation::ReceiveWithOthers => killed_receiver_of_two(near, far, steps),
+        Operation::Claim => killed_with_a_claim(near, far, steps),
         Operation::Pass | Operation::Release => killed_member(operation, near, far, steps),
     }
 }
@@ -221,6 +231,33 @@ fn killed_receiver_of_two(near: UnixStream, far: UnixStream, steps: u64) -> u64 
     assert!(sender.send(&whole, NOTICED).unwrap());
     assert_eq!(other.receive().unwrap().unwrap().to_vec(), whole);
     assert_eq!((sender.receivers(), sender.killed()), (1, 1));
+    made
+}
+
+/// The one message that it may have claimed is lost, and its place is free again.
+fn killed_with_a_claim(near: UnixStream, far: UnixStream, steps: u64) -> u64 {
+    let mut sender = AnycastSender::create(geometry(), Signal::Futex).unwrap();
+    sender.admit(near).unwrap();
+    let (other_near, other_far) = UnixStream::pair().unwrap();
+    sender.admit(other_near).unwrap();
+    let mut other = AnycastReceiver::join(other_far, Signal::Futex).unwrap();
+    (1..=2).for_each(|number| assert!(sender.send(&message(number), NOTICED).unwrap()));
+    let child = start(Operation::Claim, far, None).stopped();
+    let waited_for = sender.segment().word(anycast::WAITED_FOR);
+    waited_for.store(anycast::wish(1), Ordering::Relaxed);
+    let made = kill_after(child, steps);
+    let mut got = Vec::new();
+    while let NextMessage::Message(left) = other.receive_within(Duration::ZERO).unwrap() {
+        got.push(left.to_vec());
+    }
+    let all = [message(1), message(2)];
+    assert!(got == all || got == all[1..], "{got:?}");
+    let whole = vec![3; geometry().capacity() as usize];
+    assert!(sender.send(&whole, NOTICED).unwrap());
+    // A wait for room looks who is there.
+    assert!(!sender.send(&whole, NOTICED).unwrap());
+    assert_eq!((sender.receivers(), sender.killed()), (1, 1));
+    assert_eq!(other.receive().unwrap().unwrap().to_vec(), whole);
     made
 }
 

@@ -21,7 +21,7 @@ pub use placement::Sides;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use towpath::{Class, OptionHelp, Options, Reach, Transport};
+use towpath::{Class, OptionHelp, Options, Reach, Sharing, Transport};
 
 /// Largest socket buffer a component may request; the kernel counts them in 31 bits.
 const BUFFERS_MAX: u64 = 1 << 30;
@@ -206,16 +206,18 @@ impl Component {
     }
 
     /// The same with the option by which one circuit reaches several listeners; None where each has a circuit of its own.
-    pub fn to_all(&self) -> Option<Component> {
-        let (name, value) = self.transport.option_to_all(&self.transport_options())?;
-        let mut all = self.clone();
-        all.options.insert(name.to_owned(), value.to_owned());
-        Some(all)
+    pub fn to_many(&self, sharing: Sharing) -> Option<Component> {
+        let own = self.transport_options();
+        let (name, value) = self.transport.option_to_many(&own, sharing)?;
+        let mut many = self.clone();
+        many.options.insert(name.to_owned(), value.to_owned());
+        Some(many)
     }
 
     /// Whether it has that option.
-    pub(crate) fn is_to_all(&self) -> bool {
-        self.to_all().is_some_and(|all| all.options == self.options)
+    pub(crate) fn is_to_many(&self, sharing: Sharing) -> bool {
+        let many = self.to_many(sharing);
+        many.is_some_and(|many| many.options == self.options)
     }
 
     /// Applies this component's options to `options`.

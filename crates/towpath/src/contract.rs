@@ -14,6 +14,15 @@ use std::time::{Duration, Instant};
 /// check whether to stop.
 pub const BLOCKING_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// To whom the messages of one circuit to several listeners go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each message to all of them.
+    All,
+    /// Each message to one of them, who is free.
+    One,
+}
+
 /// A way to move messages between two processes.
 pub trait Transport: Send + Sync {
     /// Its name on the command line and in results.
@@ -48,12 +57,13 @@ pub trait Transport: Send + Sync {
         false
     }
 
-    /// The option, as name and value, by which one circuit with options `own` of this transport sends to several listeners, each
-    /// message to all ([`connect_to_all`](Transport::connect_to_all)); both ends have to be given it. None where each listener
+    /// The option, as name and value, by which one circuit with options `own` of this transport sends to several listeners
+    /// ([`connect_to_many`](Transport::connect_to_many)); both ends have to be given it. None where each listener
     /// has a circuit of its own.
-    fn option_to_all(
+    fn option_to_many(
         &self,
         _own: &BTreeMap<String, String>,
+        _sharing: Sharing,
     ) -> Option<(&'static str, &'static str)> {
         None
     }
@@ -109,13 +119,13 @@ pub trait Transport: Send + Sync {
             .collect()
     }
 
-    /// Opens one circuit to several listeners, which sends each message to all of them and receives nothing. All have the option
-    /// of [`option_to_all`](Transport::option_to_all).
+    /// Opens one circuit to several listeners, which sends each message to all of them, or to one, and receives nothing. All have the
+    /// option of [`option_to_many`](Transport::option_to_many).
     ///
     /// # Errors
     ///
     /// `Unsupported` for a transport without such circuits; else those of [`connect`](Transport::connect).
-    fn connect_to_all(
+    fn connect_to_many(
         &self,
         _rendezvous: &[Rendezvous],
         _options: &Options,

@@ -95,7 +95,7 @@ pub use channel;
 pub use contract::{
     ArrivalPiece, BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival,
     Listener, NoConnectionInfo, Note, OptionHelp, Part, Reach, ReceiveCounts, Reliability,
-    Rendezvous, Reserved, Transport, Unavailable,
+    Rendezvous, Reserved, Sharing, Transport, Unavailable,
 };
 pub use options::{Family, Options};
 pub use registry::{UnknownTransport, add, all, find};

@@ -10,8 +10,12 @@ use std::sync::Arc;
 /// Octets between two words of the ends.
 const WORD_STRIDE: usize = 128;
 
-/// Words of the ends: at the offsets 0, 128, ... 1152, of which a ring of two receivers has the last, and one behind the first of them.
-const WORDS: usize = 11;
+/// Words of the ends: at the offsets 0, 128, ... 1152, of which a ring of two receivers has the last, one behind the first of them,
+/// and one behind each receiver's.
+const WORDS: usize = 13;
+
+/// Where the receivers' words begin.
+const OF_RECEIVERS: usize = 8;
 
 const SLOT_LEN: usize = 64;
 
@@ -65,7 +69,10 @@ impl Segment {
 
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         match offset.checked_sub(CONTROL_LEN) {
-            None if offset % WORD_STRIDE != 0 => &self.0.words[WORDS - 1],
+            None if offset % WORD_STRIDE != 0 => {
+                let receiver = (offset / WORD_STRIDE + 1).saturating_sub(OF_RECEIVERS);
+                &self.0.words[10 + receiver]
+            }
             None => &self.0.words[offset / WORD_STRIDE],
             Some(length) => &self.0.words[WORDS + length / 4],
         }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use towpath::contract::BLOCKING_TIMEOUT;
-use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport};
+use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Sharing, Transport};
 
 /// How long a circuit may take to be set up, besides each of those that are set up with it: less than the
 /// whole trial waits for.
@@ -157,7 +157,7 @@ pub(super) fn connect(
         return Err("the listener reports another number of components".into());
     }
     let rendezvous = rendezvous_of(frames, descriptors);
-    if let Some(slot) = connect_to_all(job, &rendezvous)? {
+    if let Some(slot) = connect_to_many(job, &rendezvous)? {
         return Ok(CircuitSlots { slots: vec![slot] });
     }
     let mut slots = Vec::new();
@@ -216,16 +216,20 @@ fn rendezvous_of(frames: Vec<RendezvousFrame>, descriptors: Vec<OwnedFd>) -> Vec
 }
 
 /// The circuit of a sender that reaches all listeners by one; None where each has a circuit of its own.
-fn connect_to_all(job: &Job, rendezvous: &[Rendezvous]) -> Result<Option<CircuitSlot>, String> {
-    let first = match job.components.first() {
-        Some(first) if job.role == Role::SourceToAll => first,
+fn connect_to_many(job: &Job, rendezvous: &[Rendezvous]) -> Result<Option<CircuitSlot>, String> {
+    let sharing = match job.role {
+        Role::SourceToAll => Sharing::All,
+        Role::SourceToOne => Sharing::One,
         _ => return Ok(None),
     };
-    if !Component::parse(&first.transport)?.is_to_all() {
+    let Some(first) = job.components.first() else {
+        return Ok(None);
+    };
+    if !Component::parse(&first.transport)?.is_to_many(sharing) {
         return Ok(None);
     }
     let (transport, options) = prepare(job, first)?;
-    let connected = transport.connect_to_all(rendezvous, &options);
+    let connected = transport.connect_to_many(rendezvous, &options);
     let circuit = connected.map_err(|error| cannot_connect(first, &error))?;
     Ok(Some(CircuitSlot {
         transport,

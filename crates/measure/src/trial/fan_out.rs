@@ -19,6 +19,10 @@ use loadgen::worker_host::{WorkerHandle, WorkerHost};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use towpath::Sharing;
+
+/// The measure of a sender's report that counts octets.
+const SENT_BYTES: &str = "sent_bytes";
 
 /// Runs one trial.
 ///
@@ -60,8 +64,8 @@ enum Outlet {
     Circuits,
     /// One circuit of a group, which all join; the transport with that group.
     Group(String),
-    /// One circuit that is opened to all; the transport with the option for it.
-    ToAll(String),
+    /// One circuit that is opened to all of them; the transport with the option for it.
+    ToMany(String),
 }
 
 impl Outlet {
@@ -72,10 +76,14 @@ impl Outlet {
             return Outlet::Group(format!("{label},group={group}"));
         }
         let components = contestant::components(contestant);
-        let to_all = components.first().and_then(|one| one.for_worker().to_all());
-        match (to_all, fan_out.choice) {
-            (Some(component), FanOutChoice::All) => Outlet::ToAll(component.to_string()),
-            _ => Outlet::Circuits,
+        let sharing = match fan_out.choice {
+            FanOutChoice::All => Sharing::All,
+            FanOutChoice::One => Sharing::One,
+        };
+        let first = components.first();
+        match first.and_then(|one| one.for_worker().to_many(sharing)) {
+            Some(component) => Outlet::ToMany(component.to_string()),
+            None => Outlet::Circuits,
         }
     }
 
@@ -89,7 +97,7 @@ impl Outlet {
         match self {
             Outlet::Circuits => None,
             Outlet::Group(label) => Some(format!("{label},receivers=1")),
-            Outlet::ToAll(label) => Some(label.clone()),
+            Outlet::ToMany(label) => Some(label.clone()),
         }
     }
 
@@ -98,7 +106,7 @@ impl Outlet {
         match self {
             Outlet::Circuits => None,
             Outlet::Group(label) => Some(format!("{label},receivers={receivers}")),
-            Outlet::ToAll(label) => Some(label.clone()),
+            Outlet::ToMany(label) => Some(label.clone()),
         }
     }
 }
@@ -239,7 +247,7 @@ impl Workers<'_> {
         let environment_report = environment.end();
         let (sender, receivers) = measured?;
         let mut collected = Collected {
-            sender: as_by_circuit(sender, fan_out),
+            sender: as_by_circuit(sender, fan_out, &receivers),
             receiver: WorkerReport::default(),
             pairs: Vec::new(),
             host,
@@ -316,10 +324,17 @@ impl Workers<'_> {
     }
 }
 
-/// A report with a circuit for each receiver: one that reaches all sent each message to all.
-fn as_by_circuit(mut report: WorkerReport, fan_out: FanOut) -> WorkerReport {
-    let Some(first) = report.circuits.first() else {
-        return report;
+/// A report with a circuit for each receiver. One circuit that reaches all sent each message to all; one whose messages they share out sent
+/// each of them what it got, and the first of them what nobody got.
+fn as_by_circuit(
+    mut report: WorkerReport,
+    fan_out: FanOut,
+    receivers: &[WorkerReport],
+) -> WorkerReport {
+    let count = fan_out.receivers as usize;
+    let first = match &report.circuits[..] {
+        [one] if count > 1 => one,
+        _ => return report,
     };
     // Counts of the circuit itself stand once.
     let copy = CircuitReport {
@@ -330,8 +345,34 @@ fn as_by_circuit(mut report: WorkerReport, fan_out: FanOut) -> WorkerReport {
         measures: first.measures.clone(),
         ..CircuitReport::default()
     };
-    report.circuits.resize(fan_out.receivers as usize, copy);
+    report.circuits.resize(count, copy);
+    if fan_out.choice == FanOutChoice::One {
+        share_out(&mut report.circuits, receivers);
+    }
     report
+}
+
+/// Says of each circuit that it sent what its receiver got, in messages and octets; the first one has the rest of what it sent.
+fn share_out(circuits: &mut [CircuitReport], receivers: &[WorkerReport]) {
+    let got = |of: fn(&CircuitReport) -> u64, number: usize| -> u64 {
+        let report = receivers.get(number);
+        report.map_or(0, |report| report.circuits.iter().map(of).sum())
+    };
+    let (mut messages, mut octets) = (0, 0);
+    for (number, circuit) in circuits.iter_mut().enumerate().skip(1) {
+        circuit.sent = got(|one| one.received, number);
+        let bytes = got(|one| one.received_bytes, number);
+        circuit.measures.insert(SENT_BYTES.to_owned(), bytes as f64);
+        messages += circuit.sent;
+        octets += bytes;
+    }
+    let Some(first) = circuits.first_mut() else {
+        return;
+    };
+    first.sent = first.sent.saturating_sub(messages);
+    if let Some(bytes) = first.measures.get_mut(SENT_BYTES) {
+        *bytes = (*bytes - octets as f64).max(0.0);
+    }
 }
 
 /// The jobs of a receiver and of a sender to it alone.

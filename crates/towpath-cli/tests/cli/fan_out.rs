@@ -72,13 +72,15 @@ fn each_message_goes_to_all_and_the_slowest_receiver_counts() {
 /// One ring for all receivers, or one for each.
 #[test]
 fn ring_of_shared_memory_is_written_once_for_all() {
-    let run = fanned(&["shm", "shm,ring=each"], &["--fan-out", "3"]);
-    let ring_receivers = |transport: &str| {
-        let trial = trials_of(&run, transport)[0];
-        trial.effective.get("sender.ring_receivers").cloned()
-    };
-    assert_eq!(ring_receivers("shm").as_deref(), Some("3"));
-    assert_eq!(ring_receivers("shm,ring=each"), None);
+    for fan_out in ["3", "3@one"] {
+        let run = fanned(&["shm", "shm,ring=each"], &["--fan-out", fan_out]);
+        let ring_receivers = |transport: &str| {
+            let trial = trials_of(&run, transport)[0];
+            trial.effective.get("sender.ring_receivers").cloned()
+        };
+        assert_eq!(ring_receivers("shm").as_deref(), Some("3"));
+        assert_eq!(ring_receivers("shm,ring=each"), None);
+    }
 }
 
 #[test]
@@ -112,7 +114,15 @@ fn killed_receiver_of_a_ring_fails_its_trial_with_a_reason() {
 
 #[test]
 fn each_message_goes_to_one_that_has_room_and_the_sum_counts() {
-    let transports = ["tcp", "udp", "unix-seqpacket", "xtp", "shm"];
+    let transports = [
+        "tcp",
+        "udp",
+        "unix-seqpacket",
+        "xtp",
+        "shm",
+        "shm-spin",
+        "shm,ring=each",
+    ];
     let run = fanned(&transports, &["--fan-out", "3@one"]);
     for transport in transports {
         let trial = trials_of(&run, transport)[0];

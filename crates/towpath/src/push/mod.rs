@@ -28,7 +28,9 @@ mod stack;
 #[cfg(test)]
 mod test_kit;
 
-use crate::contract::{Circuit, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable};
+use crate::contract::{
+    Circuit, Class, Listener, OptionHelp, Rendezvous, Sharing, Transport, Unavailable,
+};
 use crate::options::{Options, invalid};
 use circuit::PushedCircuit;
 pub(crate) use pushed_stream::PushedStream;
@@ -179,12 +181,13 @@ impl Transport for Pushable {
         split.is_ok_and(|(_, rest)| self.inner.is_one_way(&rest))
     }
 
-    fn option_to_all(
+    fn option_to_many(
         &self,
         own: &BTreeMap<String, String>,
+        sharing: Sharing,
     ) -> Option<(&'static str, &'static str)> {
         match self.split(own) {
-            Ok((None, rest)) => self.inner.option_to_all(&rest),
+            Ok((None, rest)) => self.inner.option_to_many(&rest, sharing),
             // A stream has one other end.
             _ => None,
         }
@@ -250,13 +253,13 @@ impl Transport for Pushable {
         pushed.collect()
     }
 
-    fn connect_to_all(
+    fn connect_to_many(
         &self,
         rendezvous: &[Rendezvous],
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         match self.inner_options(options)? {
-            (None, options) => self.inner.connect_to_all(rendezvous, &options),
+            (None, options) => self.inner.connect_to_many(rendezvous, &options),
             (Some(_), _) => {
                 let text = "a stream has one other end; leave out push= or the several listeners";
                 Err(io::Error::new(io::ErrorKind::Unsupported, text))

@@ -4,25 +4,26 @@
 //! The connecting side makes both rings and passes them over a Unix socket, which stays open as the lifeline
 //! of both. What is sent is copied into the ring and out of it: the memory is not lent by reference, because the other
 //! process can write it at any time, and a reference to it would be no safe Rust. `shm_lent` leaves messages where they
-//! lie, `shm_modules` has channels with modules, `shm_broadcast` one ring for several receivers.
+//! lie, `shm_modules` has channels with modules, `shm_shared` one ring for several receivers.
 
 use crate::channel_proxy;
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
-    NoConnectionInfo, Note, OptionHelp, Part, Rendezvous, Reserved, Transport, Unavailable,
-    check_names,
+    NoConnectionInfo, Note, OptionHelp, Part, Rendezvous, Reserved, Sharing, Transport,
+    Unavailable, check_names,
 };
 use crate::options::{Options, invalid, switch};
 use crate::parts::{self, MessageRest};
-use crate::transport::shm_broadcast::{self, BroadcastSink, BroadcastSource};
 use crate::transport::shm_lent::{self, LentCircuit};
 use crate::transport::shm_modules::{self, ModularCircuit, ModuleChoice};
+use crate::transport::shm_shared::{self, SharedSender, SharedSink, SharedSource};
 use crate::transport::unix_stream;
 use crate::unix_socket::{self, UnixCircuitFactory, UnixSocketListener};
 use channel::{
-    Arrival, BroadcastReceiver, BroadcastSender, ChannelError, ChannelReceiver, ChannelSender,
-    Geometry, NextMessage, RING_OCTETS_MAX, ReceivedSlots, SLOT_LEN_MIN, Signal,
+    AnycastReceiver, AnycastSender, Arrival, BroadcastReceiver, BroadcastSender, ChannelError,
+    ChannelReceiver, ChannelSender, Geometry, NextMessage, RING_OCTETS_MAX, ReceivedSlots,
+    SLOT_LEN_MIN, Signal,
 };
 use socket2::{Socket, Type};
 use std::collections::BTreeMap;
@@ -106,7 +107,7 @@ impl Transport for Shm {
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
         check_names(self.name(), self.options(), own)?;
-        shm_broadcast::check(own)?;
+        shm_shared::check(own)?;
         let has_modules = ModuleChoice::parse(own)?.is_some();
         if switch(own, "lent", false)? && has_modules {
             let text = "lent=on leaves a message where it lies, and modules need a copy of it; leave one of them out";
@@ -116,16 +117,17 @@ impl Transport for Shm {
     }
 
     fn is_one_way(&self, own: &BTreeMap<String, String>) -> bool {
-        shm_broadcast::is_for_all(own)
+        shm_shared::sharing(own).is_some()
     }
 
-    fn option_to_all(
+    fn option_to_many(
         &self,
         own: &BTreeMap<String, String>,
+        sharing: Sharing,
     ) -> Option<(&'static str, &'static str)> {
-        let has_option = self.options.contains(&shm_broadcast::RING);
+        let has_option = self.options.contains(&shm_shared::RING);
         has_option
-            .then(|| shm_broadcast::option_to_all(own))
+            .then(|| shm_shared::option_to_many(own, sharing))
             .flatten()
     }
 
@@ -143,8 +145,8 @@ impl Transport for Shm {
         _index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        if shm_broadcast::is_for_all(&options.transport_specific) {
-            return self.connect_to_all(std::slice::from_ref(rendezvous), options);
+        if shm_shared::sharing(&options.transport_specific).is_some() {
+            return self.connect_to_many(std::slice::from_ref(rendezvous), options);
         }
         let socket = connected(rendezvous, options)?;
         let geometry = geometry(options)?;
@@ -158,19 +160,37 @@ impl Transport for Shm {
         Ok(plain_circuit(pair, options))
     }
 
-    fn connect_to_all(
+    fn connect_to_many(
         &self,
         rendezvous: &[Rendezvous],
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let sender = BroadcastSender::create(geometry(options)?, self.signal);
-        let mut sender = sender.map_err(to_io_error)?;
-        for listener in rendezvous {
-            let socket = connected(listener, options)?;
-            sender.admit(socket).map_err(to_io_error)?;
-        }
-        Ok(Box::new(BroadcastSource::new(sender, options)))
+        let geometry = geometry(options)?;
+        Ok(match shm_shared::sharing(&options.transport_specific) {
+            Some(Sharing::One) => {
+                let sender = AnycastSender::create(geometry, self.signal);
+                Box::new(admitting(sender, rendezvous, options)?)
+            }
+            _ => {
+                let sender = BroadcastSender::create(geometry, self.signal);
+                Box::new(admitting(sender, rendezvous, options)?)
+            }
+        })
     }
+}
+
+/// The sending end of a ring, with each listener admitted to it.
+fn admitting<S: SharedSender>(
+    sender: Result<S, ChannelError>,
+    rendezvous: &[Rendezvous],
+    options: &Options,
+) -> io::Result<SharedSource<S>> {
+    let mut sender = sender.map_err(to_io_error)?;
+    for listener in rendezvous {
+        let socket = connected(listener, options)?;
+        sender.admit(socket).map_err(to_io_error)?;
+    }
+    Ok(SharedSource::new(sender, options))
 }
 
 fn connected(rendezvous: &Rendezvous, options: &Options) -> io::Result<UnixStream> {
@@ -181,9 +201,16 @@ fn connected(rendezvous: &Rendezvous, options: &Options) -> io::Result<UnixStrea
 fn accepted(socket: Socket, options: &Options, signal: Signal) -> io::Result<Box<dyn Circuit>> {
     socket.set_read_timeout(Some(OPENING_TIMEOUT))?;
     let socket = UnixStream::from(OwnedFd::from(socket));
-    if shm_broadcast::is_for_all(&options.transport_specific) {
-        let receiver = BroadcastReceiver::join(socket, signal).map_err(to_io_error)?;
-        return Ok(Box::new(BroadcastSink::new(receiver, options)));
+    match shm_shared::sharing(&options.transport_specific) {
+        Some(Sharing::All) => {
+            let receiver = BroadcastReceiver::join(socket, signal).map_err(to_io_error)?;
+            return Ok(Box::new(SharedSink::new(receiver, options)));
+        }
+        Some(Sharing::One) => {
+            let receiver = AnycastReceiver::join(socket, signal).map_err(to_io_error)?;
+            return Ok(Box::new(SharedSink::new(receiver, options)));
+        }
+        None => {}
     }
     if let Some(choice) = choice(options)? {
         let pair = channel::accept_modular_pair(socket, signal, choice.modules());

@@ -1,7 +1,7 @@
 //! Channels with modules as `shm` and `shm-spin` have them: `flow=`, `order=`, `checksum=`, `reassemble=`.
 
 use super::shm::to_io_error;
-use super::shm_broadcast;
+use super::shm_shared;
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, NoConnectionInfo,
@@ -44,7 +44,7 @@ pub(super) static HELP: [OptionHelp; 6] = [
         values: "off|on",
         meaning: "a shared message is sent from the slots that hold it already, and runs are read where they lie",
     },
-    shm_broadcast::RING,
+    shm_shared::RING,
 ];
 
 /// What the user chose.

@@ -1,18 +1,18 @@
-//! One circuit to several listeners: `ring=all` of `shm` and `shm-spin`.
+//! One circuit to several listeners: `ring=all` and `ring=one` of `shm` and `shm-spin`.
 
 use crate::support::{LIMIT, pattern, recv, send};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::thread;
 use std::time::Instant;
-use towpath::{Circuit, Options, Transport, find};
+use towpath::{Circuit, Options, Sharing, Transport, find};
 
 const RECEIVERS: usize = 3;
 
 /// A ring shorter than the messages of a test, so that each place is used many times.
-fn options() -> Options {
+fn options(ring: &str) -> Options {
     Options {
-        transport_specific: BTreeMap::from([("ring".to_owned(), "all".to_owned())]),
+        transport_specific: BTreeMap::from([("ring".to_owned(), ring.to_owned())]),
         buffers: Some(4096),
         ..Options::default()
     }
@@ -22,16 +22,21 @@ fn transport(name: &str) -> &'static dyn Transport {
     find(name).expect("it is registered")
 }
 
-/// A sender, and its receivers.
+/// A sender to all, and its receivers.
 fn open(name: &str) -> (Box<dyn Circuit>, Vec<Box<dyn Circuit>>) {
-    let (transport, options) = (transport(name), options());
+    open_shared(name, "all")
+}
+
+/// A sender, and its receivers, with this value of `ring`.
+fn open_shared(name: &str, ring: &str) -> (Box<dyn Circuit>, Vec<Box<dyn Circuit>>) {
+    let (transport, options) = (transport(name), options(ring));
     let listener = |_| transport.listen(&options).expect("it listens");
     let mut listeners: Vec<_> = (0..RECEIVERS).map(listener).collect();
     let places = listeners
         .iter()
         .map(|listener| listener.rendezvous().expect("a name"));
     let places: Vec<_> = places.collect();
-    let sender = transport.connect_to_all(&places, &options);
+    let sender = transport.connect_to_many(&places, &options);
     let accepted = listeners
         .iter_mut()
         .map(|listener| listener.accept(Instant::now() + LIMIT).expect("it came"));
@@ -59,6 +64,44 @@ fn every_message_arrives_at_each_receiver_once_in_order_and_then_the_end() {
             }
             sender.finish().expect("it ends");
         });
+    }
+}
+
+#[test]
+fn every_message_that_is_shared_out_arrives_at_one_receiver_and_all_see_the_end() {
+    const COUNT: usize = 300;
+    let len = |number: usize| 2 + number * 29 % 2000;
+    let sent = |number: usize| {
+        let mut message = pattern(len(number), number);
+        message[..2].copy_from_slice(&(number as u16).to_le_bytes());
+        message
+    };
+    for name in ["shm", "shm-spin"] {
+        let (mut sender, receivers) = open_shared(name, "one");
+        let mut got = Vec::new();
+        thread::scope(|scope| {
+            let receiving = receivers.into_iter().map(|mut receiver| {
+                scope.spawn(move || {
+                    let mut numbers = Vec::new();
+                    while let Some(message) = recv(receiver.as_mut()) {
+                        let number = usize::from(u16::from_le_bytes([message[0], message[1]]));
+                        assert!(message == sent(number), "{name}: message {number}");
+                        numbers.push(number);
+                    }
+                    numbers
+                })
+            });
+            let receiving: Vec<_> = receiving.collect();
+            for number in 0..COUNT {
+                send(sender.as_mut(), &sent(number));
+            }
+            sender.finish().expect("it ends");
+            for thread in receiving {
+                got.extend(thread.join().expect("it received"));
+            }
+        });
+        got.sort_unstable();
+        assert!(got.into_iter().eq(0..COUNT), "{name}: each once");
     }
 }
 
@@ -123,25 +166,39 @@ fn one_ring_is_for_plain_rings_alone() {
             .map(|(name, value)| ((*name).into(), (*value).into()));
         owned.collect()
     };
-    for plain in [&[][..], &[("ring", "all")]] {
-        assert_eq!(shm.option_to_all(&own(plain)), Some(("ring", "all")));
+    for (value, wanted) in [("all", Sharing::All), ("one", Sharing::One)] {
+        for plain in [&[][..], &[("ring", value)]] {
+            let option = shm.option_to_many(&own(plain), wanted);
+            assert_eq!(option, Some(("ring", value)));
+        }
     }
+    let other = shm.option_to_many(&own(&[("ring", "one")]), Sharing::All);
+    assert_eq!(other, None, "what was asked for stays");
     for other in [
         ("ring", "each"),
         ("lent", "on"),
         ("order", "on"),
         ("push", "meter"),
     ] {
-        assert_eq!(shm.option_to_all(&own(&[other])), None, "{other:?}");
+        let own = own(&[other]);
+        assert_eq!(shm.option_to_many(&own, Sharing::All), None, "{other:?}");
     }
-    for wrong in [&[("ring", "one")][..], &[("ring", "all"), ("lent", "on")]] {
+    for wrong in [
+        &[("ring", "some")][..],
+        &[("ring", "all"), ("lent", "on")],
+        &[("ring", "one"), ("order", "on")],
+    ] {
         let refused = shm.check_options(&own(wrong)).expect_err("it is refused");
         assert!(refused.contains("ring"), "{refused}");
     }
     for without in ["tcp", "streams-pipe", "shm-remote"] {
         let transport = transport(without);
-        assert_eq!(transport.option_to_all(&own(&[])), None, "{without}");
-        let refused = transport.connect_to_all(&[], &Options::default());
+        assert_eq!(
+            transport.option_to_many(&own(&[]), Sharing::All),
+            None,
+            "{without}"
+        );
+        let refused = transport.connect_to_many(&[], &Options::default());
         let refused = refused.err().expect("a circuit for each");
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
     }

@@ -1,34 +1,49 @@
-//! `ring=all` of `shm` and `shm-spin`: one ring for all receivers of a sender, each of whom reads each message out of it.
+//! `ring=all` and `ring=one` of `shm` and `shm-spin`: one ring for all receivers of a sender, of whom each reads each message out of it, or
+//! who share the messages out.
 //!
-//! The connecting side makes the ring and admits each listener to it. It only sends, and the listening sides only receive. The
-//! receiver that is furthest behind holds it back; one that ends before it ends the circuit, because not all get its messages then.
+//! The connecting side makes the ring and admits each listener to it. It only sends, and the listening sides only receive. With
+//! `ring=all` the receiver that is furthest behind holds it back; one that ends before it ends the circuit, because not all get its
+//! messages then. With `ring=one` a message goes to the receiver that claims it first; one that is gone without a close ends the circuit, because it
+//! may have taken a message with it.
 
 use super::shm::to_io_error;
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note,
-    OptionHelp, Part, Reserved,
+    OptionHelp, Part, Reserved, Sharing,
 };
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
-use channel::{BroadcastReceiver, BroadcastSender, NextMessage};
+use channel::{
+    AnycastReceiver, AnycastSender, AnycastSlots, Arrival, BroadcastReceiver, BroadcastSender,
+    BroadcastSlots, ChannelError, Geometry, NextMessage,
+};
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// The option, which both ends have to be given.
 pub(super) const RING: OptionHelp = OptionHelp {
     name: "ring",
-    values: "each|all",
-    meaning: "each receiver has rings of its own, or all read one (default with --fan-out N)",
+    values: "each|all|one",
+    meaning: "each receiver has rings of its own, or all read one (default with --fan-out N), or share it out (with N@one)",
 };
 
-/// The value for one ring.
+/// The value for one ring that all read.
 const ALL: &str = "all";
 
-/// Whether these options ask for one ring that all receivers read.
-pub(super) fn is_for_all(own: &BTreeMap<String, String>) -> bool {
-    own.get(RING.name).is_some_and(|value| value == ALL)
+/// The value for one ring whose messages are shared out.
+const ONE: &str = "one";
+
+/// To whom messages go by one ring, if these options ask for such.
+pub(super) fn sharing(own: &BTreeMap<String, String>) -> Option<Sharing> {
+    match own.get(RING.name)?.as_str() {
+        ALL => Some(Sharing::All),
+        ONE => Some(Sharing::One),
+        _ => None,
+    }
 }
 
 /// Checks the option, and that nothing else is asked of such a ring.
@@ -39,29 +54,170 @@ pub(super) fn is_for_all(own: &BTreeMap<String, String>) -> bool {
 pub(super) fn check(own: &BTreeMap<String, String>) -> Result<(), String> {
     match own.get(RING.name).map(String::as_str) {
         None | Some("each") => Ok(()),
-        Some(ALL) => match own.keys().find(|name| *name != RING.name) {
+        Some(ALL | ONE) => match own.keys().find(|name| *name != RING.name) {
             None => Ok(()),
             Some(other) => Err(format!(
-                "a ring for all receivers has no {other}=; leave it out, or give ring=each"
+                "a ring for several receivers has no {other}=; leave it out, or give ring=each"
             )),
         },
-        Some(other) => Err(format!("'{other}' is no value of ring; give each or all")),
+        Some(other) => Err(format!(
+            "'{other}' is no value of ring; give each, all or one"
+        )),
     }
 }
 
 /// What makes circuits with these options reach several listeners: nothing for those with rings or options of their own.
-pub(super) fn option_to_all(
+pub(super) fn option_to_many(
     own: &BTreeMap<String, String>,
+    wanted: Sharing,
 ) -> Option<(&'static str, &'static str)> {
-    let is_plain = own.is_empty() || is_for_all(own);
-    is_plain.then_some((RING.name, ALL))
+    let is_plain = own.is_empty() || sharing(own) == Some(wanted);
+    let value = match wanted {
+        Sharing::All => ALL,
+        Sharing::One => ONE,
+    };
+    is_plain.then_some((RING.name, value))
 }
 
-/// The end that sends to all.
+/// The sending end of a ring of several receivers.
+pub(super) trait SharedSender: Debug + Send {
+    /// Whether the receivers that are left get all messages.
+    fn is_whole(&self, receivers: u32) -> bool;
+    /// Lets a receiver in.
+    fn admit(&mut self, socket: UnixStream) -> Result<u32, ChannelError>;
+    /// Sends a message; whether it had room within `limit`.
+    fn send(&mut self, message: &[u8], limit: Duration) -> Result<bool, ChannelError>;
+    /// Waits for room; whether there is some within `limit`.
+    fn wait_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError>;
+    /// Receivers that read.
+    fn receivers(&self) -> u32;
+    /// Receivers that are gone without a close.
+    fn killed(&self) -> u32;
+    /// The ring's geometry.
+    fn geometry(&self) -> Geometry;
+    /// System calls of this end.
+    fn system_calls(&self) -> u64;
+}
+
+macro_rules! shared_sender {
+    ($sender:ty, $is_whole:expr) => {
+        impl SharedSender for $sender {
+            fn is_whole(&self, receivers: u32) -> bool {
+                let is_whole: fn(&$sender, u32) -> bool = $is_whole;
+                is_whole(self, receivers)
+            }
+
+            fn admit(&mut self, socket: UnixStream) -> Result<u32, ChannelError> {
+                self.admit(socket)
+            }
+
+            #[inline]
+            fn send(&mut self, message: &[u8], limit: Duration) -> Result<bool, ChannelError> {
+                self.send(message, limit)
+            }
+
+            fn wait_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError> {
+                self.wait_for_room(len, limit)
+            }
+
+            fn receivers(&self) -> u32 {
+                self.receivers()
+            }
+
+            fn killed(&self) -> u32 {
+                self.killed()
+            }
+
+            fn geometry(&self) -> Geometry {
+                self.geometry()
+            }
+
+            fn system_calls(&self) -> u64 {
+                self.system_calls()
+            }
+        }
+    };
+}
+
+shared_sender!(BroadcastSender, |sender, receivers| sender.receivers()
+    == receivers);
+shared_sender!(AnycastSender, |sender, _| sender.killed() == 0);
+
+/// A message in the slots of such a ring.
+pub(super) trait SharedSlots {
+    /// Octets of the message.
+    fn len(&self) -> usize;
+    /// Copies octets from `offset` on; how many.
+    fn read(&self, offset: usize, target: &mut [u8]) -> usize;
+}
+
+/// A receiving end of a ring of several receivers.
+pub(super) trait SharedReceiver: Debug + Send {
+    /// A message.
+    type Slots<'a>: SharedSlots
+    where
+        Self: 'a;
+    /// The next message, if one comes within `limit`.
+    fn receive_within(
+        &mut self,
+        limit: Duration,
+    ) -> Result<NextMessage<Self::Slots<'_>>, ChannelError>;
+    /// Waits for a message.
+    fn wait_for_message(&mut self, limit: Duration) -> Result<Arrival, ChannelError>;
+    /// The ring's geometry.
+    fn geometry(&self) -> Geometry;
+    /// System calls of this end.
+    fn system_calls(&self) -> u64;
+}
+
+macro_rules! shared_receiver {
+    ($receiver:ty, $slots:ident) => {
+        impl SharedSlots for $slots<'_> {
+            #[inline]
+            fn len(&self) -> usize {
+                self.len()
+            }
+
+            #[inline]
+            fn read(&self, offset: usize, target: &mut [u8]) -> usize {
+                self.read(offset, target)
+            }
+        }
+
+        impl SharedReceiver for $receiver {
+            type Slots<'a> = $slots<'a>;
+
+            #[inline]
+            fn receive_within(
+                &mut self,
+                limit: Duration,
+            ) -> Result<NextMessage<$slots<'_>>, ChannelError> {
+                self.receive_within(limit)
+            }
+
+            fn wait_for_message(&mut self, limit: Duration) -> Result<Arrival, ChannelError> {
+                self.wait_for_message(limit)
+            }
+
+            fn geometry(&self) -> Geometry {
+                self.geometry()
+            }
+
+            fn system_calls(&self) -> u64 {
+                self.system_calls()
+            }
+        }
+    };
+}
+
+shared_receiver!(BroadcastReceiver, BroadcastSlots);
+shared_receiver!(AnycastReceiver, AnycastSlots);
+
+/// The end that sends to several receivers.
 #[derive(Debug)]
-pub(super) struct BroadcastSource {
+pub(super) struct SharedSource<S> {
     /// None once it is finished.
-    sender: Option<BroadcastSender>,
+    sender: Option<S>,
     /// Receivers at the start.
     receivers: u32,
     /// Octets of the ring.
@@ -72,9 +228,9 @@ pub(super) struct BroadcastSource {
     finished_calls: u64,
 }
 
-impl BroadcastSource {
-    pub(super) fn new(sender: BroadcastSender, options: &Options) -> BroadcastSource {
-        BroadcastSource {
+impl<S: SharedSender> SharedSource<S> {
+    pub(super) fn new(sender: S, options: &Options) -> SharedSource<S> {
+        SharedSource {
             receivers: sender.receivers(),
             ring_len: sender.geometry().capacity(),
             sender: Some(sender),
@@ -89,8 +245,8 @@ impl BroadcastSource {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         let has_room = sender.send(message, limit).map_err(to_io_error)?;
-        if sender.receivers() < self.receivers {
-            return Err(receiver_ended(sender));
+        if !sender.is_whole(self.receivers) {
+            return Err(receiver_ended(sender.killed()));
         }
         match has_room {
             true => Ok(()),
@@ -100,8 +256,8 @@ impl BroadcastSource {
 }
 
 #[cold]
-fn receiver_ended(sender: &BroadcastSender) -> io::Error {
-    let text = match sender.killed() {
+fn receiver_ended(killed: u32) -> io::Error {
+    let text = match killed {
         0 => "a receiver of the ring has closed it".to_owned(),
         killed => format!("{killed} of the ring's receivers are gone"),
     };
@@ -110,11 +266,11 @@ fn receiver_ended(sender: &BroadcastSender) -> io::Error {
 
 /// This end only sends, or only receives.
 fn one_way<T>() -> io::Result<T> {
-    let text = "a ring for all receivers has one direction; give ring=each for both";
+    let text = "a ring for several receivers has one direction; give ring=each for both";
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
-impl Circuit for BroadcastSource {
+impl<S: SharedSender> Circuit for SharedSource<S> {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.write(message, Duration::ZERO)
@@ -181,24 +337,24 @@ impl Circuit for BroadcastSource {
     /// The opening is a system call for each receiver.
     fn counts(&self) -> BTreeMap<String, u64> {
         let sender = self.sender.as_ref();
-        let calls = sender.map_or(self.finished_calls, BroadcastSender::system_calls);
+        let calls = sender.map_or(self.finished_calls, SharedSender::system_calls);
         BTreeMap::from([("send_calls".into(), u64::from(self.receivers) + calls)])
     }
 }
 
-/// An end that receives what is sent to all.
+/// An end that receives what is sent to several.
 #[derive(Debug)]
-pub(super) struct BroadcastSink {
-    receiver: BroadcastReceiver,
+pub(super) struct SharedSink<R> {
+    receiver: R,
     /// Longest wait of a blocking call.
     timeout: Duration,
     /// What is left of a message received in parts.
     rest: MessageRest,
 }
 
-impl BroadcastSink {
-    pub(super) fn new(receiver: BroadcastReceiver, options: &Options) -> BroadcastSink {
-        BroadcastSink {
+impl<R: SharedReceiver> SharedSink<R> {
+    pub(super) fn new(receiver: R, options: &Options) -> SharedSink<R> {
+        SharedSink {
             receiver,
             timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
             rest: MessageRest::default(),
@@ -218,7 +374,7 @@ impl BroadcastSink {
     }
 }
 
-impl Circuit for BroadcastSink {
+impl<R: SharedReceiver> Circuit for SharedSink<R> {
     fn try_send(&mut self, _message: &[u8]) -> io::Result<()> {
         one_way()
     }
@@ -241,7 +397,7 @@ impl Circuit for BroadcastSink {
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.next(buffer)));
         }
-        let BroadcastSink {
+        let SharedSink {
             receiver,
             timeout,
             rest,

@@ -1,0 +1,82 @@
+//! A ring whose messages two receivers share out, in every order of the three ends that differs in what they read.
+
+use super::{AnycastReceiver, AnycastSender};
+use crate::geometry::Geometry;
+use crate::sys::Segment;
+use crate::wait::Signal;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// The sender and `count` receivers of a ring of `slots`.
+fn ends(slots: u32, count: usize) -> (AnycastSender, Vec<AnycastReceiver>) {
+    let geometry = Geometry::new(64, slots).unwrap();
+    let [first, second, third] = Segment::shared(geometry);
+    let mut sender = AnycastSender::new(first, geometry, None, Signal::Futex);
+    let segments = (0..).zip([second, third]).take(count);
+    let receivers = segments.map(|(number, segment)| {
+        let (near, far) = UnixStream::pair().unwrap();
+        sender.add(near);
+        AnycastReceiver::new(segment, geometry, far, Signal::Futex, number)
+    });
+    let receivers = receivers.collect();
+    (sender, receivers)
+}
+
+/// What a thread with a receiver of `most` messages, or until the end, gets.
+fn receiving(mut receiver: AnycastReceiver, most: usize) -> loom::thread::JoinHandle<Vec<u8>> {
+    loom::thread::spawn(move || {
+        let mut got = Vec::new();
+        while got.len() < most
+            && let Some(message) = receiver.receive().unwrap()
+        {
+            let octets = message.to_vec();
+            assert_eq!(octets, [octets[0]; 8]);
+            got.push(octets[0]);
+        }
+        got
+    })
+}
+
+/// Sends `messages` through a ring of `slots` to so many receivers, with at most so many untimely switches: each message comes to one of
+/// them, in order at each.
+fn model(switches: usize, slots: u32, receivers: usize, messages: u8, most: usize) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(switches);
+    builder.check(move || {
+        let (mut sender, receivers) = ends(slots, receivers);
+        let receivers = receivers.into_iter();
+        let threads: Vec<_> = receivers.map(|one| receiving(one, most)).collect();
+        for number in 0..messages {
+            assert!(sender.send(&[number; 8], LONG).unwrap());
+        }
+        drop(sender);
+        let mut all = Vec::new();
+        for thread in threads {
+            let got = thread.join().unwrap();
+            assert!(got.is_sorted());
+            all.extend(got);
+        }
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..messages));
+    });
+}
+
+/// One gets it, and the other the end.
+#[test]
+fn message_comes_to_one_of_two_receivers() {
+    model(1, 2, 2, 1, 2);
+}
+
+/// Two messages and one place: the sender waits for whoever holds the first.
+#[test]
+fn sender_without_room_is_woken_by_whoever_lets_go() {
+    model(1, 1, 2, 2, 1);
+}
+
+/// Neither end sleeps on, whenever its wish for a wake is taken.
+#[test]
+fn sender_and_receiver_that_wait_for_each_other_are_woken() {
+    model(2, 1, 1, 2, 2);
+}
