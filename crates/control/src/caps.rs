@@ -1,6 +1,6 @@
 //! Resource caps of an agent, and how they limit a job.
 
-use crate::{Job, Rate, Role, Workload};
+use crate::{Job, LoadJob, Rate, Role, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Most components of a job.
@@ -57,6 +57,10 @@ pub struct Caps {
     pub rate_bps: Option<u64>,
     /// Bytes of user data a session may move in both directions together.
     pub bytes: u64,
+    /// Copies of the load that workers may run together; none unless the operator allows some.
+    pub load: u32,
+    /// Interfaces on which workers get raw sockets; none unless the operator names some.
+    pub raw_interfaces: Vec<String>,
     /// Time a trial may measure, ns.
     pub trial_ns: u64,
     /// Time a session may last, s.
@@ -87,6 +91,8 @@ impl Default for Caps {
             memory: 8 << 30,
             rate_bps: None,
             bytes: 16 << 40,
+            load: 0,
+            raw_interfaces: Vec::new(),
             trial_ns: 60_000_000_000,
             session_s: 4 * 3600,
         }
@@ -146,6 +152,23 @@ impl Caps {
             ));
         }
         Ok(())
+    }
+
+    /// Checks that a load, with `running` copies of others, is within the caps.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names what is too much, and what is allowed.
+    pub fn check_load(&self, job: LoadJob, running: u32) -> Result<(), String> {
+        at_least_one("copies of a load", job.copies.into())?;
+        let copies = u64::from(job.copies) + u64::from(running);
+        if copies > self.load.into() {
+            return Err(format!(
+                "a load of {copies} is more than this agent allows, {}; start it with --max-load {copies}",
+                self.load
+            ));
+        }
+        at_most("time of a load", job.time_ns, self.trial_ns, "ns")
     }
 
     fn check_circuits(&self, job: &Job) -> Result<(), String> {
@@ -313,6 +336,7 @@ pub(crate) mod tests {
             priority: None,
             busy_poll: false,
             series: false,
+            raw_sockets: Vec::new(),
             seed: 1,
         }
     }
@@ -396,6 +420,28 @@ pub(crate) mod tests {
                 .expect_err("no bytes")
                 .contains("bytes")
         );
+    }
+
+    #[test]
+    fn loads_are_refused_unless_allowed_and_together_within_the_cap() {
+        let load = |copies, time_ns| LoadJob { copies, time_ns };
+        let why = Caps::default().check_load(load(1, 1), 0).expect_err("none");
+        assert!(why.contains("--max-load 1"), "{why}");
+        let caps = Caps {
+            load: 3,
+            ..Caps::default()
+        };
+        assert_eq!(caps.check_load(load(3, caps.trial_ns), 0), Ok(()));
+        assert_eq!(caps.check_load(load(1, 1), 2), Ok(()));
+        for (job, running) in [
+            (load(4, 1), 0),
+            (load(2, 1), 2),
+            (load(u32::MAX, 1), u32::MAX),
+            (load(0, 1), 0),
+            (load(1, caps.trial_ns + 1), 0),
+        ] {
+            caps.check_load(job, running).expect_err("too much");
+        }
     }
 
     #[test]

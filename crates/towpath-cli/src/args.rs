@@ -125,6 +125,15 @@ pub enum Command {
         #[arg(long, value_name = "SHARE", value_parser = parse::percent)]
         slower_by: Option<f64>,
     },
+    /// The process of an agent that keeps the right to raw sockets; started by towpath itself.
+    #[command(hide = true)]
+    RawSockets {
+        /// Stay root.
+        #[arg(long)]
+        as_root: bool,
+        /// Interfaces on which it opens some.
+        interfaces: Vec<String>,
+    },
     /// A unit of host load; started by towpath itself.
     #[command(hide = true)]
     LoadUnit {

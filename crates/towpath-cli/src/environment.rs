@@ -5,6 +5,8 @@ use crate::args::RaceArgs;
 use crate::print::note;
 use crate::race::{allowed_cpus, default_pins, swap_if};
 use crate::worker_captures::{self, WorkerCaptures};
+use agent::server::raw_sockets::needs_raw_sockets;
+use agent::server::{crosses_network, needs_fan_out};
 use capture::Capture;
 use capture::socket::CaptureConfig as CaptureSettings;
 use clap::Args;
@@ -290,8 +292,10 @@ pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliErr
     }
     let components = crate::contestants::components_of(contestants);
     let stays = |component: &&loadgen::contestant::Component| {
-        let alone =
-            args.remote.is_given() && !agent::server::crosses_network(component.transport().name());
+        let name = component.transport().name();
+        let fans_out = args.receivers.fan_out.is_some() && needs_fan_out(name);
+        let far = crosses_network(name) || needs_raw_sockets(name) || fans_out;
+        let alone = args.remote.is_given() && !far;
         component.class().reach != towpath::Reach::Network || alone
     };
     match components.iter().find(stays) {

@@ -49,6 +49,25 @@ pub struct EtherWireConfig {
     pub bypass: bool,
 }
 
+impl EtherWireConfig {
+    /// The same, with packets that the interface can carry.
+    fn within(self, interface: &Interface) -> EtherWireConfig {
+        EtherWireConfig {
+            packet_max: self.packet_max.min(interface.mtu),
+            ..self
+        }
+    }
+
+    fn ring_sizes(&self) -> RingSizes {
+        let slot_len = (HEADER_LEN + self.packet_max + SLOT_OVERHEAD).next_power_of_two();
+        RingSizes {
+            slot_len,
+            received: (RECEIVE_RING_LEN / slot_len).max(SLOTS_MIN),
+            sending: (SEND_RING_LEN / slot_len).max(SLOTS_MIN),
+        }
+    }
+}
+
 /// A packet socket with rings as a wire. Peers are hardware addresses. Every wire on the same
 /// interface and EtherType receives every frame, so protocols must demultiplex by themselves.
 pub struct EtherWire {
@@ -71,21 +90,52 @@ impl EtherWire {
     ///
     /// `PermissionDenied`, with the remedy, without CAP_NET_RAW.
     pub fn open(interface: Interface, config: &EtherWireConfig) -> io::Result<EtherWire> {
-        let packet_max = config.packet_max.min(interface.mtu);
-        let config = EtherWireConfig {
-            packet_max,
-            ..*config
-        };
-        let slot_len = (HEADER_LEN + packet_max + SLOT_OVERHEAD).next_power_of_two();
-        let shape = RingSizes {
-            slot_len,
-            received: (RECEIVE_RING_LEN / slot_len).max(SLOTS_MIN),
-            sending: (SEND_RING_LEN / slot_len).max(SLOTS_MIN),
-        };
+        let config = config.within(&interface);
+        let shape = config.ring_sizes();
         let opened = sys::open_rings(interface.index, config.ethertype, &shape, config.bypass);
         let (socket, receive_ring, send_ring) = opened.map_err(|error| open_error(&error))?;
+        Ok(EtherWire::of(
+            socket,
+            interface,
+            config,
+            receive_ring,
+            send_ring,
+        ))
+    }
+
+    /// A wire over a packet socket that [`crate::packet::open`] has opened, perhaps in another process, on
+    /// `interface` for frames of the same EtherType.
+    ///
+    /// # Errors
+    ///
+    /// When the socket takes no rings.
+    pub fn over(
+        socket: OwnedFd,
+        interface: Interface,
+        config: &EtherWireConfig,
+    ) -> io::Result<EtherWire> {
+        let config = config.within(&interface);
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let added = sys::add_rings(socket.as_fd(), &config.ring_sizes(), config.bypass);
+        let (receive_ring, send_ring) = added.map_err(|error| open_error(&error))?;
+        Ok(EtherWire::of(
+            socket,
+            interface,
+            config,
+            receive_ring,
+            send_ring,
+        ))
+    }
+
+    fn of(
+        socket: OwnedFd,
+        interface: Interface,
+        config: EtherWireConfig,
+        receive_ring: ReceiveRing,
+        send_ring: SendRing,
+    ) -> EtherWire {
         enlarge_send_buffer(socket.as_fd());
-        Ok(EtherWire {
+        EtherWire {
             socket,
             interface,
             config,
@@ -93,7 +143,7 @@ impl EtherWire {
             send_ring,
             receive_ring: Arc::new(Mutex::new(receive_ring)),
             groups: Vec::new(),
-        })
+        }
     }
 
     /// Its hardware address.

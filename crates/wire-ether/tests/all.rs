@@ -211,3 +211,42 @@ fn oversized_packet_and_wrong_address_are_rejected() {
     }
     assert!(near.join(far.address()).is_err(), "a host is no group");
 }
+
+/// A socket that one process opens and another uses: it hears one source.
+#[test]
+fn socket_for_one_source_hears_no_other() {
+    use wire_ether::packet::{self, OutgoingFrames, PacketSocketOptions};
+    let Some((testbed, [mut sender, receiver])) = wires(settings(), "delay=100us") else {
+        return;
+    };
+    let Address::Ether(source) = sender.address() else {
+        panic!("it has a hardware address");
+    };
+    let open = |source| {
+        let opened = testbed.hosts()[1].run(move || {
+            let interface = Interface::find(INTERFACE)?;
+            let opening = PacketSocketOptions {
+                ethertype: 0x88b5,
+                port: None,
+                source: Some(source),
+                outgoing: OutgoingFrames::Ignored,
+                timestamped: false,
+                receive_buffer: None,
+                nonblocking: true,
+            };
+            let (socket, _) = packet::open(&interface, &opening)?;
+            let mut wire = EtherWire::over(socket, interface, &settings())?;
+            wire.set_packet_len(packet_len);
+            Ok::<_, std::io::Error>(wire)
+        });
+        opened.expect("the host lives").expect("a socket")
+    };
+    let other = [source[0], source[1], source[2], source[3], source[4], source[5] ^ 1];
+    let (mut hears, mut deaf) = (open(source), open(other));
+    send(&mut sender, receiver.address(), &packet(100, 7), 100);
+    let (from, packets) = receive(&mut hears, 1);
+    assert_eq!(from, sender.address());
+    assert_eq!(packets, [packet(100, 7)]);
+    let nothing = deaf.receive(&mut vec![0; 65_536]);
+    assert_eq!(nothing.expect_err("not for it").kind(), ErrorKind::WouldBlock);
+}

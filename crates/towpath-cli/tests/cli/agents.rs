@@ -52,13 +52,13 @@ impl Agent {
             .expect("its address")
     }
 
-    fn status(&self, name: &str) -> String {
-        status(self.child.id(), name)
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 }
 
 /// A line of a process's status.
-fn status(process: u32, name: &str) -> String {
+pub fn status(process: u32, name: &str) -> String {
     let path = format!("/proc/{process}/status");
     let text = std::fs::read_to_string(path).expect("it runs");
     let line = text
@@ -128,10 +128,13 @@ fn race_between_two_hosts_takes_five_commands() {
     assert_eq!(agent.lines[1], format!("key {far_key}"));
     // It has dropped all capabilities.
     assert_eq!(
-        (agent.status("CapEff"), agent.status("CapBnd")),
+        (
+            status(agent.process(), "CapEff"),
+            status(agent.process(), "CapBnd")
+        ),
         ("0".repeat(16), "0".repeat(16))
     );
-    assert_eq!(agent.status("NoNewPrivs"), "1");
+    assert_eq!(status(agent.process(), "NoNewPrivs"), "1");
     let out = scratch.text("run");
     let said = with_keys(
         &near,
@@ -269,7 +272,7 @@ fn users_of_agent_and_worker(more: &[&str]) -> [String; 2] {
     let users = status(worker.expect("one was found"), "Uid");
     signal(race.id(), rustix::process::Signal::INT);
     finish(race);
-    [agent.status("Uid"), users].map(|ids| ids.replace('\t', " "))
+    [status(agent.process(), "Uid"), users].map(|ids| ids.replace('\t', " "))
 }
 
 /// Whether a child has become a worker: until execve(2) it is a copy of the agent, with the agent's saved user.

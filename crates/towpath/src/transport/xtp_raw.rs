@@ -21,10 +21,10 @@ use std::sync::LazyLock;
 use wire_ip::IpWire;
 
 /// Raw IP with XTP's protocol number (IANA).
-const IP: IpMedium = IpMedium { protocol: 36 };
+pub(crate) const IP: IpMedium = IpMedium { protocol: 36 };
 
 /// Ethernet with XTP's EtherType.
-const ETHERNET: EtherMedium = EtherMedium { ethertype: 0x817d };
+pub(crate) const ETHERNET: EtherMedium = EtherMedium { ethertype: 0x817d };
 
 /// Octets of a full packet: Ethernet's 1500 less 20 for the IPv4 header.
 const V4_PACKET_LEN: usize = 1480;
