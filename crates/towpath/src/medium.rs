@@ -10,7 +10,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use wire::Wire;
-use wire_ether::{EtherWire, Interface};
+use wire_ether::{Encapsulation, EtherWire, Interface};
 use wire_ip::IpWire;
 use wire_shortcut::ShortcutHandle;
 use wire_udp::UdpWire;
@@ -218,6 +218,10 @@ impl EtherMedium {
             // Also the length of a ring slot; the engine's packet length is checked later.
             packet_max: ETHER_PACKET_MAX,
             bypass: own("bypass") == Some("on"),
+            encapsulation: match own(LLC) {
+                Some("on") => Encapsulation::Llc,
+                _ => Encapsulation::EtherType,
+            },
         };
         let interface = EtherMedium::interface(options)?;
         match &options.raw_sockets {
@@ -237,6 +241,9 @@ impl EtherMedium {
         })
     }
 }
+
+/// The option that has frames say by LLC and SNAP, instead of an EtherType, what they carry.
+pub(crate) const LLC: &str = "llc";
 
 /// The standard Ethernet MTU, octets.
 pub(crate) const ETHER_PACKET_MAX: usize = 1500;

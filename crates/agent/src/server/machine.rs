@@ -39,6 +39,10 @@ pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
             // Data would go to an unvalidated address.
             return Err(format!("an agent's {name} has no {key}; leave it out"));
         }
+        if needs_raw_sockets(name) && key == "llc" {
+            // Its sockets are for an EtherType; with LLC frames have none.
+            return Err(format!("an agent's {name} has no {key}; leave it out"));
+        }
         if values.contains("FOLDER") || values.contains("FILE") {
             // A client's words name no files of this host.
             return Err(format!("an agent's {name} has no {key}; leave it out"));
