@@ -82,6 +82,16 @@ pub struct AgentArgs {
     pub as_root: bool,
 }
 
+/// Options of the process that keeps the right to raw sockets.
+#[derive(Clone, Debug, Args)]
+pub struct RawSocketsArgs {
+    /// Stay root.
+    #[arg(long)]
+    as_root: bool,
+    /// Interfaces on which it opens some.
+    interfaces: Vec<String>,
+}
+
 fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text
         .strip_prefix('[')
@@ -201,11 +211,11 @@ fn start_raw_sockets(args: &AgentArgs) -> Result<Option<RawSocketSource>, CliErr
 }
 
 /// Runs that process; its standard input is the socket to the agent.
-pub fn run_raw_sockets(as_root: bool, interfaces: &[String]) -> Result<u8, CliError> {
+pub fn run_raw_sockets(args: &RawSocketsArgs) -> Result<u8, CliError> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned();
     let socket = socket.map_err(CliError::failed)?;
     // It ends with the agent when the socket closes, and a Ctrl-C at the terminal is the agent's to handle.
-    raw_sockets::run(socket, interfaces, as_root).map_err(CliError::failed)?;
+    raw_sockets::run(socket, &args.interfaces, args.as_root).map_err(CliError::failed)?;
     Ok(EXIT_OK)
 }
 

@@ -127,22 +127,10 @@ pub enum Command {
     },
     /// The process of an agent that keeps the right to raw sockets; started by towpath itself.
     #[command(hide = true)]
-    RawSockets {
-        /// Stay root.
-        #[arg(long)]
-        as_root: bool,
-        /// Interfaces on which it opens some.
-        interfaces: Vec<String>,
-    },
+    RawSockets(crate::agent_command::RawSocketsArgs),
     /// A unit of host load; started by towpath itself.
     #[command(hide = true)]
-    LoadUnit {
-        /// CPU to run on.
-        #[arg(long)]
-        cpu: Option<u32>,
-        /// Load parts to run in turn.
-        parts: Vec<String>,
-    },
+    LoadUnit(crate::environment::LoadUnitArgs),
     /// A run of a study; started by towpath itself.
     #[command(hide = true)]
     StudyRun {

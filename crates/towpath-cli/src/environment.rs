@@ -389,22 +389,32 @@ impl RunningCapture {
     }
 }
 
+/// Options of a unit of host load.
+#[derive(Clone, Debug, Args)]
+pub struct LoadUnitArgs {
+    /// CPU to run on.
+    #[arg(long)]
+    cpu: Option<u32>,
+    /// Load parts to run in turn.
+    parts: Vec<String>,
+}
+
 /// Runs a unit of host load until standard input ends.
 ///
 /// # Errors
 ///
 /// When the CPU cannot be set or a part is unknown.
-pub fn load_unit(cpu: Option<u32>, parts: &[String]) -> Result<u8, CliError> {
+pub fn load_unit(args: &LoadUnitArgs) -> Result<u8, CliError> {
     // As a worker: it dies with its race.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    if let Some(cpu) = cpu {
+    if let Some(cpu) = args.cpu {
         let mut set = rustix::thread::CpuSet::new();
         set.set(cpu as usize);
         rustix::thread::sched_setaffinity(None, &set).map_err(CliError::failed)?;
     }
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, ignored).map_err(CliError::failed)?;
-    let parts: Result<Vec<LoadTask>, String> = parts.iter().map(|name| name.parse()).collect();
+    let parts: Result<Vec<LoadTask>, String> = args.parts.iter().map(|name| name.parse()).collect();
     let parts = parts.map_err(CliError::usage)?;
     testbed::load::worker::main(&parts).map_err(CliError::failed)?;
     Ok(crate::EXIT_OK)

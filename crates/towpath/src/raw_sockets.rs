@@ -281,7 +281,7 @@ mod tests {
 ";
 
     #[test]
-    fn neighbours_are_those_of_the_interface_whose_entry_is_complete() {
+    fn hardware_address_is_that_of_a_complete_entry_of_the_interface() {
         let of = |peer: &str| neighbour(TABLE, peer.parse().expect("an address"), "eth0");
         assert_eq!(of("10.0.0.2"), Some([2, 0, 0, 0, 0, 2]));
         for other in ["10.0.0.3", "10.0.0.4", "10.0.0.5"] {

@@ -26,7 +26,7 @@ pub fn bind(socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
     bind_filtered(socket, address)
 }
 
-/// The same for packets from `peer` alone, for good: the filter is locked (SO_LOCK_FILTER), so that who gets the
+/// The same for packets from `peer` alone, permanently: the filter is locked (SO_LOCK_FILTER), so that who gets the
 /// socket from this process cannot receive others.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! The agent starts it before it drops its rights. It has no other right, opens no file and listens nowhere; it
 //! answers the agent over a socket pair, each question with one socket, which `towpath::raw_sockets` binds to the
-//! interface and restricts to the peer for good. It ends when the agent closes the pair.
+//! interface and restricts to the peer permanently. It ends when the agent closes the pair.
 
 use super::privilege;
 use control::{Channel, ChannelError, Job, RawSocketGrant, RendezvousFrame, ToWorker};

@@ -38,10 +38,7 @@ fn one_process_keeps_the_right_to_raw_sockets_and_nothing_else() {
     assert_eq!(status(process, "CapInh").trim_start_matches('0'), "");
     assert_eq!(status(process, "CapBnd").trim_start_matches('0'), "");
     assert_eq!(status(process, "NoNewPrivs"), "1");
-    assert_eq!(
-        status(agent.process(), "CapPrm").trim_start_matches('0'),
-        ""
-    );
+    assert_eq!(agent.status("CapPrm").trim_start_matches('0'), "");
     let words = ["xtp-ether", "raw-ether", "-w", "throughput,delay"];
     let run = race(&scratch, &agent, &words);
     assert_eq!(run.trials.iter().filter(|trial| trial.block > 0).count(), 4);

@@ -55,17 +55,18 @@ impl Agent {
     pub fn process(&self) -> u32 {
         self.child.id()
     }
+
+    pub fn status(&self, name: &str) -> String {
+        status(self.process(), name)
+    }
 }
 
 /// A line of a process's status.
 pub fn status(process: u32, name: &str) -> String {
     let path = format!("/proc/{process}/status");
     let text = std::fs::read_to_string(path).expect("it runs");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .expect(name);
-    line.trim_start_matches(':').trim().to_owned()
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.expect(name).trim_start_matches(':').trim().to_owned()
 }
 
 impl Drop for Agent {
@@ -128,13 +129,10 @@ fn race_between_two_hosts_takes_five_commands() {
     assert_eq!(agent.lines[1], format!("key {far_key}"));
     // It has dropped all capabilities.
     assert_eq!(
-        (
-            status(agent.process(), "CapEff"),
-            status(agent.process(), "CapBnd")
-        ),
+        (agent.status("CapEff"), agent.status("CapBnd")),
         ("0".repeat(16), "0".repeat(16))
     );
-    assert_eq!(status(agent.process(), "NoNewPrivs"), "1");
+    assert_eq!(agent.status("NoNewPrivs"), "1");
     let out = scratch.text("run");
     let said = with_keys(
         &near,
@@ -272,7 +270,7 @@ fn users_of_agent_and_worker(more: &[&str]) -> [String; 2] {
     let users = status(worker.expect("one was found"), "Uid");
     signal(race.id(), rustix::process::Signal::INT);
     finish(race);
-    [status(agent.process(), "Uid"), users].map(|ids| ids.replace('\t', " "))
+    [agent.status("Uid"), users].map(|ids| ids.replace('\t', " "))
 }
 
 /// Whether a child has become a worker: until execve(2) it is a copy of the agent, with the agent's saved user.
