@@ -214,7 +214,7 @@ fn start_raw_sockets(args: &AgentArgs) -> Result<Option<RawSocketSource>, CliErr
 pub fn run_raw_sockets(args: &RawSocketsArgs) -> Result<u8, CliError> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned();
     let socket = socket.map_err(CliError::failed)?;
-    // It ends with the agent when the socket closes, and a Ctrl-C at the terminal is the agent's to handle.
+    // It ends with the agent, when the socket closes.
     raw_sockets::run(socket, &args.interfaces, args.as_root).map_err(CliError::failed)?;
     Ok(EXIT_OK)
 }

@@ -364,7 +364,7 @@ fn load_plan(args: &RaceArgs, sessions: &AgentSessions) -> Result<LoadPlan, CliE
             check_load_cap(session, copies)?;
         }
     }
-    let trials = sessions.0.values().map(|one| one.welcome().caps.trial_ns);
+    let trials = sessions.0.values().map(|one| one.welcome().caps.load_ns());
     Ok(LoadPlan {
         settings,
         reversed: args.reverse,

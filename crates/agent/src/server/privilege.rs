@@ -30,7 +30,7 @@ pub fn keep_raw_sockets(stays_root: bool) -> io::Result<()> {
     }
     // Else they would go with root.
     rustix::thread::set_keep_capabilities(true)?;
-    drop_all_but(kept, stays_root)?;
+    drop_all_but(kept, stays_root, Uid::from_raw(NOBODY))?;
     rustix::thread::set_keep_capabilities(false)?;
     Ok(())
 }
@@ -42,10 +42,15 @@ pub fn keep_raw_sockets(stays_root: bool) -> io::Result<()> {
 ///
 /// A system error; the agent should not run then.
 pub fn drop_all(stays_root: bool) -> io::Result<()> {
-    drop_all_but(rustix::thread::CapabilitySet::empty(), stays_root)
+    let none = rustix::thread::CapabilitySet::empty();
+    drop_all_but(none, stays_root, Uid::ROOT)
 }
 
-fn drop_all_but(kept: rustix::thread::CapabilitySet, stays_root: bool) -> io::Result<()> {
+fn drop_all_but(
+    kept: rustix::thread::CapabilitySet,
+    stays_root: bool,
+    saved: Uid,
+) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     for capability in rustix::thread::CapabilitySet::all().iter() {
         // Needs CAP_SETPCAP, and the kernel may not know all capabilities. What remains is dropped
@@ -53,7 +58,7 @@ fn drop_all_but(kept: rustix::thread::CapabilitySet, stays_root: bool) -> io::Re
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
     }
     if is_root() && !stays_root {
-        leave_root()?;
+        leave_root(saved)?;
     }
     let sets = CapabilitySets {
         effective: kept,
@@ -82,12 +87,12 @@ fn outer_user_of_root(map: &str) -> Option<u32> {
         .map(|(_, outer)| outer)
 }
 
-/// Makes root nobody, in no group but nobody's.
-fn leave_root() -> io::Result<()> {
+/// Makes root nobody, in no group but nobody's, with this saved user.
+fn leave_root(saved: Uid) -> io::Result<()> {
     let (nobody, nogroup) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     let left = rustix::thread::set_thread_groups(&[])
         .and_then(|()| rustix::thread::set_thread_res_gid(nogroup, nogroup, nogroup))
-        .and_then(|()| rustix::thread::set_thread_res_uid(nobody, nobody, Uid::ROOT));
+        .and_then(|()| rustix::thread::set_thread_res_uid(nobody, nobody, saved));
     left.map_err(|error| {
         let text = format!(
             "root cannot become user {NOBODY} here ({error}); run the agent as another user, \

@@ -36,8 +36,17 @@ pub fn needs_raw_sockets(transport: &str) -> bool {
 
 /// The process, as the agent sees it.
 pub struct RawSocketSource {
-    /// One question at a time; None once an answer was missing.
-    channel: Mutex<WorkerHandle>,
+    /// One question at a time; None once an answer was missing, or the next one would be taken for it.
+    process: Mutex<Option<WorkerHandle>>,
+}
+
+impl Drop for RawSocketSource {
+    fn drop(&mut self) {
+        let process = self.process.get_mut();
+        if let Some(process) = process.unwrap_or_else(PoisonError::into_inner).take() {
+            process.end();
+        }
+    }
 }
 
 impl RawSocketSource {
@@ -61,20 +70,25 @@ impl RawSocketSource {
             }
         }
         Ok(RawSocketSource {
-            channel: Mutex::new(process),
+            process: Mutex::new(Some(process)),
         })
     }
 
     fn open(&self, request: &RawSocketRequest) -> Result<OwnedFd, String> {
-        let lost = |error: ChannelError| format!("the process for raw sockets: {error}");
-        let mut process = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        let channel = &mut process.channel;
-        channel.send(request, &[]).map_err(lost)?;
-        let answer = channel.receive::<RawAnswer>(ANSWER_TIMEOUT);
-        let (RawAnswer(answer), mut sockets) = answer.map_err(lost)?;
-        answer?;
-        let socket = sockets.pop().filter(|_| sockets.is_empty());
-        socket.ok_or_else(|| "the process for raw sockets gave none".into())
+        let mut held = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = "the process for raw sockets has ended; restart the agent";
+        let process = held.as_mut().ok_or(gone)?;
+        match ask(&mut process.channel, request) {
+            Ok((RawAnswer(answer), mut sockets)) => {
+                answer?;
+                sockets.pop().ok_or_else(|| gone.into())
+            }
+            Err(error) => {
+                let process = held.take();
+                process.into_iter().for_each(WorkerHandle::kill);
+                Err(format!("the process for raw sockets: {error}"))
+            }
+        }
     }
 
     /// The raw sockets of a job; says in the job which they are, and in the addresses of its peer where that is.
@@ -123,6 +137,14 @@ impl RawSocketSource {
         }
         Ok(())
     }
+}
+
+fn ask(
+    channel: &mut Channel,
+    request: &RawSocketRequest,
+) -> Result<(RawAnswer, Vec<OwnedFd>), ChannelError> {
+    channel.send(request, &[])?;
+    channel.receive(ANSWER_TIMEOUT)
 }
 
 /// Puts the hardware address of a host into its frames' addresses of that kind, whatever they say.

@@ -216,7 +216,8 @@ impl<'a> ClientSession<'a> {
         if self.connection.last_received_at().elapsed() > CLIENT_TIMEOUT {
             return Err(ConnectionError::TimedOut(CLIENT_TIMEOUT));
         }
-        let threads = self.shared.caps.threads;
+        let caps = &self.shared.caps;
+        let threads = caps.threads.max(caps.load.saturating_add(2));
         let workers = self.workers.iter_mut();
         let unfit: Vec<(u32, String)> = workers
             .filter_map(|(number, worker)| Some((*number, worker.limit_violation(threads)?)))

@@ -134,14 +134,14 @@ fn loads_are_refused_unless_allowed_and_together_within_the_cap() {
         load: 3,
         ..Caps::default()
     };
-    assert_eq!(caps.check_load(load(3, caps.trial_ns), 0), Ok(()));
+    assert_eq!(caps.check_load(load(3, caps.load_ns()), 0), Ok(()));
     assert_eq!(caps.check_load(load(1, 1), 2), Ok(()));
     for (job, running) in [
         (load(4, 1), 0),
         (load(2, 1), 2),
         (load(u32::MAX, 1), u32::MAX),
         (load(0, 1), 0),
-        (load(1, caps.trial_ns + 1), 0),
+        (load(1, caps.load_ns() + 1), 0),
     ] {
         caps.check_load(job, running).expect_err("too much");
     }

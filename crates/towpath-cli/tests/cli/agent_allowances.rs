@@ -38,6 +38,10 @@ fn one_process_keeps_the_right_to_raw_sockets_and_nothing_else() {
     assert_eq!(status(process, "CapInh").trim_start_matches('0'), "");
     assert_eq!(status(process, "CapBnd").trim_start_matches('0'), "");
     assert_eq!(status(process, "NoNewPrivs"), "1");
+    assert_eq!(
+        status(process, "Uid").replace('\t', " "),
+        ["65534"; 4].join(" ")
+    );
     assert_eq!(agent.status("CapPrm").trim_start_matches('0'), "");
     let words = ["xtp-ether", "raw-ether", "-w", "throughput,delay"];
     let run = race(&scratch, &agent, &words);
