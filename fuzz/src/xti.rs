@@ -9,7 +9,7 @@ use std::time::Duration;
 use streams::{Error, Hysteresis, MessageKind, Module, Priority, Runtime, StreamId, Want};
 use xti::carrier::{self, Carried, Carrier, Piece, Socket};
 use xti::loopback;
-use xti::sctp::{MessageOptions, SctpOptions, SctpPath, SctpStatus};
+use xti::sctp::{MessageOptions, SctpOptions, SctpPath, SctpPathOptions, SctpStatus};
 use xti::tpi::{self, Primitive, parse_options, write_options};
 use xti::{ServiceType, StreamOptions, Waiter, inet};
 
@@ -33,8 +33,8 @@ pub fn options(octets: &[u8]) -> bool {
     let marks = StreamOptions::default().marks;
     // As many actions of each.
     let provider: Box<dyn Module> = match action / 12 % 2 {
-        0 => Box::new(inet::TcpProvider::new(setup, marks)),
-        _ => carrier::connections(Box::new(Peer), marks),
+        0 => Box::new(inet::SocketProvider::new(setup, marks)),
+        _ => carrier::connections(Box::new(Peer::default()), marks),
     };
     let mut runtime = Runtime::new(Hysteresis::Full);
     let stream = runtime.open(provider).expect("it opens");
@@ -62,7 +62,7 @@ pub fn messages(mut octets: &[u8]) -> u64 {
     let provider = match octets.first().copied().unwrap_or(0) % 3 {
         0 => of_loopback(ServiceType::Connections),
         1 => of_loopback(ServiceType::ConnectionsWithRelease),
-        _ => carrier::connections(Box::new(Peer), marks),
+        _ => carrier::connections(Box::new(Peer::default()), marks),
     };
     let mut runtime = Runtime::new(Hysteresis::Full);
     let stream = runtime.open(provider).expect("it opens");
@@ -106,7 +106,10 @@ fn answer(runtime: &mut Runtime, stream: StreamId) -> Option<Primitive> {
 const STREAMS: u16 = 4;
 
 /// A carrier with the options of SCTP whose peer takes everything and says nothing, and its connections.
-pub struct Peer;
+#[derive(Default)]
+pub struct Peer {
+    path: SctpPathOptions,
+}
 
 fn options_of_peer() -> SctpOptions {
     SctpOptions {
@@ -165,7 +168,7 @@ impl Carrier for Peer {
     }
 
     fn begin_connect(&mut self, _: &[u8]) -> io::Result<Box<dyn Carried>> {
-        Ok(Box::new(Peer))
+        Ok(Box::new(Peer::default()))
     }
 
     fn waiter(&self) -> Option<(Arc<dyn Waiter>, u64)> {
@@ -194,12 +197,21 @@ impl Carried for Peer {
             srtt_ms: 3,
             rttvar_ms: 1,
             rto_ms: 200,
+            options: self.path,
         };
         Some(SctpStatus {
             receive_window: 1000,
             receive_buffer: 2000,
             paths: vec![path],
         })
+    }
+
+    fn set_path(&mut self, path: &SctpPath) {
+        let options = path.options;
+        assert!(
+            path.address == Some(Ipv4Addr::LOCALHOST) && options.rto_min_ms <= options.rto_max_ms
+        );
+        self.path = options;
     }
 
     fn try_send(&mut self, octets: &[u8], options: &MessageOptions) -> io::Result<()> {

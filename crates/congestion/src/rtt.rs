@@ -10,7 +10,7 @@ pub struct RttEstimator {
 }
 
 /// Bounds of the retransmission timeout.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtoBounds {
     /// RTO before the first sample.
     pub initial: Duration,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::time::Duration;
-use wire::{Arrival, PathReport, Wire};
+use wire::{Arrival, PathReport, Taken, Wire};
 
 /// Reports kept for the engine. A batch has one path, so a flush makes few; those beyond are counted
 /// and not told: they may be lost like the packets they are about.
@@ -90,6 +90,24 @@ impl<W: Wire> CheckedWire<W> {
         match self.wire.send(path, slices, packet_len) {
             Ok(()) => Ok(true),
             Err(error) => self.lose(path, slices, packet_len, error),
+        }
+    }
+
+    /// Sends as [`Wire::send_by_reference`] does; None when the path did not take the packets.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock`, and errors of the wire itself.
+    #[inline]
+    pub(crate) fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        packet_len: usize,
+    ) -> io::Result<Option<Taken>> {
+        match self.wire.send_by_reference(path, slices, packet_len) {
+            Ok(taken) => Ok(Some(taken)),
+            Err(error) => self.lose(path, slices, packet_len, error).map(|_| None),
         }
     }
 

@@ -259,8 +259,8 @@ impl Association {
     }
 
     /// The retransmission timeout of path `index`.
-    pub(crate) fn rto(&self, config: &SctpConfig, index: usize) -> Duration {
-        self.paths[index].rto(&config.rto)
+    pub(crate) fn rto(&self, index: usize) -> Duration {
+        self.paths[index].rto()
     }
 
     /// The index of the path that a packet came by. The one with its remote address if it came to

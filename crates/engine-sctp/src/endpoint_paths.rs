@@ -2,10 +2,11 @@
 //! 8.2.1, RFC 6525 section 6).
 
 use crate::association::Association;
+use crate::association_table::AssociationTable;
 use crate::endpoint::Sctp;
 use crate::notice::{Notice, StreamDirection};
 use crate::numbers::StreamId;
-use crate::path::PathStatus;
+use crate::path::{PathParameters, PathStatus};
 use crate::pdu::re_config::RE_CONFIG_LEN;
 use crate::procedure::{heartbeat, reconfiguration};
 use crate::reconfig::Request;
@@ -37,6 +38,8 @@ pub struct PathSummary {
     pub flight: u64,
     /// Timeouts in a row.
     pub errors: u32,
+    /// What its user decided, or the endpoint's configuration.
+    pub parameters: PathParameters,
 }
 
 impl Sctp {
@@ -53,11 +56,12 @@ impl Sctp {
             carries_data: index == data_path,
             srtt: path.srtt(),
             rttvar: path.rttvar(),
-            rto: path.rto(&self.shared.config.rto),
+            rto: path.rto(),
             path_mtu: path.mtu.len(),
             congestion_window: path.control.window(),
             flight: path.flight,
             errors: path.errors,
+            parameters: path.parameters,
         };
         let paths = a.paths.iter().enumerate();
         let live = paths.filter(|(_, path)| !path.is_removed);
@@ -94,16 +98,35 @@ impl Sctp {
         id: AssociationId,
         path: Path,
     ) -> Result<(), CommandError> {
-        let a = self.associations.get_mut(&id);
-        let a = a.ok_or(CommandError::UnknownAssociation)?;
-        let index = a
-            .paths
-            .iter()
-            .position(|known| known.path == path && !known.is_removed);
-        let index = index.filter(|_| a.may_send_data());
-        let index = index.ok_or(CommandError::Unsupported)?;
+        let (a, index) = open_path(&mut self.associations, id, path)?;
         heartbeat::probe(a, &mut self.shared, now, index);
         self.shared.mark_ready(id);
+        Ok(())
+    }
+
+    /// Decides heartbeats, timeouts and errors of one path (RFC 6458 section 8.1.12). Timers that run are not
+    /// set anew, except that for a HEARTBEAT when the interval changes. Without an interval a path is looked at
+    /// only after it failed to answer, until it does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sctp::request_heartbeat`]; also [`CommandError::Unsupported`] for bounds that are not in order, or
+    /// zero.
+    pub fn set_path_parameters(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        path: Path,
+        parameters: PathParameters,
+    ) -> Result<(), CommandError> {
+        let (a, index) = open_path(&mut self.associations, id, path)?;
+        if !parameters.is_in_order() {
+            return Err(CommandError::Unsupported);
+        }
+        let before = core::mem::replace(&mut a.paths[index].parameters, parameters);
+        if before.heartbeat_interval != parameters.heartbeat_interval {
+            heartbeat::reschedule(a, &mut self.shared, now, index);
+        }
         Ok(())
     }
 
@@ -215,4 +238,18 @@ impl Sctp {
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.shared.notices.pop_front()
     }
+}
+
+/// A path of an association that is open, confirmed or not.
+fn open_path(
+    associations: &mut AssociationTable,
+    id: AssociationId,
+    path: Path,
+) -> Result<(&mut Association, usize), CommandError> {
+    let a = associations.get_mut(&id);
+    let a = a.ok_or(CommandError::UnknownAssociation)?;
+    let mut paths = a.paths.iter();
+    let index = paths.position(|known| known.path == path && !known.is_removed);
+    let index = index.filter(|_| a.may_send_data());
+    Ok((a, index.ok_or(CommandError::Unsupported)?))
 }

@@ -48,6 +48,7 @@ mod reconfig;
 mod rx;
 mod tx;
 
+pub use ::congestion::RtoBounds;
 pub use addresses::LocalAddresses;
 pub use auth::{Authentication, KEY_LEN_MAX, SharedKey};
 pub use config::{AddressSchedule, CongestionChoice, Scheduler, SctpConfig};
@@ -57,4 +58,4 @@ pub use endpoint_auth::AuthSummary;
 pub use endpoint_paths::PathSummary;
 pub use introspection::AssociationView;
 pub use notice::{AddressChange, Notice, ReconfigOutcome, StreamDirection};
-pub use path::PathStatus;
+pub use path::{PathParameters, PathStatus};

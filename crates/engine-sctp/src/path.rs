@@ -23,6 +23,34 @@ pub enum PathStatus {
     Unconfirmed,
 }
 
+/// What a user may decide of one path (RFC 6458 section 8.1.12). All begin with those of [`SctpConfig`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathParameters {
+    /// Silence before a HEARTBEAT, besides an RTO; zero for none while the path answers.
+    pub heartbeat_interval: Duration,
+    /// Bounds of the retransmission timeout.
+    pub rto: RtoBounds,
+    /// Timeouts in a row that the path survives (Path.Max.Retrans).
+    pub retries: u32,
+}
+
+impl PathParameters {
+    /// What a path begins with.
+    pub(crate) fn of(config: &SctpConfig) -> PathParameters {
+        PathParameters {
+            heartbeat_interval: config.heartbeat_interval,
+            rto: config.rto,
+            retries: config.path_retries,
+        }
+    }
+
+    /// Whether the bounds of the timeout are in order and none is zero, which would repeat without end.
+    pub fn is_in_order(&self) -> bool {
+        let RtoBounds { initial, min, max } = self.rto;
+        !initial.is_zero() && !min.is_zero() && initial <= max && min <= max
+    }
+}
+
 /// A HEARTBEAT that was not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heartbeat {
@@ -48,6 +76,7 @@ pub(crate) struct PathState {
     pub(crate) status: PathStatus,
     pub(crate) control: PathControl,
     pub(crate) mtu: PathMtu,
+    pub(crate) parameters: PathParameters,
     rtt: RttEstimator,
     /// Timeouts since the last RTT sample: each doubles the RTO.
     backoffs: u32,
@@ -91,6 +120,7 @@ impl PathState {
                 true => PathMtu::probed(config.packet_len),
                 false => PathMtu::fixed(config.packet_len),
             },
+            parameters: PathParameters::of(config),
             rtt: RttEstimator::default(),
             backoffs: 0,
             errors: 0,
@@ -111,8 +141,8 @@ impl PathState {
     }
 
     /// The retransmission timeout now.
-    pub(crate) fn rto(&self, bounds: &RtoBounds) -> Duration {
-        self.rtt.rto(bounds, self.backoffs)
+    pub(crate) fn rto(&self) -> Duration {
+        self.rtt.rto(&self.parameters.rto, self.backoffs)
     }
 
     /// An RTT was measured: the RTO follows it again.

@@ -142,6 +142,7 @@ pub struct Batch {
     sender: Option<AssociationId>,
     seal: Option<Arc<dyn Seal>>,
     fragmentation: Fragmentation,
+    is_held: bool,
     own: Vec<u8>,
     parts: Vec<Part>,
     packets: Vec<Packet>,
@@ -163,6 +164,7 @@ impl Batch {
             sender: None,
             seal: None,
             fragmentation: Fragmentation::Usual,
+            is_held: false,
             own: Vec::new(),
             parts: Vec::new(),
             packets: Vec::new(),
@@ -175,6 +177,7 @@ impl Batch {
         self.sender = None;
         self.seal = None;
         self.fragmentation = Fragmentation::Usual;
+        self.is_held = false;
         self.limit = self.packets_max;
         self.own.clear();
         self.parts.clear();
@@ -195,6 +198,17 @@ impl Batch {
     /// Says whether its packets may travel in fragments.
     pub fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
         self.fragmentation = fragmentation;
+    }
+
+    /// Says that its user bytes are sent for the first time, and will be released only once the peer has
+    /// acknowledged them or the association has ended: a medium may refer to them instead of copying them.
+    pub fn mark_held(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Whether its user bytes are held: see [`mark_held`](Batch::mark_held).
+    pub fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// Whether its packets may travel in fragments.

@@ -187,8 +187,8 @@ extern int *_t_errno(void);
 #define T_SCTP_MAXSEG 36
 #define T_SCTP_STATUS 37
 
-/* Their values. An address is one of IPv4 in the order of the network, 0 for all paths; T_SCTP_HB and T_SCTP_RTO take
- * no other. */
+/* Their values. An address is one of IPv4 in the order of the network, 0 for all paths that there will be. T_SCTP_HB and
+ * T_SCTP_RTO take the address of a path once there is one, and then no longer 0. */
 struct t_sctp_hb {
     uint32_t hb_dest;
     uint32_t hb_onoff;

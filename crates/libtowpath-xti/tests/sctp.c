@@ -78,6 +78,26 @@ static void set_timeouts(int fd)
     CHECK(asked(fd, T_CURRENT, T_SCTP_RTO_MIN, &value) == T_SUCCESS && value == 300);
 }
 
+/* Heartbeats and timeouts of the path of an association, and of one that there is not. */
+static void set_path(int fd)
+{
+    struct {
+        struct t_opthdr header;
+        struct t_sctp_rto rto;
+    } wanted = {{sizeof wanted, T_INET_SCTP, T_SCTP_RTO, 0}, {htonl(INADDR_LOOPBACK), 5000, 4000, 9000, 3}};
+    struct t_optmgmt request = {{0, sizeof wanted, &wanted}, T_NEGOTIATE}, answer = {{sizeof wanted, 0, &wanted}, 0};
+    CHECK(t_optmgmt(fd, &request, &answer) == 0 && answer.flags == T_SUCCESS && wanted.rto.rto_min == 4000);
+    struct {
+        struct t_opthdr header;
+        struct t_sctp_hb hb;
+    } silent = {{sizeof silent, T_INET_SCTP, T_SCTP_HB, 0}, {htonl(INADDR_LOOPBACK), 0, 0}};
+    struct t_optmgmt off = {{0, sizeof silent, &silent}, T_NEGOTIATE}, told = {{sizeof silent, 0, &silent}, 0};
+    CHECK(t_optmgmt(fd, &off, &told) == 0 && told.flags == T_SUCCESS && silent.hb.hb_onoff == 0);
+    silent.hb.hb_dest = htonl(0x0a090807);
+    off.opt.len = sizeof silent;
+    CHECK(t_optmgmt(fd, &off, &told) == 0 && told.flags == T_FAILURE);
+}
+
 int main(void)
 {
     alarm(60);
@@ -100,6 +120,7 @@ int main(void)
     CHECK(fcntl(client, F_SETFL, 0) == 0 && t_rcvconnect(client, NULL) == 0);
     CHECK(asked(client, T_CURRENT, T_SCTP_OSTREAMS, &value) == T_READONLY && value == 7);
     has_one_path(client);
+    set_path(client);
     value = 1;
     CHECK(asked(server, T_NEGOTIATE, T_SCTP_RECVOPT, &value) == T_SUCCESS);
 

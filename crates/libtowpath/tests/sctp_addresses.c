@@ -139,6 +139,49 @@ static int bindx(int fd, const int *lasts, int count, int flags)
     return sctp_bindx(fd, (struct sockaddr *)list, count, flags);
 }
 
+static struct sctp_paddrparams parameters_of(int fd, sctp_assoc_t assoc, int last)
+{
+    struct sctp_paddrparams of = {.spp_assoc_id = assoc};
+    struct sockaddr_in address = address_of(last, 0);
+    socklen_t len = sizeof of;
+    memcpy(&of.spp_address, &address, sizeof address);
+    check(sctp_opt_info(fd, assoc, SCTP_PEER_ADDR_PARAMS, &of, &len) == 0, "parameters of a path");
+    return of;
+}
+
+/* Heartbeats of one address, of all, and timeouts of an association (RFC 6458 sections 8.1.12 and 8.1.1). */
+static void check_paths(int fd, sctp_assoc_t assoc)
+{
+    struct sctp_paddrparams first = parameters_of(fd, assoc, 1), second = parameters_of(fd, assoc, 2);
+    check(first.spp_flags & SPP_HB_ENABLE && first.spp_hbinterval == 30000, "as the socket began");
+    second.spp_flags = SPP_HB_DISABLE;
+    second.spp_pathmaxrxt = 3;
+    check(setsockopt(fd, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &second, sizeof second) == 0, "one");
+    second = parameters_of(fd, assoc, 2);
+    check(second.spp_flags & SPP_HB_DISABLE && second.spp_hbinterval == 0, "none there");
+    check(second.spp_pathmaxrxt == 3, "and three errors");
+    first = parameters_of(fd, assoc, 1);
+    check(first.spp_flags & SPP_HB_ENABLE && first.spp_pathmaxrxt == 5, "the other is as it was");
+    struct sctp_paddrparams all = {.spp_assoc_id = assoc, .spp_flags = SPP_HB_ENABLE, .spp_hbinterval = 700};
+    check(setsockopt(fd, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &all, sizeof all) == 0, "of all");
+    check(parameters_of(fd, assoc, 1).spp_hbinterval == 700, "the first");
+    check(parameters_of(fd, assoc, 2).spp_hbinterval == 700, "the second");
+    /* What all paths share, and an address that is none of the peer. */
+    first.spp_flags = first.spp_flags & SPP_PMTUD_ENABLE ? SPP_PMTUD_DISABLE : SPP_PMTUD_ENABLE;
+    expect(EINVAL, setsockopt(fd, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &first, sizeof first), "MTU");
+    struct sockaddr_in nobody = address_of(9, 0);
+    memcpy(&all.spp_address, &nobody, sizeof nobody);
+    expect(EINVAL, setsockopt(fd, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &all, sizeof all), "nobody");
+
+    struct sctp_rtoinfo rto = {assoc, 800, 9000, 300}, got = {.srto_assoc_id = assoc};
+    socklen_t len = sizeof got;
+    check(setsockopt(fd, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto) == 0, "timeouts");
+    check(sctp_opt_info(fd, assoc, SCTP_RTOINFO, &got, &len) == 0, "timeouts");
+    check(got.srto_initial == 800 && got.srto_max == 9000 && got.srto_min == 300, "as they were set");
+    rto.srto_min = 9001;
+    expect(EINVAL, setsockopt(fd, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto), "out of order");
+}
+
 static void check_addresses(int client, int server, sctp_assoc_t assoc, sctp_assoc_t back)
 {
     struct sockaddr_in foreign[2] = {address_of(3, 0), {.sin_family = AF_INET}};
@@ -153,6 +196,7 @@ static void check_addresses(int client, int server, sctp_assoc_t assoc, sctp_ass
     await_address(server, 2, SCTP_ADDR_ADDED, "added");
     await_address(server, 2, SCTP_ADDR_CONFIRMED, "confirmed");
     exchange(client, server, assoc, "over two addresses");
+    check_paths(server, back);
     struct sctp_setpeerprim prefer = {.sspp_assoc_id = assoc};
     struct sockaddr_in second = address_of(2, 0);
     memcpy(&prefer.sspp_addr, &second, sizeof second);

@@ -42,7 +42,7 @@ pub mod runtime;
 
 pub use block::{Block, Lender, Pool};
 pub use error::Error;
-pub use head::{Answer, Got, Priority, ReadControl, ReadMode, Readiness, Want};
+pub use head::{Answer, Got, Priority, ReadControl, ReadMode, Readiness, SignalEvents, Want};
 pub use message::{
     Extra, FlushRequest, FlushScope, HeadOptions, IoctlRequest, Message, MessageKind,
 };

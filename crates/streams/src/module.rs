@@ -122,6 +122,21 @@ impl Context<'_> {
         self.runtime.put_back(queue, message);
     }
 
+    /// Puts a message in front of the one that is number `at` of a queue, counted from the first (insq).
+    ///
+    /// # Errors
+    ///
+    /// The message comes back where the order of classes would break ([`crate::Queue::insert`]).
+    pub fn insert(&mut self, side: Side, at: usize, message: Message) -> Result<(), Message> {
+        let queue = self.queue(side);
+        self.runtime.insert(queue, at, message)
+    }
+
+    /// The messages of a queue, from the first one.
+    pub fn queued(&self, side: Side) -> impl Iterator<Item = &Message> {
+        self.runtime.queue(self.queue(side)).iter()
+    }
+
     /// Takes the first message of a queue (getq).
     #[inline]
     pub fn get(&mut self, side: Side) -> Option<Message> {

@@ -181,6 +181,50 @@ impl Queue {
         self.reader_waits && !self.no_enable
     }
 
+    /// Puts a message in front of the one that is number `at` of all, counted from the first; behind the last where `at`
+    /// is their number (insq). True: the service procedure is to be scheduled, which is so only if the reader found
+    /// nothing last and the queue may be scheduled, also for high priority.
+    ///
+    /// # Errors
+    ///
+    /// The message comes back when it would be in front of one of a higher class, or behind one of a lower class.
+    pub fn insert(&mut self, at: usize, message: Message) -> Result<bool, Message> {
+        let (high, band) = (message.kind().is_high_priority(), message.band());
+        let before = match high {
+            true => 0,
+            false => self.high.len() + self.messages_above(band),
+        };
+        let class = self.class(band);
+        let len = match high {
+            true => self.high.len(),
+            false => class.messages.len(),
+        };
+        let Some(place) = at.checked_sub(before).filter(|place| *place <= len) else {
+            return Err(message);
+        };
+        let class = self.class(band);
+        class.charge(&message);
+        match high {
+            true => self.high.insert(place, message),
+            false => class.messages.insert(place, message),
+        }
+        Ok(self.reader_waits && !self.no_enable)
+    }
+
+    /// Its messages, from the first one.
+    pub fn iter(&self) -> impl Iterator<Item = &Message> {
+        let bands = self.bands.iter().map(|(_, band)| band);
+        let ordinary = bands.chain([&self.normal]);
+        let ordinary = ordinary.flat_map(|band| &band.messages);
+        self.high.iter().chain(ordinary)
+    }
+
+    /// Ordinary messages of bands above `band`.
+    fn messages_above(&self, band: u8) -> usize {
+        let above = self.bands.iter().filter(|(number, _)| *number > band);
+        above.map(|(_, class)| class.messages.len()).sum()
+    }
+
     /// Takes the first message (getq), and says whether those whom its band refused are to be woken.
     /// None, and the next message will schedule: the queue is empty.
     #[inline]

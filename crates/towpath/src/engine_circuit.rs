@@ -152,14 +152,16 @@ impl<M: Medium, E: Associations> EngineListener<M, E> {
         let end = &self.endpoints[self.accepted % self.endpoints.len()];
         let limit = deadline.saturating_duration_since(Instant::now());
         let circuit = end.endpoint.accept(limit)?;
-        if self.one_peer {
-            let peer = circuit.peer();
-            end.endpoint
-                .with_pump(|pump| M::restrict_to_peer(pump.wire().wire(), peer))?;
-        }
+        let splice = match self.one_peer {
+            true => end.restrict_to_peer(circuit.peer())?,
+            false => None,
+        };
         let is_first = !self.one_peer || self.accepted < self.endpoints.len();
         self.accepted += 1;
         let mut circuit = end.circuit(circuit)?;
+        if let Some(splice) = splice {
+            circuit.effective.insert("splice".into(), splice.into());
+        }
         circuit.is_counted = is_first;
         circuit.is_outlived = end.ends_by_handshake && !self.one_peer;
         Ok(circuit)

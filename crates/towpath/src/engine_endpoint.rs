@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::source_filter;
 use crate::xtp::contexts::{self, EndpointIdentity};
 use driver::Endpoint;
-use engine::Associations;
+use engine::{Address, Associations};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
@@ -32,9 +32,20 @@ pub(crate) struct EngineEndpoint<M: Medium, E> {
     pub(crate) buffer_posting: Option<ReceiveBufferPosting<E>>,
     pub(crate) connection_info: ReadConnection<E>,
     pub(crate) shortcut: Option<ShortcutHandle>,
+    splice: Option<bool>,
 }
 
 impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
+    /// Restricts the wire of a listener to the only peer it will have; returns whether it sends by reference from now on,
+    /// if the transport has that option.
+    pub(crate) fn restrict_to_peer(&self, peer: Address) -> io::Result<Option<&'static str>> {
+        self.endpoint.command_with_wire(|_, wire, _| {
+            M::restrict_to_peer(wire.wire(), peer)?;
+            let splice = self.splice.map(|wanted| M::splice(wire.wire_mut(), wanted));
+            splice.transpose()
+        })?
+    }
+
     /// Waits until circuits that were dropped have ended at both ends, or would have long since.
     pub(crate) fn await_ends(&self) {
         let end = Instant::now() + CLOSE_TIMEOUT;
@@ -87,8 +98,12 @@ pub(crate) fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let segmentation = M::segmentation(&mut wire, setup.use_segmentation, frame_len)?;
     let mut effective = setup.effective;
+    if let Some(wanted) = setup.splice {
+        let splice = M::splice(&mut wire, wanted)?;
+        effective.insert("splice".into(), splice.into());
+    }
+    let segmentation = M::segmentation(&mut wire, setup.use_segmentation, frame_len)?;
     if let Some(config) = &options.cells {
         effective.insert("cells".into(), cells::name(config).into());
     }
@@ -126,5 +141,6 @@ pub(crate) fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
         buffer_posting: setup.buffer_posting,
         connection_info: setup.connection_info,
         shortcut,
+        splice: setup.splice,
     })
 }

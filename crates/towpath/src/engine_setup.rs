@@ -25,6 +25,8 @@ pub(crate) struct EngineSetup<E> {
     pub(crate) send_buffer_len: usize,
     /// Whether to use the kernel's segmentation offload where it exists.
     pub(crate) use_segmentation: bool,
+    /// Whether to send by reference where that helps; None where the transport has no such option.
+    pub(crate) splice: Option<bool>,
     /// Options in effect, besides the socket's.
     pub(crate) effective: BTreeMap<String, String>,
     /// The error for an empty message, if the protocol cannot carry one.

@@ -78,6 +78,14 @@ pub(crate) trait Medium: Send + 'static {
     /// Lets a receive wait without a timeout.
     fn disable_receive_timeout(wire: &mut Self::Wire) -> io::Result<()>;
 
+    /// Sends by reference if `wanted` and possible, and says whether.
+    fn splice(_wire: &mut Self::Wire, wanted: bool) -> io::Result<&'static str> {
+        Ok(match wanted {
+            true => "off: not on this medium",
+            false => "off",
+        })
+    }
+
     /// Sets segmentation offload if `wanted`, and describes the batching in effect.
     fn segmentation(wire: &mut Self::Wire, wanted: bool, packet_len: usize) -> io::Result<String>;
 }
@@ -125,6 +133,14 @@ impl Medium for UdpMedium {
 
     fn disable_receive_timeout(wire: &mut UdpWire) -> io::Result<()> {
         wire.set_max_wait(None)
+    }
+
+    fn splice(wire: &mut UdpWire, wanted: bool) -> io::Result<&'static str> {
+        Ok(match wanted {
+            false => "off",
+            true if wire.enable_references()? => "on",
+            true => "off: not with one peer on this host",
+        })
     }
 
     fn segmentation(wire: &mut UdpWire, wanted: bool, packet_len: usize) -> io::Result<String> {

@@ -58,6 +58,14 @@ impl Medium for ShortcutMedium {
         UdpMedium::disable_receive_timeout(wire.udp_mut())
     }
 
+    fn splice(wire: &mut ShortcutWire, wanted: bool) -> io::Result<&'static str> {
+        match wire.handle() {
+            None => UdpMedium::splice(wire.udp_mut(), wanted),
+            Some(_) if wanted => Ok("off: with a shortcut"),
+            Some(_) => Ok("off"),
+        }
+    }
+
     fn segmentation(
         wire: &mut ShortcutWire,
         wanted: bool,

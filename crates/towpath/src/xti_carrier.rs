@@ -37,7 +37,7 @@ use wire_udp::UdpWire;
 use xti::carrier::{Carried, Carrier, Piece};
 use xti::datagrams::DatagramCarrier;
 use xti::inet;
-use xti::sctp::{MessageOptions, SctpOptions, SctpStatus};
+use xti::sctp::{MessageOptions, SctpOptions, SctpPath, SctpStatus};
 
 /// Carries byte streams of XTP 4.0; the provider is called `xtp`. The configuration's shortcut and services are
 /// not used.
@@ -72,6 +72,7 @@ pub(crate) fn sctp_carrier(settings: EndpointConfig, options: &Options) -> Engin
         user,
         read: xti_sctp::of_association,
         read_status: xti_sctp::status_of,
+        set_path: xti_sctp::set_path,
     };
     let own = options.clone();
     let make = move |user: Option<&SctpOptions>, host: IpAddr| {
@@ -121,12 +122,16 @@ type ReadOptions<E> = fn(&E, AssociationId, &SctpOptions) -> SctpOptions;
 /// How an association stands.
 type ReadStatus<E> = fn(&E, AssociationId) -> SctpStatus;
 
+/// Decides what a user may of one path.
+type SetPath<E> = fn(&mut E, engine::Instant, AssociationId, &SctpPath);
+
 /// The options of an engine that has some.
 pub(crate) struct EngineOptions<E> {
     default: SctpOptions,
     user: SctpOptions,
     read: ReadOptions<E>,
     read_status: ReadStatus<E>,
+    set_path: SetPath<E>,
 }
 
 /// Carries connections by an engine. An endpoint that listens, or was bound to an address, has one UDP port;
@@ -209,6 +214,7 @@ impl<E: Associations + Send + 'static> EngineCarrier<E> {
                 .made_with
                 .zip(self.of_engine.as_ref().map(|options| options.read)),
             read_status: self.of_engine.as_ref().map(|options| options.read_status),
+            set_path: self.of_engine.as_ref().map(|options| options.set_path),
             waiter: Arc::clone(&bound.waiter),
             seen_by_sends: 0,
             seen_by_receives: 0,
@@ -320,6 +326,7 @@ struct EngineConnection<E: Associations + Send + 'static> {
     /// What its engine was made with, and how to read what became of that.
     options: Option<(SctpOptions, ReadOptions<E>)>,
     read_status: Option<ReadStatus<E>>,
+    set_path: Option<SetPath<E>>,
     waiter: Arc<EngineWaiter<E>>,
     /// Arrivals at the endpoint at the last look of each.
     seen_by_sends: u64,
@@ -361,6 +368,16 @@ impl<E: Associations + Send + 'static> Carried for EngineConnection<E> {
         let (read, id) = (self.read_status?, self.circuit.id());
         let status = |pump: &mut driver::Pump<E, CarrierWire>| read(pump.engine(), id);
         Some(self.circuit.with_pump(status))
+    }
+
+    fn set_path(&mut self, path: &SctpPath) {
+        let (Some(set), id) = (self.set_path, self.circuit.id()) else {
+            return;
+        };
+        // A wire that failed ends the connection at the next call.
+        let _ = self
+            .circuit
+            .command(|engine, now| set(engine, now, id, path));
     }
 
     fn try_send(&mut self, octets: &[u8], options: &MessageOptions) -> io::Result<()> {

@@ -2,11 +2,11 @@
 
 use crate::sctp::EndpointConfig;
 use driver::Part;
-use engine::{Address, AssociationId, Note, Reliability};
-use engine_sctp::{Sctp, SctpConfig};
-use std::net::SocketAddr;
+use engine::{Address, AssociationId, Instant, Note, Reliability};
+use engine_sctp::{PathParameters, RtoBounds, Sctp, SctpConfig};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
-use xti::sctp::{MessageOptions, SctpOptions, SctpPath, SctpStatus};
+use xti::sctp::{MessageOptions, SctpOptions, SctpPath, SctpPathOptions, SctpStatus};
 
 /// Octets of SCTP's common header and of the header of a DATA chunk (RFC 9260 sections 3 and 3.3.1).
 const HEADERS: usize = 12 + 16;
@@ -102,19 +102,51 @@ pub(crate) fn of_association(
     }
 }
 
+/// The address of a path where the structures have room for it.
+fn address_of(path: &engine_sctp::PathSummary) -> Option<Ipv4Addr> {
+    match path.path.remote {
+        Address::Socket(SocketAddr::V4(address)) => Some(*address.ip()),
+        _ => None,
+    }
+}
+
+/// Decides what a user may of a path: of all between both ends' addresses that lead to its address.
+pub(crate) fn set_path(engine: &mut Sctp, now: Instant, id: AssociationId, wanted: &SctpPath) {
+    let options = &wanted.options;
+    let parameters = PathParameters {
+        heartbeat_interval: of_ms(options.heartbeat_ms),
+        rto: RtoBounds {
+            initial: of_ms(options.rto_initial_ms),
+            min: of_ms(options.rto_min_ms),
+            max: of_ms(options.rto_max_ms),
+        },
+        retries: options.retries,
+    };
+    for known in engine.paths(id) {
+        if wanted.address.is_some() && address_of(&known) == wanted.address {
+            // Bounds were looked at; a path that just went needs none.
+            let _ = engine.set_path_parameters(now, id, known.path, parameters);
+        }
+    }
+}
+
 /// How an association stands.
 pub(crate) fn status_of(engine: &Sctp, id: AssociationId) -> SctpStatus {
     let number = |octets: u64| u32::try_from(octets).unwrap_or(u32::MAX);
     let path = |path: engine_sctp::PathSummary| SctpPath {
-        address: match path.path.remote {
-            Address::Socket(SocketAddr::V4(address)) => Some(*address.ip()),
-            _ => None,
-        },
+        address: address_of(&path),
         congestion_window: number(path.congestion_window),
         flight: number(path.flight),
         srtt_ms: to_ms(path.srtt),
         rttvar_ms: to_ms(path.rttvar),
         rto_ms: to_ms(path.rto),
+        options: SctpPathOptions {
+            heartbeat_ms: to_ms(path.parameters.heartbeat_interval),
+            rto_initial_ms: to_ms(path.parameters.rto.initial),
+            rto_min_ms: to_ms(path.parameters.rto.min),
+            rto_max_ms: to_ms(path.parameters.rto.max),
+            retries: path.parameters.retries,
+        },
     };
     let (receive_window, buffer) = engine.receive_window(id).unwrap_or_default();
     SctpStatus {

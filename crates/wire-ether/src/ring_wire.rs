@@ -249,6 +249,16 @@ impl Wire for EtherWire {
         self.flush()
     }
 
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<wire::Taken> {
+        self.send(path, slices, segment_size)
+            .map(|()| wire::Taken::Copied)
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         if self.send_ring.has_unsent() {
             self.flush()?;

@@ -194,6 +194,16 @@ impl Wire for IpWire {
         sent
     }
 
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<wire::Taken> {
+        self.send(path, slices, segment_size)
+            .map(|()| wire::Taken::Copied)
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let Ok(mut queue) = self.queue.try_lock() else {
             // A receiver has the lock and will deliver the packets.

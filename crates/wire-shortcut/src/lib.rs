@@ -47,7 +47,7 @@ use shared::{Shared, Updates};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
 use wire_udp::UdpWire;
 
 /// UDP as a wire, with a shortcut if it was turned on.
@@ -199,6 +199,20 @@ impl Wire for ShortcutWire {
             shortcut.note_room(&self.udp, !is_full)?;
         }
         sent
+    }
+
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<Taken> {
+        match &self.shortcut {
+            None => self.udp.send_by_reference(path, slices, segment_size),
+            Some(_) => self
+                .send(path, slices, segment_size)
+                .map(|()| Taken::Copied),
+        }
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {

@@ -64,6 +64,17 @@ impl Wire for SharedWire {
         self.0.borrow_mut().send(path, slices, segment_size)
     }
 
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<wire::Taken> {
+        self.0
+            .borrow_mut()
+            .send_by_reference(path, slices, segment_size)
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         self.0.borrow_mut().receive(buffer)
     }

@@ -14,6 +14,7 @@
 //!
 //! [`multicast`] has the member sockets of this wire and of the one on raw IP; [`raw`] binds the latter.
 
+mod by_reference;
 pub mod multicast;
 pub mod packet_filter;
 pub mod path_mtu;
@@ -23,6 +24,7 @@ pub mod sys;
 
 pub use receiver::UdpReceiver;
 
+use by_reference::ByReference;
 use engine::{Address, Ecn, Fragmentation, PacketLen, Path, PathError};
 use multicast::{GroupReceiver, MemberSockets};
 use path_mtu::{FragmentationOption, RouteProbe};
@@ -33,7 +35,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use wire::{Arrival, BusyPoll, Capabilities, PathReport, Receiver, Wire};
+use wire::{Arrival, BusyPoll, Capabilities, PathReport, Receiver, Taken, Wire};
 
 /// Largest UDP payload over IPv4: 65,535 less 20 and 8 octets of headers.
 pub const UDP_PAYLOAD_MAX: usize = 65_507;
@@ -50,6 +52,9 @@ pub const BUFFER_LEN: usize = 4 << 20;
 /// Destinations whose packets were too long that wait to be told. A flush has few; one that is not told
 /// comes again with the next packets.
 const TOO_BIG_MAX: usize = 64;
+
+/// How long a send by reference waits for room in the socket; the kernel rounds it up to its tick.
+const SPLICE_WAIT: Duration = Duration::from_micros(1);
 
 /// Default timeout of a waiting receive, so that its thread can check for other work.
 const MAX_WAIT: Duration = Duration::from_millis(10);
@@ -70,6 +75,7 @@ pub struct UdpWire {
     too_big: VecDeque<SocketAddr>,
     /// The only source of packets to groups; None for any.
     only_from: Option<IpAddr>,
+    by_reference: ByReference,
 }
 
 /// What a wire shares with its receivers, also with those made earlier.
@@ -139,6 +145,7 @@ impl UdpWire {
             probe: RouteProbe::new(local.ip()),
             too_big: VecDeque::new(),
             only_from: None,
+            by_reference: ByReference::default(),
         })
     }
 
@@ -183,6 +190,27 @@ impl UdpWire {
         sys::set_coalescing(self.socket.as_fd(), false)
     }
 
+    /// Sends packets by reference that its user holds ([`Wire::send_by_reference`]) from now on, if the socket is
+    /// connected to an address of this host. Returns whether it does. Its capabilities say how long calls may be; those
+    /// that were planned before and are longer are copied.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses an option.
+    pub fn enable_references(&mut self) -> io::Result<bool> {
+        let Some(peer) = self.shared.peer.get().copied() else {
+            return Ok(false);
+        };
+        let own = self.local_addr()?.ip();
+        if !(peer.ip().is_loopback() || peer.ip() == own) {
+            return Ok(false);
+        }
+        // A splice has no flag for that; all other sends pass MSG_DONTWAIT.
+        self.socket.set_write_timeout(Some(SPLICE_WAIT))?;
+        self.by_reference.turn_on();
+        Ok(true)
+    }
+
     /// The address it is bound to.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
@@ -200,6 +228,7 @@ impl UdpWire {
         let to = (self.shared.peer.get() != Some(&peer)).then_some(peer);
         let octets: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
         let own = self.socket.as_fd();
+        self.by_reference.prepare_plain(own, packet_len);
         for (at, packet) in octets.chunks(packet_len).enumerate() {
             let sent = sys::send_segmented(own, to, &[IoSlice::new(packet)], None);
             match sent {
@@ -247,7 +276,10 @@ impl Wire for UdpWire {
         Capabilities {
             packet_max: UDP_PAYLOAD_MAX,
             segments_max: if self.segmented { SEGMENTS_MAX } else { 1 },
-            batch_bytes_max: UDP_PAYLOAD_MAX,
+            batch_bytes_max: match self.by_reference.is_on() {
+                true => by_reference::octets_max().min(UDP_PAYLOAD_MAX),
+                false => UDP_PAYLOAD_MAX,
+            },
             receive_len: 65_536,
         }
     }
@@ -261,6 +293,9 @@ impl Wire for UdpWire {
         };
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let segment_size = (total > segment_size).then_some(segment_size);
+        if segment_size.is_none() {
+            self.by_reference.prepare_plain(self.socket.as_fd(), total);
+        }
         let unconnected = (self.shared.peer.get() != Some(&to)).then_some(to);
         let sent = sys::send_segmented(self.socket.as_fd(), unconnected, slices, segment_size);
         let sent = match (sent, segment_size) {
@@ -275,6 +310,24 @@ impl Wire for UdpWire {
             self.shared.members.note_room(own, !is_full);
         }
         sent
+    }
+
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<Taken> {
+        let is_to_peer = match (wire::only_local(path)?, self.shared.peer.get()) {
+            (Address::Socket(to), Some(peer)) => to == *peer,
+            _ => false,
+        };
+        let socket = self.socket.as_fd();
+        if is_to_peer && self.by_reference.send(socket, slices, segment_size) {
+            return Ok(Taken::ByReference);
+        }
+        self.send(path, slices, segment_size)
+            .map(|()| Taken::Copied)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {

@@ -1,6 +1,6 @@
 //! A wire of a kind that is known only at run time.
 
-use crate::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
 use engine::{Address, Fragmentation, PacketLen, Path};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -12,6 +12,15 @@ impl Wire for Box<dyn Wire + Send> {
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         (**self).send(path, slices, segment_size)
+    }
+
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<Taken> {
+        (**self).send_by_reference(path, slices, segment_size)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {

@@ -76,6 +76,15 @@ pub struct PathReport {
     pub quoted: Vec<u8>,
 }
 
+/// What a wire did with octets that it might refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It copied them: the caller may change them.
+    Copied,
+    /// It refers to them until their packets have been received.
+    ByReference,
+}
+
 /// A medium.
 pub trait Wire {
     /// What this wire can do. Constant.
@@ -91,6 +100,20 @@ pub trait Wire {
     /// error for which [`path_error`] has an answer concerns this path alone: the packets are lost,
     /// and the wire goes on.
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
+
+    /// Sends as [`send`](Wire::send) does, but may refer to the octets instead of copying them: what the caller
+    /// writes there afterwards may show in these packets until they have been received. So the caller leaves
+    /// them as they are until the peer has acknowledged them, and never sends them by reference again.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Wire::send); nothing is referred to then.
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<Taken>;
 
     /// Receives one arrival into `buffer`, which has [`Capabilities::receive_len`] octets.
     ///

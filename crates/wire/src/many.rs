@@ -1,6 +1,6 @@
 //! Wires side by side: one local address each.
 
-use crate::{Arrival, Capabilities, PathReport, Receiver, Wire, path_error};
+use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire, path_error};
 use engine::{Address, Fragmentation, LocalAddress, PacketLen, Path};
 use rustix::event::epoll;
 use std::io::{self, IoSlice};
@@ -287,6 +287,16 @@ impl<W: Wire> Wire for Many<W> {
             }
             self.scoped(error)
         })
+    }
+
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<Taken> {
+        self.send(path, slices, segment_size)
+            .map(|()| Taken::Copied)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {

@@ -1,6 +1,6 @@
 //! A wire around another that shows its packets to an observer: a trace, a capture file.
 
-use crate::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
 use engine::{Address, Fragmentation, PacketLen, Path};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -116,6 +116,34 @@ impl<W, O> Observed<W, O> {
     }
 }
 
+impl<W: Wire, O: PacketObserver> Observed<W, O> {
+    /// Sends packets by `send`, and shows them to the observer if there is one.
+    #[inline]
+    fn observe_sent<R>(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+        send: impl FnOnce(&mut W) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let Some(observer) = self.observer.current() else {
+            return send(&mut self.wire);
+        };
+        let parts = slices.iter().flat_map(|part| part.iter().copied());
+        let octets: Vec<u8> = parts.collect();
+        let offer = observer.offer(path, &octets, segment_size);
+        let sent = send(&mut self.wire);
+        let packets = SentPackets {
+            path,
+            octets: &octets,
+            segment_size,
+            taken: sent.is_ok(),
+        };
+        observer.settle(offer, packets);
+        sent
+    }
+}
+
 /// The octets of an arrival in the buffer it came into.
 fn arrived<'a>(arrival: &Arrival, buffer: &'a [u8]) -> &'a [u8] {
     &buffer[..arrival.len.min(buffer.len())]
@@ -127,21 +155,20 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
     }
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        let Some(observer) = self.observer.current() else {
-            return self.wire.send(path, slices, segment_size);
-        };
-        let parts = slices.iter().flat_map(|part| part.iter().copied());
-        let octets: Vec<u8> = parts.collect();
-        let offer = observer.offer(path, &octets, segment_size);
-        let sent = self.wire.send(path, slices, segment_size);
-        let packets = SentPackets {
-            path,
-            octets: &octets,
-            segment_size,
-            taken: sent.is_ok(),
-        };
-        observer.settle(offer, packets);
-        sent
+        self.observe_sent(path, slices, segment_size, |wire| {
+            wire.send(path, slices, segment_size)
+        })
+    }
+
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<Taken> {
+        self.observe_sent(path, slices, segment_size, |wire| {
+            wire.send_by_reference(path, slices, segment_size)
+        })
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {

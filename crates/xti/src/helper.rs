@@ -1,6 +1,7 @@
 //! One thread a process that carries on, each millisecond, what endpoints have queued and their users
 //! have not sent: no message waits longer than that.
 
+use crate::affinity::Place;
 use crate::endpoint::Shared;
 use rustix::process::{Pid, getpid};
 use std::sync::atomic::Ordering;
@@ -56,6 +57,7 @@ fn helper() -> Option<Thread> {
 }
 
 fn help() {
+    let mut place = Place::default();
     loop {
         let watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = watched.is_empty();
@@ -66,7 +68,10 @@ fn help() {
         thread::sleep(DEFERRED_MAX);
         let _carrying = CARRYING.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *WATCHED.lock().unwrap_or_else(PoisonError::into_inner));
-        let kept: Vec<Weak<Shared>> = all.into_iter().filter(carry_on).collect();
+        let kept: Vec<Weak<Shared>> = all
+            .into_iter()
+            .filter(|endpoint| carry_on(endpoint, &mut place))
+            .collect();
         WATCHED
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -75,12 +80,13 @@ fn help() {
 }
 
 /// Runs what is scheduled in an endpoint; whether it must be looked at again.
-fn carry_on(endpoint: &Weak<Shared>) -> bool {
+fn carry_on(endpoint: &Weak<Shared>, place: &mut Place) -> bool {
     let Some(endpoint) = endpoint.upgrade() else {
         return false;
     };
     // Cleared first: what is queued from here on is noted anew.
     endpoint.listed.store(false, Ordering::Relaxed);
+    endpoint.help_at(place);
     let done = endpoint.run_if_free();
     !done && !endpoint.listed.swap(true, Ordering::Relaxed)
 }

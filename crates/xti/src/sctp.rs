@@ -3,7 +3,7 @@
 
 mod structures;
 
-pub use structures::{SctpPath, SctpStatus};
+pub use structures::{SctpPath, SctpPathOptions, SctpStatus};
 
 use crate::options::{self, Key, key};
 use crate::tpi::{
@@ -247,6 +247,30 @@ fn row_of(name: u32) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }
 
+/// What a request leaves, if it is taken.
+struct Wanted {
+    options: SctpOptions,
+    /// Paths of the association, where there is one.
+    paths: Vec<SctpPath>,
+}
+
+impl Wanted {
+    fn is_in_order(&self, before: &[SctpPath]) -> bool {
+        let mut changed = changed_paths(&self.paths, before);
+        self.options.is_in_order() && changed.all(|path| path.options.is_in_order())
+    }
+}
+
+/// Paths that are not as they were.
+fn changed_paths<'a>(
+    paths: &'a [SctpPath],
+    before: &'a [SctpPath],
+) -> impl Iterator<Item = &'a SctpPath> {
+    let both = paths.iter().zip(before);
+    both.filter(|(path, before)| path != before)
+        .map(|(path, _)| path)
+}
+
 /// What decides whether options may change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation<'a> {
@@ -295,13 +319,14 @@ impl Situation<'_> {
     /// The answer to a request of one option; what is wanted is put into `user`, also when it is only checked.
     fn manage(
         &self,
-        user: &mut SctpOptions,
+        wanted: &mut Wanted,
         request: &TransportOption,
         action: OptionsAction,
     ) -> TransportOption {
         if let Some(structure) = Structure::of(request) {
-            return structures::manage(structure, self, (user, request), action);
+            return structures::manage(structure, self, (wanted, request), action);
         }
+        let user = &mut wanted.options;
         let mut answer = request.clone();
         let (Some(row), Some(permitted)) = (row(request), self.permitted(request)) else {
             answer.status = Some(OptionStatus::NotSupported);
@@ -332,32 +357,42 @@ fn octets_in(request: &TransportOption, number: u32) -> Vec<u8> {
     options::octets_of(request.value.len(), number)
 }
 
-/// The answer to T_OPTMGMT_REQ of a provider of SCTP; `user` is what the user has set.
+/// The answer to T_OPTMGMT_REQ of a provider of SCTP, and the paths whose options change with it; `user` is what the
+/// user has set.
 pub(crate) fn answer(
     octets: &[u8],
     flags: u32,
     user: &mut SctpOptions,
     situation: Situation<'_>,
-) -> Primitive {
+) -> (Primitive, Vec<SctpPath>) {
+    let before = situation.status.map_or(&[][..], |status| &status.paths);
+    let mut changed = Vec::new();
     let known: Vec<Key> = ROWS
         .iter()
         .filter(|row| row.changes != Changes::OfMessages || situation.keeps_messages)
         .map(|row| (level::INET_SCTP, row.name))
         .collect();
-    options::answer(octets, flags, &known, |requests, action| {
-        let mut changed = *user;
+    let answer = options::answer(octets, flags, &known, |requests, action| {
+        let mut wanted = Wanted {
+            options: *user,
+            paths: before.to_vec(),
+        };
         let mut answers: Vec<_> = requests
             .iter()
-            .map(|request| situation.manage(&mut changed, request, action))
+            .map(|request| situation.manage(&mut wanted, request, action))
             .collect();
         // All of a request is taken, or nothing.
-        match changed.is_in_order() {
+        match wanted.is_in_order(before) {
             false => fail_all(&mut answers),
-            true if action == OptionsAction::Negotiate => *user = changed,
+            true if action == OptionsAction::Negotiate => {
+                *user = wanted.options;
+                changed.extend(changed_paths(&wanted.paths, before));
+            }
             true => {}
         }
         Ok(answers)
-    })
+    });
+    (answer, changed)
 }
 
 fn fail_all(answers: &mut [TransportOption]) {

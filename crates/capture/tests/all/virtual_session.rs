@@ -58,6 +58,16 @@ impl Wire for BatchWire {
         Ok(())
     }
 
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<wire::Taken> {
+        self.send(path, slices, segment_size)
+            .map(|()| wire::Taken::Copied)
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let mut queue = self.incoming.lock().expect("no panic");
         let now = self.clock.load(Ordering::Relaxed);

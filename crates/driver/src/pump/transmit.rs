@@ -6,9 +6,11 @@ use crate::circuit_state::CircuitTable;
 use crate::coalesce::CoalesceBuffer;
 use crate::layer_port::LayerPort;
 use crate::sys::Consumer;
-use engine::{AssociationId, Associations, Batch, Fragmentation, Instant, Note, Part, SendFlags};
+use engine::{
+    AssociationId, Associations, Batch, Fragmentation, Instant, Note, Part, Path, SendFlags,
+};
 use std::io;
-use wire::Wire;
+use wire::{Taken, Wire};
 
 /// Deferred final acknowledgements per call of the wire. Measured: 8 keep the contexts of both ends
 /// in the caches; with many more, transactions take longer than with none deferred.
@@ -228,27 +230,38 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let Some(path) = self.batch.path() else {
             return Ok(());
         };
+        let Some(store) = store_of(&mut self.circuits, self.batch.sender()) else {
+            return self.send_own(path);
+        };
         let packet_len = self.batch.packet_len();
         let mut slices = Vec::with_capacity(2);
-        if let Some(store) = store_of(&mut self.circuits, self.batch.sender()) {
-            self.batch
-                .complete_checks(|_, payload, take| store.visit(payload, take));
-            store.gather(&self.batch, &mut slices);
-        } else {
-            self.batch.complete_checks(|_, _, _| {});
-            for packet in self.batch.packets() {
-                let own = self
-                    .batch
-                    .parts(packet)
-                    .iter()
-                    .filter_map(|part| match part {
-                        Part::Own(octets) => Some(self.batch.own(octets)),
-                        Part::User(..) => None,
-                    });
-                slices.extend(own.map(io::IoSlice::new));
-            }
+        self.batch
+            .complete_checks(|_, payload, take| store.visit(payload, take));
+        let is_in_place = store.gather(&self.batch, &mut slices);
+        if !(is_in_place && self.batch.is_held()) {
+            self.sends += u64::from(self.wire.send(path, &slices, packet_len)?);
+            return Ok(());
         }
-        self.sends += u64::from(self.wire.send(path, &slices, packet_len)?);
+        let taken = self.wire.send_by_reference(path, &slices, packet_len)?;
+        self.sends += u64::from(taken.is_some());
+        if taken == Some(Taken::ByReference) {
+            store.mark_referenced(&self.batch);
+        }
+        Ok(())
+    }
+
+    /// Sends packets of the engine's octets alone.
+    fn send_own(&mut self, path: Path) -> io::Result<()> {
+        self.batch.complete_checks(|_, _, _| {});
+        let packets = self.batch.packets().iter();
+        let parts = packets.flat_map(|packet| self.batch.parts(packet));
+        let own = parts.filter_map(|part| match part {
+            Part::Own(octets) => Some(io::IoSlice::new(self.batch.own(octets))),
+            Part::User(..) => None,
+        });
+        let slices: Vec<io::IoSlice<'_>> = own.collect();
+        let sent = self.wire.send(path, &slices, self.batch.packet_len())?;
+        self.sends += u64::from(sent);
         Ok(())
     }
 

@@ -96,6 +96,14 @@ impl StorePool {
         }
     }
 
+    /// Takes back memory that nobody may write to again: it is unmapped, and the system keeps the pages that
+    /// packets refer to.
+    #[cold]
+    pub(super) fn retire(&self, memory: StoreMemory) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+        drop(memory);
+    }
+
     /// The message ends in the memory that begins at `base`.
     pub(super) fn ends(&self, base: *mut u8) -> *const AtomicU64 {
         debug_assert!(!base.is_null());

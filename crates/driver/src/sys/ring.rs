@@ -53,6 +53,8 @@ pub(super) struct ConsumerState {
     pub(super) ends_taken: AtomicU64,
     pub(super) submitted: AtomicU64,
     pub(super) idle: AtomicBool,
+    /// The wire was given the bytes below this position by reference, though perhaps not all of them.
+    pub(super) referenced: AtomicU64,
 }
 
 #[repr(C)]
@@ -109,6 +111,7 @@ impl Ring {
                 ends_taken: AtomicU64::new(0),
                 submitted: AtomicU64::new(0),
                 idle: AtomicBool::new(true),
+                referenced: AtomicU64::new(0),
             },
             _behind: [0; CACHE_LINE_GAP / 2],
         }
@@ -127,12 +130,20 @@ impl Ring {
         Some(base)
     }
 
-    /// Releases the memory of an empty ring. For the producer.
+    /// Releases the memory of an empty ring, for the producer, or of one that both ends have left. Memory that
+    /// the wire may still refer to is used no more: packets on their way would show what the next circuit writes.
     pub(super) fn release_memory(&self) {
         self.base.store(null_mut(), Ordering::Relaxed);
-        // SAFETY: only the producer calls this, and there is no reference to the content.
-        if let Some(memory) = unsafe { (*self.memory.get()).take() } {
-            self.pool.release(memory);
+        // SAFETY: only the producer calls this, or a drop, and there is no reference to the content.
+        let Some(memory) = (unsafe { (*self.memory.get()).take() }) else {
+            return;
+        };
+        let ConsumerState {
+            tail, referenced, ..
+        } = &self.consumer;
+        match referenced.load(Ordering::Relaxed) > tail.load(Ordering::Acquire) {
+            true => self.pool.retire(memory),
+            false => self.pool.release(memory),
         }
     }
 
@@ -305,16 +316,18 @@ impl Consumer {
     }
 
     /// Appends the slices of a batch for the wire; headers are written in place where a packet
-    /// begins at a slot.
+    /// begins at a slot that the wire does not refer to. Returns whether they all are: then the slices are memory
+    /// of the store alone.
     ///
     /// # Panics
     ///
     /// When the engine names bytes outside the store, lent ones that were given back, or the same
     /// packet twice in a batch: the second header would overwrite the first.
-    pub fn gather<'a>(&'a mut self, batch: &'a Batch, slices: &mut Vec<IoSlice<'a>>) {
+    pub fn gather<'a>(&'a mut self, batch: &'a Batch, slices: &mut Vec<IoSlice<'a>>) -> bool {
         let mut run: Option<Range<usize>> = None;
         // Positions mostly ascend, and then no slot is named twice.
         let mut ascends_from = 0;
+        let mut all_placed = true;
         for (index, packet) in batch.packets().iter().enumerate() {
             let parts = batch.parts(packet);
             let placed = match parts {
@@ -334,12 +347,23 @@ impl Consumer {
                     slices.extend(run.replace(octets).map(|done| self.io_slice(done)));
                 }
                 (None, _) => {
+                    all_placed = false;
                     slices.extend(run.take().map(|done| self.io_slice(done)));
                     self.gather_parts(batch, parts, slices);
                 }
             }
         }
         slices.extend(run.map(|done| self.io_slice(done)));
+        all_placed
+    }
+
+    /// The wire refers to the bytes of `batch`, which were gathered in place, and to their headers.
+    pub fn mark_referenced(&mut self, batch: &Batch) {
+        let ends = batch.packets().iter().flat_map(|packet| batch.user(packet));
+        let end = ends.map(|(_, payload)| payload.end).max().unwrap_or(0);
+        let referenced = &self.ring.consumer.referenced;
+        let end = end.max(referenced.load(Ordering::Relaxed));
+        referenced.store(end, Ordering::Relaxed);
     }
 
     /// Whether most packets of `batch` begin within slots, with short ones in two slots each: the kernel takes
@@ -420,7 +444,8 @@ impl Consumer {
         let layout = self.ring.layout;
         let slot = layout.payload as u64;
         let fits = payload.end - payload.start <= slot && header.len() == layout.header;
-        if !payload.start.is_multiple_of(slot) || !fits {
+        let referenced = self.ring.consumer.referenced.load(Ordering::Relaxed);
+        if !payload.start.is_multiple_of(slot) || !fits || payload.start < referenced {
             return None;
         }
         let Range { start, end } = self.octet_ranges(payload).next()?;

@@ -172,7 +172,7 @@ fn send_forward_tsn(a: &mut Association, ep: &mut EndpointState, now: Instant) {
         a.tx.forwarded_at = now;
     }
     a.tx.awaits_forward = true;
-    ep.set_timer(a.id, Timer::ForwardTsn, now + a.rto(&ep.config, path));
+    ep.set_timer(a.id, Timer::ForwardTsn, now + a.rto(path));
     ep.mark_ready(a.id);
 }
 

@@ -150,7 +150,7 @@ fn send_init(a: &mut Association, ep: &mut EndpointState, now: Instant, stale_ms
     };
     a.paths[a.primary].last_sent_at = now;
     ep.send_for(Some(a.id), a.paths[a.primary].path, header, &chunks);
-    let at = now + a.rto(&ep.config, a.primary);
+    let at = now + a.rto(a.primary);
     ep.set_timer(a.id, Timer::Handshake, at);
 }
 
@@ -198,7 +198,7 @@ pub(super) fn send_cookie_echo(a: &mut Association, ep: &mut EndpointState, now:
         retransmission::mark_lost(a, path);
     }
     ep.mark_ready(a.id);
-    let at = now + a.rto(&ep.config, a.primary);
+    let at = now + a.rto(a.primary);
     ep.set_timer(a.id, Timer::Handshake, at);
 }
 

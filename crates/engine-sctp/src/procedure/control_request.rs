@@ -41,7 +41,7 @@ pub(crate) fn start_timer(
     now: Instant,
     (timer, path): (Timer, usize),
 ) {
-    let at = now + a.rto(&ep.config, path);
+    let at = now + a.rto(path);
     ep.set_timer(a.id, timer, at);
 }
 

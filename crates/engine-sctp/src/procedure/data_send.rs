@@ -263,15 +263,15 @@ impl<'a> Sender<'a> {
 
     /// A path that was silent for some timeouts starts with a smaller window (section 7.2.1).
     fn decay_if_idle(&mut self) {
-        let bounds = &self.ep.config.rto;
         let path = &mut self.a.paths[self.path];
+        let bounds = &path.parameters.rto;
         let idle = self.now.since(path.last_sent_at);
         // No timeout is shorter than that: the usual case needs no more.
         let is_short = idle < bounds.min.min(bounds.initial).min(bounds.max);
         if path.flight > 0 || is_short || !self.carries_data {
             return;
         }
-        let rto = path.rto(bounds);
+        let rto = path.rto();
         if rto.is_zero() {
             return;
         }

@@ -3,7 +3,7 @@
 use crate::association::{Association, State, Timer};
 use crate::discard::DiscardReason;
 use crate::endpoint_state::EndpointState;
-use crate::path::Heartbeat;
+use crate::path::{Heartbeat, PathStatus};
 use crate::pdu::chunk::{CHUNK_HEADER_LEN, push_chunk};
 use crate::pdu::parameter::{ParameterType, parameters, push_parameter};
 use crate::pdu::{Chunk, ChunkType, u64_at};
@@ -33,12 +33,12 @@ pub(crate) fn handle_heartbeat(
 
 /// When path `path` is looked at next: after an interval and an RTO, half more or less at random.
 pub(crate) fn schedule(a: &mut Association, ep: &mut EndpointState, now: Instant, path: usize) {
-    let interval = ep.config.heartbeat_interval;
+    let interval = a.paths[path].parameters.heartbeat_interval;
     if interval.is_zero() {
         // The timer of the one that was answered would send another.
         return ep.cancel_timer(a.id, Timer::Heartbeat(path as u8));
     }
-    let rto = a.rto(&ep.config, path);
+    let rto = a.rto(path);
     let jitter = ep.below(rto.as_nanos() as u64);
     let at = now + interval + rto / 2 + Duration::from_nanos(jitter);
     ep.set_timer(a.id, Timer::Heartbeat(path as u8), at);
@@ -59,7 +59,7 @@ pub(crate) fn handle_timeout(
         if a.is_gone() {
             return;
         }
-        if rests(a, ep, path) {
+        if rests(a, path) {
             return schedule(a, ep, now, path);
         }
     } else if core::mem::take(&mut a.paths[path].is_in_use) {
@@ -81,9 +81,18 @@ fn count_unanswered(a: &mut Association, ep: &mut EndpointState, path: usize) {
 /// Whether a path failed so often that it is looked at after an interval only. The last one of an
 /// association is not left alone, and neither is one without an interval: nothing else finds out that
 /// it is back.
-fn rests(a: &Association, ep: &EndpointState, path: usize) -> bool {
-    let has_interval = !ep.config.heartbeat_interval.is_zero();
-    has_interval && a.has_several_paths() && a.paths[path].errors > ep.config.path_retries
+fn rests(a: &Association, path: usize) -> bool {
+    let state = &a.paths[path];
+    let has_interval = !state.parameters.heartbeat_interval.is_zero();
+    has_interval && a.has_several_paths() && state.errors > state.parameters.retries
+}
+
+/// The interval of a path is another one from here on. One that is being looked at is scheduled by its answer.
+pub(crate) fn reschedule(a: &mut Association, ep: &mut EndpointState, now: Instant, path: usize) {
+    let state = &a.paths[path];
+    if state.heartbeat.is_none() && state.status != PathStatus::Unconfirmed {
+        schedule(a, ep, now, path);
+    }
 }
 
 /// Looks at a path now, unless it is being looked at.
@@ -97,7 +106,7 @@ pub(crate) fn probe(a: &mut Association, ep: &mut EndpointState, now: Instant, p
 /// one in an RTO (HB.Max.Burst).
 pub(crate) fn begin(a: &mut Association, ep: &mut EndpointState, now: Instant) {
     path_mtu::begin(a);
-    let rto = a.rto(&ep.config, a.primary);
+    let rto = a.rto(a.primary);
     let mut at = now;
     for path in 0..a.paths.len() {
         if path == a.primary {
@@ -117,7 +126,7 @@ fn send(a: &mut Association, ep: &mut EndpointState, now: Instant, path: usize) 
         nonce,
         sent_at: now,
     });
-    let at = now + a.rto(&ep.config, path);
+    let at = now + a.rto(path);
     ep.set_timer(a.id, Timer::Heartbeat(path as u8), at);
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn count_path_error(a: &mut Association, ep: &mut EndpointState, path
     state.back_off();
     let status = match state.status {
         PathStatus::Unconfirmed => PathStatus::Unconfirmed,
-        _ if state.errors > ep.config.path_retries => PathStatus::Inactive,
+        _ if state.errors > state.parameters.retries => PathStatus::Inactive,
         PathStatus::Active if several && state.errors > ep.config.failover_retries => {
             PathStatus::PotentiallyFailed
         }

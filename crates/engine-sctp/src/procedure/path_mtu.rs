@@ -108,7 +108,7 @@ pub(crate) fn transmit(
     batch.set_fragmentation(Fragmentation::Refused);
     push_packet(a, ep, &chunks, batch);
     a.paths[index].mtu.note_sent(now, nonce);
-    let at = now + a.rto(&ep.config, index);
+    let at = now + a.rto(index);
     ep.set_timer(a.id, Timer::PathMtu(index as u8), at);
     true
 }

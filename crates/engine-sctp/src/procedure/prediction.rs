@@ -254,7 +254,8 @@ impl Front {
 
 /// Whether nothing but the peer's window could hold back data, and nothing else is to be sent.
 fn may_leave(a: &Association, ep: &EndpointState, now: Instant) -> bool {
-    let (path, bounds) = (&a.paths[0], &ep.config.rto);
+    let path = &a.paths[0];
+    let bounds = &path.parameters.rto;
     let idle = now.since(path.last_sent_at);
     a.state == State::Established
         && a.paths.len() == 1

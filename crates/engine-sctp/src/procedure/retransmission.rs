@@ -64,6 +64,6 @@ pub(crate) fn start_timer(a: &Association, ep: &mut EndpointState, now: Instant,
 
 /// Starts the timer of a path anew.
 pub(crate) fn restart_timer(a: &Association, ep: &mut EndpointState, now: Instant, path: usize) {
-    let at = now + a.rto(&ep.config, path);
+    let at = now + a.rto(path);
     ep.set_timer(a.id, Timer::Retransmission(path as u8), at);
 }

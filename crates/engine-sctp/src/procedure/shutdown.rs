@@ -55,7 +55,7 @@ pub(crate) fn progress(a: &mut Association, ep: &mut EndpointState, now: Instant
 }
 
 fn start_timer(a: &Association, ep: &mut EndpointState, now: Instant) {
-    let at = now + a.rto(&ep.config, a.data_path());
+    let at = now + a.rto(a.data_path());
     ep.set_timer(a.id, Timer::Shutdown, at);
 }
 

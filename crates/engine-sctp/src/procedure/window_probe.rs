@@ -15,8 +15,13 @@ pub(crate) fn schedule(a: &mut Association, ep: &mut EndpointState, now: Instant
         return;
     }
     let doublings = a.tx.window_probes.min(DOUBLINGS_MAX);
-    let wait = a.rto(&ep.config, a.data_path()) * (1 << doublings);
-    ep.set_timer(a.id, Timer::WindowProbe, now + wait.min(ep.config.rto.max));
+    let path = &a.paths[a.data_path()];
+    let wait = path.rto() * (1 << doublings);
+    ep.set_timer(
+        a.id,
+        Timer::WindowProbe,
+        now + wait.min(path.parameters.rto.max),
+    );
     a.tx.awaits_probe = true;
 }
 

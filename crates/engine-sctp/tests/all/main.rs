@@ -11,6 +11,7 @@ mod packetdrill;
 mod pair;
 mod partial;
 mod path_mtu;
+mod path_parameters;
 mod paths;
 mod runs;
 mod states;

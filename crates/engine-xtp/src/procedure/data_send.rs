@@ -110,6 +110,7 @@ pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, 
 }
 
 fn transmit_data(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
+    let mut is_held = !is_forgotten(ctx);
     let mut next = next_packet(ctx, ep);
     while let Some(plan) = next.take() {
         let len = ep.packet_len(plan.bytes.end - plan.bytes.start);
@@ -119,12 +120,22 @@ fn transmit_data(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch:
             break;
         }
         mark_sent(ctx, ep, &plan);
+        is_held &= !plan.is_retransmission;
         next = next_packet(ctx, ep);
         push_data(ctx, ep, now, batch, &plan, next.is_none());
         if short {
             break;
         }
     }
+    if is_held && !batch.is_empty() {
+        batch.mark_held();
+    }
+}
+
+/// Whether sent bytes are released at once: without error control (0007, Repair).
+fn is_forgotten(ctx: &Context) -> bool {
+    let forget = ctx.options.has(Options::NOERR) && ctx.state == ContextState::Active;
+    forget || ctx.service == Service::Datagram
 }
 
 /// Arms or disarms the coalescing timer.
@@ -369,9 +380,7 @@ fn push_data(
         );
     }
     let summed = header_len as u64 + if ep.config.checksum { len } else { 0 };
-    // Without error control, sent bytes are released at once (0007, Repair).
-    let forget = ctx.options.has(Options::NOERR) && ctx.state == ContextState::Active;
-    if forget || ctx.service == Service::Datagram {
+    if is_forgotten(ctx) {
         let released = ctx.tx.newly_released(ctx.tx.next_seq);
         ep.events.push_back(Event::Released(ctx.id, released));
     }

@@ -14,7 +14,10 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, no_options};
+use xti::datagrams::{
+    BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, INTERNET_ADDRESS_MAX, no_options,
+};
+use xti::inet::SocketAddress;
 use xti::tpi::{Primitive, TransportOption};
 use xti::{StreamOptions, TliError, XtiEndpoint, inet};
 
@@ -70,6 +73,10 @@ impl DatagramCarrier for ProgramSocket {
         "inet-udp"
     }
 
+    fn address_max(&self) -> i32 {
+        INTERNET_ADDRESS_MAX
+    }
+
     fn datagram_max(&self) -> usize {
         DATAGRAM_MAX
     }
@@ -78,9 +85,11 @@ impl DatagramCarrier for ProgramSocket {
         -2
     }
 
-    fn bind(&mut self, _: Option<SocketAddr>) -> io::Result<SocketAddr> {
+    fn bind(&mut self, _: Option<SocketAddress>) -> io::Result<SocketAddress> {
         let address = rustix::net::getsockname(self.fd())?;
-        SocketAddr::try_from(address).map_err(|_| io::ErrorKind::AddrNotAvailable.into())
+        let address = SocketAddr::try_from(address);
+        let address = address.map_err(|_| io::ErrorKind::AddrNotAvailable)?;
+        Ok(address.into())
     }
 
     fn unbind(&mut self) {}
@@ -88,6 +97,10 @@ impl DatagramCarrier for ProgramSocket {
     fn socket(&self) -> Option<Arc<socket2::Socket>> {
         // The calls wait for it themselves.
         None
+    }
+
+    fn socket_tells_room(&self) -> bool {
+        true
     }
 
     fn batch_max(&self, octets: usize) -> usize {
@@ -99,10 +112,11 @@ impl DatagramCarrier for ProgramSocket {
 
     fn send(
         &mut self,
-        destination: SocketAddr,
+        destination: SocketAddress,
         datagrams: &[&[u8]],
         _: &mut [TransportOption],
     ) -> io::Result<()> {
+        let destination = destination.internet()?;
         let to = (self.below.peer() != Some(destination)).then_some(destination);
         self.calls.0 += 1;
         let [datagram] = datagrams else {
@@ -114,6 +128,10 @@ impl DatagramCarrier for ProgramSocket {
             Some(to) => rustix::net::sendto(self.fd(), datagram, flags, &to)?,
         };
         Ok(())
+    }
+
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        None
     }
 
     fn report_options(&mut self) {}
@@ -133,7 +151,7 @@ impl DatagramCarrier for ProgramSocket {
         })?;
         if let Some(source) = from.and_then(|from| SocketAddr::try_from(from).ok()) {
             found.push(Found {
-                source,
+                source: source.into(),
                 range: 0..len,
                 options: Vec::new(),
             });

@@ -6,6 +6,7 @@ use super::calls::with_member;
 use super::member::Member;
 use super::octets::{Fields, Octets, millis};
 use super::options::{change_endpoint, for_each};
+use super::path_options;
 use super::settings::{EndpointSettings, FUTURE_ASSOC};
 use super::socket::SctpSocket;
 use library::sctp::{
@@ -39,18 +40,8 @@ const STREAM_SCHEDULER_VALUE: i32 = 124;
 const INTERLEAVING_SUPPORTED: i32 = 125;
 const ASCONF_SUPPORTED: i32 = 128;
 
-/// Flags of struct sctp_paddrparams.
-const SPP_HB_ENABLE: u32 = 1;
-const SPP_HB_DISABLE: u32 = 1 << 1;
-const SPP_HB_DEMAND: u32 = 1 << 2;
-const SPP_PMTUD_ENABLE: u32 = 1 << 3;
-const SPP_PMTUD_DISABLE: u32 = 1 << 4;
-const SPP_SACKDELAY_ENABLE: u32 = 1 << 5;
-const SPP_SACKDELAY_DISABLE: u32 = 1 << 6;
-const SPP_HB_TIME_IS_ZERO: u32 = 1 << 7;
-
 /// The longest delay of an acknowledgement that RFC 9260 section 6.2 allows.
-const SACK_DELAY_MAX_MS: u32 = 500;
+pub(crate) const SACK_DELAY_MAX_MS: u32 = 500;
 
 /// Octets of a packet around the data of a chunk: common header and DATA header.
 const PACKET_OVERHEAD: usize = 12 + 16;
@@ -68,14 +59,14 @@ const SCHEDULERS: [Scheduler; 5] = [
 ];
 
 /// Milliseconds of an option; None for 0, which leaves what was there.
-fn time_of(millis: u32) -> Option<Duration> {
+pub(crate) fn time_of(millis: u32) -> Option<Duration> {
     (millis > 0).then(|| Duration::from_millis(millis.into()))
 }
 
 pub(crate) fn set(socket: &Arc<SctpSocket>, name: i32, value: &[u8]) -> io::Result<()> {
     let mut fields = Fields(value);
     match name {
-        RTOINFO => set_rto(socket, &mut fields),
+        RTOINFO => path_options::set_rto(socket, &mut fields),
         ASSOCINFO => set_assoc_info(socket, &mut fields),
         INITMSG => set_init_message(socket, &mut fields),
         SET_PEER_PRIMARY_ADDR | PRIMARY_ADDR => set_primary(socket, name, &mut fields),
@@ -83,7 +74,7 @@ pub(crate) fn set(socket: &Arc<SctpSocket>, name: i32, value: &[u8]) -> io::Resu
             let value = fields.u32()?;
             change_endpoint(socket, |of| of.config.config.adaptation = Some(value))
         }
-        PEER_ADDR_PARAMS => set_peer_addr_params(socket, &mut fields),
+        PEER_ADDR_PARAMS => path_options::set(socket, &mut fields),
         MAXSEG => {
             let (_, len) = (fields.i32()?, fields.u32()? as usize);
             let text = format!("packet={}", len.saturating_add(PACKET_OVERHEAD));
@@ -143,18 +134,6 @@ fn set_of_endpoint(socket: &SctpSocket, name: i32, fields: &mut Fields<'_>) -> i
     })
 }
 
-fn set_rto(socket: &SctpSocket, fields: &mut Fields<'_>) -> io::Result<()> {
-    let (_, initial, max, min) = (fields.i32()?, fields.u32()?, fields.u32()?, fields.u32()?);
-    let mut rto = socket.lock().endpoint.config.config.rto;
-    rto.initial = time_of(initial).unwrap_or(rto.initial);
-    rto.max = time_of(max).unwrap_or(rto.max);
-    rto.min = time_of(min).unwrap_or(rto.min);
-    if rto.min > rto.max || rto.initial > rto.max {
-        return Err(Errno::INVAL.into());
-    }
-    change_endpoint(socket, |of| of.config.config.rto = rto)
-}
-
 fn set_assoc_info(socket: &SctpSocket, fields: &mut Fields<'_>) -> io::Result<()> {
     let (_, retries, _) = (fields.i32()?, fields.u16()?, fields.u16()?);
     let (_, _, cookie_life) = (fields.u32()?, fields.u32()?, fields.u32()?);
@@ -211,47 +190,6 @@ fn set_delayed_sack(socket: &SctpSocket, fields: &mut Fields<'_>) -> io::Result<
     change_endpoint(socket, |of| {
         let config = &mut of.config.config;
         config.sack_delay = time_of(delay).unwrap_or(config.sack_delay);
-    })
-}
-
-/// struct sctp_paddrparams: a HEARTBEAT now to an address, or what all paths of an endpoint begin with.
-fn set_peer_addr_params(socket: &Arc<SctpSocket>, fields: &mut Fields<'_>) -> io::Result<()> {
-    let (number, address) = (fields.i32()?, fields.address()?);
-    let (interval, retries) = (fields.u32()?, fields.u16()?);
-    let (_, sack_delay, flags) = (fields.u32()?, fields.u32()?, fields.u32()?);
-    if flags & SPP_HB_DEMAND != 0 {
-        let ip = address.ok_or(Errno::INVAL)?.ip();
-        return with_member(socket, number, |member| {
-            let remote = member.remote(ip).ok_or(Errno::INVAL)?;
-            member.association.request_heartbeat(remote)
-        });
-    }
-    let both = |one: u32, other: u32| flags & one != 0 && flags & other != 0;
-    let is_contrary = both(SPP_HB_ENABLE, SPP_HB_DISABLE)
-        || both(SPP_PMTUD_ENABLE, SPP_PMTUD_DISABLE)
-        || both(SPP_SACKDELAY_ENABLE, SPP_SACKDELAY_DISABLE);
-    if is_contrary || sack_delay > SACK_DELAY_MAX_MS {
-        return Err(Errno::INVAL.into());
-    }
-    change_endpoint(socket, |of| {
-        let config = &mut of.config.config;
-        if flags & SPP_HB_DISABLE != 0 {
-            config.heartbeat_interval = Duration::ZERO;
-        } else if flags & (SPP_HB_ENABLE | SPP_HB_TIME_IS_ZERO) != 0 {
-            config.heartbeat_interval = time_of(interval).unwrap_or(config.heartbeat_interval);
-        }
-        if flags & (SPP_PMTUD_ENABLE | SPP_PMTUD_DISABLE) != 0 {
-            config.probes_path_mtu = flags & SPP_PMTUD_ENABLE != 0;
-        }
-        if flags & SPP_SACKDELAY_ENABLE != 0 {
-            config.sack_delay = time_of(sack_delay).unwrap_or(config.sack_delay);
-        }
-        if flags & SPP_SACKDELAY_DISABLE != 0 {
-            config.sack_delay = Duration::ZERO;
-        }
-        if retries > 0 {
-            config.path_retries = retries.into();
-        }
     })
 }
 
@@ -316,6 +254,8 @@ pub(crate) fn get(socket: &Arc<SctpSocket>, name: i32, asked: &[u8]) -> io::Resu
                 Ok(path_info(member, path.ok_or(Errno::INVAL)?).0)
             })
         }
+        RTOINFO => path_options::rto(socket, &mut fields),
+        PEER_ADDR_PARAMS => path_options::get(socket, &mut fields),
         ASSOCINFO => {
             let number = fields.i32().unwrap_or(FUTURE_ASSOC);
             let paths = with_member(socket, number, |member| {
@@ -341,16 +281,12 @@ fn get_of_endpoint(settings: &EndpointSettings, name: i32) -> io::Result<Vec<u8>
     let config = &settings.config.config;
     let value = |value: u32| Octets::default().i32(FUTURE_ASSOC).u32(value);
     let octets = match name {
-        RTOINFO => value(millis(config.rto.initial))
-            .u32(millis(config.rto.max))
-            .u32(millis(config.rto.min)),
         INITMSG => Octets::default()
             .u16(config.outbound_streams)
             .u16(config.inbound_streams)
             .u16(u16::try_from(config.init_retries).unwrap_or(u16::MAX))
             .u16(0),
         ADAPTATION_LAYER => Octets::default().u32(config.adaptation.unwrap_or(0)),
-        PEER_ADDR_PARAMS => peer_addr_params(settings),
         MAXSEG => value(config.packet_len.saturating_sub(PACKET_OVERHEAD) as u32),
         DELAYED_SACK => value(millis(config.sack_delay)).u32(SACK_FREQUENCY),
         MAX_BURST => value(config.max_burst),
@@ -366,30 +302,6 @@ fn get_of_endpoint(settings: &EndpointSettings, name: i32) -> io::Result<Vec<u8>
         _ => return Err(Errno::NOPROTOOPT.into()),
     };
     Ok(octets.0)
-}
-
-/// struct sctp_paddrparams: what all paths of an endpoint have.
-fn peer_addr_params(settings: &EndpointSettings) -> Octets {
-    let config = &settings.config.config;
-    let choice = |is_on: bool, on: u32, off: u32| if is_on { on } else { off };
-    let heartbeats = !config.heartbeat_interval.is_zero();
-    let flags = choice(heartbeats, SPP_HB_ENABLE, SPP_HB_DISABLE)
-        | choice(config.probes_path_mtu, SPP_PMTUD_ENABLE, SPP_PMTUD_DISABLE)
-        | choice(
-            !config.sack_delay.is_zero(),
-            SPP_SACKDELAY_ENABLE,
-            SPP_SACKDELAY_DISABLE,
-        );
-    let octets = Octets::default().i32(FUTURE_ASSOC);
-    let octets = octets.octets(&[0; super::octets::ADDRESS_LEN]);
-    octets
-        .u32(millis(config.heartbeat_interval))
-        .u16(u16::try_from(config.path_retries).unwrap_or(u16::MAX))
-        .u32(u32::try_from(config.packet_len).unwrap_or(u32::MAX))
-        .u32(millis(config.sack_delay))
-        .u32(flags)
-        .u32(0)
-        .u16(0)
 }
 
 /// States of associations (RFC 6458 section 8.2.1), as far as they show.

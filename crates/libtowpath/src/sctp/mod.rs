@@ -12,7 +12,7 @@
 //! * `port`, `member` - the thread of an endpoint (`library::sctp::Endpoint`), and its associations.
 //! * `partial_delivery` - messages in parts.
 //! * `notifications`, `octets` - structures of the header as octets.
-//! * `settings`, `options`, `association_options`, `key_options` - socket options.
+//! * `settings`, `options`, `association_options`, `path_options`, `key_options` - socket options.
 //!
 //! A lock of a [`Port`](port::Port) is taken before that of a socket.
 
@@ -26,6 +26,7 @@ mod notifications;
 pub(crate) mod octets;
 pub(crate) mod options;
 mod partial_delivery;
+mod path_options;
 mod port;
 pub(crate) mod receive;
 pub(crate) mod send;

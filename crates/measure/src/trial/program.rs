@@ -200,7 +200,7 @@ impl Ends<'_> {
         };
         let (reading, also) = read_numbers(measurement, &seen).map_err(failed)?;
         if measurement.checked {
-            check_claim(reading, words.size, &seen).map_err(failed)?;
+            check_claim(reading, &words, &seen).map_err(failed)?;
         }
         Ok(ProgramRun {
             reading,
@@ -340,12 +340,14 @@ fn read_numbers(
     Ok((reading, also))
 }
 
-/// Refuses a number that the interface of the server's host did not carry.
-fn check_claim(reading: Reading, message_len: u64, seen: &Seen<'_>) -> Result<(), String> {
-    let Some(claimed) = octets_per_s_at_least(reading, message_len) else {
+/// Refuses a number that the interface of the server's host did not carry in the time that was to be measured: a program
+/// takes some more to start and to end.
+fn check_claim(reading: Reading, words: &Words, seen: &Seen<'_>) -> Result<(), String> {
+    let Some(claimed) = octets_per_s_at_least(reading, words.size) else {
         return Ok(());
     };
-    let carried = seen.server_traffic.received_octets as f64 / seen.span_s.max(1e-9);
+    let span_s = seen.span_s.min(words.seconds as f64).max(1e-9);
+    let carried = seen.server_traffic.received_octets as f64 / span_s;
     match claimed <= carried * CLAIM_MAX {
         true => Ok(()),
         false => Err(format!(
@@ -374,10 +376,27 @@ mod tests {
             span_s: 1.0,
             during: (HostTraffic::default(), 1.0),
         };
-        assert_eq!(check_claim(Reading::OctetsPerS(1e6), 64, &seen), Ok(()));
-        assert_eq!(check_claim(Reading::Us(1.0), 64, &seen), Ok(()));
-        let why = check_claim(Reading::PerS(1e6), 64, &seen).expect_err("a lie");
+        let words = |seconds| Words {
+            address: Ipv4Addr::LOCALHOST.into(),
+            size: 64,
+            seconds,
+            circuits: 1,
+        };
+        let check = |reading| check_claim(reading, &words(1), &seen);
+        assert_eq!(check(Reading::OctetsPerS(1e6)), Ok(()));
+        assert_eq!(check(Reading::Us(1.0)), Ok(()));
+        let why = check(Reading::PerS(1e6)).expect_err("a lie");
         assert!(why.contains("claims 512.0 Mbit/s"), "{why}");
         assert!(why.contains("received 8.0 Mbit/s"), "{why}");
+        // Half a second beyond what it was to measure: to start and to end.
+        let late = Seen {
+            span_s: 1.5,
+            ..seen
+        };
+        assert_eq!(
+            check_claim(Reading::OctetsPerS(1e6), &words(1), &late),
+            Ok(())
+        );
+        assert!(check_claim(Reading::OctetsPerS(1e6), &words(2), &late).is_err());
     }
 }

@@ -220,6 +220,22 @@ impl Runtime {
         Err(Error::WouldBlock)
     }
 
+    /// Puts a message that was taken from the head back in front of those of its class (putbq), or, with high priority,
+    /// where it was held.
+    ///
+    /// # Errors
+    ///
+    /// No such stream.
+    pub fn return_blocks(&mut self, stream: StreamId, message: Message) -> Result<(), Error> {
+        let (head, level) = self.stream_and_level(stream)?;
+        if message.kind() == MessageKind::HighProto {
+            head.high = Some(message);
+        } else {
+            self.put_back(QueueId::new(level, Side::Read), message);
+        }
+        Ok(())
+    }
+
     fn keep_rest(&mut self, stream: StreamId, mut message: Message, got: Got) -> Result<(), Error> {
         if !got.more_control && !got.more_data {
             message.release(self.pool_mut());

@@ -3,17 +3,19 @@
 //! * `read`, `write` - octets.
 //! * `messages` - control and data parts (getpmsg, putpmsg).
 //! * `requests` - M_IOCTL and its answer, flush.
-//! * `poll` - what can be done now.
+//! * `poll`, `signals` - what can be done now, and what happened meanwhile.
 
 mod messages;
 mod poll;
 mod read;
 mod requests;
+mod signals;
 mod write;
 
 pub use messages::{Got, Priority, Want};
 pub use poll::Readiness;
 pub use requests::Answer;
+pub use signals::SignalEvents;
 
 use crate::block::Pool;
 use crate::error::Error;
@@ -21,7 +23,6 @@ use crate::message::{Extra, FlushRequest, FlushScope, HeadOptions, Message, Mess
 use crate::module::Side;
 use crate::queue::Marks;
 use crate::runtime::{QueueId, Runtime, StreamId};
-use std::collections::VecDeque;
 
 /// Water marks of a head's read queue: those of the study's systems (65,536 and 8,192).
 pub(crate) const HEAD_MARKS: Marks = match Marks::constant(65_536, 8192) {
@@ -31,9 +32,6 @@ pub(crate) const HEAD_MARKS: Marks = match Marks::constant(65_536, 8192) {
 
 /// Octets of the longest message that a write makes where no module says less (STRMAXPSZ).
 const PACKET_MAX: usize = 65_536;
-
-/// Signals that wait for a user: more are dropped.
-const SIGNALS_MAX: usize = 64;
 
 /// How reads treat the boundaries of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +72,7 @@ pub(crate) struct Head {
     hung_up: bool,
     /// A writer was refused, and nobody has woken it yet.
     writer_waits: bool,
-    signals: VecDeque<i32>,
+    signals: signals::Signals,
     request: requests::Request,
 }
 
@@ -147,19 +145,11 @@ impl Runtime {
         Ok(())
     }
 
-    /// The next signal that a module sent (M_SIG, M_PCSIG).
-    ///
-    /// # Errors
-    ///
-    /// No such stream.
-    pub fn take_signal(&mut self, stream: StreamId) -> Result<Option<i32>, Error> {
-        Ok(self.stream_and_level(stream)?.0.signals.pop_front())
-    }
-
     /// Those whom the queue below refused may write again.
     pub(crate) fn writable(&mut self, stream: StreamId) {
         if let Ok((head, _)) = self.stream_and_level(stream) {
             head.writer_waits = false;
+            head.note(SignalEvents::OUTPUT | SignalEvents::OUTPUT_BAND);
         }
     }
 
@@ -170,13 +160,18 @@ impl Runtime {
         };
         match message.kind() {
             MessageKind::Data | MessageKind::Proto | MessageKind::PassDescriptor => {
+                head.signals.note_arrival(&message);
                 self.put_queue(QueueId::new(level, Side::Read), message);
             }
-            MessageKind::HighProto if head.high.is_none() => head.high = Some(message),
+            MessageKind::HighProto if head.high.is_none() => {
+                head.note(SignalEvents::HIGH);
+                head.high = Some(message);
+            }
             MessageKind::Flush => self.flush_at_head(stream, message),
             MessageKind::HangUp => {
                 head.hung_up = true;
                 head.writer_waits = false;
+                head.note(SignalEvents::HANG_UP);
             }
             MessageKind::Error => self.fail(stream, message),
             MessageKind::IoctlAck | MessageKind::IoctlNak => head.request.answer(message),
@@ -189,7 +184,7 @@ impl Runtime {
                     let _ = self.set_options(stream, *options);
                 }
             }
-            MessageKind::Signal | MessageKind::HighSignal => head.note_signal(&message),
+            MessageKind::Signal | MessageKind::HighSignal => head.signals.note_sent(&message),
             _ => message.release(self.pool_mut()),
         }
     }
@@ -235,22 +230,13 @@ impl Runtime {
         head.writer_waits = false;
         let failed = (read.unwrap_or(0) != 0, write.unwrap_or(0) != 0);
         if failed.0 || failed.1 {
+            head.note(SignalEvents::ERROR);
             let request = FlushRequest {
                 read: failed.0,
                 write: failed.1,
                 band: None,
             };
             self.flush_at_head(stream, Message::flush(request));
-        }
-    }
-}
-
-impl Head {
-    fn note_signal(&mut self, message: &Message) {
-        if let (Some(Extra::Signal(signal)), true) =
-            (message.extra.as_deref(), self.signals.len() < SIGNALS_MAX)
-        {
-            self.signals.push_back(*signal);
         }
     }
 }

@@ -4,12 +4,14 @@ mod buffer;
 mod connld;
 mod meter;
 mod pass;
+mod pipemod;
 
 pub use buffer::Buffer;
 pub(crate) use connld::CONNLD;
 pub use connld::Connld;
 pub use meter::{Meter, MeterCounts};
 pub use pass::Pass;
+pub use pipemod::Pipemod;
 
 use crate::message::{Extra, FlushRequest, Message};
 use crate::module::{Context, QueueInfo, Side};

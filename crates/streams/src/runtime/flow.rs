@@ -52,6 +52,18 @@ impl Runtime {
         }
     }
 
+    pub(crate) fn insert(
+        &mut self,
+        queue: QueueId,
+        at: usize,
+        message: Message,
+    ) -> Result<(), Message> {
+        if self.queue_mut(queue).insert(at, message)? {
+            self.enable(queue);
+        }
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn get(&mut self, queue: QueueId) -> Option<Message> {
         let (message, woken) = self.queue_mut(queue).get()?;

@@ -2,6 +2,7 @@
 
 mod collect;
 mod explore;
+mod fuzz;
 mod head;
 mod host;
 mod kit;
@@ -10,3 +11,4 @@ mod names;
 mod pipes;
 mod queue;
 mod random;
+mod signals;

@@ -1,6 +1,6 @@
 //! Pipes and FIFOs with modules on either end.
 
-use streams::modules::{Buffer, Meter, Pass};
+use streams::modules::{Buffer, Meter, Pass, Pipemod};
 use streams::{Error, FlushRequest, Hysteresis, Runtime, Side};
 
 fn read(runtime: &mut Runtime, stream: streams::StreamId) -> Vec<u8> {
@@ -79,6 +79,33 @@ fn flush_of_what_was_written_empties_the_other_ends_reading_side_only() {
     runtime.flush(a, written).unwrap();
     assert_eq!(runtime.read(b, &mut [0; 8]), Err(Error::WouldBlock));
     assert_eq!(read(&mut runtime, a), b"back");
+}
+
+/// A flush of what was written empties what the other end would read, and of nothing else, wherever pipemod is.
+#[test]
+fn pipemod_on_either_end_or_both_turns_a_flush_once() {
+    for pushed in [[true, false], [false, true], [true, true]] {
+        for (read, write) in [(false, true), (true, false), (true, true)] {
+            let mut runtime = Runtime::new(Hysteresis::Full);
+            let (a, b) = runtime.pipe();
+            for (end, is_pushed) in [a, b].into_iter().zip(pushed) {
+                if is_pushed {
+                    runtime.push(end, Box::new(Pipemod)).unwrap();
+                    assert_eq!(runtime.modules(end), Ok(vec!["pipemod"]));
+                }
+            }
+            runtime.write(a, b"there").unwrap();
+            runtime.write(b, b"back").unwrap();
+            let request = FlushRequest {
+                read,
+                write,
+                band: None,
+            };
+            runtime.flush(a, request).unwrap();
+            let left = [a, b].map(|end| runtime.read(end, &mut [0; 8]).is_ok());
+            assert_eq!(left, [!read, !write], "{pushed:?}");
+        }
+    }
 }
 
 #[test]

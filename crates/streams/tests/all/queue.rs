@@ -187,3 +187,63 @@ fn new_marks_wake_who_has_room_now() {
     assert!(!queue.set_marks(0, marks(3, 1)).0);
     assert!(!queue.has_room(0), "3 octets of 3");
 }
+
+/// Makes a message of a class.
+type Make = fn(&str) -> Message;
+
+/// insq: a place within the class of a message, and no other.
+#[test]
+fn message_is_inserted_where_its_class_is() {
+    let fresh = || {
+        let mut queue = queue(1000, 10, Hysteresis::Full);
+        for message in [data("n1"), data("b1").in_band(1), high("h1"), data("n2")] {
+            queue.put(message);
+        }
+        queue
+    };
+    let expected: [(Make, &[usize]); 4] = [
+        (high, &[0, 1]),
+        (|text| data(text).in_band(1), &[1, 2]),
+        (data, &[2, 3, 4]),
+        // A band that is not there yet.
+        (|text| data(text).in_band(9), &[1]),
+    ];
+    for (message, places) in expected {
+        for at in 0..=6 {
+            let mut queue = fresh();
+            let taken = queue.insert(at, message("new"));
+            assert_eq!(taken.is_ok(), places.contains(&at), "{at}");
+            let kept: Vec<_> = queue.iter().map(octets).collect();
+            let order = drain(&mut queue);
+            assert_eq!(
+                kept,
+                order.iter().map(|text| text.as_bytes()).collect::<Vec<_>>()
+            );
+            assert_eq!(
+                order.iter().position(|text| text == "new"),
+                taken.ok().map(|_| at)
+            );
+            assert_eq!(
+                queue.octets(0) + queue.octets(1) + queue.octets(9),
+                0,
+                "all was counted"
+            );
+        }
+    }
+}
+
+#[test]
+fn inserted_message_counts_and_schedules_only_for_a_reader_that_found_nothing() {
+    let mut queue = queue(4, 2, Hysteresis::Full);
+    assert_eq!(
+        queue.insert(0, data("abcd")).ok(),
+        Some(true),
+        "nobody read yet"
+    );
+    assert!(!queue.has_room(0), "4 octets of 4");
+    let _ = queue.get();
+    assert_eq!(queue.insert(0, high("h")).ok(), Some(false));
+    let _ = (queue.get(), queue.get());
+    queue.set_no_enable(true);
+    assert_eq!(queue.insert(0, high("h")).ok(), Some(false), "unlike a put");
+}

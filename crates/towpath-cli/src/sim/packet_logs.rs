@@ -29,10 +29,17 @@ struct PacketFile {
     medium: InterfaceId,
     /// Stations that send cells.
     cells: BTreeMap<usize, CellWriter>,
+    /// EtherTypes, a station each.
+    ethertypes: Vec<[u8; 2]>,
 }
 
-/// The EtherType of XTP, also used for engines that have none.
-const ETHERTYPE: [u8; 2] = [0x81, 0x7d];
+/// The EtherType of a protocol: VMTP's (that of the V kernel), and that of XTP for those that have none.
+fn ethertype(protocol: &str) -> [u8; 2] {
+    match protocol {
+        "vmtp" => [0x80, 0x5b],
+        _ => [0x81, 0x7d],
+    }
+}
 
 impl PacketLogs {
     /// Creates the given files for a run of `scenario`.
@@ -127,6 +134,13 @@ impl PacketFile {
         let medium = writer.interface("medium", LinkType::Ethernet, 0, "")?;
         let each = scenario.station.iter();
         let each = each.flat_map(|spec| std::iter::repeat_n(&spec.cells, spec.count as usize));
+        let ethertypes = scenario.station.iter();
+        let ethertypes = ethertypes.flat_map(|spec| {
+            std::iter::repeat_n(
+                ethertype(spec.engine.protocol.get_ref()),
+                spec.count as usize,
+            )
+        });
         let mut cells = BTreeMap::new();
         for (station, cells_spec) in each.enumerate() {
             if let Some(spec) = cells_spec {
@@ -139,6 +153,7 @@ impl PacketFile {
             writer,
             medium,
             cells,
+            ethertypes: ethertypes.collect(),
         })
     }
 
@@ -171,7 +186,7 @@ impl PacketFile {
         let mut frame = vec![0xff; 6];
         frame.extend([2, 0]);
         frame.extend((observation.from as u32).to_be_bytes());
-        frame.extend(ETHERTYPE);
+        frame.extend(self.ethertypes[observation.from]);
         frame.extend(observation.packet);
         let block = PacketBlock {
             interface: self.medium,

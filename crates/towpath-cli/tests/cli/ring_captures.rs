@@ -78,7 +78,7 @@ fn capture_of_a_tunnel_has_what_went_through_its_ring() {
 }
 
 /// Captures a race in a loopback of its own, which no other test uses; what was said, None where that is not possible.
-fn captured_race(scratch: &Scratch, file: &str, contestant: &str) -> Option<String> {
+pub(crate) fn captured_race(scratch: &Scratch, file: &str, contestant: &str) -> Option<String> {
     let temporary = scratch.path("tmp");
     fs::create_dir(&temporary).expect("a folder");
     let race = ["race", contestant, "--sizes", "64", "-w", "delay"];

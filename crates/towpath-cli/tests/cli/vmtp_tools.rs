@@ -1,8 +1,105 @@
 //! The VMTP commands as other programs use them.
 
+use crate::ring_captures::captured_race;
 use crate::support::{Scratch, towpath};
 use crate::xtp_tools::Tool;
+use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
+
+/// The shipped dissector of VMTP.
+const DISSECTOR: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../packaging/wireshark/vmtp.lua"
+);
+
+/// Whether it is a Response, transaction, octets of segment data, and kind of frame of each packet of VMTP in a capture, as tshark
+/// reads them with the shipped dissector; None without tshark.
+fn vmtp_packets(file: &str) -> Option<Vec<[String; 4]>> {
+    let mut tshark = Command::new("tshark");
+    let tshark = tshark.arg("-X").arg(format!("lua_script:{DISSECTOR}"));
+    let tshark = tshark.args(["-r", file, "-Y", "vmtp", "-T", "fields"]);
+    let fields = ["vmtp.response", "vmtp.transaction", "vmtp.length"];
+    let tshark = tshark.args(fields.iter().flat_map(|field| ["-e", field]));
+    // A datagram that the kernel cuts later has several packets: the first of them.
+    let tshark = tshark.args(["-e", "frame.protocols", "-E", "occurrence=f"]);
+    let Ok(output) = tshark.output() else {
+        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("Lua"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().map(|line| {
+        let mut fields = line.split('\t').map(str::to_owned);
+        [(); 4].map(|()| fields.next().unwrap_or_default())
+    });
+    Some(lines.collect())
+}
+
+/// That each Response in `packets` answers a Request in them, and how many transactions were answered.
+fn answered(packets: &[[String; 4]]) -> usize {
+    let of = |response: &str| -> BTreeSet<&str> {
+        let those = packets.iter().filter(|packet| packet[0] == response);
+        those.map(|packet| packet[1].as_str()).collect()
+    };
+    let (requests, responses) = (of("0"), of("1"));
+    assert!(responses.is_subset(&requests), "{packets:?}");
+    responses.len()
+}
+
+#[test]
+fn capture_of_a_race_has_requests_and_responses_that_the_dissector_reads() {
+    let scratch = Scratch::new();
+    let file = scratch.text("race.pcapng");
+    if captured_race(&scratch, &file, "vmtp").is_none() {
+        return;
+    }
+    let Some(packets) = vmtp_packets(&file) else {
+        return;
+    };
+    assert!(answered(&packets) >= 10, "{packets:?}");
+    // Messages of 64 octets, both ways, and what has no segment.
+    let words: BTreeSet<&str> = packets.iter().map(|packet| packet[2].as_str()).collect();
+    assert!(words.contains("16") && words.len() <= 2, "{words:?}");
+}
+
+#[test]
+fn capture_of_virtual_time_has_frames_of_vmtp() {
+    let scratch = Scratch::new();
+    let scenario = r#"
+        name = "calls"
+        time_limit = "60 s"
+        [medium]
+        kind = "ether10"
+        [faults]
+        loss = "5%"
+        [[station]]
+        count = 2
+        engine = { protocol = "vmtp" }
+        [[traffic]]
+        from = [1]
+        to = [0]
+        length = { fixed = 2000 }
+        interarrival = { fixed = "1 ms" }
+        messages = 20
+        reply = 4000
+    "#;
+    fs::write(scratch.path("calls.toml"), scenario).expect("room");
+    let (run, file) = (scratch.text("calls.toml"), scratch.text("calls.pcapng"));
+    let done = towpath(&["sim", "run", &run, "--pcap", &file]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("20 settled"), "{}", done.out);
+    let Some(packets) = vmtp_packets(&file) else {
+        return;
+    };
+    assert!(answered(&packets) >= 20, "{packets:?}");
+    let all = packets
+        .iter()
+        .all(|packet| packet[3] == "eth:ethertype:vmtp");
+    assert!(all, "{packets:?}");
+}
 
 #[test]
 fn files_are_put_listed_and_got_and_the_server_reports_its_entities() {

@@ -14,7 +14,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::Wire;
 use wire_ip::{IpWire, PAYLOAD_MAX};
-use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, no_options};
+use xti::datagrams::{
+    BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, INTERNET_ADDRESS_MAX, no_options,
+};
+use xti::inet::SocketAddress;
 use xti::tpi::{Primitive, TransportOption};
 
 /// The driver of an endpoint.
@@ -100,6 +103,10 @@ impl DatagramCarrier for IpDatagrams {
         self.header.name()
     }
 
+    fn address_max(&self) -> i32 {
+        INTERNET_ADDRESS_MAX
+    }
+
     fn datagram_max(&self) -> usize {
         PAYLOAD_MAX - self.header.len()
     }
@@ -109,8 +116,9 @@ impl DatagramCarrier for IpDatagrams {
     }
 
     /// An address of the host, not the unspecified one: it is part of what is summed.
-    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr> {
-        let address = address.unwrap_or(SocketAddr::new(self.host, 0));
+    fn bind(&mut self, address: Option<SocketAddress>) -> io::Result<SocketAddress> {
+        let any = SocketAddr::new(self.host, 0);
+        let address = address.map_or(Ok(any), SocketAddress::internet)?;
         if address.ip().is_unspecified() || address.ip().is_multicast() {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
@@ -131,7 +139,7 @@ impl DatagramCarrier for IpDatagrams {
             socket,
             _holder: holder,
         });
-        Ok(local)
+        Ok(local.into())
     }
 
     fn unbind(&mut self) {
@@ -140,6 +148,10 @@ impl DatagramCarrier for IpDatagrams {
 
     fn socket(&self) -> Option<Arc<Socket>> {
         self.bound.as_ref().map(|bound| Arc::clone(&bound.socket))
+    }
+
+    fn socket_tells_room(&self) -> bool {
+        true
     }
 
     fn batch_max(&self, octets: usize) -> usize {
@@ -151,17 +163,14 @@ impl DatagramCarrier for IpDatagrams {
 
     fn send(
         &mut self,
-        destination: SocketAddr,
+        destination: SocketAddress,
         datagrams: &[&[u8]],
         options: &mut [TransportOption],
     ) -> io::Result<()> {
         if !options.is_empty() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let bound = self.bound.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        if destination.is_ipv4() != bound.local.is_ipv4() {
-            return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
-        }
+        let (bound, destination) = reachable(&mut self.bound, destination)?;
         let header_len = self.header.len();
         let mut headers = [[0; HEADER_MAX]; BATCH_MAX];
         for (header, octets) in headers.iter_mut().zip(datagrams) {
@@ -179,6 +188,10 @@ impl DatagramCarrier for IpDatagrams {
         bound.wire.send(path, slices, packet_len)
     }
 
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        Some(self)
+    }
+
     fn report_options(&mut self) {}
 
     fn receive(&mut self, room: &mut [u8], found: &mut Vec<Found>) -> io::Result<usize> {
@@ -192,7 +205,7 @@ impl DatagramCarrier for IpDatagrams {
         for packet in room[..arrival.len].chunks(arrival.segment_size.max(1)) {
             match self.header.read(packet, from.ip(), bound.local) {
                 Some((port, octets)) => found.push(Found {
-                    source: SocketAddr::new(from.ip(), port),
+                    source: SocketAddr::new(from.ip(), port).into(),
                     range: start + octets.start..start + octets.end,
                     options: Vec::new(),
                 }),
@@ -215,4 +228,49 @@ impl DatagramCarrier for IpDatagrams {
     fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive {
         no_options(octets, flags)
     }
+}
+
+impl DatagramHeaders for IpDatagrams {
+    fn header_len(&self) -> usize {
+        self.header.len()
+    }
+
+    fn write_header(
+        &self,
+        destination: SocketAddress,
+        octets: &[u8],
+        header: &mut [u8],
+    ) -> io::Result<()> {
+        let bound = self.bound.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let written = self
+            .header
+            .write(bound.local, destination.internet()?, octets);
+        header.copy_from_slice(&written[..self.header.len()]);
+        Ok(())
+    }
+
+    fn send_packets(&mut self, destination: SocketAddress, packets: &[&[u8]]) -> io::Result<()> {
+        let (bound, destination) = reachable(&mut self.bound, destination)?;
+        let mut slices = [IoSlice::new(&[]); BATCH_MAX];
+        for (slice, packet) in slices.iter_mut().zip(packets) {
+            *slice = IoSlice::new(packet);
+        }
+        self.sends += 1;
+        let packet_len = packets.first().map_or(0, |first| first.len());
+        let path = Path::to(Address::Socket(destination));
+        bound.wire.send(path, &slices[..packets.len()], packet_len)
+    }
+}
+
+/// What an endpoint is bound to, and an address that it reaches: one of its family.
+fn reachable(
+    bound: &mut Option<Bound>,
+    destination: SocketAddress,
+) -> io::Result<(&mut Bound, SocketAddr)> {
+    let destination = destination.internet()?;
+    let bound = bound.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+    if destination.is_ipv4() != bound.local.is_ipv4() {
+        return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+    }
+    Ok((bound, destination))
 }

@@ -6,7 +6,7 @@ use super::own_addresses::OwnAddresses;
 use driver::Circuit;
 use driver::timeout::finite;
 use engine::{Address, AssociationId, Associations, Note, Reliability};
-use engine_sctp::{PathStatus, PathSummary, Sctp};
+use engine_sctp::{PathParameters, PathStatus, PathSummary, Sctp};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -80,6 +80,8 @@ pub struct PathInfo {
     pub flight: u64,
     /// Timeouts in a row.
     pub errors: u32,
+    /// Its heartbeats, bounds of its timeout, and errors that it survives.
+    pub parameters: PathParameters,
 }
 
 /// Bytes that are dropped at a time when an association ends.
@@ -325,6 +327,30 @@ impl Association {
         })
     }
 
+    /// Decides heartbeats, timeouts and errors of the path to the peer's address `remote`, where all paths begin
+    /// with the endpoint's (RFC 6458 section 8.1.12). Those that there are now are in [`PathInfo::parameters`].
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an address that it does not have, or bounds that are not in order.
+    pub fn set_path_parameters(
+        &mut self,
+        remote: SocketAddr,
+        parameters: PathParameters,
+    ) -> io::Result<()> {
+        if !parameters.is_in_order() {
+            let rto = parameters.rto;
+            let text = format!(
+                "timeouts of {:?} to {:?}, at first {:?}, are out of order or zero",
+                rto.min, rto.max, rto.initial
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        self.on_path(remote, |engine, now, id, path| {
+            engine.set_path_parameters(now, id, path, parameters)
+        })
+    }
+
     fn on_path(
         &mut self,
         remote: SocketAddr,
@@ -409,6 +435,7 @@ impl Association {
             congestion_window: report.congestion_window,
             flight: report.flight,
             errors: report.errors,
+            parameters: report.parameters,
         }
     }
 }

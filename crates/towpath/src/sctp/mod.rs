@@ -41,8 +41,8 @@ pub use engine::Reliability;
 pub use engine_sctp::numbers::Port;
 pub use engine_sctp::pdu::{ChunkType, HmacId, KeyId};
 pub use engine_sctp::{
-    AddressChange, AuthSummary, Authentication, PathStatus, ReconfigOutcome, Scheduler, SharedKey,
-    StreamDirection,
+    AddressChange, AuthSummary, Authentication, PathParameters, PathStatus, ReconfigOutcome,
+    RtoBounds, Scheduler, SharedKey, StreamDirection,
 };
 pub use event_loop::{AssociationStage, EndpointWatch};
 pub use notice::Notice;

@@ -216,6 +216,16 @@ impl Wire for PortWire {
         }
     }
 
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        slices: &[IoSlice<'_>],
+        segment_size: usize,
+    ) -> io::Result<wire::Taken> {
+        self.send(path, slices, segment_size)
+            .map(|()| wire::Taken::Copied)
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let mut state = self.socket.lock();
         for _ in 0..HANDED_ON_MAX {

@@ -86,6 +86,7 @@ fn setup(options: &Options) -> EngineSetup<Engine> {
         engine: Engine::new(config),
         send_buffer_len: SEND_BUFFER_LEN,
         use_segmentation: true,
+        splice: None,
         empty_message_error: None,
         introspection: Introspection::trace_only(),
         buffer_posting: None,

@@ -29,6 +29,13 @@ pub static RAW_IP: IpStreams = IpStreams {
     header: Header::Ports,
 };
 
+/// Their options: those of all streams, and where the header goes.
+const OPTIONS: [OptionHelp; 6] = {
+    let [hysteresis, deferred, affinity, marks, crossing] = xti_words::OF_STREAMS;
+    let headroom = xti_words::HEADROOM;
+    [hysteresis, deferred, affinity, marks, crossing, headroom]
+};
+
 /// The transport.
 #[derive(Debug)]
 pub struct IpStreams {
@@ -37,7 +44,7 @@ pub struct IpStreams {
 
 impl IpStreams {
     fn words(&self, own: &BTreeMap<String, String>) -> Result<StreamWords, String> {
-        StreamWords::parse(self.name(), &xti_words::OF_STREAMS, own)
+        StreamWords::parse(self.name(), &OPTIONS, own)
     }
 
     /// An endpoint at an address, and the address it got.
@@ -89,7 +96,7 @@ impl Transport for IpStreams {
     }
 
     fn options(&self) -> &[OptionHelp] {
-        &xti_words::OF_STREAMS
+        &OPTIONS
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {

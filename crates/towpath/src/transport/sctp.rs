@@ -311,6 +311,7 @@ fn setup(settings: &EndpointConfig, config: SctpConfig) -> EngineSetup<Engine> {
         engine: Engine::new(config),
         send_buffer_len: settings.send_buffer_len,
         use_segmentation: settings.segmentation,
+        splice: None,
         empty_message_error: has_messages.then_some(empty),
         introspection: Introspection::trace_only(),
         buffer_posting: None,

@@ -38,7 +38,7 @@ const QUEUE_LEN: u32 = 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Options of `xtp` that are not here: rings between processes, and buffers that the user posts.
-const NOT_OF_XTP: [&str; 2] = ["shortcut", "service"];
+const NOT_OF_XTP: [&str; 3] = ["shortcut", "service", "splice"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EngineProtocol {

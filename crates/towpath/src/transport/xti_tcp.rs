@@ -33,13 +33,14 @@ const QUEUE_LEN: u32 = 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Its options: those of all streams, and those of sends.
-const OPTIONS: [OptionHelp; 10] = {
-    let [hysteresis, deferred, marks, crossing] = xti_words::OF_STREAMS;
+const OPTIONS: [OptionHelp; 11] = {
+    let [hysteresis, deferred, affinity, marks, crossing] = xti_words::OF_STREAMS;
     let (more, hold, lent) = (xti_words::MORE, xti_words::HOLD, xti_words::LENT);
     let (expedited, streams) = (xti_words::EXPEDITED, xti_words::STREAMS);
     let sockmod = xti_words::SOCKMOD;
     [
-        hysteresis, deferred, hold, lent, marks, more, crossing, expedited, streams, sockmod,
+        hysteresis, deferred, affinity, hold, lent, marks, more, crossing, expedited, streams,
+        sockmod,
     ]
 };
 

@@ -25,9 +25,10 @@ use xti::{XtiEndpoint, inet};
 pub struct XtiUdp;
 
 /// Its options: those of all streams, and whether there is one.
-const OPTIONS: [OptionHelp; 5] = {
-    let [hysteresis, deferred, marks, crossing] = xti_words::OF_STREAMS;
-    [hysteresis, deferred, marks, crossing, xti_words::STREAMS]
+const OPTIONS: [OptionHelp; 6] = {
+    let [hysteresis, deferred, affinity, marks, crossing] = xti_words::OF_STREAMS;
+    let streams = xti_words::STREAMS;
+    [hysteresis, deferred, affinity, marks, crossing, streams]
 };
 
 impl Transport for XtiUdp {

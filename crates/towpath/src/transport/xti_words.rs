@@ -3,7 +3,7 @@
 use crate::contract::OptionHelp;
 use std::collections::BTreeMap;
 use std::io;
-use xti::{Disconnection, Flags, Hysteresis, StreamOptions, TliError, XtiEndpoint};
+use xti::{Affinity, Disconnection, Flags, Hysteresis, StreamOptions, TliError, XtiEndpoint};
 
 const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
     OptionHelp {
@@ -14,7 +14,7 @@ const fn option(name: &'static str, values: &'static str, meaning: &'static str)
 }
 
 /// The options of the stream below an endpoint.
-pub(super) const OF_STREAMS: [OptionHelp; 4] = [
+pub(super) const OF_STREAMS: [OptionHelp; 5] = [
     option(
         "hysteresis",
         "full|wake|off",
@@ -26,6 +26,11 @@ pub(super) const OF_STREAMS: [OptionHelp; 4] = [
         "on|off",
         "messages leave when the queue is full, when the user waits or receives, and after 1 ms; off: \
          at the end of each call",
+    ),
+    option(
+        "affinity",
+        "any|same|other",
+        "the helper runs what was put off where the kernel puts it, on the processor that queued it, or on another",
     ),
     option(
         "marks",
@@ -59,6 +64,13 @@ pub(super) const LENT: OptionHelp = option(
     "on|off",
     "long messages of a run of sends are lent to the stream, and messages of a run of receives handed out where they \
      lie; off: each is copied",
+);
+
+/// The option of drivers that make their headers themselves.
+pub(super) const HEADROOM: OptionHelp = option(
+    "headroom",
+    "off|on",
+    "the driver's header goes in front of the user's octets, behind which they were copied; off: it is sent beside them",
 );
 
 /// The option of TCP's provider.
@@ -117,6 +129,13 @@ impl StreamWords {
                 "streams=off has no stream for {name}; leave {name} out"
             ));
         }
+        let has_affinity = words.stream.affinity != Affinity::Any;
+        if has_affinity && !words.stream.deferred {
+            return Err(
+                "affinity says where procedures run that are put off, and deferred=off puts off none; leave one out".into(),
+            );
+        }
+        words.stream.affinity.check()?;
         Ok(words)
     }
 
@@ -126,6 +145,10 @@ impl StreamWords {
             ("hysteresis", "wake") => self.stream.hysteresis = Hysteresis::Wake,
             ("hysteresis", "off") => self.stream.hysteresis = Hysteresis::Off,
             ("deferred", "on" | "off") => self.stream.deferred = value == "on",
+            ("affinity", "any") => self.stream.affinity = Affinity::Any,
+            ("affinity", "same") => self.stream.affinity = Affinity::Same,
+            ("affinity", "other") => self.stream.affinity = Affinity::Other,
+            ("headroom", "on" | "off") => self.stream.headroom = value == "on",
             ("crossing", "on" | "off") => self.stream.crossing = value == "on",
             ("hold", "on" | "off") => self.stream.hold = value == "on",
             ("lent", "on" | "off") => self.stream.lent = value == "on",
@@ -142,9 +165,9 @@ impl StreamWords {
 
 fn wrong(name: &str, value: &str) -> String {
     let all = || {
-        OF_STREAMS
-            .iter()
-            .chain([&MORE, &HOLD, &LENT, &EXPEDITED, &STREAMS, &SOCKMOD])
+        OF_STREAMS.iter().chain([
+            &MORE, &HOLD, &LENT, &HEADROOM, &EXPEDITED, &STREAMS, &SOCKMOD,
+        ])
     };
     let values = all().find(|option| option.name == name);
     let values = values.map_or("", |option| option.values);
@@ -185,6 +208,12 @@ pub(super) fn effective(end: &XtiEndpoint, into: &mut BTreeMap<String, String>) 
     let marks = format!("{}/{}", options.marks.high(), options.marks.low());
     into.insert("marks".into(), marks);
     into.insert("deferred".into(), on_off(options.deferred));
+    let affinity = match options.affinity {
+        Affinity::Any => return,
+        Affinity::Same => "same",
+        Affinity::Other => "other",
+    };
+    into.insert("affinity".into(), affinity.into());
 }
 
 /// The rings of an endpoint, one each way.
@@ -196,12 +225,18 @@ pub(super) fn ring_sizes(octets: u64, into: &mut BTreeMap<String, String>) {
 
 /// What an endpoint counted.
 pub(super) fn counts(end: &XtiEndpoint) -> BTreeMap<String, u64> {
-    [
+    let mut counts: BTreeMap<String, u64> = [
         ("send_calls".to_owned(), end.kernel_sends()),
         ("receive_calls".to_owned(), end.kernel_receives()),
         ("waits".to_owned(), end.waits()),
     ]
-    .into()
+    .into();
+    if end.options().affinity != Affinity::Any {
+        let (same, other) = end.helped();
+        counts.insert("helped_same".into(), same);
+        counts.insert("helped_other".into(), other);
+    }
+    counts
 }
 
 /// A switch as its word.
@@ -227,6 +262,8 @@ mod tests {
             transport.check_options(&words("streams=on,hold=off")),
             Ok(())
         );
+        let why = transport.check_options(&words("affinity=same,deferred=off"));
+        assert!(why.is_err_and(|why| why.contains("leave one out")));
         let why = transport.check_options(&words("hold=off,streams=off"));
         assert!(why.is_err_and(|why| why.contains("leave hold out")));
     }

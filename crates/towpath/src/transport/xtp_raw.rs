@@ -34,7 +34,7 @@ const V4_PACKET_LEN: usize = 1480;
 const V6_PACKET_LEN: usize = 1460;
 
 /// Options of what is beside UDP: its segmentation, its shortcut.
-const OF_UDP: [&str; 2] = ["segmentation", "shortcut"];
+const OF_UDP: [&str; 3] = ["segmentation", "shortcut", "splice"];
 
 /// The options of `xtp-ether`.
 static ETHER_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
@@ -287,6 +287,7 @@ fn setup(settings: &EndpointConfig, port: u16) -> EngineSetup<Engine> {
         engine: Engine::new(config),
         send_buffer_len: settings.send_buffer_len,
         use_segmentation: false,
+        splice: None,
         empty_message_error: None,
         introspection: Introspection::from_config(settings),
         buffer_posting: settings.buffer_posting(),

@@ -31,6 +31,9 @@ pub struct EndpointConfig {
     pub socket_buffer_len: usize,
     /// Whether to use the kernel's segmentation and coalescing of UDP, where available.
     pub segmentation: bool,
+    /// Whether first transmissions leave by reference instead of being copied, where an endpoint has one peer on the
+    /// same host: an endpoint of a transport, not one of this library, which has many.
+    pub splice: bool,
     /// How long a wait busy-polls before its thread sleeps. Lowers latency but occupies a CPU; zero
     /// unless one can be dedicated to it. For endpoints of this library.
     pub spin: Duration,
@@ -44,6 +47,10 @@ pub struct EndpointConfig {
 
 /// Default send buffer: four times the 120 KiB between acknowledgements.
 const SEND_BUFFER_LEN: usize = 512 << 10;
+
+/// Octets of packets that leave by reference: four fill a call of 60 KiB. Longer ones are hardly faster
+/// (docs/performance.md, "By reference").
+pub(crate) const LONG_PACKET_LEN: usize = 15 << 10;
 
 /// Options of rate limits, which are set together.
 const RATES: [&str; 4] = ["rate", "input_rate", "output_rate", "burst"];
@@ -73,6 +80,7 @@ impl Default for EndpointConfig {
             send_buffer_len: SEND_BUFFER_LEN,
             socket_buffer_len: wire_udp::BUFFER_LEN,
             segmentation: true,
+            splice: true,
             spin: Duration::ZERO,
             contexts: false,
             trace: None,
@@ -185,6 +193,7 @@ impl EndpointConfig {
             "fastnak" => config.fastnak = parse_choice(name, value, &OFF_ON)?,
             "nulldata" => config.null_data = parse_choice(name, value, &OFF_ON)?,
             "segmentation" => self.segmentation = parse_choice(name, value, &OFF_ON)?,
+            "splice" => self.splice = parse_choice(name, value, &OFF_ON)?,
             "congestion" => config.congestion = option_values::parse_congestion(value)?,
             "dialect" => config.version = parse_choice(name, value, &VERSIONS)?,
             "error" => config.error = parse_choice(name, value, &ERROR_CONTROLS)?,
@@ -261,6 +270,19 @@ impl EndpointConfig {
         let config = &self.config;
         let posts = config.service == Service::Bulk || config.flow == FlowControl::Reservation;
         posts.then(|| ReceiveBufferPosting::new(self.config.window, Xtp::post))
+    }
+
+    /// Whether packets may be long on a path that carries them, because they leave by reference: windows and stores
+    /// have room for eight, and no rate was counted in short ones.
+    pub(crate) fn sends_long_by_reference(&self) -> bool {
+        let config = &self.config;
+        let rates = [config.rate, config.input_rate, config.output_rate];
+        let room = config.window.min(self.send_buffer_len as u64);
+        self.splice
+            && self.segmentation
+            && !config.version.is_v3()
+            && rates.iter().all(Option::is_none)
+            && room >= 8 * LONG_PACKET_LEN as u64
     }
 
     /// Whether every byte is delivered.

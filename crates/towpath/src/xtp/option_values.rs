@@ -115,7 +115,7 @@ pub(crate) const HELP: &[OptionHelp] = &[
     option(
         "packet",
         "BYTES",
-        "octets of a full packet, 128 to 65507; 1472 if not given",
+        "octets of a full packet, 128 to 65507; if not given, 1472, or 15360 on the loopback in a byte stream with splice=on",
     ),
     option(
         "pairs",
@@ -164,6 +164,12 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "sort",
         "COUNT",
         "priority among the circuits of an endpoint: the lowest is served first",
+    ),
+    option(
+        "splice",
+        "on|off",
+        "whether first transmissions leave by reference instead of being copied, where a circuit's two ends are on \
+         one host; captures may show later bytes",
     ),
     option(
         "talloc",

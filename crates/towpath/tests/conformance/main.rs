@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod bursts;
+mod by_reference;
 mod cells;
 mod devices;
 mod endings;
@@ -442,6 +443,8 @@ fn offloads_and_quick_acknowledgements_are_options() {
         ("xti-udp", "streams", "off", ("streams", "off")),
         ("xti-tcp", "expedited", "on", ("expedited", "on")),
         ("xti-sctp", "lent", "off", ("lent", "off")),
+        ("xtp", "splice", "on", ("splice", "on")),
+        ("xtp", "splice", "off", ("splice", "off")),
         (
             "udp-segmented",
             "gso",
@@ -466,6 +469,7 @@ fn offloads_and_quick_acknowledgements_are_options() {
             "streams" => "streams is on|off",
             "expedited" => "expedited is off|on",
             "lent" => "lent is on|off",
+            "splice" => "choose off, on",
             _ => "give on or off",
         };
         assert!(why.contains(remedy), "{why}");

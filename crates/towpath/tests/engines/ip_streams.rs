@@ -20,7 +20,16 @@ const DRIVERS: [Driver; 2] = [xti_carrier::udp, xti_carrier::rawip];
 
 /// An endpoint at an address, and the address with its port; None, with a SKIPPED line, without the right.
 fn bound(driver: Driver, host: &str) -> Option<(XtiEndpoint, SocketAddr)> {
-    let end = XtiEndpoint::open_datagrams(driver(), StreamOptions::default()).expect("it opens");
+    bound_with(driver, host, false)
+}
+
+/// The same; with `headroom` its headers go in front of the octets of its user.
+fn bound_with(driver: Driver, host: &str, headroom: bool) -> Option<(XtiEndpoint, SocketAddr)> {
+    let options = StreamOptions {
+        headroom,
+        ..StreamOptions::default()
+    };
+    let end = XtiEndpoint::open_datagrams(driver(), options).expect("it opens");
     let host: IpAddr = host.parse().expect("an address");
     match end.bind(&inet::encode(SocketAddr::new(host, 0)), 0) {
         Ok(bound) => Some((end, inet::decode(&bound.address).expect("an address"))),
@@ -56,8 +65,14 @@ fn pattern(len: usize) -> Vec<u8> {
 #[test]
 fn datagrams_of_every_length_arrive_in_order_with_their_source() {
     for driver in DRIVERS {
-        for host in ["127.0.0.1", "::1"] {
-            let Some(((a, at_a), (b, at_b))) = bound(driver, host).zip(bound(driver, host)) else {
+        for (host, headroom) in [
+            ("127.0.0.1", false),
+            ("127.0.0.1", true),
+            ("::1", false),
+            ("::1", true),
+        ] {
+            let ends = bound_with(driver, host, headroom).zip(bound(driver, host));
+            let Some(((a, at_a), (b, at_b))) = ends else {
                 continue;
             };
             let longest = a.information().tsdu as usize;

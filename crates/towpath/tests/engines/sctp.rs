@@ -232,6 +232,32 @@ fn both_addresses_are_paths_and_either_can_be_primary() {
 }
 
 #[test]
+fn one_path_has_heartbeats_and_timeouts_of_its_own() {
+    let (_server, mut client, _peer) = pair();
+    wait_for_paths(&client);
+    let before = client.status().paths;
+    let mut parameters = before[1].parameters;
+    parameters.heartbeat_interval = Duration::ZERO;
+    // Whether a round trip was measured there yet or not.
+    parameters.rto.min = Duration::from_secs(3);
+    parameters.rto.initial = Duration::from_secs(3);
+    let set = client.set_path_parameters(before[1].remote, parameters);
+    set.expect("a path");
+    let after = client.status().paths;
+    assert_eq!(after[1].parameters, parameters);
+    assert_eq!(after[1].rto, Duration::from_secs(3));
+    assert_eq!(after[0].parameters, before[0].parameters);
+    parameters.rto.max = Duration::from_secs(2);
+    let wrong = client.set_path_parameters(before[1].remote, parameters);
+    let wrong = wrong.expect_err("the shortest is above the longest");
+    assert!(wrong.to_string().contains("out of order"), "{wrong}");
+    let nowhere = SocketAddr::from((Ipv4Addr::new(10, 9, 8, 7), 1));
+    let refused = client.set_path_parameters(nowhere, before[0].parameters);
+    let refused = refused.expect_err("no address of it");
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
 fn chunks_are_authenticated_with_the_key_of_both_ends() {
     let words = [("auth", "all"), ("key", "one"), ("adaptation", "77")];
     let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -400,3 +400,45 @@ fn one_message_without_end_has_no_options_of_messages() {
     let refused = client.send(b"!", expedited, LIMIT).expect_err("none");
     assert_eq!(refused.tli, TliError::NotSupported);
 }
+
+/// T_SCTP_HB and T_SCTP_RTO of the peer's address, in the engine that runs.
+#[test]
+fn heartbeats_and_timeouts_of_a_path_reach_the_engine() {
+    let (client, _server, _listener) = Over::Sctp.pair();
+    let structure = |name, rest: &[u32]| {
+        let address = u32::from_ne_bytes([127, 0, 0, 1]);
+        let words = [&[address][..], rest].concat();
+        TransportOption {
+            level: level::INET_SCTP,
+            name,
+            status: None,
+            value: words.iter().flat_map(|word| word.to_ne_bytes()).collect(),
+        }
+    };
+    let ask = |option: &TransportOption, action| {
+        let answer = client.manage_options(std::slice::from_ref(option), action);
+        let (options, worst) = answer.expect("options");
+        (worst, options[0].value.clone())
+    };
+    let wanted = [
+        structure(name::HB, &[1, 700]),
+        structure(name::RTO, &[4000, 4000, 9000, 3]),
+    ];
+    for option in &wanted {
+        assert_ne!(ask(option, OptionsAction::Current).1, option.value);
+        let taken = (OptionStatus::Success, option.value.clone());
+        assert_eq!(ask(option, OptionsAction::Negotiate), taken);
+        assert_eq!(ask(option, OptionsAction::Current), taken);
+    }
+    // T_SCTP_STATUS tells the timeout that the engine has now: the shortest one.
+    let status = ask(&structure(name::STATUS, &[]), OptionsAction::Current).1;
+    let (words, _) = status.as_chunks::<4>();
+    let words: Vec<u32> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
+    assert_eq!((words[2], words[8]), (1, 4000), "{words:?}");
+    let silent = structure(name::HB, &[0, 0]);
+    assert_eq!(
+        ask(&silent, OptionsAction::Negotiate).0,
+        OptionStatus::Success
+    );
+    assert_eq!(ask(&silent, OptionsAction::Current).1, silent.value);
+}

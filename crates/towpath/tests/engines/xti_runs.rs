@@ -1,5 +1,6 @@
 //! Short messages of XTI over SCTP, which travel together and keep their boundaries.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -239,4 +240,42 @@ fn a_run_of_which_all_was_received_hides_no_event() {
             .wait(false, Duration::from_millis(20))
             .expect("it waits");
     }
+}
+
+/// `tirdwr` takes over messages that came together, of which the user has some, and a part of one.
+#[test]
+fn run_that_waits_is_read_as_octets() {
+    const COUNT: usize = 100;
+    let (client, server) = pair(StreamOptions::default());
+    let mut expected = Vec::new();
+    for number in 0..COUNT {
+        client
+            .send(&message(number), Flags::default(), LIMIT)
+            .expect("it is sent");
+        expected.extend(message(number));
+    }
+    client.flush(LIMIT).expect("it leaves");
+    // The first whole, and some octets of the second.
+    let mut got = receive(&server, 65_536);
+    let mut buffer = [0; 2];
+    let part = server
+        .receive_within(&mut buffer, LIMIT)
+        .expect("the second one");
+    assert!(part.more && part.len == 2);
+    got.extend(buffer);
+    // Others come to the head behind what was taken from it.
+    while server.look() != Some(Look::Data) {
+        server.wait(false, LIMIT).expect("it waits");
+    }
+    let Ok(mut bytes) = server.into_byte_stream(LIMIT) else {
+        panic!("nothing but data waits");
+    };
+    client.send_release().expect("it releases");
+    bytes.read_to_end(&mut got).expect("all of it");
+    assert!(
+        got == expected,
+        "{} octets of {}",
+        got.len(),
+        expected.len()
+    );
 }

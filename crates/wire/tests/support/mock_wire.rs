@@ -12,6 +12,8 @@ pub fn assert_wire_forwards(wire: &mut impl Wire, calls: &Calls) {
     assert_eq!(wire.capabilities(), CAPABILITIES);
     wire.send(PATH, &[IoSlice::new(b"abc")], 3)
         .expect("it sends");
+    let taken = wire.send_by_reference(PATH, &[IoSlice::new(b"abc")], 3);
+    assert_eq!(taken.expect("it sends"), wire::Taken::ByReference);
     assert_eq!(wire.receive(&mut [0; 14]).expect("it receives"), ARRIVAL);
     wire.set_packet_len(|_| None);
     assert!(wire.descriptor().is_none());
@@ -23,6 +25,7 @@ pub fn assert_wire_forwards(wire: &mut impl Wire, calls: &Calls) {
     assert_eq!(wire.unanswerable(), 29);
     let expected = [
         "send",
+        "send_by_reference",
         "receive",
         "set_packet_len",
         "descriptor",
@@ -104,6 +107,17 @@ impl Wire for MockWire {
         assert_eq!(path, PATH);
         self.0.add("send");
         Ok(())
+    }
+
+    fn send_by_reference(
+        &mut self,
+        path: Path,
+        _: &[IoSlice<'_>],
+        _: usize,
+    ) -> io::Result<wire::Taken> {
+        assert_eq!(path, PATH);
+        self.0.add("send_by_reference");
+        Ok(wire::Taken::ByReference)
     }
 
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Arrival> {

@@ -9,7 +9,7 @@ use crate::connections::{ConnectionProvider, Protocol, Sleep, Waiter};
 use crate::inet::TIDU;
 use crate::options::OPTIONS_MAX;
 use crate::provider::answer_without_options;
-use crate::sctp::{self, MessageOptions, SctpOptions, SctpStatus, Situation};
+use crate::sctp::{self, MessageOptions, SctpOptions, SctpPath, SctpStatus, Situation};
 use crate::tpi::{Information, Primitive, ServiceType, State};
 use link::{CarriedLink, Stage};
 /// A socket of the kernel.
@@ -90,6 +90,9 @@ pub trait Carried: Send + 'static {
 
     /// How the association stands that carries it; None for a carrier without options.
     fn status(&self) -> Option<SctpStatus>;
+
+    /// Decides what a user may of the path that `path` names by its address. A path that went meanwhile needs nothing.
+    fn set_path(&mut self, path: &SctpPath);
 
     /// Sends a message, or octets of a stream, as a whole. The octets of a stream say nothing of themselves.
     ///
@@ -250,27 +253,32 @@ impl Protocol for CarriedProtocol {
 
     fn answer_options(
         &mut self,
-        link: Option<&CarriedLink>,
+        link: Option<&mut CarriedLink>,
         octets: &[u8],
         flags: u32,
     ) -> Primitive {
         let (Some(user), Some(default)) = (&mut self.options, self.carrier.options()) else {
             return answer_without_options(octets, flags);
         };
-        let running = match link {
+        let running = match &link {
             Some(link) => link.connection.options(),
             None => self.carrier.running_options(),
         };
-        let status = link.and_then(|link| link.connection.status());
+        let status = link.as_ref().and_then(|link| link.connection.status());
         let situation = Situation {
             default: &default,
             engine: running.as_ref(),
             status: status.as_ref(),
             keeps_messages: self.carrier.message_max().is_some(),
         };
-        let answer = sctp::answer(octets, flags, user, situation);
+        let (answer, paths) = sctp::answer(octets, flags, user, situation);
         self.carrier.set_options(user);
         self.of_messages = sctp::said_with_messages(user.message);
+        if let Some(link) = link {
+            for path in &paths {
+                link.connection.set_path(path);
+            }
+        }
         answer
     }
 

@@ -96,8 +96,12 @@ pub(crate) trait Protocol: Send + 'static {
     fn waitable(&self) -> Option<Socket>;
 
     /// The answer to T_OPTMGMT_REQ of an endpoint whose connection is `link`.
-    fn answer_options(&mut self, link: Option<&Self::Link>, octets: &[u8], flags: u32)
-    -> Primitive;
+    fn answer_options(
+        &mut self,
+        link: Option<&mut Self::Link>,
+        octets: &[u8],
+        flags: u32,
+    ) -> Primitive;
 
     /// Whether a message on `link` may have these options (TBADOPT).
     fn takes_message_options(&self, link: Option<&Self::Link>, octets: &[u8]) -> bool;

@@ -91,8 +91,8 @@ impl<P: Protocol> ConnectionProvider<P> {
     fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
         self.take_passed();
         let counted = self.on(Event::OptionsRequest);
-        let link = match &self.ends {
-            Ends::Connected(link) | Ends::Connecting(link) => Some(&**link),
+        let link = match &mut self.ends {
+            Ends::Connected(link) | Ends::Connecting(link) => Some(&mut **link),
             Ends::None | Ends::Listening(_) => None,
         };
         let answer = self.protocol.answer_options(link, octets, flags);

@@ -1,10 +1,10 @@
 //! What carries the datagrams of a provider.
 
+use crate::inet::SocketAddress;
 use crate::provider;
 use crate::tpi::{Primitive, TransportOption};
 use socket2::Socket;
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,11 +15,36 @@ pub const BATCH_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Who sent it.
-    pub source: SocketAddr,
+    pub source: SocketAddress,
     /// Where its octets are.
     pub range: Range<usize>,
     /// Options that came with it, where they are asked for.
     pub options: Vec<TransportOption>,
+}
+
+/// What puts a header in front of each datagram, where its octets lie.
+pub trait DatagramHeaders {
+    /// Octets of a header.
+    fn header_len(&self) -> usize;
+
+    /// Writes the header of a datagram of these octets into as many as it has.
+    ///
+    /// # Errors
+    ///
+    /// Without an address of its own, or for one that it cannot reach.
+    fn write_header(
+        &self,
+        destination: SocketAddress,
+        octets: &[u8],
+        header: &mut [u8],
+    ) -> io::Result<()>;
+
+    /// Sends datagrams of one length, as [`send`](DatagramCarrier::send) does, with their headers in front.
+    ///
+    /// # Errors
+    ///
+    /// Those of that.
+    fn send_packets(&mut self, destination: SocketAddress, packets: &[&[u8]]) -> io::Result<()>;
 }
 
 /// What carries the datagrams of a provider ([`XtiEndpoint::open_datagrams`]). No call waits.
@@ -28,6 +53,9 @@ pub struct Found {
 pub trait DatagramCarrier: Send + 'static {
     /// The name of the provider, such as `udp`.
     fn name(&self) -> &'static str;
+
+    /// Octets of the longest address.
+    fn address_max(&self) -> i32;
 
     /// Octets of the longest datagram.
     fn datagram_max(&self) -> usize;
@@ -40,7 +68,7 @@ pub trait DatagramCarrier: Send + 'static {
     /// # Errors
     ///
     /// What the system refuses.
-    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr>;
+    fn bind(&mut self, address: Option<SocketAddress>) -> io::Result<SocketAddress>;
 
     /// Gives the address up.
     fn unbind(&mut self);
@@ -48,6 +76,9 @@ pub trait DatagramCarrier: Send + 'static {
     /// What is readable when a datagram waits in the kernel, and writable when there is room; None without an
     /// address.
     fn socket(&self) -> Option<Arc<Socket>>;
+
+    /// Whether that is writable only when what was refused has room; else who waits looks again soon.
+    fn socket_tells_room(&self) -> bool;
 
     /// How many datagrams of so many octets one [`send`](DatagramCarrier::send) takes, 1 to [`BATCH_MAX`].
     fn batch_max(&self, octets: usize) -> usize;
@@ -60,10 +91,13 @@ pub trait DatagramCarrier: Send + 'static {
     /// `WouldBlock` without room, `Unsupported` when an option was not taken, else why they do not leave.
     fn send(
         &mut self,
-        destination: SocketAddr,
+        destination: SocketAddress,
         datagrams: &[&[u8]],
         options: &mut [TransportOption],
     ) -> io::Result<()>;
+
+    /// The carrier's headers, where it can write them in front of the octets of datagrams; None without such.
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders>;
 
     /// From here on options come with the datagrams, where the carrier has such.
     fn report_options(&mut self);

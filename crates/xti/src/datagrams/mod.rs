@@ -1,30 +1,32 @@
 //! The provider of datagrams (T_CLTS) over whatever carries them: the kernel's UDP, or a driver that makes
 //! its packets itself.
 //!
-//! * `carrier` - what carries them.
+//! * `carrier` - what carries them; `headers` - its headers in front of the user's octets.
 
 mod carrier;
+mod headers;
 
-pub use carrier::{BATCH_MAX, DatagramCarrier, Found, no_options};
+pub use carrier::{BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, no_options};
 
 use crate::error::TliError;
-use crate::inet::{Shared, TIDU, bind_error, decode, encode, options_event};
+use crate::inet::{Shared, SocketAddress, TIDU, bind_error, options_event};
 use crate::provider::{self, EPROTO, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{
     ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State, TransportOption,
     datagram_destination, datagram_options, number, parse_options, write_datagram_indication,
     write_options,
 };
+use headers::HEADER_MAX;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use streams::{
-    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
+    Block, Context, Error, Extra, HeadOptions, Marks, Message, MessageKind, Module, ModuleInfo,
+    QueueInfo, Side,
 };
 
-/// Octets of an address of the Internet ([`encode`]).
-const ADDRESS_LEN: i32 = 28;
+/// Octets of an address of the Internet ([`crate::inet::encode`]).
+pub const INTERNET_ADDRESS_MAX: i32 = 28;
 
 /// Arrivals shorter than this are copied into blocks of their length, so that a queue pins no more than
 /// twice its octets.
@@ -39,6 +41,8 @@ pub(crate) const NOT_SUPPORTED: i32 = 95;
 
 /// The provider: the driver of a stream.
 pub(crate) struct DatagramProvider {
+    /// Octets of the header that is written in front of datagrams; 0 where the carrier puts them together itself.
+    headroom: usize,
     carrier: Box<dyn DatagramCarrier>,
     marks: Marks,
     state: State,
@@ -52,13 +56,22 @@ pub(crate) struct DatagramProvider {
     /// Datagrams that are about to leave together.
     batch: Vec<Message>,
     /// The last source, as it is written into indications.
-    source: Option<(SocketAddr, Vec<u8>)>,
+    source: Option<(SocketAddress, Vec<u8>)>,
 }
 
 impl DatagramProvider {
     /// A provider whose write queue has `marks`.
-    pub(crate) fn new(carrier: Box<dyn DatagramCarrier>, marks: Marks) -> DatagramProvider {
+    /// With `headroom` the carrier's headers go in front of the user's octets, if it has such.
+    pub(crate) fn new(
+        mut carrier: Box<dyn DatagramCarrier>,
+        marks: Marks,
+        headroom: bool,
+    ) -> DatagramProvider {
+        let headers = carrier.headers().filter(|_| headroom);
+        let headroom = headers.map_or(0, |headers| headers.header_len());
+        let headroom = if headroom > HEADER_MAX { 0 } else { headroom };
         DatagramProvider {
+            headroom,
             carrier,
             marks,
             state: State::Unbound,
@@ -99,7 +112,7 @@ impl DatagramProvider {
             etsdu: -2,
             connect: -2,
             disconnect: -2,
-            address: ADDRESS_LEN,
+            address: self.carrier.address_max(),
             options: self.carrier.options_max(),
             tidu: longest,
             service: ServiceType::Datagrams,
@@ -170,9 +183,9 @@ impl DatagramProvider {
     fn bind(&mut self, address: &[u8]) -> io::Result<()> {
         let wanted = match address {
             [] => None,
-            address => Some(decode(address).ok_or(io::ErrorKind::InvalidInput)?),
+            address => Some(SocketAddress::decode(address).ok_or(io::ErrorKind::InvalidInput)?),
         };
-        self.address = encode(self.carrier.bind(wanted)?);
+        self.address = self.carrier.bind(wanted)?.encode();
         self.shared.set_socket(self.carrier.socket());
         Ok(())
     }
@@ -224,6 +237,8 @@ impl DatagramProvider {
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.shared.send_blocked.store(true, Ordering::Relaxed);
+                    let look_soon = !self.carrier.socket_tells_room();
+                    self.shared.look_soon.store(look_soon, Ordering::Relaxed);
                     while let Some(message) = self.batch.pop() {
                         context.put_back(Side::Write, message);
                     }
@@ -237,6 +252,7 @@ impl DatagramProvider {
             }
         }
         self.shared.send_blocked.store(false, Ordering::Relaxed);
+        self.shared.look_soon.store(false, Ordering::Relaxed);
     }
 
     /// Takes those in front of the queue that have one destination and one length; false when it is empty.
@@ -244,7 +260,7 @@ impl DatagramProvider {
         let Some(mut first) = context.get(Side::Write) else {
             return false;
         };
-        first.pull_up(0, context.pool());
+        first.pull_up(self.headroom, context.pool());
         let len = first.data_octets();
         let most = self.carrier.batch_max(len).clamp(1, BATCH_MAX);
         self.batch.push(first);
@@ -262,7 +278,7 @@ impl DatagramProvider {
                 context.put_back(Side::Write, next);
                 break;
             }
-            next.pull_up(0, context.pool());
+            next.pull_up(self.headroom, context.pool());
             self.batch.push(next);
         }
         true
@@ -270,8 +286,12 @@ impl DatagramProvider {
 
     fn send_batch(&mut self, options: Option<&mut [TransportOption]>) -> io::Result<()> {
         let options = options.ok_or(io::ErrorKind::InvalidInput)?;
-        let destination = self.batch.first().and_then(destination_of).and_then(decode);
+        let destination = self.batch.first().and_then(destination_of);
+        let destination = destination.and_then(SocketAddress::decode);
         let destination = destination.ok_or(io::ErrorKind::InvalidInput)?;
+        if self.headroom > 0 && options.is_empty() && self.write_headers(destination)? {
+            return self.send_headed(destination);
+        }
         let mut datagrams = [&[][..]; BATCH_MAX];
         for (place, message) in datagrams.iter_mut().zip(&self.batch) {
             *place = message.data.first().map_or(&[][..], Block::octets);
@@ -356,7 +376,7 @@ impl DatagramProvider {
             context.copy(&block.octets()[one.range.clone()])
         };
         if self.source.as_ref().is_none_or(|(at, _)| *at != one.source) {
-            self.source = Some((one.source, encode(one.source)));
+            self.source = Some((one.source, one.source.encode()));
         }
         let source = self.source.as_ref().map_or(&[][..], |(_, octets)| octets);
         let control = if one.options.is_empty() {
@@ -399,7 +419,16 @@ impl Module for DatagramProvider {
         }
     }
 
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
+    /// The head leaves room in front of what users send (SO_WROFF).
+    fn open(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
+        if self.headroom > 0 {
+            let options = HeadOptions {
+                write_offset: Some(self.headroom),
+                ..HeadOptions::default()
+            };
+            let message = Message::with_extra(MessageKind::SetOptions, Extra::Options(options));
+            context.put_next(Side::Read, message);
+        }
         Ok(())
     }
 

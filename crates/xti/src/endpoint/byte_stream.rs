@@ -1,13 +1,14 @@
 //! A connection as a stream of octets, for programs that know read and write: module `tirdwr` on it.
 
 use super::connections::time_left;
-use super::{Inner, XtiEndpoint, XtiState};
+use super::messages::piece_of;
+use super::{Inner, XtiEndpoint, XtiState, is_run};
 use crate::error::{Error, TliError};
 use crate::modules::Tirdwr;
 use crate::provider::EPROTO;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
-use streams::{MessageKind, Want};
+use streams::{Message, MessageKind, Want};
 
 /// A connection that is read and written. Dropped, it ends the connection: by a release if the peer has
 /// released, else at once.
@@ -21,8 +22,8 @@ impl XtiEndpoint {
     ///
     /// # Errors
     ///
-    /// The endpoint comes back with `OutOfState` without a connection, and with `System` and EPROTO when an event
-    /// or a part of a message waits, which reads could not tell.
+    /// The endpoint comes back with `OutOfState` without a connection, and with `System` and EPROTO when an event or
+    /// expedited data wait, which reads could not tell. Data that wait are read: boundaries of messages are lost.
     pub fn into_byte_stream(self, limit: Duration) -> Result<XtiByteStream, (Error, XtiEndpoint)> {
         let pushed = self.lock().push_tirdwr();
         match pushed {
@@ -37,17 +38,54 @@ impl Inner {
         self.require(&[XtiState::DataTransfer])?;
         self.send_gathered();
         self.take_runs(false);
-        let first = self.runtime.first_kind(self.stream)?;
-        let is_data = first.is_none_or(|kind| kind == MessageKind::Data);
-        if self.rest.is_some() || self.received.is_some() || self.ahead.is_some() || !is_data {
-            return Err(Error {
-                tli: TliError::System,
-                errno: EPROTO,
-            });
-        }
+        self.take_over()?;
         Ok(self
             .runtime
             .push(self.stream, Box::new(Tirdwr::default()))?)
+    }
+
+    /// What the user has not received, of messages that were taken from the head and of those that wait there, becomes
+    /// data at the head. Nothing changes when something else waits.
+    fn take_over(&mut self) -> Result<(), Error> {
+        let mut waiting = Vec::new();
+        while let Ok(message) = self.runtime.take_blocks(self.stream, Want::Any) {
+            waiting.push(message);
+        }
+        // Something that was passed ends the loop, and stays in front of what could be read.
+        let rest_is_data = self.runtime.first_kind(self.stream)?.is_none();
+        let kept_is_data = [&self.rest, &self.ahead]
+            .into_iter()
+            .flatten()
+            .all(is_ordinary);
+        let is_data = rest_is_data && kept_is_data && waiting.iter().all(is_ordinary);
+        if is_data {
+            let kept = [self.rest.take(), self.ahead.take()];
+            waiting.splice(0..0, kept.into_iter().flatten());
+            for message in &mut waiting {
+                self.strip(message);
+            }
+            waiting.splice(0..0, self.take_received());
+            waiting.retain(|message| message.data_octets() > 0);
+        }
+        for message in waiting.into_iter().rev() {
+            self.runtime.return_blocks(self.stream, message)?;
+        }
+        match is_data {
+            true => Ok(()),
+            false => Err(Error {
+                tli: TliError::System,
+                errno: EPROTO,
+            }),
+        }
+    }
+
+    /// Leaves the data of a message.
+    fn strip(&mut self, message: &mut Message) {
+        if let Some(control) = message.control.take() {
+            self.runtime.pool_mut().release(control);
+        }
+        let data = std::mem::replace(message, Message::new(MessageKind::Data));
+        *message = data.into_kind(MessageKind::Data);
     }
 
     fn pop_tirdwr(&mut self) -> Result<(), Error> {
@@ -70,6 +108,11 @@ impl Inner {
             Err(error) => Err(Error::from(error).into()),
         }
     }
+}
+
+/// Whether a message is one of ordinary data, or several such.
+fn is_ordinary(message: &Message) -> bool {
+    is_run(message) || piece_of(message).is_some_and(|piece| !piece.expedited)
 }
 
 impl XtiByteStream {

@@ -10,7 +10,7 @@ use streams::{Message, MessageKind, Priority, Want};
 /// What a message of the stream is for a receive: None for an event.
 pub(super) struct Piece {
     pub(super) more: bool,
-    expedited: bool,
+    pub(super) expedited: bool,
 }
 
 impl Inner {

@@ -41,13 +41,15 @@ pub use transfer::{Flags, XtiReceived};
 pub use vectors::BUFFERS_MAX;
 pub use waiting::XtiReadiness;
 
+use crate::affinity::{Affinity, Place};
 use crate::error::{Error, TliError};
 use crate::helper;
 use crate::inet::Shared as SocketShared;
 use crate::tpi::{self, Information, Primitive, ServiceType, TransportOption};
 use gathered::{GatherLimit, Gathered};
 use received_run::ReceivedRun;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rustix::thread::sched_getcpu;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use streams::{Block, Hysteresis, Marks, Message, MessageKind, Priority, Runtime, StreamId, Want};
 
@@ -64,6 +66,10 @@ pub struct StreamOptions {
     /// ServiceType procedures run when the caller waits, receives or finds the queue full, and within a
     /// millisecond; else at the end of each call.
     pub deferred: bool,
+    /// On which processor service procedures run that were put off, when the helper runs them.
+    pub affinity: Affinity,
+    /// Datagrams are copied behind room for the header of a driver, which writes it there (SO_WROFF).
+    pub headroom: bool,
     /// Short sends are collected at the head, up to 8 KiB in one message (SO_STRHOLD); those over a protocol of the
     /// process that keeps boundaries too, which it gets back there. Else each is a message of its own.
     pub hold: bool,
@@ -88,6 +94,8 @@ impl Default for StreamOptions {
             hysteresis: Hysteresis::Full,
             marks: MARKS,
             deferred: true,
+            affinity: Affinity::Any,
+            headroom: false,
             hold: true,
             lent: true,
             crossing: false,
@@ -109,6 +117,11 @@ pub(crate) struct Shared {
     receiving: Mutex<()>,
     /// The helper knows that something is queued.
     pub(crate) listed: AtomicBool,
+    /// The processor on which something was queued last, where [`Affinity`] asks for it.
+    pub(crate) queued_on: AtomicUsize,
+    /// How often the helper ran what was scheduled on that one, and on another.
+    pub(crate) helped_on_same: AtomicU64,
+    pub(crate) helped_on_other: AtomicU64,
     /// Calls that waited for the kernel.
     waits: AtomicU64,
     options: StreamOptions,
@@ -205,6 +218,16 @@ impl XtiEndpoint {
         self.shared.waits.load(Ordering::Relaxed)
     }
 
+    /// How often the helper ran what was scheduled on the processor on which it was queued, and on another: counted
+    /// unless the affinity is [`Affinity::Any`].
+    pub fn helped(&self) -> (u64, u64) {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (
+            of(&self.shared.helped_on_same),
+            of(&self.shared.helped_on_other),
+        )
+    }
+
     /// Runs what is scheduled: queued data leave now.
     pub fn run(&self) {
         let mut inner = self.lock();
@@ -223,6 +246,19 @@ impl XtiEndpoint {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the helper, which is about to run what is scheduled: moves it where that is to run.
+    pub(crate) fn help_at(&self, place: &mut Place) {
+        let affinity = self.options.affinity;
+        let is_same = place.go(affinity, self.queued_on.load(Ordering::Relaxed));
+        if affinity != Affinity::Any {
+            let counter = match is_same {
+                true => &self.helped_on_same,
+                false => &self.helped_on_other,
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// For the helper: runs what is scheduled, unless a user is at it, and tries again what the
@@ -259,6 +295,9 @@ impl Shared {
     }
 
     fn note_deferred(self: &Arc<Self>) {
+        if self.options.affinity != Affinity::Any {
+            self.queued_on.store(sched_getcpu(), Ordering::Relaxed);
+        }
         if !self.listed.swap(true, Ordering::Relaxed) {
             helper::watch(self);
         }

@@ -7,10 +7,10 @@ use crate::carrier::{CarriedProtocol, Carrier};
 use crate::connections::ConnectionProvider;
 use crate::datagrams::{DatagramCarrier, DatagramProvider};
 use crate::error::{Error, TliError};
-use crate::inet::{KernelUdp, Setup, Shared as SocketShared, TcpProvider};
+use crate::inet::{KernelUdp, Setup, Shared as SocketShared, SocketProvider, UnixDatagrams};
 use crate::loopback::{LoopDatagrams, LoopProtocol, RING_OCTETS};
 use crate::tpi::{Information, Primitive, ServiceType};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use streams::{HeadOptions, Module, Runtime};
 
@@ -28,12 +28,37 @@ impl XtiEndpoint {
     /// [`TliError::System`] when the stream cannot be opened.
     pub fn open_tcp(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
         let provider = match options.expedited {
-            true => TcpProvider::new(setup, options.marks),
-            false => TcpProvider::without_expedited(setup, options.marks),
+            true => SocketProvider::new(setup, options.marks),
+            false => SocketProvider::without_expedited(setup, options.marks),
         };
         let (socket, token) = (provider.shared(), provider.token());
         let driver = Box::new(provider);
         XtiEndpoint::open(driver, (socket, token, Provider::Tcp), options)
+    }
+
+    /// Opens an endpoint of connections of this host, of the provider `/dev/unix_cotsord` (t_open); its sockets get
+    /// `setup`.
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::System`] when the stream cannot be opened.
+    pub fn open_unix(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
+        let options = StreamOptions {
+            expedited: false,
+            ..options
+        };
+        let provider = SocketProvider::unix(setup, options.marks);
+        let below = (provider.shared(), provider.token(), Provider::Tcp);
+        XtiEndpoint::open(Box::new(provider), below, options)
+    }
+
+    /// Opens an endpoint of datagrams of this host, of the provider `/dev/unix_clts` (t_open); its socket gets `setup`.
+    ///
+    /// # Errors
+    ///
+    /// [`TliError::System`] when the stream cannot be opened.
+    pub fn open_unix_datagrams(setup: Setup, options: StreamOptions) -> Result<XtiEndpoint, Error> {
+        XtiEndpoint::open_datagrams(Box::new(UnixDatagrams::new(setup)), options)
     }
 
     /// Opens an endpoint of datagrams, of the provider `/dev/udp` (t_open); its socket gets `setup`.
@@ -54,13 +79,13 @@ impl XtiEndpoint {
         carrier: Box<dyn DatagramCarrier>,
         options: StreamOptions,
     ) -> Result<XtiEndpoint, Error> {
-        let provider = DatagramProvider::new(carrier, options.marks);
+        let provider = DatagramProvider::new(carrier, options.marks, options.headroom);
         let below = (provider.shared(), NO_TOKEN, Provider::Datagrams);
         XtiEndpoint::open(Box::new(provider), below, options)
     }
 
-    /// Opens an endpoint by the name of its provider (t_open): `/dev/tcp`, `/dev/udp`, `/dev/ticlts`,
-    /// `/dev/ticots` or `/dev/ticotsord`. Sockets get nothing but what their options say.
+    /// Opens an endpoint by the name of its provider (t_open): `/dev/tcp`, `/dev/udp`, `/dev/unix_cotsord`,
+    /// `/dev/unix_clts`, `/dev/ticlts`, `/dev/ticots` or `/dev/ticotsord`. Sockets get nothing but what their options say.
     ///
     /// # Errors
     ///
@@ -69,6 +94,10 @@ impl XtiEndpoint {
         let service = match name {
             "/dev/tcp" => return XtiEndpoint::open_tcp(Arc::new(|_| Ok(())), options),
             "/dev/udp" => return XtiEndpoint::open_udp(Arc::new(|_| Ok(())), options),
+            "/dev/unix_cotsord" => return XtiEndpoint::open_unix(Arc::new(|_| Ok(())), options),
+            "/dev/unix_clts" => {
+                return XtiEndpoint::open_unix_datagrams(Arc::new(|_| Ok(())), options);
+            }
             "/dev/ticlts" => ServiceType::Datagrams,
             "/dev/ticots" => ServiceType::Connections,
             "/dev/ticotsord" => ServiceType::ConnectionsWithRelease,
@@ -151,6 +180,9 @@ impl XtiEndpoint {
                 socket,
                 receiving: Mutex::new(()),
                 listed: AtomicBool::new(false),
+                queued_on: AtomicUsize::new(0),
+                helped_on_same: AtomicU64::new(0),
+                helped_on_other: AtomicU64::new(0),
                 waits: AtomicU64::new(0),
                 options,
                 token,

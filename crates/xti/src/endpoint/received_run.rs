@@ -8,7 +8,7 @@ use crate::connections::ConnectionProvider;
 use crate::error::{Error, TliError};
 use crate::tpi::run_lengths;
 use std::time::{Duration, Instant};
-use streams::{Block, Message};
+use streams::{Block, Message, MessageKind};
 
 /// A run of the provider's (`tpi::run`), and how far the user has it.
 pub(super) struct ReceivedRun {
@@ -228,6 +228,18 @@ impl Inner {
         {
             self.release_received();
         }
+    }
+
+    /// What the user has not of the run at hand, as data.
+    pub(super) fn take_received(&mut self) -> Option<Message> {
+        let run = self.received.take()?;
+        let mut message = run.message;
+        let pool = self.runtime.pool_mut();
+        message.trim_front(run.start + run.taken, pool);
+        if let Some(control) = message.control.take() {
+            pool.release(control);
+        }
+        Some(message.into_kind(MessageKind::Data))
     }
 
     fn release_received(&mut self) {

@@ -61,6 +61,10 @@ impl XtiEndpoint {
             return self.wait_prepared(write, limit);
         }
         match self.socket() {
+            Some(_) if write && self.shared.socket.look_soon.load(Ordering::Relaxed) => {
+                std::thread::sleep(limit.unwrap_or(TURN).min(TURN_OF_ARRIVAL));
+                Ok(())
+            }
             Some(socket) => {
                 // Urgent data make nothing readable.
                 let flags = match write {

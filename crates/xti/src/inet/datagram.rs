@@ -1,8 +1,8 @@
 //! Datagrams of the kernel's UDP: one system call each.
 
-use super::Setup;
 use super::options::{SocketOptions, of_marks, with_options};
-use crate::datagrams::{DatagramCarrier, Found};
+use super::{Setup, SocketAddress};
+use crate::datagrams::{DatagramCarrier, DatagramHeaders, Found, INTERNET_ADDRESS_MAX};
 use crate::options::OPTIONS_MAX;
 use crate::tpi::{Primitive, TransportOption};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, recvfrom, sendto};
@@ -56,6 +56,10 @@ impl DatagramCarrier for KernelUdp {
         "inet-udp"
     }
 
+    fn address_max(&self) -> i32 {
+        INTERNET_ADDRESS_MAX
+    }
+
     fn datagram_max(&self) -> usize {
         DATAGRAM_MAX
     }
@@ -64,8 +68,8 @@ impl DatagramCarrier for KernelUdp {
         OPTIONS_MAX as i32
     }
 
-    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr> {
-        let address = address.unwrap_or(ANY);
+    fn bind(&mut self, address: Option<SocketAddress>) -> io::Result<SocketAddress> {
+        let address = address.map_or(Ok(ANY), SocketAddress::internet)?;
         let socket = self.plain_socket(address)?;
         self.options.apply(&socket)?;
         socket.bind(&SockAddr::from(address))?;
@@ -74,7 +78,8 @@ impl DatagramCarrier for KernelUdp {
         if self.reports_options {
             self.report_options();
         }
-        bound.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+        let bound = bound.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(bound.into())
     }
 
     fn unbind(&mut self) {
@@ -85,16 +90,21 @@ impl DatagramCarrier for KernelUdp {
         self.socket.clone()
     }
 
+    fn socket_tells_room(&self) -> bool {
+        true
+    }
+
     fn batch_max(&self, _octets: usize) -> usize {
         1
     }
 
     fn send(
         &mut self,
-        destination: SocketAddr,
+        destination: SocketAddress,
         datagrams: &[&[u8]],
         options: &mut [TransportOption],
     ) -> io::Result<()> {
+        let destination = destination.internet()?;
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         self.sends += datagrams.len() as u64;
@@ -110,6 +120,10 @@ impl DatagramCarrier for KernelUdp {
         }
     }
 
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        None
+    }
+
     fn report_options(&mut self) {
         self.reports_options = true;
         if let Some(socket) = &self.socket {
@@ -123,7 +137,7 @@ impl DatagramCarrier for KernelUdp {
         if self.reports_options {
             let (received, marks) = wire_udp::sys::receive_with_marks(socket.as_fd(), room)?;
             found.push(Found {
-                source: received.from,
+                source: received.from.into(),
                 range: 0..received.len,
                 options: of_marks(marks),
             });
@@ -132,7 +146,7 @@ impl DatagramCarrier for KernelUdp {
         let (len, _, from) = recvfrom(socket, room, RecvFlags::DONTWAIT)?;
         if let Some(source) = from.and_then(internet_address) {
             found.push(Found {
-                source,
+                source: source.into(),
                 range: 0..len,
                 options: Vec::new(),
             });

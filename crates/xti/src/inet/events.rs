@@ -1,6 +1,6 @@
 //! What the socket has to say: connections that come, that are made, that end.
 
-use super::{Indication, Link, TcpProvider, remote_address};
+use super::{Indication, Link, SocketProvider, remote_address};
 use crate::provider::NO_SEQUENCE;
 use crate::tpi::{Event, Primitive, State, write_options};
 use socket2::Socket;
@@ -11,7 +11,7 @@ use streams::{Context, Extra, Message};
 /// The reason of a disconnection when the kernel has no number for it: ECONNABORTED.
 const ABORTED: i32 = 103;
 
-impl TcpProvider {
+impl SocketProvider {
     pub(super) fn look_at_socket(&mut self, context: &mut Context<'_>) {
         self.take_passed();
         match &self.link {

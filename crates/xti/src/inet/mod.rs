@@ -1,5 +1,5 @@
-//! `inet`: a provider of TPI whose connections are the kernel's TCP sockets, and one of datagrams on its
-//! UDP sockets.
+//! `inet`: a provider of TPI whose connections are the kernel's sockets, of TCP or of this host (AF_UNIX), and one of
+//! datagrams on its UDP sockets and those of this host.
 //!
 //! Two copies a byte, user to block and block to socket, as in the study's driver. What the kernel has
 //! to say - readable, writable, connected - only schedules service procedures.
@@ -7,7 +7,7 @@
 //! * `requests` - primitives of the user, by state.
 //! * `events` - connections that come, are made, or end.
 //! * `transfer` - data both ways; `urgent` - expedited data.
-//! * `datagram` - datagrams of its UDP sockets.
+//! * `datagram`, `unix_datagram` - datagrams of its UDP sockets, and of those of this host.
 //! * `options` - options of the user on the sockets.
 //! * `address` - addresses as octets.
 
@@ -17,9 +17,10 @@ mod events;
 mod options;
 mod requests;
 mod transfer;
+mod unix_datagram;
 mod urgent;
 
-pub use address::{decode, encode};
+pub use address::{SocketAddress, UnixName, decode, encode};
 pub(crate) use datagram::{DATAGRAM_MAX, KernelUdp};
 pub(crate) use options::event as options_event;
 pub(crate) use requests::{BACKLOG, bind_error};
@@ -27,7 +28,7 @@ pub(crate) use requests::{BACKLOG, bind_error};
 use crate::error::TliError;
 use crate::provider::{self, flush_queues};
 use crate::tpi::{Event, Information, Primitive, ServiceType, State, TransportOption};
-use socket2::Socket;
+use socket2::{SockAddr, Socket};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
@@ -38,10 +39,14 @@ use streams::{
 };
 use transfer::Outgoing;
 pub(crate) use transfer::{arrival, receive};
+pub(crate) use unix_datagram::UnixDatagrams;
 pub(crate) use urgent::{receive_urgent, urgent_indication};
 
 /// Octets of one primitive's data, and of one receive: the study's longest packet.
 pub(crate) const TIDU: usize = 65_536;
+
+/// Octets of `struct sockaddr_un`.
+const UNIX_ADDRESS_LEN: i32 = 110;
 
 /// Connections that may wait for the user whatever he asks for.
 const INDICATIONS_MAX: u32 = 1024;
@@ -123,7 +128,9 @@ struct Indication {
 }
 
 /// The provider: the driver of a stream.
-pub struct TcpProvider {
+pub struct SocketProvider {
+    /// Any address of its family.
+    any: SocketAddress,
     setup: Setup,
     marks: Marks,
     state: State,
@@ -138,14 +145,15 @@ pub struct TcpProvider {
     spare: Option<Block>,
 }
 
-impl TcpProvider {
-    /// A provider whose write queue has `marks`; each socket it makes gets `setup`.
-    pub fn new(setup: Setup, marks: Marks) -> TcpProvider {
+impl SocketProvider {
+    /// A provider of TCP whose write queue has `marks`; each socket it makes gets `setup`.
+    pub fn new(setup: Setup, marks: Marks) -> SocketProvider {
         let token = provider::new_token();
         let shared = Arc::new(Shared::default());
         let mut acceptors = ACCEPTORS.lock().unwrap_or_else(PoisonError::into_inner);
         acceptors.insert(token, Arc::clone(&shared));
-        TcpProvider {
+        SocketProvider {
+            any: SocketAddr::from(([0, 0, 0, 0], 0)).into(),
             setup,
             marks,
             state: State::Unbound,
@@ -162,14 +170,31 @@ impl TcpProvider {
 
     /// The same without expedited data: an octet that a peer sends as urgent stays in its place in the stream
     /// (SO_OOBINLINE).
-    pub fn without_expedited(setup: Setup, marks: Marks) -> TcpProvider {
+    pub fn without_expedited(setup: Setup, marks: Marks) -> SocketProvider {
         let in_line = move |socket: &Socket| {
             socket.set_out_of_band_inline(true)?;
             setup(socket)
         };
-        let mut provider = TcpProvider::new(Arc::new(in_line), marks);
+        let mut provider = SocketProvider::new(Arc::new(in_line), marks);
         provider.has_expedited = false;
         provider
+    }
+
+    /// A provider of connections of this host (AF_UNIX). A disconnect is a release to the peer, as the kernel says
+    /// nothing else unless octets were not received.
+    pub fn unix(setup: Setup, marks: Marks) -> SocketProvider {
+        let mut provider = SocketProvider::new(setup, marks);
+        provider.any = SocketAddress::Unix(UnixName::NONE);
+        provider.options = options::SocketOptions::unix();
+        provider.has_expedited = false;
+        provider
+    }
+
+    /// The address in octets, of its family alone.
+    fn decode(&self, octets: &[u8]) -> Option<SocketAddress> {
+        let address = SocketAddress::decode(octets)?;
+        let same = std::mem::discriminant(&address) == std::mem::discriminant(&self.any);
+        same.then_some(address)
     }
 
     /// The token by which connections are passed to this stream (ACCEPTOR_id).
@@ -203,7 +228,10 @@ impl TcpProvider {
             },
             connect: -2,
             disconnect: -2,
-            address: 28,
+            address: match self.any {
+                SocketAddress::Internet(_) => 28,
+                SocketAddress::Unix(_) => UNIX_ADDRESS_LEN,
+            },
             options: crate::options::OPTIONS_MAX as i32,
             tidu: TIDU as i32,
             service: ServiceType::ConnectionsWithRelease,
@@ -235,14 +263,14 @@ impl TcpProvider {
     }
 }
 
-impl Drop for TcpProvider {
+impl Drop for SocketProvider {
     fn drop(&mut self) {
         let mut acceptors = ACCEPTORS.lock().unwrap_or_else(PoisonError::into_inner);
         acceptors.remove(&self.token);
     }
 }
 
-impl Module for TcpProvider {
+impl Module for SocketProvider {
     fn info(&self) -> ModuleInfo {
         let queue = QueueInfo {
             marks: self.marks,
@@ -294,17 +322,14 @@ impl Module for TcpProvider {
 
 /// Address of a socket that was bound or connected.
 fn local_address(socket: &Socket) -> Vec<u8> {
-    let address = socket
-        .local_addr()
-        .ok()
-        .and_then(|address| address.as_socket());
-    address.map(encode).unwrap_or_default()
+    octets_of(socket.local_addr())
 }
 
 fn remote_address(socket: &Socket) -> Vec<u8> {
-    let address: Option<SocketAddr> = socket
-        .peer_addr()
-        .ok()
-        .and_then(|address| address.as_socket());
-    address.map(encode).unwrap_or_default()
+    octets_of(socket.peer_addr())
+}
+
+fn octets_of(address: io::Result<SockAddr>) -> Vec<u8> {
+    let address = address.ok().as_ref().and_then(SocketAddress::of_kernel);
+    address.map(|address| address.encode()).unwrap_or_default()
 }

@@ -35,6 +35,11 @@ const UDP: &[Key] = &[
     (level::INET_IP, name::BROADCAST),
 ];
 
+const UNIX: &[Key] = &[
+    (level::XTI_GENERIC, name::SNDBUF),
+    (level::XTI_GENERIC, name::RCVBUF),
+];
+
 /// The options of a provider.
 pub(super) struct SocketOptions {
     known: &'static [Key],
@@ -55,6 +60,14 @@ impl SocketOptions {
     pub(super) fn udp() -> SocketOptions {
         SocketOptions {
             known: UDP,
+            wanted: Vec::new(),
+        }
+    }
+
+    /// Those of sockets of this host.
+    pub(super) fn unix() -> SocketOptions {
+        SocketOptions {
+            known: UNIX,
             wanted: Vec::new(),
         }
     }

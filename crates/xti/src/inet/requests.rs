@@ -1,21 +1,20 @@
 //! Primitives of the user.
 
 use super::options::of_connection;
-use super::{INDICATIONS_MAX, Link, TcpProvider, decode, local_address, remote_address};
+use super::{INDICATIONS_MAX, Link, SocketAddress, SocketProvider, local_address, remote_address};
 use crate::error::TliError;
 use crate::provider::parsed;
 use crate::tpi::{Event, Malformed, Primitive, State, TransportOption, number};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use streams::{Context, Message, Side};
 
 /// Connections that the kernel keeps before they are indicated.
 pub(crate) const BACKLOG: i32 = 1024;
 
-impl TcpProvider {
+impl SocketProvider {
     /// A message with a control part from above.
     pub(super) fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
         match parsed(&message) {
@@ -80,7 +79,7 @@ impl TcpProvider {
         if !self.on(Event::BindRequest) {
             return self.refuse(context, number::BIND_REQ, TliError::OutOfState, 0);
         }
-        let wanted = decode(address);
+        let wanted = self.decode(address);
         if wanted.is_none() && !address.is_empty() {
             self.on(Event::ErrorAck);
             return self.refuse(context, number::BIND_REQ, TliError::BadAddress, 0);
@@ -104,14 +103,13 @@ impl TcpProvider {
 
     /// Binds a socket. One that only connects, to an address that it does not care for, gets its
     /// socket when the family is known.
-    fn bind(&mut self, wanted: Option<SocketAddr>, limit: u32) -> io::Result<Vec<u8>> {
-        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+    fn bind(&mut self, wanted: Option<SocketAddress>, limit: u32) -> io::Result<Vec<u8>> {
         if wanted.is_none() && limit == 0 {
-            return Ok(super::encode(any));
+            return Ok(self.any.encode());
         }
-        let address = wanted.unwrap_or(any);
-        let socket = Arc::new(self.new_socket(address)?);
-        socket.bind(&SockAddr::from(address))?;
+        let address = wanted.unwrap_or(self.any);
+        let socket = Arc::new(self.new_socket(&address)?);
+        socket.bind(&address.for_kernel()?)?;
         let bound = local_address(&socket);
         let link = if limit == 0 {
             Link::Bound(socket)
@@ -128,7 +126,7 @@ impl TcpProvider {
     }
 
     /// A socket that blocks only where a call says so.
-    fn new_socket(&self, address: SocketAddr) -> io::Result<Socket> {
+    fn new_socket(&self, address: &SocketAddress) -> io::Result<Socket> {
         let socket = self.plain_socket(address)?;
         self.options.apply(&socket)?;
         Ok(socket)
@@ -138,7 +136,7 @@ impl TcpProvider {
     fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
         self.take_passed();
         let counted = self.on(Event::OptionsRequest);
-        let plain = self.plain_socket(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let plain = self.plain_socket(&self.any);
         let socket = self.link.socket().cloned();
         let answer = self.options.answer(octets, flags, socket.as_deref(), plain);
         if counted {
@@ -148,9 +146,15 @@ impl TcpProvider {
     }
 
     /// A socket with the setup, and without the options of the user.
-    fn plain_socket(&self, address: SocketAddr) -> io::Result<Socket> {
-        let domain = Domain::for_address(address);
-        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    fn plain_socket(&self, address: &SocketAddress) -> io::Result<Socket> {
+        let socket = match address {
+            SocketAddress::Internet(address) => Socket::new(
+                Domain::for_address(*address),
+                Type::STREAM,
+                Some(Protocol::TCP),
+            ),
+            SocketAddress::Unix(_) => Socket::new(Domain::UNIX, Type::STREAM, None),
+        }?;
         (self.setup)(&socket)?;
         Ok(socket)
     }
@@ -177,7 +181,7 @@ impl TcpProvider {
             self.on(Event::ErrorAck);
             return self.refuse(context, number::CONN_REQ, TliError::BadOption, 0);
         };
-        let started = match decode(destination) {
+        let started = match self.decode(destination) {
             Some(address) => self.start_connect(address, options),
             None => Err(io::ErrorKind::InvalidInput.into()),
         };
@@ -185,6 +189,12 @@ impl TcpProvider {
             Ok(()) => {
                 self.on(Event::OkAck);
                 self.acknowledge(context, number::CONN_REQ);
+            }
+            // A socket of this host is refused at once, one of TCP later.
+            Err(error) if is_refused(&error) => {
+                self.on(Event::OkAck);
+                self.acknowledge(context, number::CONN_REQ);
+                self.disconnected(context, &error);
             }
             Err(error) => {
                 self.on(Event::ErrorAck);
@@ -196,18 +206,18 @@ impl TcpProvider {
 
     fn start_connect(
         &mut self,
-        address: SocketAddr,
+        address: SocketAddress,
         mut options: Vec<TransportOption>,
     ) -> io::Result<()> {
         const EINPROGRESS: i32 = 115;
         let socket = match &self.link {
             Link::Bound(socket) => Arc::clone(socket),
             Link::Listening { .. } => return Err(io::ErrorKind::InvalidInput.into()),
-            _ => Arc::new(self.new_socket(address)?),
+            _ => Arc::new(self.new_socket(&address)?),
         };
         self.options.negotiate(&socket, &mut options);
         socket.set_nonblocking(true)?;
-        let started = socket.connect(&SockAddr::from(address));
+        let started = socket.connect(&address.for_kernel()?);
         socket.set_nonblocking(false)?;
         match started {
             Err(error) if error.raw_os_error() != Some(EINPROGRESS) => Err(error),
@@ -324,6 +334,12 @@ impl TcpProvider {
             self.fail(context);
         }
     }
+}
+
+/// Nobody listens at an address, or it is none of anybody.
+fn is_refused(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::ConnectionRefused, io::ErrorKind::NotFound];
+    kinds.contains(&error.kind())
 }
 
 fn acceptors_shared(token: u32) -> Option<Arc<super::Shared>> {

@@ -1,7 +1,7 @@
 //! Data: from the write queue to the socket, and from the socket up.
 
 use super::urgent::send_urgent;
-use super::{Link, TIDU, TcpProvider};
+use super::{Link, SocketProvider, TIDU};
 use crate::provider::parsed;
 use crate::tpi::{Event, Primitive, State};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sendmsg};
@@ -110,7 +110,7 @@ impl Outgoing {
     }
 }
 
-impl TcpProvider {
+impl SocketProvider {
     /// T_DATA_REQ, or data without a control part, which mean the same here, and T_EXDATA_REQ.
     pub(super) fn data_request(&mut self, context: &mut Context<'_>, message: Message) {
         match self.state {

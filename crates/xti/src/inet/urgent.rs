@@ -1,7 +1,7 @@
 //! Expedited data of TCP: one octet of urgent data, which the kernel keeps beside the others
 //! (RFC 6093; tcp(7), MSG_OOB).
 
-use super::TcpProvider;
+use super::SocketProvider;
 use crate::tpi::{number, write_data};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::Socket;
@@ -36,7 +36,7 @@ pub(crate) fn urgent_indication(pool: &mut Pool, octet: u8) -> Message {
     Message::proto(control, Some(data)).in_band(1)
 }
 
-impl TcpProvider {
+impl SocketProvider {
     /// Indicates the urgent octet that waits.
     pub(super) fn look_for_urgent(&mut self, context: &mut Context<'_>, socket: &Socket) {
         if let Some(octet) = receive_urgent(socket) {

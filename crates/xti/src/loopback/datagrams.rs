@@ -11,8 +11,8 @@ use crate::inet::{Shared, bind_error, options_event};
 use crate::provider::{self, answer_without_options};
 use crate::provider::{acknowledge, fail_stream, flush_queues, indicate, parsed, refuse};
 use crate::tpi::{
-    ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State,
-    datagram_destination, datagram_options, number,
+    Event, Information, Malformed, Primitive, ServiceType, State, datagram_destination,
+    datagram_options, number,
 };
 use channel::{ChannelReceiver, ChannelSender, Geometry, Signal};
 use socket2::Socket;
@@ -93,7 +93,7 @@ impl LoopDatagrams {
             etsdu: -2,
             connect: -2,
             disconnect: -2,
-            address: ADDRESS_MAX as i32,
+            address: names::NAME_MAX as i32,
             options: -2,
             tidu: TIDU as i32,
             service: ServiceType::Datagrams,

@@ -1,9 +1,11 @@
 //! Addresses of the loop-back, and the sockets behind them.
 
-use crate::tpi::ADDRESS_MAX;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Octets of the longest address.
+pub(super) const NAME_MAX: usize = 64;
 
 /// Connections that the kernel keeps before they are looked at.
 const BACKLOG: i32 = 1024;
@@ -17,9 +19,9 @@ static NEXT_NAME: AtomicU32 = AtomicU32::new(1);
 ///
 /// # Errors
 ///
-/// `InvalidInput` for an address of no octets, or more than [`ADDRESS_MAX`].
+/// `InvalidInput` for an address of no octets, or more than [`NAME_MAX`].
 fn socket_name(provider: &str, address: &[u8]) -> io::Result<SockAddr> {
-    if address.is_empty() || address.len() > ADDRESS_MAX {
+    if address.is_empty() || address.len() > NAME_MAX {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     use std::os::unix::ffi::OsStrExt;

@@ -5,9 +5,7 @@ use super::names::{self, ARRIVING_MAX};
 use super::{TIDU, TSDU, WITH_DATA, geometry};
 use crate::connections::{Protocol, Sleep};
 use crate::provider::answer_without_options;
-use crate::tpi::{
-    ADDRESS_MAX, Information, Primitive, RELEASE_DATA, SEND_ZERO, ServiceType, State,
-};
+use crate::tpi::{Information, Primitive, RELEASE_DATA, SEND_ZERO, ServiceType, State};
 use channel::Geometry;
 use socket2::Socket;
 use std::io;
@@ -51,7 +49,7 @@ impl Protocol for LoopProtocol {
             etsdu: TSDU as i32,
             connect: WITH_DATA as i32,
             disconnect: WITH_DATA as i32,
-            address: ADDRESS_MAX as i32,
+            address: names::NAME_MAX as i32,
             options: -2,
             tidu: TIDU as i32,
             service: self.service,
@@ -65,7 +63,7 @@ impl Protocol for LoopProtocol {
 
     /// Ends that only connect may share an address: it is theirs by word alone.
     fn bind(&mut self, address: &[u8], listens: bool) -> io::Result<Vec<u8>> {
-        if address.len() > ADDRESS_MAX {
+        if address.len() > names::NAME_MAX {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         if !listens {
@@ -124,7 +122,7 @@ impl Protocol for LoopProtocol {
         self.listener.as_ref()?.try_clone().ok()
     }
 
-    fn answer_options(&mut self, _: Option<&LoopLink>, octets: &[u8], flags: u32) -> Primitive {
+    fn answer_options(&mut self, _: Option<&mut LoopLink>, octets: &[u8], flags: u32) -> Primitive {
         answer_without_options(octets, flags)
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn write_data(number: u32, more: bool) -> [u8; 8] {
 }
 
 /// Octets of the longest address: 28 are those of `struct sockaddr_in6`, a name of the loop-back may be longer.
-pub(crate) const ADDRESS_MAX: usize = 64;
+pub(crate) const ADDRESS_MAX: usize = 112;
 
 /// The octets of T_UNITDATA_REQ in `room`, without an allocation.
 pub(crate) fn write_datagram_request<'a>(

@@ -6,7 +6,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use xti::datagrams::{BATCH_MAX, DatagramCarrier, Found, no_options};
+use xti::datagrams::{
+    BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, INTERNET_ADDRESS_MAX, no_options,
+};
+use xti::inet::SocketAddress;
 use xti::tpi::{Primitive, TransportOption};
 use xti::{Look, StreamOptions, TliError, XtiEndpoint, inet};
 
@@ -35,6 +38,10 @@ impl DatagramCarrier for Fake {
         "fake"
     }
 
+    fn address_max(&self) -> i32 {
+        INTERNET_ADDRESS_MAX
+    }
+
     fn datagram_max(&self) -> usize {
         40_000
     }
@@ -43,13 +50,14 @@ impl DatagramCarrier for Fake {
         -2
     }
 
-    fn bind(&mut self, address: Option<SocketAddr>) -> io::Result<SocketAddr> {
+    fn bind(&mut self, address: Option<SocketAddress>) -> io::Result<SocketAddress> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-        let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?.internet()?;
         socket.bind(&address.into())?;
         let bound = socket.local_addr()?.as_socket();
         self.socket = Some(Arc::new(socket));
-        bound.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+        let bound = bound.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(bound.into())
     }
 
     fn unbind(&mut self) {
@@ -60,13 +68,17 @@ impl DatagramCarrier for Fake {
         self.socket.clone()
     }
 
+    fn socket_tells_room(&self) -> bool {
+        true
+    }
+
     fn batch_max(&self, octets: usize) -> usize {
         if octets > 100 { 2 } else { BATCH_MAX }
     }
 
     fn send(
         &mut self,
-        destination: SocketAddr,
+        destination: SocketAddress,
         datagrams: &[&[u8]],
         _: &mut [TransportOption],
     ) -> io::Result<()> {
@@ -75,10 +87,18 @@ impl DatagramCarrier for Fake {
         if !seen.has_room {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let batch = (destination.port(), datagrams[0].len(), datagrams.len());
+        let batch = (
+            destination.internet()?.port(),
+            datagrams[0].len(),
+            datagrams.len(),
+        );
         seen.batches.push(batch);
         seen.octets.extend(datagrams.iter().map(|one| one.to_vec()));
         Ok(())
+    }
+
+    fn headers(&mut self) -> Option<&mut dyn DatagramHeaders> {
+        Some(self)
     }
 
     fn report_options(&mut self) {}
@@ -110,13 +130,49 @@ impl DatagramCarrier for Fake {
     }
 }
 
+/// Its header: the port, and how many octets follow.
+impl DatagramHeaders for Fake {
+    fn header_len(&self) -> usize {
+        4
+    }
+
+    fn write_header(
+        &self,
+        destination: SocketAddress,
+        octets: &[u8],
+        header: &mut [u8],
+    ) -> io::Result<()> {
+        let port = destination.internet()?.port();
+        if port == 9 {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        header[..2].copy_from_slice(&port.to_be_bytes());
+        header[2..].copy_from_slice(&(octets.len() as u16).to_be_bytes());
+        Ok(())
+    }
+
+    fn send_packets(&mut self, destination: SocketAddress, packets: &[&[u8]]) -> io::Result<()> {
+        for packet in packets {
+            let len = u16::from_be_bytes([packet[2], packet[3]]);
+            assert_eq!(usize::from(len), packet.len() - 4);
+            assert_eq!(packet[..2], destination.internet()?.port().to_be_bytes());
+        }
+        let octets: Vec<&[u8]> = packets.iter().map(|packet| &packet[4..]).collect();
+        self.send(destination, &octets, &mut [])
+    }
+}
+
 fn open() -> (XtiEndpoint, Arc<Mutex<Seen>>) {
+    open_with(StreamOptions::default())
+}
+
+fn open_with(options: StreamOptions) -> (XtiEndpoint, Arc<Mutex<Seen>>) {
     let seen = Arc::<Mutex<Seen>>::default();
     let fake = Fake {
         seen: Arc::clone(&seen),
         socket: None,
     };
-    let end = XtiEndpoint::open_datagrams(Box::new(fake), StreamOptions::default()).unwrap();
+    let end = XtiEndpoint::open_datagrams(Box::new(fake), options).unwrap();
     end.bind(&loopback(), 0).unwrap();
     (end, seen)
 }
@@ -128,7 +184,17 @@ fn to(port: u16) -> Vec<u8> {
 /// Datagrams of one destination and one length leave together, as many as the carrier takes, and all in order.
 #[test]
 fn batches_have_one_destination_and_one_length_and_wait_for_room_without_spinning() {
-    let (end, seen) = open();
+    for headroom in [false, true] {
+        batches_wait_for_room(headroom);
+    }
+}
+
+/// With `headroom` the carrier's header is in front of each, once, also after it was refused.
+fn batches_wait_for_room(headroom: bool) {
+    let (end, seen) = open_with(StreamOptions {
+        headroom,
+        ..StreamOptions::default()
+    });
     let all = [(7, 3, 5), (8, 3, 2), (7, 3, 1), (7, 200, 5), (7, 0, 2)];
     let mut octets = Vec::new();
     for (port, len, count) in all {
@@ -158,12 +224,28 @@ fn batches_have_one_destination_and_one_length_and_wait_for_room_without_spinnin
 }
 
 #[test]
+fn header_that_cannot_be_written_is_an_error_of_its_datagram_alone() {
+    let (end, seen) = open_with(StreamOptions {
+        headroom: true,
+        ..StreamOptions::default()
+    });
+    seen.lock().unwrap().has_room = true;
+    end.try_send_datagram(&to(9), b"nowhere").unwrap();
+    end.run();
+    let failure = end.receive_datagram_error().unwrap();
+    assert_eq!(failure.destination, to(9));
+    end.try_send_datagram(&to(7), b"there").unwrap();
+    end.flush(LIMIT).unwrap();
+    assert_eq!(seen.lock().unwrap().octets, [b"there"]);
+}
+
+#[test]
 fn what_is_found_in_an_arrival_comes_whether_it_is_lent_or_copied() {
     let (end, seen) = open();
     for len in [100, 40_000] {
         let octets: Vec<u8> = (0..len).map(|at| at as u8).collect();
         let found = |port, range| Found {
-            source: SocketAddr::from(([127, 0, 0, 1], port)),
+            source: SocketAddr::from(([127, 0, 0, 1], port)).into(),
             range,
             options: Vec::new(),
         };

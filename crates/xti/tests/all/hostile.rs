@@ -9,7 +9,7 @@ use xti::{StreamOptions, TliError, inet};
 fn open() -> (Runtime, StreamId) {
     let mut runtime = Runtime::new(Hysteresis::Full);
     let setup: inet::Setup = Arc::new(|_| Ok(()));
-    let provider = inet::TcpProvider::new(setup, StreamOptions::default().marks);
+    let provider = inet::SocketProvider::new(setup, StreamOptions::default().marks);
     let stream = runtime.open(Box::new(provider)).unwrap();
     (runtime, stream)
 }

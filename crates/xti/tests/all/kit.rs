@@ -52,8 +52,7 @@ pub fn all_options() -> Vec<StreamOptions> {
                         hold,
                         marks: Marks::new(high, low).unwrap(),
                         lent: hold,
-                        crossing: false,
-                        expedited: true,
+                        ..StreamOptions::default()
                     });
                 }
             }

@@ -1,5 +1,6 @@
 //! Tests of TPI and XTI, over real sockets of the loopback and rings of shared memory.
 
+mod affinity;
 mod carried_datagrams;
 mod datagram_options;
 mod datagrams;
@@ -17,5 +18,6 @@ mod sockets;
 mod sockmod;
 mod states;
 mod transfer;
+mod unix;
 mod urgent;
 mod vectors;

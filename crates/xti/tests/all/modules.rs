@@ -101,6 +101,62 @@ fn event_that_waits_refuses_the_module_and_the_endpoint_stays() {
     }
 }
 
+/// What a user has of a message goes on where he stopped, and what was looked at stays; boundaries are lost.
+#[test]
+fn data_that_wait_are_read_from_where_the_user_stopped() {
+    for (client, server) in pairs() {
+        let more = Flags {
+            more: true,
+            ..Flags::default()
+        };
+        for (octets, flags) in [
+            (&b"first"[..], more),
+            (b" and", Flags::default()),
+            (b" third", more),
+        ] {
+            client.send(octets, flags, LIMIT).unwrap();
+        }
+        client.flush(LIMIT).unwrap();
+        let mut buffer = [0; 3];
+        assert_eq!(server.receive_within(&mut buffer, LIMIT).unwrap().len, 3);
+        assert!(matches!(server.look(), None | Some(Look::Data)));
+        let Ok(mut bytes) = server.into_byte_stream(LIMIT) else {
+            panic!("data wait, and nothing else");
+        };
+        client.send(b" fourth", Flags::default(), LIMIT).unwrap();
+        client.send_release().unwrap();
+        let mut rest = Vec::new();
+        bytes.read_to_end(&mut rest).unwrap();
+        assert_eq!(String::from_utf8(rest).unwrap(), "st and third fourth");
+    }
+}
+
+/// Expedited data wait behind ordinary ones: nothing is taken over, and all is received as it came.
+#[test]
+fn expedited_data_that_wait_refuse_the_module_and_nothing_is_lost() {
+    let Some((client, server)) = pairs().pop() else {
+        panic!("the loop-back");
+    };
+    let urgent = Flags {
+        expedited: true,
+        ..Flags::default()
+    };
+    client.send(b"ordinary", Flags::default(), LIMIT).unwrap();
+    client.send(b"urgent", urgent, LIMIT).unwrap();
+    while server.look() != Some(Look::Expedited) {
+        server.wait(false, LIMIT).unwrap();
+    }
+    let Err((error, server)) = server.into_byte_stream(LIMIT) else {
+        panic!("a read could not tell");
+    };
+    assert_eq!((error.tli, error.errno), (TliError::System, 71));
+    let mut buffer = [0; 16];
+    for (octets, expedited) in [(&b"urgent"[..], true), (b"ordinary", false)] {
+        let got = server.receive_within(&mut buffer, LIMIT).unwrap();
+        assert_eq!((&buffer[..got.len], got.expedited), (octets, expedited));
+    }
+}
+
 fn ask(
     runtime: &mut Runtime,
     stream: StreamId,
@@ -117,7 +173,7 @@ fn ask(
 fn requests_of_a_head_are_answered_with_the_provider_s_acknowledgements() {
     let mut runtime = Runtime::new(Hysteresis::Full);
     let setup: inet::Setup = Arc::new(|_| Ok(()));
-    let provider = inet::TcpProvider::new(setup, StreamOptions::default().marks);
+    let provider = inet::SocketProvider::new(setup, StreamOptions::default().marks);
     let stream = runtime.open(Box::new(provider)).unwrap();
     runtime.push(stream, Box::<Timod>::default()).unwrap();
     let mut ask = |command, octets: &[u8]| ask(&mut runtime, stream, command, octets);

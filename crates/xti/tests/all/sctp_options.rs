@@ -23,7 +23,7 @@ fn number(name: u32, value: u32) -> TransportOption {
 }
 
 fn open() -> XtiEndpoint {
-    XtiEndpoint::open_over(Box::new(Peer), StreamOptions::default()).unwrap()
+    XtiEndpoint::open_over(Box::new(Peer::default()), StreamOptions::default()).unwrap()
 }
 
 fn connected() -> XtiEndpoint {
@@ -141,7 +141,7 @@ fn heartbeats_and_timeouts_of_all_paths_are_structures() {
     let before = words(&[0, 1, 30_000]);
     let on = ask(&end, Negotiate, option(name::HB, &before));
     assert_eq!(on, (Success, before.clone()));
-    // One path alone, neither on nor off, on without an interval, a word too many, octets that are no word.
+    // A path that there is not, neither on nor off, on without an interval, a word too many, octets that are no word.
     let wrong: [&[u32]; 4] = [&[9, 1, 5], &[0, 2, 5], &[0, 1, 0], &[0, 1, 5, 0]];
     for value in wrong.map(words).into_iter().chain([vec![0; 11]]) {
         assert_eq!(
@@ -173,6 +173,63 @@ fn heartbeats_and_timeouts_of_all_paths_are_structures() {
     let end = connected();
     let wanted = option(name::RTO, &words(&[0, 500, 400, 900, 3]));
     assert_eq!(ask(&end, Negotiate, wanted).0, ReadOnly);
+}
+
+/// A path of the association is named by its address; another, or all of them, while an engine runs, are not changed.
+#[test]
+fn heartbeats_and_timeouts_of_one_path_are_structures_too() {
+    let end = connected();
+    let address = u32::from_ne_bytes([127, 0, 0, 1]);
+    let hb = |rest: [u32; 2]| option(name::HB, &words(&[address, rest[0], rest[1]]));
+    let rto = |rest: [u32; 4]| option(name::RTO, &words(&[&[address][..], &rest].concat()));
+    let current = |name| ask(&end, Current, option(name, &words(&[address]))).1;
+    assert_eq!(ask(&end, Check, hb([1, 700])).0, Success);
+    assert_eq!(current(name::HB), words(&[address, 0, 0]));
+    assert_eq!(
+        ask(&end, Negotiate, hb([1, 700])),
+        (Success, hb([1, 700]).value)
+    );
+    let wanted = rto([500, 400, 900, 3]);
+    assert_eq!(
+        ask(&end, Negotiate, wanted.clone()),
+        (Success, wanted.value.clone())
+    );
+    assert_eq!(
+        (current(name::HB), current(name::RTO)),
+        (hb([1, 700]).value, wanted.value.clone())
+    );
+
+    // Out of order, or of bounds, or no path: as it was.
+    let nobody = option(name::HB, &words(&[9, 1, 5]));
+    for wrong in [
+        rto([500, 901, 900, 3]),
+        rto([901, 400, 900, 3]),
+        rto([0, 0, 0, 0]),
+        hb([2, 5]),
+        nobody,
+    ] {
+        assert_eq!(ask(&end, Negotiate, wrong.clone()), (Failure, wrong.value));
+    }
+    assert_eq!(current(name::RTO), wanted.value);
+    // Both in one request are taken together, or neither.
+    let both = [hb([0, 0]), rto([500, 901, 900, 3])];
+    assert_eq!(end.manage_options(&both, Negotiate).unwrap().1, Failure);
+    assert_eq!(current(name::HB), hb([1, 700]).value);
+    let both = [hb([0, 0]), rto([600, 500, 1000, 3])];
+    assert_eq!(end.manage_options(&both, Negotiate).unwrap().1, Success);
+    assert_eq!(
+        (current(name::HB), current(name::RTO)),
+        (hb([0, 0]).value, both[1].value.clone())
+    );
+    // The defaults of a path are those of its endpoint, and all paths are as their engine was made.
+    assert_eq!(
+        ask(&end, Defaults, rto([0; 4])).1,
+        words(&[address, 1000, 200, 60_000, 0])
+    );
+    assert_eq!(
+        ask(&end, Negotiate, option(name::HB, &words(&[0, 1, 5]))).0,
+        ReadOnly
+    );
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn ask(
 #[test]
 fn requests_are_answered_or_refused_with_the_system_s_numbers() {
     let mut runtime = Runtime::new(Hysteresis::Full);
-    let provider = inet::TcpProvider::new(Arc::new(|_| Ok(())), StreamOptions::default().marks);
+    let provider = inet::SocketProvider::new(Arc::new(|_| Ok(())), StreamOptions::default().marks);
     let stream = runtime.open(Box::new(provider)).unwrap();
     let end = open(StreamOptions::default());
     let information: Information = end.information();

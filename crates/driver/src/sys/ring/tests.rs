@@ -154,3 +154,73 @@ fn one_or_two_stores_keep_their_memory_within_the_first_slot() {
     );
     assert!(send_all(first, 40), "it begins anew");
 }
+
+/// A batch of packets with `header` and these bytes.
+fn batch_of(header: [u8; 4], ranges: &[(u64, u64)]) -> Batch {
+    let mut batch = Batch::new(ranges.len());
+    let id = AssociationId(0);
+    batch.set_path(Address::Station(0), Some(id));
+    for &(start, end) in ranges {
+        let store = Store::Association(id);
+        batch.push(&header, store, start..end, Integrity::None);
+    }
+    batch
+}
+
+#[test]
+fn packets_that_the_wire_refers_to_are_sent_again_from_elsewhere() {
+    let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+    assert!(producer.append_bytes(&[7; 500]));
+    let first = batch_of([1; 4], &[(0, 100), (100, 200)]);
+    let mut slices = Vec::new();
+    assert!(consumer.gather(&first, &mut slices), "all are in place");
+    assert_eq!(slices.len(), 1);
+    consumer.mark_referenced(&first);
+    let before = consumer.io_slice(0..208).to_vec();
+    for ranges in [
+        &[(0, 100)][..],
+        &[(100, 200)],
+        &[(50, 150)],
+        &[(100, 200), (200, 300)],
+    ] {
+        let again = batch_of([2; 4], ranges);
+        let mut slices = Vec::new();
+        assert!(!consumer.gather(&again, &mut slices), "{ranges:?}");
+        let octets: Vec<u8> = slices.iter().flat_map(|piece| piece.to_vec()).collect();
+        let expected: Vec<u8> = (ranges.iter())
+            .flat_map(|(start, end)| [&[2; 4][..], &vec![7; (end - start) as usize]].concat())
+            .collect();
+        assert_eq!(octets, expected);
+        assert_eq!(*consumer.io_slice(0..208), before, "{ranges:?}");
+    }
+    let next = batch_of([3; 4], &[(200, 300)]);
+    assert!(consumer.gather(&next, &mut Vec::new()));
+}
+
+/// What a new store finds in its memory after another, which began with a batch, has ended.
+fn found_after(is_referenced: bool, is_acknowledged: bool) -> Vec<u8> {
+    let pool = StorePool::new(LAYOUT, 1000);
+    let (mut producer, mut consumer) = pool.store(AssociationId(0), LAYOUT);
+    assert!(producer.append_bytes(&[7; 300]));
+    let batch = batch_of([1; 4], &[(0, 100), (100, 200)]);
+    assert!(consumer.gather(&batch, &mut Vec::new()));
+    if is_referenced {
+        consumer.mark_referenced(&batch);
+    }
+    if is_acknowledged {
+        consumer.release(0..200);
+    }
+    drop((producer, consumer));
+    let (mut producer, consumer) = pool.store(AssociationId(1), LAYOUT);
+    assert!(producer.append_bytes(&[8]));
+    consumer.io_slice(5..208).to_vec()
+}
+
+#[test]
+fn memory_that_packets_may_refer_to_goes_to_no_other_circuit() {
+    assert_eq!(found_after(true, false), [0; 203]);
+    for (is_referenced, is_acknowledged) in [(false, false), (true, true)] {
+        let found = found_after(is_referenced, is_acknowledged);
+        assert_eq!(found[..99], [7; 99], "it is the same memory");
+    }
+}

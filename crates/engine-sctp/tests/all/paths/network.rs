@@ -9,7 +9,7 @@ use engine_sctp::numbers::Tag;
 use engine_sctp::pdu::auth::{CODE_AT, push_auth};
 use engine_sctp::pdu::header::complete_checksum;
 use engine_sctp::pdu::{ChunkType, Chunks, CommonHeader, HmacId, Init, KeyId, chunk::push_chunk};
-use engine_sctp::{LocalAddresses, Notice, PathSummary, Sctp, SctpConfig};
+use engine_sctp::{LocalAddresses, Notice, PathParameters, PathSummary, Sctp, SctpConfig};
 use ring::hmac;
 use std::collections::BTreeMap;
 
@@ -161,6 +161,22 @@ impl Network {
     pub fn request_heartbeat(&mut self, end: usize, medium: u16) -> Result<(), CommandError> {
         let id = self.id(end);
         self.ends[end].request_heartbeat(self.now, id, path_by(medium, 1 - end))
+    }
+
+    /// Changes what is decided of a path.
+    pub fn set_path(
+        &mut self,
+        end: usize,
+        medium: u16,
+        change: impl FnOnce(&mut PathParameters),
+    ) -> Result<(), CommandError> {
+        let path = path_by(medium, 1 - end);
+        let paths = self.paths(end);
+        let known = paths.iter().find(|known| known.path == path);
+        let mut parameters = known.ok_or(CommandError::Unsupported)?.parameters;
+        change(&mut parameters);
+        let id = self.id(end);
+        self.ends[end].set_path_parameters(self.now, id, path, parameters)
     }
 
     pub fn close(&mut self, end: usize) {

@@ -70,7 +70,7 @@ const ACKNOWLEDGED: OptionHelp = OptionHelp {
 
 /// Options of an endpoint that these associations have no use for: they have services of their own, which open implicitly,
 /// nobody posts buffers for them, and they are over before rings are exchanged.
-const WITHOUT_USE: [&str; 4] = ["service", "flow", "open", "shortcut"];
+const WITHOUT_USE: [&str; 5] = ["service", "flow", "open", "shortcut", "splice"];
 
 /// The options of transactions.
 static TRANSACTION_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {

@@ -1,0 +1,63 @@
+//! Memory into a socket by reference: its pages go through a pipe (vmsplice(2), splice(2)), and no octet is
+//! copied before the receiver copies it. Linux 6.5 and later; earlier kernels copy at the splice.
+
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+
+/// A pipe between memory and sockets. It is empty between two calls.
+#[derive(Debug)]
+pub struct Pipe {
+    into: OwnedFd,
+    out: OwnedFd,
+}
+
+impl Pipe {
+    /// A pipe that takes `octets`, page by page.
+    ///
+    /// # Errors
+    ///
+    /// Out of descriptors, or the user has so many pipes that this one would be too small.
+    pub fn open(octets: usize) -> io::Result<Pipe> {
+        let (out, into) = pipe_with(PipeFlags::CLOEXEC)?;
+        if fcntl_getpipe_size(&into)? < octets {
+            fcntl_setpipe_size(&into, octets)?;
+        }
+        Ok(Pipe { into, out })
+    }
+
+    /// Sends the `len` octets of `slices` in one piece. The kernel takes up to 16 pages a datagram: more are the
+    /// caller's fault, and reported like a short call.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket, and `WriteZero` for a call that took a part. Nothing was sent that a receiver would
+    /// take for the whole, and the pipe is not empty: drop it.
+    pub fn send(
+        &self,
+        socket: BorrowedFd<'_>,
+        slices: &[IoSlice<'_>],
+        len: usize,
+    ) -> io::Result<()> {
+        // SAFETY: IoSlice is guaranteed to have the layout of iovec, and the slices are live memory. The pipe refers
+        // to their pages, not to their addresses: what becomes of the mapping does not matter to it.
+        let taken = unsafe {
+            let (iov, count) = (slices.as_ptr().cast(), slices.len());
+            libc::vmsplice(self.into.as_raw_fd(), iov, count, libc::SPLICE_F_NONBLOCK)
+        };
+        all_of(taken, len)?;
+        let (from, to) = (self.out.as_raw_fd(), socket.as_raw_fd());
+        // SAFETY: descriptors and numbers only.
+        let sent = unsafe { libc::splice(from, ptr::null_mut(), to, ptr::null_mut(), len, 0) };
+        all_of(sent, len)
+    }
+}
+
+fn all_of(count: isize, len: usize) -> io::Result<()> {
+    match usize::try_from(count) {
+        Ok(count) if count == len => Ok(()),
+        Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,160 @@
+//! What a wire sends by reference arrives as it was; what it cannot send so is copied.
+
+use engine::{Address, Path};
+use std::io::IoSlice;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+use wire::{Taken, Wire};
+use wire_udp::UdpWire;
+use wire_udp::sys::Pipe;
+
+const PACKET_LEN: usize = 1472;
+
+/// Packets of a batch by reference.
+const PACKETS: usize = 41;
+
+fn on_loopback() -> UdpWire {
+    UdpWire::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port")
+}
+
+/// A wire that sends by reference to the other.
+fn pair() -> (UdpWire, UdpWire, Path) {
+    let (mut near, far) = (on_loopback(), on_loopback());
+    let to = far.local_addr().expect("it is bound");
+    near.connect(to).expect("a route");
+    assert!(near.enable_references().expect("an option of each socket"));
+    (near, far, Path::to(Address::Socket(to)))
+}
+
+fn pattern(len: usize, salt: usize) -> Vec<u8> {
+    let octet = |at: usize| ((at + salt).wrapping_mul(2_654_435_761) >> 11) as u8;
+    (0..len).map(octet).collect()
+}
+
+/// All datagrams that arrive, one behind the other, and the lengths of the arrivals' packets.
+fn receive_all(wire: &mut UdpWire) -> (Vec<u8>, Vec<usize>) {
+    let mut buffer = vec![0; wire.capabilities().receive_len];
+    let (mut octets, mut lengths) = (Vec::new(), Vec::new());
+    while let Ok(arrival) = wire.receive(&mut buffer) {
+        octets.extend_from_slice(&buffer[..arrival.len]);
+        lengths.push(arrival.segment_size);
+    }
+    (octets, lengths)
+}
+
+fn send(wire: &mut UdpWire, path: Path, octets: &[u8], packet_len: usize) -> Taken {
+    let sent = wire.send_by_reference(path, &[IoSlice::new(octets)], packet_len);
+    sent.expect("the loopback has room")
+}
+
+#[test]
+fn batch_by_reference_arrives_as_packets_and_shows_what_is_written_later() {
+    let (mut near, mut far, path) = pair();
+    let mut octets = pattern(PACKETS * PACKET_LEN, 1);
+    assert_eq!(
+        send(&mut near, path, &octets, PACKET_LEN),
+        Taken::ByReference
+    );
+    assert_eq!(receive_all(&mut far), (octets.clone(), vec![PACKET_LEN]));
+    assert_eq!(
+        send(&mut near, path, &octets, PACKET_LEN),
+        Taken::ByReference
+    );
+    // Linux 6.5 and later.
+    octets[30_000..30_010].fill(0xaa);
+    assert_eq!(receive_all(&mut far).0, octets, "it was copied");
+}
+
+#[test]
+fn short_batches_are_copied() {
+    let (mut near, mut far, path) = pair();
+    let mut octets = pattern(4 * PACKET_LEN, 2);
+    assert_eq!(send(&mut near, path, &octets, PACKET_LEN), Taken::Copied);
+    let before = octets.clone();
+    octets.fill(0);
+    assert_eq!(receive_all(&mut far).0, before);
+}
+
+#[test]
+fn every_batch_that_the_capabilities_allow_goes_by_reference_wherever_it_begins() {
+    let (mut near, mut far, path) = pair();
+    let most = near.capabilities().batch_bytes_max;
+    let octets = pattern(most + 1 + 2 * 4096, 3);
+    let page = octets.as_ptr().align_offset(4096);
+    for offset in [0, 1, 63, 64, 2048, 4094, 4095] {
+        let batch = &octets[page + offset..][..most];
+        assert_eq!(send(&mut near, path, batch, PACKET_LEN), Taken::ByReference);
+        assert_eq!(receive_all(&mut far).0, batch, "offset {offset}");
+        assert_eq!(send(&mut near, path, batch, most), Taken::ByReference);
+        assert_eq!(receive_all(&mut far), (batch.to_vec(), vec![most]));
+    }
+    // In one page more than a call takes.
+    let longer = &octets[page + 4095..][..most + 1];
+    assert_eq!(send(&mut near, path, longer, most + 1), Taken::Copied);
+    assert_eq!(receive_all(&mut far).0, longer);
+}
+
+#[test]
+fn datagrams_after_a_batch_are_not_cut_to_its_packets() {
+    let (mut near, mut far, path) = pair();
+    let batch = pattern(PACKETS * PACKET_LEN, 5);
+    for len in [1, PACKET_LEN, PACKET_LEN + 1, 60_000] {
+        assert_eq!(
+            send(&mut near, path, &batch, PACKET_LEN),
+            Taken::ByReference
+        );
+        receive_all(&mut far);
+        let single = pattern(len, 6);
+        let sent = near.send(path, &[IoSlice::new(&single)], len);
+        sent.expect("the loopback has room");
+        assert_eq!(receive_all(&mut far), (single, vec![len]));
+    }
+}
+
+#[test]
+fn peers_of_other_hosts_and_wires_of_many_peers_get_copies() {
+    let mut many = on_loopback();
+    assert!(!many.enable_references().expect("nothing is asked"));
+    let to = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let path = Path::to(Address::Socket(to.local_addr().expect("it is bound")));
+    let octets = pattern(PACKETS * PACKET_LEN, 7);
+    assert_eq!(send(&mut many, path, &octets, PACKET_LEN), Taken::Copied);
+    assert_eq!(
+        many.capabilities().batch_bytes_max,
+        wire_udp::UDP_PAYLOAD_MAX
+    );
+}
+
+#[test]
+fn peer_that_is_gone_costs_no_descriptor_and_its_error_is_the_paths() {
+    let (mut near, far, path) = pair();
+    drop(far);
+    let octets = pattern(PACKETS * PACKET_LEN, 8);
+    let mut refused = 0;
+    let descriptors = || std::fs::read_dir("/proc/self/fd").map(Iterator::count).ok();
+    let before = descriptors();
+    for _ in 0..100 {
+        let sent = near.send_by_reference(path, &[IoSlice::new(&octets)], PACKET_LEN);
+        refused += u32::from(sent.is_err());
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    // Other tests of the process open some too.
+    let (before, after) = (before.unwrap_or(0), descriptors().unwrap_or(0));
+    assert!(after < before + 50, "{before} descriptors became {after}");
+    // A copied batch is sent once more after such an error, and that one is mostly taken.
+    assert!(refused < 100);
+}
+
+#[test]
+fn call_that_takes_a_part_sends_nothing() {
+    let mut far = on_loopback();
+    let to = far.local_addr().expect("it is bound");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(to).expect("a route");
+    let pipe = Pipe::open(16 * 4096).expect("two descriptors");
+    let octets = pattern(40 * 4096, 9);
+    let socket = std::os::fd::AsFd::as_fd(&socket);
+    let sent = pipe.send(socket, &[IoSlice::new(&octets)], octets.len());
+    assert!(sent.is_err(), "a pipe of 16 pages took 40");
+    assert_eq!(receive_all(&mut far), (vec![], vec![]));
+}
