@@ -1,5 +1,6 @@
 //! Pairs of hosts with at least one agent, as the environment of a race.
 
+use crate::loads::{LoadPlan, RunningLoad};
 use crate::worker_host::LocalPeer;
 use crate::{AgentHost, Session, SessionError};
 use agent::path;
@@ -65,6 +66,8 @@ pub struct AgentEnvironment {
     /// The pairs that the current setting uses.
     active: Range<usize>,
     concurrent: bool,
+    loads: LoadPlan,
+    running_loads: Vec<RunningLoad>,
 }
 
 impl AgentEnvironment {
@@ -85,7 +88,16 @@ impl AgentEnvironment {
             pairs: pairs?,
             active: 0..1,
             concurrent: false,
+            loads: LoadPlan::default(),
+            running_loads: Vec::new(),
         })
+    }
+
+    /// Loads the two hosts of each pair, each pair under each setting of the plan.
+    #[must_use]
+    pub fn loaded(mut self, loads: LoadPlan) -> AgentEnvironment {
+        self.loads = loads;
+        self
     }
 
     /// Runs all pairs concurrently in each trial, instead of one pair a setting.
@@ -305,23 +317,82 @@ fn session_hindrance(session: &Session, workers: usize) -> Option<String> {
     }
 }
 
+impl AgentEnvironment {
+    /// Starts the loads of a setting, for one trial.
+    fn start_loads(&mut self, setting: usize) -> Result<(), String> {
+        self.running_loads.clear();
+        let Some(&(sender, receiver)) = self.loads.settings.get(setting) else {
+            return Ok(());
+        };
+        let by_place = match self.loads.reversed {
+            true => [receiver, sender],
+            false => [sender, receiver],
+        };
+        let places = &self.pairs[self.active.start].places;
+        let mut running = Vec::new();
+        for (place, copies) in places.iter().zip(by_place) {
+            if copies > 0 {
+                let load = RunningLoad::start(place.as_ref(), copies, self.loads.time);
+                running.push(load?);
+            }
+        }
+        self.running_loads = running;
+        Ok(())
+    }
+
+    /// Ends the loads, and adds what they did.
+    fn report_loads(&mut self, into: &mut EnvironmentReport) {
+        for load in std::mem::take(&mut self.running_loads) {
+            let is_here = load.is_here();
+            let (did, seconds) = match load.stop() {
+                Ok(did) => did,
+                Err(why) => {
+                    into.disturbed.push(format!("a load was lost: {why}"));
+                    continue;
+                }
+            };
+            let cpu_s = did.cpu_ns as f64 * 1e-9;
+            *into.cpu_s.entry("load".into()).or_default() += cpu_s;
+            if is_here {
+                into.other_process_cpu_s += cpu_s;
+            }
+            for (part, runs) in [("cpu", did.cpu_runs), ("memory", did.memory_runs)] {
+                let name = format!("load_{part}_per_s");
+                *into.evidence.entry(name).or_default() += runs as f64 / seconds.max(1e-9);
+            }
+        }
+    }
+}
+
 impl Environment for AgentEnvironment {
     fn settings(&self) -> Vec<Cell> {
-        let cell = |from: String, to: String| {
+        let cell = |pair: &AgentPair| {
             Cell::default()
-                .with("from", from.as_str())
-                .with("to", to.as_str())
+                .with("from", pair.ends[0].name().as_str())
+                .with("to", pair.ends[1].name().as_str())
         };
-        if self.concurrent || self.pairs.len() == 1 {
-            return vec![Cell::default()];
+        let pairs = match self.concurrent || self.pairs.len() == 1 {
+            true => vec![Cell::default()],
+            false => self.pairs.iter().map(cell).collect(),
+        };
+        if self.loads.settings.is_empty() {
+            return pairs;
         }
-        let one = |pair: &AgentPair| cell(pair.ends[0].name(), pair.ends[1].name());
-        self.pairs.iter().map(one).collect()
+        let under = |pair: &Cell, (sender, receiver): (u32, u32)| {
+            let pair = pair.clone().with("sender_load", u64::from(sender));
+            pair.with("receiver_load", u64::from(receiver))
+        };
+        let under_all = |pair: &Cell| {
+            let loads = self.loads.settings.iter();
+            loads.map(|loads| under(pair, *loads)).collect::<Vec<_>>()
+        };
+        pairs.iter().flat_map(under_all).collect()
     }
 
     fn apply_setting(&mut self, setting: usize) -> Result<(), String> {
+        let loads = self.loads.settings.len().max(1);
         if !self.concurrent {
-            let at = setting.min(self.pairs.len() - 1);
+            let at = (setting / loads).min(self.pairs.len() - 1);
             self.active = at..at + 1;
         }
         let gone = |session: &Arc<Session>| {
@@ -330,7 +401,7 @@ impl Environment for AgentEnvironment {
         };
         match sessions(self.active_pairs()).into_iter().find_map(gone) {
             Some(why) => Err(why),
-            None => Ok(()),
+            None => self.start_loads(setting % loads),
         }
     }
 
@@ -346,6 +417,9 @@ impl Environment for AgentEnvironment {
     fn pause_hindrance(&self, contestants: usize) -> Option<String> {
         if self.active_pairs().len() > 1 {
             return Some("several pairs of hosts run at once".into());
+        }
+        if !self.loads.settings.is_empty() {
+            return Some("a load's work is accounted for trial by trial".into());
         }
         let pairs = self.active_pairs().iter();
         pairs
@@ -374,6 +448,7 @@ impl Environment for AgentEnvironment {
             crosses_network: self.active_pairs().iter().any(|pair| !pair.loopback_only),
             ..EnvironmentReport::default()
         };
+        self.report_loads(&mut made);
         let sessions = sessions(self.active_pairs());
         let several = sessions.len() > 1;
         for session in sessions {

@@ -6,6 +6,7 @@
 //! * [`clock`] - the offset of the agent's clock.
 //! * [`worker_host`] - an agent's host as a worker host of crate `loadgen`.
 //! * [`environment`] - pairs of hosts as the environment of a race.
+//! * `loads` - loads of its hosts, each in a worker.
 //! * [`path_probe`] - measures the path to an agent; `path_diagnosis` - findings from that.
 //!
 //! Addresses, keys, TLS and frames are those of crate `agent`.
@@ -14,6 +15,7 @@
 pub mod clock;
 pub mod environment;
 mod handshake;
+mod loads;
 mod path_diagnosis;
 pub mod path_probe;
 mod session;
@@ -21,5 +23,6 @@ mod session_thread;
 pub mod worker_host;
 
 pub use environment::{AgentEnvironment, PathEnd};
+pub use loads::{LOAD_FORM, LoadPlan};
 pub use session::{Session, SessionError};
 pub use worker_host::AgentHost;

@@ -125,7 +125,7 @@ impl Session {
             received,
             wakeup_rx,
             Arc::clone(&state),
-            peer.ip(),
+            (local.ip(), peer.ip()),
         );
         let thread = std::thread::Builder::new()
             .name("agent session".into())

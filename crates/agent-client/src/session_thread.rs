@@ -3,10 +3,11 @@
 
 use crate::session::{SessionShared, lock};
 use agent::connection::{ConnectionError, FramedConnection, timespec};
+use agent::server::raw_sockets::{hardware_of, locate};
 use agent::server::session_state::with_address;
 use control::frame::REQUEST_MAX;
 use control::session::{FromAgent, ToAgent};
-use control::{Channel, FromWorker, Job, ToWorker, Workload, validate};
+use control::{Channel, FromWorker, Job, RendezvousFrame, ToWorker, Workload, validate};
 use loadgen::clock::now_ns;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::{BTreeMap, VecDeque};
@@ -62,6 +63,8 @@ pub(super) struct SessionThread {
     wakeup: UnixStream,
     shared: Arc<Mutex<SessionShared>>,
     agent_ip: IpAddr,
+    /// This host's address towards the agent.
+    local_ip: IpAddr,
     workers: BTreeMap<u32, RemoteWorker>,
     pending_request: Option<Sender<FromAgent>>,
     /// Clock samples still to take, and the waiter.
@@ -79,7 +82,7 @@ impl SessionThread {
         commands: Receiver<Command>,
         rope: UnixStream,
         known: Arc<Mutex<SessionShared>>,
-        agent: IpAddr,
+        (local, agent): (IpAddr, IpAddr),
     ) -> SessionThread {
         SessionThread {
             connection,
@@ -87,6 +90,7 @@ impl SessionThread {
             wakeup: rope,
             shared: known,
             agent_ip: agent,
+            local_ip: local,
             workers: BTreeMap::new(),
             pending_request: None,
             clock_comparison: None,
@@ -347,12 +351,11 @@ impl SessionThread {
         });
         let message = match message {
             // Its listeners are at the agent's address, whatever address it reports.
-            FromWorker::Listening(frames) => FromWorker::Listening(
-                frames
-                    .into_iter()
-                    .map(|frame| with_address(frame, agent))
-                    .collect(),
-            ),
+            FromWorker::Listening(frames) => {
+                let frames = frames.into_iter().map(|frame| with_address(frame, agent));
+                let is_own = worker.job.as_ref().is_none_or(|job| job.peer.is_none());
+                located(frames.collect(), (self.local_ip, agent), is_own)
+            }
             other => other,
         };
         if let Some(channel) = &mut worker.channel
@@ -360,5 +363,22 @@ impl SessionThread {
         {
             worker.channel = None;
         }
+    }
+}
+
+/// The agent's listeners with its hardware address, which this host knows if they are on one link. Where the peer is
+/// another agent (not `is_own`), that one fills in what it knows itself.
+fn located(
+    mut frames: Vec<RendezvousFrame>,
+    (local, agent): (IpAddr, IpAddr),
+    is_own: bool,
+) -> FromWorker {
+    let hardware = || match hardware_of(local, agent) {
+        Err(why) if is_own => Err(why),
+        known => Ok(known.unwrap_or_default()),
+    };
+    match locate(&mut frames, hardware) {
+        Ok(()) => FromWorker::Listening(frames),
+        Err(why) => FromWorker::Failed(why),
     }
 }

@@ -5,6 +5,7 @@ use control::session::PathFacts;
 use socket2::SockRef;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use towpath::raw_sockets::interface_with_address;
 
 /// The facts, as far as the kernel knows them.
 pub fn path_facts(socket: BorrowedFd<'_>) -> PathFacts {
@@ -12,8 +13,8 @@ pub fn path_facts(socket: BorrowedFd<'_>) -> PathFacts {
         .local_addr()
         .ok()
         .and_then(|local| local.as_socket());
-    let interface = local
-        .and_then(|local| sys::interface_with_address(crate::server::canonical_ip(local.ip())));
+    let interface =
+        local.and_then(|local| interface_with_address(crate::server::canonical_ip(local.ip())));
     let interface = interface.unwrap_or_default();
     PathFacts {
         mtu: mtu(socket, local).unwrap_or(0),

@@ -196,6 +196,7 @@ fn open(name: &str, backlog: usize) -> io::Result<(OwnedFd, HardwareType)> {
     let opening = PacketSocketOptions {
         ethertype: packet::ALL_TYPES,
         port: None,
+        source: None,
         outgoing: OutgoingFrames::ReceivedOnce,
         timestamped: true,
         receive_buffer: Some(backlog),

@@ -28,6 +28,8 @@
 //! A worker may run a program of another project instead: `Serve` starts a server, which is `Serving`
 //! once it is ready, until `Stop`; `Run` starts a client. Both end with `Ran`. Agents refuse them.
 //!
+//! A worker may load its host instead: `Load`, `Running`, `Stop`, `Loaded`.
+//!
 //! Between two hosts the same messages travel inside session messages: [`session`] has these,
 //! [`frame`] their framing, [`caps`] what an agent allows, and [`validate`] the checks of untrusted
 //! reports.
@@ -52,8 +54,9 @@ pub use caps::{Caps, WORKER_MEMORY_MIN, WorkerQuota};
 pub use channel::{Channel, ChannelError, DESCRIPTORS_MAX, FRAME_MAX};
 pub use connection::{CONNECTION_VALUES, ConnectionValue, NO_SERIES};
 pub use message::{
-    Arrivals, CircuitOptions, CircuitReport, ComponentSpec, CpuUse, FromWorker, Job, Limits, Mix,
-    Rate, RendezvousFrame, Role, Side, Slice, ToWorker, WorkerReport, Workload,
+    Arrivals, CircuitOptions, CircuitReport, ComponentSpec, CpuUse, FromWorker, Job, Limits,
+    LoadJob, LoadReport, Mix, Rate, RawSocketGrant, RendezvousFrame, Role, Side, Slice, ToWorker,
+    WorkerReport, Workload,
 };
 pub use program::{
     HostTraffic, PROGRAM_ERRORS_MAX, PROGRAM_OUTPUT_MAX, ProgramExit, ProgramJob, ProgramReport,
@@ -62,4 +65,4 @@ pub use program::{
 pub use turns::{TURNS_MAX, Turn, Turns};
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 9;
+pub const PROTOCOL_VERSION: u32 = 10;

@@ -24,6 +24,8 @@ pub enum ToWorker {
     Serve(ServerJob),
     /// Run a client of another project to its end. Agents refuse it.
     Run(ProgramJob),
+    /// Load the host until `Stop`. Agents refuse it unless their operator allows loads.
+    Load(LoadJob),
 }
 
 /// From a worker.
@@ -47,6 +49,28 @@ pub enum FromWorker {
     Serving(u16),
     /// The program has ended.
     Ran(Box<ProgramReport>),
+    /// The load has ended.
+    Loaded(LoadReport),
+}
+
+/// A load of a host that neither writes files nor starts programs: processor work and copies of memory in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadJob {
+    /// Threads that work.
+    pub copies: u32,
+    /// When they end at the latest, ns from now.
+    pub time_ns: u64,
+}
+
+/// What a load did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadReport {
+    /// Rounds of processor work.
+    pub cpu_runs: u64,
+    /// Copies of memory.
+    pub memory_runs: u64,
+    /// Processor time of all copies, ns.
+    pub cpu_ns: u64,
 }
 
 /// How to find a listener; its descriptors travel with the frame, in order.
@@ -111,8 +135,19 @@ pub struct Job {
     pub busy_poll: bool,
     /// Record what the first circuit of each component that sends says of its connection, once a slice.
     pub series: bool,
+    /// The raw sockets that come with the job, in the order of their descriptors: set by an agent, empty elsewhere.
+    pub raw_sockets: Vec<RawSocketGrant>,
     /// Seed of random choices.
     pub seed: u64,
+}
+
+/// A raw socket that comes with a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawSocketGrant {
+    /// The component that it is for.
+    pub component: u32,
+    /// The port of its frames; 0 if they have none.
+    pub port: u16,
 }
 
 impl Job {

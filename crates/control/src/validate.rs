@@ -73,6 +73,11 @@ pub fn message(mut message: FromWorker, job: Option<&Job>) -> Result<FromWorker,
         }
         FromWorker::SourceDone(sent) => count("messages", *sent)?,
         FromWorker::Connected | FromWorker::Accepted | FromWorker::Running => {}
+        FromWorker::Loaded(did) => {
+            count("rounds of a load", did.cpu_runs)?;
+            count("rounds of a load", did.memory_runs)?;
+            count("processor time", did.cpu_ns)?;
+        }
         FromWorker::Serving(_) | FromWorker::Ran(_) => {
             return Err("it reports on a program that it was not asked to run".into());
         }

@@ -113,6 +113,7 @@ fn open_packet(name: &str) -> io::Result<OwnedFd> {
     let opening = PacketSocketOptions {
         ethertype: packet::ALL_TYPES,
         port: None,
+        source: None,
         outgoing: OutgoingFrames::Ignored,
         timestamped: false,
         receive_buffer: Some(BACKLOG),

@@ -2,6 +2,7 @@
 
 use crate::race::stop_flag;
 use crate::{CliError, EXIT_OK, parse, print};
+use agent::server::raw_sockets::{self, RawSocketSource};
 use agent::server::{metrics, privilege};
 use agent::{Agent, AgentConfig, DEFAULT_PORT, KeyFolder};
 use clap::Args;
@@ -9,7 +10,8 @@ use control::Caps;
 use control::session::WORKERS_MAX;
 use loadgen::LocalHost;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -21,11 +23,13 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 #[command(
     after_help = "An agent serves clients whose keys are trusted on its host (`towpath key trust`), one \
 at a time. Without a key of its own it listens on the loopback only. It drops all privileges, \
-writes no files, and starts only workers, as the user nobody if root starts it.
+writes no files, and starts only workers, as the user nobody if root starts it. With --raw one more \
+process keeps the right to raw sockets and hands them out, each for one interface and one peer.
 
 Examples:
   towpath agent
   towpath agent --listen 192.0.2.7 --max-rate 1gbit --max-time 10s
+  towpath agent --listen 192.0.2.7 --raw eth0
   towpath agent --listen 127.0.0.1:0 --metrics 127.0.0.1:9470
 
 On the measuring host:
@@ -66,9 +70,26 @@ pub struct AgentArgs {
     /// Maximum address space of a worker; default: 8 GiB, or less so that all together take at most three quarters of this host's memory.
     #[arg(long, value_name = "BYTES", value_parser = worker_memory)]
     pub max_memory: Option<u64>,
+    /// Copies of a load that clients may run here (`race --to ... --host-load`): threads that compute and copy memory.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::whole::<0, 64, u32>)]
+    pub max_load: u32,
+    /// Let workers use raw IP and Ethernet on these interfaces, towards their peer alone (xtp-rawip, xtp-ether,
+    /// raw-ether, vmtp-rawip, vmtp-ether, sctp-rawip); a small process keeps the right to raw sockets.
+    #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
+    pub raw: Vec<String>,
     /// Run as root if root starts it; without this, it becomes the user nobody.
     #[arg(long)]
     pub as_root: bool,
+}
+
+/// Options of the process that keeps the right to raw sockets.
+#[derive(Clone, Debug, Args)]
+pub struct RawSocketsArgs {
+    /// Stay root.
+    #[arg(long)]
+    as_root: bool,
+    /// Interfaces on which it opens some.
+    interfaces: Vec<String>,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -127,6 +148,7 @@ fn worker_memory(text: &str) -> Result<u64, String> {
 
 /// Runs an agent until a signal.
 pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
+    let raw_sockets = start_raw_sockets(args)?;
     // Before any thread is started: capabilities are per thread.
     privilege::drop_all(args.as_root).map_err(|error| {
         CliError::failed(format!(
@@ -151,6 +173,7 @@ pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
             PathBuf::from("/proc/self/exe"),
             vec!["worker".into()],
         )),
+        raw_sockets,
         log: Box::new(|line| print::note(line)),
     })
     .map_err(CliError::failed)?;
@@ -165,6 +188,34 @@ pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
         std::thread::sleep(STOP_POLL_INTERVAL);
     }
     drop(agent);
+    Ok(EXIT_OK)
+}
+
+/// Starts the process that keeps the right to raw sockets, if the operator allows some.
+fn start_raw_sockets(args: &AgentArgs) -> Result<Option<RawSocketSource>, CliError> {
+    if args.raw.is_empty() {
+        return Ok(None);
+    }
+    for name in &args.raw {
+        towpath::raw_sockets::check_interface(name)
+            .map_err(|error| CliError::usage(format!("--raw: {error}")))?;
+    }
+    let mut arguments = vec!["raw-sockets".to_owned()];
+    arguments.extend(args.as_root.then(|| "--as-root".to_owned()));
+    arguments.push("--".into());
+    arguments.extend(args.raw.iter().cloned());
+    let program = Path::new("/proc/self/exe");
+    let source = RawSocketSource::start(program, &arguments);
+    let refused = |why| CliError::usage(format!("--raw: {why}"));
+    source.map(Some).map_err(refused)
+}
+
+/// Runs that process; its standard input is the socket to the agent.
+pub fn run_raw_sockets(args: &RawSocketsArgs) -> Result<u8, CliError> {
+    let socket = std::io::stdin().as_fd().try_clone_to_owned();
+    let socket = socket.map_err(CliError::failed)?;
+    // It ends with the agent, when the socket closes.
+    raw_sockets::run(socket, &args.interfaces, args.as_root).map_err(CliError::failed)?;
     Ok(EXIT_OK)
 }
 
@@ -192,6 +243,8 @@ fn caps(args: &AgentArgs) -> Caps {
         rate_bps: args.max_rate,
         bytes: args.max_bytes,
         trial_ns: args.max_time.as_nanos() as u64,
+        load: args.max_load,
+        raw_interfaces: args.raw.clone(),
         session_s: args.max_session.as_secs().max(1),
         ..Caps::default()
     };

@@ -125,15 +125,12 @@ pub enum Command {
         #[arg(long, value_name = "SHARE", value_parser = parse::percent)]
         slower_by: Option<f64>,
     },
+    /// The process of an agent that keeps the right to raw sockets; started by towpath itself.
+    #[command(hide = true)]
+    RawSockets(crate::agent_command::RawSocketsArgs),
     /// A unit of host load; started by towpath itself.
     #[command(hide = true)]
-    LoadUnit {
-        /// CPU to run on.
-        #[arg(long)]
-        cpu: Option<u32>,
-        /// Load parts to run in turn.
-        parts: Vec<String>,
-    },
+    LoadUnit(crate::environment::LoadUnitArgs),
     /// A run of a study; started by towpath itself.
     #[command(hide = true)]
     StudyRun {

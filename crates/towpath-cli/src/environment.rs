@@ -5,6 +5,8 @@ use crate::args::RaceArgs;
 use crate::print::note;
 use crate::race::{allowed_cpus, default_pins, swap_if};
 use crate::worker_captures::{self, WorkerCaptures};
+use agent::server::raw_sockets::needs_raw_sockets;
+use agent::server::{crosses_network, needs_fan_out};
 use capture::Capture;
 use capture::socket::CaptureConfig as CaptureSettings;
 use clap::Args;
@@ -290,8 +292,10 @@ pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliErr
     }
     let components = crate::contestants::components_of(contestants);
     let stays = |component: &&loadgen::contestant::Component| {
-        let alone =
-            args.remote.is_given() && !agent::server::crosses_network(component.transport().name());
+        let name = component.transport().name();
+        let fans_out = args.receivers.fan_out.is_some() && needs_fan_out(name);
+        let far = crosses_network(name) || needs_raw_sockets(name) || fans_out;
+        let alone = args.remote.is_given() && !far;
         component.class().reach != towpath::Reach::Network || alone
     };
     match components.iter().find(stays) {
@@ -385,22 +389,32 @@ impl RunningCapture {
     }
 }
 
+/// Options of a unit of host load.
+#[derive(Clone, Debug, Args)]
+pub struct LoadUnitArgs {
+    /// CPU to run on.
+    #[arg(long)]
+    cpu: Option<u32>,
+    /// Load parts to run in turn.
+    parts: Vec<String>,
+}
+
 /// Runs a unit of host load until standard input ends.
 ///
 /// # Errors
 ///
 /// When the CPU cannot be set or a part is unknown.
-pub fn load_unit(cpu: Option<u32>, parts: &[String]) -> Result<u8, CliError> {
+pub fn load_unit(args: &LoadUnitArgs) -> Result<u8, CliError> {
     // As a worker: it dies with its race.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    if let Some(cpu) = cpu {
+    if let Some(cpu) = args.cpu {
         let mut set = rustix::thread::CpuSet::new();
         set.set(cpu as usize);
         rustix::thread::sched_setaffinity(None, &set).map_err(CliError::failed)?;
     }
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, ignored).map_err(CliError::failed)?;
-    let parts: Result<Vec<LoadTask>, String> = parts.iter().map(|name| name.parse()).collect();
+    let parts: Result<Vec<LoadTask>, String> = args.parts.iter().map(|name| name.parse()).collect();
     let parts = parts.map_err(CliError::usage)?;
     testbed::load::worker::main(&parts).map_err(CliError::failed)?;
     Ok(crate::EXIT_OK)

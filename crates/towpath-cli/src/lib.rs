@@ -189,7 +189,8 @@ fn run(command: Command) -> Result<u8, CliError> {
             }
             run_worker(trace.as_deref(), slower_by)
         }
-        Command::LoadUnit { cpu, parts } => environment::load_unit(cpu, &parts),
+        Command::RawSockets(args) => agent_command::run_raw_sockets(&args),
+        Command::LoadUnit(args) => environment::load_unit(&args),
         Command::StudyRun { parent, words } => run_of_study(parent, words),
         Command::Man => print_man_page(),
         Command::Completions { shell } => {

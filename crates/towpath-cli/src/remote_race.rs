@@ -10,18 +10,21 @@ use crate::race::{
 };
 use agent::AgentAddress;
 use agent::KeyFolder;
-use agent_client::PathEnd;
 use agent_client::{AgentEnvironment, Session};
+use agent_client::{LOAD_FORM, LoadPlan, PathEnd};
 use clap::Args;
 use control::Caps;
 use control::session::Intent;
 use loadgen::LocalHost;
 use measure::RaceSpec;
+use measure::environment::HostLoads;
 use measure::spec::{Direction, ReplyLen};
+use results::Fact;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Host pairs that run concurrently; each has a worker here, or two workers between agents.
 const PAIRS_MAX: usize = 16;
@@ -33,11 +36,11 @@ pub struct RemoteArgs {
     /// Race against `towpath agent` on this host, which accepts the circuits. Several hosts are
     /// raced in turn, or concurrently with --together.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',',
-          conflicts_with_all = ["link", "host_load", "link_load", "capture", "interface"])]
+          conflicts_with_all = ["link", "load_parts", "link_load", "capture", "interface"])]
     pub to: Vec<AgentAddress>,
     /// Open the circuits from agents on these hosts instead of from here.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',',
-          conflicts_with_all = ["link", "host_load", "link_load", "capture", "interface"])]
+          conflicts_with_all = ["link", "load_parts", "link_load", "capture", "interface"])]
     pub from: Vec<AgentAddress>,
     /// Race all host pairs concurrently instead of in turn: each trial has circuits on every pair,
     /// and reports the rate of each.
@@ -99,12 +102,16 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     if args.runs_pairs_together() {
         environment = environment.concurrent();
     }
+    let loads = load_plan(&args, &sessions)?;
+    let form = (!loads.settings.is_empty()).then(load_form);
+    environment = environment.loaded(loads);
     crate::race::check_turns(&spec, &environment)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::transports::doctor_test(&spec));
     environment
         .describe(&intent(crate::transports::doctor_test(&spec)), &mut machine)
         .map_err(CliError::failed)?;
+    machine.facts.extend(form);
     if !args.json {
         note(headline(&spec));
         note(hosts_line(&args));
@@ -334,6 +341,59 @@ fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+/// The loads of --host-load, which the agents allow.
+fn load_plan(args: &RaceArgs, sessions: &AgentSessions) -> Result<LoadPlan, CliError> {
+    let Some(HostLoads(settings)) = args.environment.host_load.clone() else {
+        return Ok(LoadPlan::default());
+    };
+    if args.runs_pairs_together() {
+        return Err(CliError::usage(
+            "--host-load loads the hosts of one pair; omit --together and --fan-out",
+        ));
+    }
+    let most = |side: fn(&(u32, u32)) -> u32| settings.iter().map(side).max().unwrap_or(0);
+    let (sender, receiver) = (most(|loads| loads.0), most(|loads| loads.1));
+    let (from, to) = swap_if(args.reverse, (sender, receiver));
+    for (targets, copies) in [(&args.remote.from, from), (&args.remote.to, to)] {
+        for session in targets
+            .iter()
+            .filter_map(|target| sessions.0.get(&target.to_string()))
+        {
+            check_load_cap(session, copies)?;
+        }
+    }
+    let trials = sessions.0.values().map(|one| one.welcome().caps.load_ns());
+    Ok(LoadPlan {
+        settings,
+        reversed: args.reverse,
+        time: Duration::from_nanos(trials.min().unwrap_or(0)),
+    })
+}
+
+fn check_load_cap(session: &Session, copies: u32) -> Result<(), CliError> {
+    let most = session.welcome().caps.load;
+    if copies <= most {
+        return Ok(());
+    }
+    let allowed = match most {
+        0 => "no load".to_owned(),
+        most => format!("a load of {most} at most"),
+    };
+    let agent = session.target();
+    Err(CliError::failed(format!(
+        "agent {agent} allows {allowed}, and {copies} are asked for; start it there with --max-load {copies}, or use less"
+    )))
+}
+
+/// What a load between hosts is, which is not that of a race on one host.
+fn load_form() -> Fact {
+    Fact {
+        group: "load".into(),
+        name: "host load".into(),
+        value: LOAD_FORM.into(),
+    }
 }
 
 /// Refuses more concurrent workers than the agent allows.

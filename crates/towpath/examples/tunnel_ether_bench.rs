@@ -138,6 +138,7 @@ fn ether(span: Duration, measure: fn([EtherWire; 2], Duration) -> Outcome<f64>) 
     for host in testbed.hosts() {
         let made = host.run(|| {
             let settings = wire_ether::EtherWireConfig {
+                encapsulation: wire_ether::Encapsulation::EtherType,
                 ethertype: 0x817d,
                 packet_max: PACKET,
                 bypass: false,

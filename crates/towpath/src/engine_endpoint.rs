@@ -69,7 +69,9 @@ pub(crate) fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
         ..
     } = opened;
     for (link, socket) in M::sockets(&wire).into_iter().enumerate() {
-        source_filter::attach(socket, options.only_from_by(link))?;
+        if M::takes_source_filter(options) {
+            source_filter::attach(socket, options.only_from_by(link))?;
+        }
         if let Some(len) = options.buffers {
             wire_udp::sys::set_buffers(socket, len);
         }

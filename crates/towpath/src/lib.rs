@@ -39,6 +39,7 @@
 //! * [`cells`] - the options of ATM cells below an engine.
 //! * [`process_capture`] - captures of what no interface shows: packets through rings, and cells (`cell_capture`).
 //! * `connection_info` - what a connection says of itself, for a series beside the rate.
+//! * [`raw_sockets`] - raw sockets from a process that may open them.
 //! * `source_filter` - a socket filter that passes packets of one source address.
 //! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
 //!   many circuits on one endpoint, readiness.
@@ -71,6 +72,7 @@ mod peer_counts;
 mod plain_circuit;
 pub mod process_capture;
 pub mod push;
+pub mod raw_sockets;
 pub mod registry;
 pub mod sctp;
 mod shared_send;

@@ -2,6 +2,7 @@
 
 use crate::engine_setup::random_seed;
 use crate::options::Options;
+use crate::raw_sockets;
 use crate::socket;
 use crate::source_filter;
 use engine::Address;
@@ -9,7 +10,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use wire::Wire;
-use wire_ether::{EtherWire, Interface};
+use wire_ether::{Encapsulation, EtherWire, Interface};
 use wire_ip::IpWire;
 use wire_shortcut::ShortcutHandle;
 use wire_udp::UdpWire;
@@ -53,6 +54,11 @@ pub(crate) trait Medium: Send + 'static {
         line: &[u8],
         options: &Options,
     ) -> io::Result<(OpenedWire<Self::Wire>, Address)>;
+
+    /// Whether its sockets take a filter of sources: not where they see no IP header, and not where they have one.
+    fn takes_source_filter(_options: &Options) -> bool {
+        true
+    }
 
     /// The sockets below the wire, in the order of its local addresses.
     fn sockets(wire: &Self::Wire) -> Vec<BorrowedFd<'_>> {
@@ -156,8 +162,16 @@ pub(crate) struct IpMedium {
 }
 
 impl IpMedium {
-    fn opened(&self, local: IpAddr, port: u16) -> io::Result<OpenedWire<IpWire>> {
-        let wire = IpWire::bind(local, self.protocol)?;
+    fn opened(
+        &self,
+        local: IpAddr,
+        port: u16,
+        options: &Options,
+    ) -> io::Result<OpenedWire<IpWire>> {
+        let wire = match &options.raw_sockets {
+            Some(granted) => IpWire::over(granted.take()?.socket, local, self.protocol)?,
+            None => IpWire::bind(local, self.protocol)?,
+        };
         let line = SocketAddr::new(local, port).to_string();
         Ok(OpenedWire {
             wire,
@@ -170,19 +184,19 @@ impl IpMedium {
 impl Medium for IpMedium {
     type Wire = IpWire;
 
-    fn listen(&self, options: &Options) -> io::Result<OpenedWire<IpWire>> {
-        let local = random_loopback_address(options.bind_address());
-        self.opened(local, random_port())
+    fn takes_source_filter(options: &Options) -> bool {
+        options.raw_sockets.is_none()
     }
 
-    fn connect(
-        &self,
-        line: &[u8],
-        _options: &Options,
-    ) -> io::Result<(OpenedWire<IpWire>, Address)> {
+    fn listen(&self, options: &Options) -> io::Result<OpenedWire<IpWire>> {
+        let local = random_loopback_address(options.bind_address());
+        self.opened(local, random_port(), options)
+    }
+
+    fn connect(&self, line: &[u8], options: &Options) -> io::Result<(OpenedWire<IpWire>, Address)> {
         let peer = socket::decode_address(line)?;
         let local = random_loopback_address(source_address_to(peer)?);
-        let opened = self.opened(local, peer.port())?;
+        let opened = self.opened(local, peer.port(), options)?;
         Ok((opened, Address::Socket(SocketAddr::new(peer.ip(), 0))))
     }
 
@@ -203,13 +217,13 @@ pub(crate) struct EtherMedium {
 }
 
 impl EtherMedium {
-    /// The interface of option --interface.
+    /// The interface of option --interface, or the one that leads to the only peer.
     pub(crate) fn interface(options: &Options) -> io::Result<Interface> {
-        let name = options.interface.as_deref().ok_or_else(|| {
+        let name = raw_sockets::interface_of(options).ok_or_else(|| {
             let text = "no network interface is named; name one with --interface";
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
-        Interface::find(name)
+        Interface::find(&name)
     }
 
     /// Opens a wire on that interface for packets of up to [`ETHER_PACKET_MAX`] octets.
@@ -220,8 +234,16 @@ impl EtherMedium {
             // Also the length of a ring slot; the engine's packet length is checked later.
             packet_max: ETHER_PACKET_MAX,
             bypass: own("bypass") == Some("on"),
+            encapsulation: match own(LLC) {
+                Some("on") => Encapsulation::Llc,
+                _ => Encapsulation::EtherType,
+            },
         };
-        EtherWire::open(EtherMedium::interface(options)?, &settings)
+        let interface = EtherMedium::interface(options)?;
+        match &options.raw_sockets {
+            Some(granted) => EtherWire::over(granted.take()?.socket, interface, &settings),
+            None => EtherWire::open(interface, &settings),
+        }
     }
 
     fn opened(&self, options: &Options, port: u16) -> io::Result<OpenedWire<EtherWire>> {
@@ -236,11 +258,18 @@ impl EtherMedium {
     }
 }
 
+/// The option that has frames say by LLC and SNAP, instead of an EtherType, what they carry.
+pub(crate) const LLC: &str = "llc";
+
 /// The standard Ethernet MTU, octets.
 pub(crate) const ETHER_PACKET_MAX: usize = 1500;
 
 impl Medium for EtherMedium {
     type Wire = EtherWire;
+
+    fn takes_source_filter(_options: &Options) -> bool {
+        false
+    }
 
     fn listen(&self, options: &Options) -> io::Result<OpenedWire<EtherWire>> {
         self.opened(options, random_port())

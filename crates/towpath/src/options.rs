@@ -1,6 +1,7 @@
 //! Options of listeners and circuits.
 
 use crate::contract::BLOCKING_TIMEOUT;
+use crate::raw_sockets::GrantedSockets;
 use engine_aal34::CellsConfig;
 use std::collections::BTreeMap;
 use std::io;
@@ -58,6 +59,8 @@ pub struct Options {
     pub interface: Option<String>,
     /// EtherType of link-layer transports. 0x88b5 is reserved for experiments (IEEE 802).
     pub ethertype: u16,
+    /// Raw sockets from a process that may open them, used instead of opening some.
+    pub raw_sockets: Option<GrantedSockets>,
     /// ATM cells between an engine's packets and its wire. Set by a transport that has the option
     /// `cells`; others have no place for them.
     pub cells: Option<CellsConfig>,
@@ -96,6 +99,7 @@ impl Default for Options {
             batch: None,
             interface: None,
             ethertype: 0x88b5,
+            raw_sockets: None,
             cells: None,
             transport_specific: BTreeMap::new(),
         }

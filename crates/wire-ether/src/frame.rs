@@ -12,6 +12,9 @@ pub(crate) const SUBHEADER_LEN: usize = 6;
 /// User bytes that fit the length field.
 pub const PAYLOAD_MAX: usize = u16::MAX as usize;
 
+/// Offset of the source's hardware address in a frame, for the kernel's filter.
+pub(crate) const SOURCE_OFFSET: u32 = 6;
+
 /// Offset of the destination port in a frame, for the kernel's filter.
 pub(crate) const PORT_OFFSET: u32 = 16;
 

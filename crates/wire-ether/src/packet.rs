@@ -15,6 +15,9 @@ pub struct PacketSocketOptions {
     pub ethertype: u16,
     /// Receive only frames to this port of [`crate::FrameHeader`].
     pub port: Option<u16>,
+    /// Receive only frames of this hardware address, permanently: the filter is locked (SO_LOCK_FILTER), so that
+    /// who gets the socket from another process cannot receive others.
+    pub source: Option<[u8; 6]>,
     /// Whether frames that this host sends are received too.
     pub outgoing: OutgoingFrames,
     /// Whether the kernel timestamps frames (SO_TIMESTAMPNS).

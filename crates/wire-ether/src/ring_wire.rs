@@ -1,5 +1,6 @@
 //! A packet socket with rings of frames as a wire.
 
+use crate::encapsulation::{Encapsulation, HEADER_MAX, Reading};
 use crate::socket::Interface;
 use crate::sys::{self, ReceiveRing, RingSizes, SLOT_OVERHEAD, SendRing};
 use engine::{Address, Ecn, PacketLen, Path};
@@ -10,12 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
-
-/// Octets of the Ethernet header: destination, source, type.
-const HEADER_LEN: usize = 14;
-
-/// Shortest payload of an Ethernet frame; shorter packets are padded to it.
-const PADDED_LEN: usize = 46;
 
 /// Packets of a send, at most: as many as with segmented UDP.
 const SEGMENTS_MAX: usize = 64;
@@ -47,6 +42,29 @@ pub struct EtherWireConfig {
     /// Whether frames bypass the queueing discipline (PACKET_QDISC_BYPASS); frames are then dropped
     /// when the device is busy.
     pub bypass: bool,
+    /// How frames say that they are of this EtherType.
+    pub encapsulation: Encapsulation,
+}
+
+impl EtherWireConfig {
+    /// The same, with packets that the interface can carry.
+    fn within(self, interface: &Interface) -> EtherWireConfig {
+        EtherWireConfig {
+            packet_max: self
+                .packet_max
+                .min(interface.mtu - self.encapsulation.overhead().min(interface.mtu)),
+            ..self
+        }
+    }
+
+    fn ring_sizes(&self) -> RingSizes {
+        let slot_len = (HEADER_MAX + self.packet_max + SLOT_OVERHEAD).next_power_of_two();
+        RingSizes {
+            slot_len,
+            received: (RECEIVE_RING_LEN / slot_len).max(SLOTS_MIN),
+            sending: (SEND_RING_LEN / slot_len).max(SLOTS_MIN),
+        }
+    }
 }
 
 /// A packet socket with rings as a wire. Peers are hardware addresses. Every wire on the same
@@ -71,21 +89,53 @@ impl EtherWire {
     ///
     /// `PermissionDenied`, with the remedy, without CAP_NET_RAW.
     pub fn open(interface: Interface, config: &EtherWireConfig) -> io::Result<EtherWire> {
-        let packet_max = config.packet_max.min(interface.mtu);
-        let config = EtherWireConfig {
-            packet_max,
-            ..*config
-        };
-        let slot_len = (HEADER_LEN + packet_max + SLOT_OVERHEAD).next_power_of_two();
-        let shape = RingSizes {
-            slot_len,
-            received: (RECEIVE_RING_LEN / slot_len).max(SLOTS_MIN),
-            sending: (SEND_RING_LEN / slot_len).max(SLOTS_MIN),
-        };
-        let opened = sys::open_rings(interface.index, config.ethertype, &shape, config.bypass);
+        let config = config.within(&interface);
+        let shape = config.ring_sizes();
+        let received = config.encapsulation.received_type(config.ethertype);
+        let opened = sys::open_rings(interface.index, received, &shape, config.bypass);
         let (socket, receive_ring, send_ring) = opened.map_err(|error| open_error(&error))?;
+        Ok(EtherWire::of(
+            socket,
+            interface,
+            config,
+            receive_ring,
+            send_ring,
+        ))
+    }
+
+    /// A wire over a packet socket that [`crate::packet::open`] has opened, perhaps in another process, on
+    /// `interface` for frames of the same EtherType.
+    ///
+    /// # Errors
+    ///
+    /// When the socket takes no rings.
+    pub fn over(
+        socket: OwnedFd,
+        interface: Interface,
+        config: &EtherWireConfig,
+    ) -> io::Result<EtherWire> {
+        let config = config.within(&interface);
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let added = sys::add_rings(socket.as_fd(), &config.ring_sizes(), config.bypass);
+        let (receive_ring, send_ring) = added.map_err(|error| open_error(&error))?;
+        Ok(EtherWire::of(
+            socket,
+            interface,
+            config,
+            receive_ring,
+            send_ring,
+        ))
+    }
+
+    fn of(
+        socket: OwnedFd,
+        interface: Interface,
+        config: EtherWireConfig,
+        receive_ring: ReceiveRing,
+        send_ring: SendRing,
+    ) -> EtherWire {
         enlarge_send_buffer(socket.as_fd());
-        Ok(EtherWire {
+        EtherWire {
             socket,
             interface,
             config,
@@ -93,7 +143,7 @@ impl EtherWire {
             send_ring,
             receive_ring: Arc::new(Mutex::new(receive_ring)),
             groups: Vec::new(),
-        })
+        }
     }
 
     /// Its hardware address.
@@ -109,6 +159,14 @@ impl EtherWire {
     /// Frames the kernel dropped since the last call because no slot was free.
     pub fn drops(&self) -> io::Result<u64> {
         sys::drops(self.socket.as_fd())
+    }
+
+    fn reading(&self) -> Reading {
+        Reading {
+            encapsulation: self.config.encapsulation,
+            ethertype: self.config.ethertype,
+            packet_len: self.packet_len,
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -166,18 +224,25 @@ impl Wire for EtherWire {
             self.flush()?;
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let mut header = [0; HEADER_LEN];
+        let EtherWireConfig {
+            ethertype,
+            encapsulation,
+            ..
+        } = self.config;
+        let mut header = [0; HEADER_MAX];
+        let header = &mut header[..encapsulation.header_len()];
         header[..6].copy_from_slice(&to);
         header[6..12].copy_from_slice(&self.interface.hardware);
-        header[12..].copy_from_slice(&self.config.ethertype.to_be_bytes());
         let mut rest = SliceReader { slices, at: 0 };
         let mut left = total;
         while left > 0 {
             let len = segment_size.min(left);
+            encapsulation.emit(ethertype, len, header);
             self.send_ring.push(|slot| {
-                slot[..HEADER_LEN].copy_from_slice(&header);
-                rest.copy_to(&mut slot[HEADER_LEN..HEADER_LEN + len]);
-                HEADER_LEN + len
+                let end = header.len() + len;
+                slot[..header.len()].copy_from_slice(header);
+                rest.copy_to(&mut slot[header.len()..end]);
+                end
             });
             left -= len;
         }
@@ -202,7 +267,7 @@ impl Wire for EtherWire {
             // A receiver has the lock and will deliver the frames.
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        take_batch(&mut receive_ring, self.packet_len, buffer)
+        take_batch(&mut receive_ring, self.reading(), buffer)
     }
 
     // Nothing on an Ethernet says that a frame did not arrive.
@@ -263,7 +328,7 @@ impl Wire for EtherWire {
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         Some(Box::new(EtherReceiver {
             socket: self.socket.try_clone().ok()?,
-            packet_len: self.packet_len,
+            reading: self.reading(),
             receive_ring: Arc::clone(&self.receive_ring),
         }))
     }
@@ -327,12 +392,12 @@ impl SliceReader<'_> {
 /// shorter packet is the last of an arrival.
 fn take_batch(
     receive_ring: &mut ReceiveRing,
-    packet_len: Option<PacketLen>,
+    reading: Reading,
     buffer: &mut [u8],
 ) -> io::Result<Arrival> {
     let mut arrival: Option<Arrival> = None;
     while let Some(frame) = receive_ring.front() {
-        if let Some((from, packet)) = parse(frame, packet_len) {
+        if let Some((from, packet)) = reading.parse(frame) {
             let at = arrival.map_or(0, |first| first.len);
             let fits = at + packet.len() <= buffer.len();
             let same_batch = arrival.is_none_or(|first| {
@@ -360,25 +425,10 @@ fn take_batch(
     arrival.ok_or_else(|| io::ErrorKind::WouldBlock.into())
 }
 
-/// The sender of a frame and its packet without padding; None for an empty frame.
-fn parse(frame: &[u8], packet_len: Option<PacketLen>) -> Option<(Address, &[u8])> {
-    let (header, packet) = frame.split_first_chunk::<HEADER_LEN>()?;
-    let mut from = [0; 6];
-    from.copy_from_slice(&header[6..12]);
-    let len = match packet.len() {
-        len @ ..=PADDED_LEN => {
-            let said = packet_len.and_then(|packet_len| packet_len(packet));
-            said.map_or(len, |said| said.min(len))
-        }
-        len => len,
-    };
-    (len > 0).then(|| (Address::Ether(from), &packet[..len]))
-}
-
 /// Waits on the same socket.
 struct EtherReceiver {
     socket: OwnedFd,
-    packet_len: Option<PacketLen>,
+    reading: Reading,
     receive_ring: Arc<Mutex<ReceiveRing>>,
 }
 
@@ -392,7 +442,7 @@ impl Receiver for EtherReceiver {
             .receive_ring
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match take_batch(&mut receive_ring, self.packet_len, buffer) {
+        match take_batch(&mut receive_ring, self.reading, buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             other => return other,
         }
@@ -403,7 +453,7 @@ impl Receiver for EtherReceiver {
         };
         // A signal only shortens the wait.
         let _ = poll(&mut ready, Some(&limit));
-        take_batch(&mut receive_ring, self.packet_len, buffer)
+        take_batch(&mut receive_ring, self.reading, buffer)
     }
 
     fn interrupt(&self) -> io::Result<()> {
@@ -428,29 +478,6 @@ impl fmt::Debug for EtherWire {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn padding_is_removed_from_short_frames_only() {
-        let packet_len: Option<PacketLen> = Some(|packet| Some(usize::from(packet[0])));
-        let mut frame = vec![0; HEADER_LEN];
-        frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
-        assert_eq!(parse(&frame[..13], packet_len), None);
-        assert_eq!(parse(&frame, Some(|_| Some(0))), None);
-        let from = Address::Ether([2, 0, 0, 0, 0, 9]);
-        frame.extend([3, 7, 7, 0, 0]);
-        assert_eq!(parse(&frame, packet_len), Some((from, &[3, 7, 7][..])));
-        frame[HEADER_LEN] = 200;
-        assert_eq!(
-            parse(&frame, packet_len).map(|(_, packet)| packet.len()),
-            Some(5)
-        );
-        frame.resize(HEADER_LEN + 100, 0);
-        frame[HEADER_LEN] = 3;
-        assert_eq!(
-            parse(&frame, packet_len).map(|(_, packet)| packet.len()),
-            Some(100)
-        );
-    }
 
     #[test]
     fn slice_reader_crosses_slice_boundaries() {

@@ -8,6 +8,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
 };
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A network interface.
@@ -29,6 +30,11 @@ impl Interface {
     /// `NotFound` when there is none.
     pub fn find(name: &str) -> io::Result<Interface> {
         sys::interface(name)
+    }
+
+    /// The name of the interface that has this address, in the calling thread's network namespace.
+    pub fn name_with_address(address: IpAddr) -> Option<String> {
+        sys::interface_with_address(address)
     }
 
     /// User bytes of the largest frame behind a [`FrameHeader`].
@@ -56,18 +62,25 @@ impl EtherSocket {
         let opening = PacketSocketOptions {
             ethertype,
             port: Some(port),
+            source: None,
             outgoing: OutgoingFrames::Received,
             timestamped: false,
             receive_buffer: None,
             nonblocking: false,
         };
         let (socket, _) = packet::open(&interface, &opening)?;
-        Ok(EtherSocket {
+        Ok(EtherSocket::over(socket, interface, ethertype, port))
+    }
+
+    /// The same over a socket that [`packet::open`] has opened, perhaps in another process, for frames of this
+    /// EtherType to this port.
+    pub fn over(socket: OwnedFd, interface: Interface, ethertype: u16, port: u16) -> EtherSocket {
+        EtherSocket {
             socket,
             interface,
             ethertype,
             port,
-        })
+        }
     }
 
     /// Another descriptor of the same socket.

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 use testbed::{INTERFACE, Testbed, TestbedError, TestbedPlan};
 use wire::Wire;
-use wire_ether::{EtherWire, EtherWireConfig, Interface};
+use wire_ether::{Encapsulation, EtherWire, EtherWireConfig, Interface};
 
 /// Longest wait of any test.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -15,6 +15,7 @@ fn settings() -> EtherWireConfig {
         ethertype: 0x88b5,
         packet_max: 1500,
         bypass: false,
+        encapsulation: Encapsulation::EtherType,
     }
 }
 
@@ -92,22 +93,28 @@ fn receive(wire: &mut EtherWire, count: usize) -> (Address, Vec<Vec<u8>>) {
 
 #[test]
 fn batches_stay_in_order_across_ring_wraparound() {
-    for bypass in [false, true] {
+    for (bypass, encapsulation) in [
+        (false, Encapsulation::EtherType),
+        (true, Encapsulation::EtherType),
+        (false, Encapsulation::Llc),
+    ] {
         let settings = EtherWireConfig {
             bypass,
+            encapsulation,
             ..settings()
         };
         let Some((_testbed, [mut near, mut far])) = wires(settings, "kernel") else {
             return;
         };
         let to = far.address();
+        let full = 1500 - encapsulation.overhead();
         for round in 0..100u8 {
-            let mut octets = packet(1500, round).repeat(40);
+            let mut octets = packet(full, round).repeat(40);
             octets.extend(packet(700, round));
-            send(&mut near, to, &octets, 1500);
+            send(&mut near, to, &octets, full);
             let (from, packets) = receive(&mut far, 41);
             assert_eq!(from, near.address());
-            let sent: Vec<&[u8]> = octets.chunks(1500).collect();
+            let sent: Vec<&[u8]> = octets.chunks(full).collect();
             assert!(packets == sent, "round {round}");
         }
         assert_eq!(far.drops().expect("a packet socket counts"), 0);
@@ -210,4 +217,53 @@ fn oversized_packet_and_wrong_address_are_rejected() {
         assert!(near.join(to).is_err());
     }
     assert!(near.join(far.address()).is_err(), "a host is no group");
+}
+
+/// A socket that one process opens and another uses: it hears one source.
+#[test]
+fn socket_for_one_source_hears_no_other() {
+    use wire_ether::packet::{self, OutgoingFrames, PacketSocketOptions};
+    let Some((testbed, [mut sender, receiver])) = wires(settings(), "delay=100us") else {
+        return;
+    };
+    let Address::Ether(source) = sender.address() else {
+        panic!("it has a hardware address");
+    };
+    let open = |source| {
+        let opened = testbed.hosts()[1].run(move || {
+            let interface = Interface::find(INTERFACE)?;
+            let opening = PacketSocketOptions {
+                ethertype: 0x88b5,
+                port: None,
+                source: Some(source),
+                outgoing: OutgoingFrames::Ignored,
+                timestamped: false,
+                receive_buffer: None,
+                nonblocking: true,
+            };
+            let (socket, _) = packet::open(&interface, &opening)?;
+            let mut wire = EtherWire::over(socket, interface, &settings())?;
+            wire.set_packet_len(packet_len);
+            Ok::<_, std::io::Error>(wire)
+        });
+        opened.expect("the host lives").expect("a socket")
+    };
+    let other = [
+        source[0],
+        source[1],
+        source[2],
+        source[3],
+        source[4],
+        source[5] ^ 1,
+    ];
+    let (mut hears, mut deaf) = (open(source), open(other));
+    send(&mut sender, receiver.address(), &packet(100, 7), 100);
+    let (from, packets) = receive(&mut hears, 1);
+    assert_eq!(from, sender.address());
+    assert_eq!(packets, [packet(100, 7)]);
+    let nothing = deaf.receive(&mut vec![0; 65_536]);
+    assert_eq!(
+        nothing.expect_err("not for it").kind(),
+        ErrorKind::WouldBlock
+    );
 }

@@ -73,27 +73,23 @@ impl IpWire {
     ///
     /// `PermissionDenied`, with the remedy, without CAP_NET_RAW.
     pub fn bind(local: IpAddr, protocol: u8) -> io::Result<IpWire> {
-        let family = match local {
-            IpAddr::V4(_) => AddressFamily::INET,
-            IpAddr::V6(_) => AddressFamily::INET6,
-        };
-        let protocol = std::num::NonZeroU32::new(u32::from(protocol))
-            .map(Protocol::from_raw)
-            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let socket = socket_with(
-            family,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            Some(protocol),
-        );
-        let socket = socket.map_err(|errno| open_error(&errno.into()))?;
+        let socket = open_unbound(local, protocol)?;
         raw::bind(socket.as_fd(), SocketAddr::new(local, 0))?;
+        IpWire::over(socket, local, protocol)
+    }
+
+    /// A wire over a socket that is bound to `local` already, perhaps by another process.
+    ///
+    /// # Errors
+    ///
+    /// When an option of the socket cannot be set.
+    pub fn over(socket: OwnedFd, local: IpAddr, protocol: u8) -> io::Result<IpWire> {
         wire_udp::sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         multicast::set_interface(socket.as_fd(), local)?;
         let mut wire = IpWire {
             socket,
             local,
-            protocol,
+            protocol: protocol_of(protocol)?,
             max_wait: None,
             outgoing: sys::SendTables::new(SEGMENTS_MAX),
             queue: Arc::new(Mutex::new(ReceiveQueue::new(local))),
@@ -137,6 +133,29 @@ impl IpWire {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Opens a socket for the packets of `protocol`, of the family of `local`. Until it is bound it receives those to
+/// all addresses, so attach a filter first.
+///
+/// # Errors
+///
+/// `PermissionDenied`, with the remedy, without CAP_NET_RAW.
+pub fn open_unbound(local: IpAddr, protocol: u8) -> io::Result<OwnedFd> {
+    let family = match local {
+        IpAddr::V4(_) => AddressFamily::INET,
+        IpAddr::V6(_) => AddressFamily::INET6,
+    };
+    let protocol = protocol_of(protocol)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::RAW, flags, Some(protocol));
+    socket.map_err(|errno| open_error(&errno.into()))
+}
+
+fn protocol_of(number: u8) -> io::Result<Protocol> {
+    let number = std::num::NonZeroU32::new(u32::from(number));
+    let protocol = number.map(Protocol::from_raw);
+    protocol.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 /// The kernel's error with its remedy.
@@ -244,7 +263,8 @@ impl Wire for IpWire {
         let group = group_address(group)?;
         self.members.check_new(group)?;
         let protocol = Some(self.protocol);
-        let socket = multicast::open_member_socket(SocketType::RAW, protocol, group, self.local)?;
+        let socket =
+            multicast::open_member_socket(SocketType::RAW, protocol, group, self.local, None)?;
         wire_udp::sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         let may_wait = self.members.is_empty() && Arc::strong_count(&self.members) > 1;
         self.members.add(self.socket.as_fd(), group, socket)?;

@@ -30,7 +30,7 @@ use multicast::{GroupReceiver, MemberSockets};
 use path_mtu::{FragmentationOption, RouteProbe};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -73,6 +73,8 @@ pub struct UdpWire {
     probe: RouteProbe,
     /// Destinations of packets that were too long for their path, not yet told.
     too_big: VecDeque<SocketAddr>,
+    /// The only source of packets to groups; None for any.
+    only_from: Option<IpAddr>,
     by_reference: ByReference,
 }
 
@@ -142,8 +144,15 @@ impl UdpWire {
             fragmentation: FragmentationOption::new(local.ip()),
             probe: RouteProbe::new(local.ip()),
             too_big: VecDeque::new(),
+            only_from: None,
             by_reference: ByReference::default(),
         })
+    }
+
+    /// Has the groups that it joins from now on hear one source alone. Its own socket takes a filter before it is
+    /// bound ([`packet_filter::source_filter`]).
+    pub fn set_only_from(&mut self, source: Option<IpAddr>) {
+        self.only_from = source;
     }
 
     /// Connects the socket to `peer`: the kernel drops datagrams of other senders and looks up the
@@ -405,7 +414,7 @@ impl Wire for UdpWire {
         self.shared.members.check_new(group)?;
         let local = self.local_addr()?;
         let kind = rustix::net::SocketType::DGRAM;
-        let socket = multicast::open_member_socket(kind, None, group, local.ip())?;
+        let socket = multicast::open_member_socket(kind, None, group, local.ip(), self.only_from)?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         sys::set_coalescing(socket.as_fd(), self.segmented).or_else(|error| {
             // A kernel without UDP_GRO has nothing to turn off.

@@ -3,9 +3,11 @@
 //! Each group has a member socket of its own, bound to the group's address. Several receivers on
 //! one host each get a copy, and each answers from its own unicast socket and port.
 
+use crate::packet_filter::source_filter;
 use crate::raw;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with, sockopt};
+use socket2::SockRef;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -265,7 +267,8 @@ fn drop_membership(socket: BorrowedFd<'_>, group: SocketAddr, local: IpAddr) -> 
 }
 
 /// Opens a socket that is a member of `group` on the interface with the address `local` (any, if
-/// unspecified). For IPv6 the group's scope names the interface.
+/// unspecified). For IPv6 the group's scope names the interface. A datagram socket hears `only_from` alone, if it is given: a
+/// filter says so before it is bound.
 ///
 /// # Errors
 ///
@@ -275,6 +278,7 @@ pub fn open_member_socket(
     protocol: Option<Protocol>,
     group: SocketAddr,
     local: IpAddr,
+    only_from: Option<IpAddr>,
 ) -> io::Result<OwnedFd> {
     if !group.ip().is_multicast() {
         let text = format!("{} is no multicast address, such as 239.1.2.3", group.ip());
@@ -286,6 +290,9 @@ pub fn open_member_socket(
     };
     let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    if let Some(source) = only_from {
+        SockRef::from(&socket).attach_filter(&source_filter(source))?;
+    }
     if kind == SocketType::RAW {
         raw::bind(socket.as_fd(), group)?;
     } else {

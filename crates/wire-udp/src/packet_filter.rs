@@ -37,8 +37,18 @@ struct Offsets {
 
 /// The program that passes packets from `address`.
 pub fn source_filter(address: IpAddr) -> Vec<SockFilter> {
-    accept(compare(address, &Offsets { ipv4: 12, ipv6: 8 }, 0))
+    accept(compare(address, &SOURCE, 0))
 }
+
+/// The program that passes packets from `peer` to `local`.
+pub fn pair_filter(local: IpAddr, peer: IpAddr) -> Vec<SockFilter> {
+    let behind = compare(local, &DESTINATION, 0);
+    let mut program = compare(peer, &SOURCE, behind.len());
+    program.extend(behind);
+    accept(program)
+}
+
+const SOURCE: Offsets = Offsets { ipv4: 12, ipv6: 8 };
 
 /// The program that passes packets to `address`.
 pub fn destination_filter(address: IpAddr) -> Vec<SockFilter> {

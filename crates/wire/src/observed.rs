@@ -4,6 +4,8 @@ use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
 use engine::{Address, Fragmentation, PacketLen, Path};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Sees the packets of a wire. The packets of a call lie one behind the other, all but the last of
@@ -38,13 +40,69 @@ pub struct SentPackets<'a> {
 /// A wire that shows its packets to an observer. Without one it only forwards calls.
 pub struct Observed<W, O> {
     wire: W,
-    observer: Option<O>,
+    observer: ObserverSwitch<O>,
+}
+
+/// The observer of a wire and its receivers, which comes and goes while they are used.
+pub struct ObserverSwitch<O>(Arc<SwitchedObserver<O>>);
+
+struct SwitchedObserver<O> {
+    /// Whether there is one: all that a packet costs without.
+    is_on: AtomicBool,
+    observer: Mutex<Option<O>>,
+}
+
+impl<O> Clone for ObserverSwitch<O> {
+    fn clone(&self) -> ObserverSwitch<O> {
+        ObserverSwitch(Arc::clone(&self.0))
+    }
+}
+
+impl<O> ObserverSwitch<O> {
+    fn new(observer: Option<O>) -> ObserverSwitch<O> {
+        ObserverSwitch(Arc::new(SwitchedObserver {
+            is_on: AtomicBool::new(observer.is_some()),
+            observer: Mutex::new(observer),
+        }))
+    }
+
+    /// Shows the packets from now on to this one, or to none.
+    pub fn set(&self, observer: Option<O>) {
+        let mut held = self.lock();
+        self.0.is_on.store(observer.is_some(), Ordering::Relaxed);
+        *held = observer;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<O>> {
+        // It is replaced whole, so it is good after a panic too.
+        self.0
+            .observer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<O: Clone> ObserverSwitch<O> {
+    fn current(&self) -> Option<O> {
+        match self.0.is_on.load(Ordering::Relaxed) {
+            true => self.lock().clone(),
+            false => None,
+        }
+    }
 }
 
 impl<W, O> Observed<W, O> {
     /// Shows the packets of `wire` to `observer`.
     pub fn by(wire: W, observer: Option<O>) -> Observed<W, O> {
-        Observed { wire, observer }
+        Observed {
+            wire,
+            observer: ObserverSwitch::new(observer),
+        }
+    }
+
+    /// What sets another observer, or takes it away.
+    pub fn switch(&self) -> &ObserverSwitch<O> {
+        &self.observer
     }
 
     /// The wire underneath.
@@ -68,7 +126,7 @@ impl<W: Wire, O: PacketObserver> Observed<W, O> {
         segment_size: usize,
         send: impl FnOnce(&mut W) -> io::Result<R>,
     ) -> io::Result<R> {
-        let Some(observer) = &self.observer else {
+        let Some(observer) = self.observer.current() else {
             return send(&mut self.wire);
         };
         let parts = slices.iter().flat_map(|part| part.iter().copied());
@@ -115,7 +173,7 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let arrival = self.wire.receive(buffer)?;
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = self.observer.current() {
             observer.arrive(&arrival, arrived(&arrival, buffer));
         }
         Ok(arrival)
@@ -162,20 +220,16 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        let receiver = self.wire.receiver()?;
-        match &self.observer {
-            None => Some(receiver),
-            Some(observer) => Some(Box::new(ObservedReceiver {
-                receiver,
-                observer: observer.clone(),
-            })),
-        }
+        Some(Box::new(ObservedReceiver {
+            receiver: self.wire.receiver()?,
+            observer: self.observer.clone(),
+        }))
     }
 }
 
 struct ObservedReceiver<O> {
     receiver: Box<dyn Receiver>,
-    observer: O,
+    observer: ObserverSwitch<O>,
 }
 
 impl<O: PacketObserver> Receiver for ObservedReceiver<O> {
@@ -185,7 +239,9 @@ impl<O: PacketObserver> Receiver for ObservedReceiver<O> {
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let arrival = self.receiver.receive(buffer)?;
-        self.observer.arrive(&arrival, arrived(&arrival, buffer));
+        if let Some(observer) = self.observer.current() {
+            observer.arrive(&arrival, arrived(&arrival, buffer));
+        }
         Ok(arrival)
     }
 

@@ -121,6 +121,17 @@ impl TraceLog {
         Ok(TraceLog::to_file(file, path, LOG_MAX))
     }
 
+    /// Creates a file at `path`, where none may be.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` when there is one.
+    pub fn create_new(path: &Path) -> io::Result<TraceLog> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(MODE).open(path)?;
+        Ok(TraceLog::to_file(file, path, LOG_MAX))
+    }
+
     /// Creates a file at `path`, or at `path.2`, `path.3` and so on when those before exist.
     ///
     /// # Errors
@@ -133,12 +144,9 @@ impl TraceLog {
                 name.push(format!(".{number}"));
             }
             let name = PathBuf::from(name);
-            let mut options = OpenOptions::new();
-            let options = options.write(true).create_new(true);
-            match options.mode(MODE).open(&name) {
-                Ok(file) => return Ok(TraceLog::to_file(file, &name, LOG_MAX)),
+            match TraceLog::create_new(&name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
+                made => return made,
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -268,6 +276,13 @@ pub struct TraceObserver {
 }
 
 impl TraceObserver {
+    fn of(log: Arc<TraceLog>, own: Address) -> TraceObserver {
+        TraceObserver {
+            station: log.station(own),
+            log,
+        }
+    }
+
     fn log_sent(&self, what: &str, path: engine::Path, octets: &[u8], size: usize) {
         let from = (PacketSource::Local, path.local);
         self.log.add(what, self.station, from, octets, size);
@@ -297,11 +312,13 @@ impl PacketObserver for TraceObserver {
 impl<W> Traced<W> {
     /// Logs the packets of `wire`, whose address is `own`, to `log`.
     pub fn new(wire: W, log: Option<Arc<TraceLog>>, own: Address) -> Traced<W> {
-        let observer = log.map(|log| TraceObserver {
-            station: log.station(own),
-            log,
-        });
-        Observed::by(wire, observer)
+        Observed::by(wire, log.map(|log| TraceObserver::of(log, own)))
+    }
+
+    /// Logs its packets from now on to `log`, or no longer.
+    pub fn trace_to(&self, log: Option<Arc<TraceLog>>, own: Address) {
+        let observer = log.map(|log| TraceObserver::of(log, own));
+        self.switch().set(observer);
     }
 }
 

@@ -1,5 +1,6 @@
 //! This host's capabilities and facts, for clients.
 
+use super::raw_sockets::needs_raw_sockets;
 use control::Caps;
 use control::session::{AgentHello, HostCounters, Intent, MachineDescription, RemoteFinding};
 use loadgen::contestant::Component;
@@ -18,7 +19,11 @@ pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
             "{name} needs files in memory, which an agent forbids its workers; race it over --link"
         ));
     }
-    if component.class().reach != Reach::Network || !crosses_network(name) {
+    if needs_raw_sockets(name) {
+        missing_raw_sockets(caps).map_or(Ok(()), Err)?;
+    } else if transport.is_one_to_many() {
+        check_group(&component)?;
+    } else if component.class().reach != Reach::Network || !crosses_network(name) {
         return Err(format!("{name} stays within one host"));
     }
     let mut options = Options::default();
@@ -32,6 +37,10 @@ pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
     for (key, values, value) in own.chain(shared) {
         if values.contains("ADDR") {
             // Data would go to an unvalidated address.
+            return Err(format!("an agent's {name} has no {key}; leave it out"));
+        }
+        if needs_raw_sockets(name) && key == "llc" {
+            // Its sockets are for an EtherType; with LLC frames have none.
             return Err(format!("an agent's {name} has no {key}; leave it out"));
         }
         if values.contains("FOLDER") || values.contains("FILE") {
@@ -68,8 +77,36 @@ fn option_bytes(value: &str) -> Option<u64> {
     }
 }
 
-/// Whether a transport can be used with an agent: `null` moves nothing, raw frames and packets need
-/// privileges that an agent drops, multicast has more than one peer address, `shm-remote` and
+/// A group has one receiver in each worker, and a group of the organization's own that its sender names: words name no
+/// hosts, and its receiver hears the sender alone. The rest of a group's options are its own check's.
+fn check_group(component: &Component) -> Result<(), String> {
+    let mut options = Options::default();
+    component.apply(&mut options);
+    let own = &options.transport_specific;
+    let is_shared = own.contains_key("group") && own.get("receivers").is_some_and(|n| n == "1");
+    match is_shared && !own.contains_key("replicate") {
+        true => Ok(()),
+        false => Err(format!(
+            "an agent has one receiver of a group; race {component} with --fan-out and an agent for each receiver"
+        )),
+    }
+}
+
+/// Whether a transport reaches agents, but only as one sender to a receiver on each.
+pub fn needs_fan_out(name: &str) -> bool {
+    name == "xtp-multicast"
+}
+
+/// Why raw sockets are not to be had here, if so.
+fn missing_raw_sockets(caps: &Caps) -> Option<String> {
+    caps.raw_interfaces.is_empty().then(|| {
+        "it needs raw sockets, which this agent does not give its workers; start the agent with --raw INTERFACE".into()
+    })
+}
+
+/// Whether a transport can be used with every agent: `null` moves nothing, raw frames and packets need
+/// sockets that an operator has to allow ([`needs_raw_sockets`]), groups need a receiver on each of several agents
+/// ([`needs_fan_out`]), `shm-remote` and
 /// `tcp-sendfile` need files in memory, which a worker's limit on files forbids, sockets of SMC and
 /// of the kernel's SCTP take no filter of sources, and the kernel's QUIC is not used yet.
 pub fn crosses_network(name: &str) -> bool {
@@ -96,18 +133,23 @@ pub fn crosses_network(name: &str) -> bool {
 /// The hello to a client.
 pub(crate) fn welcome(caps: &Caps) -> AgentHello {
     let all = towpath::all().iter();
-    let far = all.filter(|one| one.class().reach == Reach::Network && crosses_network(one.name()));
+    let far = all.filter(|one| one.class().reach == Reach::Network);
+    let is_allowed = |name| crosses_network(name) || needs_raw_sockets(name) || needs_fan_out(name);
+    let far = far.filter(|one| is_allowed(one.name()));
     let congestion = congestion_controls();
     let options = Options {
         congestion: congestion.first().cloned().unwrap_or_default(),
         ..Options::default()
     };
     let with_reason = far.map(|transport| {
-        let missing = transport.available(&options).err();
-        (
-            transport.name().to_owned(),
-            missing.map(|missing| missing.reason),
-        )
+        let missing = match needs_raw_sockets(transport.name()) {
+            true => missing_raw_sockets(caps),
+            false => transport
+                .available(&options)
+                .err()
+                .map(|missing| missing.reason),
+        };
+        (transport.name().to_owned(), missing)
     });
     AgentHello {
         version: control::PROTOCOL_VERSION,

@@ -5,6 +5,7 @@
 //! * `session` - the client being served.
 //! * `queue` - waiting clients.
 //! * `machine` - this host's capabilities and facts.
+//! * [`raw_sockets`] - the process that keeps the right to raw sockets, where the operator allows them.
 //! * [`privilege`] - dropping privileges and limiting workers.
 //! * [`metrics`] - counters over HTTP.
 
@@ -13,10 +14,11 @@ mod machine;
 pub mod metrics;
 pub mod privilege;
 mod queue;
+pub mod raw_sockets;
 mod session;
 pub mod session_state;
 
-pub use machine::crosses_network;
+pub use machine::{crosses_network, needs_fan_out};
 
 use crate::connection::{ConnectionError, FramedConnection};
 use crate::keys::{KeyFolder, PublicKey};
@@ -30,6 +32,7 @@ use control::{Caps, PROTOCOL_VERSION};
 use loadgen::WorkerHost;
 use metrics::AgentMetrics;
 use queue::ClientQueue;
+use raw_sockets::RawSocketSource;
 use session::{CLIENT_TIMEOUT, ClientSession};
 use std::fmt;
 use std::io;
@@ -61,6 +64,8 @@ pub struct AgentConfig {
     pub caps: Caps,
     /// Where workers run: this host, except in tests.
     pub worker_host: Box<dyn WorkerHost + Send + Sync>,
+    /// Where raw sockets for workers come from; None where the operator allows none.
+    pub raw_sockets: Option<RawSocketSource>,
     /// Receives log lines.
     pub log: Log,
 }
@@ -95,6 +100,7 @@ pub(crate) struct AgentShared {
     pub(crate) worker_host: Box<dyn WorkerHost + Send + Sync>,
     pub(crate) tokens: Tokens,
     pub(crate) metrics: AgentMetrics,
+    pub(crate) raw_sockets: Option<RawSocketSource>,
     queue: ClientQueue,
     keys: Option<KeyFolder>,
     log: Log,
@@ -153,6 +159,7 @@ impl Agent {
             keys,
             caps,
             worker_host: place,
+            raw_sockets,
             log,
         } = settings;
         match &keys {
@@ -172,6 +179,7 @@ impl Agent {
             metrics: AgentMetrics::default(),
             queue: ClientQueue::default(),
             keys,
+            raw_sockets,
             log,
             stop: AtomicBool::new(false),
             next_session: AtomicU64::new(0),

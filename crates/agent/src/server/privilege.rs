@@ -15,6 +15,26 @@ const NOBODY: u32 = 65_534;
 /// Whether root has become nobody.
 static LEFT_ROOT: AtomicBool = AtomicBool::new(false);
 
+/// Drops all capabilities but that to raw sockets (CAP_NET_RAW), permanently; root becomes nobody unless `stays_root`.
+/// Must be called before threads are started.
+///
+/// # Errors
+///
+/// A system error, and `PermissionDenied`, with the remedy, where this process does not have that right.
+pub fn keep_raw_sockets(stays_root: bool) -> io::Result<()> {
+    let kept = rustix::thread::CapabilitySet::NET_RAW;
+    if !rustix::thread::capabilities(None)?.permitted.contains(kept) {
+        let text = "raw sockets need the right to them (CAP_NET_RAW); start the agent as root, or give the program \
+                    the capability with setcap cap_net_raw+ep";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    // Else they would go with root.
+    rustix::thread::set_keep_capabilities(true)?;
+    drop_all_but(kept, stays_root, Uid::from_raw(NOBODY))?;
+    rustix::thread::set_keep_capabilities(false)?;
+    Ok(())
+}
+
 /// Drops all capabilities permanently and sets no_new_privs; root becomes nobody unless
 /// `stays_root`. Must be called before threads are started, since both are per thread.
 ///
@@ -22,6 +42,15 @@ static LEFT_ROOT: AtomicBool = AtomicBool::new(false);
 ///
 /// A system error; the agent should not run then.
 pub fn drop_all(stays_root: bool) -> io::Result<()> {
+    let none = rustix::thread::CapabilitySet::empty();
+    drop_all_but(none, stays_root, Uid::ROOT)
+}
+
+fn drop_all_but(
+    kept: rustix::thread::CapabilitySet,
+    stays_root: bool,
+    saved: Uid,
+) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     for capability in rustix::thread::CapabilitySet::all().iter() {
         // Needs CAP_SETPCAP, and the kernel may not know all capabilities. What remains is dropped
@@ -29,13 +58,12 @@ pub fn drop_all(stays_root: bool) -> io::Result<()> {
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
     }
     if is_root() && !stays_root {
-        leave_root()?;
+        leave_root(saved)?;
     }
-    let none = rustix::thread::CapabilitySet::empty();
     let sets = CapabilitySets {
-        effective: none,
-        permitted: none,
-        inheritable: none,
+        effective: kept,
+        permitted: kept,
+        inheritable: rustix::thread::CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, sets)?;
     // No core dump, which would contain the private key.
@@ -59,12 +87,12 @@ fn outer_user_of_root(map: &str) -> Option<u32> {
         .map(|(_, outer)| outer)
 }
 
-/// Makes root nobody, in no group but nobody's.
-fn leave_root() -> io::Result<()> {
+/// Makes root nobody, in no group but nobody's, with this saved user.
+fn leave_root(saved: Uid) -> io::Result<()> {
     let (nobody, nogroup) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     let left = rustix::thread::set_thread_groups(&[])
         .and_then(|()| rustix::thread::set_thread_res_gid(nogroup, nogroup, nogroup))
-        .and_then(|()| rustix::thread::set_thread_res_uid(nobody, nobody, Uid::ROOT));
+        .and_then(|()| rustix::thread::set_thread_res_uid(nobody, nobody, saved));
     left.map_err(|error| {
         let text = format!(
             "root cannot become user {NOBODY} here ({error}); run the agent as another user, \

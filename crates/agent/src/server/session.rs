@@ -12,7 +12,7 @@ use loadgen::WorkerHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,11 +50,12 @@ struct RunningWorker {
 }
 
 impl RunningWorker {
-    /// Forwards a message; a job comes with the account's descriptor.
-    fn forward(&mut self, message: &ToWorker) -> Result<(), ChannelError> {
+    /// Forwards a message; a job comes with its raw sockets, and the account's descriptor behind them.
+    fn forward(&mut self, message: &ToWorker, raw: &[OwnedFd]) -> Result<(), ChannelError> {
         let is_job = matches!(message, ToWorker::Listen(_) | ToWorker::Connect(..));
         let account = self.account.as_ref().filter(|_| is_job);
-        let descriptors: Vec<_> = account.map(AsFd::as_fd).into_iter().collect();
+        let raw = raw.iter().map(AsFd::as_fd);
+        let descriptors: Vec<_> = raw.chain(account.map(AsFd::as_fd)).collect();
         let channel = &mut self.handle.channel;
         channel.send_within(message, &descriptors, WORKER_SEND_TIMEOUT)
     }
@@ -215,7 +216,8 @@ impl<'a> ClientSession<'a> {
         if self.connection.last_received_at().elapsed() > CLIENT_TIMEOUT {
             return Err(ConnectionError::TimedOut(CLIENT_TIMEOUT));
         }
-        let threads = self.shared.caps.threads;
+        let caps = &self.shared.caps;
+        let threads = caps.threads.max(caps.load.saturating_add(2));
         let workers = self.workers.iter_mut();
         let unfit: Vec<(u32, String)> = workers
             .filter_map(|(number, worker)| Some((*number, worker.limit_violation(threads)?)))
@@ -260,7 +262,7 @@ impl<'a> ClientSession<'a> {
                 self.send(&FromAgent::Machine(machine::describe(intent)))?
             }
             Action::Spawn(number) => self.spawn(number)?,
-            Action::Forward(number, message) => self.forward_to_worker(number, &message)?,
+            Action::Forward(number, message) => self.forward_to_worker(number, *message)?,
             Action::EndWorker(number) => self.end(number)?,
             Action::BeginTrial => {
                 self.workers_cpu_s = 0.0;
@@ -308,12 +310,23 @@ impl<'a> ClientSession<'a> {
     fn forward_to_worker(
         &mut self,
         number: u32,
-        message: &ToWorker,
+        mut message: ToWorker,
     ) -> Result<(), ConnectionError> {
+        let raw = match &self.shared.raw_sockets {
+            Some(source) => source.grant(&mut message),
+            None => Ok(Vec::new()),
+        };
+        let raw = match raw {
+            Ok(raw) => raw,
+            Err(why) => return self.fail(number, why),
+        };
         let Some(worker) = self.workers.get_mut(&number) else {
             return Ok(());
         };
-        if let ToWorker::Listen(job) | ToWorker::Connect(job, _) = message {
+        if let ToWorker::Load(job) = &message {
+            worker.deadline = Instant::now() + Duration::from_nanos(job.time_ns) + WORKER_GRACE;
+        }
+        if let ToWorker::Listen(job) | ToWorker::Connect(job, _) = &message {
             let path = Duration::from_nanos(job.path_delay_ns) * 8;
             let measured = Duration::from_nanos(job.limits.time_ns);
             worker.deadline = Instant::now() + measured + path + WORKER_GRACE;
@@ -322,7 +335,7 @@ impl<'a> ClientSession<'a> {
                 Err(error) => return self.fail(number, error.to_string()),
             }
         }
-        if let Err(ChannelError::TimedOut(_)) = worker.forward(message) {
+        if let Err(ChannelError::TimedOut(_)) = worker.forward(&message, &raw) {
             self.fail(number, "the worker does not read its messages".into())?;
             return self.end(number);
         }
@@ -345,6 +358,9 @@ impl<'a> ClientSession<'a> {
                     worker.reported = true;
                     self.workers_cpu_s += report.cpu.task_ns as f64 * 1e-9;
                     self.shared.metrics.count_report();
+                }
+                if let FromWorker::Loaded(did) = &message {
+                    self.workers_cpu_s += did.cpu_ns as f64 * 1e-9;
                 }
                 let answer = self.state.handle_worker_message(number, message);
                 self.send(&answer)

@@ -4,9 +4,11 @@
 //! take. A protocol violation ends the session; a request beyond the caps is refused.
 
 use control::session::{FromAgent, Intent, ToAgent, Token};
-use control::{Caps, FromWorker, Job, Side, ToWorker, WorkerQuota};
+use control::{Caps, FromWorker, Job, LoadJob, Side, ToWorker, WorkerQuota};
+use loadgen::contestant::Component;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use towpath::raw_sockets::with_hardware;
 
 /// Peer checks per session; each connects to an address that the client names.
 const PEER_CHECKS_MAX: u32 = 64;
@@ -56,6 +58,8 @@ pub struct ProtocolViolation(pub String);
 #[derive(Clone, Debug)]
 struct WorkerState {
     job: Option<Job>,
+    /// Copies of a load that it runs instead of a job.
+    load: u32,
     started: bool,
     peer_done: bool,
     /// Its share of the caps; none after its report.
@@ -178,6 +182,7 @@ impl SessionState {
         }
         let fresh = WorkerState {
             job: None,
+            load: 0,
             started: false,
             peer_done: false,
             share: WorkerQuota::default(),
@@ -193,7 +198,11 @@ impl SessionState {
             return Ok(refuse(number, "this worker has ended"));
         };
         let (given, went, over) = (worker.job.is_some(), worker.started, worker.peer_done);
+        let loads = worker.load > 0;
         match message {
+            ToWorker::Load(job) if !given && !loads => Ok(self.assign_load(number, job)),
+            ToWorker::Stop if loads => Ok(Action::Forward(number, message.into())),
+            _ if loads => violation("a load's messages out of order"),
             ToWorker::Listen(job) if !given => {
                 Ok(self.assign_job(number, Side::Listen, job, Vec::new()))
             }
@@ -212,6 +221,17 @@ impl SessionState {
             ToWorker::Stop if given => Ok(Action::Forward(number, message.into())),
             _ => violation("a worker's messages out of order"),
         }
+    }
+
+    /// Checks a load against the caps.
+    fn assign_load(&mut self, number: u32, job: LoadJob) -> Action {
+        let loads = self.workers.values().map(|worker| worker.load);
+        let running = loads.fold(0, u32::saturating_add);
+        if let Err(why) = self.caps.check_load(job, running) {
+            return refuse(number, &why);
+        }
+        self.update_worker(number, |worker| worker.load = job.copies);
+        Action::Forward(number, ToWorker::Load(job).into())
     }
 
     fn update_worker(&mut self, number: u32, change: impl FnOnce(&mut WorkerState)) {
@@ -236,6 +256,8 @@ impl SessionState {
             Err(why) => return refuse(number, &why),
         };
         let mut job = self.caps.limit_job(job, share);
+        // The agent alone gives some.
+        job.raw_sockets.clear();
         job.bind = Some(known.local);
         job.peer = Some(known.peer);
         // Other addresses of this host are none of the client's business.
@@ -263,7 +285,8 @@ impl SessionState {
             let shares = self.workers.values().map(|one| of(&one.share));
             shares.fold(0, u64::saturating_add)
         };
-        let waiting = self.workers.values().filter(|one| one.job.is_none());
+        let waiting = self.workers.values();
+        let waiting = waiting.filter(|one| one.job.is_none() && one.load == 0);
         let waiting = (waiting.count() as u64).max(1);
         let bytes = given(|share| share.bytes);
         let paces = given(|share| share.pace_bytes_per_s.unwrap_or(0));
@@ -303,6 +326,11 @@ impl SessionState {
         self.check_totals(job, share)?;
         for component in &job.components {
             (self.check_transport)(&component.transport, &self.caps)?;
+            if side == Side::Connect && is_group(&component.transport) {
+                return Err(
+                    "an agent sends to no group; have the race's own host send to it".into(),
+                );
+            }
         }
         if side == Side::Connect && frames.len() != job.components.len() {
             return Err("the listener reports another number of components".into());
@@ -351,8 +379,8 @@ pub fn with_address(mut frame: control::RendezvousFrame, to: IpAddr) -> control:
         let address = text.and_then(|text| text.parse::<SocketAddr>().ok());
         match address {
             Some(address) => SocketAddr::new(to, address.port()).to_string().into_bytes(),
-            // A key, not an address.
-            None => line.to_vec(),
+            // Where an address of Ethernet leads is filled in by who knows the link; else a key, not an address.
+            None => with_hardware(line, [0; 6]).unwrap_or_else(|| line.to_vec()),
         }
     };
     let lines: Vec<Vec<u8>> = frame
@@ -363,6 +391,11 @@ pub fn with_address(mut frame: control::RendezvousFrame, to: IpAddr) -> control:
     frame.bytes = lines.join(&b'\n');
     frame.reach = 2;
     frame
+}
+
+/// Whether a component sends to a group of receivers.
+fn is_group(text: &str) -> bool {
+    Component::parse(text).is_ok_and(|component| component.transport().is_one_to_many())
 }
 
 fn check_intent(intent: Intent) -> Result<Action, ProtocolViolation> {

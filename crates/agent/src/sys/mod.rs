@@ -1,12 +1,9 @@
 //! Kernel queries that no library offers safely.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
 use std::io;
 use std::mem;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
 
 /// Offloads with their ethtool get commands (linux/ethtool.h).
 const OFFLOADS: [(&str, u32); 5] = [
@@ -16,52 +13,6 @@ const OFFLOADS: [(&str, u32); 5] = [
     ("generic segmentation", 0x23),
     ("generic receive offload", 0x2b),
 ];
-
-/// The interface that has `address`.
-pub(crate) fn interface_with_address(address: IpAddr) -> Option<String> {
-    let mut list: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: the pointer is to a live pointer, which the call fills or leaves.
-    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
-        return None;
-    }
-    let mut found = None;
-    let mut next = list;
-    while !next.is_null() {
-        // SAFETY: the kernel's library made a list that lives until it is freed below.
-        let one = unsafe { &*next };
-        if found.is_none() && parse_sockaddr(one.ifa_addr) == Some(address) {
-            // SAFETY: the name is a string that lives as long as the list.
-            let name = unsafe { CStr::from_ptr(one.ifa_name) };
-            found = name.to_str().ok().map(str::to_owned);
-        }
-        next = one.ifa_next;
-    }
-    // SAFETY: the list came from getifaddrs, and nothing points into it any more.
-    unsafe { libc::freeifaddrs(list) };
-    found
-}
-
-/// The IP address in a sockaddr.
-fn parse_sockaddr(address: *const libc::sockaddr) -> Option<IpAddr> {
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: getifaddrs gives null or an address whose family says how long it is.
-    let family = i32::from(unsafe { (*address).sa_family });
-    match family {
-        libc::AF_INET => {
-            // SAFETY: the family says IPv4; an unaligned read makes no claim on its alignment.
-            let read = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-            Some(Ipv4Addr::from(u32::from_be(read.sin_addr.s_addr)).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: the family says IPv6; an unaligned read makes no claim on its alignment.
-            let read = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
-            Some(Ipv6Addr::from(read.sin6_addr.s6_addr).into())
-        }
-        _ => None,
-    }
-}
 
 /// Path MTU of a connected socket.
 pub(crate) fn path_mtu(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<u32> {
@@ -143,17 +94,12 @@ pub(crate) fn offloads(socket: BorrowedFd<'_>, interface: &str) -> Vec<(String, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
     #[test]
     fn loopback_facts_available() {
         let here = Ipv4Addr::LOCALHOST;
-        assert_eq!(interface_with_address(here.into()).as_deref(), Some("lo"));
-        assert_eq!(
-            interface_with_address(Ipv4Addr::new(192, 0, 2, 77).into()),
-            None
-        );
         let listener = TcpListener::bind((here, 0)).expect("a socket");
         let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
         let mtu = interface_mtu(socket.as_fd(), "lo").expect("an MTU");

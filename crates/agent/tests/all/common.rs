@@ -2,6 +2,7 @@
 
 use agent::AgentAddress;
 use agent::keys::{Identity, KeyFolder};
+use agent::server::raw_sockets::RawSocketSource;
 use agent::{Agent, AgentConfig};
 use agent_client::Session;
 use control::frame::{FrameDecoder, REQUEST_MAX, RESPONSE_MAX, encode};
@@ -72,14 +73,15 @@ pub fn trusting_keys_for(scratch: &Scratch, hosts: &[String]) -> (KeyFolder, Key
 
 /// A worker host whose workers are this program.
 pub fn local_host() -> LocalHost {
+    let (program, arguments) = this_program("worker_of_these_tests");
+    LocalHost::new(program, arguments)
+}
+
+/// This program, and its arguments as a process that runs a test of this name as its entry point.
+pub fn this_program(entry: &str) -> (PathBuf, Vec<String>) {
     let program = std::env::current_exe().expect("this program");
-    let arguments = [
-        "worker_of_these_tests",
-        "--exact",
-        "--nocapture",
-        "--test-threads=1",
-    ];
-    LocalHost::new(program, arguments.map(str::to_owned).to_vec())
+    let arguments = [entry, "--exact", "--nocapture", "--test-threads=1"];
+    (program, arguments.map(str::to_owned).to_vec())
 }
 
 /// A worker host that records its workers.
@@ -96,6 +98,15 @@ impl CountingHost {
             place: local_host(),
             started: Arc::default(),
             panics_after: None,
+        }
+    }
+
+    /// Its workers have no rights, as those of an agent that dropped its own.
+    pub fn without_rights() -> CountingHost {
+        let (program, arguments) = this_program("worker_without_rights_of_these_tests");
+        CountingHost {
+            place: LocalHost::new(program, arguments),
+            ..CountingHost::new()
         }
     }
 
@@ -153,11 +164,23 @@ pub fn open_agent(caps: Caps) -> (Agent, CountingHost) {
 }
 
 pub fn start(listen: &str, keys: Option<KeyFolder>, caps: Caps, place: CountingHost) -> Agent {
+    start_with(listen, keys, caps, place, None)
+}
+
+/// The same with raw sockets for its workers.
+pub fn start_with(
+    listen: &str,
+    keys: Option<KeyFolder>,
+    caps: Caps,
+    place: CountingHost,
+    raw_sockets: Option<RawSocketSource>,
+) -> Agent {
     let settings = AgentConfig {
         listen: listen.parse().expect("an address"),
         keys,
         caps,
         worker_host: Box::new(place),
+        raw_sockets,
         log: Box::new(|_| {}),
     };
     Agent::start(settings).unwrap_or_else(|error| panic!("{error}"))
@@ -316,6 +339,7 @@ pub fn job(transport: &str, side: Side) -> Job {
         pin: None,
         priority: None,
         busy_poll: false,
+        raw_sockets: Vec::new(),
         seed: 1,
     }
 }

@@ -7,9 +7,11 @@ mod common;
 mod dishonest_peers;
 #[path = "../../../../fuzz/src/session.rs"]
 mod fuzzed;
+mod groups;
 mod hosts;
 mod limits;
 mod mutated_files;
+mod raw_sockets;
 mod sessions;
 mod turns;
 mod unauthenticated;
@@ -68,15 +70,39 @@ fn mixed() -> control::Job {
     job
 }
 
+/// The control channel of a process of these tests, its standard input; None where the test runner runs its entry
+/// point.
+fn channel() -> Option<std::os::fd::OwnedFd> {
+    use std::os::fd::AsFd;
+    let channel = std::io::stdin().as_fd().try_clone_to_owned();
+    let channel = channel.expect("standard input");
+    let is_channel = rustix::net::sockopt::socket_domain(&channel).is_ok();
+    is_channel.then_some(channel)
+}
+
 /// Entry point of these tests' workers: this program, with the control channel as standard input.
 #[test]
 fn worker_of_these_tests() {
-    use std::os::fd::AsFd;
-    let channel = std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .expect("standard input");
-    if rustix::net::sockopt::socket_domain(&channel).is_ok() {
+    if let Some(channel) = channel() {
         loadgen::worker::main(channel);
+    }
+}
+
+/// Entry point of workers as they are under an agent: without rights.
+#[test]
+fn worker_without_rights_of_these_tests() {
+    if let Some(channel) = channel() {
+        agent::server::privilege::drop_all(false).expect("rights can be dropped");
+        loadgen::worker::main(channel);
+    }
+}
+
+/// Entry point of the process that keeps the right to raw sockets.
+#[test]
+fn raw_sockets_of_these_tests() {
+    if let Some(channel) = channel() {
+        let interfaces = [testbed::INTERFACE.to_owned()];
+        // An error is the agent's to see.
+        let _ = agent::server::raw_sockets::run(channel, &interfaces, false);
     }
 }

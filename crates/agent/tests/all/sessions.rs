@@ -122,6 +122,7 @@ fn keyless_agent_restricted_to_loopback() {
         keys: None,
         caps: Caps::default(),
         worker_host: Box::new(CountingHost::new()),
+        raw_sockets: None,
         log: Box::new(|_| {}),
     };
     for listen in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0"] {

@@ -2,9 +2,11 @@
 //!
 //! The main thread serves the control channel; each circuit has a measuring thread. A worker does
 //! one job and exits when the controller closes the channel. A worker may run a program of another
-//! project instead; see `program`.
+//! project instead, see `program`, or load its host, see `load`.
 
 mod cpu;
+mod granted;
+mod load;
 pub mod program;
 mod setup;
 mod threads;
@@ -16,6 +18,7 @@ use control::{
     ByteAccount, Channel, ChannelError, CircuitReport, FromWorker, Job, Role, ToWorker,
     WorkerReport, Workload,
 };
+use granted::GrantedToJob;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -67,7 +70,8 @@ fn serve(channel: &mut Channel, slowdown: Slowdown) -> Result<(), JobError> {
         ToWorker::Listen(job) => {
             let allowance = allowance(&job, &mut descriptors)?;
             prepare(&job)?;
-            let listeners = setup::listen(&job).map_err(JobError)?;
+            let granted = GrantedToJob::take(&job, &mut descriptors).map_err(JobError)?;
+            let listeners = setup::listen(&job, &granted).map_err(JobError)?;
             let (frames, descriptors) = setup::frames(&listeners).map_err(JobError)?;
             let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
             channel.send(&FromWorker::Listening(frames), &borrowed)?;
@@ -81,13 +85,16 @@ fn serve(channel: &mut Channel, slowdown: Slowdown) -> Result<(), JobError> {
         ToWorker::Connect(job, frames) => {
             let allowance = allowance(&job, &mut descriptors)?;
             prepare(&job)?;
-            let mut circuits = setup::connect(&job, frames, descriptors).map_err(JobError)?;
+            let granted = GrantedToJob::take(&job, &mut descriptors).map_err(JobError)?;
+            let connected = setup::connect(&job, (frames, descriptors), &granted);
+            let mut circuits = connected.map_err(JobError)?;
             channel.send(&FromWorker::Connected, &[])?;
             open_until_start(channel, &mut circuits)?;
             measure(channel, &job, circuits, (allowance, slowdown))
         }
         ToWorker::Serve(job) => program::serve(channel, &job),
         ToWorker::Run(job) => program::run(channel, &job),
+        ToWorker::Load(job) => load::run(channel, job),
         _ => Err(JobError(
             "the controller began with an unexpected message".into(),
         )),

@@ -1,5 +1,6 @@
 //! Sets up the circuits of a job.
 
+use super::granted::GrantedToJob;
 use super::threads::{CircuitSlot, CircuitSlots, CircuitTask};
 use crate::contestant::Component;
 use control::{CircuitOptions, DESCRIPTORS_MAX, Job, RendezvousFrame, Role, Side, Workload};
@@ -9,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use towpath::contract::BLOCKING_TIMEOUT;
+use towpath::raw_sockets::GrantedSockets;
 use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Sharing, Transport};
 
 /// How long a circuit may take to be set up, besides each of those that are set up with it: less than the
@@ -57,9 +59,9 @@ fn with_remedy(error: &io::Error) -> String {
 }
 
 /// The listeners of a job, one per component.
-pub(super) fn listen(job: &Job) -> Result<Vec<ComponentListener>, String> {
-    let listen_one = |component: &control::ComponentSpec| {
-        let (transport, options) = prepare(job, component)?;
+pub(super) fn listen(job: &Job, granted: &GrantedToJob) -> Result<Vec<ComponentListener>, String> {
+    let listen_one = |(index, component): (usize, &control::ComponentSpec)| {
+        let (transport, options) = prepare(job, component, granted.of(index))?;
         let listener = transport.listen(&options).map_err(|error| {
             format!(
                 "{} cannot listen: {}",
@@ -74,7 +76,7 @@ pub(super) fn listen(job: &Job) -> Result<Vec<ComponentListener>, String> {
             listener,
         })
     };
-    job.components.iter().map(listen_one).collect()
+    job.components.iter().enumerate().map(listen_one).collect()
 }
 
 /// The rendezvous of the listeners, and their descriptors in order.
@@ -149,8 +151,8 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
 /// Connects circuits to the peer's listeners.
 pub(super) fn connect(
     job: &Job,
-    frames: Vec<RendezvousFrame>,
-    descriptors: Vec<OwnedFd>,
+    (frames, descriptors): (Vec<RendezvousFrame>, Vec<OwnedFd>),
+    granted: &GrantedToJob,
 ) -> Result<CircuitSlots, String> {
     debug_assert_eq!(job.side, Side::Connect);
     if frames.len() != job.components.len() {
@@ -161,8 +163,8 @@ pub(super) fn connect(
         return Ok(CircuitSlots { slots: vec![slot] });
     }
     let mut slots = Vec::new();
-    for (component, rendezvous) in job.components.iter().zip(rendezvous) {
-        let (transport, options) = prepare(job, component)?;
+    for (number, (component, rendezvous)) in job.components.iter().zip(rendezvous).enumerate() {
+        let (transport, options) = prepare(job, component, granted.of(number))?;
         if job.workload == Workload::Connect {
             slots.push(CircuitSlot {
                 transport,
@@ -228,7 +230,7 @@ fn connect_to_many(job: &Job, rendezvous: &[Rendezvous]) -> Result<Option<Circui
     if !Component::parse(&first.transport)?.is_to_many(sharing) {
         return Ok(None);
     }
-    let (transport, options) = prepare(job, first)?;
+    let (transport, options) = prepare(job, first, None)?;
     let connected = transport.connect_to_many(rendezvous, &options);
     let circuit = connected.map_err(|error| cannot_connect(first, &error))?;
     Ok(Some(CircuitSlot {
@@ -304,6 +306,7 @@ fn receive_opening(circuit: &mut dyn Circuit, name: &str, limit: Duration) -> Re
 fn prepare(
     job: &Job,
     component: &control::ComponentSpec,
+    granted: Option<GrantedSockets>,
 ) -> Result<(&'static dyn Transport, Options), String> {
     // Sequential connections all use the first listener.
     let circuits = match job.workload {
@@ -312,6 +315,7 @@ fn prepare(
     };
     let component = Component::parse(&component.transport)?;
     let mut options = options(job, circuits);
+    options.raw_sockets = granted;
     component.apply(&mut options);
     Ok((component.transport(), options))
 }

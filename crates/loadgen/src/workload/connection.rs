@@ -133,6 +133,7 @@ mod tests {
             priority: None,
             busy_poll: false,
             series,
+            raw_sockets: Vec::new(),
             seed: 1,
         }
     }

@@ -170,6 +170,10 @@ impl Workers<'_> {
         pair: &HostPair<'_>,
     ) -> Result<(), TrialError> {
         if let Some(sender) = &mut self.sender {
+            if sender.job.peer != jobs.connector.peer {
+                // Several hosts answer it; each of its circuits has its own listener.
+                sender.job.peer = None;
+            }
             if !matches!(self.outlet, Outlet::Group(_)) {
                 sender
                     .job

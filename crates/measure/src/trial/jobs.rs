@@ -73,6 +73,7 @@ impl Jobs {
             priority: [priority.0, priority.1][end],
             busy_poll: spec.busy_poll && trial.contest.workload == Workload::Delay,
             series: spec.series && has_series(trial.contest.workload),
+            raw_sockets: Vec::new(),
             seed: trial.seed,
         };
         Jobs {

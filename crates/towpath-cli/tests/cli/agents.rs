@@ -52,20 +52,21 @@ impl Agent {
             .expect("its address")
     }
 
-    fn status(&self, name: &str) -> String {
-        status(self.child.id(), name)
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn status(&self, name: &str) -> String {
+        status(self.process(), name)
     }
 }
 
 /// A line of a process's status.
-fn status(process: u32, name: &str) -> String {
+pub fn status(process: u32, name: &str) -> String {
     let path = format!("/proc/{process}/status");
     let text = std::fs::read_to_string(path).expect("it runs");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .expect(name);
-    line.trim_start_matches(':').trim().to_owned()
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.expect(name).trim_start_matches(':').trim().to_owned()
 }
 
 impl Drop for Agent {

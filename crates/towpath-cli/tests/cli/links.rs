@@ -38,7 +38,7 @@ fn raw_xtp_crosses_lossy_link() {
         return;
     }
     let scratch = Scratch::new();
-    let transports = ["xtp-rawip", "xtp-ether"];
+    let transports = ["xtp-rawip", "xtp-ether", "xtp-ether,llc=on"];
     let mut arguments = transports.to_vec();
     arguments.extend(["--no-calibration", "-w", "throughput"]);
     let run = linked(&scratch, "rate=100mbit,loss=1%", &arguments);

@@ -18,6 +18,7 @@
 //! * `channel_tools` - proxies of channels of shared memory.
 //! * `sctp_tools`, `stt` - programs of SCTP, and the public tester of its packets against one.
 //! * `vmtp_tools` - the storage server, and reports of VMTP's endpoints.
+//! * `agent_allowances` - raw sockets and loads that an agent's operator allows.
 //! * `agents` - keys, agents and races against them.
 //! * `between_hosts` - turns, short messages beside bulk and races taken on, through agents and over links.
 //! * `unprivileged` - the program for a user without privileges.
@@ -36,6 +37,7 @@
 //! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
 //! * `help_and_output` - help, man page, completions, JSON, colours, pipes.
 
+mod agent_allowances;
 mod agents;
 mod between_hosts;
 mod channel_tools;

@@ -160,10 +160,44 @@ fn live_endpoint_changes_what_its_user_says_and_nothing_else() {
     }
     let said = run(&["set", "/nowhere/1-1.sock", "all", "ctimer=5s"]);
     assert_eq!(said.code, 1, "{}", said.err);
+    trace_comes_and_goes(&runtime, &run, [&process, &number], (&mut tcp, &mut served));
     drop((tcp, served, near));
     far.stop();
     let left = std::fs::read_dir(runtime.0.join("towpath")).expect("it is there");
     assert_eq!(left.count(), 0, "both sockets are removed");
+}
+
+/// Starts and ends the trace of the endpoint of process `process`, with association `number`, which carries `tcp` to `served`.
+fn trace_comes_and_goes(
+    runtime: &Runtime,
+    run: &dyn Fn(&[&str]) -> CommandOutput,
+    [process, number]: [&str; 2],
+    (tcp, served): (&mut TcpStream, &mut TcpStream),
+) {
+    let file = runtime.0.join("packets of a live endpoint");
+    let trace = format!("trace={}", file.display());
+    let set = |words: &[&str]| run(&[&["set", process][..], words].concat());
+    assert_eq!(set(&["all", &trace]).code, 0);
+    tcp.write_all(b"watch").expect("room");
+    served.read_exact(&mut [0; 5]).expect("it comes");
+    let traced = || std::fs::read_to_string(&file).expect("a trace");
+    wait_until("what came and what was answered is written", || {
+        let lines = traced();
+        lines.contains(" arrived ") && lines.contains(" offered ")
+    });
+    for (words, part) in [
+        ([number, trace.as_str()], "write all"),
+        (["all", trace.as_str()], "exists"),
+    ] {
+        let said = set(&words);
+        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
+        assert!(said.err.contains(part), "{words:?}: {}", said.err);
+    }
+    assert_eq!(set(&["all", "trace=off"]).code, 0);
+    let before = traced();
+    tcp.write_all(b"again").expect("room");
+    served.read_exact(&mut [0; 5]).expect("it comes");
+    assert_eq!(traced(), before, "nothing is written any more");
 }
 
 #[test]

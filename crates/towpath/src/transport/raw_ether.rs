@@ -8,9 +8,10 @@ use crate::contract::{
     Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
     Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
-use crate::medium::random_port;
+use crate::medium::{EtherMedium, random_port};
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
+use crate::raw_sockets::GrantedSocket;
 use crate::socket;
 use rustix::io::Errno;
 use socket2::SockRef;
@@ -97,11 +98,14 @@ impl Transport for RawEther {
 }
 
 fn open(options: &Options) -> io::Result<EtherSocket> {
-    let name = options.interface.as_deref().ok_or_else(|| {
-        let text = "no network interface is named; name one with --interface";
-        io::Error::new(io::ErrorKind::InvalidInput, text)
-    })?;
-    let socket = EtherSocket::open(Interface::find(name)?, options.ethertype, random_port())?;
+    let interface = EtherMedium::interface(options)?;
+    let socket = match &options.raw_sockets {
+        Some(granted) => {
+            let GrantedSocket { socket, port } = granted.take()?;
+            EtherSocket::over(socket, interface, options.ethertype, port)
+        }
+        None => EtherSocket::open(interface, options.ethertype, random_port())?,
+    };
     let timeouts = SockRef::from(&socket);
     timeouts.set_read_timeout(Some(crate::contract::BLOCKING_TIMEOUT))?;
     timeouts.set_write_timeout(Some(crate::contract::BLOCKING_TIMEOUT))?;

@@ -27,7 +27,7 @@ use std::sync::LazyLock;
 use wire_ip::IpWire;
 
 /// Raw IP with SCTP's protocol number (IANA).
-const IP: IpMedium = IpMedium { protocol: 132 };
+pub(crate) const IP: IpMedium = IpMedium { protocol: 132 };
 
 /// Octets of a full packet on raw IP: Ethernet's 1500 less 20 or 40 for the header.
 const V4_PACKET_LEN: usize = 1480;

@@ -125,6 +125,7 @@ fn settings(options: &Options) -> io::Result<Settings> {
     settings.config.status_interval_bytes = WINDOW / 4;
     settings.send_buffer_len = SEND_BUFFER_LEN;
     settings.cells = options.cells.clone();
+    settings.only_from = options.only_from;
     if let Some(len) = options.buffers {
         settings.socket_buffer_len = len;
     }
@@ -259,6 +260,8 @@ impl Transport for XtpMulticast {
             endpoint: mut settings,
             ..
         } = settings(options)?;
+        // Members answer from many addresses.
+        settings.only_from = None;
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let unclear = || io::Error::new(io::ErrorKind::InvalidData, "the rendezvous is no group");
         let text = std::str::from_utf8(line).map_err(|_| unclear())?;
@@ -267,12 +270,17 @@ impl Transport for XtpMulticast {
             .split(',')
             .map(|address| address.parse().map_err(|_| unclear()));
         let to: Vec<SocketAddr> = to.collect::<io::Result<_>>()?;
-        let first = *to.first().ok_or_else(unclear)?;
+        // A listener elsewhere does not say where packets go, if this end knows.
+        let asked = parse_group(&options.transport_specific).map_err(invalid)?;
+        let first = asked.or(to.first().copied()).ok_or_else(unclear)?;
         if words.replicate {
             settings.config.replicate = to.into_iter().map(Address::Socket).collect();
         }
         let listener = listener.parse().map_err(|_| unclear())?;
-        let local = source_address_to(SocketAddr::new(listener, 0))?;
+        let local = match options.local_addresses.first() {
+            Some(local) => *local,
+            None => source_address_to(SocketAddr::new(listener, 0))?,
+        };
         let mut sender = Sender::open(first, local, &settings)?;
         sender.wait_ready(JOIN_TIMEOUT)?;
         let mut effective = words.effective();

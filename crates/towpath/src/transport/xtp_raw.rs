@@ -10,7 +10,7 @@ use crate::contract::{
 };
 use crate::engine_circuit;
 use crate::engine_setup::{EngineSetup, Introspection};
-use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium};
+use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium, LLC};
 use crate::options::{Family, Options};
 use crate::xtp::EndpointConfig;
 use engine::Framing;
@@ -18,13 +18,14 @@ use engine_xtp::{Config, Xtp as Engine};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::LazyLock;
+use wire_ether::Encapsulation;
 use wire_ip::IpWire;
 
 /// Raw IP with XTP's protocol number (IANA).
-const IP: IpMedium = IpMedium { protocol: 36 };
+pub(crate) const IP: IpMedium = IpMedium { protocol: 36 };
 
 /// Ethernet with XTP's EtherType.
-const ETHERNET: EtherMedium = EtherMedium { ethertype: 0x817d };
+pub(crate) const ETHERNET: EtherMedium = EtherMedium { ethertype: 0x817d };
 
 /// Octets of a full packet: Ethernet's 1500 less 20 for the IPv4 header.
 const V4_PACKET_LEN: usize = 1480;
@@ -55,7 +56,12 @@ static ETHER_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
         values: "off|on",
         meaning: "whether frames go to the device past its queueing discipline",
     };
-    words.map(own).chain([bypass]).collect()
+    let llc = OptionHelp {
+        name: LLC,
+        values: "off|on",
+        meaning: "whether frames have a length and LLC with SNAP (IEEE 802.3, RFC 1042) instead of an EtherType",
+    };
+    words.map(own).chain([bypass, llc]).collect()
 });
 
 /// The options of `xtp-rawip`: XTP's, without those for UDP.
@@ -327,14 +333,19 @@ fn ip_config(family: Family, own: &BTreeMap<String, String>) -> Result<EndpointC
 
 fn ether_config(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
     let mut own = own.clone();
-    if let Some(value) = own.remove("bypass")
-        && !["on", "off"].contains(&value.as_str())
-    {
-        return Err(format!("bypass={value} is not possible; choose off, on"));
-    }
+    let mut switch = |name: &str| match own.remove(name).as_deref() {
+        None | Some("off") => Ok(false),
+        Some("on") => Ok(true),
+        Some(value) => Err(format!("{name}={value} is not possible; choose off, on")),
+    };
+    switch("bypass")?;
+    let packet_max = match switch(LLC)? {
+        true => ETHER_PACKET_MAX - Encapsulation::Llc.overhead(),
+        false => ETHER_PACKET_MAX,
+    };
     let mut settings = EndpointConfig::default();
-    settings.config.packet_len = ETHER_PACKET_MAX;
-    parse_options(settings, &own, ETHER_PACKET_MAX)
+    settings.config.packet_len = packet_max;
+    parse_options(settings, &own, packet_max)
 }
 
 /// The cause of an error, without the remedy that follows it.

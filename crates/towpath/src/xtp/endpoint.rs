@@ -96,7 +96,8 @@ impl Endpoint {
     /// `PermissionDenied` if the directory of the sockets is not private to the user.
     pub fn serve_contexts(&self) -> io::Result<PathBuf> {
         let path = contexts::serve(&self.inner, self.identity.clone(), contexts::snapshot_xtp)?;
-        contexts::serve_changes(&self.inner, &path, live::change_by_words)?;
+        let own = Address::Socket(self.address);
+        contexts::serve_changes(&self.inner, own, &path, live::change_by_words)?;
         self.serves_contexts.store(true, Ordering::Relaxed);
         Ok(path)
     }

@@ -6,10 +6,11 @@
 //! the path.
 
 use super::environment_path;
+use engine::Address;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use wire::trace::TraceLog;
+use wire::trace::{TraceLog, Traced};
 
 /// The environment variable with the path of the trace of a process.
 pub const VARIABLE: &str = "TOWPATH_TRACE";
@@ -35,6 +36,43 @@ pub fn trace_all(path: &Path) {
         path: Some(path.to_owned()),
         log: None,
     };
+}
+
+/// The trace of a live endpoint at `own`, as `towpath xtp set` changes it: `all trace`, and the absolute path of a new file
+/// or `off`. None if the words are about something else.
+///
+/// # Errors
+///
+/// A sentence that says what is wrong.
+pub(crate) fn change_by_words<W>(
+    wire: &Traced<W>,
+    own: Address,
+    words: &str,
+) -> Option<Result<(), String>> {
+    let (which, rest) = words.split_once(' ')?;
+    let value = rest.strip_prefix("trace ")?;
+    Some(change(wire, own, which, value))
+}
+
+fn change<W>(wire: &Traced<W>, own: Address, which: &str, value: &str) -> Result<(), String> {
+    if which != "all" {
+        return Err("an endpoint has one trace; write all instead of an association".into());
+    }
+    let log = match value {
+        "off" => None,
+        path if Path::new(path).is_absolute() => {
+            let log = TraceLog::create_new(Path::new(path));
+            let log = log.map_err(|error| format!("cannot write the trace {path}: {error}"))?;
+            Some(Arc::new(log))
+        }
+        _ => {
+            return Err(format!(
+                "trace={value} is not possible; give a file, or off"
+            ));
+        }
+    };
+    wire.trace_to(log, own);
+    Ok(())
 }
 
 /// The trace of this process, if enabled.

@@ -1,9 +1,12 @@
 //! Interfaces by name.
 
 use crate::socket::Interface;
+use std::ffi::CStr;
 use std::io;
 use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
 
 /// Looks up an interface by name.
 pub(crate) fn interface(name: &str) -> io::Result<Interface> {
@@ -68,6 +71,52 @@ fn not_found(name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, text)
 }
 
+/// The interface that has `address`.
+pub(crate) fn interface_with_address(address: IpAddr) -> Option<String> {
+    let mut list: *mut libc::ifaddrs = ptr::null_mut();
+    // SAFETY: the pointer is to a live pointer, which the call fills or leaves.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return None;
+    }
+    let mut found = None;
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: the kernel's library made a list that lives until it is freed below.
+        let one = unsafe { &*next };
+        if found.is_none() && parse_sockaddr(one.ifa_addr) == Some(address) {
+            // SAFETY: the name is a string that lives as long as the list.
+            let name = unsafe { CStr::from_ptr(one.ifa_name) };
+            found = name.to_str().ok().map(str::to_owned);
+        }
+        next = one.ifa_next;
+    }
+    // SAFETY: the list came from getifaddrs, and nothing points into it any more.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+/// The IP address in a sockaddr.
+fn parse_sockaddr(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: getifaddrs gives null or an address whose family says how long it is.
+    let family = i32::from(unsafe { (*address).sa_family });
+    match family {
+        libc::AF_INET => {
+            // SAFETY: the family says IPv4; an unaligned read makes no claim on its alignment.
+            let read = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(Ipv4Addr::from(u32::from_be(read.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says IPv6; an unaligned read makes no claim on its alignment.
+            let read = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(Ipv6Addr::from(read.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +131,12 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::NotFound);
             assert!(error.to_string().contains(name));
         }
+    }
+    #[test]
+    fn interface_of_an_address_is_found() {
+        let here = Ipv4Addr::LOCALHOST;
+        assert_eq!(interface_with_address(here.into()).as_deref(), Some("lo"));
+        let nowhere = Ipv4Addr::new(192, 0, 2, 77);
+        assert_eq!(interface_with_address(nowhere.into()), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Packet sockets.
 
-use crate::frame::PORT_OFFSET;
+use crate::frame::{PORT_OFFSET, SOURCE_OFFSET};
 use crate::packet::{HardwareType, OutgoingFrames, PacketSocketOptions};
 use std::io;
 use std::mem;
@@ -38,8 +38,12 @@ pub(super) fn open_unbound(opening: &PacketSocketOptions) -> io::Result<OwnedFd>
     // SAFETY: a new descriptor, owned from here on.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
     let fd = socket.as_fd();
-    if let Some(port) = opening.port {
-        attach_filter(fd, port)?;
+    let accepted = comparisons(opening);
+    if !accepted.is_empty() {
+        attach_filter(fd, &accepted)?;
+    }
+    if opening.source.is_some() {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &1i32)?;
     }
     if opening.timestamped {
         set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
@@ -65,30 +69,59 @@ fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
     )
 }
 
-/// Attaches a classic BPF program that accepts frames whose destination port is `port`.
-fn attach_filter(socket: BorrowedFd<'_>, port: u16) -> io::Result<()> {
-    let step = |code: u32, jt, jf, k| libc::sock_filter {
+/// A number at an offset of a frame, as a filter compares it.
+struct Comparison {
+    /// Size of the load, BPF_W or BPF_H.
+    size: u32,
+    offset: u32,
+    value: u32,
+}
+
+/// What the frames that a socket receives have in common.
+fn comparisons(opening: &PacketSocketOptions) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    if let Some([a, b, c, d, e, f]) = opening.source {
+        let front = u32::from_be_bytes([a, b, c, d]);
+        let back = u16::from_be_bytes([e, f]).into();
+        all.push(Comparison {
+            size: libc::BPF_W,
+            offset: SOURCE_OFFSET,
+            value: front,
+        });
+        all.push(Comparison {
+            size: libc::BPF_H,
+            offset: SOURCE_OFFSET + 4,
+            value: back,
+        });
+    }
+    if let Some(port) = opening.port {
+        all.push(Comparison {
+            size: libc::BPF_H,
+            offset: PORT_OFFSET,
+            value: port.into(),
+        });
+    }
+    all
+}
+
+/// Attaches a classic BPF program that accepts frames in which all comparisons hold.
+fn attach_filter(socket: BorrowedFd<'_>, all: &[Comparison]) -> io::Result<()> {
+    let step = |code: u32, jf, k| libc::sock_filter {
         code: code as u16,
-        jt,
+        jt: 0,
         jf,
         k,
     };
-    let mut program = [
-        step(
-            libc::BPF_LD | libc::BPF_H | libc::BPF_ABS,
-            0,
-            0,
-            PORT_OFFSET,
-        ),
-        step(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            0,
-            1,
-            port.into(),
-        ),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
-    ];
+    let mut program = Vec::new();
+    for (index, one) in all.iter().enumerate() {
+        // A mismatch jumps over what remains and the accepting return.
+        let miss = 2 * (all.len() - index - 1) + 1;
+        program.push(step(libc::BPF_LD | one.size | libc::BPF_ABS, 0, one.offset));
+        let compare = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+        program.push(step(compare, miss as u8, one.value));
+    }
+    program.push(step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX));
+    program.push(step(libc::BPF_RET | libc::BPF_K, 0, 0));
     let filter = libc::sock_fprog {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),

@@ -115,12 +115,23 @@ pub(crate) fn open_rings(
     let socket = packet::open_unbound(&PacketSocketOptions {
         ethertype,
         port: None,
+        source: None,
         outgoing: OutgoingFrames::Ignored,
         timestamped: false,
         receive_buffer: None,
         nonblocking: true,
     })?;
-    let fd = socket.as_fd();
+    let (received, sending) = add_rings(socket.as_fd(), shape, bypass)?;
+    packet::bind(socket.as_fd(), index, ethertype)?;
+    Ok((socket, received, sending))
+}
+
+/// Gives a packet socket both rings.
+pub(crate) fn add_rings(
+    fd: BorrowedFd<'_>,
+    shape: &RingSizes,
+    bypass: bool,
+) -> io::Result<(ReceiveRing, SendRing)> {
     let level = libc::SOL_PACKET;
     let version = libc::tpacket_versions::TPACKET_V2 as i32;
     packet::set_option(fd, level, libc::PACKET_VERSION, &version)?;
@@ -133,7 +144,6 @@ pub(crate) fn open_rings(
     ring(libc::PACKET_RX_RING, shape.received)?;
     ring(libc::PACKET_TX_RING, shape.sending)?;
     let map = Arc::new(RingMapping::new(fd, shape)?);
-    packet::bind(fd, index, ethertype)?;
     let received = ReceiveRing {
         map: Arc::clone(&map),
         slots: shape.received,
@@ -146,7 +156,7 @@ pub(crate) fn open_rings(
         next: 0,
         last: None,
     };
-    Ok((socket, received, sending))
+    Ok((received, sending))
 }
 
 /// The receive ring.

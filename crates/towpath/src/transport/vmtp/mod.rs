@@ -61,10 +61,10 @@ enum MediumKind {
 }
 
 /// Raw IP with VMTP's protocol number (IANA).
-const IP_MEDIUM: IpMedium = IpMedium { protocol: 81 };
+pub(crate) const IP_MEDIUM: IpMedium = IpMedium { protocol: 81 };
 
 /// Ethernet with the type that tables of such list for VMTP.
-const ETHER_MEDIUM: EtherMedium = EtherMedium { ethertype: 0x805b };
+pub(crate) const ETHER_MEDIUM: EtherMedium = EtherMedium { ethertype: 0x805b };
 
 /// Discriminators of entities: one half of them for those that are called, one for those that call.
 /// Over UDP, where ports tell endpoints apart, one of each does.

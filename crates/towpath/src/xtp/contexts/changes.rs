@@ -1,19 +1,21 @@
 //! Changes of live endpoints that their user asks for: a line in, a line back.
 
 use super::server::{check_user, serve_clients};
+use crate::xtp::tracing;
 use driver::Endpoint;
-use engine::{Associations, Instant};
+use engine::{Address, Associations, Instant};
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wire::Wire;
+use wire::trace::Traced;
 
 /// What the name of a socket for changes ends with; else it is that of the endpoint's reports.
 pub(super) const SUFFIX: &str = "set";
 
 /// Octets of a line at most.
-const LINE_MAX: u64 = 256;
+const LINE_MAX: u64 = 4096;
 
 /// How long either side waits for the other.
 const LINE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,7 +32,8 @@ pub(crate) type ChangeFn<E> = fn(&mut E, Instant, &str) -> Result<(), String>;
 ///
 /// When no socket can be made there.
 pub(crate) fn serve_changes<E: Associations + Send + 'static, W: Wire + Send + 'static>(
-    endpoint: &Endpoint<E, W>,
+    endpoint: &Endpoint<E, Traced<W>>,
+    own: Address,
     reports: &Path,
     change: ChangeFn<E>,
 ) -> io::Result<()> {
@@ -42,7 +45,8 @@ pub(crate) fn serve_changes<E: Associations + Send + 'static, W: Wire + Send + '
     let socket = serve_clients(listener, path, move |client| {
         let change_now = |words: &str| {
             observer.with_pump(|pump, now| {
-                let changed = change(pump.engine(), now, words);
+                let traced = tracing::change_by_words(pump.wire(), own, words);
+                let changed = traced.unwrap_or_else(|| change(pump.engine(), now, words));
                 // What follows from it leaves with the next packet if the wire is full.
                 let _ = pump.flush(now);
                 changed
@@ -80,7 +84,7 @@ fn answer(
 }
 
 /// Asks the endpoint whose reports are at `reports` for a change: `all` or the number of an association, an option and its
-/// value.
+/// value; `all trace FILE` has it write its packets to a new file, by its absolute path, and `all trace off` ends that.
 ///
 /// # Errors
 ///

@@ -2,6 +2,7 @@
 
 use super::Config;
 use crate::cells;
+use crate::source_filter;
 use crate::xtp::contexts::{self, EndpointIdentity};
 use crate::xtp::tracing;
 use driver::Endpoint;
@@ -40,6 +41,8 @@ pub struct GroupEndpointConfig {
     /// Where a trace of its packets goes; None for the one of the process, if there is any (see
     /// [`crate::xtp::tracing`]).
     pub trace: Option<Arc<TraceLog>>,
+    /// The only source address whose packets are accepted; None for any.
+    pub only_from: Option<IpAddr>,
     /// Whether it serves reports on its streams; see [`crate::xtp::contexts`].
     pub contexts: bool,
     /// ATM cells between packets and datagrams, the same at all ends; None for none. Cells are not asked
@@ -64,6 +67,7 @@ impl Default for GroupEndpointConfig {
             hops: 1,
             ack_to_group: false,
             trace: None,
+            only_from: None,
             contexts: false,
             cells: None,
         }
@@ -157,7 +161,8 @@ impl GroupEndpointConfig {
             IpAddr::V4(_) => SocketAddr::new(local, port),
             IpAddr::V6(host) => std::net::SocketAddrV6::new(host, port, 0, scope).into(),
         };
-        let wire = UdpWire::bind(address)?;
+        let mut wire = UdpWire::from_socket(source_filter::bind_udp(address, self.only_from)?)?;
+        wire.set_only_from(self.only_from);
         if let Some(socket) = wire.descriptor() {
             wire_udp::sys::set_buffers(socket, self.socket_buffer_len);
             wire_udp::multicast::set_hops(socket, address, self.hops)?;

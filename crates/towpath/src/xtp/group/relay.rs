@@ -62,7 +62,8 @@ impl Relay {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let heard = wire_udp::multicast::open_member_socket(SocketType::DGRAM, None, group, local)?;
+        let heard =
+            wire_udp::multicast::open_member_socket(SocketType::DGRAM, None, group, local, None)?;
         let group = UdpSocket::from(heard);
         let bind = |member: &SocketAddr| {
             let own = SocketAddr::from((proxy_host(local, *member), 0));
