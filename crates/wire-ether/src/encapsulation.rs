@@ -142,7 +142,9 @@ mod tests {
         Encapsulation::Llc.emit(0x817d, 5, &mut frame[..22]);
         let header = [0, 13, 0xaa, 0xaa, 3, 0, 0, 0, 0x81, 0x7d];
         assert_eq!(frame[ADDRESSES_LEN..22], header);
-        let packet = |ethertype, frame| Encapsulation::Llc.packet(ethertype, frame);
+        fn packet(ethertype: u16, frame: &[u8]) -> Option<&[u8]> {
+            Encapsulation::Llc.packet(ethertype, frame)
+        }
         assert_eq!(
             packet(0x817d, &frame[..]),
             Some(&[0xff; 5][..]),

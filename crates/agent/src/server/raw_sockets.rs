@@ -181,7 +181,10 @@ pub fn run(socket: OwnedFd, interfaces: &[String], stays_root: bool) -> io::Resu
     channel
         .send(&RawAnswer(ready), &[])
         .map_err(io::Error::other)?;
-    while is_ready {
+    if !is_ready {
+        return Ok(());
+    }
+    loop {
         let request = match channel.receive::<RawSocketRequest>(QUESTION_TIMEOUT) {
             Ok((request, _)) => request,
             Err(ChannelError::TimedOut(_)) => continue,
@@ -194,5 +197,4 @@ pub fn run(socket: OwnedFd, interfaces: &[String], stays_root: bool) -> io::Resu
         };
         sent.map_err(io::Error::other)?;
     }
-    Ok(())
 }

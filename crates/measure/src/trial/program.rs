@@ -200,7 +200,7 @@ impl Ends<'_> {
         };
         let (reading, also) = read_numbers(measurement, &seen).map_err(failed)?;
         if measurement.checked {
-            check_claim(reading, &words, &seen).map_err(failed)?;
+            check_claim(reading, words, &seen).map_err(failed)?;
         }
         Ok(ProgramRun {
             reading,
