@@ -2,6 +2,7 @@
 
 use crate::Options;
 pub use crate::connection_info::{ConnectionInfo, NoConnectionInfo};
+pub use crate::sharing::Sharing;
 pub use driver::{ArrivalPiece, LentArrival, Part, Reserved};
 pub use engine::{Note, Reliability};
 use std::collections::BTreeMap;
@@ -13,15 +14,6 @@ use std::time::{Duration, Instant};
 /// Longest wait of a blocking call. Then it returns `WouldBlock`, so that the caller's loop can
 /// check whether to stop.
 pub const BLOCKING_TIMEOUT: Duration = Duration::from_millis(20);
-
-/// To whom the messages of one circuit to several listeners go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// Each message to all of them.
-    All,
-    /// Each message to one of them, who is free.
-    One,
-}
 
 /// A way to move messages between two processes.
 pub trait Transport: Send + Sync {

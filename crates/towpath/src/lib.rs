@@ -76,6 +76,7 @@ pub mod raw_sockets;
 pub mod registry;
 pub mod sctp;
 mod shared_send;
+mod sharing;
 mod shortcut_medium;
 mod socket;
 mod source_filter;

@@ -1,4 +1,4 @@
-//! One ring of many receivers that share the messages out: each message goes to one of them, whoever is free first.
+//! One ring of many receivers that share the messages out: each message goes to the one that is free first.
 //!
 //! The sender makes the memory ([`AnycastSender::create`]) and admits receivers, each with a socket and a number
 //! ([`AnycastReceiver::join`]). Slots and positions are those of a ring of one receiver ([`crate::ChannelSender`]). A receiver that is

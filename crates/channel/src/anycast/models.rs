@@ -69,9 +69,9 @@ fn message_comes_to_one_of_two_receivers() {
     model(1, 2, 2, 1, 2);
 }
 
-/// Two messages and one place: the sender waits for whoever holds the first.
+/// Two messages and one place: the sender waits for the receiver that holds the first.
 #[test]
-fn sender_without_room_is_woken_by_whoever_lets_go() {
+fn sender_without_room_is_woken_by_the_receiver_that_lets_go() {
     model(1, 1, 2, 2, 1);
 }
 

@@ -36,7 +36,7 @@ fn signal(kind: MessageKind, number: i32) -> Message {
 }
 
 #[test]
-fn arrivals_are_told_as_far_as_they_were_asked_for() {
+fn arrivals_are_signalled_as_far_as_they_were_asked_for() {
     let nothing = Events::default();
     let mut of = open();
     assert_eq!(arrival(&mut of, data(0)), nothing, "nobody asked");
@@ -68,7 +68,7 @@ fn arrivals_are_told_as_far_as_they_were_asked_for() {
 }
 
 #[test]
-fn room_for_a_writer_that_was_refused_is_told() {
+fn room_for_a_writer_that_was_refused_is_signalled() {
     let (mut runtime, stream, device) = open();
     runtime.set_signals(stream, Events::OUTPUT).unwrap();
     runtime.write(stream, b"12345678").unwrap();
@@ -105,7 +105,7 @@ fn signals_of_modules_reach_the_user_by_number_and_sigpoll_as_an_event_too() {
 }
 
 #[test]
-fn failure_and_hang_up_are_told() {
+fn failure_and_hang_up_are_signalled() {
     let mut of = open();
     of.0.set_signals(of.1, Events::ERROR | Events::HANG_UP)
         .unwrap();

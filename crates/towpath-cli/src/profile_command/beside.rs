@@ -1,6 +1,6 @@
 //! The layers of several transports side by side.
 
-use super::time_text;
+use super::tables::time_text;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use measure::profiled::Profile;
 use profile::table::{ProfileRow, SideProfile};

@@ -1,6 +1,6 @@
 //! Calls of kernel routines for a message: by size, and of several transports side by side.
 
-use super::{cells, count_text, new_table};
+use super::tables::{cells, count_text, new_table};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use measure::profiled::Profile;
 use profile::call_table::CallTable;

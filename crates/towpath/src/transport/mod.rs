@@ -13,6 +13,7 @@ pub mod raw_ether;
 pub mod sctp;
 pub mod sctp_kernel;
 pub mod shm;
+mod shm_carrier;
 mod shm_lent;
 mod shm_modules;
 pub mod shm_remote;

@@ -15,6 +15,7 @@ use crate::contract::{
 };
 use crate::options::{Options, invalid, switch};
 use crate::parts::{self, MessageRest};
+use crate::transport::shm_carrier::{Carrier, broken};
 use crate::transport::shm_lent::{self, LentCircuit};
 use crate::transport::shm_modules::{self, ModularCircuit, ModuleChoice};
 use crate::transport::shm_shared::{self, SharedSender, SharedSink, SharedSource};
@@ -30,8 +31,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// `shm`: an end that waits sleeps, and its peer wakes it.
@@ -262,48 +261,6 @@ pub(super) fn to_io_error(error: ChannelError) -> io::Error {
         return io::Error::new(io::ErrorKind::InvalidInput, text);
     }
     channel_proxy::to_io_error(error)
-}
-
-/// What carries the messages of a circuit to another host.
-#[derive(Debug)]
-pub(super) struct Carrier {
-    /// Why a proxy of the circuit ended before its channel was closed.
-    pub broken: BreakReason,
-    /// The proxy of this end's messages. The circuit waits for it when it is dropped.
-    pub outgoing: Option<JoinHandle<()>>,
-    /// Options in effect on the way.
-    pub effective: BTreeMap<String, String>,
-}
-
-/// Why the proxies of a circuit broke it: the first of their errors.
-#[derive(Clone, Debug, Default)]
-pub(super) struct BreakReason(Arc<OnceLock<String>>);
-
-impl BreakReason {
-    /// Keeps the error, unless there is one already.
-    pub(super) fn keep(&self, error: &io::Error) {
-        let _ = self.0.set(error.to_string());
-    }
-}
-
-/// A channel's error; of one whose proxy is gone, what the proxy ended with.
-#[cold]
-fn broken(carrier: Option<&Carrier>, error: ChannelError) -> io::Error {
-    let reason = carrier.and_then(|own| own.broken.0.get());
-    match (error, reason) {
-        (ChannelError::PeerGone, Some(reason)) => {
-            let text = format!("what carries the channel to the other host ended: {reason}");
-            io::Error::new(io::ErrorKind::BrokenPipe, text)
-        }
-        (error, _) => to_io_error(error),
-    }
-}
-
-impl Drop for Carrier {
-    fn drop(&mut self) {
-        // A proxy that panicked has nothing more to send.
-        self.outgoing.take().map(JoinHandle::join);
-    }
 }
 
 /// One end of a circuit.

@@ -4,7 +4,8 @@
 //! `xtp-message`: one association a direction. The first message of an association says to which
 //! circuit it belongs and which direction it is.
 
-use super::shm::{self, BreakReason, Carrier, ShmCircuit};
+use super::shm::{self, ShmCircuit};
+use super::shm_carrier::{BreakReason, Carrier};
 use super::xtp;
 use crate::channel_proxy::{carry_in, carry_out, is_pause, to_io_error};
 use crate::contract::{
