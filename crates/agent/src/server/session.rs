@@ -217,7 +217,10 @@ impl<'a> ClientSession<'a> {
             return Err(ConnectionError::TimedOut(CLIENT_TIMEOUT));
         }
         let caps = &self.shared.caps;
-        let threads = caps.threads.max(caps.load.saturating_add(2));
+        let threads = match caps.load {
+            0 => caps.threads,
+            load => caps.threads.max(load.saturating_add(2)),
+        };
         let workers = self.workers.iter_mut();
         let unfit: Vec<(u32, String)> = workers
             .filter_map(|(number, worker)| Some((*number, worker.limit_violation(threads)?)))
