@@ -85,6 +85,19 @@ impl Geometry {
         (whole + part).max(1)
     }
 
+    /// As [`Self::slots_of`], of a message that is to be sent.
+    ///
+    /// # Errors
+    /// [`ChannelError::TooLong`] for one that the ring never holds.
+    #[inline]
+    pub(crate) fn slots_of_message(self, len: usize) -> Result<u32, ChannelError> {
+        let max = self.capacity();
+        match u32::try_from(len) {
+            Ok(len) if len <= max => Ok(self.slots_of(len)),
+            _ => Err(ChannelError::TooLong { len, max }),
+        }
+    }
+
     /// Checks where the sender says that it is, `head`, against a receiver at `tail`.
     ///
     /// # Errors

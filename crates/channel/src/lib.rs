@@ -58,6 +58,7 @@ mod modules;
 mod opening;
 #[cfg(not(all(test, feature = "loom")))]
 mod pages;
+mod readers;
 mod ring;
 #[cfg(all(test, not(feature = "loom")))]
 mod stepped;

@@ -360,17 +360,15 @@ impl AnycastSlots<'_> {
     /// receiver can change octets between two reads: parse the copy, not the slots.
     #[inline]
     pub fn read(&self, offset: usize, target: &mut [u8]) -> usize {
-        let offset = offset.min(self.len());
-        let count = target.len().min(self.len() - offset);
         let receiver = &*self.receiver;
+        let (segment, geometry) = (&receiver.segment, receiver.geometry);
         ring::read_message(
-            &receiver.segment,
-            receiver.geometry,
-            self.claim.position,
+            segment,
+            geometry,
+            (self.claim.position, self.claim.len),
             offset,
-            &mut target[..count],
-        );
-        count
+            target,
+        )
     }
 
     /// A private copy of the message.

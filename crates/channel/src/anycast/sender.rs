@@ -7,11 +7,11 @@ use super::{
 use crate::error::ChannelError;
 use crate::geometry::Geometry;
 use crate::kernel;
-use crate::opening;
+use crate::readers::Readers;
 use crate::ring;
 use crate::sync::{Ordering, fence, store_beside_swaps};
 use crate::sys::Segment;
-use crate::wait::{SLEEP_MAX, Signal, USELESS_WAKE, has_hung_up, looked_until};
+use crate::wait::{SLEEP_MAX, Signal, USELESS_WAKE, looked_until};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -22,35 +22,13 @@ use std::time::Duration;
 pub struct AnycastSender {
     segment: Segment,
     geometry: Geometry,
-    /// None in models.
-    memory: Option<OwnedFd>,
     signal: Signal,
-    /// The receivers that were admitted, by number.
-    readers: Vec<Reader>,
-    /// How many of them read.
-    reading: u32,
+    readers: Readers,
     /// Slots committed: the true value of [`HEAD`], which no peer can change.
     head: u32,
     /// Slots that are free again, as it was found last, and checked.
     tail: u32,
     system_calls: u64,
-}
-
-/// What the sender knows of a receiver.
-#[derive(Debug)]
-struct Reader {
-    socket: UnixStream,
-    state: ReaderState,
-}
-
-/// Whether what a receiver holds is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReaderState {
-    Reads,
-    /// It has closed its end.
-    Closed,
-    /// Its process or its end is gone without a close.
-    Gone,
 }
 
 impl AnycastSender {
@@ -79,10 +57,8 @@ impl AnycastSender {
         Self {
             segment,
             geometry,
-            memory,
             signal,
-            readers: Vec::new(),
-            reading: 0,
+            readers: Readers::new(memory, ANYCAST_RECEIVERS_MAX),
             head: 0,
             tail: 0,
             system_calls: 0,
@@ -95,22 +71,12 @@ impl AnycastSender {
     /// # Errors
     /// [`ChannelError::ReceiversFull`]; a peer of another user; what the system refuses.
     pub fn admit(&mut self, socket: UnixStream) -> Result<u32, ChannelError> {
-        let number = self.readers.len() as u32;
-        let memory = match &self.memory {
-            Some(memory) if number < ANYCAST_RECEIVERS_MAX => memory,
-            _ => return Err(ChannelError::ReceiversFull),
-        };
-        opening::offer_member(&socket, memory, self.geometry, number)?;
-        self.add(socket);
-        Ok(number)
+        self.readers.admit(socket, self.geometry)
     }
 
+    #[cfg(all(test, feature = "loom"))]
     pub(super) fn add(&mut self, socket: UnixStream) {
-        self.readers.push(Reader {
-            socket,
-            state: ReaderState::Reads,
-        });
-        self.reading += 1;
+        self.readers.add(socket);
     }
 
     /// The ring's geometry.
@@ -122,14 +88,13 @@ impl AnycastSender {
     /// Receivers that were admitted and neither have closed their end nor were found gone.
     #[must_use]
     pub fn receivers(&self) -> u32 {
-        self.reading
+        self.readers.reading()
     }
 
     /// Receivers that were found gone without having closed their end: each may have taken one message with it.
     #[must_use]
     pub fn killed(&self) -> u32 {
-        let gone = |reader: &&Reader| reader.state == ReaderState::Gone;
-        self.readers.iter().filter(gone).count() as u32
+        self.readers.killed()
     }
 
     /// System calls of this end since it was made, but for those of admissions: sleeps, wakes, looks at sockets.
@@ -163,14 +128,14 @@ impl AnycastSender {
     /// Those of [`Self::send`].
     #[inline]
     pub fn wait_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError> {
-        let needed = self.slots_of(len)?;
-        if self.reading == 0 {
+        let needed = self.geometry.slots_of_message(len)?;
+        if self.readers.reading() == 0 {
             return Err(ChannelError::PeerGone);
         }
         let mut left = limit;
         while self.room() < needed {
             self.note_closed();
-            if self.reading == 0 {
+            if self.readers.reading() == 0 {
                 return Err(ChannelError::PeerGone);
             }
             self.find_tail()?;
@@ -208,9 +173,9 @@ impl AnycastSender {
                 value: claimed,
             });
         }
-        for (number, reader) in (0..).zip(&self.readers) {
+        for number in self.readers.numbers() {
             let held = self.segment.word(held_of(number)).load(Ordering::Acquire);
-            if reader.state != ReaderState::Reads || held == NOTHING {
+            if held == NOTHING {
                 continue;
             }
             // Of half a word's range, as the word has no room for the highest bit. Beyond what is in use, it is one whose claim fails.
@@ -225,12 +190,7 @@ impl AnycastSender {
     /// Receivers that have closed their end hold nothing.
     fn note_closed(&mut self) {
         let closed = self.segment.word(CLOSED).load(Ordering::Acquire);
-        for (number, reader) in self.readers.iter_mut().enumerate() {
-            if reader.state == ReaderState::Reads && closed & 1 << number != 0 {
-                reader.state = ReaderState::Closed;
-                self.reading -= 1;
-            }
-        }
+        self.readers.note_closed(closed);
     }
 
     /// Waits until there may be room for `needed` slots, and takes the time off `left`; after a whole sleep it looks who is gone.
@@ -261,9 +221,8 @@ impl AnycastSender {
     /// Whether a receiver has closed its end since that was looked at.
     fn has_closed(&self) -> bool {
         let closed = self.segment.word(CLOSED).load(Ordering::Acquire);
-        let mut readers = self.readers.iter().enumerate();
-        readers
-            .any(|(number, reader)| reader.state == ReaderState::Reads && closed & 1 << number != 0)
+        let mut numbers = self.readers.numbers();
+        numbers.any(|number| closed & 1 << number != 0)
     }
 
     /// Whether all before `position` is free, or claims are wrong.
@@ -297,25 +256,9 @@ impl AnycastSender {
 
     /// Notes whose socket has hung up.
     fn look_at_receivers(&mut self) -> Result<(), ChannelError> {
-        // A close comes before its hang-up.
-        let mut hung_up = Vec::new();
-        for (number, reader) in self.readers.iter().enumerate() {
-            if reader.state == ReaderState::Reads {
-                self.system_calls += 1;
-                if has_hung_up(&reader.socket)? {
-                    hung_up.push(number);
-                }
-            }
-        }
-        self.note_closed();
-        for number in hung_up {
-            let reader = &mut self.readers[number];
-            if reader.state == ReaderState::Reads {
-                reader.state = ReaderState::Gone;
-                self.reading -= 1;
-            }
-        }
-        Ok(())
+        self.system_calls += u64::from(self.readers.reading());
+        let closed = self.segment.word(CLOSED);
+        self.readers.look(|| closed.load(Ordering::Acquire))
     }
 
     /// Shows what was committed, and wakes one who sleeps.
@@ -323,7 +266,7 @@ impl AnycastSender {
     fn publish(&mut self) -> Result<(), ChannelError> {
         self.segment.word(HEAD).store(self.head, Ordering::Release);
         fence(Ordering::SeqCst);
-        let admitted = (1 << self.readers.len()) - 1;
+        let admitted = (1 << self.readers.count()) - 1;
         match self.segment.word(ASLEEP).load(Ordering::Relaxed) & admitted {
             0 => Ok(()),
             asleep => self.wake_receiver(asleep.trailing_zeros()),
@@ -341,20 +284,10 @@ impl AnycastSender {
         kernel::wake_one(wakes)
     }
 
-    fn slots_of(&self, len: usize) -> Result<u32, ChannelError> {
-        let max = self.geometry.capacity();
-        match u32::try_from(len) {
-            Ok(len) if len <= max => Ok(self.geometry.slots_of(len)),
-            _ => Err(ChannelError::TooLong { len, max }),
-        }
-    }
-
     /// Hangs up without a close, as the kernel does for a process that is gone.
     #[cfg(all(test, not(feature = "loom")))]
     pub(super) fn forsake(self) {
-        for reader in &self.readers {
-            reader.socket.shutdown(std::net::Shutdown::Both).unwrap();
-        }
+        self.readers.hang_up();
         std::mem::forget(self);
     }
 
@@ -368,7 +301,7 @@ impl Drop for AnycastSender {
     fn drop(&mut self) {
         self.segment.word(SENDER_CLOSED).store(1, Ordering::Release);
         // All of them have to see the end. A wake that fails costs a receiver one sleep, after which it looks itself.
-        for _ in 0..self.readers.len().max(1) {
+        for _ in 0..self.readers.count().max(1) {
             let _ = self.publish();
         }
     }

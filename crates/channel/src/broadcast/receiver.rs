@@ -305,17 +305,9 @@ impl BroadcastSlots<'_> {
     /// receiver can change octets between two reads: parse the copy, not the slots.
     #[inline]
     pub fn read(&self, offset: usize, target: &mut [u8]) -> usize {
-        let offset = offset.min(self.len());
-        let count = target.len().min(self.len() - offset);
         let receiver = &*self.receiver;
-        ring::read_message(
-            &receiver.segment,
-            receiver.geometry,
-            receiver.tail,
-            offset,
-            &mut target[..count],
-        );
-        count
+        let (segment, geometry) = (&receiver.segment, receiver.geometry);
+        ring::read_message(segment, geometry, (receiver.tail, self.len), offset, target)
     }
 
     /// A private copy of the message.

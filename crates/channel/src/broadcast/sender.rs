@@ -7,11 +7,11 @@ use super::{
 use crate::error::ChannelError;
 use crate::geometry::Geometry;
 use crate::kernel;
-use crate::opening;
+use crate::readers::Readers;
 use crate::ring;
 use crate::sync::{Ordering, fence, store_beside_swaps};
 use crate::sys::Segment;
-use crate::wait::{SLEEP_MAX, Signal, USELESS_WAKE, has_hung_up, looked_until};
+use crate::wait::{SLEEP_MAX, Signal, USELESS_WAKE, looked_until};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -21,35 +21,13 @@ use std::time::Duration;
 pub struct BroadcastSender {
     segment: Segment,
     geometry: Geometry,
-    /// None in models.
-    memory: Option<OwnedFd>,
     signal: Signal,
-    /// The receivers that were admitted, by number.
-    readers: Vec<Reader>,
-    /// How many of them read.
-    reading: u32,
+    readers: Readers,
     /// Slots committed: the true value of [`HEAD`], which no peer can change.
     head: u32,
     /// The position of the receiver furthest behind, as it was read last, and checked.
     tail: u32,
     system_calls: u64,
-}
-
-/// What the sender knows of a receiver.
-#[derive(Debug)]
-struct Reader {
-    socket: UnixStream,
-    state: ReaderState,
-}
-
-/// Whether a receiver is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReaderState {
-    Reads,
-    /// It has closed its end.
-    Closed,
-    /// Its process or its end is gone without a close.
-    Gone,
 }
 
 impl BroadcastSender {
@@ -79,10 +57,8 @@ impl BroadcastSender {
         Self {
             segment,
             geometry,
-            memory,
             signal,
-            readers: Vec::new(),
-            reading: 0,
+            readers: Readers::new(memory, BROADCAST_RECEIVERS_MAX),
             head: 0,
             tail: 0,
             system_calls: 0,
@@ -95,24 +71,17 @@ impl BroadcastSender {
     /// # Errors
     /// [`ChannelError::ReceiversFull`]; a peer of another user; what the system refuses.
     pub fn admit(&mut self, socket: UnixStream) -> Result<u32, ChannelError> {
-        let number = self.readers.len() as u32;
-        let memory = match &self.memory {
-            Some(memory) if number < BROADCAST_RECEIVERS_MAX => memory,
-            _ => return Err(ChannelError::ReceiversFull),
-        };
-        let tail = self.segment.word(tail_of(number));
-        tail.store(self.head, Ordering::Release);
-        opening::offer_member(&socket, memory, self.geometry, number)?;
-        self.add(socket);
-        Ok(number)
+        // Of a receiver beyond the last there is no word.
+        if self.readers.count() < BROADCAST_RECEIVERS_MAX {
+            let tail = self.segment.word(tail_of(self.readers.count()));
+            tail.store(self.head, Ordering::Release);
+        }
+        self.readers.admit(socket, self.geometry)
     }
 
+    #[cfg(all(test, feature = "loom"))]
     pub(super) fn add(&mut self, socket: UnixStream) {
-        self.readers.push(Reader {
-            socket,
-            state: ReaderState::Reads,
-        });
-        self.reading += 1;
+        self.readers.add(socket);
     }
 
     /// The ring's geometry.
@@ -124,14 +93,13 @@ impl BroadcastSender {
     /// Receivers that were admitted and neither have closed their end nor were found gone.
     #[must_use]
     pub fn receivers(&self) -> u32 {
-        self.reading
+        self.readers.reading()
     }
 
     /// Receivers that were found gone without having closed their end.
     #[must_use]
     pub fn killed(&self) -> u32 {
-        let gone = |reader: &&Reader| reader.state == ReaderState::Gone;
-        self.readers.iter().filter(gone).count() as u32
+        self.readers.killed()
     }
 
     /// System calls of this end since it was made, but for those of admissions: sleeps, wakes, looks at sockets.
@@ -166,8 +134,8 @@ impl BroadcastSender {
     /// Those of [`Self::send`].
     #[inline]
     pub fn wait_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError> {
-        let needed = self.slots_of(len)?;
-        if self.reading == 0 {
+        let needed = self.geometry.slots_of_message(len)?;
+        if self.readers.reading() == 0 {
             return Err(ChannelError::PeerGone);
         }
         let mut left = limit;
@@ -196,10 +164,7 @@ impl BroadcastSender {
     fn find_slowest(&mut self) -> Result<Option<u32>, ChannelError> {
         self.note_closed();
         let mut found = None;
-        for (number, reader) in (0..).zip(&self.readers) {
-            if reader.state != ReaderState::Reads {
-                continue;
-            }
+        for number in self.readers.numbers() {
             let tail = self.segment.word(tail_of(number)).load(Ordering::Acquire);
             let behind = self.geometry.check_tail(self.head, tail)?;
             if found.is_none_or(|(_, most)| behind > most) {
@@ -214,12 +179,7 @@ impl BroadcastSender {
     /// Receivers that have closed their end read no more.
     fn note_closed(&mut self) {
         let closed = self.segment.word(CLOSED).load(Ordering::Acquire);
-        for (number, reader) in self.readers.iter_mut().enumerate() {
-            if reader.state == ReaderState::Reads && closed & 1 << number != 0 {
-                reader.state = ReaderState::Closed;
-                self.reading -= 1;
-            }
-        }
+        self.readers.note_closed(closed);
     }
 
     /// Waits until the receiver of `number` may have moved or closed, and takes the time off `left`; after a whole sleep it looks
@@ -287,25 +247,9 @@ impl BroadcastSender {
 
     /// Notes whose socket has hung up.
     fn look_at_receivers(&mut self) -> Result<(), ChannelError> {
-        // A close comes before its hang-up.
-        let mut hung_up = Vec::new();
-        for (number, reader) in self.readers.iter().enumerate() {
-            if reader.state == ReaderState::Reads {
-                self.system_calls += 1;
-                if has_hung_up(&reader.socket)? {
-                    hung_up.push(number);
-                }
-            }
-        }
-        self.note_closed();
-        for number in hung_up {
-            let reader = &mut self.readers[number];
-            if reader.state == ReaderState::Reads {
-                reader.state = ReaderState::Gone;
-                self.reading -= 1;
-            }
-        }
-        Ok(())
+        self.system_calls += u64::from(self.readers.reading());
+        let closed = self.segment.word(CLOSED);
+        self.readers.look(|| closed.load(Ordering::Acquire))
     }
 
     /// Shows what was committed, and wakes who sleeps.
@@ -329,20 +273,10 @@ impl BroadcastSender {
         kernel::wake_all(wakes)
     }
 
-    fn slots_of(&self, len: usize) -> Result<u32, ChannelError> {
-        let max = self.geometry.capacity();
-        match u32::try_from(len) {
-            Ok(len) if len <= max => Ok(self.geometry.slots_of(len)),
-            _ => Err(ChannelError::TooLong { len, max }),
-        }
-    }
-
     /// Hangs up without a close, as the kernel does for a process that is gone.
     #[cfg(all(test, not(feature = "loom")))]
     pub(super) fn forsake(self) {
-        for reader in &self.readers {
-            reader.socket.shutdown(std::net::Shutdown::Both).unwrap();
-        }
+        self.readers.hang_up();
         std::mem::forget(self);
     }
 

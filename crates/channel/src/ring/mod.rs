@@ -74,19 +74,22 @@ pub(crate) fn write_message(
     }
 }
 
-/// Copies the octets at `offset` of the message at `position` to `target`.
+/// Copies the octets from `offset` on of the message of `len` octets at `position` to `target`, as many as both have; how many.
 #[inline]
 pub(crate) fn read_message(
     segment: &Segment,
     geometry: Geometry,
-    position: u32,
+    (position, len): (u32, u32),
     offset: usize,
     target: &mut [u8],
-) {
+) -> usize {
+    let offset = offset.min(len as usize);
+    let count = target.len().min(len as usize - offset);
     let (at, left) = geometry.place(position, offset);
-    let (front, rest) = target.split_at_mut(left.min(target.len()));
+    let (front, rest) = target[..count].split_at_mut(left.min(count));
     segment.read(at, front);
     if !rest.is_empty() {
         segment.read(geometry.slots_offset(), rest);
     }
+    count
 }

@@ -75,7 +75,7 @@ impl ChannelSender {
     /// there is no room and the receiver has closed its end or was found gone, [`ChannelError::Corrupt`] when it released
     /// messages that it cannot have.
     pub fn has_room(&mut self, len: usize) -> Result<bool, ChannelError> {
-        let needed = self.slots_of(len)?;
+        let needed = self.geometry.slots_of_message(len)?;
         let slots = self.geometry.slots();
         if slots - self.head.wrapping_sub(self.tail) >= needed {
             return Ok(true);
@@ -293,14 +293,6 @@ impl ChannelSender {
     #[must_use]
     pub fn peer_is_seen_closed(&self) -> bool {
         self.segment.word(RECEIVER_CLOSED).load(Ordering::Acquire) != 0
-    }
-
-    fn slots_of(&self, len: usize) -> Result<u32, ChannelError> {
-        let max = self.geometry.capacity();
-        match u32::try_from(len) {
-            Ok(len) if len <= max => Ok(self.geometry.slots_of(len)),
-            _ => Err(ChannelError::TooLong { len, max }),
-        }
     }
 
     /// As if messages of `position` slots had gone through an empty ring.
