@@ -27,7 +27,7 @@ pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Lineup, 
     if !args.transports.is_empty() {
         let label = |text: &String| match exec::name_of(text) {
             Some(_) => Ok(text.clone()),
-            None => resolve_label(text, options),
+            None => resolve_label(text, args.remote.ends_here().then_some(options)),
         };
         let labels: Result<Vec<String>, CliError> = args.transports.iter().map(label).collect();
         return Ok((contestant::numbered(&labels?), Vec::new()));
@@ -187,21 +187,25 @@ pub(crate) fn baseline(args: &RaceArgs, contestants: &[String]) -> Result<String
     )))
 }
 
-/// The canonical label of a named contestant, whose components must be available.
-fn resolve_label(text: &str, options: &Options) -> Result<String, CliError> {
+/// The canonical label of a named contestant, whose components must be available on this host with `options`; None
+/// where only other hosts run it, which say themselves what they have.
+fn resolve_label(text: &str, options: Option<&Options>) -> Result<String, CliError> {
     let components = contestant::parse(text).map_err(CliError::usage)?;
-    for component in &components {
-        let mut options = options.clone();
-        component.apply(&mut options);
-        component
-            .transport()
-            .available(&options)
-            .map_err(|missing| {
-                CliError::failed(format!(
-                    "{component} cannot be used: {}; {}",
-                    missing.reason, missing.remedy
-                ))
-            })?;
+    if let Some(options) = options {
+        let mut each = components.iter();
+        each.try_for_each(|component| check_available(component, options))?;
     }
     Ok(contestant::label(&components))
+}
+
+fn check_available(component: &Component, options: &Options) -> Result<(), CliError> {
+    let mut options = options.clone();
+    component.apply(&mut options);
+    let available = component.transport().available(&options);
+    available.map_err(|missing| {
+        CliError::failed(format!(
+            "{component} cannot be used: {}; {}",
+            missing.reason, missing.remedy
+        ))
+    })
 }

@@ -54,6 +54,11 @@ impl RemoteArgs {
         !self.to.is_empty() || !self.from.is_empty()
     }
 
+    /// Whether circuits end on this host.
+    pub fn ends_here(&self) -> bool {
+        self.to.is_empty() || self.from.is_empty()
+    }
+
     /// From which hosts to which hosts circuits go, at once or in turn.
     pub fn direction_text(&self, together: bool) -> String {
         let names = |targets: &[AgentAddress]| match targets {
@@ -267,7 +272,10 @@ fn spec_for_hosts(args: &RaceArgs, ends: &[PathEnd; 2]) -> Result<RaceSpec, CliE
     let asked = args.pin.or(args.remote.together.then_some((None, None)));
     let mut plain = args.clone();
     plain.pin = None;
+    // For the check of this host: in the race each end has the interface that leads to its peer.
+    plain.interface = route_interface(ends);
     let mut spec = spec(&plain)?;
+    spec.circuit_options.interface = None;
     let there = |end: &PathEnd| match end {
         PathEnd::Local => allowed_cpus(),
         PathEnd::Agent(session) => session.welcome().processors.clone(),
@@ -287,6 +295,15 @@ fn spec_for_hosts(args: &RaceArgs, ends: &[PathEnd; 2]) -> Result<RaceSpec, CliE
         }
     }
     Ok(spec)
+}
+
+/// This host's interface towards the agent; None if it takes no part.
+fn route_interface(ends: &[PathEnd; 2]) -> Option<String> {
+    let ([PathEnd::Local, PathEnd::Agent(session)] | [PathEnd::Agent(session), PathEnd::Local]) = ends
+    else {
+        return None;
+    };
+    towpath::raw_sockets::interface_towards(session.local().ip(), session.peer().ip())
 }
 
 /// Refuses at once what the agent would refuse later.

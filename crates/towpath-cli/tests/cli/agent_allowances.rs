@@ -1,7 +1,7 @@
 //! What an agent does only where its operator allows it: raw sockets, loads.
 
 use crate::agents::{Agent, status, with_keys};
-use crate::support::{Scratch, children, towpath};
+use crate::support::{Scratch, children, towpath, trials_of};
 use results::{RunData, Status};
 
 /// CAP_NET_RAW alone, as a process's status shows it.
@@ -58,9 +58,28 @@ fn one_process_keeps_the_right_to_raw_sockets_and_nothing_else() {
         &[&rawip[..], &["--trial", "20ms"]].concat(),
     );
     assert!(said.err.contains("without --to") || said.out.contains("without --to"));
+    frames_cross_by_the_command_line(&scratch, &agent);
     drop(agent);
     let gone = std::fs::metadata(format!("/proc/{process}")).is_err();
     assert!(gone, "it ends with its agent");
+}
+
+/// The interface is that of the route to the agent: none is named.
+#[track_caller]
+fn frames_cross_by_the_command_line(scratch: &Scratch, agent: &Agent) {
+    let words = ["xtp-ether", "raw-ether", "vmtp-ether", "-w", "throughput"];
+    let run = race(scratch, agent, &words);
+    for transport in ["xtp-ether", "raw-ether", "vmtp-ether"] {
+        let trials = trials_of(&run, transport);
+        let mut measured = trials.iter().filter(|trial| trial.block > 0);
+        let arrived = measured.any(|trial| trial.metrics.get("messages_per_s") > Some(&0.0));
+        assert!(arrived, "{transport}: {trials:?}");
+    }
+    let out = scratch.text("named");
+    let named = ["race", "xtp-ether", "--to", agent.address(), "--out", &out];
+    let named = [&named[..], &["--interface", "lo"]].concat();
+    let said = with_keys(&scratch.text("none"), &named);
+    assert_eq!(said.code, 2, "{}", said.err);
 }
 
 #[test]
