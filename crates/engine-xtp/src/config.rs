@@ -1,6 +1,6 @@
 //! Configuration of an endpoint, and what it reports about itself.
 
-use crate::pdu::{Service, Version};
+use crate::pdu::{NamedAddress, Service, Version};
 use core::net::IpAddr;
 use core::time::Duration;
 use engine::{Address, Framing, Secret};
@@ -113,6 +113,9 @@ pub struct Config {
     pub port: u16,
     /// Source port in FIRST.
     pub source_port: u16,
+    /// What FIRST and PATH call instead of a host and [`Config::port`], and what a listener answers to as well as to its
+    /// port. Routers find no way by it.
+    pub address: Option<NamedAddress>,
     /// Other endpoints receive packets for this address too, as on raw IP and Ethernet, and only
     /// [`Config::port`] distinguishes them: openings for another port are ignored, not refused.
     pub shared_address: bool,
@@ -282,6 +285,7 @@ impl Default for Config {
             sort: None,
             port: 1,
             source_port: 0,
+            address: None,
             shared_address: false,
             status_interval_bytes: 120 << 10,
             status_delay: Duration::from_millis(1),

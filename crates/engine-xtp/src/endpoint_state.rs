@@ -76,7 +76,7 @@ impl EndpointState {
     pub(crate) fn new(config: Config) -> EndpointState {
         let config = fit_to_version(config);
         EndpointState {
-            payload_max: full_payload(&config, config.packet_len),
+            payload_max: config.version.payload_max(config.packet_len),
             reply_route: 0,
             reply_sync: 0,
             routes: Routes::default(),
@@ -106,17 +106,13 @@ impl EndpointState {
 
     /// User bytes in a full DATA packet of `packet_len` octets.
     pub(crate) fn payload_of(&self, packet_len: usize) -> u64 {
-        full_payload(&self.config, packet_len)
+        self.config.version.payload_max(packet_len)
     }
 
     /// Length of a packet with `bytes` behind its header, padding included.
     #[inline]
     pub(crate) fn packet_len(&self, bytes: u64) -> usize {
-        let version = self.config.version;
-        if version.is_v3() {
-            return version.overhead() + (bytes as usize).next_multiple_of(4).max(4);
-        }
-        HEADER_LEN + bytes as usize
+        self.config.version.packet_len(bytes)
     }
 
     /// Length of the shortest control packet.
@@ -232,15 +228,9 @@ impl EndpointState {
 /// Octets of a TCNTL with a plain traffic specifier.
 const TCNTL_LEN: usize = HEADER_LEN + 20 + 12 + 8;
 
-/// User bytes in a full packet of `packet_len` octets.
-fn full_payload(config: &Config, packet_len: usize) -> u64 {
-    let room = packet_len - config.version.overhead();
-    (room - room % config.version.segment_alignment()) as u64
-}
-
 /// Largest window with 32-bit sequence numbers: a quarter of their range, so that old and new
 /// numbers are distinct (0008, Numbers).
-const V3_WINDOW_MAX: u64 = 1 << 30;
+pub(crate) const V3_WINDOW_MAX: u64 = 1 << 30;
 
 /// `config` adjusted to what its version supports.
 fn fit_to_version(config: Config) -> Config {

@@ -299,7 +299,8 @@ fn spec_for_hosts(args: &RaceArgs, ends: &[PathEnd; 2]) -> Result<RaceSpec, CliE
 
 /// This host's interface towards the agent; None if it takes no part.
 fn route_interface(ends: &[PathEnd; 2]) -> Option<String> {
-    let ([PathEnd::Local, PathEnd::Agent(session)] | [PathEnd::Agent(session), PathEnd::Local]) = ends
+    let ([PathEnd::Local, PathEnd::Agent(session)] | [PathEnd::Agent(session), PathEnd::Local]) =
+        ends
     else {
         return None;
     };

@@ -18,6 +18,17 @@ use core::time::Duration;
 use engine::Instant;
 use std::collections::VecDeque;
 
+/// An answer to a status request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BucketAnswer {
+    pub(super) rseq: u64,
+    /// The receiver's user consumed everything below; 4.0 does not say, and `rseq` stands for it.
+    pub(super) dseq: u64,
+    pub(super) alloc: u64,
+    /// It carries RCLOSE.
+    pub(super) done: bool,
+}
+
 /// The answers to one status request.
 #[derive(Clone, Copy, Debug)]
 struct AnswerBucket {
@@ -27,6 +38,7 @@ struct AnswerBucket {
     sent: u64,
     alloc: u64,
     rseq: u64,
+    dseq: u64,
     rtt: Duration,
     answers: u32,
     /// Answers with RCLOSE.
@@ -38,8 +50,10 @@ struct AnswerBucket {
 pub(super) struct BucketSummary {
     /// The least allocation; None without answers.
     pub(super) alloc: Option<u64>,
-    /// The least `rseq`.
+    /// The least `rseq`: repair begins here.
     pub(super) rseq: Option<u64>,
+    /// The least `dseq`: bytes below are released.
+    pub(super) dseq: Option<u64>,
     /// The longest RTT.
     pub(super) rtt: Option<Duration>,
     /// A receiver lacks bytes that were sent before the request it answered.
@@ -148,6 +162,7 @@ impl BucketRing {
             sent,
             alloc: u64::MAX,
             rseq: u64::MAX,
+            dseq: u64::MAX,
             rtt: Duration::ZERO,
             answers: 0,
             done: 0,
@@ -156,13 +171,7 @@ impl BucketRing {
     }
 
     /// Adds an answer to its bucket; false if the bucket was recycled or never opened.
-    pub(super) fn add_answer(
-        &mut self,
-        now: Instant,
-        echo: u32,
-        (rseq, alloc): (u64, u64),
-        done: bool,
-    ) -> bool {
+    pub(super) fn add_answer(&mut self, now: Instant, echo: u32, answer: &BucketAnswer) -> bool {
         let Some(bucket) = self.buckets.iter_mut().find(|bucket| bucket.sync == echo) else {
             if let Some(&(_, at)) = self.recycled.iter().find(|(sync, _)| *sync == echo) {
                 self.raise_wtimer(now.since(at));
@@ -170,11 +179,12 @@ impl BucketRing {
             return false;
         };
         let rtt = now.since(bucket.at);
-        bucket.alloc = bucket.alloc.min(alloc);
-        bucket.rseq = bucket.rseq.min(rseq);
+        bucket.alloc = bucket.alloc.min(answer.alloc);
+        bucket.rseq = bucket.rseq.min(answer.rseq);
+        bucket.dseq = bucket.dseq.min(answer.dseq);
         bucket.rtt = bucket.rtt.max(rtt);
         bucket.answers += 1;
-        bucket.done += u32::from(done);
+        bucket.done += u32::from(answer.done);
         self.raise_wtimer(rtt);
         true
     }
@@ -184,6 +194,7 @@ impl BucketRing {
     pub(super) fn add_join(&mut self, rseq: u64, alloc: u64) {
         if let Some(newest) = self.buckets.back_mut() {
             newest.rseq = newest.rseq.min(rseq);
+            newest.dseq = newest.dseq.min(rseq);
             newest.alloc = newest.alloc.min(alloc);
             newest.answers += 1;
         }
@@ -203,6 +214,7 @@ impl BucketRing {
         BucketSummary {
             alloc: answered().map(|bucket| bucket.alloc).min(),
             rseq: answered().map(|bucket| bucket.rseq).min(),
+            dseq: answered().map(|bucket| bucket.dseq).min(),
             rtt: answered()
                 .map(|bucket| bucket.rtt)
                 .max()
@@ -222,6 +234,16 @@ mod tests {
 
     fn at(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
+    }
+
+    /// Of a receiver in 4.0.
+    fn answer(rseq: u64, alloc: u64) -> BucketAnswer {
+        BucketAnswer {
+            rseq,
+            dseq: rseq,
+            alloc,
+            done: false,
+        }
     }
 
     fn ring(requests: u32, tolerated: u32) -> BucketRing {
@@ -248,16 +270,16 @@ mod tests {
         for (sync, sent) in [(10, 100), (20, 200), (30, 300)] {
             assert_eq!(ring.open(at(u64::from(sync)), sync, sent), None);
         }
-        assert!(ring.add_answer(at(12), 10, (100, 900), false));
-        assert!(ring.add_answer(at(29), 20, (200, 800), false));
-        assert!(ring.add_answer(at(31), 30, (300, 1000), false));
+        assert!(ring.add_answer(at(12), 10, &answer(100, 900)));
+        assert!(ring.add_answer(at(29), 20, &answer(200, 800)));
+        assert!(ring.add_answer(at(31), 30, &answer(300, 1000)));
         let summary = ring.open(at(40), 40, 400).expect("all are in use");
         assert_eq!(summary.rseq, Some(100));
         assert_eq!(summary.alloc, Some(800));
         assert_eq!(summary.rtt, Some(Duration::from_millis(9)));
         assert!(!summary.lossy && !summary.done);
         // The oldest bucket was recycled.
-        assert!(!ring.add_answer(at(41), 10, (0, 0), false));
+        assert!(!ring.add_answer(at(41), 10, &answer(0, 0)));
         let summary = ring.open(at(50), 50, 500).expect("all are in use");
         assert_eq!(summary.rseq, Some(200));
     }
@@ -271,9 +293,9 @@ mod tests {
             summaries.push(ring.open(at(u64::from(round)), round, sent));
             // One receiver has all bytes; the other lacks those from 100 on, and one in three of
             // its answers arrives.
-            ring.add_answer(at(u64::from(round)), round, (sent, 1000), false);
+            ring.add_answer(at(u64::from(round)), round, &answer(sent, 1000));
             if round % 3 == 0 {
-                ring.add_answer(at(u64::from(round)), round, (sent.min(100), 1000), false);
+                ring.add_answer(at(u64::from(round)), round, &answer(sent.min(100), 1000));
             }
         }
         let acted: Vec<u64> = summaries.iter().flatten().filter_map(|v| v.rseq).collect();
@@ -285,7 +307,7 @@ mod tests {
     fn joined_receiver_window_kept_before_first_answer() {
         let mut ring = ring(1, 0);
         ring.open(at(0), 1, 100);
-        ring.add_answer(at(1), 1, (100, 5000), false);
+        ring.add_answer(at(1), 1, &answer(100, 5000));
         ring.open(at(2), 2, 200);
         ring.add_join(50, 1050);
         let summary = ring.open(at(4), 3, 300).expect("all are in use");
@@ -305,13 +327,30 @@ mod tests {
     fn one_loss_goes_back_once() {
         let mut ring = ring(1, 0);
         ring.open(at(0), 1, 100);
-        ring.add_answer(at(1), 1, (40, 1000), false);
+        ring.add_answer(at(1), 1, &answer(40, 1000));
         ring.open(at(2), 2, 200);
-        ring.add_answer(at(3), 2, (40, 1000), false);
+        ring.add_answer(at(3), 2, &answer(40, 1000));
         assert!(ring.open(at(4), 3, 300).expect("all are in use").lossy);
         ring.record_go_back(3);
         assert!(!ring.open(at(6), 4, 300).expect("all are in use").lossy);
-        ring.add_answer(at(7), 4, (40, 1000), false);
+        ring.add_answer(at(7), 4, &answer(40, 1000));
         assert!(ring.open(at(8), 5, 300).expect("all are in use").lossy);
+    }
+
+    #[test]
+    fn bytes_are_released_that_all_users_consumed() {
+        let mut ring = ring(1, 0);
+        ring.open(at(0), 1, 100);
+        for dseq in [80, 60] {
+            let answer = BucketAnswer {
+                dseq,
+                ..answer(100, 1000)
+            };
+            assert!(ring.add_answer(at(1), 1, &answer));
+        }
+        ring.open(at(2), 2, 100);
+        let summary = ring.open(at(4), 3, 100).expect("all are in use");
+        assert_eq!((summary.rseq, summary.dseq), (Some(100), Some(60)));
+        assert!(!summary.lossy);
     }
 }

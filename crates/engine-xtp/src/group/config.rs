@@ -2,6 +2,8 @@
 
 use super::admission::{AdmittedHost, JoinSecret};
 use crate::config::{ErrorControl, PACKET_LEN, RateLimit};
+use crate::endpoint_state::V3_WINDOW_MAX;
+use crate::pdu::Version;
 use core::time::Duration;
 use engine::{Address, Framing, Secret};
 use std::net::IpAddr;
@@ -66,6 +68,9 @@ pub enum LateJoin {
 /// Options of a multicast endpoint, as a sender, as a receiver, or both.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The version of all packets, the same at all ends. 3.x has no packet by which receivers join, so a sender of it
+    /// cannot count them: `Counted` becomes buckets there, and repair goes back (0122).
+    pub version: Version,
     /// Octets of a full packet, header included, at least 128.
     pub packet_len: usize,
     /// Receive window: bytes a sender may send beyond what this receiver's user consumed.
@@ -170,6 +175,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            version: Version::V40,
             packet_len: PACKET_LEN,
             window: 1 << 20,
             initial_window: 64 << 10,
@@ -204,6 +210,25 @@ impl Default for Config {
             coalesce_delay: Duration::from_millis(1),
             seed: 1,
             secret: Secret::default(),
+        }
+    }
+}
+
+impl Config {
+    /// This configuration, adjusted to what its version has.
+    pub(super) fn fit_to_version(self) -> Config {
+        if !self.version.is_v3() {
+            return self;
+        }
+        Config {
+            window: self.window.min(V3_WINDOW_MAX),
+            initial_window: self.initial_window.min(V3_WINDOW_MAX),
+            reliability: match self.reliability {
+                Reliability::Counted => Reliability::Buckets(BucketConfig::default()),
+                uncounted => uncounted,
+            },
+            error: ErrorControl::GoBackN,
+            ..self
         }
     }
 }

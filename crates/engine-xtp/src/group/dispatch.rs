@@ -1,13 +1,14 @@
 //! Dispatch of packets to contexts by key, and the quarantine of keys of streams that ended.
 
 use super::admission::is_accepted_sender;
+use super::arrival::Arrival;
 use super::config::LateJoin;
-use super::endpoint_state::{control_octets, is_group_service};
+use super::endpoint_state::{Numbers, is_group_service};
 use super::receiver::{Receiver, ReceiverPhase};
 use super::sender::{GroupTracking, Sender};
 use super::{EndedStream, GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
 use crate::numbers::SEQ_MAX;
-use crate::pdu::{Body, CommonControl, Format, HEADER_LEN, Header, Options, RTN, Reject};
+use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
 use core::time::Duration;
 use engine::{Address, AssociationId, Batch, Delivery, Instant};
 
@@ -19,14 +20,9 @@ impl GroupEndpoint {
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
-        let header = Header::parse(packet)?;
-        let header_only = header.options.has(Options::NOCHECK);
-        let summed = if header_only {
-            HEADER_LEN
-        } else {
-            packet.len()
-        };
-        self.ep.counters.bytes_summed += summed as u64;
+        let arrival = Arrival::parse(self.ep.config.version, packet)?;
+        let header = &arrival.header;
+        self.ep.counters.bytes_summed += arrival.summed_len() as u64;
         if !header.options.has(Options::MULTI) {
             return Err(Reject::Multicast);
         }
@@ -39,10 +35,10 @@ impl GroupEndpoint {
         };
         let id = match found {
             Some(id) => id,
-            None if header.key & RTN != 0 => return self.handle_unknown_key(from, &header, packet),
-            None => self.clone_context(now, from, &header, packet)?,
+            None if header.key & RTN != 0 => return self.handle_unknown_key(from, &arrival),
+            None => self.clone_context(now, from, &arrival)?,
         };
-        let done = self.handle_in_context(now, id, from, &header, packet, deliveries);
+        let done = self.handle_in_context(now, id, from, &arrival, deliveries);
         self.update_timers_and_queue(now, id);
         done
     }
@@ -64,22 +60,20 @@ impl GroupEndpoint {
         now: Instant,
         id: AssociationId,
         from: Address,
-        header: &Header,
-        packet: &[u8],
+        arrival: &Arrival<'_>,
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
         match self.contexts.get_mut(&id) {
             Some(GroupContext::Sender(sender)) => {
-                let body = Body::parse(header, &packet[HEADER_LEN..]).ok_or(Reject::Body)?;
                 let before = sender.una;
-                let done = sender.handle(&mut self.ep, now, from, header, &body);
+                let done = sender.handle(&mut self.ep, now, from, arrival);
                 if sender.una > before {
                     self.replicator.release(id, sender.una);
                 }
                 done
             }
             Some(GroupContext::Receiver(receiver)) if receiver.sender == from => {
-                receiver.handle(&mut self.ep, now, header, packet, deliveries)
+                receiver.handle(&mut self.ep, now, arrival, deliveries)
             }
             Some(GroupContext::Receiver(_)) => Err(Reject::ForeignSource),
             None => Err(Reject::UnknownKey),
@@ -88,12 +82,8 @@ impl GroupEndpoint {
 
     /// Handles a returned key (RTN) without a context: another receiver's control packet to the
     /// group, or a receiver of a stream that ended.
-    fn handle_unknown_key(
-        &mut self,
-        from: Address,
-        header: &Header,
-        packet: &[u8],
-    ) -> Result<(), Reject> {
+    fn handle_unknown_key(&mut self, from: Address, arrival: &Arrival<'_>) -> Result<(), Reject> {
+        let header = &arrival.header;
         let key = header.key & !RTN;
         let ended = self.quarantine.iter().find(|ended| match &ended.stream {
             EndedStream::Sent { granted_keys } => ended.key == key || granted_keys.contains(&key),
@@ -103,15 +93,14 @@ impl GroupEndpoint {
         if let Some(ended) = ended.filter(|_| !header.options.has(Options::END)) {
             let body = Body::Cntl(CommonControl::default());
             let options = Options::MULTI | Options::END;
-            let end = control_octets(ended.key, options, &body, (header.sync, 0));
-            self.ep.queue_reply(from, end, packet.len());
+            let numbers = Numbers::of_sender(header.sync, 0);
+            let end = self.ep.control_octets(ended.key, options, &body, numbers);
+            self.ep.queue_reply(from, end, arrival.octets.len());
             return Ok(());
         }
-        let Some(Body::Cntl(common)) = Body::parse(header, &packet[HEADER_LEN..]) else {
-            return Err(Reject::UnknownKey);
-        };
         // 0009, Slotting: only damping reads other receivers' control packets.
-        if header.options.has(Options::END) || !self.ep.config.damping {
+        let is_report = header.format == Format::Cntl && !header.options.has(Options::END);
+        if !is_report || !self.ep.config.damping {
             return Err(Reject::UnknownKey);
         }
         let mut known = false;
@@ -119,7 +108,7 @@ impl GroupEndpoint {
             if let GroupContext::Receiver(receiver) = context
                 && receiver.sender_key == key
             {
-                receiver.damp(&self.ep, &common);
+                receiver.damp(&self.ep, arrival);
                 known = true;
             }
         }
@@ -135,29 +124,18 @@ impl GroupEndpoint {
         &mut self,
         now: Instant,
         from: Address,
-        header: &Header,
-        packet: &[u8],
+        arrival: &Arrival<'_>,
     ) -> Result<AssociationId, Reject> {
+        let header = &arrival.header;
         let key = header.key;
-        if key == 0 || self.answer_quarantined(now, from, header, packet.len()) {
+        if key == 0 || self.answer_quarantined(now, from, header, arrival.octets.len()) {
             return Err(Reject::UnknownKey);
         }
         let is_accepted = is_accepted_sender(&self.ep.config, from);
         if !self.ep.listening || !is_accepted || header.options.has(Options::END) {
             return Err(Reject::Refused);
         }
-        let first = header.format == Format::First;
-        let known = matches!(header.format, Format::First | Format::Data | Format::Cntl);
-        if !known || !first && self.ep.config.late_join == LateJoin::Never {
-            return Err(Reject::UnknownKey);
-        }
-        if first {
-            check_first(header, packet)?;
-        }
-        // A stream without error control begins at this number, and windows are added to it.
-        if header.seq > SEQ_MAX {
-            return Err(Reject::Body);
-        }
+        let beginning = self.beginning(arrival)?;
         let id = self.make_room(from)?;
         let own_key = match self.ep.config.join_secret {
             Some(secret) => secret.key_for(key),
@@ -165,20 +143,17 @@ impl GroupEndpoint {
         };
         let mut receiver = Receiver::new(id, own_key, from, key);
         receiver.last_received_at = now;
-        let has_sreq = header.options.has(Options::SREQ);
-        // 0009, Joining: without error control, or without SREQ in FIRST, no join is needed.
-        if header.options.has(Options::NOERR) {
-            receiver.rx.error_control_off = true;
-            receiver.start_at(&mut self.ep, header.seq);
-        } else if first && !has_sreq {
-            receiver.start_at(&mut self.ep, 0);
-        } else {
-            if !first && self.ep.config.late_join == LateJoin::Next {
-                receiver.requested_start = u64::MAX;
+        match beginning {
+            Beginning::At(start) => {
+                receiver.rx.error_control_off = header.options.has(Options::NOERR);
+                receiver.start_at(&mut self.ep, start);
             }
-            let slot = self.ep.config.slot.as_nanos() as u64;
-            let wait = Duration::from_nanos(self.ep.rng.below(slot));
-            receiver.join_at = Some(now + wait);
+            Beginning::AsGranted(requested) => {
+                receiver.requested_start = requested;
+                let slot = self.ep.config.slot.as_nanos() as u64;
+                let wait = Duration::from_nanos(self.ep.rng.below(slot));
+                receiver.join_at = Some(now + wait);
+            }
         }
         self.shares.insert(from, id);
         self.receivers_by_sender.insert((from, key), id);
@@ -186,6 +161,37 @@ impl GroupEndpoint {
         let context = GroupContext::Receiver(Box::new(receiver));
         self.contexts.insert(id, context);
         Ok(id)
+    }
+
+    /// Where this end begins to receive a stream that it hears for the first time.
+    fn beginning(&self, arrival: &Arrival<'_>) -> Result<Beginning, Reject> {
+        let header = &arrival.header;
+        let first = header.format == Format::First;
+        let known = matches!(header.format, Format::First | Format::Data | Format::Cntl);
+        let late_join = self.ep.config.late_join;
+        if !known || !first && late_join == LateJoin::Never {
+            return Err(Reject::UnknownKey);
+        }
+        if first {
+            check_first(arrival)?;
+        }
+        // A stream without error control begins at this number, and windows are added to it.
+        if header.seq > SEQ_MAX {
+            return Err(Reject::Body);
+        }
+        let has_sreq = header.options.has(Options::SREQ);
+        // 0009, Joining: without error control, or without SREQ in FIRST, no join is needed.
+        if header.options.has(Options::NOERR) {
+            return Ok(Beginning::At(header.seq));
+        }
+        if self.ep.config.version.is_v3() {
+            return beginning_of_v3(arrival, late_join);
+        }
+        Ok(match (first, late_join) {
+            (true, _) if !has_sreq => Beginning::At(0),
+            (false, LateJoin::Next) => Beginning::AsGranted(u64::MAX),
+            _ => Beginning::AsGranted(0),
+        })
     }
 
     /// Whether a packet belongs to a stream that ended at this receiver. A status request is
@@ -221,7 +227,8 @@ impl GroupEndpoint {
                 echo: header.sync,
             });
             let key = reply.key | RTN;
-            let packet = control_octets(key, reply.options, &body, (header.sync, 0));
+            let numbers = Numbers::of_receiver(header.sync, reply.rseq);
+            let packet = self.ep.control_octets(key, reply.options, &body, numbers);
             self.ep.queue_reply(from, packet, received_len);
         }
         true
@@ -367,10 +374,39 @@ impl GroupEndpoint {
     }
 }
 
-fn check_first(header: &Header, packet: &[u8]) -> Result<(), Reject> {
-    match Body::parse(header, &packet[HEADER_LEN..]) {
+fn check_first(arrival: &Arrival<'_>) -> Result<(), Reject> {
+    match arrival.body(0) {
         Some(Body::First { traffic, .. }) if is_group_service(traffic.service()) => Ok(()),
         Some(_) => Err(Reject::Refused),
         None => Err(Reject::Body),
     }
+}
+
+/// Where a receiver begins.
+enum Beginning {
+    /// At this byte.
+    At(u64),
+    /// Where its sender says that it does; this byte is asked for.
+    AsGranted(u64),
+}
+
+/// 3.x has no packet by which receivers join: they begin with FIRST, or with a status request at the oldest byte that the
+/// sender keeps, which its answer then holds back (0122, Joining).
+fn beginning_of_v3(arrival: &Arrival<'_>, late_join: LateJoin) -> Result<Beginning, Reject> {
+    let seq = arrival.header.seq;
+    let oldest = match (arrival.header.format, late_join) {
+        (Format::First, _) => return Ok(Beginning::At(seq)),
+        (_, LateJoin::Next) => seq,
+        (Format::Cntl, _) => match arrival.body(seq).ok_or(Reject::Body)? {
+            Body::Cntl(common) => common.rseq,
+            _ => return Err(Reject::Body),
+        },
+        _ => return Err(Reject::UnknownKey),
+    };
+    let start = match oldest as u32 {
+        0 => 0,
+        // Numbers below it have a place too.
+        later => (1 << 32) + u64::from(later),
+    };
+    Ok(Beginning::At(start))
 }

@@ -2,10 +2,11 @@
 
 use super::config::{Config, Member, Reliability};
 use super::members::SenderKeys;
+use super::v3;
 use crate::endpoint_state::plain_header;
 use crate::pdu::{
-    AddressSegment, Body, Endpoints, HEADER_LEN, Header, Options, Packet, Rejects, Service,
-    TrafficSpec, UNLIMITED,
+    AddressSegment, Body, Endpoints, Header, Options, Packet, Rejects, Service, TrafficSpec,
+    UNLIMITED,
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
@@ -68,10 +69,11 @@ impl GroupEndpointState {
         }
     }
 
-    /// A key that cannot be guessed: 63 random bits, never zero, and not one of a sender's.
+    /// A key that cannot be guessed: 63 random bits (31 in 3.x), never zero, and not one of a sender's.
     pub(super) fn random_key(&mut self) -> u64 {
+        let unused = if self.config.version.is_v3() { 33 } else { 1 };
         loop {
-            let key = self.keys.next_u64() >> 1;
+            let key = self.keys.next_u64() >> unused;
             if key != 0 && !self.sender_keys.contains_key(&key) {
                 return key;
             }
@@ -87,7 +89,7 @@ impl GroupEndpointState {
 
     /// User bytes in a full DATA packet.
     pub(super) fn payload_max(&self) -> u64 {
-        (self.config.packet_len - HEADER_LEN) as u64
+        self.config.version.payload_max(self.config.packet_len)
     }
 
     /// Queues a control packet for one address.
@@ -148,12 +150,35 @@ impl GroupEndpointState {
         });
         TrafficSpec::Limits {
             service,
-            maxdata: (self.config.packet_len - HEADER_LEN) as u32,
+            maxdata: self.payload_max() as u32,
             inrate: rate,
             inburst: burst,
             outrate: rate,
             outburst: burst,
         }
+    }
+
+    /// The octets of a packet without user bytes, with its checks.
+    pub(super) fn control_octets(
+        &self,
+        key: u64,
+        options: Options,
+        body: &Body<'_>,
+        numbers: Numbers,
+    ) -> Vec<u8> {
+        let header = Header {
+            options,
+            sync: numbers.sync,
+            seq: numbers.seq,
+            ..plain_header(key, body.format())
+        };
+        if self.config.version.is_v3() {
+            return v3::control_octets(&self.config, &header, numbers.dseq, body);
+        }
+        let mut octets = Vec::with_capacity(64);
+        let body = *body;
+        Packet { header, body }.emit_with_checksum(&mut octets);
+        octets
     }
 
     /// The longest delay of a control packet by slotting.
@@ -167,24 +192,22 @@ pub(super) fn is_group_service(service: Service) -> bool {
     matches!(service, UNACKNOWLEDGED | RELIABLE | Service::Unspecified)
 }
 
-/// The octets of a packet without user bytes, with its checksum.
-pub(super) fn control_octets(
-    key: u64,
-    options: Options,
-    body: &Body<'_>,
-    (sync, seq): (u32, u64),
-) -> Vec<u8> {
-    let header = Header {
-        options,
-        sync,
-        seq,
-        ..plain_header(key, body.format())
-    };
-    let mut octets = Vec::with_capacity(64);
-    let packet = Packet {
-        header,
-        body: *body,
-    };
-    packet.emit_with_checksum(&mut octets);
-    octets
+/// Numbers in the header of a control packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    sync: u32,
+    seq: u64,
+    dseq: u64,
+}
+
+impl Numbers {
+    /// Those of a sender, which sends byte `seq` next.
+    pub(super) fn of_sender(sync: u32, seq: u64) -> Numbers {
+        Numbers { sync, seq, dseq: 0 }
+    }
+
+    /// Those of a receiver, whose user consumed everything below `dseq`.
+    pub(super) fn of_receiver(sync: u32, dseq: u64) -> Numbers {
+        Numbers { sync, seq: 0, dseq }
+    }
 }

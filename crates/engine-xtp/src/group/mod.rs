@@ -1,4 +1,4 @@
-//! Multicast groups: one sender, any number of receivers, in the packets of XTP 4.0.
+//! Multicast groups: one sender, any number of receivers, in the packets of XTP 4.0, 3.6 or 3.5.
 //!
 //! A sender opens a stream to a group's address, and every endpoint that listens there receives it.
 //! How the sender tracks its receivers is a choice, [`Reliability`]:
@@ -20,6 +20,7 @@
 //! * `members`, `buckets` - the two ways to track a group. `admission` - who may join; `repair_limit` -
 //!   how much one member may slow the others.
 //! * `receiver`, `receiver_control` - a stream from a sender: data received, control packets sent.
+//! * `arrival`, `v3` - packets of other versions than 4.0.
 //! * [`relay`] - repeats a group's packets for hosts that multicast does not reach.
 //! * `amplification_limit`, `source_share`, `room` - what strangers get: answers no longer than their
 //!   packets, and a share of the contexts.
@@ -27,10 +28,12 @@
 //! * `retransmission_queue`, `replication`, `endpoint_state` - ranges to retransmit, copies for
 //!   each receiver, the state that all streams share.
 //!
-//! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`.
+//! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`, for 3.x in
+//! `0122-xtp-3x-groups.md`.
 
 mod admission;
 mod amplification_limit;
+mod arrival;
 mod buckets;
 pub mod config;
 mod dispatch;
@@ -48,11 +51,12 @@ mod sender;
 mod sender_control;
 mod sender_transmit;
 mod source_share;
+mod v3;
 
 pub use admission::{AdmittedHost, JoinSecret};
 pub use config::{BucketConfig, Config, Holdings, LateJoin, Member, MemberState, Reliability};
 
-use crate::pdu::{HEADER_LEN, Options, Rejects};
+use crate::pdu::{Options, Rejects};
 use endpoint_state::GroupEndpointState;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
@@ -147,6 +151,7 @@ impl GroupEndpoint {
             range.contains(&config.packet_len),
             "packet_len is out of range"
         );
+        let config = config.fit_to_version();
         GroupEndpoint {
             shares: SourceShares::new(config.associations_max),
             ep: GroupEndpointState::new(config),
@@ -320,8 +325,8 @@ impl Protocol for GroupEndpoint {
 impl Associations for GroupEndpoint {
     fn layout(&self, _id: Option<AssociationId>) -> Layout {
         Layout {
-            header: HEADER_LEN,
-            payload: self.ep.config.packet_len - HEADER_LEN,
+            header: self.ep.config.version.overhead(),
+            payload: self.ep.payload_max() as usize,
             trailer: 0,
         }
     }

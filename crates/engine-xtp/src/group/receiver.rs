@@ -2,6 +2,7 @@
 
 use super::FinalControl;
 use super::amplification_limit::SenderAddress;
+use super::arrival::Arrival;
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
 use crate::config::ErrorControl;
@@ -106,11 +107,12 @@ impl Receiver {
         &mut self,
         ep: &mut GroupEndpointState,
         now: Instant,
-        header: &Header,
-        packet: &[u8],
+        arrival: &Arrival<'_>,
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
-        let body = Body::parse(header, &packet[crate::pdu::HEADER_LEN..]).ok_or(Reject::Body)?;
+        let arrival = arrival.near(self.rx.next_seq)?;
+        let (header, packet) = (&arrival.header, arrival.octets);
+        let body = arrival.body(self.rx.next_seq).ok_or(Reject::Body)?;
         if self.phase == ReceiverPhase::Ended {
             return Err(Reject::State);
         }
@@ -125,12 +127,8 @@ impl Receiver {
                 self.terminate(ep, CloseReason::Refused);
                 return Ok(());
             }
-            Body::Data { data } => {
-                let range = packet.len() - data.len()..packet.len();
-                self.handle_data(ep, now, header, packet, range, deliveries)?;
-            }
-            Body::First { data, .. } => {
-                let range = packet.len() - data.len()..packet.len();
+            Body::Data { data } | Body::First { data, .. } => {
+                let range = arrival.data_range(data);
                 self.handle_data(ep, now, header, packet, range, deliveries)?;
             }
             Body::Cntl(common) => self.handle_control(ep, &common)?,

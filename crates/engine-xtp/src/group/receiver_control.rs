@@ -1,6 +1,7 @@
 //! Control packets of a receiver: JCNTL, CNTL and ECNTL with slotting and damping, leave.
 
-use super::endpoint_state::{GroupEndpointState, control_octets};
+use super::arrival::Arrival;
+use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::receiver::{Receiver, ReceiverPhase, ScheduledControl};
 use crate::config::ErrorControl;
 use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans, span_octets};
@@ -43,8 +44,13 @@ impl Receiver {
 
     /// Suppresses the scheduled answer to the same request as another receiver's, if that carried
     /// no greater `rseq` and `alloc` (0009, Slotting).
-    pub(super) fn damp(&mut self, ep: &GroupEndpointState, common: &CommonControl) {
-        let covered = common.rseq <= self.rx.next_seq && common.alloc <= self.next_alloc(ep);
+    pub(super) fn damp(&mut self, ep: &GroupEndpointState, arrival: &Arrival<'_>) {
+        let near = self.rx.next_seq;
+        let Some(Body::Cntl(common)) = arrival.body(near) else {
+            return;
+        };
+        let consumed = arrival.dseq(near).is_none_or(|dseq| dseq <= self.rx.dseq());
+        let covered = common.rseq <= near && common.alloc <= self.next_alloc(ep) && consumed;
         if !ep.config.damping || self.counted || !covered {
             return;
         }
@@ -92,7 +98,8 @@ impl Receiver {
             Some(spans) if !spans.is_empty() => Body::Ecntl(common, spans),
             _ => Body::Cntl(common),
         };
-        control_octets(self.answer_key | RTN, options, &body, (echo, 0))
+        let numbers = Numbers::of_receiver(echo, self.rx.dseq());
+        ep.control_octets(self.answer_key | RTN, options, &body, numbers)
     }
 
     /// The user consumed `bytes`. Schedules a window update if a counted sender may be blocked.
@@ -120,7 +127,8 @@ impl Receiver {
         // 0009, The sender's own control packets: END with NOERR says that bytes were lost.
         let options = Options::MULTI | Options::END.with(Options::NOERR, lost);
         let body = Body::Cntl(common);
-        let packet = control_octets(self.answer_key | RTN, options, &body, (common.echo, 0));
+        let numbers = Numbers::of_receiver(common.echo, self.rx.dseq());
+        let packet = ep.control_octets(self.answer_key | RTN, options, &body, numbers);
         self.send(ep, self.sender, packet);
     }
 
@@ -161,12 +169,8 @@ impl Receiver {
             address: ep.address_segment(self.sender),
             traffic: ep.traffic(),
         };
-        let packet = control_octets(
-            self.sender_key | RTN,
-            Options::MULTI,
-            &body,
-            (common.echo, 0),
-        );
+        let numbers = Numbers::of_receiver(common.echo, 0);
+        let packet = ep.control_octets(self.sender_key | RTN, Options::MULTI, &body, numbers);
         if !self.send(ep, self.sender, packet) {
             return;
         }

@@ -1,14 +1,20 @@
 //! Replication of a batch for each receiver on media without multicast (0009, No multicast).
 
-use engine::{Address, AssociationId, Batch, Integrity, Part, Path};
+use core::ops::Range;
+use engine::{Address, AssociationId, Batch, Integrity, Part, Path, Store};
 use std::collections::VecDeque;
 
 /// A packet of the replicated batch.
 #[derive(Clone, Debug)]
 struct PacketCopy {
-    header: Vec<u8>,
-    user: Vec<Part>,
+    parts: Vec<CopiedPart>,
     integrity: Integrity,
+}
+
+#[derive(Clone, Debug)]
+enum CopiedPart {
+    Own(Vec<u8>),
+    User(Store, Range<u64>),
 }
 
 /// A batch that was sent to the first receiver and still has to go to the others.
@@ -33,18 +39,13 @@ impl Replicator {
         self.destinations = others.iter().copied().collect();
         self.packets.clear();
         for packet in batch.packets() {
-            let (mut header, mut user) = (Vec::new(), Vec::new());
-            for part in batch.parts(packet) {
-                match part {
-                    Part::Own(range) => header.extend_from_slice(batch.own(range)),
-                    Part::User(..) => user.push(part.clone()),
-                }
-            }
-            let integrity = packet.integrity();
+            let copied = batch.parts(packet).iter().map(|part| match part {
+                Part::Own(range) => CopiedPart::Own(batch.own(range).to_vec()),
+                Part::User(store, range) => CopiedPart::User(*store, range.clone()),
+            });
             self.packets.push(PacketCopy {
-                header,
-                user,
-                integrity,
+                parts: copied.collect(),
+                integrity: packet.integrity(),
             });
         }
     }
@@ -60,11 +61,12 @@ impl Replicator {
         };
         batch.set_path(Path::to(to), Some(association));
         for packet in &self.packets {
-            let mut builder = batch.begin().own(&packet.header);
-            for part in &packet.user {
-                if let Part::User(store, range) = part {
-                    builder = builder.user(*store, range.clone());
-                }
+            let mut builder = batch.begin();
+            for part in &packet.parts {
+                builder = match part {
+                    CopiedPart::Own(octets) => builder.own(octets),
+                    CopiedPart::User(store, range) => builder.user(*store, range.clone()),
+                };
             }
             builder.end(packet.integrity);
         }
@@ -79,9 +81,8 @@ impl Replicator {
     /// Drops packets of `association` that begin below `position`: their bytes were released.
     pub(super) fn release(&mut self, association: AssociationId, position: u64) {
         if Some(association) == self.association {
-            let kept =
-                |part: &Part| !matches!(part, Part::User(_, range) if range.start < position);
-            self.packets.retain(|packet| packet.user.iter().all(kept));
+            let kept = |part: &CopiedPart| !matches!(part, CopiedPart::User(_, range) if range.start < position);
+            self.packets.retain(|packet| packet.parts.iter().all(kept));
         }
     }
 }

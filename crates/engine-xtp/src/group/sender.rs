@@ -190,10 +190,10 @@ impl Sender {
         if let Some(alloc) = summary.alloc {
             self.alloc = self.alloc.max(alloc);
         }
-        let Some(rseq) = summary.rseq else {
+        let (Some(rseq), Some(dseq)) = (summary.rseq, summary.dseq) else {
             return;
         };
-        self.release(ep, rseq);
+        self.release(ep, dseq);
         if summary.lossy {
             self.retransmission_queue
                 .add(rseq.max(self.una)..self.next_seq);

@@ -1,7 +1,9 @@
 //! Control packets that a sender receives: joins, acknowledgements and leaves.
 
+use super::arrival::Arrival;
+use super::buckets::BucketAnswer;
 use super::config::{Member, MemberState};
-use super::endpoint_state::{GroupEndpointState, control_octets};
+use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::members::{MemberRow, Rejoin};
 use super::repair_limit::RepairAccount;
 use super::retransmission_queue::RANGES_MAX;
@@ -27,10 +29,10 @@ impl Sender {
         ep: &mut GroupEndpointState,
         now: Instant,
         from: Address,
-        header: &Header,
-        body: &Body<'_>,
+        arrival: &Arrival<'_>,
     ) -> Result<(), Reject> {
-        match *body {
+        let header = &arrival.header;
+        match arrival.body(self.una).ok_or(Reject::Body)? {
             Body::Jcntl {
                 common,
                 xkey,
@@ -45,10 +47,10 @@ impl Sender {
                 };
                 self.handle_join(ep, now, from, &join)
             }
-            Body::Cntl(common) => self.handle_control(ep, now, from, header, &common, &[]),
+            Body::Cntl(common) => self.handle_control(ep, now, from, arrival, &common, &[]),
             Body::Ecntl(common, spans) => {
                 let spans: Vec<Span> = spans.iter().collect();
-                self.handle_control(ep, now, from, header, &common, &spans)
+                self.handle_control(ep, now, from, arrival, &common, &spans)
             }
             _ => Err(Reject::State),
         }
@@ -219,7 +221,7 @@ impl Sender {
             traffic,
         };
         let key = join.key | RTN;
-        let packet = control_octets(key, Options::MULTI, &body, (self.sync, self.next_seq));
+        let packet = ep.control_octets(key, Options::MULTI, &body, self.numbers());
         ep.queue_control((self.id, to), packet);
     }
 
@@ -229,7 +231,7 @@ impl Sender {
             value: DiagValue(13),
             text: b"join refused\0",
         });
-        let packet = control_octets(key | RTN, Options::MULTI, &body, (self.sync, self.next_seq));
+        let packet = ep.control_octets(key | RTN, Options::MULTI, &body, self.numbers());
         ep.queue_control((self.id, to), packet);
     }
 
@@ -242,14 +244,10 @@ impl Sender {
             return;
         };
         if inrate != UNLIMITED {
-            self.rate_limits.peer = RateLimits {
-                own: self.rate_limits.peer,
-                peer: Some(RateLimit {
-                    rate_bytes_per_s: inrate,
-                    burst_bytes: inburst,
-                }),
-            }
-            .effective();
+            self.lower_rate(RateLimit {
+                rate_bytes_per_s: inrate,
+                burst_bytes: inburst,
+            });
         }
         if let Some(limit) = self.rate_limits.effective() {
             let credit = self
@@ -259,15 +257,25 @@ impl Sender {
         }
     }
 
+    /// Lowers the rate limit to `accepted`; with buckets it holds from the next request on.
+    fn lower_rate(&mut self, accepted: RateLimit) {
+        self.rate_limits.peer = RateLimits {
+            own: self.rate_limits.peer,
+            peer: Some(accepted),
+        }
+        .effective();
+    }
+
     fn handle_control(
         &mut self,
         ep: &mut GroupEndpointState,
         now: Instant,
         from: Address,
-        header: &Header,
+        arrival: &Arrival<'_>,
         common: &CommonControl,
         spans: &[Span],
     ) -> Result<(), Reject> {
+        let header = &arrival.header;
         if header.options.has(Options::END) {
             return self.handle_leave(ep, now, from, header);
         }
@@ -280,10 +288,20 @@ impl Sender {
         let alloc = common.alloc.min(common.rseq + ALLOC_MAX);
         match &mut self.tracking {
             GroupTracking::Buckets(ring) => {
-                if !ring.add_answer(now, common.echo, (common.rseq, alloc), done) {
+                let dseq = arrival.dseq(self.una);
+                let answer = BucketAnswer {
+                    rseq: common.rseq,
+                    dseq: dseq.unwrap_or(common.rseq).min(common.rseq),
+                    alloc,
+                    done,
+                };
+                if !ring.add_answer(now, common.echo, &answer) {
                     return Err(Reject::Released);
                 }
                 self.last_received_at = now;
+                if let Some(limit) = arrival.accepted_rate() {
+                    self.lower_rate(limit);
+                }
                 Ok(())
             }
             GroupTracking::Counted(_) => {
@@ -296,6 +314,11 @@ impl Sender {
             }
             GroupTracking::None => Err(Reject::State),
         }
+    }
+
+    /// Those of a control packet sent now.
+    fn numbers(&self) -> Numbers {
+        Numbers::of_sender(self.sync, self.next_seq)
     }
 
     fn record_report(&mut self, from: Address, common: &CommonControl, alloc: u64, done: bool) {
@@ -320,12 +343,8 @@ impl Sender {
             echo: 0,
         };
         let options = Options::MULTI | Options::END;
-        let packet = control_octets(
-            self.key,
-            options,
-            &Body::Cntl(common),
-            (self.sync, self.next_seq),
-        );
+        let body = Body::Cntl(common);
+        let packet = ep.control_octets(self.key, options, &body, self.numbers());
         ep.queue_control((self.id, to), packet);
     }
 

@@ -1,10 +1,11 @@
 //! Packets that a sender builds: FIRST, DATA, status requests, END.
 
 use super::config::Reliability;
-use super::endpoint_state::{GroupEndpointState, control_octets};
+use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::sender::{GroupTracking, Sender};
+use super::v3;
 use crate::endpoint_state::plain_header;
-use crate::pdu::{Body, CommonControl, Format, HEADER_LEN, Header, Options};
+use crate::pdu::{Body, CommonControl, Format, Header, Options};
 use crate::procedure::data_send::internet_checksum;
 use crate::tx::{RateLimits, wtimer};
 use congestion::RateCredit;
@@ -177,7 +178,8 @@ impl Sender {
         body: &Body<'_>,
         seq: u64,
     ) {
-        let octets = control_octets(self.key, options, body, (self.sync, seq));
+        let numbers = Numbers::of_sender(self.sync, seq);
+        let octets = ep.control_octets(self.key, options, body, numbers);
         batch.push_own(&octets);
         ep.counters.packets_built += 1;
         ep.counters.bytes_summed += octets.len() as u64;
@@ -186,7 +188,8 @@ impl Sender {
     fn transmit_data(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
         let mut next = self.next_packet(ep);
         while let Some(plan) = next.take() {
-            let len = HEADER_LEN + (plan.bytes.end - plan.bytes.start) as usize;
+            let version = ep.config.version;
+            let len = version.packet_len(plan.bytes.end - plan.bytes.start);
             let short = !batch.is_empty() && len < batch.packet_len();
             let long = !batch.is_empty() && len > batch.packet_len();
             if long || batch.room() == 0 || !self.spend_rate(now, len) {
@@ -313,17 +316,17 @@ impl Sender {
         if has_sreq {
             self.record_request(ep, now);
         }
-        let integrity = internet_checksum(ep.config.checksum);
-        let store = Store::Association(self.id);
-        batch.push(
-            &header.emit_with_checksum(),
-            store,
-            plan.bytes.clone(),
-            integrity,
-        );
+        let (store, bytes) = (Store::Association(self.id), plan.bytes.clone());
+        if ep.config.version.is_v3() {
+            v3::push_data(&ep.config, batch, &header, store, bytes);
+        } else {
+            let integrity = internet_checksum(ep.config.checksum);
+            batch.push(&header.emit_with_checksum(), store, bytes, integrity);
+        }
+        let header_len = ep.config.version.header_len() as u64;
         ep.counters.packets_built += 1;
         ep.counters.bytes_sent += len;
-        ep.counters.bytes_summed += HEADER_LEN as u64 + if ep.config.checksum { len } else { 0 };
+        ep.counters.bytes_summed += header_len + if ep.config.checksum { len } else { 0 };
     }
 
     /// Whether a DATA packet carries SREQ: every `status_interval_bytes` or quarter of the window,

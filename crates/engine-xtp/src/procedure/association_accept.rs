@@ -1,14 +1,14 @@
 //! An association that a peer opens: admission, the context, and what its user hears (0007, Setting
 //! up; 0021).
 
-use crate::config::FlowControl;
+use crate::config::{Config, FlowControl};
 use crate::context::{AmplificationLimit, Context};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::EndpointState;
 use crate::pdu::v3 as v3_pdu;
 use crate::pdu::{
-    AddressSegment, Body, DiagCode, DiagValue, HEADER_LEN, Header, Options, RTN, Reject, Service,
-    TrafficSpec,
+    AddressSegment, Body, DiagCode, DiagValue, HEADER_LEN, Header, NamedAddress, Options, RTN,
+    Reject, Service, TrafficSpec,
 };
 use crate::procedure::address_validation::{self, Admission};
 use crate::procedure::association_setup::{apply_peer_limits, init_context};
@@ -214,6 +214,21 @@ pub(crate) fn check_admission(
     Err(reason)
 }
 
+/// Whether a FIRST calls this side (0007, Addresses; 0123).
+fn judge_address(config: &Config, address: &AddressSegment<'_>) -> Result<(), DiagValue> {
+    let own = config.address.as_ref().map(NamedAddress::segment);
+    if own.as_ref() == Some(address) {
+        return Ok(());
+    }
+    match (address, address.service_port()) {
+        _ if own.is_some_and(|own| own.format() == address.format()) => Err(DiagValue::NO_LISTENER),
+        (AddressSegment::Null(_) | AddressSegment::Direct(_), _) => Ok(()),
+        (_, None) => Err(DiagValue::ADDRESS_FORMAT),
+        (_, Some(port)) if port != config.port => Err(DiagValue::NO_LISTENER),
+        _ => Ok(()),
+    }
+}
+
 /// The DIAG value and the reason to count for an opening that is not accepted.
 fn judge_opening(
     xtp: &Xtp,
@@ -225,15 +240,7 @@ fn judge_opening(
         return Err((DiagValue::NO_LISTENER, Reject::Refused));
     }
     if let Some(address) = address {
-        match address.service_port() {
-            None if !matches!(address, AddressSegment::Null(_) | AddressSegment::Direct(_)) => {
-                return Err((DiagValue::ADDRESS_FORMAT, Reject::Refused));
-            }
-            Some(port) if port != config.port => {
-                return Err((DiagValue::NO_LISTENER, Reject::Refused));
-            }
-            _ => {}
-        }
+        judge_address(config, address).map_err(|value| (value, Reject::Refused))?;
     }
     if matches!(service, Service::Other(_)) {
         return Err((DiagValue::NO_PROVIDER, Reject::Refused));

@@ -6,8 +6,8 @@ use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::v3 as v3_pdu;
 use crate::pdu::{
-    AddressSegment, Body, CHECK_AT, Endpoints, Format, Header, Options, Packet, Service,
-    TrafficSpec, UNLIMITED,
+    AddressSegment, Body, CHECK_AT, Endpoints, Format, Header, NamedAddress, Options, Packet,
+    Service, TrafficSpec, UNLIMITED,
 };
 use crate::procedure::v3;
 use crate::procedure::{data_receive, data_send, path_mtu, status_request};
@@ -102,7 +102,8 @@ pub(crate) fn transmit_first(
 ) {
     let traffic = traffic_spec(ctx, ep, true);
     ctx.limits_pending &= !matches!(traffic, TrafficSpec::Limits { .. });
-    let address = address_segment(destination(ctx, ep), ep);
+    let named = ep.config.address.clone();
+    let address = called_segment(named.as_ref(), ctx, ep);
     let segments_len = (address.len() + traffic.len()) as u64;
     let room = ep.payload_of(path_mtu::first_len_max(ctx, ep)) - segments_len;
     choose_first_data(ctx, ep, room);
@@ -201,7 +202,19 @@ pub(crate) fn destination(ctx: &Context, ep: &EndpointState) -> Address {
     ep.routes.destination(ctx.route).unwrap_or(ctx.peer)
 }
 
-pub(crate) fn address_segment(to: Address, ep: &EndpointState) -> AddressSegment<'static> {
+/// What FIRST and PATH call: `named`, or the association's destination.
+pub(crate) fn called_segment<'a>(
+    named: Option<&'a NamedAddress>,
+    ctx: &Context,
+    ep: &EndpointState,
+) -> AddressSegment<'a> {
+    match named.filter(|_| ctx.initiator) {
+        Some(named) => named.segment(),
+        None => address_segment(destination(ctx, ep), ep),
+    }
+}
+
+fn address_segment(to: Address, ep: &EndpointState) -> AddressSegment<'static> {
     let (dst_port, src_port) = (ep.config.port, ep.config.source_port);
     let v4 = |dst_host: Ipv4Addr| {
         AddressSegment::V4(Endpoints {

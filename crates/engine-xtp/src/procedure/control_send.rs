@@ -156,8 +156,7 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
 /// (0008, The packets).
 fn choose_kind_v3(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     if status_request::needs_path_packet(ctx) {
-        let address =
-            association_setup::address_segment(association_setup::destination(ctx, ep), ep);
+        let address = association_setup::called_segment(ep.config.address.as_ref(), ctx, ep);
         return (ControlKind::Path, ep.packet_len(address.len() as u64));
     }
     let least = ep.control_len();
@@ -227,8 +226,7 @@ fn push_control(
     };
     let header_context = v3::header_context(ctx, ep);
     if matches!(kind, ControlKind::Path) {
-        let address =
-            association_setup::address_segment(association_setup::destination(ctx, ep), ep);
+        let address = association_setup::called_segment(ep.config.address.as_ref(), ctx, ep);
         ep.scratch = v3::emit_path(ep, &header, address, &header_context);
     } else {
         ep.emit(&Packet { header, body }, &header_context);

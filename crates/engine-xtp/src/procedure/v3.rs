@@ -69,7 +69,7 @@ pub(crate) fn header_context(ctx: &Context, ep: &EndpointState) -> HeaderContext
 }
 
 /// A key in 32 bits, with RTN in the top bit.
-fn key_to_wire32(key: u64) -> u32 {
+pub(crate) fn key_to_wire32(key: u64) -> u32 {
     let value = key as u32 & !RTN_V3;
     if key & RTN != 0 {
         value | RTN_V3
@@ -90,7 +90,7 @@ pub(crate) fn key_from_wire32(key: u32, route: u32) -> u64 {
 }
 
 /// The position with wire number `wire` nearest to `near`; None below zero (0008, Numbers).
-fn unwrap_seq(base: u32, wire: u32, near: u64) -> Option<u64> {
+pub(crate) fn unwrap_seq(base: u32, wire: u32, near: u64) -> Option<u64> {
     let ahead = wire.wrapping_sub(base.wrapping_add(near as u32)) as i32;
     near.checked_add_signed(i64::from(ahead))
 }
@@ -242,18 +242,32 @@ fn push(
     bytes: Range<u64>,
     least: usize,
 ) {
-    let version = ep.config.version;
     let kind = if opening.is_empty() {
         PacketKind::Data
     } else {
         PacketKind::First
     };
+    let head = to_v3_header(ep, header, kind, &header_context(ctx, ep));
+    let user = (Store::Association(ctx.id), bytes);
+    push_segment(batch, ep.config.version, head, opening, user, least);
+}
+
+/// Puts a packet into the batch whose middle segment is `opening` and the bytes of a store, padded by `least` octets
+/// at least.
+pub(crate) fn push_segment(
+    batch: &mut Batch,
+    version: Version,
+    header: HeaderV3,
+    opening: &[u8],
+    (store, bytes): (Store, Range<u64>),
+    least: usize,
+) {
     let segment_len = opening.len() + (bytes.end - bytes.start) as usize;
     let back = padding_len(segment_len, least);
     let head = HeaderV3 {
         pad_back: back as u8,
         dlen: (segment_len + back) as u32,
-        ..to_v3_header(ep, header, kind, &header_context(ctx, ep))
+        ..header
     };
     let mut octets = head.emit(version);
     octets.extend_from_slice(opening);
@@ -261,8 +275,7 @@ fn push(
     let summed = !header.options.has(Options::NOCHECK);
     let from = summed.then_some(version.header_len() as u8);
     let integrity = from.map_or(Integrity::None, |from| Integrity::Cxor { from });
-    let builder = batch.begin().own(&octets);
-    let builder = builder.user(Store::Association(ctx.id), bytes);
+    let builder = batch.begin().own(&octets).user(store, bytes);
     builder.own(&tail[..back + 4]).end(integrity);
 }
 

@@ -7,7 +7,7 @@ use crate::user::Plan;
 use core::time::Duration;
 use engine::{Address, CloseReason, Framing, Secret, SplitMix64};
 use engine_xtp::config::{Congestion, RateLimit};
-use engine_xtp::pdu::{Service, Version};
+use engine_xtp::pdu::{NamedAddress, Service, Version};
 use engine_xtp::{Config, ErrorControl, FlowControl, Holdings, SpanMeaning, StatusRequestKind};
 use link::LinkConfig;
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,7 +120,6 @@ fn options(random: &mut SplitMix64) -> Config {
         quarantine_max: any(random, &[0, 1, 65_536]),
         associations_max: any(random, &[4, 65_536]),
         unvalidated_max: any(random, &[2, 1024]),
-        early_accept: true,
         low_water: any(random, &[0, 0, 100, 5000]),
         high_water: any(random, &[None, None, Some(0), Some(200), Some(20_000)]),
         coalesce_delay: any(random, &[Duration::ZERO, ms(1), ms(20)]),
@@ -138,12 +137,13 @@ fn options(random: &mut SplitMix64) -> Config {
         routes: any(random, &[true, false]),
         gateway: any(random, &[None, Some(Address::Station(1))]),
         hop_limit: any(random, &[1, 16]),
-        managers: Vec::new(),
         seed: random.next_u64() >> 1,
         // From clones, which leave the later draws as they were.
         input_rate: any(&mut random.clone(), &[None, None, Some(rate)]),
         output_rate: any(&mut random.clone(), &[None, Some(rate), None]),
         secret: Secret::from_seed(random.clone().next_u64()),
+        // The rest is drawn below.
+        ..Config::default()
     };
     // Drawn with another field: what follows stays as it was.
     let managers = usize::from(config.hop_limit == 1);
@@ -157,6 +157,7 @@ fn with_validation(config: Config, random: &SplitMix64) -> Config {
     let possible = config.service != Service::Datagram;
     Config {
         early_accept: !possible || random.clone().below(3) > 0,
+        address: NamedAddress::parse(any(&mut random.clone(), &["", "direct:01", "iso:49"])),
         ..config
     }
 }

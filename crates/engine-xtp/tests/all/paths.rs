@@ -259,6 +259,54 @@ fn router_rate_limits_whole_route() {
     );
 }
 
+/// When the last byte of each of five circuits of one endpoint left a router that limits their route to 200 kB/s, ms.
+/// The third circuit has this priority.
+fn last_bytes_ms(sort: Option<u16>) -> Vec<u64> {
+    let mut star = Star::new(&config(), clean(), 1);
+    let limit = RateLimit {
+        rate_bytes_per_s: 200_000,
+        burst_bytes: 6000,
+    };
+    let imposing = RouterConfig {
+        rate: Some(limit),
+        ..RouterConfig::default()
+    };
+    star.add_router(ROUTER, imposing);
+    (1..=2).for_each(|station| star.add_endpoint(station, ROUTER));
+    for circuit in 1..=5 {
+        star.open(1, 2, &plan(vec![vec![circuit; 100_000]]));
+    }
+    let third = AssociationId(3);
+    let (xtp, users) = star.station(1);
+    assert!(users[2].has(third));
+    xtp.set_sort(third, sort);
+    star.run(LONG);
+    assert_all_received(&mut star, 2, "limited");
+    let last = |circuit: u8| {
+        let mut sent = star.trace.iter().rev();
+        let found = sent.find(|sent| {
+            let is_data = sent.from == ROUTER && header(sent).kind == PacketKind::Data;
+            is_data && sent.packet[Version::V36.header_len()] == circuit
+        });
+        found.expect("data were sent").at_ps / MS
+    };
+    (1..=5).map(last).collect()
+}
+
+#[test]
+fn urgent_circuit_is_served_first_where_its_endpoint_holds_packets_back() {
+    let equal = last_bytes_ms(None);
+    assert!(
+        equal.iter().all(|ms| *ms > 1_800),
+        "all take turns: {equal:?}"
+    );
+    let sorted = last_bytes_ms(Some(1));
+    // A fifth of the bytes at the whole rate.
+    assert!((450..700).contains(&sorted[2]), "{sorted:?}");
+    let others = [0, 1, 3, 4].map(|at| sorted[at]);
+    assert!(others.iter().all(|ms| *ms > 1_800), "{sorted:?}");
+}
+
 #[test]
 fn router_rate_resent_after_loss_and_on_change() {
     let mut star = star(clean(), 2, 1);

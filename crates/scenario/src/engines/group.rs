@@ -1,10 +1,12 @@
-//! XTP 4.0 to groups.
+//! XTP to groups.
 
 use super::{ERRORS, EngineSpec, SpecError, choice, duration, packet_len, rate_limit};
 use crate::units::SimTime;
 use core::time::Duration;
 use engine::Framing;
+use engine_xtp::ErrorControl;
 use engine_xtp::group::{BucketConfig, Config, Reliability};
+use engine_xtp::pdu::Version;
 
 /// The configuration of a group endpoint with the options of `spec`. Sender and receivers use their
 /// part of it each.
@@ -18,12 +20,14 @@ pub(super) fn config(spec: &EngineSpec, seed: u64) -> Result<Config, SpecError> 
     let count = |count: Option<u64>, default_value: usize| {
         count.map_or(default_value, |count| count as usize)
     };
+    let version = version(spec)?;
     Ok(Config {
+        version,
         packet_len,
         window: spec.window.map_or(default.window, |bytes| bytes.0.max(1)),
         checksum: spec.checksum.unwrap_or(default.checksum),
         framing: Framing::Messages,
-        reliability: reliability(spec)?,
+        reliability: reliability(spec, version)?,
         error: choice(&spec.error, default.error, "error control", &ERRORS)?,
         fastnak: spec.fastnak.unwrap_or(default.fastnak),
         members_min: count(spec.members, default.members_min),
@@ -50,7 +54,27 @@ pub(super) fn config(spec: &EngineSpec, seed: u64) -> Result<Config, SpecError> 
 /// Limit of requests and of tolerated losses of the bucket algorithm.
 const BUCKETS_MAX: u64 = 64;
 
-fn reliability(spec: &EngineSpec) -> Result<Reliability, SpecError> {
+/// The versions that have groups.
+const VERSIONS: [(&str, Version); 3] = [
+    ("4.0", Version::V40),
+    ("3.6", Version::V36),
+    ("3.5", Version::V35),
+];
+
+/// The version, with options that it has.
+fn version(spec: &EngineSpec) -> Result<Version, SpecError> {
+    let version = choice(&spec.dialect, Version::V40, "dialect", &VERSIONS)?;
+    let error = choice(&spec.error, ErrorControl::GoBackN, "error control", &ERRORS)?;
+    match &spec.error {
+        Some(given) if version.is_v3() && error == ErrorControl::Selective => Err((
+            given.span(),
+            "3.6 and 3.5 go back in a group; leave out error, or use \"go-back-n\"".to_owned(),
+        )),
+        _ => Ok(version),
+    }
+}
+
+fn reliability(spec: &EngineSpec, version: Version) -> Result<Reliability, SpecError> {
     let default_value = BucketConfig::default();
     let number = |name: &str, count: Option<u64>, default_value: u32, min: u64| match count {
         None => Ok(default_value),
@@ -69,10 +93,18 @@ fn reliability(spec: &EngineSpec) -> Result<Reliability, SpecError> {
         ("buckets", buckets),
         ("none", Reliability::None),
     ];
-    choice(
-        &spec.reliability,
-        Reliability::Counted,
-        "reliability",
-        &choices,
-    )
+    let default_value = if version.is_v3() {
+        buckets
+    } else {
+        Reliability::Counted
+    };
+    let chosen = choice(&spec.reliability, default_value, "reliability", &choices)?;
+    match &spec.reliability {
+        Some(given) if version.is_v3() && chosen == Reliability::Counted => Err((
+            given.span(),
+            "3.6 and 3.5 know no members; leave out reliability, or use \"buckets\" or \"none\""
+                .to_owned(),
+        )),
+        _ => Ok(chosen),
+    }
 }

@@ -9,7 +9,7 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
     /// `bare`, `call` and `vmtp` (transactions), `sctp`, `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a
-    /// router of 3.6), `xtp-group` (4.0 to groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated
+    /// router of 3.6), `xtp-group` (to groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated
     /// them).
     pub protocol: Spanned<String>,
     /// `bare`, `call`, `sctp`, `vmtp`, `xtp`: octets of a full packet; 1500 if not given.
@@ -74,7 +74,7 @@ pub struct EngineSpec {
     /// `sctp`: own addresses change so often, at most 16 times an association: first the station gets the
     /// last of several, then it goes and comes back. Authenticated, as addresses that change must be.
     pub address_changes: Option<SimTime>,
-    /// `xtp`: version: `4.0`, `3.6`, `3.5` or `3.3`.
+    /// `xtp`: version: `4.0`, `3.6`, `3.5` or `3.3`; `xtp-group`: `4.0`, `3.6` or `3.5`.
     pub dialect: Option<Spanned<String>>,
     /// `xtp`: `stream`, `isochronous` or `bulk`.
     pub service: Option<Spanned<String>>,
@@ -185,7 +185,7 @@ impl EngineSpec {
             ("requests", self.requests.is_some(), GROUP),
             ("tolerated", self.tolerated.is_some(), GROUP),
             ("answer_to_group", self.answer_to_group.is_some(), GROUP),
-            ("dialect", self.dialect.is_some(), XTP),
+            ("dialect", self.dialect.is_some(), XTPS),
             ("service", self.service.is_some(), XTP),
             ("sort", self.sort.is_some(), XTP),
             ("fixed_pairs", self.fixed_pairs.is_some(), XTP),

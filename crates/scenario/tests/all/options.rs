@@ -163,6 +163,8 @@ fn group_engine_delivers_everything_to_all_receivers() {
         ", error = \"go-back-n\"",
         ", slot = \"5 ms\"",
         ", window = \"16 KiB\", reliability = \"buckets\", requests = 2, tolerated = 4",
+        ", window = \"16 KiB\", dialect = \"3.6\", tolerated = 4",
+        ", window = \"16 KiB\", dialect = \"3.5\", tolerated = 4, answer_to_group = true",
     ] {
         let outcome = group_outcome(option);
         assert_eq!(outcome.ending, "complete", "{option}");
@@ -214,6 +216,18 @@ fn unsupported_option_refused() {
         (
             "protocol = \"xtp-group\", reliability = \"some\"",
             "no reliability \"some\"; use counted, buckets, none",
+        ),
+        (
+            "protocol = \"xtp-group\", dialect = \"3.3\"",
+            "no dialect \"3.3\"; use 4.0, 3.6, 3.5",
+        ),
+        (
+            "protocol = \"xtp-group\", dialect = \"3.6\", reliability = \"counted\"",
+            "know no members",
+        ),
+        (
+            "protocol = \"xtp-group\", dialect = \"3.6\", error = \"selective\"",
+            "go back in a group",
         ),
         (
             "protocol = \"xtp-group\", requests = 0",

@@ -68,6 +68,7 @@ impl GroupTerms {
 /// A sentence that names the word and what would be right.
 pub fn check_group_words(words: &GroupWords) -> Result<(), String> {
     let word = match words {
+        _ if words.version.is_v3() => "dialect",
         _ if words.buckets.is_some() => "buckets",
         _ if words.is_reliable() => return Ok(()),
         _ => "error=none",
@@ -113,6 +114,7 @@ mod tests {
         };
         for (word, part) in [
             (("buckets", "2/2"), "leave out buckets"),
+            (("dialect", "3.6"), "leave out dialect"),
             (("error", "none"), "leave out error=none"),
         ] {
             let why = check(word).expect_err("refused");

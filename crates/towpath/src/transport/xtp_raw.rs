@@ -33,8 +33,9 @@ const V4_PACKET_LEN: usize = 1480;
 /// Octets of a full packet: 1500 less 40 for the IPv6 header.
 const V6_PACKET_LEN: usize = 1460;
 
-/// Options of what is beside UDP: its segmentation, its shortcut.
-const OF_UDP: [&str; 3] = ["segmentation", "shortcut", "splice"];
+/// Options of what is beside UDP: its segmentation, its shortcut; and an address in place of the port, by which ends on one
+/// host know their packets here.
+const OF_UDP: [&str; 4] = ["address", "segmentation", "shortcut", "splice"];
 
 /// The options of `xtp-ether`.
 static ETHER_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {

@@ -170,6 +170,9 @@ impl EndpointConfig {
         if config.gateway.is_some() && config.version != Version::V36 {
             return Err("gateway needs dialect=3.6; add it or leave gateway out".to_owned());
         }
+        if config.gateway.is_some() && config.address.is_some() {
+            return Err("address is not for routers, which go by Internet addresses; leave out gateway or address".to_owned());
+        }
         for (word, is_set) in [
             ("managers", !config.managers.is_empty()),
             ("routes=on", config.routes),
@@ -188,6 +191,7 @@ impl EndpointConfig {
         let config = &mut self.config;
         match name {
             "accept_early" => config.early_accept = parse_choice(name, value, &OFF_ON)?,
+            "address" => config.address = Some(option_values::parse_address(name, value)?),
             "ask" => config.status_request_kind = parse_choice(name, value, &STATUS_REQUEST_KINDS)?,
             "checksum" => config.checksum = parse_choice(name, value, &OFF_ON)?,
             "fastnak" => config.fastnak = parse_choice(name, value, &OFF_ON)?,
@@ -358,6 +362,9 @@ impl EndpointConfig {
                 effective.insert(name.into(), rate);
                 effective.insert("burst".into(), limit.burst_bytes.to_string());
             }
+        }
+        if let Some(address) = &self.config.address {
+            effective.insert("address".into(), address.to_string());
         }
         if let Some(sort) = self.config.sort {
             effective.insert("sort".into(), sort.to_string());

@@ -1,7 +1,7 @@
 //! The XTP options: names, help texts, and parsers of their values.
 
 use crate::contract::OptionHelp;
-use engine_xtp::pdu::{Service, Version};
+use engine_xtp::pdu::{NamedAddress, Service, Version};
 use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit, StatusRequestKind};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -20,6 +20,12 @@ pub(crate) const HELP: &[OptionHelp] = &[
         "accept_early",
         "on|off",
         "whether circuits of peers are accepted before their address is known not to be forged",
+    ),
+    option(
+        "address",
+        "direct:HEX|iso:HEX|xns:NET.HOST.SOCKET",
+        "an address of another format that circuits call and listeners answer to, in place of the Internet's; the same \
+         at both ends",
     ),
     option(
         "ask",
@@ -271,6 +277,16 @@ where
             "{name}={value} is not possible; give a number from {} to {}",
             range.start(),
             range.end()
+        )
+    })
+}
+
+/// An address of another format than the Internet's.
+pub(crate) fn parse_address(name: &str, value: &str) -> Result<NamedAddress, String> {
+    NamedAddress::parse(value).ok_or_else(|| {
+        format!(
+            "{name}={value} is not possible; give direct: and up to 32 octets in hexadecimal digits, iso: and up to 20, or \
+             xns:NETWORK.HOST.SOCKET, such as direct:0a0b or xns:1.020000000002.451"
         )
     })
 }

@@ -82,6 +82,19 @@ fn receivers_that_hear_each_other_damp_their_answers() {
 }
 
 #[test]
+fn groups_of_3x_receive_what_is_sent() {
+    for dialect in ["3.6", "3.5"] {
+        for more in [("damping", "on"), ("replicate", "on")] {
+            let (mut sender, mut receiver, _) = group_with(&[("dialect", dialect), more]);
+            assert_eq!(receiver.effective()["dialect"], dialect);
+            let answer = sender.effective()["answer"].clone();
+            assert_eq!(answer == "group", more.0 == "damping");
+            exchange(&mut *sender, &mut *receiver, &pattern(300_000));
+        }
+    }
+}
+
+#[test]
 fn replicated_packets_go_to_each_receiver_and_to_no_group() {
     let bytes = pattern(300_000);
     let sent = [&[][..], &[("replicate", "on")]].map(|words| {

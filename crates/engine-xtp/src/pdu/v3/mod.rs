@@ -18,7 +18,7 @@ pub use header::{HeaderV3, PacketKind};
 use super::{AddressSegment, TrafficSpec};
 
 /// A protocol version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// 3.3: header and trailer 32 octets, control segment 32.
     V33,
@@ -27,6 +27,7 @@ pub enum Version {
     /// 3.6: header 40 octets, trailer 4; control segment as in 3.5.
     V36,
     /// 4.0: header 32 octets, no trailer.
+    #[default]
     V40,
 }
 
@@ -69,9 +70,21 @@ impl Version {
         !matches!(self, Version::V40)
     }
 
-    /// Middle segments are padded to a multiple of this.
-    pub(crate) const fn segment_alignment(self) -> usize {
-        if self.is_v3() { 4 } else { 1 }
+    /// User bytes in a full packet of `packet_len` octets: middle segments of 3.x are padded to a multiple of four.
+    pub(crate) const fn payload_max(self, packet_len: usize) -> u64 {
+        let room = packet_len - self.overhead();
+        (if self.is_v3() { room - room % 4 } else { room }) as u64
+    }
+
+    /// Length of a DATA packet with `bytes` user bytes, padding included.
+    #[inline]
+    pub(crate) const fn packet_len(self, bytes: u64) -> usize {
+        let bytes = bytes as usize;
+        if !self.is_v3() {
+            return self.overhead() + bytes;
+        }
+        let segment = bytes.next_multiple_of(4);
+        self.overhead() + if segment == 0 { 4 } else { segment }
     }
 }
 

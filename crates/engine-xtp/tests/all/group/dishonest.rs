@@ -45,9 +45,11 @@ impl Dishonesty {
 
     /// The packet that it sends instead of `packet`.
     pub fn falsify(&mut self, packet: Vec<u8>) -> Vec<u8> {
+        let Some(lie) = self.lie else {
+            return packet;
+        };
         let parsed = Packet::parse(&packet).expect("an engine sends good packets");
-        let (Some(lie), Body::Cntl(common) | Body::Ecntl(common, _)) = (self.lie, parsed.body)
-        else {
+        let (Body::Cntl(common) | Body::Ecntl(common, _)) = parsed.body else {
             return packet;
         };
         if parsed.header.options.has(Options::END) {

@@ -9,9 +9,11 @@ mod members;
 mod network;
 mod plan;
 mod queueing_delay;
+mod reading;
 mod relay;
 mod strangers;
 mod swarm;
+mod v3;
 
 use engine_xtp::group::{BucketConfig, Config, Reliability};
 use network::GroupNetwork;

@@ -5,13 +5,14 @@
 
 use super::dishonest::Dishonesty;
 use super::plan::Station;
+use super::reading::{Reading, log_line, read};
 use crate::user::written;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
     Event, Instant, Protocol, Received, Store,
 };
 use engine_xtp::group::{Config, GroupEndpoint, Holdings, Member};
-use engine_xtp::pdu::{Body, Format, Header, Options, Packet, Reject};
+use engine_xtp::pdu::{Options, Reject};
 use link::Link;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -291,13 +292,11 @@ impl GroupNetwork {
     }
 
     fn record_echo(&mut self, from: usize, packet: &[u8]) {
-        if let Ok(parsed) = Packet::parse(packet)
-            && let Body::Cntl(common) = parsed.body
+        if let Some(Reading {
+            echo: Some(echo), ..
+        }) = self.read_packet(packet)
         {
-            self.echoes_accepted
-                .entry(from)
-                .or_default()
-                .insert(common.echo);
+            self.echoes_accepted.entry(from).or_default().insert(echo);
         }
     }
 
@@ -437,12 +436,11 @@ impl GroupNetwork {
 
     fn carry(&mut self, station: usize, to: Address, packet: Vec<u8>) {
         let packet = self.hosts[station].dishonesty.falsify(packet);
-        let parsed = Packet::parse(&packet);
-        let header: Header = parsed.expect("an engine sends good packets").header;
-        assert!(header.options.has(Options::MULTI));
-        let is_request = header.options.has(Options::SREQ) && header.format == Format::Cntl;
-        if station == 0 && is_request {
-            self.requests.push(header.sync);
+        let reading = self.read_packet(&packet);
+        let reading = reading.expect("an engine sends good packets");
+        assert!(reading.options.has(Options::MULTI));
+        if station == 0 && reading.options.has(Options::SREQ) && reading.is_cntl {
+            self.requests.push(reading.sync);
         }
         self.trace.push((self.now_ps, station, packet.clone()));
         let host = &mut self.hosts[station];
@@ -455,6 +453,10 @@ impl GroupNetwork {
         for at_ps in [verdict.arrival_ps, verdict.copy_ps].into_iter().flatten() {
             self.push(at_ps, NetEvent::Air(station, to, packet.clone()));
         }
+    }
+
+    fn read_packet(&self, packet: &[u8]) -> Option<Reading> {
+        read(self.hosts[0].plan.config.version, packet)
     }
 
     /// The longest run of requests of station 0 that `station` left unanswered.
@@ -481,20 +483,7 @@ impl GroupNetwork {
 
     /// The last packets as text, for the message of a failed assertion.
     pub fn packet_log(&self, count: usize) -> String {
-        let line = |(at_ps, from, octets): &(u64, usize, Vec<u8>)| {
-            let packet = Packet::parse(octets).expect("an engine sends good packets");
-            let header = packet.header;
-            let (us, format, options) = (at_ps / 1_000_000, header.format, header.options);
-            let (seq, sync) = (header.seq, header.sync);
-            let report = match packet.body {
-                Body::Cntl(common) | Body::Ecntl(common, _) | Body::Jcntl { common, .. } => {
-                    format!("{common:?}")
-                }
-                _ => format!("{} bytes", header.dlen),
-            };
-            format!("{us:>9} us {from}: {format:?} {options} seq {seq} sync {sync:x} {report}\n")
-        };
         let skipped = self.trace.len().saturating_sub(count);
-        self.trace[skipped..].iter().map(line).collect()
+        self.trace[skipped..].iter().map(log_line).collect()
     }
 }

@@ -7,6 +7,7 @@ use core::time::Duration;
 use engine::{CloseReason, SplitMix64};
 use engine_xtp::ErrorControl;
 use engine_xtp::group::{BucketConfig, Config, LateJoin, MemberState, Reliability};
+use engine_xtp::pdu::Version;
 use link::LinkConfig;
 
 const LONG: u64 = 400_000 * MS;
@@ -98,7 +99,15 @@ fn draw(seed: u64, counted: bool) -> Vec<Station> {
 }
 
 fn run(seed: u64, counted: bool) -> GroupNetwork {
-    let mut network = GroupNetwork::new(draw(seed, counted), seed);
+    run_version(seed, counted, Version::V40)
+}
+
+fn run_version(seed: u64, counted: bool, version: Version) -> GroupNetwork {
+    let mut stations = draw(seed, counted);
+    for station in &mut stations {
+        station.config.version = version;
+    }
+    let mut network = GroupNetwork::new(stations, seed);
     network.run(LONG);
     network
 }
@@ -180,10 +189,21 @@ fn counted_group_loses_no_byte_and_reports_departures() {
 
 #[test]
 fn bucket_group_loses_no_byte_within_tolerance() {
+    bucket_groups_lose_no_byte(Version::V40, 60);
+}
+
+#[test]
+fn group_of_3x_loses_no_byte_within_tolerance() {
+    bucket_groups_lose_no_byte(Version::V35, 30);
+    bucket_groups_lose_no_byte(Version::V36, 30);
+}
+
+fn bucket_groups_lose_no_byte(version: Version, count: u64) {
     let (mut repaired, mut lost) = (0, 0);
-    for seed in seeds(60) {
-        let network = run(seed, false);
-        let about = format!("seed {seed}, {} receivers", network.hosts.len() - 1);
+    for seed in seeds(count) {
+        let network = run_version(seed, false, version);
+        let receivers = network.hosts.len() - 1;
+        let about = format!("seed {seed}, {receivers} receivers, {version:?}");
         assert_bytes(&network, &about);
         assert_state(&network, &about);
         let sender = &network.hosts[0];
@@ -226,7 +246,7 @@ fn bucket_group_loses_no_byte_within_tolerance() {
         repaired += sender.engine_retransmissions();
     }
     assert!(
-        repaired > 100 || seeds(60).count() == 1,
+        repaired > 50 || seeds(count).count() == 1,
         "only {repaired} repairs"
     );
     println!("{lost} dropped out");

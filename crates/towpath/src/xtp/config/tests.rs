@@ -64,6 +64,20 @@ fn rates_flow_routes_and_pairs_set_their_fields() {
 }
 
 #[test]
+fn address_is_shown_and_not_for_routers() {
+    let settings = parse(&[("address", "xns:1.020000000002.451")]).expect("it is known");
+    let shown = &settings.effective()["address"];
+    assert_eq!(shown, "xns:00000001.020000000002.0451");
+    let routed = [
+        ("address", "iso:49000101"),
+        ("dialect", "3.6"),
+        ("gateway", "10.0.0.1:9000"),
+    ];
+    let text = parse(&routed).expect_err("routers go by other addresses");
+    assert!(text.contains("leave out gateway or address"), "{text}");
+}
+
+#[test]
 fn congestion_words_of_earlier_versions_are_aliases() {
     for (alias, name, class) in [
         ("loss", "newreno", "NewReno"),
@@ -90,6 +104,9 @@ fn every_option_in_help_parses_with_its_values() {
                 "ADDR:PORT" => "10.0.0.1:9000",
                 "ADDR/ADDR" => "10.0.0.1/::1",
                 "DIRECTORY" => "/run/towpath",
+                "direct:HEX" => "direct:0a0b",
+                "iso:HEX" => "iso:49000101",
+                "xns:NET.HOST.SOCKET" => "xns:1.2.3",
                 word => word,
             };
             let more = match help.name {
@@ -116,8 +133,9 @@ fn invalid_option_error_names_option_and_remedy() {
         (("packet", "1472x"), "packet=1472x"),
         (
             ("colour", "red"),
-            "it has accept_early, ask, burst, checksum, congestion",
+            "it has accept_early, address, ask, burst, checksum",
         ),
+        (("address", "ipx:1.2.3"), "such as direct:0a0b"),
         (("rate", "100"), "such as 100mbit"),
         (("rate", "99999999gbit"), "8bit to 34gbit"),
         (("burst", "8k"), "burst needs a rate"),

@@ -1,6 +1,6 @@
 //! Configuration of the two ends of a group.
 
-use super::Config;
+use super::{Config, words};
 use crate::cells;
 use crate::source_filter;
 use crate::xtp::contexts::{self, EndpointIdentity};
@@ -147,7 +147,7 @@ impl GroupEndpointConfig {
         if self.contexts || contexts::enabled_by_environment() {
             let identity = EndpointIdentity {
                 address: address.to_string(),
-                dialect: "4.0".to_owned(),
+                dialect: words::version_name(self.config.version).to_owned(),
                 shortcut: None,
             };
             contexts::serve(&endpoint, identity, contexts::snapshot_group)?;

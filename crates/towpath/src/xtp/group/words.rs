@@ -4,6 +4,7 @@ use super::{BucketConfig, GroupEndpointConfig, Reliability};
 use crate::contract::OptionHelp;
 use crate::xtp::option_values::{self, OFF_ON, parse_choice};
 use engine_xtp::ErrorControl;
+use engine_xtp::pdu::Version;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,6 +25,11 @@ pub const HELP: &[OptionHelp] = &[
         name: "damping",
         values: "off|on",
         meaning: "whether receivers leave out a control packet that another one has sent; needs buckets and answer=group",
+    },
+    OptionHelp {
+        name: "dialect",
+        values: "4.0|3.6|3.5",
+        meaning: "version of XTP; 3.6 and 3.5 know no members, so there are buckets, and answers go to the group",
     },
     OptionHelp {
         name: "error",
@@ -53,6 +59,13 @@ pub(crate) const SLOT_MAX: Duration = Duration::from_secs(1);
 /// Most status requests in a WTIMER, and most lost answers in a row: a sender keeps a bucket for each.
 const BUCKETS_MAX: u32 = 64;
 
+/// The versions that have groups.
+pub(crate) const VERSIONS: [(&str, Version); 3] = [
+    ("4.0", Version::V40),
+    ("3.6", Version::V36),
+    ("3.5", Version::V35),
+];
+
 const ANSWERS: [(&str, bool); 2] = [("sender", false), ("group", true)];
 
 const ERRORS: [(&str, ErrorControl); 3] = option_values::ERROR_CONTROLS;
@@ -66,6 +79,8 @@ pub struct GroupWords {
     pub buckets: Option<BucketConfig>,
     /// Control packets that another receiver has sent are left out.
     pub damping: bool,
+    /// The version of XTP.
+    pub version: Version,
     /// Retransmission; None for the default of how members are tracked.
     pub error: Option<ErrorControl>,
     /// Limit of the sender's rate, bytes per second.
@@ -89,6 +104,7 @@ impl GroupWords {
                 "answer" => words.answer_to_group = parse_choice(name, value, &ANSWERS)?,
                 "buckets" => words.buckets = Some(parse_buckets(value)?),
                 "damping" => words.damping = parse_choice(name, value, &OFF_ON)?,
+                "dialect" => words.version = parse_choice(name, value, &VERSIONS)?,
                 "error" => words.error = Some(parse_choice(name, value, &ERRORS)?),
                 "rate" => words.rate_bytes_per_s = Some(option_values::parse_rate(name, value)?),
                 "replicate" => words.replicate = parse_choice(name, value, &OFF_ON)?,
@@ -100,12 +116,31 @@ impl GroupWords {
                 }
             }
         }
+        if words.version.is_v3() {
+            words.complete_for_v3(own.contains_key("answer"));
+        }
         words.check().map(|()| words)
+    }
+
+    /// What a version without members does where no word says otherwise (0122).
+    fn complete_for_v3(&mut self, answer_is_given: bool) {
+        if !matches!(
+            self.error,
+            Some(ErrorControl::None | ErrorControl::Selective)
+        ) {
+            self.buckets.get_or_insert_default();
+        }
+        if !answer_is_given {
+            self.answer_to_group = !self.replicate && self.error != Some(ErrorControl::None);
+        }
     }
 
     /// Whether the words go together.
     fn check(&self) -> Result<(), String> {
         let wrong = match self {
+            _ if self.version.is_v3() && self.error == Some(ErrorControl::Selective) => {
+                "3.6 and 3.5 go back in a group; leave out error, or give error=gbn or error=none"
+            }
             _ if self.damping && !(self.buckets.is_some() && self.answer_to_group) => {
                 "damping=on needs receivers that hear each other and are not counted; add buckets=2/2 and answer=group, \
                  or leave it out"
@@ -131,6 +166,7 @@ impl GroupWords {
     /// Changes a configuration accordingly; a sender that replicates needs its receivers' addresses besides.
     pub fn apply(&self, settings: &mut GroupEndpointConfig) {
         let config = &mut settings.config;
+        config.version = self.version;
         settings.ack_to_group = self.answer_to_group;
         config.damping = self.damping;
         config.slot = self.slot;
@@ -156,6 +192,7 @@ impl GroupWords {
             (None, error) => error.unwrap_or(ErrorControl::Selective),
         };
         let name = |yes: bool, words: [&str; 2]| words[usize::from(yes)].to_owned();
+        let dialect = version_name(self.version).to_owned();
         let mut errors = ERRORS.iter();
         let error = errors.find(|(_, one)| *one == error);
         let mut effective = BTreeMap::from([
@@ -165,6 +202,7 @@ impl GroupWords {
             ),
             ("buckets".into(), tracking),
             ("damping".into(), name(self.damping, ["off", "on"])),
+            ("dialect".into(), dialect),
             (
                 "error".into(),
                 error.map_or("?", |(name, _)| name).to_owned(),
@@ -178,6 +216,13 @@ impl GroupWords {
         }
         effective
     }
+}
+
+/// The name of a version that has groups.
+pub(super) fn version_name(version: Version) -> &'static str {
+    let mut known = VERSIONS.iter();
+    let found = known.find(|(_, one)| *one == version);
+    found.map_or("?", |(name, _)| name)
 }
 
 /// N and E.
@@ -256,6 +301,29 @@ mod tests {
     }
 
     #[test]
+    fn version_without_members_has_buckets_and_answers_to_the_group() {
+        for (dialect, version) in [("3.6", Version::V36), ("3.5", Version::V35)] {
+            let words = parse(&[("dialect", dialect)]).expect("known");
+            let mut settings = GroupEndpointConfig::default();
+            words.apply(&mut settings);
+            assert_eq!(settings.config.version, version);
+            let buckets = Reliability::Buckets(BucketConfig::default());
+            assert_eq!(settings.config.reliability, buckets);
+            assert!(settings.ack_to_group && !words.is_reliable());
+            assert_eq!(words.effective()["dialect"], dialect);
+            assert_eq!(words.effective()["error"], "gbn");
+        }
+        for (more, to_group) in [(("answer", "sender"), false), (("replicate", "on"), false)] {
+            let words = parse(&[("dialect", "3.6"), more]).expect("known");
+            assert_eq!(words.answer_to_group, to_group, "{more:?}");
+        }
+        let words = parse(&[("dialect", "3.6"), ("error", "none")]).expect("known");
+        assert!(words.buckets.is_none() && !words.answer_to_group);
+        let words = parse(&[("dialect", "4.0")]).expect("known");
+        assert!(words.buckets.is_none() && words.is_reliable());
+    }
+
+    #[test]
     fn word_that_is_wrong_or_alone_is_refused_with_a_remedy() {
         for (words, part) in [
             (&[("answer", "all")][..], "choose sender, group"),
@@ -264,6 +332,8 @@ mod tests {
             (&[("buckets", "2/65")], "E from 0 to 64"),
             (&[("damping", "on")], "add buckets=2/2 and answer=group"),
             (&[("damping", "maybe")], "choose off, on"),
+            (&[("dialect", "3.3")], "choose 4.0, 3.6, 3.5"),
+            (&[("dialect", "3.6"), ("error", "selective")], "error=gbn"),
             (&[("error", "some")], "choose selective, gbn, none"),
             (&[("error", "selective"), ("buckets", "2/2")], "error=gbn"),
             (&[("rate", "1")], "such as 100mbit"),
