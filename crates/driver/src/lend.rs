@@ -1,5 +1,6 @@
 //! Buffers of zero-copy sends: sent from where they lie, returned once the peer has them.
 
+pub use crate::sys::PageBuffer;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub enum Buffer {
     Owned(Vec<u8>),
     /// Shared with others, who may read it meanwhile, or lend it too.
     Shared(Arc<[u8]>),
+    /// In pages of its own: packets may refer to it, so that it is sent without a copy.
+    Pages(Arc<PageBuffer>),
 }
 
 impl Deref for Buffer {
@@ -27,6 +30,7 @@ impl Deref for Buffer {
         match self {
             Buffer::Owned(bytes) => bytes,
             Buffer::Shared(bytes) => bytes,
+            Buffer::Pages(bytes) => bytes,
         }
     }
 }
@@ -46,6 +50,18 @@ impl From<Box<[u8]>> for Buffer {
 impl From<Arc<[u8]>> for Buffer {
     fn from(bytes: Arc<[u8]>) -> Buffer {
         Buffer::Shared(bytes)
+    }
+}
+
+impl From<PageBuffer> for Buffer {
+    fn from(bytes: PageBuffer) -> Buffer {
+        Buffer::Pages(Arc::new(bytes))
+    }
+}
+
+impl From<Arc<PageBuffer>> for Buffer {
+    fn from(bytes: Arc<PageBuffer>) -> Buffer {
+        Buffer::Pages(bytes)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::Options;
 pub use crate::connection_info::{ConnectionInfo, NoConnectionInfo};
+pub use crate::receive_counts::ReceiveCounts;
+use crate::receive_counts::receive_run;
 pub use crate::sharing::Sharing;
 pub use driver::{ArrivalPiece, LentArrival, Part, Reserved};
 pub use engine::{Note, Reliability};
@@ -279,17 +281,7 @@ pub trait Circuit: Send {
     ///
     /// Those of [`recv`](Circuit::recv), if the first call received nothing.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
-        let mut arrived = ReceiveCounts::default();
-        for _ in 0..calls {
-            match self.recv(buffer) {
-                Ok(Some(len)) => arrived.add(len),
-                Ok(None) if arrived.calls > 0 => return Ok(Some(arrived)),
-                Ok(None) => return Ok(None),
-                Err(_) if arrived.calls > 0 => return Ok(Some(arrived)),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(arrived))
+        receive_run(calls, || self.recv(buffer))
     }
 
     /// Sends one message whole with what travels with it, blocking. With a note that says nothing
@@ -387,35 +379,6 @@ pub trait Circuit: Send {
     /// `no_buffers` (sends refused with ENOBUFS), ... A counter that is not available is left out.
     fn counts(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
-    }
-}
-
-/// Messages, bytes and calls of a run of receives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReceiveCounts {
-    /// Messages on a message transport, reads on a byte stream.
-    pub messages: u64,
-    /// User bytes.
-    pub bytes: u64,
-    /// Calls that received something.
-    pub calls: u64,
-}
-
-impl ReceiveCounts {
-    /// Counts a call that brought one message, or one read, of `len` bytes.
-    #[inline]
-    pub fn add(&mut self, len: usize) {
-        self.messages += 1;
-        self.bytes += len as u64;
-        self.calls += 1;
-    }
-
-    /// Adds the counts of another call or run.
-    #[inline]
-    pub fn merge(&mut self, more: ReceiveCounts) {
-        self.messages += more.messages;
-        self.bytes += more.bytes;
-        self.calls += more.calls;
     }
 }
 

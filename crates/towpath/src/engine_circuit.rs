@@ -2,6 +2,7 @@
 
 mod device;
 mod kept;
+mod lent_messages;
 
 pub(crate) use device::{connect_device, listen_devices};
 pub(crate) use kept::{connect_again, connect_shared, listen_shared};
@@ -9,14 +10,17 @@ pub(crate) use kept::{connect_again, connect_shared, listen_shared};
 use crate::cells;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo,
-    Note, Part, Reach, Rendezvous, Reserved,
+    Note, Part, Reach, ReceiveCounts, Rendezvous, Reserved,
 };
 use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::engine_setup::{EngineSetup, ReadConnection, ReceiveBufferPosting};
 use crate::medium::Medium;
 use crate::options::Options;
+use crate::receive_counts::receive_run;
 use crate::socket;
+use driver::lend::Buffer;
 use engine::{Address, Associations};
+use lent_messages::LentMessages;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -28,6 +32,9 @@ use wire_shortcut::ShortcutHandle;
 
 /// Timeout of a handshake; engines themselves may retry for longer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Octets that a receiver in place reads at each end of what arrived.
+const READ_LEN: usize = 8;
 
 /// How long a dropped circuit waits until the peer has acknowledged all data.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -109,6 +116,8 @@ impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
             effective: self.effective.clone(),
             empty_message_error: self.empty_message_error,
             zero_copy: self.zero_copy,
+            lent: LentMessages::default(),
+            sends_by_reference: is_on(self.effective.get("splice")),
             ends_by_handshake: self.ends_by_handshake,
             recv_timeout: self.recv_timeout,
             buffer_posting: self.buffer_posting.clone(),
@@ -121,6 +130,11 @@ impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
         circuit.post_consumed(0)?;
         Ok(circuit)
     }
+}
+
+/// Whether an option in effect is on.
+fn is_on(value: Option<&String>) -> bool {
+    value.is_some_and(|value| value == "on")
 }
 
 struct EngineListener<M: Medium, E: Associations> {
@@ -161,6 +175,7 @@ impl<M: Medium, E: Associations> EngineListener<M, E> {
         let mut circuit = end.circuit(circuit)?;
         if let Some(splice) = splice {
             circuit.effective.insert("splice".into(), splice.into());
+            circuit.sends_by_reference = is_on(circuit.effective.get("splice"));
         }
         circuit.is_counted = is_first;
         circuit.is_outlived = end.ends_by_handshake && !self.one_peer;
@@ -182,6 +197,8 @@ struct EngineCircuit<E: Associations, W: Wire> {
     effective: BTreeMap<String, String>,
     empty_message_error: Option<&'static str>,
     zero_copy: bool,
+    lent: LentMessages,
+    sends_by_reference: bool,
     ends_by_handshake: bool,
     recv_timeout: Duration,
     buffer_posting: Option<ReceiveBufferPosting<E>>,
@@ -222,12 +239,34 @@ impl<E: Associations, W: Wire> EngineCircuit<E, W> {
     fn send_lent(&mut self, message: &Arc<[u8]>) -> io::Result<()> {
         // Release the buffers that were acknowledged.
         while self.circuit.try_reclaim().is_some() {}
-        match self.circuit.lend(Arc::clone(message), BLOCKING_TIMEOUT) {
+        let buffer = self.lent_buffer(message);
+        match self.circuit.lend(buffer, BLOCKING_TIMEOUT) {
             Err(refused) if refused.error.kind() == io::ErrorKind::TimedOut => {
                 Err(io::ErrorKind::WouldBlock.into())
             }
             lent => lent.map(drop).map_err(io::Error::from),
         }
+    }
+
+    /// What is lent for `message`: pages, if packets leave by reference.
+    #[inline]
+    fn lent_buffer(&mut self, message: &Arc<[u8]>) -> Buffer {
+        self.lent.buffer(message, self.sends_by_reference)
+    }
+
+    /// Receives what is there, and reads the first and the last octets of it where it lies.
+    #[inline]
+    fn read_in_place(&mut self) -> io::Result<Option<usize>> {
+        let read = |bytes: &[u8]| {
+            std::hint::black_box((
+                bytes.first_chunk::<READ_LEN>(),
+                bytes.last_chunk::<READ_LEN>(),
+            ));
+        };
+        let got = self.circuit.recv_in_place(read, self.recv_timeout);
+        let got = got.map_err(would_block)?;
+        self.post_consumed(got.unwrap_or(0) as u64)?;
+        Ok(got)
     }
 
     #[cold]
@@ -302,6 +341,13 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
             }
         }
         Ok(count)
+    }
+
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        if self.zero_copy {
+            return receive_run(calls, || self.read_in_place());
+        }
+        receive_run(calls, || self.recv(buffer))
     }
 
     #[inline(always)]

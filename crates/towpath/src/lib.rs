@@ -73,6 +73,7 @@ mod plain_circuit;
 pub mod process_capture;
 pub mod push;
 pub mod raw_sockets;
+mod receive_counts;
 pub mod registry;
 pub mod sctp;
 mod shared_send;

@@ -13,8 +13,8 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pages of a call (`splice_to_socket` of Linux).
-const PAGES_MAX: usize = 16;
+/// Pages of a call by reference (`splice_to_socket` of Linux).
+pub const PAGES_MAX: usize = 16;
 
 /// Fewer octets are copied: two calls for the pages take as long.
 const REFERENCE_MIN: usize = 16 << 10;

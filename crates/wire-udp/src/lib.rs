@@ -22,6 +22,7 @@ pub mod raw;
 mod receiver;
 pub mod sys;
 
+pub use by_reference::PAGES_MAX as REFERENCED_PAGES_MAX;
 pub use receiver::UdpReceiver;
 
 use by_reference::ByReference;

@@ -2,10 +2,9 @@
 //! asks for it in its last packet, so that the peer answers at once.
 
 use super::Circuit;
-use crate::lend::LEND_BYTES_MIN;
+use crate::lend::{Buffer, LEND_BYTES_MIN};
 use engine::{Associations, AssociationsExt, Framing};
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 use wire::Wire;
 
@@ -44,11 +43,16 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// # Errors
     ///
     /// As [`send_acknowledged`](Circuit::send_acknowledged).
-    pub fn lend_acknowledged(&mut self, message: &Arc<[u8]>, limit: Duration) -> io::Result<()> {
+    pub fn lend_acknowledged(
+        &mut self,
+        message: impl Into<Buffer>,
+        limit: Duration,
+    ) -> io::Result<()> {
+        let message = message.into();
         if message.len() < LEND_BYTES_MIN || self.framing == Framing::Records {
-            return self.send_acknowledged(message, limit);
+            return self.send_acknowledged(&message, limit);
         }
-        self.append_lent(Arc::clone(message).into())?;
+        self.append_lent(message)?;
         let drained = self.drain(limit);
         while self.try_reclaim().is_some() {}
         drained

@@ -25,6 +25,7 @@ impl Consumer {
             };
             self.withdrawn = start..last.end();
         }
+        self.mark_outlived();
         self.return_loans(u64::MAX, false);
     }
 
@@ -36,6 +37,19 @@ impl Consumer {
         if let Some(loans) = self.ring.loans.get() {
             loans.give_back(&mut self.loans, position, is_done);
         }
+    }
+
+    /// Notes of all loans that their buffers may be in packets for ever.
+    fn mark_outlived(&self) {
+        let referenced = self.ring.consumer.referenced.load(Ordering::Relaxed);
+        self.loans
+            .iter()
+            .for_each(|loan| loan.mark_outlived(referenced));
+    }
+
+    /// Whether the wire may refer to the lent bytes of `payload`.
+    pub(super) fn is_lent_in_pages(&self, payload: &Range<u64>) -> bool {
+        loans::are_in_pages(&self.loans, payload)
     }
 
     #[inline]
@@ -103,5 +117,11 @@ impl Consumer {
         );
         self.assert_not_withdrawn(payload);
         loans::parts(&self.loans, payload.clone())
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.mark_outlived();
     }
 }

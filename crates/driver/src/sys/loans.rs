@@ -21,6 +21,14 @@ impl Loan {
     pub(super) fn end(&self) -> u64 {
         self.start + self.buffer.len() as u64
     }
+
+    /// Notes that packets may refer to it although the peer will acknowledge it no more, if the wire referred to bytes
+    /// below `referenced`.
+    pub(super) fn mark_outlived(&self, referenced: u64) {
+        if let (Buffer::Pages(pages), true) = (&self.buffer, self.start < referenced) {
+            pages.mark_referenced();
+        }
+    }
 }
 
 /// Loans handed over by the producer and returned by the consumer.
@@ -127,6 +135,15 @@ pub(super) fn parts(
             }
         }
     })
+}
+
+/// Whether all loans that overlap `payload` lie in pages of their own.
+pub(super) fn are_in_pages(loans: &VecDeque<Loan>, payload: &Range<u64>) -> bool {
+    let first = loans.partition_point(|loan| loan.end() <= payload.start);
+    let named = loans.range(first..);
+    named
+        .take_while(|loan| loan.start < payload.end)
+        .all(|loan| matches!(loan.buffer, Buffer::Pages(_)))
 }
 
 /// Whether a loan overlaps `payload`.

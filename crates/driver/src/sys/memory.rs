@@ -125,7 +125,7 @@ pub(super) struct StoreMemory {
 unsafe impl Send for StoreMemory {}
 
 impl StoreMemory {
-    fn map(len: usize) -> Option<StoreMemory> {
+    pub(super) fn map(len: usize) -> Option<StoreMemory> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
         let base =

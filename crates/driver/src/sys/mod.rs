@@ -5,10 +5,12 @@ mod consumer_loans;
 mod copy_cursor;
 #[cfg(test)]
 pub(crate) mod counting_allocator;
+mod gather;
 mod loans;
 mod memory;
 mod message_ends;
 mod notes;
+mod page_buffer;
 mod producer;
 mod reservation;
 mod ring;
@@ -16,6 +18,7 @@ mod unsubmitted;
 
 pub use copy_cursor::CopyCursor;
 pub use memory::StorePool;
+pub use page_buffer::PageBuffer;
 pub use producer::Producer;
 pub use reservation::Reserved;
 pub use ring::Consumer;

@@ -6,11 +6,12 @@
 use super::{EngineCircuit, EngineListener, open_circuit, open_listener, would_block};
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo,
-    Note, Part, Rendezvous, Reserved,
+    Note, Part, ReceiveCounts, Rendezvous, Reserved,
 };
 use crate::engine_setup::EngineSetup;
 use crate::medium::Medium;
 use crate::options::Options;
+use crate::receive_counts::receive_run;
 use engine::Associations;
 use std::collections::BTreeMap;
 use std::io;
@@ -139,9 +140,10 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
         for done in 0..count {
             let drained = self.drain();
+            let buffer = self.written.lent_buffer(message);
             let circuit = &mut self.written.circuit;
             let lent = drained
-                .and_then(|()| Self::written(circuit.lend_acknowledged(message, BLOCKING_TIMEOUT)));
+                .and_then(|()| Self::written(circuit.lend_acknowledged(buffer, BLOCKING_TIMEOUT)));
             match lent {
                 Ok(()) => {}
                 Err(_) if done > 0 => return Ok(done),
@@ -149,6 +151,13 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
             }
         }
         Ok(count)
+    }
+
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        if self.written.circuit.has_unsent() {
+            return receive_run(calls, || self.recv(buffer));
+        }
+        self.read.recv_run(buffer, calls)
     }
 
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {

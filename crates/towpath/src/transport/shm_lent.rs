@@ -10,6 +10,7 @@ use crate::contract::{
     Reserved,
 };
 use crate::options::Options;
+use crate::receive_counts::receive_run;
 use channel::{Geometry, RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
 use std::collections::BTreeMap;
 use std::io;
@@ -140,16 +141,7 @@ impl Circuit for LentCircuit {
         if self.inner.has_rest() {
             return self.inner.recv_run(buffer, calls);
         }
-        let mut arrived = ReceiveCounts::default();
-        for _ in 0..calls {
-            match self.read_in_place() {
-                Ok(Some(len)) => arrived.add(len),
-                Ok(None) if arrived.calls == 0 => return Ok(None),
-                Err(error) if arrived.calls == 0 => return Err(error),
-                Ok(None) | Err(_) => break,
-            }
-        }
-        Ok(Some(arrived))
+        receive_run(calls, || self.read_in_place())
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

@@ -16,7 +16,7 @@ use crate::medium::{Medium, UdpMedium};
 use crate::options::{Options, invalid};
 use crate::shortcut_medium::ShortcutMedium;
 use crate::socket;
-use crate::xtp::{EndpointConfig, LONG_PACKET_LEN, Shortcut};
+use crate::xtp::{EndpointConfig, LONG_PACKET_LEN, Shortcut, lent_packet_len};
 use engine::Framing;
 use engine_xtp::Xtp as Engine;
 use std::collections::BTreeMap;
@@ -47,7 +47,8 @@ pub const MESSAGES: Xtp = Xtp(Interface::Messages);
 /// acknowledged. Messages under 1 KiB are copied, and so are those of workloads that change them.
 ///
 /// Each packet adds two entries to the kernel's I/O vector, which costs more than copying an
-/// Ethernet frame. So on the loopback packets are as long as its MTU allows, as TCP's are.
+/// Ethernet frame. So on the loopback packets are as long as a call by reference takes, or the MTU allows. A run of
+/// receives reads what arrived where it lies.
 pub const LENT: Xtp = Xtp(Interface::Lent);
 
 /// Character devices (Taler 1992, figure 2): an association a direction, and a write returns when the
@@ -72,6 +73,7 @@ impl Xtp {
     fn packet_len_max(&self, settings: &EndpointConfig) -> usize {
         match self.0 {
             _ if settings.shortcut != Shortcut::Off => usize::MAX,
+            Interface::Lent | Interface::Device if settings.lends_pages() => lent_packet_len(),
             Interface::Lent | Interface::Device => usize::MAX,
             Interface::Stream if settings.sends_long_by_reference() => LONG_PACKET_LEN,
             Interface::Stream | Interface::Messages => 0,
@@ -277,7 +279,7 @@ static DEVICE_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let own = |word: &OptionHelp| match word.name {
         "packet" => OptionHelp {
             meaning: "octets of a full packet, 128 to 65507; if not given, 1472, or on the loopback \
-                      as many as it carries",
+                      61472 with splice=on, else as many as it carries",
             ..*word
         },
         _ => *word,

@@ -10,7 +10,7 @@ use super::tracing;
 use crate::contract::OptionHelp;
 use crate::engine_setup::ReceiveBufferPosting;
 use engine::Framing;
-use engine_xtp::pdu::{Service, Version};
+use engine_xtp::pdu::{HEADER_LEN, Service, Version};
 use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, Xtp};
 use std::collections::BTreeMap;
 use std::io;
@@ -51,6 +51,12 @@ const SEND_BUFFER_LEN: usize = 512 << 10;
 /// Octets of packets that leave by reference: four fill a call of 60 KiB. Longer ones are hardly faster
 /// (docs/performance.md, "By reference").
 pub(crate) const LONG_PACKET_LEN: usize = 15 << 10;
+
+/// Octets of the packets of lent bytes, which go to the kernel by reference one a call: a header, and as many whole pages
+/// as are left, so that packets of buffers of whole pages begin and end with one.
+pub(crate) fn lent_packet_len() -> usize {
+    HEADER_LEN + (wire_udp::REFERENCED_PAGES_MAX - 1) * rustix::param::page_size()
+}
 
 /// Options of rate limits, which are set together.
 const RATES: [&str; 4] = ["rate", "input_rate", "output_rate", "burst"];
@@ -287,6 +293,12 @@ impl EndpointConfig {
             && !config.version.is_v3()
             && rates.iter().all(Option::is_none)
             && room >= 8 * LONG_PACKET_LEN as u64
+    }
+
+    /// Whether packets of lent bytes may be as long as a call by reference takes.
+    pub(crate) fn lends_pages(&self) -> bool {
+        let room = self.config.window.min(self.send_buffer_len as u64);
+        self.sends_long_by_reference() && room >= 4 * lent_packet_len() as u64
     }
 
     /// Whether every byte is delivered.

@@ -1,7 +1,9 @@
 //! Zero-copy send and receive.
 
 use super::Circuit;
-pub use driver::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
+pub use driver::lend::{
+    Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, PageBuffer, ReturnedBuffer,
+};
 use driver::timeout::finite;
 use driver::{LentArrival, Reserved};
 use engine::Note;
@@ -39,7 +41,7 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl Circuit {
-    /// Sends `buffer` - a `Vec<u8>`, `Box<[u8]>` or `Arc<[u8]>` - without a copy; waits up to
+    /// Sends `buffer` - a `Vec<u8>`, `Box<[u8]>`, `Arc<[u8]>` or [`PageBuffer`] - without a copy; waits up to
     /// `limit` for space. The circuit keeps it until the peer has acknowledged it; then
     /// [`reclaim`](Circuit::reclaim) returns it. Buffers shorter than [`LEND_BYTES_MIN`] are copied
     /// and returned at once ([`LendOutcome::Copied`]).

@@ -94,7 +94,7 @@ pub mod tracing;
 
 pub use circuit::{Circuit, Tags};
 pub use config::EndpointConfig;
-pub(crate) use config::LONG_PACKET_LEN;
+pub(crate) use config::{LONG_PACKET_LEN, lent_packet_len};
 pub use endpoint::{Endpoint, EndpointWatch};
 pub use engine::AssociationId;
 pub use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, RateLimit, StatusRequestKind};

@@ -1,6 +1,8 @@
 //! Streams whose first transmissions leave by reference.
 
 use crate::support::{Subject, flush, pattern, recv_bytes, send};
+use std::io::ErrorKind;
+use std::sync::Arc;
 use std::thread;
 use towpath::{Circuit, Options};
 
@@ -10,20 +12,27 @@ const BYTES: usize = 6 << 20;
 /// Circuits, one after another: more than a process has pipes.
 const CIRCUITS: usize = 40;
 
+/// Lengths of messages that are sent in turn.
+const LENGTHS: [usize; 5] = [1, 70_000, 16 << 10, 128 << 10, 5_000];
+
 /// The byte stream; a listener of one peer sends by reference too.
 fn xtp() -> Subject {
+    named("xtp")
+}
+
+fn named(name: &str) -> Subject {
     let options = Options {
         one_peer: true,
         ..Options::default()
     };
-    Subject::new(towpath::find("xtp").expect("a transport"), &options)
+    Subject::new(towpath::find(name).expect("a transport"), &options)
 }
 
 /// Sends messages of many lengths, `salt` telling them apart.
 fn send_all(circuit: &mut dyn Circuit, salt: usize) {
     let octets = pattern(BYTES, salt);
     let mut rest = &octets[..];
-    for len in [1, 70_000, 16 << 10, 128 << 10, 5_000].iter().cycle() {
+    for len in LENGTHS.iter().cycle() {
         let (message, after) = rest.split_at(rest.len().min(*len));
         send(circuit, message);
         if after.is_empty() {
@@ -50,6 +59,50 @@ fn bytes_by_reference_arrive_as_they_were_sent_in_both_directions() {
     let mut pair = xtp().introduced_pair();
     check(&mut *pair.client, &mut *pair.server, 0);
     check(&mut *pair.server, &mut *pair.client, 1);
+}
+
+/// Lends messages of whole pages and others, each several times, until `rounds` of all were sent.
+fn lend_all(circuit: &mut dyn Circuit, messages: &[Arc<[u8]>], rounds: usize) {
+    for message in std::iter::repeat_n(messages, rounds).flatten() {
+        let mut left = 3;
+        while left > 0 {
+            match circuit.send_shared_run(message, left) {
+                Ok(count) => left -= count,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+    }
+    flush(circuit);
+}
+
+/// Lends in one direction, many times the send store.
+fn check_lent(from: &mut dyn Circuit, to: &mut dyn Circuit, messages: &[Arc<[u8]>]) {
+    const ROUNDS: usize = 12;
+    let round: Vec<u8> = (messages.iter())
+        .flat_map(|message| message.repeat(3))
+        .collect();
+    thread::scope(|scope| {
+        let received = scope.spawn(|| recv_bytes(to, ROUNDS * round.len()));
+        lend_all(from, messages, ROUNDS);
+        let received = received.join().expect("it receives");
+        assert!(received == round.repeat(ROUNDS), "bytes changed");
+    });
+    let said = from.effective().get("splice").cloned();
+    assert_eq!(said.as_deref(), Some("on"));
+}
+
+#[test]
+fn lent_bytes_arrive_as_they_were_sent_in_both_directions() {
+    let lengths = LENGTHS.into_iter().chain([4096, 61_440, 1 << 10]);
+    let salted = lengths.zip(0..);
+    let messages: Vec<Arc<[u8]>> = salted
+        .map(|(len, salt)| pattern(len, salt).into())
+        .collect();
+    for name in ["xtp-lent", "xtp-driver"] {
+        let mut pair = named(name).introduced_pair();
+        check_lent(&mut *pair.client, &mut *pair.server, &messages);
+        check_lent(&mut *pair.server, &mut *pair.client, &messages);
+    }
 }
 
 #[test]

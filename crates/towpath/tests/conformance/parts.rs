@@ -111,14 +111,19 @@ fn rest_of_a_message_is_received_by_every_call() {
             }
             let mut buffer = [0; 1000];
             let len = retry(|| call(&mut *pair.server, &mut buffer));
+            // Runs of some transports receive into memory of their own, and only count.
             got.extend_from_slice(&buffer[..len]);
             if subject.transport.class().stream {
+                let mut sent = [&first[..], &second].concat();
+                let counts_only = index == 3 && got[100..].iter().all(|&octet| octet == 0);
+                if counts_only {
+                    sent[100..100 + len].fill(0);
+                }
                 let left = 800 - got.len();
                 got.extend(recv_bytes(&mut *pair.server, left));
-                assert!(got == [&first[..], &second].concat(), "{}", subject.name());
+                assert!(got == sent, "{} {index}", subject.name());
                 continue;
             }
-            // Runs of some transports receive into memory of their own, and only count.
             let counts_only = index == 3 && got[100..] != first[100..];
             assert!(counts_only || got == first, "{} {index}", subject.name());
             assert_eq!(got.len(), first.len(), "{} {index}", subject.name());

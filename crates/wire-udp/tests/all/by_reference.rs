@@ -18,7 +18,7 @@ fn on_loopback() -> UdpWire {
 }
 
 /// A wire that sends by reference to the other.
-fn pair() -> (UdpWire, UdpWire, Path) {
+pub fn pair() -> (UdpWire, UdpWire, Path) {
     let (mut near, far) = (on_loopback(), on_loopback());
     let to = far.local_addr().expect("it is bound");
     near.connect(to).expect("a route");
@@ -26,13 +26,13 @@ fn pair() -> (UdpWire, UdpWire, Path) {
     (near, far, Path::to(Address::Socket(to)))
 }
 
-fn pattern(len: usize, salt: usize) -> Vec<u8> {
+pub fn pattern(len: usize, salt: usize) -> Vec<u8> {
     let octet = |at: usize| ((at + salt).wrapping_mul(2_654_435_761) >> 11) as u8;
     (0..len).map(octet).collect()
 }
 
 /// All datagrams that arrive, one behind the other, and the lengths of the arrivals' packets.
-fn receive_all(wire: &mut UdpWire) -> (Vec<u8>, Vec<usize>) {
+pub fn receive_all(wire: &mut UdpWire) -> (Vec<u8>, Vec<usize>) {
     let mut buffer = vec![0; wire.capabilities().receive_len];
     let (mut octets, mut lengths) = (Vec::new(), Vec::new());
     while let Ok(arrival) = wire.receive(&mut buffer) {
@@ -42,7 +42,7 @@ fn receive_all(wire: &mut UdpWire) -> (Vec<u8>, Vec<usize>) {
     (octets, lengths)
 }
 
-fn send(wire: &mut UdpWire, path: Path, octets: &[u8], packet_len: usize) -> Taken {
+pub fn send(wire: &mut UdpWire, path: Path, octets: &[u8], packet_len: usize) -> Taken {
     let sent = wire.send_by_reference(path, &[IoSlice::new(octets)], packet_len);
     sent.expect("the loopback has room")
 }

@@ -1,4 +1,5 @@
 //! Packets by reference: one wire, and an engine over it whose path is disturbed.
 
 mod by_reference;
+mod fork;
 mod swarm;

@@ -2,10 +2,12 @@
 //! them, as drawn from a seed: the bytes arrive whole and in order.
 //!
 //! The relay peeks at a datagram, forwards it, and forwards it again when it takes it from its socket later: by then
-//! its pages may show what the sender wrote since. Engines, pumps and sockets are the real ones in one thread, and
+//! its pages may show what the sender wrote since. Senders of odd seeds lend pages, into which they write something else as
+//! soon as they are theirs again. Engines, pumps and sockets are the real ones in one thread, and
 //! the clock stands still while packets move. TOWPATH_SEEDS is the number of seeds, TOWPATH_SEED the only one.
 
 use driver::Pump;
+use driver::lend::{Buffer, PageBuffer};
 use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::{Producer, ring};
 use engine::{
@@ -19,6 +21,7 @@ use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use wire::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
 use wire_udp::UdpWire;
 
@@ -30,6 +33,12 @@ const SENT: u64 = 3 << 20;
 
 /// Bytes of the send store: small, so that they are soon overwritten.
 const STORE_LEN: usize = 128 << 10;
+
+/// The same with long packets: eight of them.
+const LONG_STORE_LEN: usize = 8 * LONG_PAYLOAD;
+
+/// Pages of a packet of lent bytes, which with its header fill a call.
+const LONG_PAYLOAD: usize = 15 * 4096;
 
 /// Datagrams that the relay looks at before the ends are served again.
 const RELAYED_MAX: u32 = 60;
@@ -56,6 +65,52 @@ struct Tally {
     /// Repeated ones that had changed meanwhile.
     changed: u32,
     retransmitted: u64,
+    lent: u32,
+    /// Calls by reference of senders that lend.
+    lent_by_reference: u64,
+}
+
+/// Pages that a sender lends, and has again.
+#[derive(Default)]
+struct LentPages {
+    /// Of runs that lend.
+    is_on: bool,
+    own: Vec<PageBuffer>,
+    lent: u32,
+}
+
+impl LentPages {
+    /// Lends `bytes`; false when the store has no room.
+    fn lend(&mut self, producer: &mut Producer, bytes: &[u8]) -> bool {
+        self.reclaim(producer);
+        let known = self.own.iter().position(|pages| pages.len() == bytes.len());
+        let mut pages = match known {
+            Some(at) => self.own.swap_remove(at),
+            None => PageBuffer::new(bytes.len()).expect("memory"),
+        };
+        pages.make_mut().expect("memory").copy_from_slice(bytes);
+        let taken = producer.append_lent(pages.into(), false);
+        let is_taken = taken.is_ok();
+        self.lent += u32::from(is_taken);
+        self.own.extend(taken.err().map(owned));
+        is_taken
+    }
+
+    /// Takes back what was acknowledged, and writes into it.
+    fn reclaim(&mut self, producer: &mut Producer) {
+        while let Some(returned) = producer.reclaim() {
+            let mut pages = owned(returned.buffer);
+            pages.make_mut().expect("memory").fill(0xee);
+            self.own.push(pages);
+        }
+    }
+}
+
+fn owned(buffer: Buffer) -> PageBuffer {
+    match buffer {
+        Buffer::Pages(pages) => Arc::into_inner(pages).expect("it has one owner"),
+        other => panic!("{other:?} was not lent"),
+    }
 }
 
 /// A wire that counts its calls by reference.
@@ -229,6 +284,7 @@ struct Run {
     /// To the far end, and back.
     relay: [Direction; 2],
     sender: Option<(AssociationId, Producer)>,
+    pages: LentPages,
     receiver: Option<AssociationId>,
     reader: MessageReader,
     received: u64,
@@ -239,10 +295,17 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Run {
         let relay = [Direction::new(), Direction::new()];
+        let lends = seed % 2 == 1;
+        let usual = Config::default();
+        let packet_len = match lends {
+            true => engine_xtp::pdu::HEADER_LEN + LONG_PAYLOAD,
+            false => usual.packet_len,
+        };
         let config = |seed| Config {
             seed,
             checksum: seed & 4 == 0,
-            ..Config::default()
+            packet_len,
+            ..usual.clone()
         };
         let mut udp = UdpWire::bind(on_loopback()).expect("a free port");
         udp.connect(relay[0].address()).expect("a route");
@@ -263,6 +326,10 @@ impl Run {
             near_address,
             relay,
             sender: None,
+            pages: LentPages {
+                is_on: lends,
+                ..LentPages::default()
+            },
             receiver: None,
             reader: MessageReader::new(Framing::Stream),
             received: 0,
@@ -276,12 +343,21 @@ impl Run {
         let to = Address::Socket(self.relay[0].address());
         let opened = self.near.engine().connect(self.now, &[to]);
         let id = opened.expect("room for one");
-        let (producer, consumer) = ring(self.near.engine().layout(Some(id)), STORE_LEN);
+        let store_len = match self.pages.is_on {
+            true => LONG_STORE_LEN,
+            false => STORE_LEN,
+        };
+        let (producer, consumer) = ring(self.near.engine().layout(Some(id)), store_len);
         self.near.attach(id, consumer);
         self.sender = Some((id, producer));
         for _ in 0..ROUNDS_MAX {
             if self.received == SENT {
                 tally.by_reference += self.by_reference.get();
+                tally.lent += self.pages.lent;
+                tally.lent_by_reference += match self.pages.is_on {
+                    true => self.by_reference.get(),
+                    false => 0,
+                };
                 tally.retransmitted += self.near.engine().counters().retransmissions;
                 return;
             }
@@ -310,9 +386,19 @@ impl Run {
         let mut has_moved = false;
         loop {
             let from = producer.position();
-            let len = (1 + self.random.below(20_000)).min(SENT - from);
+            let len = match self.pages.is_on {
+                true => 4096 * (1 + self.random.below(6)),
+                false => 1 + self.random.below(20_000),
+            };
+            let len = len.min(SENT - from);
             let bytes: Vec<u8> = (from..from + len).map(byte).collect();
-            if bytes.is_empty() || !producer.append_bytes(&bytes) {
+            let is_lent = self.pages.is_on && self.random.below(8) != 0;
+            let is_taken = match is_lent {
+                _ if bytes.is_empty() => false,
+                true => self.pages.lend(producer, &bytes),
+                false => producer.append_bytes(&bytes),
+            };
+            if !is_taken {
                 break;
             }
             has_moved = true;
@@ -383,8 +469,9 @@ fn stream_by_reference_outlives_loss_duplicates_and_pages_that_changed() {
     println!("{count} seeds: {tally:?}");
     if count >= SEEDS {
         assert!(tally.by_reference >= 10 * SEEDS, "{tally:?}");
-        let others = [tally.dropped, tally.repeated, tally.changed];
+        let others = [tally.dropped, tally.repeated, tally.changed, tally.lent];
         assert!(others.iter().all(|&count| count >= 20), "{tally:?}");
         assert!(tally.retransmitted >= 20, "{tally:?}");
+        assert!(tally.lent_by_reference >= 5 * SEEDS, "{tally:?}");
     }
 }

@@ -1,8 +1,9 @@
 //! What is gathered is what was written.
 
 use super::*;
-use crate::sys::Producer;
-use engine::{Address, AssociationId, Integrity, SplitMix64, Store};
+use crate::lend::Buffer;
+use crate::sys::{PageBuffer, Producer};
+use engine::{Address, AssociationId, Batch, Integrity, SplitMix64, Store};
 
 const LAYOUT: Layout = Layout {
     header: 4,
@@ -222,5 +223,120 @@ fn memory_that_packets_may_refer_to_goes_to_no_other_circuit() {
     for (is_referenced, is_acknowledged) in [(false, false), (true, true)] {
         let found = found_after(is_referenced, is_acknowledged);
         assert_eq!(found[..99], [7; 99], "it is the same memory");
+    }
+}
+
+/// A store with 50 bytes of its own, 150 in lent pages and 100 of its own, and the pages.
+fn with_lent_pages() -> (Producer, Consumer, Arc<PageBuffer>) {
+    let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+    let pages = Arc::new(PageBuffer::copy_of(&[8; 150]).expect("memory"));
+    assert!(producer.append_bytes(&[7; 50]));
+    assert!(
+        producer
+            .append_lent(Arc::clone(&pages).into(), false)
+            .is_ok()
+    );
+    assert!(producer.append_bytes(&[9; 100]));
+    assert_eq!(consumer.head(), 300);
+    consumer.take_loans();
+    (producer, consumer, pages)
+}
+
+#[test]
+fn packets_of_lent_pages_are_gathered_in_place_behind_headers_of_the_store() {
+    let (_producer, mut consumer, pages) = with_lent_pages();
+    let batch = batch_of([1; 4], &[(0, 100), (100, 200), (200, 300)]);
+    let mut slices = Vec::new();
+    assert!(consumer.gather(&batch, &mut slices));
+    let octets: Vec<u8> = slices.iter().flat_map(|piece| piece.to_vec()).collect();
+    let sent = [[7; 50].as_slice(), &[8; 150], &[9; 100]].concat();
+    assert_eq!(
+        octets,
+        [
+            &[1; 4],
+            &sent[..100],
+            &[1; 4],
+            &sent[100..200],
+            &[1; 4],
+            &sent[200..]
+        ]
+        .concat()
+    );
+    let within = pages.as_ptr_range();
+    let lent = slices
+        .iter()
+        .filter(|piece| within.contains(&piece.as_ptr()));
+    assert_eq!(
+        lent.map(|piece| piece.len()).sum::<usize>(),
+        150,
+        "it was copied"
+    );
+    consumer.mark_referenced(&batch);
+    // Sent again, from elsewhere.
+    let again = batch_of([2; 4], &[(100, 200)]);
+    assert!(!consumer.gather(&again, &mut Vec::new()));
+}
+
+#[test]
+fn packets_of_other_lent_memory_are_not_in_place() {
+    for buffer in [
+        Buffer::from(vec![8; 100]),
+        Arc::<[u8]>::from([8; 100]).into(),
+    ] {
+        let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+        assert!(producer.append_lent(buffer, false).is_ok());
+        assert!(producer.append_bytes(&[9; 100]));
+        assert_eq!(consumer.head(), 200);
+        consumer.take_loans();
+        let batch = batch_of([1; 4], &[(0, 100)]);
+        assert!(!consumer.gather(&batch, &mut Vec::new()));
+        let batch = batch_of([1; 4], &[(100, 200)]);
+        assert!(
+            consumer.gather(&batch, &mut Vec::new()),
+            "it is the store's"
+        );
+    }
+}
+
+/// Whether lent pages move before their owner writes to them again, after a circuit that sent the first of them, or
+/// both, by reference, and ended.
+fn moves_after_an_end(is_sent: bool, is_acknowledged: bool, is_dropped: bool) -> [bool; 2] {
+    let (mut producer, mut consumer, first) = with_lent_pages();
+    let second = Arc::new(PageBuffer::copy_of(&[5; 100]).expect("memory"));
+    assert!(
+        producer
+            .append_lent(Arc::clone(&second).into(), false)
+            .is_ok()
+    );
+    assert_eq!(consumer.head(), 400);
+    consumer.take_loans();
+    if is_sent {
+        let batch = batch_of([1; 4], &[(0, 100)]);
+        assert!(consumer.gather(&batch, &mut Vec::new()));
+        consumer.mark_referenced(&batch);
+    }
+    if is_acknowledged {
+        consumer.release(0..200);
+    }
+    match is_dropped {
+        true => drop(consumer),
+        false => consumer.return_all_loans(),
+    }
+    while producer.reclaim().is_some() {}
+    drop(producer);
+    [first, second].map(|pages| {
+        let before = pages.as_ptr();
+        let mut pages = Arc::into_inner(pages).expect("it is its owner's alone again");
+        pages.make_mut().expect("memory")[0] = 1;
+        pages.as_ptr() != before
+    })
+}
+
+#[test]
+fn lent_pages_that_packets_may_refer_to_for_ever_move_before_a_write() {
+    for is_dropped in [false, true] {
+        assert_eq!(moves_after_an_end(true, false, is_dropped), [true, false]);
+        assert_eq!(moves_after_an_end(true, true, is_dropped), [false, false]);
+        assert_eq!(moves_after_an_end(false, false, is_dropped), [false, false]);
     }
 }
