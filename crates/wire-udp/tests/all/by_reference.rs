@@ -1,8 +1,10 @@
 //! What a wire sends by reference arrives as it was; what it cannot send so is copied.
 
 use engine::{Address, Path};
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice, Read};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use wire::{Taken, Wire};
 use wire_udp::UdpWire;
@@ -157,4 +159,31 @@ fn call_that_takes_a_part_sends_nothing() {
     let sent = pipe.send(socket, &[IoSlice::new(&octets)], octets.len());
     assert!(sent.is_err(), "a pipe of 16 pages took 40");
     assert_eq!(receive_all(&mut far), (vec![], vec![]));
+}
+
+#[test]
+fn call_without_room_is_an_error_and_so_is_one_that_finds_too_little() {
+    let (near, mut far) = UnixStream::pair().expect("two descriptors");
+    let wait = Some(Duration::from_micros(1));
+    near.set_write_timeout(wait).expect("an option");
+    far.set_nonblocking(true).expect("an option");
+    let octets = pattern(60 << 10, 10);
+    let (mut whole, mut errors) = (0, Vec::new());
+    // A stream takes a part where a datagram socket takes nothing.
+    while !errors.contains(&ErrorKind::WouldBlock) && errors.len() < 4 {
+        let pipe = Pipe::open(16 * 4096).expect("two descriptors");
+        match pipe.send(near.as_fd(), &[IoSlice::new(&octets)], octets.len()) {
+            Ok(()) => whole += 1,
+            Err(error) => errors.push(error.kind()),
+        }
+    }
+    assert!(errors.contains(&ErrorKind::WouldBlock), "{errors:?}");
+    assert!(whole > 0, "{errors:?}");
+    let mut arrived = Vec::new();
+    // It ends with what is there.
+    let _ = far.read_to_end(&mut arrived);
+    assert!(arrived.len() >= whole * octets.len());
+    for sent in arrived.chunks(octets.len()).take(whole) {
+        assert!(sent == octets);
+    }
 }

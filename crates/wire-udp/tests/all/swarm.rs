@@ -3,7 +3,7 @@
 //!
 //! The relay peeks at a datagram, forwards it, and forwards it again when it takes it from its socket later: by then
 //! its pages may show what the sender wrote since. Senders of odd seeds lend pages, into which they write something else as
-//! soon as they are theirs again. Engines, pumps and sockets are the real ones in one thread, and
+//! soon as they are theirs again. In half of the runs the receiver's socket has little room. Engines, pumps and sockets are the real ones in one thread, and
 //! the clock stands still while packets move. TOWPATH_SEEDS is the number of seeds, TOWPATH_SEED the only one.
 
 use driver::Pump;
@@ -39,6 +39,9 @@ const LONG_STORE_LEN: usize = 8 * LONG_PAYLOAD;
 
 /// Pages of a packet of lent bytes, which with its header fill a call.
 const LONG_PAYLOAD: usize = 15 * 4096;
+
+/// Octets of the receiver's socket in half of the runs: what comes beyond them is dropped.
+const SMALL_BUFFER_LEN: usize = 128 << 10;
 
 /// Datagrams that the relay looks at before the ends are served again.
 const RELAYED_MAX: u32 = 60;
@@ -312,6 +315,10 @@ impl Run {
         assert!(udp.enable_references().expect("an option"));
         let near_address = udp.local_addr().expect("it is bound");
         let far = UdpWire::bind(on_loopback()).expect("a free port");
+        if seed % 4 >= 2 {
+            let socket = far.descriptor().expect("a socket");
+            wire_udp::sys::set_buffers(socket, SMALL_BUFFER_LEN);
+        }
         let far_address = far.local_addr().expect("it is bound");
         let by_reference = Rc::default();
         let wire = CountingWire {
