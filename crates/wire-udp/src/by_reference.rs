@@ -6,18 +6,23 @@
 //! interface may show later octets.
 //!
 //! One call sends one datagram, or several by UDP_SEGMENT, in 16 pages at most: the kernel hands a socket so
-//! many at once, and a datagram in two calls could be mixed with what another thread sends.
+//! many at once. A header that is copied goes before in a call of its own (MSG_MORE): only the wire sends by a connected
+//! socket, so that nothing comes between.
 
 use crate::sys::{self, Pipe};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pages of a call by reference (`splice_to_socket` of Linux).
-pub const PAGES_MAX: usize = 16;
+/// Pages of a call (`splice_to_socket` of Linux).
+const PAGES_MAX: usize = 16;
 
 /// Fewer octets are copied: two calls for the pages take as long.
 const REFERENCE_MIN: usize = 16 << 10;
+
+/// UDP_SEGMENT for a datagram that is made by two calls: no datagram is that long, so that none is cut, and the kernel
+/// leaves its checksum to the device, as that of one made by one call.
+const UNCUT: usize = 0xffff;
 
 /// Wires of a process that have a pipe at a time: it is two descriptors, and the other wires copy.
 const PIPES_MAX: usize = 32;
@@ -82,15 +87,15 @@ impl ByReference {
         segment_size: usize,
     ) -> bool {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let (header, slices, wanted) = match slices {
+            _ if total > segment_size => (None, slices, segment_size),
+            [header, rest @ ..] if !rest.is_empty() => (Some(header), rest, UNCUT),
+            _ => (None, slices, 0),
+        };
         let fits = total >= REFERENCE_MIN && pages(slices) <= PAGES_MAX;
         if !self.is_on || !fits || self.failures >= FAILURES_MAX {
             return false;
         }
-        let wanted = if total > segment_size {
-            segment_size
-        } else {
-            0
-        };
         if self.set_segment_size(socket, wanted).is_err() {
             return false;
         }
@@ -100,7 +105,10 @@ impl ByReference {
         let Some(CountedPipe(pipe)) = &self.pipe else {
             return false;
         };
-        let sent = pipe.send(socket, slices, total).is_ok();
+        let sent = match header {
+            None => pipe.send(socket, slices, total).is_ok(),
+            Some(header) => pipe.send_behind(socket, header, slices).is_ok(),
+        };
         if sent {
             self.failures = 0;
         } else {

@@ -22,7 +22,6 @@ pub mod raw;
 mod receiver;
 pub mod sys;
 
-pub use by_reference::PAGES_MAX as REFERENCED_PAGES_MAX;
 pub use receiver::UdpReceiver;
 
 use by_reference::ByReference;

@@ -103,7 +103,8 @@ pub trait Wire {
 
     /// Sends as [`send`](Wire::send) does, but may refer to the octets instead of copying them: what the caller
     /// writes there afterwards may show in these packets until they have been received. So the caller leaves
-    /// them as they are until the peer has acknowledged them, and never sends them by reference again.
+    /// them as they are until the peer has acknowledged them, and never sends them by reference again. Of a packet alone
+    /// that is in several slices the first, its header, is copied always.
     ///
     /// # Errors
     ///

@@ -47,9 +47,9 @@ impl Consumer {
             .for_each(|loan| loan.mark_outlived(referenced));
     }
 
-    /// Whether the wire may refer to the lent bytes of `payload`.
+    /// Whether some bytes of `payload` are lent, and all of those in pages of their own.
     pub(super) fn is_lent_in_pages(&self, payload: &Range<u64>) -> bool {
-        loans::are_in_pages(&self.loans, payload)
+        self.is_lent(payload) && loans::are_in_pages(&self.loans, payload)
     }
 
     #[inline]

@@ -14,8 +14,8 @@ const SHORT_PACKET_LEN: usize = 4096;
 
 impl Consumer {
     /// Appends the slices of a batch for the wire; headers are written in place where a packet
-    /// begins at a slot that the wire does not refer to. Returns whether they all are: then the slices are memory
-    /// of the store, or lent pages, and the wire may refer to them.
+    /// begins at a slot that the wire does not refer to. Returns whether they all are, or are one packet of lent pages
+    /// behind a header: then the wire may refer to the slices, as [`wire::Wire::send_by_reference`] says.
     ///
     /// # Panics
     ///
@@ -28,16 +28,14 @@ impl Consumer {
         let mut all_placed = true;
         for (index, packet) in batch.packets().iter().enumerate() {
             let parts = batch.parts(packet);
-            let mut lent = None;
             let placed = match parts {
-                [Part::Own(header), Part::User(_, payload)] if self.may_be_referred_to(payload) => {
+                [Part::Own(header), Part::User(_, payload)] if !self.is_lent(payload) => {
                     assert!(
                         payload.start >= ascends_from || !is_named_before(batch, index, payload),
                         "the engine names a slot twice in a batch"
                     );
                     ascends_from = ascends_from.max(payload.end);
-                    lent = Some(payload).filter(|payload| self.is_lent(payload));
-                    self.place_header(payload, batch.own(header), lent.is_some())
+                    self.place_header(payload, batch.own(header))
                 }
                 _ => None,
             };
@@ -50,16 +48,11 @@ impl Consumer {
                     all_placed = false;
                     slices.extend(run.take().map(|done| self.io_slice(done)));
                     self.gather_parts(batch, parts, slices);
-                    continue;
                 }
-            }
-            if let Some(payload) = lent {
-                slices.extend(run.take().map(|done| self.io_slice(done)));
-                self.gather_lent(payload, slices);
             }
         }
         slices.extend(run.map(|done| self.io_slice(done)));
-        all_placed
+        all_placed || self.is_packet_of_pages(batch)
     }
 
     /// The wire refers to the bytes of `batch`, which were gathered in place, and to their headers.
@@ -91,10 +84,16 @@ impl Consumer {
         2 * inside > packets.len()
     }
 
-    /// Whether the wire may refer to all bytes of `payload`: they are in the store, or lent in pages of their own.
-    #[inline]
-    fn may_be_referred_to(&self, payload: &Range<u64>) -> bool {
-        self.loans.is_empty() || self.is_lent_in_pages(payload)
+    /// Whether `batch` is one packet of lent pages behind a header. Its pages are used again at another time than the
+    /// header's place in the store would be, and a header of a later packet would show in front of them.
+    fn is_packet_of_pages(&self, batch: &Batch) -> bool {
+        let [packet] = batch.packets() else {
+            return false;
+        };
+        match batch.parts(packet) {
+            [Part::Own(_), Part::User(_, payload)] => self.is_lent_in_pages(payload),
+            _ => false,
+        }
     }
 
     fn gather_parts<'a>(&'a self, batch: &'a Batch, parts: &[Part], slices: &mut Vec<IoSlice<'a>>) {
@@ -111,14 +110,8 @@ impl Consumer {
         }
     }
 
-    /// Puts `header` in front of the slot of `payload` if its place is there: header and bytes in one piece, or the header
-    /// alone if the bytes are `lent`.
-    fn place_header(
-        &self,
-        payload: &Range<u64>,
-        header: &[u8],
-        lent: bool,
-    ) -> Option<Range<usize>> {
+    /// Puts `header` in front of `payload` if its place is there: header and bytes in one piece.
+    fn place_header(&self, payload: &Range<u64>, header: &[u8]) -> Option<Range<usize>> {
         let layout = self.ring.layout;
         let slot = layout.payload as u64;
         let fits = payload.end - payload.start <= slot && header.len() == layout.header;
@@ -134,7 +127,7 @@ impl Consumer {
             let target = self.ring.base.load(Ordering::Relaxed).add(front);
             target.copy_from_nonoverlapping(header.as_ptr(), header.len());
         }
-        Some(front..if lent { start } else { end })
+        Some(front..end)
     }
 }
 

@@ -53,9 +53,10 @@ const SEND_BUFFER_LEN: usize = 512 << 10;
 pub(crate) const LONG_PACKET_LEN: usize = 15 << 10;
 
 /// Octets of the packets of lent bytes, which go to the kernel by reference one a call: a header, and as many whole pages
-/// as are left, so that packets of buffers of whole pages begin and end with one.
+/// as a datagram takes, so that packets of buffers of whole pages begin and end with one.
 pub(crate) fn lent_packet_len() -> usize {
-    HEADER_LEN + (wire_udp::REFERENCED_PAGES_MAX - 1) * rustix::param::page_size()
+    let page = rustix::param::page_size();
+    HEADER_LEN + (wire_udp::UDP_PAYLOAD_MAX - HEADER_LEN) / page * page
 }
 
 /// Options of rate limits, which are set together.
@@ -298,7 +299,8 @@ impl EndpointConfig {
     /// Whether packets of lent bytes may be as long as a call by reference takes.
     pub(crate) fn lends_pages(&self) -> bool {
         let room = self.config.window.min(self.send_buffer_len as u64);
-        self.sends_long_by_reference() && room >= 4 * lent_packet_len() as u64
+        let len = lent_packet_len();
+        self.sends_long_by_reference() && len > LONG_PACKET_LEN && room >= 4 * len as u64
     }
 
     /// Whether every byte is delivered.

@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 mod address;
+#[cfg(test)]
+mod fork_tests;
 mod gro;
 mod gso;
 mod marks;
@@ -17,7 +19,7 @@ pub use gso::{send_segmented, send_segmented_with};
 pub use marks::{IpMarks, receive_with_marks, report_marks};
 pub use mmsg::{MmsgReceiver, MmsgSender};
 pub use options::{can_segment, option, receive_drops, set_buffers, set_coalescing, set_option};
-pub use splice::Pipe;
+pub use splice::{Pipe, abandon_datagram, begin_datagram};
 
 /// MSG_DONTWAIT, for the calls that take flags.
 pub const DONT_WAIT: i32 = libc::MSG_DONTWAIT;

@@ -40,18 +40,83 @@ impl Pipe {
         slices: &[IoSlice<'_>],
         len: usize,
     ) -> io::Result<()> {
+        self.fill(slices, len)?;
+        self.empty_into(socket, len)
+    }
+
+    /// Sends `slices` in one datagram behind a copy of `header`. No other thread may send by the socket meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Pipe::send).
+    pub fn send_behind(
+        &self,
+        socket: BorrowedFd<'_>,
+        header: &[u8],
+        slices: &[IoSlice<'_>],
+    ) -> io::Result<()> {
+        let len = slices.iter().map(|slice| slice.len()).sum();
+        self.fill(slices, len)?;
+        begin_datagram(socket, header)?;
+        let sent = self.empty_into(socket, len);
+        if sent.is_err() {
+            abandon_datagram(socket);
+        }
+        sent
+    }
+
+    fn fill(&self, slices: &[IoSlice<'_>], len: usize) -> io::Result<()> {
         // SAFETY: IoSlice is guaranteed to have the layout of iovec, and the slices are live memory. The pipe refers
         // to their pages, not to their addresses: what becomes of the mapping does not matter to it.
         let taken = unsafe {
             let (iov, count) = (slices.as_ptr().cast(), slices.len());
             libc::vmsplice(self.into.as_raw_fd(), iov, count, libc::SPLICE_F_NONBLOCK)
         };
-        all_of(taken, len)?;
+        all_of(taken, len)
+    }
+
+    fn empty_into(&self, socket: BorrowedFd<'_>, len: usize) -> io::Result<()> {
         let (from, to) = (self.out.as_raw_fd(), socket.as_raw_fd());
         // SAFETY: descriptors and numbers only.
         let sent = unsafe { libc::splice(from, ptr::null_mut(), to, ptr::null_mut(), len, 0) };
         all_of(sent, len)
     }
+}
+
+/// Begins a datagram of a connected socket with `octets`, which are copied; the next send ends it.
+///
+/// # Errors
+///
+/// Those of the socket; nothing is begun then.
+pub fn begin_datagram(socket: BorrowedFd<'_>, octets: &[u8]) -> io::Result<()> {
+    let flags = libc::MSG_MORE | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: live memory of the length given, which is only read.
+    let sent = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            octets.as_ptr().cast(),
+            octets.len(),
+            flags,
+        )
+    };
+    all_of(sent, octets.len())
+}
+
+/// Drops the datagram that was begun, if there is one: what it would become by so many more octets is longer than a
+/// datagram can be, for which the kernel drops all of it (`udp_flush_pending_frames` of Linux).
+#[cold]
+pub fn abandon_datagram(socket: BorrowedFd<'_>) {
+    let octets = vec![0u8; usize::from(u16::MAX)];
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: as above.
+    let _ = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            octets.as_ptr().cast(),
+            octets.len(),
+            flags,
+        )
+    };
 }
 
 fn all_of(count: isize, len: usize) -> io::Result<()> {

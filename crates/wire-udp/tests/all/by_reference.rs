@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use wire::{Taken, Wire};
 use wire_udp::UdpWire;
-use wire_udp::sys::Pipe;
+use wire_udp::sys::{self, Pipe};
 
 const PACKET_LEN: usize = 1472;
 
@@ -20,7 +20,7 @@ fn on_loopback() -> UdpWire {
 }
 
 /// A wire that sends by reference to the other.
-pub fn pair() -> (UdpWire, UdpWire, Path) {
+fn pair() -> (UdpWire, UdpWire, Path) {
     let (mut near, far) = (on_loopback(), on_loopback());
     let to = far.local_addr().expect("it is bound");
     near.connect(to).expect("a route");
@@ -28,13 +28,13 @@ pub fn pair() -> (UdpWire, UdpWire, Path) {
     (near, far, Path::to(Address::Socket(to)))
 }
 
-pub fn pattern(len: usize, salt: usize) -> Vec<u8> {
+fn pattern(len: usize, salt: usize) -> Vec<u8> {
     let octet = |at: usize| ((at + salt).wrapping_mul(2_654_435_761) >> 11) as u8;
     (0..len).map(octet).collect()
 }
 
 /// All datagrams that arrive, one behind the other, and the lengths of the arrivals' packets.
-pub fn receive_all(wire: &mut UdpWire) -> (Vec<u8>, Vec<usize>) {
+fn receive_all(wire: &mut UdpWire) -> (Vec<u8>, Vec<usize>) {
     let mut buffer = vec![0; wire.capabilities().receive_len];
     let (mut octets, mut lengths) = (Vec::new(), Vec::new());
     while let Ok(arrival) = wire.receive(&mut buffer) {
@@ -44,7 +44,7 @@ pub fn receive_all(wire: &mut UdpWire) -> (Vec<u8>, Vec<usize>) {
     (octets, lengths)
 }
 
-pub fn send(wire: &mut UdpWire, path: Path, octets: &[u8], packet_len: usize) -> Taken {
+fn send(wire: &mut UdpWire, path: Path, octets: &[u8], packet_len: usize) -> Taken {
     let sent = wire.send_by_reference(path, &[IoSlice::new(octets)], packet_len);
     sent.expect("the loopback has room")
 }
@@ -186,4 +186,46 @@ fn call_without_room_is_an_error_and_so_is_one_that_finds_too_little() {
     for sent in arrived.chunks(octets.len()).take(whole) {
         assert!(sent == octets);
     }
+}
+
+#[test]
+fn header_of_a_packet_in_several_slices_is_copied_and_its_pages_are_not() {
+    let (mut near, mut far, path) = pair();
+    let (mut header, mut octets) = (pattern(32, 11), pattern(60 << 10, 12));
+    let before = header.clone();
+    for _ in 0..2 {
+        let slices = [IoSlice::new(&header), IoSlice::new(&octets)];
+        let len = header.len() + octets.len();
+        let sent = near.send_by_reference(path, &slices, len);
+        assert_eq!(sent.expect("the loopback has room"), Taken::ByReference);
+        header.fill(0xcc);
+        octets[100] ^= 0xff;
+        let (arrived, lengths) = receive_all(&mut far);
+        assert_eq!(lengths, [len]);
+        assert!(arrived[32..] == octets, "the pages were copied");
+        assert!(arrived[..32] == before, "the header was not");
+        header.clone_from(&before);
+    }
+    let single = pattern(1000, 13);
+    let sent = near.send(path, &[IoSlice::new(&single)], single.len());
+    sent.expect("the loopback has room");
+    assert_eq!(receive_all(&mut far), (single, vec![1000]));
+}
+
+#[test]
+fn datagram_that_was_begun_and_given_up_leaves_nothing() {
+    let mut far = on_loopback();
+    let to = far.local_addr().expect("it is bound");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(to).expect("a route");
+    let pipe = Pipe::open(16 * 4096).expect("two descriptors");
+    // Longer than a datagram with its header.
+    let octets = pattern(16 * 4096, 14);
+    let page = octets.as_ptr().align_offset(4096);
+    let slices = [IoSlice::new(&octets[page..]), IoSlice::new(&octets[..page])];
+    assert!(pipe.send_behind(socket.as_fd(), &[1; 32], &slices).is_err());
+    sys::begin_datagram(socket.as_fd(), &[2; 32]).expect("the loopback has room");
+    sys::abandon_datagram(socket.as_fd());
+    socket.send(&[3; 10]).expect("the loopback has room");
+    assert_eq!(receive_all(&mut far), (vec![3; 10], vec![10]));
 }

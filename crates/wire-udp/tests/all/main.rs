@@ -1,5 +1,4 @@
 //! Packets by reference: one wire, and an engine over it whose path is disturbed.
 
 mod by_reference;
-mod fork;
 mod swarm;
