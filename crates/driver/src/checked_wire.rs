@@ -1,6 +1,8 @@
 //! A wire whose errors about one path are counted and reported, so that the other paths do not notice.
 
-use engine::{Address, Fragmentation, Instant, LocalAddress, Path, PathError, PathFault, Protocol};
+use engine::{
+    Address, FewMap, Fragmentation, Instant, LocalAddress, Path, PathError, PathFault, Protocol,
+};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
@@ -38,7 +40,7 @@ pub(crate) struct CheckedWire<W> {
     /// The last failed sends, for [`CheckedWire::take_send_error`], oldest first.
     failed: VecDeque<(Address, io::Error)>,
     /// Path MTUs of the last peers, by local address and host, and when each was asked for.
-    mtus: BTreeMap<(LocalAddress, IpAddr), (usize, Instant)>,
+    mtus: FewMap<(LocalAddress, IpAddr), (usize, Instant)>,
 }
 
 impl<W: Wire> CheckedWire<W> {
@@ -49,7 +51,7 @@ impl<W: Wire> CheckedWire<W> {
             errors: PathErrors::default(),
             reports: VecDeque::new(),
             failed: VecDeque::new(),
-            mtus: BTreeMap::new(),
+            mtus: FewMap::new(),
         }
     }
 

@@ -5,6 +5,7 @@ mod ending;
 mod lend;
 mod noted;
 mod receive;
+mod straight;
 mod unsent;
 
 use crate::broken::Breakable;
@@ -50,10 +51,14 @@ pub struct Circuit<E: Associations, W: Wire> {
     submits: u32,
     /// Arrivals at the endpoint at the last poll of this circuit.
     seen_arrivals: u64,
+    /// Receives that did not wait.
+    looks: u32,
     /// Acknowledgements may be delayed and coalesced with other packets.
     delays_acks: bool,
-    /// The reader's chunk is the last of the peer's stream.
+    /// What was read last is the end of the peer's stream.
     is_last_chunk: bool,
+    /// This direction was ended.
+    has_finished: bool,
 }
 
 /// The sender polls for acknowledgements every so many batches, unless its user receives meanwhile. One batch is an
@@ -83,8 +88,10 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             flushed: 0,
             submits: 0,
             seen_arrivals: 0,
+            looks: 0,
             delays_acks: false,
             is_last_chunk: false,
+            has_finished: false,
         }
     }
 
@@ -478,8 +485,10 @@ impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
         if let Some(consumed) = self.reader.take_consumed() {
             pump.consume(now, self.id, consumed);
         }
-        pump.submit_pending(now, self.id, true);
-        pump.engine().finish(now, self.id);
+        if !self.has_finished || !self.has_submitted_all() {
+            pump.submit_pending(now, self.id, true);
+            pump.engine().finish(now, self.id);
+        }
         let deferred = self.delays_acks && !self.producer.is_in_flight();
         pump.detach(now, self.id, deferred);
         if deferred {

@@ -67,12 +67,13 @@ impl CircuitState {
     }
 }
 
-/// So many circuits are looked for in a list.
-const FEW: usize = 4;
+/// So many circuits are looked for in a list: those of a server of transactions whose last acknowledgements are
+/// deferred, and those after them.
+const FEW: usize = 16;
 
 /// Circuits by number. Never iterated, so its order decides nothing.
 ///
-/// A message asks for its circuit some ten times, and most endpoints have one or two: theirs lie in a list,
+/// A message asks for its circuit some ten times, and most endpoints have a few: theirs lie in a list,
 /// which takes less code than a hash table. A circuit stays where it was put.
 #[derive(Default)]
 pub(crate) struct CircuitTable {

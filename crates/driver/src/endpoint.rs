@@ -314,10 +314,10 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     }
 
     fn attach(&self, pump: &mut Pump<E, W>, id: AssociationId, peer: Address) -> Circuit<E, W> {
-        let layout = pump.engine().layout(Some(id));
+        let layout = pump.engine_ref().layout(Some(id));
         let (producer, consumer) = self.shared.pool.store(id, layout);
         pump.attach(id, consumer);
-        let properties = pump.engine().properties();
+        let properties = pump.engine_ref().properties();
         let batch_bytes = pump.batch_bytes();
         let shared = Arc::clone(&self.shared);
         Circuit::new(shared, id, properties, producer, batch_bytes, peer)

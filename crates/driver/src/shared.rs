@@ -218,9 +218,21 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
     /// instead of a try, a poll and a receive. Updates `now`.
     pub(crate) fn wait_in_receive<'a>(
         &'a self,
+        pump: PumpGuard<'a, E, W>,
+        now: &mut Instant,
+        limit: Duration,
+    ) -> io::Result<(PumpGuard<'a, E, W>, WaitOutcome)> {
+        self.wait_in_receive_with(pump, now, limit, Pump::handle_arrival)
+    }
+
+    /// The same; `handle` is [`Pump::handle_arrival`], or what takes its place.
+    #[inline]
+    pub(crate) fn wait_in_receive_with<'a>(
+        &'a self,
         mut pump: PumpGuard<'a, E, W>,
         now: &mut Instant,
         limit: Duration,
+        handle: impl FnOnce(&mut Pump<E, W>, Instant, Vec<u8>, io::Result<Arrival>) -> io::Result<bool>,
     ) -> io::Result<(PumpGuard<'a, E, W>, WaitOutcome)> {
         let Some(receiver) = &self.receiver else {
             return Ok((pump, WaitOutcome::Unavailable));
@@ -243,7 +255,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         self.wakeup.receive.end();
         *now = self.now();
         let outcome = outcome_without_packet(&**receiver, &arrival);
-        if !pump.handle_arrival(*now, buffer, arrival)? {
+        if !handle(&mut pump, *now, buffer, arrival)? {
             return Ok((pump, outcome));
         }
         while pump.wire().has_buffered() && pump.receive(*now)? {}

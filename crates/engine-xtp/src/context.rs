@@ -58,6 +58,14 @@ pub(crate) struct PendingControl {
     pub(crate) deferred: bool,
 }
 
+impl PendingControl {
+    /// Whether there is one, whatever it is for.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.control || self.status_request || self.delivery_report
+    }
+}
+
 /// Octets from and to an address that is not validated: no more go out than came in
 /// (0007, Address validation; RFC 9000 s. 8).
 #[derive(Clone, Copy, Debug, Default)]
@@ -309,7 +317,7 @@ impl Context {
         if at < self.scheduled_at {
             self.unschedule(ep);
             self.scheduled_at = at;
-            ep.timers.insert((at, self.id));
+            ep.timers.insert(at, self.id);
             ep.counters.timers_set += 1;
         }
     }
@@ -332,13 +340,13 @@ impl Context {
         let next = self.deadlines.iter().min().copied().unwrap_or(NEVER);
         if next != NEVER {
             self.scheduled_at = next;
-            ep.timers.insert((next, self.id));
+            ep.timers.insert(next, self.id);
         }
     }
 
     pub(crate) fn unschedule(&mut self, ep: &mut EndpointState) {
         if self.scheduled_at != NEVER {
-            ep.timers.remove(&(self.scheduled_at, self.id));
+            ep.timers.remove(self.scheduled_at, self.id);
             self.scheduled_at = NEVER;
         }
     }

@@ -4,7 +4,9 @@ use crate::context::{Context, ContextState};
 use crate::numbers::{SLOTS_MAX, key_slot, make_key, make_short_key, syncs_are_near};
 use crate::pdu::RTN;
 use crate::peer_index::PeerIndex;
+use crate::rx::ReceiveState;
 use crate::slot_index::SlotIndex;
+use crate::tx::SendState;
 use core::time::Duration;
 use engine::{Address, AssociationId, Instant, KeyedStream};
 use std::collections::VecDeque;
@@ -50,6 +52,8 @@ pub(crate) struct ContextTable {
     last_by_peer: u32,
     quarantine: VecDeque<(Instant, u32)>,
     active: usize,
+    /// Memory of contexts that were retired, used again.
+    spare: SpareContexts,
     next_association: u32,
     /// Keys have 31 bits (XTP 3.x).
     short_keys: bool,
@@ -67,6 +71,7 @@ impl ContextTable {
             last_by_peer: 0,
             quarantine: VecDeque::new(),
             active: 0,
+            spare: SpareContexts::default(),
             next_association: 0,
             short_keys,
         }
@@ -122,8 +127,8 @@ impl ContextTable {
             make_key
         };
         let key = make(slot, keys.next_u64());
-        let context = Context::new(id, slot, key, peer, now);
-        self.slots[slot as usize] = Slot::Active(Box::new(context));
+        let context = self.spare.place(Context::new(id, slot, key, peer, now));
+        self.slots[slot as usize] = Slot::Active(context);
         self.by_association.insert(association_hash(id), slot);
         self.active += 1;
         Some(slot as usize)
@@ -290,14 +295,18 @@ impl ContextTable {
         self.by_association
             .remove(association_hash(context.id), slot as u32);
         self.active -= 1;
+        let mut left = Slot::Free;
         if keep {
             while self.quarantine.len() >= max {
                 self.release_oldest();
             }
-            self.slots[slot] = Slot::Inactive(inactive);
+            left = Slot::Inactive(inactive);
             self.quarantine.push_back((now + span, slot as u32));
         } else {
-            self.forget(&inactive, slot as u32);
+            self.forget_names(&inactive, slot as u32);
+        }
+        if let Slot::Active(context) = std::mem::replace(&mut self.slots[slot], left) {
+            self.spare.keep(context);
         }
     }
 
@@ -320,19 +329,61 @@ impl ContextTable {
         if let Slot::Inactive(inactive) =
             std::mem::replace(&mut self.slots[slot as usize], Slot::Free)
         {
-            self.forget(&inactive, slot);
+            self.forget_names(&inactive, slot);
         }
     }
 
-    fn forget(&mut self, inactive: &InactiveContext, slot: u32) {
+    /// Removes the names of a slot that is free from now on.
+    fn forget_names(&mut self, inactive: &InactiveContext, slot: u32) {
         if let (false, Some(key)) = (inactive.initiator, inactive.remote) {
             self.by_peer.remove(key, inactive.peer, slot);
         }
         if key_slot(inactive.key) != slot as usize {
             self.by_peer.remove(inactive.key | RTN, inactive.peer, slot);
         }
-        self.slots[slot as usize] = Slot::Free;
         self.free.push(slot);
+    }
+}
+
+/// Memory of contexts that are used again: an association that opens and closes allocates none.
+#[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
+#[derive(Default)]
+struct SpareContexts(Vec<Box<Context>>);
+
+/// Spare contexts kept: of transactions that end and begin by turns.
+const SPARE_MAX: usize = 16;
+
+impl SpareContexts {
+    /// Puts `context` where another was.
+    fn place(&mut self, context: Context) -> Box<Context> {
+        let Some(mut place) = self.0.pop() else {
+            return Box::new(context);
+        };
+        let requests = std::mem::take(&mut place.tx.outstanding_requests);
+        *place = context;
+        place.tx.outstanding_requests = requests;
+        place
+    }
+
+    /// Keeps the memory of `context`, unless there is enough.
+    fn keep(&mut self, mut context: Box<Context>) {
+        if self.0.len() < SPARE_MAX {
+            let mut requests = std::mem::take(&mut context.tx.outstanding_requests);
+            requests.clear();
+            context.rx = ReceiveState::default();
+            context.tx = SendState {
+                outstanding_requests: requests,
+                ..SendState::default()
+            };
+            self.0.push(context);
+        }
+    }
+}
+
+/// What is spare says nothing of the table.
+impl std::fmt::Debug for SpareContexts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SpareContexts")
     }
 }
 

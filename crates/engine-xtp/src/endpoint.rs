@@ -10,10 +10,10 @@ use crate::pdu::{
     DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
     packet_len,
 };
-use crate::procedure::v3;
 use crate::procedure::{
     address_validation, association_accept, association_close, association_setup, control_send,
-    data_receive, data_send, packet_input, path_mtu, route_management, status_request, tags,
+    data_receive, data_send, packet_input, path_mtu, prediction, route_management, status_request,
+    tags, v3,
 };
 use crate::unvalidated::UnvalidatedQueue;
 use engine::time::earlier;
@@ -244,17 +244,16 @@ impl Xtp {
     fn dispatch(
         &mut self,
         now: Instant,
-        from: Address,
-        packet: &[u8],
+        received: &Received<'_>,
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
-        let header = if self.state.config.version.is_v3() {
-            match self.parse_v3(now, from, packet)? {
-                Some(header) => header,
-                None => return Ok(()),
-            }
-        } else {
-            self.parse(packet)?
+        let (from, packet) = (received.path.remote, received.octets);
+        let header = match self.state.config.version.is_v3() {
+            true => self.parse_v3(now, from, packet)?,
+            false => Some(self.parse(packet)?),
+        };
+        let Some(header) = header else {
+            return Ok(());
         };
         if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
             return Err(Reject::Multicast);
@@ -352,15 +351,16 @@ impl Protocol for Xtp {
 
     fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.state.counters.packets_parsed += 1;
-        let (from, octets) = (packet.path.remote, packet.octets);
-        if let Err(reason) = self.dispatch(now, from, octets, &mut deliveries.bytes) {
+        if !prediction::handle_packet(self, now, &packet, deliveries)
+            && let Err(reason) = self.dispatch(now, &packet, &mut deliveries.bytes)
+        {
             self.state.reject(reason);
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.table.release_expired(now);
-        while let Some(&(_, id)) = self.state.timers.first().filter(|entry| entry.0 <= now) {
+        while let Some((_, id)) = self.state.timers.first().filter(|entry| entry.0 <= now) {
             self.handle_timers(now, id);
         }
         if self.state.config.routes {
@@ -399,7 +399,7 @@ impl Protocol for Xtp {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let timers = self.state.timers.first().map(|&(at, _)| at);
+        let timers = self.state.timers.first().map(|(at, _)| at);
         let routes = self.state.routes.next_expiry();
         earlier(earlier(timers, routes), self.table.next_release())
     }

@@ -6,18 +6,21 @@ use crate::pdu::{
     Body, Diag, DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, Packet, Reject, Rejects,
     Service,
 };
+#[cfg(test)]
+use crate::procedure::prediction::Predictions;
 use crate::procedure::v3::{self, HeaderContext};
 use crate::ready_queue::ReadyQueue;
 use crate::refusals::Refusals;
 use crate::routes::Routes;
-use engine::{Address, AssociationId, Counters, Event, Instant, KeyedStream, Purpose};
-use std::collections::{BTreeSet, VecDeque};
+use crate::timer_queue::TimerQueue;
+use engine::{Address, Counters, Event, Instant, KeyedStream, Purpose};
+use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) config: Config,
     /// Timer queue: at most one entry for each association.
-    pub(crate) timers: BTreeSet<(Instant, AssociationId)>,
+    pub(crate) timers: TimerQueue,
     pub(crate) events: VecDeque<Event>,
     /// Slots whose contexts may have something to send.
     pub(crate) ready_queue: ReadyQueue,
@@ -44,6 +47,8 @@ pub(crate) struct EndpointState {
     pub(crate) refusals: Refusals,
     /// Buffer to build packets in.
     pub(crate) scratch: Vec<u8>,
+    #[cfg(test)]
+    pub(crate) predictions: Predictions,
 }
 
 /// Limit of queued stateless replies. More are dropped; the peers repeat their packets.
@@ -84,7 +89,7 @@ impl EndpointState {
             rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),
             cookies: Cookies::new(&config),
             config,
-            timers: BTreeSet::new(),
+            timers: TimerQueue::default(),
             events: VecDeque::new(),
             ready_queue: ReadyQueue::default(),
             stateless_replies: VecDeque::new(),
@@ -95,6 +100,8 @@ impl EndpointState {
             uses_sort: false,
             refusals: Refusals::default(),
             scratch: Vec::new(),
+            #[cfg(test)]
+            predictions: Predictions::default(),
         }
     }
 

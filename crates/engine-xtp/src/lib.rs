@@ -47,6 +47,7 @@ pub mod router;
 mod routes;
 mod rx;
 mod slot_index;
+mod timer_queue;
 mod tx;
 mod unvalidated;
 

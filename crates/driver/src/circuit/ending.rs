@@ -18,8 +18,12 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.require_no_unsent()?;
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();
+        if let Some(consumed) = self.reader.take_if_consumed() {
+            pump.consume(now, self.id, consumed);
+        }
         pump.submit_pending(now, self.id, true);
         pump.engine().finish(now, self.id);
+        self.has_finished = true;
         pump.flush(now)?;
         self.submitted = self.producer.submitted();
         Ok(())

@@ -25,6 +25,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// wire.
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if let Some(len) = self.try_recv_straight(buffer)? {
+            return Ok(Some(len));
+        }
         loop {
             if let ReadOutcome::Message(len) = self.reader.next(buffer) {
                 return Ok(Some(len));
@@ -74,6 +77,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// reading.
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         let mut end = None;
+        if let Some(len) = self.recv_straight(buffer, &mut end, limit)? {
+            return Ok(Some(len));
+        }
         loop {
             if let ReadOutcome::Message(len) = self.reader.next(buffer) {
                 return Ok(Some(len));
@@ -246,7 +252,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Whether the engine knows of all that this user sent and read.
-    fn has_submitted_all(&self) -> bool {
+    #[inline]
+    pub(super) fn has_submitted_all(&self) -> bool {
         self.producer.position() == self.submitted && !self.reader.has_chunk()
     }
 
@@ -343,7 +350,11 @@ enum RefillOutcome {
 }
 
 /// The time until `end`, which is `limit` after the first call; `TimedOut` when it passed.
-fn time_left(end: &mut Option<Instant>, now: Instant, limit: Duration) -> io::Result<Duration> {
+pub(super) fn time_left(
+    end: &mut Option<Instant>,
+    now: Instant,
+    limit: Duration,
+) -> io::Result<Duration> {
     if limit == Duration::MAX {
         return Ok(limit);
     }

@@ -7,6 +7,7 @@ mod events;
 mod inbox;
 #[cfg(test)]
 mod inbox_tests;
+mod straight;
 mod transmit;
 
 use crate::checked_wire::{CheckedWire, PathErrors};
@@ -22,6 +23,7 @@ use engine::{
 };
 use std::collections::VecDeque;
 use std::io;
+pub(crate) use straight::StraightPlace;
 use wire::{Arrival, Wire};
 
 /// An engine and its wire.
@@ -133,6 +135,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     pub fn engine(&mut self) -> &mut E {
         self.settled_at = None;
         &mut self.engine
+    }
+
+    /// The engine, to be looked at.
+    pub(crate) fn engine_ref(&self) -> &E {
+        &self.engine
     }
 
     /// The wire.

@@ -122,31 +122,26 @@ impl<'a> AddressSegment<'a> {
     }
 
     pub(super) fn emit(&self, domain: u8, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.len() as u16).to_be_bytes());
-        let mut hosts = |format: u8, dst: &[u8], src: &[u8], ports: &[u16]| {
-            out.extend_from_slice(&[domain, format]);
-            out.extend_from_slice(dst);
-            out.extend_from_slice(src);
-            ports
-                .iter()
-                .for_each(|port| out.extend_from_slice(&port.to_be_bytes()));
+        let [high, low] = (self.len() as u16).to_be_bytes();
+        let mut put = |format: u8, parts: &[&[u8]]| {
+            out.extend_from_slice(&[high, low, domain, format]);
+            parts.iter().for_each(|part| out.extend_from_slice(part));
         };
+        let ports = |dst: u16, src: u16| (u32::from(dst) << 16 | u32::from(src)).to_be_bytes();
         match self {
-            AddressSegment::Null(zero) => hosts(0, zero, &[], &[]),
-            AddressSegment::V4(e) => hosts(
-                1,
-                &e.dst_host.octets(),
-                &e.src_host.octets(),
-                &[e.dst_port, e.src_port],
-            ),
-            AddressSegment::V6(e) => hosts(
-                6,
-                &e.dst_host.octets(),
-                &e.src_host.octets(),
-                &[e.dst_port, e.src_port],
-            ),
-            AddressSegment::Direct(rest) => hosts(5, rest, &[], &[]),
-            AddressSegment::Other(format, rest) => hosts(*format, rest, &[], &[]),
+            AddressSegment::Null(zero) => put(0, &[zero]),
+            AddressSegment::V4(e) => {
+                let hosts = [e.dst_host.to_bits(), e.src_host.to_bits()];
+                let hosts = u64::from(hosts[0]) << 32 | u64::from(hosts[1]);
+                let ports = ports(e.dst_port, e.src_port);
+                put(1, &[&hosts.to_be_bytes(), &ports]);
+            }
+            AddressSegment::V6(e) => {
+                let (dst, src) = (e.dst_host.octets(), e.src_host.octets());
+                put(6, &[&dst, &src, &ports(e.dst_port, e.src_port)]);
+            }
+            AddressSegment::Direct(rest) => put(5, &[rest]),
+            AddressSegment::Other(format, rest) => put(*format, &[rest]),
         }
     }
 

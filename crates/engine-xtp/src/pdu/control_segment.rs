@@ -1,9 +1,12 @@
 //! Control segments (XTP 4.0 s. 4).
 
-use super::{u32_at, u64_at};
+use super::{HEADER_LEN, Header, u32_at, u64_at};
 
 /// Octets of a [`CommonControl`].
 pub(super) const COMMON_LEN: usize = 20;
+
+/// Octets of a CNTL.
+const CNTL_LEN: usize = HEADER_LEN + COMMON_LEN;
 
 /// Octets of a [`Span`].
 pub const SPAN_LEN: usize = 16;
@@ -29,9 +32,24 @@ impl CommonControl {
     }
 
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.rseq.to_be_bytes());
-        out.extend_from_slice(&self.alloc.to_be_bytes());
-        out.extend_from_slice(&self.echo.to_be_bytes());
+        out.extend_from_slice(&self.octets());
+    }
+
+    fn octets(&self) -> [u8; COMMON_LEN] {
+        let mut octets = [0; COMMON_LEN];
+        octets[..8].copy_from_slice(&self.rseq.to_be_bytes());
+        octets[8..16].copy_from_slice(&self.alloc.to_be_bytes());
+        octets[16..].copy_from_slice(&self.echo.to_be_bytes());
+        octets
+    }
+
+    /// A CNTL with this header, whose `dlen` and checksum over all of the packet are filled in.
+    pub(crate) fn emit_cntl(&self, header: &Header) -> [u8; CNTL_LEN] {
+        let mut octets = [0; CNTL_LEN];
+        let body = self.octets();
+        octets[..HEADER_LEN].copy_from_slice(&header.emit_before(&body));
+        octets[HEADER_LEN..].copy_from_slice(&body);
+        octets
     }
 }
 

@@ -15,6 +15,9 @@ pub const RTN: u64 = 1 << 63;
 /// XTP 4.0 in the top three bits of the packet type.
 const VERSION: u8 = 1 << 5;
 
+/// The word behind the key in a header of DATA without options.
+pub(crate) const DATA_WORD: u32 = (VERSION | Format::Data as u8) as u32;
+
 /// Packet format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -96,6 +99,19 @@ pub fn packet_len(octets: &[u8]) -> Option<usize> {
     HEADER_LEN.checked_add(usize::try_from(dlen).ok()?)
 }
 
+/// Whether the checksum of `packet`, which begins with `header`, is right: over the header alone if `options` say so, or
+/// there is no more.
+#[inline]
+pub(crate) fn has_right_check(header: &[u8; HEADER_LEN], packet: &[u8], options: Options) -> bool {
+    let sum = if options.has(Options::NOCHECK) || packet.len() == HEADER_LEN {
+        let (words, _) = header.as_chunks::<8>();
+        sum_of([0, 1, 2, 3].map(|at| u64::from_be_bytes(words[at])))
+    } else {
+        checksum::sum(packet)
+    };
+    sum == 0xffff
+}
+
 impl Header {
     /// Parses and checks the header of `packet`, in the order of [`Reject`].
     #[inline]
@@ -113,19 +129,7 @@ impl Header {
             return Err(Reject::Length);
         }
         let options = Options(word(8) >> 8);
-        let header_only = options.has(Options::NOCHECK) || dlen == 0;
-        let sum = if header_only {
-            let (words, _) = bytes.as_chunks::<4>();
-            fold(
-                words
-                    .iter()
-                    .map(|word| u64::from(u32::from_be_bytes(*word)))
-                    .sum(),
-            )
-        } else {
-            checksum::sum(packet)
-        };
-        if sum != 0xffff {
+        if !has_right_check(bytes, packet, options) {
             return Err(Reject::Checksum);
         }
         Ok(Header {
@@ -143,33 +147,68 @@ impl Header {
     /// Encodes the header with `check` as it stands.
     #[inline]
     pub fn emit(&self) -> [u8; HEADER_LEN] {
-        let mut bytes = [0; HEADER_LEN];
-        bytes[0..8].copy_from_slice(&self.key.to_be_bytes());
-        bytes[8..12].copy_from_slice(&self.cmd().to_be_bytes());
-        bytes[12..16].copy_from_slice(&self.dlen.to_be_bytes());
-        bytes[16..18].copy_from_slice(&self.check.to_be_bytes());
-        bytes[18..20].copy_from_slice(&self.sort.to_be_bytes());
-        bytes[20..24].copy_from_slice(&self.sync.to_be_bytes());
-        bytes[24..32].copy_from_slice(&self.seq.to_be_bytes());
-        bytes
+        octets_of(self.words())
+    }
+
+    /// The header as four words of 64 bits.
+    #[inline]
+    fn words(&self) -> [u64; 4] {
+        let check = u64::from(self.check) << 48 | u64::from(self.sort) << 32;
+        [
+            self.key,
+            u64::from(self.cmd()) << 32 | u64::from(self.dlen),
+            check | u64::from(self.sync),
+            self.seq,
+        ]
     }
 
     /// Encodes the header with a checksum over itself only.
     #[inline]
     pub fn emit_with_checksum(&self) -> [u8; HEADER_LEN] {
-        let halves = |long: u64| [(long >> 32) as u32, long as u32];
-        let ([key_high, key_low], [seq_high, seq_low]) = (halves(self.key), halves(self.seq));
-        let keys = u64::from(key_high) + u64::from(key_low);
-        let seqs = u64::from(seq_high) + u64::from(seq_low);
-        let rest = [self.cmd(), self.dlen, u32::from(self.sort), self.sync];
-        let rest: u64 = rest.into_iter().map(u64::from).sum();
-        let check = !fold(keys + seqs + rest);
-        Header { check, ..*self }.emit()
+        let [key, kind, check, seq] = self.words();
+        let rest = check & (u64::MAX >> 16);
+        let check = u64::from(!sum_of([key, kind, rest, seq])) << 48;
+        octets_of([key, kind, check | rest, seq])
+    }
+
+    /// Encodes the header in front of `body`, with its length and a checksum over both.
+    #[inline]
+    pub(super) fn emit_before<const LEN: usize>(&self, body: &[u8; LEN]) -> [u8; HEADER_LEN] {
+        let header = Header {
+            dlen: LEN as u32,
+            check: 0,
+            ..*self
+        };
+        let [key, kind, rest, seq] = header.words();
+        let sum = checksum::combine(
+            sum_of([key, kind, rest, seq]),
+            HEADER_LEN,
+            checksum::sum(body),
+        );
+        octets_of([key, kind, u64::from(!sum) << 48 | rest, seq])
     }
 
     fn cmd(&self) -> u32 {
         self.options.0 << 8 | u32::from(VERSION | self.format as u8)
     }
+}
+
+#[inline]
+fn octets_of([key, kind, check, seq]: [u64; 4]) -> [u8; HEADER_LEN] {
+    let mut octets = [0; HEADER_LEN];
+    octets[..8].copy_from_slice(&key.to_be_bytes());
+    octets[8..16].copy_from_slice(&kind.to_be_bytes());
+    octets[16..24].copy_from_slice(&check.to_be_bytes());
+    octets[24..].copy_from_slice(&seq.to_be_bytes());
+    octets
+}
+
+/// The Internet sum of a header.
+#[inline]
+fn sum_of(words: [u64; 4]) -> u16 {
+    let half = |word: u64| (word >> 32) + (word & 0xffff_ffff);
+    let [key, kind, check, seq] = words.map(half);
+    fold(key + kind + check + seq)
 }
 
 /// Folds the sum of a header's words to the Internet checksum: 35 bits, then 20, 17, 16.

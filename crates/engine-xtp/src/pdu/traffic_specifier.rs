@@ -147,12 +147,11 @@ impl TrafficSpec {
     }
 
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.len() as u16).to_be_bytes());
-        out.push(self.service().code());
+        let [high, low] = (self.len() as u16).to_be_bytes();
+        let service = self.service().code();
         match *self {
-            TrafficSpec::Plain(_, zero) => {
-                out.push(0);
-                out.extend_from_slice(&zero);
+            TrafficSpec::Plain(_, [a, b, c, d]) => {
+                out.extend_from_slice(&[high, low, service, 0, a, b, c, d]);
             }
             TrafficSpec::Limits {
                 maxdata,
@@ -162,7 +161,7 @@ impl TrafficSpec {
                 outburst,
                 ..
             } => {
-                out.push(1);
+                out.extend_from_slice(&[high, low, service, 1]);
                 for word in [maxdata, inrate, inburst, outrate, outburst] {
                     out.extend_from_slice(&word.to_be_bytes());
                 }

@@ -190,11 +190,12 @@ fn first_options(ctx: &mut Context) -> Options {
 
 /// Schedules FIRST of an implicit open when data for it are ready.
 pub(crate) fn schedule_first_if_ready(ctx: &mut Context, ep: &EndpointState) {
+    if ctx.state != ContextState::Opening || ctx.first.sent {
+        return;
+    }
     let some = ctx.tx.submitted > 0 && !ctx.waits_for_finish() || ctx.tx.finishing;
     let full = ctx.tx.submitted >= ep.payload_max();
-    if ctx.state == ContextState::Opening && !ctx.first.sent && (some || full) {
-        ctx.first.due = true;
-    }
+    ctx.first.due |= some || full;
 }
 
 /// Final destination of an association opened here, which may lie behind the neighbour.

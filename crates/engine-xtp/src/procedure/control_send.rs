@@ -225,7 +225,10 @@ fn push_control(
         ..plain_header(ctx.outgoing_key(), body.format())
     };
     let header_context = v3::header_context(ctx, ep);
-    if matches!(kind, ControlKind::Path) {
+    if matches!(kind, ControlKind::Cntl) && !ep.config.version.is_v3() {
+        ep.scratch.clear();
+        ep.scratch.extend_from_slice(&common.emit_cntl(&header));
+    } else if matches!(kind, ControlKind::Path) {
         let address = association_setup::called_segment(ep.config.address.as_ref(), ctx, ep);
         ep.scratch = v3::emit_path(ep, &header, address, &header_context);
     } else {

@@ -5,7 +5,9 @@ use crate::config::StatusRequestKind;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
-use crate::procedure::{association_close, association_setup, control_send, status_request, v3};
+use crate::procedure::{
+    association_close, association_setup, control_send, prediction, status_request, v3,
+};
 use crate::tx::TagPositions;
 use core::ops::Range;
 use engine::{Batch, CloseReason, Event, Framing, Instant, Integrity, SendFlags, Store};
@@ -24,6 +26,7 @@ struct PacketPlan {
 }
 
 /// What a submission asks for, in the order in which its user means it.
+#[inline]
 pub(crate) fn do_submission(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags) {
     let may_send = ctx.initiator || !ctx.is_one_way();
     if flags.end_of_message {
@@ -79,7 +82,7 @@ pub(crate) fn handle_coalesce_timeout(ctx: &mut Context, ep: &mut EndpointState)
 /// Fills `batch` with what the context may send now: FIRST, else a deferred control packet, else
 /// data followed by a control packet if one is pending.
 pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
-    if ctx.is_closed() || ctx.awaiting_admission {
+    if prediction::transmit(ctx, ep, now, batch) || ctx.is_closed() || ctx.awaiting_admission {
         return;
     }
     batch.set_path(ctx.peer, Some(ctx.id));
@@ -283,7 +286,7 @@ const ALIGN_MIN_SLOTS: u64 = 16;
 
 /// Latest end of a packet from `start`, with data up to `end`.
 #[inline]
-fn slot_boundary(ctx: &mut Context, ep: &EndpointState, start: u64, end: u64) -> u64 {
+pub(super) fn slot_boundary(ctx: &mut Context, ep: &EndpointState, start: u64, end: u64) -> u64 {
     let slot = ctx.tx.path.slot;
     if ctx.tx.payload_max < slot {
         // Shorter packets than the store was cut for are aligned to nothing.

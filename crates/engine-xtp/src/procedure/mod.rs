@@ -11,6 +11,7 @@ pub(crate) mod data_receive;
 pub(crate) mod data_send;
 pub(crate) mod packet_input;
 pub(crate) mod path_mtu;
+pub(crate) mod prediction;
 pub(crate) mod route_management;
 pub(crate) mod status_request;
 pub(crate) mod tags;

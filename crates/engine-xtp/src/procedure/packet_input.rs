@@ -189,7 +189,7 @@ fn handle_close_and_requests(
     } else if options.has(Options::DREQ) {
         ctx.rx.delivery_report_at = Some(seq);
     }
-    if ctx.pending.control || ctx.pending.status_request || ctx.pending.delivery_report {
+    if ctx.pending.is_any() {
         ctx.mark_ready(ep);
     }
     Ok(())

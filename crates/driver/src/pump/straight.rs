@@ -1,0 +1,216 @@
+//! Bytes that go straight to a user who waits for them.
+//!
+//! What arrives is kept in a chunk of its circuit's queue until its user has read it. Where nothing waits in front of
+//! it and its user has a buffer at hand, bytes of a stream that arrive in one short packet are copied there at once.
+
+use super::{Pump, recycle};
+use engine::{AssociationId, Associations, Bytes, Delivery, Instant, Received};
+use std::io;
+use wire::{Arrival, Wire};
+
+/// The buffer of a user who waits for bytes of a stream.
+pub(crate) struct StraightPlace<'a> {
+    pub(crate) id: AssociationId,
+    pub(crate) buffer: &'a mut [u8],
+    /// Bytes that were put there.
+    pub(crate) filled: Option<usize>,
+}
+
+impl StraightPlace<'_> {
+    /// Takes all that a packet brought, if it is for this user alone and fits; how many bytes it was.
+    #[inline]
+    fn take(&mut self, deliveries: &[Delivery], packet: &[u8]) -> Option<usize> {
+        let [delivery] = deliveries else {
+            return None;
+        };
+        let Bytes::Packet(range) = &delivery.bytes else {
+            return None;
+        };
+        let bytes = &packet[range.clone()];
+        let is_plain = delivery.association == self.id && !delivery.gap && !delivery.begin_tag;
+        let place = self.buffer.get_mut(..bytes.len()).filter(|_| is_plain)?;
+        place.copy_from_slice(bytes);
+        self.filled = Some(bytes.len());
+        self.filled
+    }
+}
+
+impl<E: Associations, W: Wire> Pump<E, W> {
+    /// Whether what arrives next for circuit `id` may go straight to its user: nothing is in front of it, and nothing is
+    /// to be sent before the user waits.
+    #[inline]
+    pub(crate) fn may_go_straight(&self, id: AssociationId) -> bool {
+        let is_plain = self.settled_at.is_some() && !self.watched;
+        let state = self.circuits.get(id).filter(|_| is_plain);
+        state.is_some_and(|state| {
+            state.receive_queue.is_empty() && !state.finished && state.closed.is_none()
+        })
+    }
+
+    /// Runs timers, and sends what there is, also if nothing came since the last flush.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Pump::flush).
+    #[inline(never)]
+    pub(crate) fn settle(&mut self, now: Instant) -> io::Result<()> {
+        self.settled_at = None;
+        self.handle_timeout(now);
+        self.flush(now)
+    }
+
+    /// Runs timers after bytes went straight to their user, and sends what the engine answers, if it does. Without an answer
+    /// the flush is left to the user's next call: a reply, mostly, has one of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Pump::flush).
+    #[inline]
+    pub(crate) fn answer(&mut self, now: Instant) -> io::Result<()> {
+        self.handle_timeout(now);
+        if self.batch.is_empty() {
+            self.engine.poll_transmit(now, &mut self.batch);
+        }
+        match self.batch.is_empty() && self.coalesced.is_empty() {
+            true => Ok(()),
+            false => self.flush(now),
+        }
+    }
+
+    /// Receives what is there; the time, by `clock`, which is asked only then. None for nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`handle_arrival`](Pump::handle_arrival).
+    #[inline]
+    pub(crate) fn receive_for(
+        &mut self,
+        clock: impl FnOnce() -> Instant,
+        place: &mut StraightPlace<'_>,
+    ) -> io::Result<Option<Instant>> {
+        let mut buffer = self.take_receive_buffer();
+        let arrival = self.wire.wire_mut().receive(&mut buffer);
+        if matches!(&arrival, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            recycle(&mut self.spare_buffers, buffer);
+            return Ok(None);
+        }
+        let now = clock();
+        self.handle_arrival_for(now, buffer, arrival, place)?;
+        Ok(Some(now))
+    }
+
+    /// As [`handle_arrival`](Pump::handle_arrival); what is for `place` alone goes there.
+    ///
+    /// # Errors
+    ///
+    /// As [`handle_arrival`](Pump::handle_arrival).
+    #[inline]
+    pub(crate) fn handle_arrival_for(
+        &mut self,
+        now: Instant,
+        buffer: Vec<u8>,
+        arrival: io::Result<Arrival>,
+        place: &mut StraightPlace<'_>,
+    ) -> io::Result<bool> {
+        let receive_len = self.wire().capabilities().receive_len;
+        let arrival = match arrival {
+            Ok(arrival) if self.layer.is_none() && is_one_short(&arrival, receive_len) => arrival,
+            other => return self.handle_arrival(now, buffer, other),
+        };
+        self.settled_at = None;
+        self.arrivals += 1;
+        let octets = &buffer[..arrival.len];
+        let received = Received {
+            path: arrival.path,
+            ecn: arrival.ecn,
+            octets,
+        };
+        self.engine
+            .handle_packet(now, received, &mut self.deliveries);
+        match place.take(&self.deliveries.bytes, octets) {
+            Some(len) => {
+                self.deliveries.bytes.clear();
+                self.engine.consume(now, place.id, len as u64);
+            }
+            None => self.queue_short(now, octets),
+        }
+        self.recycle_arrival(buffer, receive_len);
+        self.drain_events(now);
+        self.publish_changes();
+        Ok(true)
+    }
+}
+
+/// Whether an arrival is one packet that would be copied into a chunk.
+#[inline]
+fn is_one_short(arrival: &Arrival, receive_len: usize) -> bool {
+    let len = arrival.len;
+    len > 0 && len <= arrival.segment_size && len < receive_len / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Note;
+
+    fn delivery(id: u32, range: std::ops::Range<usize>) -> Delivery {
+        Delivery {
+            association: AssociationId(id),
+            bytes: Bytes::Packet(range),
+            gap: false,
+            end_of_message: false,
+            note: Note::default(),
+            begin_tag: false,
+            end_tag: false,
+        }
+    }
+
+    /// What a place of `room` bytes for circuit 1 takes of a packet that brought these.
+    fn taken(room: usize, deliveries: &[Delivery]) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; room];
+        let mut place = StraightPlace {
+            id: AssociationId(1),
+            buffer: &mut buffer,
+            filled: None,
+        };
+        let len = place.take(deliveries, b"..bytes");
+        assert_eq!(place.filled, len);
+        len.map(|len| buffer[..len].to_vec())
+    }
+
+    #[test]
+    fn bytes_of_its_circuit_that_fit_are_taken() {
+        let bytes = delivery(1, 2..7);
+        for room in [5, 100] {
+            let taken = taken(room, std::slice::from_ref(&bytes));
+            assert_eq!(taken.as_deref(), Some(&b"bytes"[..]));
+        }
+    }
+
+    #[test]
+    fn whatever_else_a_packet_brought_is_left() {
+        let bytes = || delivery(1, 2..7);
+        let lost = Delivery {
+            gap: true,
+            ..bytes()
+        };
+        let tagged = Delivery {
+            begin_tag: true,
+            ..bytes()
+        };
+        let copied = Delivery {
+            bytes: Bytes::Reassembled(b"bytes".to_vec()),
+            ..bytes()
+        };
+        assert_eq!(taken(4, &[bytes()]), None, "it does not fit");
+        assert_eq!(taken(9, &[delivery(2, 2..7)]), None, "of another circuit");
+        for other in [vec![], vec![bytes(), bytes()], vec![lost], vec![tagged]] {
+            assert_eq!(taken(9, &other), None);
+        }
+        assert_eq!(
+            taken(9, &[copied]),
+            None,
+            "there are bytes of a gap behind it"
+        );
+    }
+}
