@@ -80,6 +80,8 @@ pub(crate) struct CircuitTable {
     /// The numbers of the circuits in `few`, in the same order.
     few_ids: Vec<AssociationId>,
     few: Vec<CircuitState>,
+    /// The short queue of a circuit that is gone, for the next one.
+    spare_queue: VecDeque<Chunk>,
     many: HashMap<AssociationId, CircuitState, BuildHasherDefault<IdHasher>>,
 }
 
@@ -131,7 +133,10 @@ impl CircuitTable {
         if self.few.len() < FEW && !self.many.contains_key(&id) {
             let index = self.few.len();
             self.few_ids.push(id);
-            self.few.push(CircuitState::default());
+            self.few.push(CircuitState {
+                receive_queue: std::mem::take(&mut self.spare_queue),
+                ..CircuitState::default()
+            });
             return &mut self.few[index];
         }
         self.many.entry(id).or_default()
@@ -142,7 +147,11 @@ impl CircuitTable {
         match self.index(id) {
             Some(index) => {
                 self.few_ids.swap_remove(index);
-                Some(self.few.swap_remove(index))
+                let mut state = self.few.swap_remove(index);
+                if state.receive_queue.is_empty() && state.receive_queue.capacity() <= FEW {
+                    self.spare_queue = std::mem::take(&mut state.receive_queue);
+                }
+                Some(state)
             }
             None => self.many.remove(&id),
         }

@@ -65,6 +65,8 @@ mod waiter;
 mod wakeup;
 pub mod watch;
 mod wire_descriptor;
+#[cfg(test)]
+mod xtp_allocation_tests;
 
 pub use checked_wire::PathErrors;
 pub use circuit::Circuit;

@@ -1,7 +1,7 @@
 //! The loop body: feeds an engine from a wire, and the wire from the engine.
 //!
-//! This file receives; `inbox` keeps what users have not read, `transmit` sends, and `events` applies
-//! the engine's events.
+//! This file receives; `inbox` keeps what users have not read, `straight` hands it to one who waits, `transmit` sends,
+//! and `events` applies the engine's events.
 
 mod events;
 mod inbox;

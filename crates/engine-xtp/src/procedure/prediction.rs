@@ -181,14 +181,20 @@ pub(crate) fn transmit(
     true
 }
 
-/// Whether an open association has neither lost bytes, nor an end, nor a control packet to send.
+/// Whether an association that is open, or has sent its FIRST, has neither lost bytes, nor an end, nor a control packet to
+/// send.
 fn is_usual(ctx: &Context) -> bool {
     let tx = &ctx.tx;
-    ctx.state == ContextState::Active
+    let has_opened = match ctx.state {
+        ContextState::Active => true,
+        ContextState::Opening => ctx.first.sent && !ctx.first.due,
+        ContextState::Closed { .. } => false,
+    };
+    has_opened
         && !ctx.awaiting_admission
         && !ctx.pending.is_any()
         && !ctx.pending.deferred
-        && !tx.finishing
+        && (!tx.finishing || ctx.close.wclose_sent)
         && tx.handshake.is_none()
         && tx.retransmission_queue.is_empty()
 }
@@ -202,7 +208,9 @@ fn may_leave_alone(ctx: &Context, ep: &EndpointState) -> bool {
         .config
         .status_interval_bytes
         .min(quarter.max(ep.payload_max()));
-    let is_plain = ctx.service == Service::Stream
+    let is_plain = ctx.state == ContextState::Active
+        && !tx.finishing
+        && ctx.service == Service::Stream
         && ep.config.framing == Framing::Stream
         && tx.message_ends.first().is_none()
         && tx.begin_tags.is_empty()

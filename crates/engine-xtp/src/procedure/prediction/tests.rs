@@ -46,6 +46,11 @@ fn config(seed: u64) -> Config {
             5 => Congestion::NewReno,
             _ => Congestion::Off,
         },
+        service: match seed % 13 {
+            11 => Service::Transaction,
+            12 => Service::AckedDatagram,
+            _ => Service::Stream,
+        },
         explicit: seed.is_multiple_of(2),
         early_accept: seed % 8 != 7,
         sort: (seed % 10 == 9).then_some(3),
@@ -216,7 +221,10 @@ fn submission(pair: &Pair, random: &mut SplitMix64) -> (u64, SendFlags) {
         push: random.below(4) > 0,
         end_of_message: config_frames_messages(pair) || random.below(40) == 0,
         request_ack: random.below(20) == 0,
-        fin: random.below(300) == 0,
+        fin: match pair.ends[0].state.config.service {
+            Service::Stream => random.below(300) == 0,
+            _ => random.below(10) == 0,
+        },
         ..SendFlags::NONE
     };
     (len, flags)
