@@ -2,7 +2,7 @@
 
 use crate::association_options::EnginePair;
 use core::time::Duration;
-use engine::{Associations, AssociationsExt, Protocol};
+use engine::{Associations, AssociationsExt, CloseReason, Event, Protocol};
 use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options, Version};
 use engine_xtp::{Config, StatusRequestKind};
 
@@ -124,4 +124,71 @@ fn dreq_answered_after_user_consumed() {
     ends.engines[1].consume(ends.now, peer, taken);
     ends.settle();
     assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
+}
+
+/// How long an association lasts whose peer hears nothing more.
+fn silence(handshake_max: Duration, retries_max: u32) -> Duration {
+    let config = Config {
+        handshake_max,
+        retries_max,
+        wtimer_max: Duration::from_millis(200),
+        ..Config::default()
+    };
+    let (mut ends, ids) = EnginePair::new(&config, 1);
+    let begun = ends.now;
+    ends.engines[0].push(ends.now, ids[0], 1000);
+    loop {
+        ends.take(0, 100);
+        while let Some(event) = ends.engines[0].poll_event() {
+            if event == Event::Closed(ids[0], CloseReason::TimedOut) {
+                return ends.now.since(begun);
+            }
+        }
+        let next = ends.engines[0].poll_timeout().expect("it waits");
+        assert!(next.since(begun) < Duration::from_secs(60), "it waits for ever");
+        ends.now = next;
+        ends.engines[0].handle_timeout(next);
+    }
+}
+
+/// CTIMEOUT alone: the number of retries would allow 1000 requests.
+#[test]
+fn ctimeout_ends_a_handshake_whatever_the_retries() {
+    let ended = silence(Duration::from_secs(2), 1000);
+    assert!((2000..2600).contains(&ended.as_millis()), "{ended:?}");
+    let ended = silence(Duration::from_secs(4), 1000);
+    assert!((4000..4600).contains(&ended.as_millis()), "{ended:?}");
+    let ended = silence(Duration::from_secs(1000), 3);
+    assert!(ended.as_millis() < 1000, "{ended:?}");
+}
+
+#[test]
+fn gap_is_reported_at_once_with_fastnak_and_not_without() {
+    for fastnak in [true, false] {
+        let config = Config {
+            fastnak,
+            ..Config::default()
+        };
+        let (mut ends, ids) = EnginePair::new(&config, 1);
+        ends.engines[0].push(ends.now, ids[0], 9000);
+        let sent = ends.take(0, 100);
+        let asks = |packet: &Vec<u8>| {
+            let header = Header::parse(packet).expect("a good packet");
+            header.options.has(Options::SREQ)
+        };
+        assert!(sent.len() > 4 && !sent[..4].iter().any(asks));
+        ends.arrive(1, &sent[0]);
+        assert!(ends.take(1, 10).is_empty(), "nothing is missing");
+        // The second is lost.
+        ends.arrive(1, &sent[2]);
+        let reports = ends.take(1, 10);
+        assert_eq!(reports.len(), usize::from(fastnak), "no time has passed");
+        for report in reports {
+            let header = Header::parse(&report).expect("a good packet");
+            assert_eq!(header.format, Format::Ecntl);
+        }
+        // The same gap is not reported again.
+        ends.arrive(1, &sent[3]);
+        assert!(ends.take(1, 10).is_empty());
+    }
 }

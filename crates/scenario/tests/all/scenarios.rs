@@ -120,6 +120,50 @@ fn host_cost_limits_throughput() {
     assert!(outcome.stations[0].busy[0] > 0.98, "{outcome:?}");
 }
 
+/// Messages a second of stations with `engine` and `chips` that have 500 short messages waiting.
+fn rate_of(engine: &str, chips: &str) -> f64 {
+    let medium = "kind = \"direct\"\nrate = \"100 Mbit/s\"";
+    let traffic = "length = { fixed = \"1000 B\" }\ninterarrival = { fixed = \"10 us\" }\nmessages = 500";
+    let text = text(medium, engine, traffic).replace(" }\n\n[[traffic]]", &format!(" }}\n{chips}\n\n[[traffic]]"));
+    let outcome = outcome(&text);
+    assert_eq!(outcome.ending, "complete", "{engine} {chips}");
+    outcome.circuits[0].receivers[0].throughput_bps / 1000.0
+}
+
+#[test]
+fn separation_of_packets_limits_throughput() {
+    let free = rate_of("protocol = \"bare\"", "");
+    assert!(free > 9_000.0, "{free}");
+    let rate = rate_of("protocol = \"bare\"", "chips = { separation = \"1 ms\" }");
+    assert!((rate / 1000.0 - 1.0).abs() < 0.01, "{rate} messages a second");
+}
+
+#[test]
+fn credit_of_xtp3_is_spent_once_in_a_sixtieth_of_a_second() {
+    let free = rate_of("protocol = \"xtp3\"", "");
+    assert!(free > 1_000.0, "{free}");
+    for (credit, most) in [("1000 B", 60.0), ("3000 B", 180.0)] {
+        let rate = rate_of(&format!("protocol = \"xtp3\", credit = \"{credit}\""), "");
+        assert!((rate / most - 1.0).abs() < 0.03, "{credit}: {rate} messages a second");
+    }
+}
+
+#[test]
+fn ctimer_of_xtp3_closes_a_circuit_whose_peer_is_silent() {
+    let partition = "\n[[disturbance]]\nkind = \"partition\"\nat = \"500 ms\"\nlasts = \"1000 s\"\nstations = [1]\n";
+    let circuits = |engine: &str| {
+        let medium = "kind = \"direct\"\nrate = \"10 Mbit/s\"";
+        let outcome = outcome(&(text(medium, engine, STEADY) + partition));
+        assert!(outcome.total.settled < 200);
+        (outcome.circuits.len(), outcome.total.given_up)
+    };
+    let with_ctimer = circuits("protocol = \"xtp3\", wtimer = \"50 ms\", ctimer = \"2 s\"");
+    // A circuit each three seconds of a hundred: its user waits for one.
+    assert!((20..=35).contains(&with_ctimer.0), "{with_ctimer:?}");
+    assert!(with_ctimer.1 > 0);
+    assert_eq!(circuits("protocol = \"xtp3\", wtimer = \"50 ms\""), (1, 0));
+}
+
 /// The study's multicast at the load where its plateau is lowest, with `changes`.
 fn multicast_of_the_study(changes: &[&str]) -> RunOutcome {
     let path = "../../studies/dcruz-1992/multicast-35.toml";

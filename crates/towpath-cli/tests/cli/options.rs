@@ -223,6 +223,30 @@ fn tcp_options_are_effective() {
     assert_effective(&off, "sender.nodelay", "false");
 }
 
+/// The three configurations of the study of 1992 in one race.
+#[test]
+fn options_of_xtp_race_side_by_side() {
+    let labels = [
+        "xtp,checksum=on,queue=study",
+        "xtp,checksum=off,queue=study",
+        "xtp,checksum=off,queue=32k",
+    ];
+    let run = quick(&[&labels[..], &["-w", "throughput"]].concat());
+    assert_eq!(run.plan.transports, labels);
+    assert_all_valid(&run, &labels);
+    for (label, checksum, window) in [
+        (labels[0], "on", "16384"),
+        (labels[1], "off", "16384"),
+        (labels[2], "off", "32768"),
+    ] {
+        for trial in trials_of(&run, label) {
+            let of_sender = |name: &str| trial.effective[&format!("sender.{name}")].clone();
+            assert!(of_sender("checksum").starts_with(checksum), "{label}");
+            assert_eq!(of_sender("window"), window, "{label}");
+        }
+    }
+}
+
 #[test]
 fn contestant_options_are_effective_per_contestant() {
     let own = "tcp,nodelay=on,buffers=64k";
