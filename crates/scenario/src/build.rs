@@ -9,6 +9,7 @@ use crate::file::{
     TrafficSpec, UnsentSpec,
 };
 use crate::hosts::set_shortcuts;
+use crate::patterns;
 use link::{EtherConfig, FddiConfig, GilbertElliott, LinkConfig};
 use sim::{
     Distribution, HostCost, MediumConfig, Network, NetworkConfig, Node, PATHS_MAX, PerByte,
@@ -182,6 +183,12 @@ fn medium(
     path_faults: Option<FaultSpec>,
 ) -> Result<PathMedium, SpecError> {
     let spec = &scenario.medium;
+    if let Some(llc) = &spec.llc
+        && !spec.kind.get_ref().starts_with("ether")
+    {
+        let refusal = "llc is for ether10 and ether3; leave it out";
+        return Err((llc.span(), refusal.to_owned()));
+    }
     let faults = path_faults.unwrap_or_default();
     let ether = match spec.kind.get_ref().as_str() {
         "ether10" => EtherConfig::ten_megabit(),
@@ -216,9 +223,17 @@ fn medium(
             ..ether
         },
         positions_ps: spec.positions.iter().map(|time| time.0).collect(),
+        llc_octets: if has_llc(spec) { LLC_SNAP_OCTETS } else { 0 },
     };
     let ether_faults = path_faults.map(|_| fault_config(spec, &faults));
     Ok((config, ether_faults.transpose()?))
+}
+
+/// Octets of LLC and SNAP in a frame: service access points, control, organization, type (RFC 1042).
+const LLC_SNAP_OCTETS: u32 = 8;
+
+fn has_llc(spec: &MediumSpec) -> bool {
+    spec.llc.as_ref().is_some_and(|llc| *llc.get_ref())
 }
 
 /// The ring of `count` stations.
@@ -355,9 +370,16 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
         // Messages without limit and without a pause would stop the clock.
         interarrival_ps = Distribution::Fixed(1);
     }
+    let receiver_count = match &receivers {
+        Receivers::One(stations) => stations.len(),
+        Receivers::All | Receivers::Group(_) => 0,
+    };
     Ok(Traffic {
         senders: senders.clone(),
+        sender_weights: patterns::weights(spec.weights.from.as_ref(), "from", senders.len())?,
         receivers,
+        receiver_weights: patterns::weights(spec.weights.to.as_ref(), "to", receiver_count)?,
+        burst: patterns::burst(spec)?,
         length: length(spec.length),
         interarrival_ps,
         messages: spec.messages.unwrap_or(u64::MAX),

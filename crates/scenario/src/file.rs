@@ -72,6 +72,8 @@ pub struct MediumSpec {
     pub positions: Vec<SimTime>,
     /// Ethers: whether short frames are padded; yes if not given.
     pub padding: Option<bool>,
+    /// Ethers: whether frames have LLC and SNAP (RFC 1042) around their packets; no if not given.
+    pub llc: Option<Spanned<bool>>,
     /// Links: bits a second; unlimited if not given.
     pub rate: Option<BitRate>,
     /// Links: propagation delay; `fddi`: from the last station to the first.
@@ -210,6 +212,11 @@ pub struct TrafficSpec {
     pub length: LengthSpec,
     /// Time from one message to the next.
     pub interarrival: IntervalSpec,
+    /// How likely each of `from` and of `to`, in their order, is to be drawn; equally if not given.
+    #[serde(default)]
+    pub weights: WeightsSpec,
+    /// Messages that are produced at once at the end of each interval; 1 if not given.
+    pub burst: Option<Spanned<u64>>,
     /// Messages of the pattern; unlimited if not given.
     pub messages: Option<u64>,
     /// Messages that users of other stations write beside and that no association carries: their copies
@@ -249,6 +256,16 @@ pub struct TrafficSpec {
     /// `vmtp`: what is done about lost blocks of a request: `notify`, its receiver asks for them, or
     /// `timeout`, all of it is sent again; `notify` if not given.
     pub repair: Option<Spanned<String>>,
+}
+
+/// How likely stations of a pattern are to be drawn.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WeightsSpec {
+    /// Senders, in the order of `from`.
+    pub from: Option<Spanned<Vec<u64>>>,
+    /// Receivers, in the order of `to`.
+    pub to: Option<Spanned<Vec<u64>>>,
 }
 
 /// Messages that no association carries, as long as the pattern's.

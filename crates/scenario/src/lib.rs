@@ -25,6 +25,7 @@ pub mod engines;
 pub mod file;
 mod hosts;
 pub mod outcome;
+mod patterns;
 pub mod swarm;
 pub mod sweep;
 pub mod trace;

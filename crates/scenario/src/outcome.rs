@@ -94,6 +94,12 @@ pub struct StationRow {
     pub controller_max: u64,
     /// Most packets that waited for its receiver at once.
     pub arrivals_max: u64,
+    /// Most parts of messages, each as long as a packet's payload, that waited for its writer at once.
+    pub writer_max: u64,
+    /// Most runs of arrived bytes that waited for its reader at once.
+    pub reader_max: u64,
+    /// Most bytes that its protocol had delivered and its users had not read.
+    pub unread_max_bytes: u64,
     /// Packets built.
     pub packets_built: u64,
     /// Of these, retransmissions.
@@ -243,6 +249,9 @@ impl RunOutcome {
                     controller_mean: station.controller_ps as f64 / elapsed_ps,
                     controller_max: station.controller_max,
                     arrivals_max: station.arrivals_max,
+                    writer_max: station.writer_max,
+                    reader_max: station.reader_max,
+                    unread_max_bytes: station.unread_max_bytes,
                     packets_built: station.counters.packets_built,
                     retransmissions: station.counters.retransmissions,
                     ring_packets: station.ring_packets,

@@ -82,6 +82,12 @@ pub struct StationReport {
     pub ring_packets: u64,
     /// Most packets that waited for the receiver at once.
     pub arrivals_max: u64,
+    /// Most parts of messages, each as long as a packet's payload, that waited for the writer at once.
+    pub writer_max: u64,
+    /// Most runs of arrived bytes that waited for the reader at once.
+    pub reader_max: u64,
+    /// Most bytes that the protocol had delivered and its users had not read.
+    pub unread_max_bytes: u64,
     /// What its adapter counted; zeros without one.
     pub adapter: AdapterReport,
     /// The counters of its engine, or the sum over all engines it had.
@@ -199,6 +205,8 @@ pub(crate) struct Host {
     pub(crate) in_service: Option<(Process, u64)>,
     pub(crate) writer: VecDeque<WriteJob>,
     pub(crate) reader: VecDeque<ReadJob>,
+    /// Bytes of all of them.
+    pub(crate) unread_bytes: u64,
     pub(crate) receiver: VecDeque<QueuedPacket>,
     /// Read jobs of the packet in service.
     pub(crate) read_jobs: Vec<ReadJob>,
@@ -237,6 +245,7 @@ impl Host {
             in_service: None,
             writer: VecDeque::new(),
             reader: VecDeque::new(),
+            unread_bytes: 0,
             receiver: VecDeque::new(),
             read_jobs: Vec::new(),
             forwardable: VecDeque::new(),
@@ -353,6 +362,27 @@ impl Host {
     /// Whether no process is in service or queued.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_service.is_none() && self.run_queue.is_empty()
+    }
+
+    /// Notes what waits for the writer.
+    pub(crate) fn note_writer_queue(&mut self) {
+        self.report.writer_max = self.report.writer_max.max(self.writer.len() as u64);
+    }
+
+    /// Queues bytes for the reader.
+    pub(crate) fn queue_reading(&mut self, job: ReadJob) {
+        self.unread_bytes += job.stream.max(job.user);
+        self.reader.push_back(job);
+        let report = &mut self.report;
+        report.reader_max = report.reader_max.max(self.reader.len() as u64);
+        report.unread_max_bytes = report.unread_max_bytes.max(self.unread_bytes);
+    }
+
+    /// Takes the bytes that the reader is done with.
+    pub(crate) fn take_read(&mut self) -> Option<ReadJob> {
+        let job = self.reader.pop_front()?;
+        self.unread_bytes -= job.stream.max(job.user);
+        Some(job)
     }
 
     /// Adds frames to the network controller's queue, or takes them off.

@@ -23,6 +23,8 @@ pub enum MediumConfig {
         /// Position of each station, as propagation from the beginning of the cable, ps; stations
         /// beyond the list are at the last position.
         positions_ps: Vec<u64>,
+        /// Octets of an LLC header between a frame's own and its packet.
+        llc_octets: u32,
     },
     /// A ring of all stations with one token.
     Fddi {

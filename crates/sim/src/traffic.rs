@@ -81,8 +81,14 @@ pub struct Service {
 pub struct Traffic {
     /// Stations that send, equally likely.
     pub senders: Vec<usize>,
+    /// How likely each sender is to be drawn; empty for equally.
+    pub sender_weights: Vec<u64>,
     /// Stations that receive. A sender is never its own receiver.
     pub receivers: Receivers,
+    /// How likely each of [`Receivers::One`] is to be drawn; empty for equally.
+    pub receiver_weights: Vec<u64>,
+    /// Messages that are produced at once, at least one.
+    pub burst: u64,
     /// Bytes of a message, at least one.
     pub length: Distribution,
     /// Time from one message of the pattern to the next, ps.

@@ -145,7 +145,10 @@ fn silence(handshake_max: Duration, retries_max: u32) -> Duration {
             }
         }
         let next = ends.engines[0].poll_timeout().expect("it waits");
-        assert!(next.since(begun) < Duration::from_secs(60), "it waits for ever");
+        assert!(
+            next.since(begun) < Duration::from_secs(60),
+            "it waits for ever"
+        );
         ends.now = next;
         ends.engines[0].handle_timeout(next);
     }

@@ -18,5 +18,6 @@ mod recorder;
 mod scenarios;
 mod shortcut;
 mod swarm;
+mod traffic;
 mod transaction_packets;
 mod versions;

@@ -123,8 +123,10 @@ fn host_cost_limits_throughput() {
 /// Messages a second of stations with `engine` and `chips` that have 500 short messages waiting.
 fn rate_of(engine: &str, chips: &str) -> f64 {
     let medium = "kind = \"direct\"\nrate = \"100 Mbit/s\"";
-    let traffic = "length = { fixed = \"1000 B\" }\ninterarrival = { fixed = \"10 us\" }\nmessages = 500";
-    let text = text(medium, engine, traffic).replace(" }\n\n[[traffic]]", &format!(" }}\n{chips}\n\n[[traffic]]"));
+    let traffic =
+        "length = { fixed = \"1000 B\" }\ninterarrival = { fixed = \"10 us\" }\nmessages = 500";
+    let text = text(medium, engine, traffic)
+        .replace(" }\n\n[[traffic]]", &format!(" }}\n{chips}\n\n[[traffic]]"));
     let outcome = outcome(&text);
     assert_eq!(outcome.ending, "complete", "{engine} {chips}");
     outcome.circuits[0].receivers[0].throughput_bps / 1000.0
@@ -135,7 +137,10 @@ fn separation_of_packets_limits_throughput() {
     let free = rate_of("protocol = \"bare\"", "");
     assert!(free > 9_000.0, "{free}");
     let rate = rate_of("protocol = \"bare\"", "chips = { separation = \"1 ms\" }");
-    assert!((rate / 1000.0 - 1.0).abs() < 0.01, "{rate} messages a second");
+    assert!(
+        (rate / 1000.0 - 1.0).abs() < 0.01,
+        "{rate} messages a second"
+    );
 }
 
 #[test]
@@ -144,7 +149,10 @@ fn credit_of_xtp3_is_spent_once_in_a_sixtieth_of_a_second() {
     assert!(free > 1_000.0, "{free}");
     for (credit, most) in [("1000 B", 60.0), ("3000 B", 180.0)] {
         let rate = rate_of(&format!("protocol = \"xtp3\", credit = \"{credit}\""), "");
-        assert!((rate / most - 1.0).abs() < 0.03, "{credit}: {rate} messages a second");
+        assert!(
+            (rate / most - 1.0).abs() < 0.03,
+            "{credit}: {rate} messages a second"
+        );
     }
 }
 

@@ -6,7 +6,8 @@ use link::{Ether, EtherCounters, EtherEvent, EtherFrame, EtherTime, Fddi};
 
 /// A medium on which one station sends at a time.
 pub(super) enum Cable {
-    Ether(Box<Ether>),
+    /// With octets of LLC in each frame.
+    Ether(Box<Ether>, u32),
     Fddi(Box<Fddi>),
 }
 
@@ -25,12 +26,13 @@ impl Cable {
             MediumConfig::Ether {
                 ether,
                 positions_ps,
+                llc_octets,
             } => {
                 let mut cable = Ether::new(*ether, seed);
                 for station in 0..stations {
                     cable.attach(position(positions_ps, station));
                 }
-                Cable::Ether(Box::new(cable))
+                Cable::Ether(Box::new(cable), *llc_octets)
             }
             MediumConfig::Fddi {
                 ring,
@@ -47,7 +49,7 @@ impl Cable {
 
     pub(super) fn offer(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
         let around = match self {
-            Cable::Ether(_) => FRAME_OCTETS,
+            Cable::Ether(_, llc_octets) => FRAME_OCTETS + *llc_octets,
             Cable::Fddi(_) => FDDI_FRAME_OCTETS,
         };
         let frame = EtherFrame {
@@ -56,7 +58,7 @@ impl Cable {
             to: offered.to,
         };
         match self {
-            Cable::Ether(ether) => ether.offer(now_ps, from, frame),
+            Cable::Ether(ether, _) => ether.offer(now_ps, from, frame),
             Cable::Fddi(ring) => ring.offer(now_ps, from, frame),
         }
     }
@@ -64,35 +66,35 @@ impl Cable {
     #[inline]
     pub(super) fn deadline(&self) -> Option<u64> {
         match self {
-            Cable::Ether(ether) => ether.deadline(),
+            Cable::Ether(ether, _) => ether.deadline(),
             Cable::Fddi(ring) => ring.deadline(),
         }
     }
 
     pub(super) fn advance(&mut self, now_ps: u64) {
         match self {
-            Cable::Ether(ether) => ether.advance(now_ps),
+            Cable::Ether(ether, _) => ether.advance(now_ps),
             Cable::Fddi(ring) => ring.advance(now_ps),
         }
     }
 
     pub(super) fn poll_event(&mut self) -> Option<EtherEvent> {
         match self {
-            Cable::Ether(ether) => ether.poll_event(),
+            Cable::Ether(ether, _) => ether.poll_event(),
             Cable::Fddi(ring) => ring.poll_event(),
         }
     }
 
     pub(super) fn counters(&self) -> EtherCounters {
         match self {
-            Cable::Ether(ether) => ether.counters(),
+            Cable::Ether(ether, _) => ether.counters(),
             Cable::Fddi(ring) => ring.counters(),
         }
     }
 
     pub(super) fn medium_until(&self, now_ps: u64) -> EtherTime {
         match self {
-            Cable::Ether(ether) => ether.medium_until(now_ps),
+            Cable::Ether(ether, _) => ether.medium_until(now_ps),
             Cable::Fddi(ring) => ring.medium_until(now_ps),
         }
     }

@@ -320,7 +320,7 @@ impl Network {
             };
             messages.served.insert(transaction, served);
         }
-        host.reader.push_back(read_job(tag.len, Some(transaction)));
+        host.queue_reading(read_job(tag.len, Some(transaction)));
         host.signal(Process::Reader);
     }
 
@@ -340,7 +340,7 @@ impl Network {
             return;
         };
         if !octets.is_empty() {
-            host.reader.push_back(read_job(octets.len() as u64, None));
+            host.queue_reading(read_job(octets.len() as u64, None));
             host.signal(Process::Reader);
         }
         let reply = request.reply(self.reply_len(request));

@@ -157,6 +157,7 @@ impl Host {
         self.halt();
         self.writer.clear();
         self.reader.clear();
+        self.unread_bytes = 0;
         self.read_jobs.clear();
         self.batch.clear();
         self.timer_at_ps = None;

@@ -46,6 +46,7 @@ impl Network {
                 break;
             }
         }
+        host.note_writer_queue();
         host.signal(Process::Writer);
     }
 
@@ -147,7 +148,7 @@ impl Network {
     pub(super) fn finish_reader(&mut self, station: usize) {
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
-        let Some(job) = host.reader.pop_front() else {
+        let Some(job) = host.take_read() else {
             return;
         };
         if job.stream > 0
@@ -193,7 +194,7 @@ impl Network {
         let host = &mut self.hosts[station];
         let read_jobs = std::mem::take(&mut host.read_jobs);
         if !read_jobs.is_empty() {
-            host.reader.extend(&read_jobs);
+            read_jobs.iter().for_each(|job| host.queue_reading(*job));
             host.signal(Process::Reader);
         }
         host.read_jobs = read_jobs;

@@ -24,6 +24,54 @@ pub(super) struct TrafficSource {
     pub(super) flows: Vec<Vec<usize>>,
 }
 
+impl TrafficSource {
+    /// Draws the sender and the receiver of a message, by their places in `flows`.
+    fn draw_pair(&mut self) -> (usize, usize) {
+        let Traffic {
+            senders,
+            receivers,
+            sender_weights,
+            receiver_weights,
+            ..
+        } = &self.traffic;
+        let random = &mut self.random;
+        let sender = draw_index(random, sender_weights, self.flows.len());
+        let count = self.flows[sender].len();
+        let Receivers::One(stations) = receivers else {
+            return (sender, draw_index(random, &[], count));
+        };
+        // A sender is not its own receiver.
+        let both = stations.iter().zip(receiver_weights);
+        let others = both.filter(|(station, _)| **station != senders[sender]);
+        let weights: Vec<u64> = others.map(|(_, weight)| *weight).collect();
+        (sender, draw_index(random, &weights, count))
+    }
+
+    /// Whether the next message follows at once.
+    fn is_within_burst(&self) -> bool {
+        !self.produced.is_multiple_of(self.traffic.burst.max(1))
+    }
+}
+
+/// One of `count` places, each as likely as its weight says; all alike without weights.
+fn draw_index(random: &mut SplitMix64, weights: &[u64], count: usize) -> usize {
+    let total: u64 = weights.iter().sum();
+    if total == 0 {
+        return random.below(count as u64) as usize;
+    }
+    let mut left = random.below(total);
+    let passed = weights
+        .iter()
+        .take_while(|weight| match left.checked_sub(**weight) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        });
+    passed.count().min(count.saturating_sub(1))
+}
+
 /// Random numbers of unsent messages are drawn from streams of their own.
 const UNSENT_STREAMS: u64 = 1 << 40;
 
@@ -120,11 +168,9 @@ impl Network {
 
     pub(super) fn produce_message(&mut self, index: usize) {
         let source = &mut self.sources[index];
-        let random = &mut source.random;
-        let sender = random.below(source.flows.len() as u64) as usize;
-        let receiver = random.below(source.flows[sender].len() as u64) as usize;
+        let (sender, receiver) = source.draw_pair();
         // No protocol carries an empty message.
-        let length = source.traffic.length.draw(random).max(1);
+        let length = source.traffic.length.draw(&mut source.random).max(1);
         source.produced += 1;
         source.outstanding += 1;
         if source.traffic.service.clients.is_some() {
@@ -158,7 +204,11 @@ impl Network {
     fn schedule_message(&mut self, index: usize) {
         let source = &mut self.sources[index];
         if source.produced < source.traffic.messages {
-            let next = self.now_ps + source.traffic.interarrival_ps.draw(&mut source.random);
+            let pause_ps = match source.is_within_burst() {
+                true => 0,
+                false => source.traffic.interarrival_ps.draw(&mut source.random),
+            };
+            let next = self.now_ps + pause_ps;
             self.queue
                 .push(next, 1, ScheduledEvent::MessageProduced { traffic: index });
         } else {
