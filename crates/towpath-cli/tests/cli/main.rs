@@ -82,4 +82,5 @@ mod vmtp_tools;
 mod watching;
 mod workloads;
 mod xtp_ask;
+mod xtp_captures;
 mod xtp_tools;

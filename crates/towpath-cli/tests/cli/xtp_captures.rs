@@ -1,0 +1,83 @@
+//! Captures of XTP as Wireshark's dissector reads them with the script that is shipped.
+
+use crate::ring_captures::captured_race;
+use crate::support::{Scratch, towpath};
+use std::fs;
+use std::process::Command;
+
+const SCRIPT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../packaging/wireshark/xtp.lua"
+);
+
+/// Protocols, key, and whether it is malformed, of each packet of XTP in a capture; None without tshark.
+fn xtp_packets(file: &str) -> Option<Vec<[String; 3]>> {
+    let mut tshark = Command::new("tshark");
+    let tshark = tshark.arg("-X").arg(format!("lua_script:{SCRIPT}"));
+    let tshark = tshark.args(["-r", file, "-Y", "xtp", "-T", "fields"]);
+    let fields = ["frame.protocols", "xtp.key", "_ws.malformed"];
+    let tshark = tshark.args(fields.iter().flat_map(|field| ["-e", field]));
+    let Ok(output) = tshark.args(["-E", "occurrence=f"]).output() else {
+        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("Lua"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().map(|line| {
+        let mut fields = line.split('\t').map(str::to_owned);
+        [(); 3].map(|()| fields.next().unwrap_or_default())
+    });
+    Some(lines.collect())
+}
+
+#[track_caller]
+fn assert_read(packets: &[[String; 3]], least: usize, protocols: &str) {
+    assert!(packets.len() >= least, "{packets:?}");
+    for [found, key, malformed] in packets {
+        assert!(found.starts_with(protocols), "{found}");
+        assert!(
+            key.starts_with("0x") && malformed.is_empty(),
+            "{found} {key} {malformed}"
+        );
+    }
+}
+
+#[test]
+fn capture_of_a_race_has_packets_of_xtp_over_udp() {
+    let scratch = Scratch::new();
+    let file = scratch.text("race.pcapng");
+    if captured_race(&scratch, &file, "xtp").is_none() {
+        return;
+    }
+    if let Some(packets) = xtp_packets(&file) {
+        assert_read(&packets, 20, "eth:ethertype:ip:udp:xtp_udp:xtp");
+    }
+}
+
+#[test]
+fn capture_of_virtual_time_has_frames_of_xtp() {
+    let scratch = Scratch::new();
+    let scenario = r#"
+        time_limit = "60 s"
+        [medium]
+        kind = "ether10"
+        [[station]]
+        count = 2
+        engine = { protocol = "xtp" }
+        [[traffic]]
+        from = [0]
+        to = [1]
+        length = { fixed = 2000 }
+        interarrival = { fixed = "1 ms" }
+        messages = 20
+    "#;
+    fs::write(scratch.path("pages.toml"), scenario).expect("room");
+    let (run, file) = (scratch.text("pages.toml"), scratch.text("pages.pcapng"));
+    let done = towpath(&["sim", "run", &run, "--pcap", &file]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    if let Some(packets) = xtp_packets(&file) {
+        assert_read(&packets, 40, "eth:ethertype:xtp");
+    }
+}
