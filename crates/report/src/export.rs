@@ -20,7 +20,7 @@ pub enum Value {
 pub type Row = Vec<(String, Value)>;
 
 /// Every trial as a row of what it has: index and status, factors (`factor.*`), metrics (`metric.*`),
-/// evidence (`evidence.*`), ledger (`ledger.*`) and CPU times (`cpu.*`). A missing or non-finite value
+/// evidence (`evidence.*`), ledger (`ledger.*`), CPU times (`cpu.*`), and seconds a message. A missing or non-finite value
 /// has no column in its row.
 pub fn rows(run: &RunData) -> Vec<Row> {
     let rows = run.trials.iter().map(|trial| {
@@ -132,6 +132,10 @@ fn own_columns(trial: &Trial) -> BTreeMap<String, Value> {
         for (name, value) in values {
             add(format!("{group}.{name}"), *value);
         }
+    }
+    let rate = trial.metrics.get("messages_per_s").copied();
+    if let Some(rate) = rate.filter(|rate| *rate > 0.0) {
+        add("s_per_message".into(), 1.0 / rate);
     }
     for (side, cpu) in &trial.cpu {
         add(format!("cpu.{side}.task_s"), cpu.task_s);

@@ -438,6 +438,9 @@ fn every_trial_is_csv_row_of_equal_length() {
         .parse()
         .expect("a number");
     assert_eq!(rate, run.trials[0].metrics["messages_per_s"]);
+    let seconds = |row: usize| rows[row][column("s_per_message")].to_owned();
+    assert_eq!(seconds(0), (1.0 / rate).to_string());
+    assert_eq!(seconds(23), "");
     assert_eq!(&rows[6][column("factor.transport")], synthetic::HOSTILE);
 }
 
