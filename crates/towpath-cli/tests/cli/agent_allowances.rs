@@ -67,14 +67,28 @@ fn one_process_keeps_the_right_to_raw_sockets_and_nothing_else() {
 /// The interface is that of the route to the agent: none is named.
 #[track_caller]
 fn frames_cross_by_the_command_line(scratch: &Scratch, agent: &Agent) {
-    let words = ["xtp-ether", "raw-ether", "vmtp-ether", "-w", "throughput"];
-    let run = race(scratch, agent, &words);
-    for transport in ["xtp-ether", "raw-ether", "vmtp-ether"] {
+    let contestants = [
+        "xtp-ether",
+        "raw-ether",
+        "raw-ether,frames=32",
+        "vmtp-ether",
+    ];
+    let run = race(
+        scratch,
+        agent,
+        &[&contestants[..], &["-w", "throughput"]].concat(),
+    );
+    for transport in contestants {
         let trials = trials_of(&run, transport);
         let mut measured = trials.iter().filter(|trial| trial.block > 0);
         let arrived = measured.any(|trial| trial.metrics.get("messages_per_s") > Some(&0.0));
         assert!(arrived, "{transport}: {trials:?}");
     }
+    let calls = ["raw-ether", "raw-ether,frames=32"].map(|transport| {
+        let trials = trials_of(&run, transport);
+        trials[0].evidence["calls_per_message"]
+    });
+    assert!(calls[1] * 4.0 < calls[0], "{calls:?} calls a message");
     let out = scratch.text("named");
     let named = ["race", "xtp-ether", "--to", agent.address(), "--out", &out];
     let named = [&named[..], &["--interface", "lo"]].concat();

@@ -1,15 +1,16 @@
-//! raw-ether: Ethernet frames over packet sockets (AF_PACKET), one frame per message and per call.
+//! raw-ether: Ethernet frames over packet sockets (AF_PACKET), one frame per message, and per call unless `frames` says
+//! otherwise.
 //!
 //! The user names the interface and the EtherType. `wire_ether` describes the header; the only
 //! checksum is the frame's.
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
-    Reach, Rendezvous, Reserved, Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note,
+    OptionHelp, Part, Reach, ReceiveCounts, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::medium::{EtherMedium, random_port};
-use crate::options::Options;
+use crate::options::{Options, invalid};
 use crate::parts::{self, MessageRest};
 use crate::raw_sockets::GrantedSocket;
 use crate::socket;
@@ -19,7 +20,31 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
-use wire_ether::{EtherAddress, EtherSocket, FrameHeader, Interface};
+use wire_ether::{EtherAddress, EtherSocket, FrameHeader, HEADER_LEN, Interface};
+use wire_udp::sys::{MmsgReceiver, MmsgSender};
+
+/// The most the kernel takes in one call (UIO_MAXIOV).
+const FRAMES_MAX: usize = 1024;
+
+const OPTIONS: [OptionHelp; 1] = [OptionHelp {
+    name: "frames",
+    values: "COUNT",
+    meaning: "frames of a sendmmsg and a recvmmsg, up to 1024; 1 if not given, by sendmsg and recvmsg",
+}];
+
+/// Frames a call.
+fn parse_frames(own: &BTreeMap<String, String>) -> Result<usize, String> {
+    if let Some(key) = own.keys().find(|key| key.as_str() != OPTIONS[0].name) {
+        return Err(format!("raw-ether has no option '{key}'; it has frames"));
+    }
+    let Some(text) = own.get("frames") else {
+        return Ok(1);
+    };
+    let count = text.parse().ok();
+    count
+        .filter(|count| (1..=FRAMES_MAX).contains(count))
+        .ok_or_else(|| format!("frames of '{text}' are out of range, from 1 to {FRAMES_MAX}"))
+}
 
 /// The transport.
 #[derive(Debug)]
@@ -32,6 +57,14 @@ impl Transport for RawEther {
 
     fn summary(&self) -> &'static str {
         "Ethernet frames over packet sockets on a named interface, one frame a message"
+    }
+
+    fn options(&self) -> &'static [OptionHelp] {
+        &OPTIONS
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        parse_frames(own).map(drop)
     }
 
     fn class(&self) -> Class {
@@ -53,6 +86,17 @@ impl Transport for RawEther {
         }
     }
 
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let class = self.class();
+        match parse_frames(own) {
+            Ok(2..) => Class {
+                offload: "sendmmsg and recvmmsg",
+                ..class
+            },
+            Ok(_) | Err(_) => class,
+        }
+    }
+
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
         let name = options.interface.as_deref().ok_or_else(|| Unavailable {
             reason: "no network interface is named".into(),
@@ -70,12 +114,14 @@ impl Transport for RawEther {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let frames = parse_frames(&options.transport_specific).map_err(invalid)?;
         let sockets = (0..options.circuits.max(1))
             .map(|_| open(options))
             .collect::<io::Result<_>>()?;
         Ok(Box::new(RawEtherListener {
             sockets,
             accepted: 0,
+            frames,
         }))
     }
 
@@ -91,9 +137,10 @@ impl Transport for RawEther {
             let text = "the rendezvous is no Ethernet address";
             io::Error::new(io::ErrorKind::InvalidData, text)
         })?;
+        let frames = parse_frames(&options.transport_specific).map_err(invalid)?;
         let socket = open(options)?;
         let header = Some(socket.header(peer));
-        Ok(Box::new(RawEtherCircuit::new(socket, header)))
+        Ok(Box::new(RawEtherCircuit::new(socket, header, frames)))
     }
 }
 
@@ -118,6 +165,7 @@ fn open(options: &Options) -> io::Result<EtherSocket> {
 struct RawEtherListener {
     sockets: Vec<EtherSocket>,
     accepted: usize,
+    frames: usize,
 }
 
 impl Listener for RawEtherListener {
@@ -137,15 +185,25 @@ impl Listener for RawEtherListener {
     fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         let socket = self.sockets[self.accepted % self.sockets.len()].try_clone()?;
         self.accepted += 1;
-        Ok(Box::new(RawEtherCircuit::new(socket, None)))
+        Ok(Box::new(RawEtherCircuit::new(socket, None, self.frames)))
     }
 }
 
-#[derive(Debug)]
+/// Frames that a call sends or receives together.
+struct FrameRuns {
+    sender: MmsgSender,
+    /// Made by the first run that is received.
+    receiver: Option<MmsgReceiver>,
+    /// The frame that a run repeats.
+    frame: Vec<u8>,
+}
+
 struct RawEtherCircuit {
     socket: EtherSocket,
     /// The header of frames to the peer, once it is known.
     header: Option<FrameHeader>,
+    /// None if each frame has a call of its own.
+    runs: Option<FrameRuns>,
     send_calls: u64,
     receive_calls: u64,
     no_buffers: u64,
@@ -155,10 +213,16 @@ struct RawEtherCircuit {
 }
 
 impl RawEtherCircuit {
-    fn new(socket: EtherSocket, header: Option<FrameHeader>) -> RawEtherCircuit {
+    fn new(socket: EtherSocket, header: Option<FrameHeader>, frames: usize) -> RawEtherCircuit {
+        let runs = (frames > 1).then(|| FrameRuns {
+            sender: MmsgSender::new(frames),
+            receiver: None,
+            frame: Vec::new(),
+        });
         RawEtherCircuit {
             socket,
             header,
+            runs,
             send_calls: 0,
             receive_calls: 0,
             no_buffers: 0,
@@ -177,6 +241,56 @@ impl RawEtherCircuit {
             Ok(()) => Ok(()),
             Err(errno) => Err(self.send_error(errno, message.len())),
         }
+    }
+
+    /// Sends `message` up to `count` times by one call; returns how often.
+    fn write_many(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
+        let (Some(runs), Some(header)) = (&mut self.runs, &mut self.header) else {
+            return self.write(message, true).map(|()| 1);
+        };
+        if message.len() > self.socket.interface().payload_max() {
+            return Err(self.send_error(Errno::MSGSIZE, message.len()));
+        }
+        header.len = message.len() as u16;
+        runs.frame.clear();
+        runs.frame.extend_from_slice(&header.emit());
+        runs.frame.extend_from_slice(message);
+        self.send_calls += 1;
+        let sent = runs.sender.send(self.socket.as_fd(), &runs.frame, count, 0);
+        sent.map_err(|error| match Errno::from_io_error(&error) {
+            Some(errno) => self.send_error(errno, message.len()),
+            None => error,
+        })
+    }
+
+    /// Receives as many frames as wait, and one at least, by one call.
+    fn read_many(&mut self, buffer: &mut [u8]) -> io::Result<ReceiveCounts> {
+        let mut arrived = ReceiveCounts::default();
+        let runs = match &mut self.runs {
+            Some(runs) if self.header.is_some() && self.rest.is_empty() => runs,
+            _ => {
+                arrived.add(self.read(buffer, true)?.unwrap_or(0));
+                return Ok(arrived);
+            }
+        };
+        let count = runs.sender.capacity();
+        let frame_len = HEADER_LEN + self.socket.interface().payload_max();
+        let make = || MmsgReceiver::new(frame_len, count);
+        let receiver = runs.receiver.get_or_insert_with(make);
+        self.receive_calls += 1;
+        arrived.calls = 1;
+        for index in 0..receiver.receive(self.socket.as_fd(), count, 0)? {
+            let frame = receiver.datagram(index);
+            let front = frame.first_chunk::<HEADER_LEN>();
+            match front.and_then(|front| FrameHeader::parse(front, frame.len() - HEADER_LEN)) {
+                Some(header) => {
+                    arrived.messages += 1;
+                    arrived.bytes += u64::from(header.len);
+                }
+                None => self.frames_discarded += 1,
+            }
+        }
+        Ok(arrived)
     }
 
     #[cold]
@@ -244,6 +358,31 @@ impl Circuit for RawEtherCircuit {
         self.read(buffer, true)
     }
 
+    fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
+        let mut done = 0;
+        while done < count {
+            match self.write_many(message, count - done) {
+                Ok(sent) => done += sent,
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// With several frames a call messages are received into the circuit's own buffers; `buffer` is not written.
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        let mut arrived = ReceiveCounts::default();
+        for _ in 0..calls {
+            match self.read_many(buffer) {
+                Ok(more) => arrived.merge(more),
+                Err(_) if arrived.calls > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(arrived))
+    }
+
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
         parts::check_plain(note)?;
         self.send(message)
@@ -295,6 +434,8 @@ impl Circuit for RawEtherCircuit {
         socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
         let limit = self.socket.interface().payload_max();
         effective.insert("message_max".into(), limit.to_string());
+        let frames = self.runs.as_ref().map_or(1, |runs| runs.sender.capacity());
+        effective.insert("frames".into(), frames.to_string());
         effective
     }
 
