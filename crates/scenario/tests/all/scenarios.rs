@@ -134,9 +134,9 @@ fn rate_of(engine: &str, chips: &str) -> f64 {
 
 #[test]
 fn separation_of_packets_limits_throughput() {
-    let free = rate_of("protocol = \"bare\"", "");
+    let free = rate_of("protocol = \"xtp\"", "");
     assert!(free > 9_000.0, "{free}");
-    let rate = rate_of("protocol = \"bare\"", "chips = { separation = \"1 ms\" }");
+    let rate = rate_of("protocol = \"xtp\"", "chips = { separation = \"1 ms\" }");
     assert!(
         (rate / 1000.0 - 1.0).abs() < 0.01,
         "{rate} messages a second"
@@ -147,7 +147,8 @@ fn separation_of_packets_limits_throughput() {
 fn credit_of_xtp3_is_spent_once_in_a_sixtieth_of_a_second() {
     let free = rate_of("protocol = \"xtp3\"", "");
     assert!(free > 1_000.0, "{free}");
-    for (credit, most) in [("1000 B", 60.0), ("3000 B", 180.0)] {
+    // A message begins while there is credit, and may overdraw it.
+    for (credit, most) in [("1500 B", 120.0), ("3000 B", 180.0)] {
         let rate = rate_of(&format!("protocol = \"xtp3\", credit = \"{credit}\""), "");
         assert!(
             (rate / most - 1.0).abs() < 0.03,
@@ -159,17 +160,16 @@ fn credit_of_xtp3_is_spent_once_in_a_sixtieth_of_a_second() {
 #[test]
 fn ctimer_of_xtp3_closes_a_circuit_whose_peer_is_silent() {
     let partition = "\n[[disturbance]]\nkind = \"partition\"\nat = \"500 ms\"\nlasts = \"1000 s\"\nstations = [1]\n";
-    let circuits = |engine: &str| {
+    let given_up = |engine: &str| {
         let medium = "kind = \"direct\"\nrate = \"10 Mbit/s\"";
         let outcome = outcome(&(text(medium, engine, STEADY) + partition));
         assert!(outcome.total.settled < 200);
-        (outcome.circuits.len(), outcome.total.given_up)
+        outcome.total.given_up
     };
-    let with_ctimer = circuits("protocol = \"xtp3\", wtimer = \"50 ms\", ctimer = \"2 s\"");
-    // A circuit each three seconds of a hundred: its user waits for one.
-    assert!((20..=35).contains(&with_ctimer.0), "{with_ctimer:?}");
-    assert!(with_ctimer.1 > 0);
-    assert_eq!(circuits("protocol = \"xtp3\", wtimer = \"50 ms\""), (1, 0));
+    let silent = "protocol = \"xtp3\", wtimer = \"50 ms\"";
+    assert!(given_up(&format!("{silent}, ctimer = \"2 s\"")) > 100);
+    // Without it the circuit asks for ever.
+    assert_eq!(given_up(silent), 0);
 }
 
 /// The study's multicast at the load where its plateau is lowest, with `changes`.
