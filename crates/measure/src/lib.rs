@@ -15,6 +15,7 @@
 //! * [`exec`] - contestants that are programs of other projects.
 //! * [`environment`] - the hosts of trials, the link between them, background loads.
 //! * [`profiled`] - trials with sampled workers: CPU time of a message by layer and function.
+//! * [`size_steps`] - sizes at which the cost of a message jumps, found by pilots.
 //! * [`segmentation`] - what it takes to cut packets into cells, rung by rung.
 //! * [`passing_on`] - what it takes to hand a message on: copies, and pages remapped.
 //! * [`packet_sizes`] - packet sizes, sampled in pilots.
@@ -31,6 +32,7 @@ pub mod profiled;
 pub mod race;
 mod schedule;
 pub mod segmentation;
+pub mod size_steps;
 pub mod spec;
 mod testbed_host;
 pub mod trial;

@@ -1,6 +1,7 @@
 //! A whole race.
 
 mod derived;
+mod sizes;
 mod turns;
 
 use crate::assemble;
@@ -8,6 +9,7 @@ use crate::environment::Environment;
 use crate::exec;
 use crate::packet_sizes::PacketSizeSampler;
 use crate::schedule::{Schedule, TRIAL_MIN_S, trial_min_s};
+use crate::size_steps::SIZES_MAX;
 use crate::spec::{self, Contest, RaceSpec, pilot_contests, pilot_of};
 use crate::trial::{self, Collected, TrialError, TrialSpec};
 use control::Workload;
@@ -125,9 +127,18 @@ pub fn run(
             "there is nothing to race; give transports and sizes".into(),
         ));
     }
-    let pilots = pilot_contests(&contests).len() * spec.contestants.len();
+    let (contests, at_most) = match spec.size_steps {
+        None => (contests.clone(), contests),
+        // Pilots find them; so far the ends are known.
+        Some(_) => (Vec::new(), contests.repeat(SIZES_MAX / 2)),
+    };
+    let pilots = match spec.size_steps {
+        None => pilot_contests(&contests).len(),
+        Some(_) => at_most.len(),
+    };
+    let pilots = pilots * spec.contestants.len();
     let race = Race {
-        schedule: Schedule::new(spec, &contests, pilots as u64),
+        schedule: Schedule::new(spec, &at_most, pilots as u64),
         spec,
         plan,
         environment,
@@ -165,7 +176,10 @@ struct Race<'a> {
 impl Race<'_> {
     fn run(mut self) -> Result<(PathBuf, Summary), RaceError> {
         self.report_plan();
-        self.pilots()?;
+        match self.spec.size_steps {
+            Some(range) => self.find_sizes(range)?,
+            None => self.pilots(0)?,
+        }
         let looks = self.spec.blocks.looks.clone();
         // Without one good pilot there is nothing to repeat.
         let blocks = if self.pilot_estimates.is_empty() {
@@ -246,9 +260,10 @@ impl Race<'_> {
         })
     }
 
-    /// One short trial of each cell: does it work, how fast is it, how long must a trial be?
-    fn pilots(&mut self) -> Result<(), RaceError> {
-        for contest in pilot_contests(&self.contests) {
+    /// One short trial of each cell, from contest `first` on: does it work, how fast is it, how long must a trial be?
+    fn pilots(&mut self, first: usize) -> Result<(), RaceError> {
+        let with_pilot = pilot_contests(&self.contests).into_iter();
+        for contest in with_pilot.filter(|contest| *contest >= first) {
             for contestant in 0..self.spec.contestants.len() {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());

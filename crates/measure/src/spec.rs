@@ -5,6 +5,7 @@ mod message_counts;
 mod transactions;
 
 use crate::exec::Definitions;
+use crate::size_steps::SizeRange;
 use crate::turn_plan::TurnChoice;
 use control::{Arrivals, CircuitOptions, Mix};
 use loadgen::turn_schedule::TURN_S;
@@ -28,8 +29,10 @@ pub struct RaceSpec {
     /// Workloads, in order: `throughput`, `delay`, `offered`, `connect`, `transactions`,
     /// `responsive`.
     pub workloads: Vec<String>,
-    /// Message sizes, bytes.
+    /// Message sizes, bytes; the ends, where pilots look for sizes.
     pub sizes: Vec<u64>,
+    /// Where pilots look for the sizes at which the cost of a message jumps; None for the sizes as they are.
+    pub size_steps: Option<SizeRange>,
     /// How many messages a trial has.
     pub messages: MessageCounts,
     /// Two sizes in random order, as one more contest of throughput.
@@ -98,6 +101,7 @@ impl RaceSpec {
             baseline: contestants.first().copied().unwrap_or_default().to_owned(),
             workloads: owned(workloads),
             sizes: vec![1000],
+            size_steps: None,
             messages: MessageCounts::ByTime,
             mix: None,
             circuits: vec![1],

@@ -118,9 +118,7 @@ impl RunFolder {
         if fs::read_dir(path).map_err(at(path))?.next().is_some() {
             return Err(WriteError::Exists(path.to_owned()));
         }
-        let plan_text = toml::to_string_pretty(plan)
-            .map_err(|error| WriteError::Encode(path.join("plan.toml"), error.to_string()))?;
-        write_whole(&path.join("plan.toml"), plan_text.as_bytes())?;
+        write_plan(path, plan)?;
         write_json(&path.join("machine.json"), machine)?;
         let trials_path = path.join("trials.jsonl");
         let mut options = OpenOptions::new();
@@ -129,6 +127,15 @@ impl RunFolder {
             trials: trials.map_err(at(&trials_path))?,
             path: path.to_owned(),
         })
+    }
+
+    /// Writes the plan again: pilots have decided what was open in it.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn replan(&self, plan: &Plan) -> Result<(), WriteError> {
+        write_plan(&self.path, plan)
     }
 
     /// Its path.
@@ -357,6 +364,13 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), WriteError> {
         .map_err(|error| WriteError::Encode(path.to_owned(), error.to_string()))?;
     text.push(b'\n');
     write_whole(path, &text)
+}
+
+fn write_plan(folder: &Path, plan: &Plan) -> Result<(), WriteError> {
+    let path = folder.join("plan.toml");
+    let text = toml::to_string_pretty(plan);
+    let text = text.map_err(|error| WriteError::Encode(path.clone(), error.to_string()))?;
+    write_whole(&path, text.as_bytes())
 }
 
 /// Writes a file atomically, by renaming a temporary one.

@@ -26,7 +26,9 @@ pub use cell::{Cell, Factor};
 pub use folder::{ReadError, RunData, RunFolder, TrialTail, WriteError};
 pub use histogram::{Histogram, HistogramError, new_histogram};
 pub use machine::{Fact, FactChange, Finding, Machine, Severity};
-pub use plan::{BlockPlan, LABEL_PREFIX, OTHER_RACE, Plan, RESUMED_LEVEL, RESUMES, TURNS_PREFIX};
+pub use plan::{
+    BlockPlan, LABEL_PREFIX, OTHER_RACE, Plan, RESUMED_LEVEL, RESUMES, STEPS, TURNS_PREFIX,
+};
 pub use summary::{
     CellSummary, Crossover, Estimate, Fit, FitPiece, RunStatus, Summary, Verdict, VerdictKind,
 };

@@ -61,6 +61,9 @@ pub const OTHER_RACE: &str = "other_race";
 /// again.
 pub const RESUMES: &str = "resumes";
 
+/// The name of the option that says at which sizes the cost of a message jumps, where pilots found the sizes.
+pub const STEPS: &str = "steps";
+
 /// The name of the option that says at which level, and what it makes together with the older race's.
 pub const RESUMED_LEVEL: &str = "resumes.level";
 

@@ -292,7 +292,8 @@ pub struct RaceArgs {
     #[arg(skip)]
     pub inline: measure::exec::Definitions,
     /// Message sizes: a list (64,1KiB) of sizes, doubling ranges (1..16KiB) and ranges with a step
-    /// (68..1092+4), or sizes with their neighbours (around:1KiB,1448).
+    /// (68..1092+4), sizes with their neighbours (around:1KiB,1448), or those at which the cost of a
+    /// message jumps, found by pilots (steps:1..64KiB).
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
     pub sizes: String,
     /// Workload to measure; may be repeated, or a list.

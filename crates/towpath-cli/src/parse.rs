@@ -1,96 +1,14 @@
 //! Option values: sizes, times, ranges. Every error names the value and a valid example.
 
+mod sizes;
+
+pub use sizes::{RaceSizes, race_sizes, size, sizes};
+
 use control::Mix;
 use loadgen::turn_schedule::{TURN_MAX_S, TURN_MIN_S};
 use measure::spec::ReplyLen;
 use measure::turn_plan::TurnChoice;
 use std::time::Duration;
-
-/// Largest message, 64 MiB: with larger ones the buffers are measured, not the transports.
-const SIZE_MAX: u64 = 64 << 20;
-
-/// `64`, `1KiB`, `16k` (1024 each), `2MB` (10^6) as bytes.
-///
-/// # Errors
-///
-/// A sentence naming the text.
-pub fn size(text: &str) -> Result<u64, String> {
-    let bytes = quantity::bytes(text)?;
-    if bytes > SIZE_MAX {
-        return Err(format!("'{text}' is more than the largest message, 64 MiB"));
-    }
-    Ok(bytes)
-}
-
-/// Most sizes of a race.
-const SIZES_MAX: usize = 4096;
-
-/// A list of sizes, `64,1KiB,16KiB`, of ranges `1..16KiB`, doubling, and `68..1092+4`, in steps; or
-/// `around:1KiB,1448`: each of a list with its neighbours, one byte less and one more.
-///
-/// # Errors
-///
-/// A sentence naming the text.
-pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
-    let (list, is_around) = match text.strip_prefix("around:") {
-        Some(list) => (list, true),
-        None => (text, false),
-    };
-    let mut all = Vec::new();
-    for part in list.split(',') {
-        let own = match part.split_once("..") {
-            Some((from, to)) => size_range(part, from, to)?,
-            None => vec![size(part)?],
-        };
-        match is_around {
-            true => all.extend(own.iter().flat_map(|&size| around(size))),
-            false => all.extend(own),
-        }
-        if all.len() > SIZES_MAX {
-            return Err(format!(
-                "'{text}' has more than {SIZES_MAX} sizes; give wider steps"
-            ));
-        }
-    }
-    if all.contains(&0) {
-        return Err("a message of 0 bytes looks like the end of a byte stream; begin at 1".into());
-    }
-    if is_around {
-        all.sort_unstable();
-        all.dedup();
-    }
-    Ok(all)
-}
-
-/// A size, one byte less and one more, as far as messages are as long.
-fn around(size: u64) -> impl Iterator<Item = u64> {
-    (size.saturating_sub(1)..=size + 1).filter(|&size| size <= SIZE_MAX)
-}
-
-/// The sizes of a range: doubling up to its end, or with `+STEP` in steps.
-fn size_range(part: &str, from: &str, to: &str) -> Result<Vec<u64>, String> {
-    let (to, step) = match to.split_once('+') {
-        Some((to, step)) => (to, Some(size(step)?)),
-        None => (to, None),
-    };
-    let (from, to) = (size(from)?, size(to)?);
-    if from == 0 || from > to || step == Some(0) {
-        return Err(format!(
-            "'{part}' is no range; the first size must be at least 1 and not above the second, and a \
-             step at least 1"
-        ));
-    }
-    let next = |&size: &u64| match step {
-        Some(step) => size.checked_add(step),
-        None => size.checked_mul(2),
-    };
-    let sizes = std::iter::successors(Some(from), next).take_while(|&size| size <= to);
-    let mut sizes: Vec<u64> = sizes.take(SIZES_MAX + 1).collect();
-    if step.is_none() && sizes.last() != Some(&to) {
-        sizes.push(to);
-    }
-    Ok(sizes)
-}
 
 /// `60s`, `500ms`, `2m`, `1h`, or seconds.
 ///
@@ -375,24 +293,6 @@ pub fn turn_time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn size_spellings_parse() {
-        assert_eq!(size("64"), Ok(64));
-        assert_eq!(size("1KiB"), Ok(1024));
-        assert_eq!(size("16k"), Ok(16384));
-        assert_eq!(size("2MB"), Ok(2_000_000));
-        assert_eq!(sizes("1..8"), Ok(vec![1, 2, 4, 8]));
-        assert_eq!(sizes("64,1KiB"), Ok(vec![64, 1024]));
-        assert_eq!(sizes("1000..3000"), Ok(vec![1000, 2000, 3000]));
-        assert_eq!(sizes("68..80+4"), Ok(vec![68, 72, 76, 80]));
-        assert_eq!(sizes("1..10+4,1k"), Ok(vec![1, 5, 9, 1024]));
-        assert_eq!(
-            sizes("around:1KiB,1025,8"),
-            Ok(vec![7, 8, 9, 1023, 1024, 1025, 1026])
-        );
-        assert_eq!(sizes("around:64MiB").map(|sizes| sizes.len()), Ok(2));
-    }
 
     #[test]
     fn invalid_values_are_refused_and_named() {

@@ -4,6 +4,7 @@ use crate::alone::{self, Alone};
 use crate::args::{ArrivalsArg, RaceArgs, WorkloadArg};
 use crate::contestants::{baseline, check_buffers, classes, contestants, programs};
 use crate::environment::RunningCapture;
+use crate::parse::RaceSizes;
 use crate::pins::check_pins;
 pub(crate) use crate::pins::{allowed_cpus, default_pins};
 use crate::print::{self, note};
@@ -14,6 +15,7 @@ use crate::{CliError, EXIT_FAILED, EXIT_OK, parse, race_checks};
 use control::{Arrivals, CircuitOptions};
 use loadgen::turn_schedule::TURN_S;
 use measure::environment::LocalEnvironment;
+use measure::size_steps::SizeRange;
 use measure::spec::{Direction, Loads, SWEEP_PERCENT, TransactionPlan};
 use measure::{Environment, RaceSpec};
 use results::{BlockPlan, RunData, RunStatus, Summary};
@@ -137,6 +139,9 @@ pub(crate) fn print_result(args: &RaceArgs, path: &Path) -> Result<(), CliError>
         return written;
     }
     print::line(overview(&run, wants_colour(), width(), &args.show))?;
+    if let Some(found) = run.plan.options.get(results::STEPS) {
+        print::line(format_args!("\njumps   {found}"))?;
+    }
     print::line(format_args!("\nresult  {}", path.display()))?;
     written?;
     if !args.no_report {
@@ -152,12 +157,20 @@ pub(crate) fn headline(spec: &RaceSpec) -> String {
         "Racing {}: {}, {}, {}; sender on {}, receiver on {}; seed {}",
         contestants_text(spec),
         spec.workloads.join(" and "),
-        counted(spec.sizes.len() as u64, "size"),
+        sizes_text(spec),
         counted(u64::from(spec.blocks.max), "block"),
         cpu(spec.pin.0),
         cpu(spec.pin.1),
         spec.seed
     )
+}
+
+/// `3 sizes`, or where their pilots look for them.
+fn sizes_text(spec: &RaceSpec) -> String {
+    match spec.size_steps {
+        None => counted(spec.sizes.len() as u64, "size"),
+        Some(SizeRange { from, to }) => format!("sizes where the cost jumps from {from} to {to} B"),
+    }
 }
 
 /// `udp, quic against tcp`.
@@ -220,8 +233,12 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         ));
     }
     let baseline = baseline(args, &contestants)?;
-    let sizes = without_duplicates(&parse::sizes(&args.sizes).map_err(CliError::usage)?);
-    let (messages, sizes) = args.messages.counts(sizes)?;
+    let asked = parse::race_sizes(&args.sizes).map_err(CliError::usage)?;
+    let size_steps = match asked {
+        RaceSizes::Steps(range) => Some(range),
+        RaceSizes::Listed(_) => None,
+    };
+    let (messages, sizes) = args.messages.counts(without_duplicates(&asked.known()))?;
     check_sizes(args, &sizes)?;
     race_checks::check_transactions(args, &sizes)?;
     check_pins(args)?;
@@ -257,6 +274,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
             .map(|workload| workload_name(*workload).to_owned())
             .collect(),
         sizes,
+        size_steps,
         messages,
         mix: args.mix,
         circuits: without_duplicates(&args.circuits),

@@ -4,6 +4,7 @@
 use crate::CliError;
 use crate::args::{RaceArgs, WorkloadArg};
 use crate::contestants::{components_of, transport_names};
+use crate::parse::{self, RaceSizes};
 use loadgen::contestant;
 use measure::exec;
 use measure::spec::ReplyLen;
@@ -27,6 +28,7 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     check_programs(args)?;
     check_turns(args)?;
     check_series(args)?;
+    check_steps(args)?;
     crate::message_counts::check(args)?;
     crate::fan_out::check(args)?;
     check_unused(args)
@@ -80,6 +82,21 @@ fn check_series(args: &RaceArgs) -> Result<(), CliError> {
         ));
     }
     Ok(())
+}
+
+/// Refuses sizes that pilots find beside messages whose sizes are given.
+fn check_steps(args: &RaceArgs) -> Result<(), CliError> {
+    let is_steps = matches!(parse::race_sizes(&args.sizes), Ok(RaceSizes::Steps(_)));
+    let given = [
+        ("--mix", args.mix.is_some()),
+        ("--pairs", args.messages.pairs.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given && is_steps) {
+        Some((option, _)) => Err(CliError::usage(format!(
+            "{option} has sizes of its own, and --sizes steps: looks for them; omit one of them"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses options of transactions without such, and `--circuits` where clients are counted.

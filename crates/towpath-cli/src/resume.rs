@@ -148,6 +148,9 @@ pub(crate) fn restrict(args: &RaceArgs, spec: &mut RaceSpec) -> Result<(), CliEr
     let level = stats::unspent_level(&run.plan, &run.trials);
     let contests = stats::contests::contests(&run.plan, &run.trials);
     let cells = contests.into_iter().map(|contest| contest.cell);
+    if spec.size_steps.take().is_some() {
+        spec.sizes.clone_from(&run.plan.sizes);
+    }
     spec.settled = cells.filter(|cell| judgement.is_settled(cell)).collect();
     spec.alpha = match level {
         UnspentLevel::Part(alpha) => alpha,

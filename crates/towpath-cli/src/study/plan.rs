@@ -105,7 +105,7 @@ fn check(study: &Study, run: &RunSpec, words: &[String]) -> Result<(), CliError>
 /// What a race would refuse before it starts, whatever the machine.
 fn check_race(args: &RaceArgs) -> Result<(), String> {
     crate::race_checks::check(args).map_err(|error| error.message)?;
-    crate::parse::sizes(&args.sizes)?;
+    crate::parse::race_sizes(&args.sizes)?;
     crate::parse::rates(&args.rate)?;
     // Programs of other projects were checked with the rest of the race.
     let transports = args.transports.iter();
