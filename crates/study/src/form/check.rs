@@ -235,8 +235,21 @@ fn check_finding(study: &Study, finding: &FindingSpec) -> Result<(), Fault> {
         parse_formula(&check.x)?;
         check_limit(&check.within)?;
     }
+    if let Some(check) = &finding.period {
+        checks += 1;
+        figures.push(&check.of);
+        parse_formula(&check.x)?;
+        check_limit(&check.within)?;
+        if !(check.is.get_ref().is_finite() && *check.is.get_ref() > 0.0) {
+            return Err((
+                check.is.span(),
+                "a period is more than 0; give one".to_owned(),
+            ));
+        }
+    }
     if checks + usize::from(finding.absent.is_some()) != 1 {
-        let what = "it needs one check: ratio, order, crossover, highest or linear; or absent";
+        let what =
+            "it needs one check: ratio, order, crossover, highest, linear or period; or absent";
         return Err((finding.says.span(), what.to_owned()));
     }
     for figure in figures {

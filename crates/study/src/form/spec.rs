@@ -286,6 +286,8 @@ pub struct FindingSpec {
     pub highest: Option<HighestCheck>,
     /// A curve is a line.
     pub linear: Option<LinearCheck>,
+    /// A curve has teeth of one length.
+    pub period: Option<PeriodCheck>,
     /// Why it is not checked here.
     pub absent: Option<String>,
 }
@@ -368,4 +370,18 @@ pub struct LinearCheck {
     /// A line between logarithms: a power law.
     #[serde(default)]
     pub logarithms: bool,
+}
+
+/// Falls of a curve come at equal distances.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeriodCheck {
+    /// The curve.
+    pub of: FigureSpec,
+    /// What varies along it.
+    pub x: Spanned<String>,
+    /// The distance, as x counts.
+    pub is: Spanned<f64>,
+    /// The largest difference from it: `3 %`.
+    pub within: Spanned<String>,
 }

@@ -7,7 +7,7 @@
 //! smallest of the refuted ones' times their number. Over the sentences of a study Holm's correction
 //! keeps the probability of any wrong word at 5 %.
 
-use super::Outcomes;
+use super::{Outcomes, period};
 use crate::form::Study;
 use crate::form::formula::Formula;
 use crate::form::spec::{FigureSpec, FindingSpec, RatioCheck};
@@ -223,6 +223,18 @@ fn claims(study: &Study, outcomes: &Outcomes, finding: &FindingSpec) -> Result<C
         };
         return linear(&curve, within, check.logarithms);
     }
+    if let Some(check) = &finding.period {
+        let curve = curve(&check.of, check.x.get_ref())?;
+        let Ok(Limit::Part(within)) = Limit::parse(check.within.get_ref()) else {
+            return Err("within is no percentage".to_owned());
+        };
+        let (claim, found) = period::claim(&curve, *check.is.get_ref(), within)?;
+        return Ok(Claims {
+            direction: vec![claim],
+            amount: Vec::new(),
+            found,
+        });
+    }
     Err(finding.absent.clone().unwrap_or_default())
 }
 
@@ -283,7 +295,7 @@ fn log_ratios(of: &Blocks, to: &Blocks, bound: f64) -> Result<Mean, String> {
     Mean::of(&values).ok_or_else(|| too_few(values.len()))
 }
 
-fn too_few(blocks: usize) -> String {
+pub(super) fn too_few(blocks: usize) -> String {
     format!("{blocks} blocks have both figures; three are needed")
 }
 

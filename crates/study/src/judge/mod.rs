@@ -8,6 +8,7 @@
 pub mod cost;
 pub mod exhibit;
 pub mod finding;
+mod period;
 pub mod unit;
 
 use crate::outcome::Outcome;
