@@ -1,4 +1,7 @@
-//! study: how many printed figures of the simulated study are met, and how long all of it takes.
+//! study: how many printed figures of the simulated study are met, and how long studies take.
+//!
+//! Without arguments: the figures of `dcruz-1992`, and all studies with `--quick`. With names, `cabrera` or `taler-1992`: these in full,
+//! up to half an hour each.
 
 use super::bar::{Bar, BenchTarget};
 use super::trial_runner::TrialRunner;
@@ -16,14 +19,35 @@ const FIGURES: f64 = 349.0;
 /// Longest that all of it may take, and how long it should, on two processors.
 const SECONDS: (f64, f64) = (60.0, 15.0);
 
+/// Longest that all studies may take with `--quick`, s, on two processors.
+const QUICK_S: f64 = 300.0;
+
+/// Longest that a study may take in full, min.
+const FULL_MIN: f64 = 30.0;
+
+/// The studies that come with the program.
+const STUDIES: [&str; 5] = [
+    "cabrera-1984",
+    "taler-1992",
+    STUDY,
+    "influence-1994",
+    "bidulock-2007",
+];
+
 /// Runs the benchmark.
-pub fn run(root: &Path, _arguments: &[&str]) -> ExitCode {
-    let measured = TrialRunner::build(root).and_then(|ours| measure(ours.program()));
-    let (report, took) = match measured {
-        Ok(measured) => measured,
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let named: Result<Vec<&str>, String> = arguments.iter().map(|name| named(name)).collect();
+    let measured = named.and_then(|named| {
+        let ours = TrialRunner::build(root)?;
+        match named.is_empty() {
+            true => usual(ours.program()),
+            false => full(ours.program(), &named),
+        }
+    });
+    let bars = match measured {
+        Ok(bars) => bars,
         Err(error) => return crate::fail(&error),
     };
-    let bars = bars(&report, took);
     bars.iter().for_each(|bar| println!("{}", bar.line()));
     match bars.iter().all(Bar::is_above_floor) {
         true => ExitCode::SUCCESS,
@@ -31,12 +55,78 @@ pub fn run(root: &Path, _arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// The JSON of the whole study, and the time of the process.
-fn measure(program: &Path) -> Result<(Value, Duration), String> {
+/// The study of that name, with its year or without.
+fn named(name: &str) -> Result<&'static str, String> {
+    let known = STUDIES
+        .into_iter()
+        .find(|study| *study == name || first_word(study) == name);
+    known.ok_or_else(|| format!("no study is called {name}; use {}", STUDIES.join(", ")))
+}
+
+fn first_word(study: &'static str) -> &'static str {
+    study.split('-').next().unwrap_or(study)
+}
+
+/// The figures of the simulated study, and all studies in their short form.
+fn usual(program: &Path) -> Result<Vec<Bar>, String> {
+    let (report, took) = measure(program, &[STUDY])?;
+    let mut bars = Vec::from(figure_bars(&report, took));
+    let (report, took) = measure(program, &["all", "--quick"])?;
+    bars.push(Bar {
+        name: "study-quick-s".to_owned(),
+        value: Some(took.as_secs_f64()),
+        unit: "s",
+        target: BenchTarget::AtMost(QUICK_S),
+        note: exhibits_text(report["studies"].as_array().into_iter().flatten()),
+    });
+    Ok(bars)
+}
+
+/// Studies in full, one after the other.
+fn full(program: &Path, studies: &[&'static str]) -> Result<Vec<Bar>, String> {
+    let bar = |study: &&'static str| {
+        let (report, took) = measure(program, &[study])?;
+        Ok(Bar {
+            name: format!("study-{}-min", first_word(study)),
+            value: Some(took.as_secs_f64() / 60.0),
+            unit: "min",
+            target: BenchTarget::AtMost(FULL_MIN),
+            note: exhibits_text([&report]),
+        })
+    };
+    studies.iter().map(bar).collect()
+}
+
+/// `23 of 24 exhibits; findings: 5 held, 3 not decided`.
+fn exhibits_text<'a>(reports: impl IntoIterator<Item = &'a Value>) -> String {
+    let (mut run, mut all) = (0, 0);
+    let mut words: std::collections::BTreeMap<String, u32> = std::collections::BTreeMap::new();
+    for report in reports {
+        let exhibits = report["exhibits"].as_array().into_iter().flatten();
+        for exhibit in exhibits {
+            all += 1;
+            run += u32::from(exhibit["absent"].is_null());
+        }
+        for finding in report["findings"].as_array().into_iter().flatten() {
+            let word = finding["word"].as_str().unwrap_or("without a word");
+            *words.entry(word.to_owned()).or_default() += 1;
+        }
+    }
+    let words: Vec<String> = words
+        .iter()
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    format!("{run} of {all} exhibits; findings: {}", words.join(", "))
+}
+
+/// The JSON of a run of studies, and the time of the process.
+fn measure(program: &Path, words: &[&str]) -> Result<(Value, Duration), String> {
     let folder = std::env::temp_dir().join(format!("towpath-study-{}", std::process::id()));
     let started = Instant::now();
     let output = Command::new(program)
-        .args(["study", "run", STUDY, "--json", "--out"])
+        .args(["study", "run"])
+        .args(words)
+        .args(["--json", "--out"])
         .arg(&folder)
         .stderr(Stdio::inherit())
         .output();
@@ -53,7 +143,7 @@ fn measure(program: &Path) -> Result<(Value, Duration), String> {
         .map_err(|error| error.to_string())
 }
 
-fn bars(report: &Value, took: Duration) -> [Bar; 2] {
+fn figure_bars(report: &Value, took: Duration) -> [Bar; 2] {
     let count = |list: &str, standing: &str| {
         let cells = report[list].as_array().into_iter().flatten();
         cells.filter(|cell| cell["standing"] == standing).count()
@@ -83,4 +173,40 @@ fn bars(report: &Value, took: Duration) -> [Bar; 2] {
             note: "one run of all of it".to_owned(),
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn studies_are_named_with_their_year_or_without() {
+        assert_eq!(named("taler"), Ok("taler-1992"));
+        assert_eq!(named("bidulock-2007"), Ok("bidulock-2007"));
+        assert!(named("tale").is_err_and(|error| error.contains("influence-1994")));
+        let root = crate::root().join("studies");
+        for study in STUDIES {
+            assert!(root.join(study).join("study.toml").is_file(), "{study}");
+        }
+    }
+
+    #[test]
+    fn bars_say_what_ran_and_what_held() {
+        let report = json!({
+            "exhibits": [{ "absent": null }, { "absent": "no root" }, {}],
+            "findings": [{ "word": "held" }, { "word": "not decided" }, { "word": "held" }],
+            "cells": [{ "standing": "within" }, { "standing": "misprint" }],
+            "cells_apart": [{ "standing": "beyond" }],
+        });
+        let text = exhibits_text([&report]);
+        assert_eq!(text, "2 of 3 exhibits; findings: 2 held, 1 not decided");
+        let [within, seconds] = figure_bars(&report, Duration::from_secs(20));
+        let line = within.line();
+        assert!(
+            line.starts_with("BAR study-dcruz-within 1.000 figures >=349 short"),
+            "{line}"
+        );
+        assert!(seconds.is_above_floor() && !seconds.is_met());
+    }
 }
