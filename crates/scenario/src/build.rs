@@ -76,11 +76,7 @@ pub fn build_with(
         for _ in 0..spec.count {
             let own = engine::SplitMix64::at(seed, FIRST_LIFE + stations.len() as u64);
             stations.push((
-                wrap(engines::make_engine(
-                    &spec.engine,
-                    own,
-                    scenario.medium.paths(),
-                )?),
+                wrap(engines::make_engine(&spec.engine, own, &scenario.medium)?),
                 cost,
             ));
         }
@@ -310,6 +306,7 @@ fn cost(chips: &ChipsSpec) -> HostCost {
         clock_ppm: chips.clock_ppm.clamp(-CLOCK_MAX, CLOCK_MAX),
         cut_through: chips.cut_through,
         filters_groups: chips.filter_groups,
+        queue: chips.queue,
         adapter: None,
     }
 }

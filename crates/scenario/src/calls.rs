@@ -139,6 +139,7 @@ pub(crate) fn check_traffic(
         callings::check(scenario, spec, traffic, calls.0)?;
         return check_calls(spec, traffic, calls);
     }
+    check_datagrams(scenario, spec, traffic)?;
     let given = [
         ("a reply", spec.reply.as_ref().map(toml::Spanned::span)),
         ("a service", spec.service.as_ref().map(toml::Spanned::span)),
@@ -219,6 +220,29 @@ fn check_peers(
         }
     }
     Ok(calls)
+}
+
+/// Checks that datagrams are no longer than UDP has them.
+fn check_datagrams(
+    scenario: &Scenario,
+    spec: &TrafficSpec,
+    traffic: &Traffic,
+) -> Result<(), SpecError> {
+    let mut senders = traffic.senders.iter();
+    let is_udp = senders.any(|&station| {
+        let spec = scenario.station_spec(station);
+        spec.is_some_and(|spec| spec.engine.protocol.get_ref() == "udp")
+    });
+    match traffic.length {
+        Distribution::Fixed(max) | Distribution::Uniform { max, .. }
+            if is_udp && max > engine_udp::MESSAGE_MAX =>
+        {
+            let most = engine_udp::MESSAGE_MAX;
+            let refusal = format!("a message of {max} B is longer than udp carries: {most} B");
+            Err((spec.from.span(), refusal))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_calls(

@@ -185,11 +185,7 @@ fn schedule_crash(
             let before = engine::SplitMix64::at(seed, FIRST_LIFE + station as u64);
             own = seed_with_key_of(before, own);
         }
-        let engine = wrap(engines::make_engine(
-            &kind.engine,
-            own,
-            scenario.medium.paths(),
-        )?);
+        let engine = wrap(engines::make_engine(&kind.engine, own, &scenario.medium)?);
         network.disturb(from_ps, Disturbance::Crash(station));
         network.disturb(to_ps, Disturbance::Restart(station, engine));
     }

@@ -3,10 +3,12 @@
 mod group;
 mod sctp;
 mod spec;
+mod udp;
 
 pub(crate) use sctp::message_notes;
 pub use spec::EngineSpec;
 
+use crate::file::MediumSpec;
 use crate::units::{BitRate, ByteCount, SimTime};
 use core::time::Duration;
 use engine::{Address, Framing};
@@ -33,18 +35,23 @@ const ASSOCIATIONS_MAX: usize = 1 << 16;
 /// An invalid value: its place in the file, and what is wrong.
 pub type SpecError = (std::ops::Range<usize>, String);
 
-/// The engine of `spec` for a station joined to `paths` media; its random choices follow from `seed`.
+/// The engine of `spec` for a station on `medium`; its random choices follow from `seed`.
 ///
 /// # Errors
 ///
 /// The first value out of range, in one line.
-pub fn make_engine(spec: &EngineSpec, seed: u64, paths: usize) -> Result<Node, SpecError> {
+pub fn make_engine(spec: &EngineSpec, seed: u64, medium: &MediumSpec) -> Result<Node, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let protocol = spec.protocol.get_ref().as_str();
     let engine: Node = match protocol {
         "bare" => Node::associations(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
         "call" => Node::transactions(engine_call::Call::new(call_config(spec, seed).map_err(at)?)),
-        "sctp" => Node::associations(engine_sctp::Sctp::new(sctp::config(spec, seed, paths)?)),
+        "sctp" => Node::associations(engine_sctp::Sctp::new(sctp::config(
+            spec,
+            seed,
+            medium.paths(),
+        )?)),
+        "udp" => Node::associations(engine_udp::Udp::new(udp::config(spec, medium).map_err(at)?)),
         "vmtp" => Node::transactions(engine_vmtp::Vmtp::new(vmtp_config(spec, seed).map_err(at)?)),
         "xtp" => Node::associations(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
         "xtp-forwarder" => Node::router(XtpRouter::new(router_config(spec))),
@@ -53,7 +60,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64, paths: usize) -> Result<Node, S
         )?)),
         "xtp3" => Node::associations(Xtp3::new(study_config(spec, seed)?)),
         other => {
-            let known = "bare, call, sctp, vmtp, xtp, xtp-forwarder, xtp-group or xtp3";
+            let known = "bare, call, sctp, udp, vmtp, xtp, xtp-forwarder, xtp-group or xtp3";
             return Err(at(format!("no protocol {other:?}; use {known}")));
         }
     };

@@ -194,6 +194,8 @@ pub struct ChipsSpec {
     /// The network controller passes packets by that are for groups (`to = { group = [..] }`) of which no
     /// user of the station is a member; if not, each costs the processor its arrival.
     pub filter_groups: bool,
+    /// Packets that may wait for the receiver; those that come while so many wait are dropped. Any number if not given.
+    pub queue: Option<u64>,
     /// On medium `atm`: the queues between processor and line; a controller that takes all cells if
     /// not given.
     pub adapter: Option<AdapterSpec>,

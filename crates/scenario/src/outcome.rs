@@ -100,6 +100,9 @@ pub struct StationRow {
     pub reader_max: u64,
     /// Most bytes that its protocol had delivered and its users had not read.
     pub unread_max_bytes: u64,
+    /// Packets dropped because `chips.queue` of them waited for its receiver.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub arrivals_dropped: u64,
     /// Packets built.
     pub packets_built: u64,
     /// Of these, retransmissions.
@@ -252,6 +255,7 @@ impl RunOutcome {
                     writer_max: station.writer_max,
                     reader_max: station.reader_max,
                     unread_max_bytes: station.unread_max_bytes,
+                    arrivals_dropped: station.arrivals_dropped,
                     packets_built: station.counters.packets_built,
                     retransmissions: station.counters.retransmissions,
                     ring_packets: station.ring_packets,

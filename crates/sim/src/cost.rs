@@ -55,6 +55,8 @@ pub struct HostCost {
     /// Its network controller knows which groups its users are members of, and passes packets for others
     /// by; else the processor gets them all.
     pub filters_groups: bool,
+    /// Packets that may wait for the receiver; None for any number.
+    pub queue: Option<u64>,
     /// The queues of cells between processor and line; None for a controller that takes all frames.
     pub adapter: Option<AdapterConfig>,
 }
@@ -73,6 +75,7 @@ impl HostCost {
         clock_ppm: 0,
         cut_through: None,
         filters_groups: false,
+        queue: None,
         adapter: None,
     };
 

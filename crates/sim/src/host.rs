@@ -88,6 +88,8 @@ pub struct StationReport {
     pub reader_max: u64,
     /// Most bytes that the protocol had delivered and its users had not read.
     pub unread_max_bytes: u64,
+    /// Packets that were dropped because as many as may waited for the receiver.
+    pub arrivals_dropped: u64,
     /// What its adapter counted; zeros without one.
     pub adapter: AdapterReport,
     /// The counters of its engine, or the sum over all engines it had.

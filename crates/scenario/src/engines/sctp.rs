@@ -119,8 +119,15 @@ pub(super) fn config(spec: &EngineSpec, seed: u64, paths: usize) -> Result<SctpC
 }
 
 /// What travels with the messages of a station with the options of `spec`; None where all of them arrive
-/// in the order in which they were sent.
+/// in the order in which they were sent. Datagrams of UDP may get lost, and what is lost is not said.
 pub(crate) fn message_notes(spec: &EngineSpec) -> Option<MessageNotes> {
+    if spec.protocol.get_ref() == "udp" {
+        return Some(MessageNotes {
+            streams: 1,
+            unordered: true,
+            reliability: Reliability::Full,
+        });
+    }
     let is_sctp = spec.protocol.get_ref() == "sctp";
     let notes = MessageNotes {
         streams: spec.streams.unwrap_or(1),

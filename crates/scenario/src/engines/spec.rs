@@ -8,17 +8,17 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `bare`, `call` and `vmtp` (transactions), `sctp`, `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a
+    /// `bare`, `call` and `vmtp` (transactions), `sctp`, `udp`, `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a
     /// router of 3.6), `xtp-group` (to groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated
     /// them).
     pub protocol: Spanned<String>,
-    /// `bare`, `call`, `sctp`, `vmtp`, `xtp`: octets of a full packet; 1500 if not given.
+    /// `bare`, `call`, `sctp`, `udp`, `vmtp`, `xtp`: octets of a full packet; 1500 if not given, and of `udp` on links what they carry.
     pub packet: Option<ByteCount>,
-    /// `bare`: bytes in flight; `sctp`, `xtp`: receive buffer.
+    /// `bare`: bytes in flight; `sctp`, `udp`, `xtp`: receive buffer.
     pub window: Option<ByteCount>,
     /// `xtp`, `xtp-group`: retransmission: `selective`, `go-back-n` or `none`.
     pub error: Option<Spanned<String>>,
-    /// `xtp`, `xtp-group`: the checksum covers the data too; `sctp`: packets have one.
+    /// `udp`, `xtp`, `xtp-group`: the checksum covers the data too; `sctp`: packets have one.
     pub checksum: Option<bool>,
     /// `xtp`, `xtp-group`: gaps are reported at once.
     pub fastnak: Option<bool>,
@@ -132,14 +132,15 @@ pub struct EngineSpec {
 /// Protocols that have an option.
 type Protocols = &'static [&'static str];
 
-const BARE: Protocols = &["bare", "sctp", "xtp", "xtp-group"];
+const WINDOWED: Protocols = &["bare", "sctp", "udp", "xtp", "xtp-group"];
 const XTP: Protocols = &["xtp"];
 const SCTP: Protocols = &["sctp"];
 const CONTROLLED: Protocols = &["sctp", "xtp"];
 const SUMMED: Protocols = &["sctp", "xtp", "xtp-group"];
+const CHECKED: Protocols = &["sctp", "udp", "xtp", "xtp-group"];
 const PACED: Protocols = &["xtp", "xtp-forwarder", "xtp-group"];
 const ROUTER: Protocols = &["xtp-forwarder"];
-const PACKETS: Protocols = &["bare", "call", "sctp", "vmtp", "xtp", "xtp-group"];
+const PACKETS: Protocols = &["bare", "call", "sctp", "udp", "vmtp", "xtp", "xtp-group"];
 const RETRYING: Protocols = &["call", "sctp", "vmtp", "xtp", "xtp-group"];
 const XTPS: Protocols = &["xtp", "xtp-group"];
 const GROUP: Protocols = &["xtp-group"];
@@ -152,9 +153,9 @@ impl EngineSpec {
         let protocol = self.protocol.get_ref().as_str();
         let given = [
             ("packet", self.packet.is_some(), PACKETS),
-            ("window", self.window.is_some(), BARE),
+            ("window", self.window.is_some(), WINDOWED),
             ("error", self.error.is_some(), XTPS),
-            ("checksum", self.checksum.is_some(), SUMMED),
+            ("checksum", self.checksum.is_some(), CHECKED),
             ("fastnak", self.fastnak.is_some(), XTPS),
             ("flow", self.flow.is_some(), XTP),
             ("congestion", self.congestion.is_some(), CONTROLLED),

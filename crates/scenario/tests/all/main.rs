@@ -20,4 +20,5 @@ mod shortcut;
 mod swarm;
 mod traffic;
 mod transaction_packets;
+mod udp;
 mod versions;

@@ -30,6 +30,10 @@ impl Network {
     pub(super) fn admits(&mut self, station: usize) -> bool {
         let host = &mut self.hosts[station];
         let waiting = host.receiver.len() as u64;
+        if host.cost.queue.is_some_and(|most| waiting >= most) {
+            host.report.arrivals_dropped += 1;
+            return false;
+        }
         let adapter = host.adapter.as_mut();
         adapter.is_none_or(|adapter| adapter.admit(waiting))
     }
