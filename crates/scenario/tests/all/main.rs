@@ -6,6 +6,7 @@ mod calls;
 mod cells;
 mod congestion;
 mod disturbances;
+mod fitted_hosts;
 mod forwarding;
 mod golden;
 mod hostile_text;
