@@ -130,11 +130,12 @@ pub fn run(
     let (contests, at_most) = match spec.size_steps {
         None => (contests.clone(), contests),
         // Pilots find them; so far the ends are known.
-        Some(_) => (Vec::new(), contests.repeat(SIZES_MAX / 2)),
+        Some(_) => (Vec::new(), vec![contests; SIZES_MAX / 2].concat()),
     };
     let pilots = match spec.size_steps {
         None => pilot_contests(&contests).len(),
-        Some(_) => at_most.len(),
+        // Two of each.
+        Some(_) => 2 * at_most.len(),
     };
     let pilots = pilots * spec.contestants.len();
     let race = Race {

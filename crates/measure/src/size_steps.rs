@@ -58,7 +58,8 @@ impl Jump {
         self.above - self.below
     }
 
-    fn is_wide(&self) -> bool {
+    /// Whether it is not known to a 64th of its size yet.
+    pub fn is_wide(&self) -> bool {
         self.span() > (self.below / CLOSE).max(1)
     }
 }

@@ -425,7 +425,7 @@ fn scenario_error_names_line_and_column() {
         (
             "\"xtp3\"",
             "\"tp4\"",
-            "11:23: no protocol \"tp4\"; use bare, call, sctp, vmtp, xtp, xtp-forwarder, xtp-group or xtp3",
+            "11:23: no protocol \"tp4\"; use bare, call, sctp, udp, vmtp, xtp, xtp-forwarder, xtp-group or xtp3",
         ),
         (
             "count = 2",

@@ -3,8 +3,8 @@
 use stats::mean::Mean;
 use std::collections::BTreeMap;
 
-/// A fall counts as the end of a tooth from this share of the deepest one on.
-const FALL_MIN: f64 = 0.2;
+/// A fall ends a tooth from this share of the value before it on: curves of virtual time have no noise.
+const FALL_MIN: f64 = 0.005;
 
 /// The distance of falls of a curve, in each block; None where it has fewer than two.
 pub(super) fn periods(curve: &[(f64, BTreeMap<u64, f64>)]) -> Vec<f64> {
@@ -23,15 +23,9 @@ pub(super) fn periods(curve: &[(f64, BTreeMap<u64, f64>)]) -> Vec<f64> {
 
 /// The median distance between two falls.
 fn period(points: &[(f64, f64)]) -> Option<f64> {
-    let falls = points
-        .windows(2)
-        .map(|pair| (pair[1].0, pair[0].1 - pair[1].1));
-    let falls: Vec<(f64, f64)> = falls.collect();
-    let deepest = falls.iter().map(|(_, fall)| *fall).fold(0.0, f64::max);
-    let ends = falls
-        .iter()
-        .filter(|(_, fall)| deepest > 0.0 && *fall >= FALL_MIN * deepest);
-    let ends: Vec<f64> = ends.map(|(x, _)| *x).collect();
+    let is_fall = |pair: &&[(f64, f64)]| pair[0].1 - pair[1].1 > FALL_MIN * pair[0].1.abs();
+    let falls = points.windows(2).filter(is_fall);
+    let ends: Vec<f64> = falls.map(|pair| pair[1].0).collect();
     let distances: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
     (!distances.is_empty()).then(|| stats::estimate::median(&distances))
 }

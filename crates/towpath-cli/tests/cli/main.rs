@@ -68,6 +68,7 @@ mod schema;
 mod sctp_tools;
 mod series;
 mod simulations;
+mod size_steps;
 mod slurm;
 mod stt;
 mod studies;
