@@ -49,7 +49,7 @@ impl IpHeader {
         octets[2..4].copy_from_slice(&self.len.to_be_bytes());
         octets[4..6].copy_from_slice(&self.id.to_be_bytes());
         let more = if self.more { MORE_FRAGMENTS } else { 0 };
-        octets[6..8].copy_from_slice(&(more | self.offset / OFFSET_UNIT).to_be_bytes());
+        octets[6..8].copy_from_slice(&(more | (self.offset / OFFSET_UNIT)).to_be_bytes());
         (octets[8], octets[9]) = (TTL, PROTOCOL);
         octets[12..20].copy_from_slice(&self.tag.to_be_bytes());
         let check = checksum::checksum(&octets);
