@@ -2,7 +2,7 @@
 
 use super::{Race, RaceError};
 use crate::schedule::Schedule;
-use crate::size_steps::{Costs, SIZES_MAX, SizeRange, jumps, next_size};
+use crate::size_steps::{Costs, Jump, SIZES_MAX, SizeRange, jumps, next_size};
 use crate::spec::{self, RaceSpec};
 use results::Cell;
 use std::sync::atomic::Ordering;
@@ -94,7 +94,7 @@ impl Race<'_> {
     /// `throughput tcp: 1448 to 1449 B +31 %, 4096 to 4100 B +12 %`.
     fn text_of(&self, curve: &Curve) -> String {
         let found = jumps(&curve.costs);
-        let (wide, known): (Vec<_>, Vec<_>) = found.iter().partition(|jump| jump.is_wide());
+        let (wide, known): (Vec<Jump>, Vec<Jump>) = found.into_iter().partition(Jump::is_wide);
         let each = known.iter().map(|jump| {
             let (below, above) = (jump.below, jump.above);
             format!("{below} to {above} B {:+.0} %", 100.0 * jump.rise)

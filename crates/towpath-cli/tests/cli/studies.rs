@@ -364,7 +364,7 @@ fn simulated_study_keeps_rows_cells_and_figures() {
         );
     }
     let page = fs::read_to_string(&html).expect("a page");
-    assert_eq!(page.matches("<svg class=\"chart\"").count(), 16);
+    assert_eq!(page.matches("<svg class=\"chart\"").count(), 20);
     for number in 1..=16 {
         assert!(page.contains(&format!("figure {number}<")), "{number}");
     }
