@@ -191,15 +191,14 @@ fn step(machine: &str, at: &[f64; 5]) -> [f64; 5] {
         })
         .collect();
     let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
-    let mut system = [[0.0; 6]; 5];
-    for row in 0..5 {
-        for column in 0..5 {
-            system[row][column] = dot(&slopes[row], &slopes[column]);
-        }
-        system[row][row] += 1e-4;
-        system[row][5] = -dot(&slopes[row], &here);
-    }
-    let change = solved(system);
+    let line = |row: usize| {
+        std::array::from_fn(|column| match column {
+            5 => -dot(&slopes[row], &here),
+            _ if column == row => dot(&slopes[row], &slopes[row]) + 1e-4,
+            _ => dot(&slopes[row], &slopes[column]),
+        })
+    };
+    let change = solved(std::array::from_fn(line));
     let sum = |misfits: &[f64]| -> f64 { misfits.iter().map(|misfit| misfit * misfit).sum() };
     // Shorter and shorter, until it is a step down.
     let scales = (0..6).map(|halvings| 0.5f64.powi(halvings));
@@ -214,13 +213,16 @@ fn step(machine: &str, at: &[f64; 5]) -> [f64; 5] {
 /// Solves five equations; the last column is the right side.
 fn solved(mut system: [[f64; 6]; 5]) -> [f64; 5] {
     for pivot in 0..5 {
-        for row in 0..5 {
-            let factor = system[row][pivot] / system[pivot][pivot];
-            if row != pivot {
-                for column in pivot..6 {
-                    system[row][column] -= factor * system[pivot][column];
-                }
-            }
+        let own = system[pivot];
+        let others = system
+            .iter_mut()
+            .enumerate()
+            .filter(|(row, _)| *row != pivot);
+        for (_, line) in others {
+            let factor = line[pivot] / own[pivot];
+            line.iter_mut()
+                .zip(&own)
+                .for_each(|(value, of_pivot)| *value -= factor * of_pivot);
         }
     }
     std::array::from_fn(|row| system[row][5] / system[row][row])
