@@ -78,8 +78,8 @@ fn jump(points: &[(u64, f64)], above: usize) -> Jump {
         let (low, high) = (points[at - 1], points[at]);
         (high.1 - low.1) / (high.0 - low.0) as f64
     };
-    let neighbours = [above.checked_sub(1), above.checked_add(1)];
-    let known = neighbours.into_iter().flatten();
+    let adjacent = [above.checked_sub(1), above.checked_add(1)];
+    let known = adjacent.into_iter().flatten();
     let slopes = known.filter(|at| (1..points.len()).contains(at)).map(slope);
     let beyond = slopes.map(|slope| top.1 - below.1 - slope * (top.0 - below.0) as f64);
     let least = beyond.min_by(|a, b| a.abs().total_cmp(&b.abs()));
