@@ -103,7 +103,7 @@ impl Race<'_> {
         if !wide.is_empty() {
             each.push(format!("{} not narrowed", wide.len()));
         }
-        let factors = curve.cell.0.iter().map(|(_, value)| format!("{value} "));
+        let factors = curve.cell.0.values().map(|value| format!("{value} "));
         let found = match each.is_empty() {
             true => "no jump".to_owned(),
             false => each.join(", "),
