@@ -316,7 +316,7 @@ pub struct RaceArgs {
     /// Measuring time of each trial; default: derived from the pilots.
     #[arg(long, value_parser = parse::time)]
     pub trial: Option<Duration>,
-    /// Let the contestants of a cell take turns of about 20 ms, the others paused, so that all see the
+    /// Let the contestants of a cell take turns of about 10 ms, the others paused, so that all see the
     /// same machine: auto where pausing changes nothing (throughput and delay on this host), on to
     /// refuse a race in which they cannot, off to run trials back to back.
     #[arg(long, value_name = "auto, on or off", default_value = "auto", value_parser = parse::turns)]
