@@ -3,6 +3,7 @@
 //! * `planted` - tcp against itself at 64 B, with workers that are slower by a known share: seconds until
 //!   that is decided, and how often a race without it decides something.
 //! * `default_minute` - what a race without any option decides in its minute.
+//! * `against_yardstick` - what a race of tcp against itself scatters here, beside a program that does only that.
 //! * `turns` - how much a block's log ratio scatters in turns and back to back, and what turns cost.
 //! * `moved` - by how much turns move the ratio of each transport to tcp, against trials back to back.
 //!
@@ -10,6 +11,7 @@
 //! with `--record FILE` each race is kept in FILE, and a later run goes on behind those that it finds there. `--all`
 //! takes every transport of this host into `verdict-moved`.
 
+mod against_yardstick;
 mod default_minute;
 mod moved;
 mod planted;
@@ -70,6 +72,7 @@ fn bars(mut suite: Suite, options: &Options, record: &mut RaceRecord) -> ExitCod
     for (name, workload, metric) in turns::WORKLOADS {
         suite.bar(name, |ours| turns::scatter(ours, name, workload, metric));
     }
+    suite.bar("verdict-yardstick", |ours| against_yardstick::bar(ours));
     suite.bar("verdict-turn-cost", turns::cost);
     suite.bar("verdict-moved", |ours| {
         moved::moved(ours, races, options.all, record)

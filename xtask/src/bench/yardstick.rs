@@ -34,7 +34,7 @@ impl Yardstick {
         }
     }
 
-    /// Runs it; gives the number that it prints as `KEY=NUMBER`.
+    /// Runs it; gives the number that it prints as `KEY=NUMBER` or `KEY NUMBER`.
     ///
     /// # Errors
     ///
@@ -46,15 +46,44 @@ impl Yardstick {
             .output()
             .map_err(|error| format!("{name}: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let value = |word: &str| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok();
-        let found = text.split_whitespace().find_map(value);
-        found.ok_or_else(|| format!("{name} reported no {key}"))
+        number_of(&text, key).ok_or_else(|| format!("{name} reported no {key}"))
     }
+}
+
+/// The number behind `key` in what a yardstick printed.
+fn number_of(text: &str, key: &str) -> Option<f64> {
+    let mut words = text.split_whitespace();
+    while let Some(word) = words.next() {
+        let number = match word.strip_prefix(key) {
+            Some("") => words.next(),
+            Some(rest) => rest.strip_prefix('='),
+            None => continue,
+        };
+        if let Some(number) = number.and_then(|number| number.parse().ok()) {
+            return Some(number);
+        }
+    }
+    None
 }
 
 impl Drop for Yardstick {
     fn drop(&mut self) {
         // A program left in the temporary folder does no harm.
         let _ = std::fs::remove_file(&self.program);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_is_found_behind_its_key_in_either_form() {
+        let text = "pairs 73 sd 0.2634 mean -0.0051 mean_s 7 rate=2.5 sd=1";
+        assert_eq!(number_of(text, "mean"), Some(-0.0051));
+        assert_eq!(number_of(text, "rate"), Some(2.5));
+        assert_eq!(number_of(text, "sd"), Some(0.2634));
+        assert_eq!(number_of(text, "median"), None);
+        assert_eq!(number_of("mean", "mean"), None);
     }
 }

@@ -83,6 +83,18 @@ pub fn cost(ours: &mut TrialRunner) -> Bar {
     }
 }
 
+/// The log ratio of each block of a race of tcp against itself in turns.
+pub(super) fn log_ratios_of(
+    program: &Path,
+    workload: &str,
+    metric: &str,
+    (trial, blocks): (&str, &str),
+    seed: usize,
+) -> Result<Vec<f64>, String> {
+    let race = race(program, workload, "on", (trial, blocks), seed)?;
+    Ok(log_ratios(&race.trials, metric))
+}
+
 fn race(
     program: &Path,
     workload: &str,
