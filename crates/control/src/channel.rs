@@ -1,5 +1,6 @@
 //! Frames over a stream socket.
 
+use crate::frame::{self, FrameError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -33,12 +34,12 @@ pub enum ChannelError {
     /// Nothing arrived in time.
     #[error("the other process did not answer within {0:?}")]
     TimedOut(Duration),
-    /// A frame longer than [`FRAME_MAX`].
-    #[error("a frame of {0} octets exceeds the limit of {FRAME_MAX}")]
-    TooLong(usize),
-    /// Octets that are no message.
-    #[error("a frame that is no message: {0}")]
-    Malformed(postcard::Error),
+    /// A frame that is longer than [`FRAME_MAX`], or no message.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// More descriptors than a frame has.
+    #[error("{0} descriptors exceed the limit of {DESCRIPTORS_MAX}")]
+    Descriptors(usize),
     /// The system refused.
     #[error("the control channel: {0}")]
     Io(#[from] io::Error),
@@ -65,15 +66,15 @@ impl Channel {
     ///
     /// # Errors
     ///
-    /// [`ChannelError::Closed`], [`ChannelError::TooLong`] or a system error.
+    /// [`ChannelError::Closed`], [`ChannelError::Frame`], [`ChannelError::Descriptors`] or a system error.
     pub fn send(
         &mut self,
         message: &impl Serialize,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
-        let frame = encode_frame(message)?;
+        let frame = frame::encode(message, FRAME_MAX)?;
         if descriptors.len() > DESCRIPTORS_MAX {
-            return Err(ChannelError::TooLong(frame.len()));
+            return Err(ChannelError::Descriptors(descriptors.len()));
         }
         let mut sent = self.send_some(&frame, descriptors, SendFlags::empty())?;
         while sent < frame.len() {
@@ -94,7 +95,7 @@ impl Channel {
         descriptors: &[BorrowedFd<'_>],
         limit: Duration,
     ) -> Result<(), ChannelError> {
-        let frame = encode_frame(message)?;
+        let frame = frame::encode(message, FRAME_MAX)?;
         let end = Instant::now() + limit;
         let mut sent = 0;
         while sent < frame.len() {
@@ -122,12 +123,9 @@ impl Channel {
     ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let end = Instant::now() + limit;
         let mut descriptors = Vec::new();
-        let mut head = [0u8; 4];
+        let mut head = [0u8; frame::HEADER_LEN];
         self.fill(&mut head, &mut descriptors, end, limit)?;
-        let len = u32::from_le_bytes(head) as usize;
-        if len > FRAME_MAX {
-            return Err(ChannelError::TooLong(len));
-        }
+        let len = frame::body_len(head, FRAME_MAX)?;
         let mut body = Vec::new();
         while body.len() < len {
             // Memory grows with the octets received, not with the announced length.
@@ -135,8 +133,7 @@ impl Channel {
             body.resize(len.min(start + (64 << 10)), 0);
             self.fill(&mut body[start..], &mut descriptors, end, limit)?;
         }
-        let message = postcard::from_bytes(&body).map_err(ChannelError::Malformed)?;
-        Ok((message, descriptors))
+        Ok((frame::decode_body(&body)?, descriptors))
     }
 
     fn send_some(
@@ -216,17 +213,6 @@ impl Channel {
     }
 }
 
-/// A message with its length prefix.
-fn encode_frame(message: &impl Serialize) -> Result<Vec<u8>, ChannelError> {
-    let body = postcard::to_stdvec(message).map_err(ChannelError::Malformed)?;
-    if body.len() > FRAME_MAX {
-        return Err(ChannelError::TooLong(body.len()));
-    }
-    let mut frame = (body.len() as u32).to_le_bytes().to_vec();
-    frame.extend_from_slice(&body);
-    Ok(frame)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,7 +245,21 @@ mod tests {
             .write_all(&u32::MAX.to_le_bytes())
             .expect("it is sent");
         let result = left.receive::<String>(LIMIT);
-        assert!(matches!(result, Err(ChannelError::TooLong(_))));
+        assert!(
+            matches!(result, Err(ChannelError::Frame(FrameError::TooLong { .. }))),
+            "{result:?}"
+        );
+    }
+
+    #[test]
+    fn octets_behind_message_are_rejected() {
+        let (mut left, mut right) = pair();
+        right
+            .write_all(&[3, 0, 0, 0, 1, b'a', b'b'])
+            .expect("it is sent");
+        let result = left.receive::<String>(LIMIT);
+        let malformed = matches!(result, Err(ChannelError::Frame(FrameError::Malformed)));
+        assert!(malformed, "{result:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Framing of a session without any socket: octets in, messages out.
+//! Framing of every control connection, without any socket: octets in, messages out.
 //!
 //! A frame is a length of four octets, little-endian, and one message in postcard form that fills
 //! it exactly. No memory is allocated for an announced length.
@@ -13,7 +13,7 @@ pub const REQUEST_MAX: usize = 64 << 10;
 pub const RESPONSE_MAX: usize = crate::FRAME_MAX;
 
 /// Octets of a frame's header.
-const HEADER_LEN: usize = 4;
+pub(crate) const HEADER_LEN: usize = 4;
 
 /// Why a frame is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,22 @@ pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, FrameEr
     frame.extend_from_slice(&(len as u32).to_le_bytes());
     frame.extend_from_slice(&body);
     Ok(frame)
+}
+
+/// The length of the body that a header announces.
+pub(crate) fn body_len(header: [u8; HEADER_LEN], limit: usize) -> Result<usize, FrameError> {
+    match u32::from_le_bytes(header) as usize {
+        len if len > limit => Err(FrameError::TooLong { len, limit }),
+        len => Ok(len),
+    }
+}
+
+/// The message that a frame's body is.
+pub(crate) fn decode_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, FrameError> {
+    match postcard::take_from_bytes(body) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(FrameError::Malformed),
+    }
 }
 
 /// Collects received octets and decodes frames.
@@ -90,21 +106,11 @@ impl FrameDecoder {
         let Some((head, rest)) = waiting.split_first_chunk::<HEADER_LEN>() else {
             return Ok(None);
         };
-        let len = u32::from_le_bytes(*head) as usize;
-        if len > self.limit {
-            return Err(FrameError::TooLong {
-                len,
-                limit: self.limit,
-            });
-        }
+        let len = body_len(*head, self.limit)?;
         let Some(body) = rest.get(..len) else {
             return Ok(None);
         };
-        let (message, after) =
-            postcard::take_from_bytes(body).map_err(|_| FrameError::Malformed)?;
-        if !after.is_empty() {
-            return Err(FrameError::Malformed);
-        }
+        let message = decode_body(body)?;
         self.consumed += HEADER_LEN + len;
         Ok(Some(message))
     }
