@@ -12,9 +12,10 @@ use rustix::io::Errno;
 use rustix::net::SocketType;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use wire_udp::route::{source_address_to, wildcard_address};
 
 /// Longest accept queue, whatever backlog the program gives to listen(2).
 const BACKLOG_MAX: usize = 1024;
@@ -131,7 +132,7 @@ impl SocketInner {
             let mut settings = self.settings()?;
             // A datagram without acknowledgement is all that its sender sends.
             settings.config.early_accept = true;
-            let local = self.local.unwrap_or(unspecified_for(near));
+            let local = self.local.unwrap_or(wildcard_address(&near));
             let confirms = socket.kind == SocketKind::ReliableDatagram;
             let port = DatagramPort::start(local, &settings, &socket.link, confirms)?;
             register_for_exit(&port.running);
@@ -155,14 +156,6 @@ pub(crate) fn register_for_exit(running: &Arc<stream_service::RunningEndpoint>) 
 /// What exit(3) must drain is no endpoint of XTP.
 pub(crate) fn register_exit_hook() {
     crate::sys::register_exit_hook(&mut socket_table::lock());
-}
-
-/// The unspecified address of `peer`'s family.
-pub(crate) fn unspecified_for(peer: SocketAddr) -> SocketAddr {
-    match peer {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
 }
 
 /// socket(2).
@@ -288,12 +281,7 @@ fn local_addr_towards(local: SocketAddr, peer: SocketAddr) -> SocketAddr {
     if !local.ip().is_unspecified() {
         return local;
     }
-    let seen = || {
-        let probe = UdpSocket::bind(unspecified_for(peer))?;
-        probe.connect(peer)?;
-        probe.local_addr()
-    };
-    seen().map_or(local, |seen| SocketAddr::new(seen.ip(), local.port()))
+    source_address_to(peer).map_or(local, |own| SocketAddr::new(own, local.port()))
 }
 
 /// connect(2): connects a stream, or sets the peer of a datagram socket. A non-blocking socket

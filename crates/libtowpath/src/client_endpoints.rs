@@ -1,11 +1,12 @@
 //! Endpoints for outgoing connections: unbound sockets with the same options share one.
 
-use crate::calls::{self, SocketInner, unspecified_for};
+use crate::calls::{self, SocketInner};
 use crate::stream_service::StreamService;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use wire_udp::route::wildcard_address;
 
 /// Shared endpoints kept for later connections at most; others end with their connections.
 const SHARED_MAX: usize = 16;
@@ -32,7 +33,7 @@ pub(crate) fn service_for(
         .iter()
         .filter(|(name, _)| *name != OF_CIRCUIT)
         .map(|(name, value)| (name.clone(), value.clone()));
-    let class = (unspecified_for(peer), options.collect());
+    let class = (wildcard_address(&peer), options.collect());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(service) = shared.get(&class) {
         return Ok(Arc::clone(service));
@@ -49,7 +50,7 @@ fn start(
     peer: SocketAddr,
     inner: &SocketInner,
 ) -> io::Result<Arc<StreamService>> {
-    let local = local.unwrap_or(unspecified_for(peer));
+    let local = local.unwrap_or(wildcard_address(&peer));
     let mut settings = inner.settings()?;
     // Each circuit brings its own.
     settings.config.sort = None;

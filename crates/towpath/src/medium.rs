@@ -7,7 +7,7 @@ use crate::socket;
 use crate::source_filter;
 use engine::Address;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use wire::Wire;
 use wire_ether::{Encapsulation, EtherWire, Interface};
@@ -195,7 +195,7 @@ impl Medium for IpMedium {
 
     fn connect(&self, line: &[u8], options: &Options) -> io::Result<(OpenedWire<IpWire>, Address)> {
         let peer = socket::decode_address(line)?;
-        let local = random_loopback_address(source_address_to(peer)?);
+        let local = random_loopback_address(socket::source_address_to(peer)?);
         let opened = self.opened(local, peer.port(), options)?;
         Ok((opened, Address::Socket(SocketAddr::new(peer.ip(), 0))))
     }
@@ -299,14 +299,6 @@ impl Medium for EtherMedium {
         let count = wire.capabilities().segments(packet_len);
         Ok(format!("none; {count} frames a call"))
     }
-}
-
-/// The source address the kernel chooses for packets to `peer`.
-pub(crate) fn source_address_to(peer: SocketAddr) -> io::Result<IpAddr> {
-    let socket = UdpSocket::bind(socket::wildcard_address(&peer))?;
-    // Any port will do: nothing is sent.
-    socket.connect(SocketAddr::new(peer.ip(), 9))?;
-    Ok(socket.local_addr()?.ip())
 }
 
 /// A random address of 127.0.0.0/8 instead of 127.0.0.1. Raw IP has no ports, so ends on one

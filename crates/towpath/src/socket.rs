@@ -8,10 +8,12 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrAny, recv
 use socket2::{SockAddr, SockRef, Socket};
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+pub(crate) use wire_udp::route::{source_address_to, wildcard_address};
 
 /// Encodes the address of a rendezvous.
 pub(crate) fn encode_address(address: SocketAddr) -> Vec<u8> {
@@ -26,14 +28,6 @@ pub(crate) fn decode_address(bytes: &[u8]) -> io::Result<SocketAddr> {
             "the rendezvous is no Internet address",
         )
     })
-}
-
-/// The wildcard address and port 0, of the same family as `peer`.
-pub(crate) fn wildcard_address(peer: &SocketAddr) -> SocketAddr {
-    match peer {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
 }
 
 /// Entry `index` of a rendezvous that has one line per circuit.

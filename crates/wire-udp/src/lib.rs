@@ -20,6 +20,7 @@ pub mod packet_filter;
 pub mod path_mtu;
 pub mod raw;
 mod receiver;
+pub mod route;
 pub mod sys;
 
 pub use receiver::UdpReceiver;

@@ -5,7 +5,7 @@ use super::octets::same_ip;
 use super::port::{Port, PortState};
 use super::settings::{EndpointSettings, Medium};
 use super::socket::{Inner, SctpSocket, Style};
-use crate::calls::{install_descriptor, unspecified_for};
+use crate::calls::install_descriptor;
 use crate::socket_pair::ConnState;
 use crate::socket_table::Entry;
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
+use wire_udp::route::wildcard_address;
 
 /// Longest accept queue, whatever backlog the program gives to listen(2).
 const BACKLOG_MAX: usize = 1024;
@@ -112,7 +113,7 @@ pub(crate) fn open_port(
     }
     if inner.local.is_empty() {
         let any: IpAddr = match (peer, socket.family) {
-            (Some(peer), _) => unspecified_for(peer).ip(),
+            (Some(peer), _) => wildcard_address(&peer).ip(),
             (None, libc::AF_INET6) => Ipv6Addr::UNSPECIFIED.into(),
             (None, _) => Ipv4Addr::UNSPECIFIED.into(),
         };

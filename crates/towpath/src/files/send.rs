@@ -12,7 +12,7 @@ use engine::Address;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// A file that arrived complete.
@@ -165,7 +165,7 @@ fn send_content_to_group(
         settings.config.replicate = addresses.collect();
     }
     settings.config.admitted = Some(admitted);
-    let mut sender = Sender::open(group, source_address_to(first)?, &settings)?;
+    let mut sender = Sender::open(group, source_address_to(first.peer())?, &settings)?;
     match sender.wait_ready(PEER_TIMEOUT) {
         // A member that did not join reports the missing stream on its own circuit.
         Err(error) if error.kind() == ErrorKind::TimedOut && !sender.members().is_empty() => {}
@@ -181,15 +181,6 @@ fn send_content_to_group(
         other => drop(other?),
     }
     Ok(hasher)
-}
-
-/// The source address the kernel chooses for packets to a circuit's peer.
-fn source_address_to(circuit: &PushedStream) -> io::Result<IpAddr> {
-    let peer = circuit.peer();
-    let socket = std::net::UdpSocket::bind(crate::socket::wildcard_address(&peer))?;
-    // Nothing is sent.
-    socket.connect(peer)?;
-    Ok(socket.local_addr()?.ip())
 }
 
 /// Opens a file and makes the offer for it.

@@ -9,9 +9,10 @@ use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::ip_datagrams::{Header, IpDatagrams};
-use crate::medium::{IpMedium, source_address_to};
+use crate::medium::IpMedium;
 use crate::options::Options;
 use crate::socket;
+use crate::socket::source_address_to;
 use crate::transport::{udp, xtp_raw};
 use std::collections::BTreeMap;
 use std::io;

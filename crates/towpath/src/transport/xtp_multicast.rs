@@ -12,10 +12,10 @@ use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
     NoConnectionInfo, Note, OptionHelp, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
-use crate::medium::source_address_to;
 use crate::options::{Family, Options, invalid};
 use crate::parts;
 use crate::socket;
+use crate::socket::source_address_to;
 use crate::xtp::group::{GroupEndpointConfig, GroupWords, Receiver, Sender, example_group, words};
 use engine::Address;
 use engine_xtp::ErrorControl;

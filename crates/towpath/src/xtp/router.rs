@@ -59,12 +59,8 @@ impl Router {
 
     /// Its address as seen by `peer`: the source address of packets to it.
     pub fn address_towards(&self, peer: SocketAddr) -> io::Result<SocketAddr> {
-        let probe = std::net::UdpSocket::bind(socket::wildcard_address(&peer))?;
-        probe.connect(peer)?;
-        Ok(SocketAddr::new(
-            probe.local_addr()?.ip(),
-            self.address.port(),
-        ))
+        let own = socket::source_address_to(peer)?;
+        Ok(SocketAddr::new(own, self.address.port()))
     }
 
     /// Whether the router works.
