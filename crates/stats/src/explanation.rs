@@ -6,7 +6,7 @@
 
 use crate::contests::Contest;
 use crate::estimate::median;
-use results::{Trial, Verdict, VerdictKind};
+use results::{Trial, Verdict, VerdictKind, metric};
 use std::collections::BTreeMap;
 
 /// One kind of evidence.
@@ -20,6 +20,8 @@ pub struct Evidence {
     pub label: &'static str,
     /// Values below this do not affect a message's time, whatever their ratio.
     pub negligible: f64,
+    /// The most that one of it costs a message, us; infinite where that has no bound.
+    pub cost_max_us: f64,
     /// How a difference relates to speed.
     pub role: EvidenceRole,
 }
@@ -43,77 +45,77 @@ pub const EVIDENCE: &[Evidence] = &[
         "calls_per_message",
         "{} calls a message",
         "system calls a message",
-        0.02,
+        (0.02, 5.0),
         EvidenceRole::LessIsFaster,
     ),
     evidence(
         "wakeups_per_message",
         "{} wake-ups a message",
         "wake-ups a message",
-        0.02,
+        (0.02, 50.0),
         EvidenceRole::LessIsFaster,
     ),
     evidence(
         "packets_per_message",
         "{} packets a message",
         "packets a message",
-        0.02,
+        (0.02, 5.0),
         EvidenceRole::LessIsFaster,
     ),
     evidence(
         "mean_packet_bytes",
         "packets of {} B",
         "mean packet, B",
-        1.0,
+        (1.0, f64::INFINITY),
         EvidenceRole::MoreIsFaster,
     ),
     evidence(
         "further_links_share",
         "{} of the octets over links after the first",
         "octets over links after the first, share",
-        0.01,
+        (0.01, f64::INFINITY),
         EvidenceRole::MoreIsFaster,
     ),
     evidence(
         "retransmissions_per_1000",
         "{} retransmissions a thousand messages",
         "retransmissions a thousand messages",
-        0.5,
+        (0.5, f64::INFINITY),
         EvidenceRole::LessIsFaster,
     ),
     evidence(
         "receive_drops_per_1000",
         "{} drops at the receiver's buffer a thousand messages received",
         "drops at the receiver's buffer a thousand messages received",
-        0.5,
+        (0.5, f64::INFINITY),
         EvidenceRole::LessIsFaster,
     ),
     evidence(
         "sender_cpu_ns_per_message",
         "{} of CPU a message at the sender",
         "CPU at the sender, ns a message",
-        5.0,
+        (5.0, 0.001),
         EvidenceRole::Symptom,
     ),
     evidence(
         "receiver_cpu_ns_per_message",
         "{} of CPU a message at the receiver",
         "CPU at the receiver, ns a message",
-        5.0,
+        (5.0, 0.001),
         EvidenceRole::Symptom,
     ),
     evidence(
         "involuntary_switches_per_message",
         "{} preemptions a message",
         "preemptions a message",
-        0.02,
+        (0.02, 20.0),
         EvidenceRole::LessIsFaster,
     ),
     evidence(
         "cpu_user_fraction",
         "{} of the CPU time in user mode",
         "CPU time in user mode, share",
-        0.01,
+        (0.01, f64::INFINITY),
         EvidenceRole::Shown,
     ),
 ];
@@ -122,7 +124,7 @@ const fn evidence(
     key: &'static str,
     phrase: &'static str,
     label: &'static str,
-    negligible: f64,
+    (negligible, cost_max_us): (f64, f64),
     role: EvidenceRole,
 ) -> Evidence {
     Evidence {
@@ -130,6 +132,7 @@ const fn evidence(
         phrase,
         label,
         negligible,
+        cost_max_us,
         role,
     }
 }
@@ -137,13 +140,19 @@ const fn evidence(
 /// Smallest ratio of evidence that is named.
 const RATIO_MIN: f64 = 1.2;
 
+/// Share of a difference in a message's time that evidence must be able to account for, at the most that it costs: 0.01
+/// preemptions a message, of 20 us at most, are no reason for 15 us.
+const SHARE_MIN: f64 = 0.1;
+
 /// Share of the blocks in which evidence must differ in the direction of its median.
 const AGREEING_MIN: f64 = 0.75;
 
 /// The explanation for a contestant that is `faster` (or slower) than the baseline, from the median
-/// evidence of both; empty when nothing explains it. E.g. `0.9 wake-ups a message against 2.1`.
+/// evidence of both; empty when nothing explains it. `apart_us` is how far apart the times of a message of both are, us;
+/// None where the measure is no time. E.g. `0.9 wake-ups a message against 2.1`.
 pub fn explain(
     faster: bool,
+    apart_us: Option<f64>,
     contestant: &BTreeMap<String, f64>,
     baseline: &BTreeMap<String, f64>,
 ) -> String {
@@ -152,7 +161,8 @@ pub fn explain(
         let explained = candidates.filter_map(|evidence| {
             let pair = (*contestant.get(evidence.key)?, *baseline.get(evidence.key)?);
             let strength = evidence.strength(faster, pair.0, pair.1)?;
-            Some((strength, evidence, pair))
+            let may_be = evidence.accounts_for(pair.0 - pair.1, apart_us.unwrap_or(0.0));
+            may_be.then_some((strength, evidence, pair))
         });
         explained.max_by(|a, b| a.0.total_cmp(&b.0))
     };
@@ -184,6 +194,11 @@ impl Evidence {
         }
     }
 
+    /// Whether so much more or less of it may be a good part of a difference in a message's time.
+    fn accounts_for(&self, difference: f64, apart_us: f64) -> bool {
+        difference.abs() * self.cost_max_us >= SHARE_MIN * apart_us
+    }
+
     /// |ln| of the ratio of two values, when it is large enough and agrees with the verdict.
     fn strength(&self, faster: bool, ours: f64, theirs: f64) -> Option<f64> {
         let log = (ours.max(self.negligible) / theirs.max(self.negligible)).ln();
@@ -212,7 +227,26 @@ pub(crate) fn explain_verdict(verdict: &Verdict, contests: &[Contest]) -> String
     };
     let pairs = contest.pairs(&verdict.contestant, false, &verdict.baseline);
     let (ours, theirs) = consistent(&pairs);
-    explain(faster, &ours, &theirs)
+    explain(faster, apart_us(&verdict.metric, &pairs), &ours, &theirs)
+}
+
+/// How far apart the median times of a message of both sides are, us; None where the metric is no time and no rate of messages.
+fn apart_us(name: &str, pairs: &[(u32, &Trial, &Trial)]) -> Option<f64> {
+    let time_us = |trial: &Trial| {
+        let value = *trial.metrics.get(name)?;
+        match name {
+            metric::DELAY_P50_US => Some(value),
+            metric::MESSAGES_PER_S
+            | metric::DELIVERED_PER_S
+            | metric::CONNECTIONS_PER_S
+            | metric::TRANSACTIONS_PER_S => Some(1e6 / value),
+            _ => None,
+        }
+    };
+    let both =
+        |&(_, ours, theirs): &(u32, &Trial, &Trial)| Some((time_us(ours)?, time_us(theirs)?));
+    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.iter().filter_map(both).unzip();
+    (!ours.is_empty()).then(|| (median(&ours) - median(&theirs)).abs())
 }
 
 type Medians = BTreeMap<String, f64>;
@@ -279,11 +313,11 @@ mod tests {
             ("packets_per_message", 1.0),
         ]);
         assert_eq!(
-            explain(true, &ours, &theirs),
+            explain(true, None, &ours, &theirs),
             "0.9 wake-ups a message against 2.1"
         );
         assert_eq!(
-            explain(false, &ours, &theirs),
+            explain(false, None, &ours, &theirs),
             "3 packets a message against 1"
         );
     }
@@ -292,15 +326,15 @@ mod tests {
     fn no_explanation_without_evidence() {
         let ours = map(&[("wakeups_per_message", 1.0), ("cpu_user_fraction", 0.9)]);
         let theirs = map(&[("wakeups_per_message", 1.1), ("cpu_user_fraction", 0.1)]);
-        assert_eq!(explain(true, &ours, &theirs), "");
-        assert_eq!(explain(true, &ours, &Medians::new()), "");
+        assert_eq!(explain(true, None, &ours, &theirs), "");
+        assert_eq!(explain(true, None, &ours, &Medians::new()), "");
     }
 
     #[test]
     fn negligible_evidence_is_ignored() {
         let ours = map(&[("wakeups_per_message", 0.000_1)]);
         let theirs = map(&[("wakeups_per_message", 0.01)]);
-        assert_eq!(explain(true, &ours, &theirs), "");
+        assert_eq!(explain(true, None, &ours, &theirs), "");
     }
 
     #[test]
@@ -314,14 +348,31 @@ mod tests {
             ("mean_packet_bytes", 1448.0),
         ]);
         assert_eq!(
-            explain(true, &ours, &theirs),
+            explain(true, None, &ours, &theirs),
             "packets of 14480 B against 1448"
         );
         let ours = map(&[("sender_cpu_ns_per_message", 100.0)]);
         assert_eq!(
-            explain(true, &ours, &theirs),
+            explain(true, None, &ours, &theirs),
             "100 ns of CPU a message at the sender against 2 us"
         );
+    }
+
+    #[test]
+    fn what_is_too_cheap_for_the_difference_explains_nothing() {
+        let ours = map(&[
+            ("involuntary_switches_per_message", 0.02),
+            ("sender_cpu_ns_per_message", 3000.0),
+        ]);
+        let theirs = map(&[
+            ("involuntary_switches_per_message", 0.03),
+            ("sender_cpu_ns_per_message", 6000.0),
+        ]);
+        let explained = |apart_us| explain(true, Some(apart_us), &ours, &theirs);
+        assert_eq!(explained(1.0), "0.02 preemptions a message against 0.03");
+        let cpu = "3 us of CPU a message at the sender against 6 us";
+        assert_eq!(explained(15.0), cpu);
+        assert_eq!(explained(40.0), "");
     }
 
     #[test]
