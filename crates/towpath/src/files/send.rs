@@ -6,6 +6,7 @@ use super::protocol::{self, ID_LEN, Offer, ResumePoint};
 use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::engine_setup::random_seed;
 use crate::push::{ModuleStack, PushedStream};
+use crate::socket::source_address_to;
 use crate::xtp::Endpoint;
 use crate::xtp::group::{self, AdmittedHost, GroupWords, Sender};
 use engine::Address;
