@@ -25,6 +25,7 @@ impl Yardstick {
             .args(["-O2", "-march=native", "-w", "-o"])
             .arg(&program)
             .arg(Path::new(&folder).join(format!("{name}.c")))
+            .arg("-lm")
             .status()
             .map_err(|error| format!("cc: {error}; apt-get install gcc"))?;
         if built.success() {
