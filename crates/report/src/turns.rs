@@ -12,7 +12,7 @@ pub(crate) fn lines(run: &RunData) -> Vec<String> {
     lines
 }
 
-/// `Trials run: throughput in turns of about 20 ms; offered back to back: ...`.
+/// `Trials run: throughput in turns of about 10 ms; offered back to back: ...`.
 fn how_they_ran(run: &RunData) -> Option<String> {
     let options = run.plan.options.iter();
     let parts = options.filter_map(|(name, how)| {

@@ -321,7 +321,7 @@ pub struct RaceArgs {
     /// refuse a race in which they cannot, off to run trials back to back.
     #[arg(long, value_name = "auto, on or off", default_value = "auto", value_parser = parse::turns)]
     pub turns: TurnChoice,
-    /// Counted length of a turn, from 10ms to 50ms; default: 20ms. Shorter ones see the same machine
+    /// Counted length of a turn, from 10ms to 50ms; default: 10ms. Shorter ones see the same machine
     /// better, longer ones lose less time: each has 1.5 ms that do not count.
     #[arg(long, value_name = "TIME", value_parser = parse::turn_time)]
     pub turn_time: Option<Duration>,
