@@ -315,9 +315,8 @@ impl Context {
     pub(crate) fn arm(&mut self, ep: &mut EndpointState, timer: Timer, at: Instant) {
         self.deadlines[timer as usize] = at;
         if at < self.scheduled_at {
-            self.unschedule(ep);
             self.scheduled_at = at;
-            ep.timers.insert(at, self.id);
+            ep.timers.set(self.id, at);
             ep.counters.timers_set += 1;
         }
     }
@@ -340,13 +339,13 @@ impl Context {
         let next = self.deadlines.iter().min().copied().unwrap_or(NEVER);
         if next != NEVER {
             self.scheduled_at = next;
-            ep.timers.insert(next, self.id);
+            ep.timers.set(self.id, next);
         }
     }
 
     pub(crate) fn unschedule(&mut self, ep: &mut EndpointState) {
         if self.scheduled_at != NEVER {
-            ep.timers.remove(self.scheduled_at, self.id);
+            ep.timers.cancel(self.id);
             self.scheduled_at = NEVER;
         }
     }

@@ -360,7 +360,7 @@ impl Protocol for Xtp {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.table.release_expired(now);
-        while let Some((_, id)) = self.state.timers.first().filter(|entry| entry.0 <= now) {
+        while let Some(id) = self.state.timers.pop_due(now) {
             self.handle_timers(now, id);
         }
         if self.state.config.routes {
@@ -399,7 +399,7 @@ impl Protocol for Xtp {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let timers = self.state.timers.first().map(|(at, _)| at);
+        let timers = self.state.timers.deadline();
         let routes = self.state.routes.next_expiry();
         earlier(earlier(timers, routes), self.table.next_release())
     }

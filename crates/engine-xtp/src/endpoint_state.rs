@@ -12,15 +12,14 @@ use crate::procedure::v3::{self, HeaderContext};
 use crate::ready_queue::ReadyQueue;
 use crate::refusals::Refusals;
 use crate::routes::Routes;
-use crate::timer_queue::TimerQueue;
-use engine::{Address, Counters, Event, Instant, KeyedStream, Purpose};
+use engine::{Address, AssociationId, Counters, Event, Instant, KeyedStream, Purpose, TimerTable};
 use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) config: Config,
     /// Timer queue: at most one entry for each association.
-    pub(crate) timers: TimerQueue,
+    pub(crate) timers: TimerTable<AssociationId>,
     pub(crate) events: VecDeque<Event>,
     /// Slots whose contexts may have something to send.
     pub(crate) ready_queue: ReadyQueue,
@@ -89,7 +88,7 @@ impl EndpointState {
             rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),
             cookies: Cookies::new(&config),
             config,
-            timers: TimerQueue::default(),
+            timers: TimerTable::new(),
             events: VecDeque::new(),
             ready_queue: ReadyQueue::default(),
             stateless_replies: VecDeque::new(),

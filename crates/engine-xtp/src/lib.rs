@@ -16,7 +16,6 @@
 //!   remember, and which opening gives way when there is no room.
 //! * `procedure/` - one file a procedure: set-up, packet input, data and control in both
 //!   directions, status requests, close, routes, 3.x translation; `prediction` is a short way for the usual DATA.
-//! * `timer_queue` - when each association is to be looked at.
 //! * `tx/`, `rx/` - parts of each direction: WTIMER, rate limits, congestion control (crate `congestion`),
 //!   message ends;
 //!   reassembly queue.
@@ -48,7 +47,6 @@ pub mod router;
 mod routes;
 mod rx;
 mod slot_index;
-mod timer_queue;
 mod tx;
 mod unvalidated;
 
