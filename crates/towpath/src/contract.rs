@@ -2,8 +2,8 @@
 
 use crate::Options;
 pub use crate::connection_info::{ConnectionInfo, NoConnectionInfo};
-pub use crate::receive_counts::ReceiveCounts;
-use crate::receive_counts::receive_run;
+pub use crate::runs::ReceiveCounts;
+use crate::runs::{receive_run, send_each};
 pub use crate::sharing::Sharing;
 pub use driver::{ArrivalPiece, LentArrival, Part, Reserved};
 pub use engine::{Note, Reliability};
@@ -255,14 +255,7 @@ pub trait Circuit: Send {
     ///
     /// Those of [`send`](Circuit::send), if the first message could not be sent.
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
-        for done in 0..count {
-            match self.send(message) {
-                Ok(()) => {}
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
+        send_each(count, || self.send(message))
     }
 
     /// [`send_run`](Circuit::send_run) from shared, immutable memory. A transport with zero-copy

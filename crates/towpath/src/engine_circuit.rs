@@ -16,7 +16,7 @@ use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::engine_setup::{EngineSetup, ReadConnection, ReceiveBufferPosting};
 use crate::medium::Medium;
 use crate::options::Options;
-use crate::receive_counts::receive_run;
+use crate::runs::{receive_run, send_each};
 use crate::socket;
 use driver::lend::Buffer;
 use engine::{Address, Associations};
@@ -333,14 +333,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
             return self.send_run(message, count);
         }
         self.check_message(message.len())?;
-        for done in 0..count {
-            match self.send_lent(message) {
-                Ok(()) => {}
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
+        send_each(count, || self.send_lent(message))
     }
 
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {

@@ -5,6 +5,7 @@ use crate::contract::{
     Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
     Rendezvous, Reserved,
 };
+use crate::runs::send_each;
 use crate::stream::StreamCircuit;
 use crate::transport::tcp::TcpCircuitListener;
 use std::collections::BTreeMap;
@@ -109,14 +110,7 @@ impl<S: SharedSender> Circuit for SharedSendCircuit<S> {
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
-        for done in 0..count {
-            match self.send_shared(message) {
-                Ok(()) => {}
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
+        send_each(count, || self.send_shared(message))
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

@@ -11,7 +11,7 @@ use crate::contract::{
 use crate::engine_setup::EngineSetup;
 use crate::medium::Medium;
 use crate::options::Options;
-use crate::receive_counts::receive_run;
+use crate::runs::{receive_run, send_each};
 use engine::Associations;
 use std::collections::BTreeMap;
 use std::io;
@@ -138,19 +138,12 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
-        for done in 0..count {
-            let drained = self.drain();
+        send_each(count, || {
+            self.drain()?;
             let buffer = self.written.lent_buffer(message);
             let circuit = &mut self.written.circuit;
-            let lent = drained
-                .and_then(|()| Self::written(circuit.lend_acknowledged(buffer, BLOCKING_TIMEOUT)));
-            match lent {
-                Ok(()) => {}
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
+            Self::written(circuit.lend_acknowledged(buffer, BLOCKING_TIMEOUT))
+        })
     }
 
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {

@@ -13,6 +13,7 @@ use crate::medium::{EtherMedium, random_port};
 use crate::options::{Options, invalid};
 use crate::parts::{self, MessageRest};
 use crate::raw_sockets::GrantedSocket;
+use crate::runs::{receive_calls, send_run};
 use crate::socket;
 use rustix::io::Errno;
 use socket2::SockRef;
@@ -359,28 +360,12 @@ impl Circuit for RawEtherCircuit {
     }
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
-        let mut done = 0;
-        while done < count {
-            match self.write_many(message, count - done) {
-                Ok(sent) => done += sent,
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        send_run(count, |left| self.write_many(message, left))
     }
 
     /// With several frames a call messages are received into the circuit's own buffers; `buffer` is not written.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
-        let mut arrived = ReceiveCounts::default();
-        for _ in 0..calls {
-            match self.read_many(buffer) {
-                Ok(more) => arrived.merge(more),
-                Err(_) if arrived.calls > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(arrived))
+        receive_calls(calls, || self.read_many(buffer)).map(Some)
     }
 
     fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {

@@ -10,7 +10,7 @@ use crate::contract::{
     Reserved,
 };
 use crate::options::Options;
-use crate::receive_counts::receive_run;
+use crate::runs::{receive_run, send_each};
 use channel::{Geometry, RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
 use std::collections::BTreeMap;
 use std::io;
@@ -127,14 +127,7 @@ impl Circuit for LentCircuit {
         if !self.holds(message) {
             self.hold(message, geometry.slots());
         }
-        for done in 0..count {
-            match self.send_in_place(message) {
-                Ok(()) => {}
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
+        send_each(count, || self.send_in_place(message))
     }
 
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {

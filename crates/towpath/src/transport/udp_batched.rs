@@ -13,6 +13,7 @@ use crate::datagram::{
 };
 use crate::options::Options;
 use crate::parts;
+use crate::runs::{receive_calls, send_run};
 use crate::transport::udp;
 use rustix::io::Errno;
 use socket2::Protocol;
@@ -202,32 +203,17 @@ impl Circuit for UdpBatchedCircuit {
             self.port.send(message, true)?;
             return Ok(1);
         }
-        let mut done = 0;
-        while done < count {
-            match self.send_many(message, count - done) {
-                Ok(sent) => done += sent,
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        send_run(count, |left| self.send_many(message, left))
     }
 
     /// Messages are received into the circuit's own buffers; `buffer` is not written.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
-        let mut arrived = ReceiveCounts::default();
         if !self.port.has_final_peer() || self.port.has_rest() {
+            let mut arrived = ReceiveCounts::default();
             arrived.add(self.port.recv(buffer, true)?);
             return Ok(Some(arrived));
         }
-        for _ in 0..calls {
-            match self.recv_many() {
-                Ok(more) => arrived.merge(more),
-                Err(_) if arrived.calls > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(arrived))
+        receive_calls(calls, || self.recv_many()).map(Some)
     }
 
     fn finish(&mut self) -> io::Result<()> {

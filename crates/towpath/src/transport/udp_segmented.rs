@@ -14,6 +14,7 @@ use crate::datagram::{
 };
 use crate::options::{self, Options};
 use crate::parts;
+use crate::runs::{receive_calls, send_run};
 use crate::transport::udp;
 use crate::udp_offloads::{self, UdpOffloads};
 use rustix::io::Errno;
@@ -331,34 +332,19 @@ impl Circuit for SegmentedCircuit {
             self.port.send(message, true)?;
             return Ok(1);
         }
-        let mut done = 0;
-        while done < count {
+        send_run(count, |left| {
             self.segments = segments_for(self.segments_max, message.len());
-            let together = self.segments.min(count - done);
-            let sent = match self.send_segments(message, together) {
+            let together = self.segments.min(left);
+            match self.send_segments(message, together) {
                 Ok(()) => Ok(together),
                 Err(error) => self.handle_send_error(error, message, together).map(|()| 0),
-            };
-            match sent {
-                Ok(sent) => done += sent,
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
             }
-        }
-        Ok(done)
+        })
     }
 
     /// With a `buffer` under 64 KiB, messages are received into the circuit's own buffer.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
-        let mut arrived = ReceiveCounts::default();
-        for _ in 0..calls {
-            match self.recv_counted(buffer) {
-                Ok(more) => arrived.merge(more),
-                Err(_) if arrived.calls > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(arrived))
+        receive_calls(calls, || self.recv_counted(buffer)).map(Some)
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -7,6 +7,7 @@ use crate::contract::{
     Reserved,
 };
 use crate::parts::{self, MessageRest, first_part, hand_out};
+use crate::runs::send_each;
 use driver::transactions::{Call, Message, Reply};
 use engine::{EntityId, Reliability};
 use std::collections::{BTreeMap, VecDeque};
@@ -215,14 +216,7 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
-        for done in 0..count {
-            match self.send_message(Arc::clone(message).into()) {
-                Ok(()) => {}
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
+        send_each(count, || self.send_message(Arc::clone(message).into()))
     }
 
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
