@@ -1,11 +1,11 @@
 //! The user's handle of a circuit.
 
 mod acknowledged;
+mod direct_copy;
 mod ending;
 mod lend;
 mod noted;
 mod receive;
-mod straight;
 mod unsent;
 
 use crate::broken::Breakable;
@@ -52,7 +52,7 @@ pub struct Circuit<E: Associations, W: Wire> {
     /// Arrivals at the endpoint at the last poll of this circuit.
     seen_arrivals: u64,
     /// Receives that did not wait.
-    looks: u32,
+    polls: u32,
     /// Acknowledgements may be delayed and coalesced with other packets.
     delays_acks: bool,
     /// What was read last is the end of the peer's stream.
@@ -88,7 +88,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             flushed: 0,
             submits: 0,
             seen_arrivals: 0,
-            looks: 0,
+            polls: 0,
             delays_acks: false,
             is_last_chunk: false,
             has_finished: false,

@@ -1,9 +1,9 @@
-//! Receives that get what arrives next straight into the user's buffer: where messages go to and fro, and nothing else
+//! Receives that copy what arrives next directly into the user's buffer: where messages go to and fro, and nothing else
 //! is to be done before the user waits.
 
 use super::Circuit;
 use super::receive::time_left;
-use crate::pump::{Pump, StraightPlace};
+use crate::pump::{DirectCopy, Pump};
 use crate::shared::{EndpointShared, WaitOutcome};
 use engine::{Associations, Framing, Instant};
 use std::io;
@@ -12,12 +12,12 @@ use wire::Wire;
 
 /// Of so many receives that do not wait, one runs timers and asks what paths said, for which it reads the clock: while
 /// nothing comes, one in some 5 us.
-const LOOKS: u32 = 16;
+const POLLS_PER_CLOCK: u32 = 16;
 
 impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Whether nothing of this circuit's is in the way: nothing unread, unsent or due before a wait.
     #[inline]
-    fn may_receive_straight(&self) -> bool {
+    fn may_receive_direct(&self) -> bool {
         self.framing == Framing::Stream
             && !self.has_unsent()
             && self.has_submitted_all()
@@ -31,18 +31,18 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// `TimedOut`, or errors of the wire.
     #[inline]
-    pub(super) fn recv_straight(
+    pub(super) fn recv_direct(
         &mut self,
         buffer: &mut [u8],
         end: &mut Option<Instant>,
         limit: Duration,
     ) -> io::Result<Option<usize>> {
-        if !self.may_receive_straight() {
+        if !self.may_receive_direct() {
             return Ok(None);
         }
         let shared = &**self.shared;
         let pump = shared.lock()?;
-        if !pump.may_go_straight(self.id) {
+        if !pump.may_copy_direct(self.id) {
             return Ok(None);
         }
         let mut now = match pump.settled_at() {
@@ -55,7 +55,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         if self.delays_acks {
             shared.hint_busy_poll();
         }
-        let mut place = StraightPlace {
+        let mut place = DirectCopy {
             id: self.id,
             buffer,
             filled: None,
@@ -76,15 +76,15 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Ok(filled)
     }
 
-    /// As [`recv_straight`](Circuit::recv_straight) without waiting.
+    /// As [`recv_direct`](Circuit::recv_direct) without waiting.
     ///
     /// # Errors
     ///
     /// `WouldBlock` when nothing is there, or errors of the wire.
     #[inline]
-    pub(super) fn try_recv_straight(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.looks = self.looks.wrapping_add(1);
-        if self.delays_acks || !self.may_receive_straight() {
+    pub(super) fn try_recv_direct(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.polls = self.polls.wrapping_add(1);
+        if self.delays_acks || !self.may_receive_direct() {
             return Ok(None);
         }
         let shared = &**self.shared;
@@ -92,14 +92,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         if pump.is_watched() || shared.wakeup.receive.is_claimed() {
             return Ok(None);
         }
-        if pump.settled_at().is_none() || self.looks.is_multiple_of(LOOKS) {
+        if pump.settled_at().is_none() || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
             pump.settle(shared.now())?;
         }
-        if !pump.may_go_straight(self.id) {
+        if !pump.may_copy_direct(self.id) {
             return Ok(None);
         }
         shared.wakeup.activity.count_poll();
-        let mut place = StraightPlace {
+        let mut place = DirectCopy {
             id: self.id,
             buffer,
             filled: None,
@@ -120,7 +120,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 }
 
-/// Runs timers, and answers what went straight to its user, now or with that user's next request.
+/// Runs timers, and answers what was copied to its user, now or with that user's next request.
 #[inline]
 fn answer<E: Associations, W: Wire>(
     shared: &EndpointShared<E, W>,

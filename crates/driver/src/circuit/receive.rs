@@ -25,7 +25,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// wire.
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        if let Some(len) = self.try_recv_straight(buffer)? {
+        if let Some(len) = self.try_recv_direct(buffer)? {
             return Ok(Some(len));
         }
         loop {
@@ -77,7 +77,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// reading.
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         let mut end = None;
-        if let Some(len) = self.recv_straight(buffer, &mut end, limit)? {
+        if let Some(len) = self.recv_direct(buffer, &mut end, limit)? {
             return Ok(Some(len));
         }
         loop {

@@ -1,4 +1,4 @@
-//! Bytes that go straight to a user who waits for them.
+//! Bytes that are copied from the arrival directly into the buffer of a user who waits for them.
 //!
 //! What arrives is kept in a chunk of its circuit's queue until its user has read it. Where nothing waits in front of
 //! it and its user has a buffer at hand, bytes of a stream that arrive in one short packet are copied there at once.
@@ -9,14 +9,14 @@ use std::io;
 use wire::{Arrival, Wire};
 
 /// The buffer of a user who waits for bytes of a stream.
-pub(crate) struct StraightPlace<'a> {
+pub(crate) struct DirectCopy<'a> {
     pub(crate) id: AssociationId,
     pub(crate) buffer: &'a mut [u8],
     /// Bytes that were put there.
     pub(crate) filled: Option<usize>,
 }
 
-impl StraightPlace<'_> {
+impl DirectCopy<'_> {
     /// Takes all that a packet brought, if it is for this user alone and fits; how many bytes it was.
     #[inline]
     fn take(&mut self, deliveries: &[Delivery], packet: &[u8]) -> Option<usize> {
@@ -36,10 +36,10 @@ impl StraightPlace<'_> {
 }
 
 impl<E: Associations, W: Wire> Pump<E, W> {
-    /// Whether what arrives next for circuit `id` may go straight to its user: nothing is in front of it, and nothing is
+    /// Whether what arrives next for circuit `id` may be copied directly to its user: nothing is in front of it, and nothing is
     /// to be sent before the user waits.
     #[inline]
-    pub(crate) fn may_go_straight(&self, id: AssociationId) -> bool {
+    pub(crate) fn may_copy_direct(&self, id: AssociationId) -> bool {
         let is_plain = self.settled_at.is_some() && !self.watched;
         let state = self.circuits.get(id).filter(|_| is_plain);
         state.is_some_and(|state| {
@@ -59,7 +59,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.flush(now)
     }
 
-    /// Runs timers after bytes went straight to their user, and sends what the engine answers, if it does. Without an answer
+    /// Runs timers after bytes were copied to their user, and sends what the engine answers, if it does. Without an answer
     /// the flush is left to the user's next call: a reply, mostly, has one of its own.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     pub(crate) fn receive_for(
         &mut self,
         clock: impl FnOnce() -> Instant,
-        place: &mut StraightPlace<'_>,
+        place: &mut DirectCopy<'_>,
     ) -> io::Result<Option<Instant>> {
         let mut buffer = self.take_receive_buffer();
         let arrival = self.wire.wire_mut().receive(&mut buffer);
@@ -110,7 +110,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         now: Instant,
         buffer: Vec<u8>,
         arrival: io::Result<Arrival>,
-        place: &mut StraightPlace<'_>,
+        place: &mut DirectCopy<'_>,
     ) -> io::Result<bool> {
         let receive_len = self.wire().capabilities().receive_len;
         let arrival = match arrival {
@@ -168,7 +168,7 @@ mod tests {
     /// What a place of `room` bytes for circuit 1 takes of a packet that brought these.
     fn taken(room: usize, deliveries: &[Delivery]) -> Option<Vec<u8>> {
         let mut buffer = vec![0; room];
-        let mut place = StraightPlace {
+        let mut place = DirectCopy {
             id: AssociationId(1),
             buffer: &mut buffer,
             filled: None,

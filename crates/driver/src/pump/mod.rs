@@ -1,13 +1,13 @@
 //! The loop body: feeds an engine from a wire, and the wire from the engine.
 //!
-//! This file receives; `inbox` keeps what users have not read, `straight` hands it to one who waits, `transmit` sends,
+//! This file receives; `inbox` keeps what users have not read, `direct_copy` hands it to one who waits, `transmit` sends,
 //! and `events` applies the engine's events.
 
+mod direct_copy;
 mod events;
 mod inbox;
 #[cfg(test)]
 mod inbox_tests;
-mod straight;
 mod transmit;
 
 use crate::checked_wire::{CheckedWire, PathErrors};
@@ -17,13 +17,13 @@ use crate::demultiplex::{CircuitDeliveries, demultiplex, demultiplex_whole};
 use crate::layer_port::{self, LayerPort};
 use crate::receive_queue::{Chunk, ChunkSpan};
 use crate::sys::Consumer;
+pub(crate) use direct_copy::DirectCopy;
 use engine::{
     Address, AssociationId, Associations, Batch, Deliveries, Ecn, Framing, Instant, Layer, Path,
     Received,
 };
 use std::collections::VecDeque;
 use std::io;
-pub(crate) use straight::StraightPlace;
 use wire::{Arrival, Wire};
 
 /// An engine and its wire.
