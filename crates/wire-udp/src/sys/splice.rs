@@ -1,6 +1,7 @@
 //! Memory into a socket by reference: its pages go through a pipe (vmsplice(2), splice(2)), and no octet is
 //! copied before the receiver copies it. Linux 6.5 and later; earlier kernels copy at the splice.
 
+use rustix::net::{SendFlags, send};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -89,17 +90,11 @@ impl Pipe {
 ///
 /// Those of the socket; nothing is begun then.
 pub fn begin_datagram(socket: BorrowedFd<'_>, octets: &[u8]) -> io::Result<()> {
-    let flags = libc::MSG_MORE | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: live memory of the length given, which is only read.
-    let sent = unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            octets.as_ptr().cast(),
-            octets.len(),
-            flags,
-        )
-    };
-    all_of(sent, octets.len())
+    let flags = SendFlags::MORE | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    match send(socket, octets, flags)? {
+        len if len == octets.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
 }
 
 /// Drops the datagram that was begun, if there is one: what it would become by so many more octets is longer than a
@@ -107,16 +102,8 @@ pub fn begin_datagram(socket: BorrowedFd<'_>, octets: &[u8]) -> io::Result<()> {
 #[cold]
 pub fn abandon_datagram(socket: BorrowedFd<'_>) {
     let octets = vec![0u8; usize::from(u16::MAX)];
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: as above.
-    let _ = unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            octets.as_ptr().cast(),
-            octets.len(),
-            flags,
-        )
-    };
+    // It fails: that is what it is for.
+    let _ = send(socket, &octets, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 fn all_of(count: isize, len: usize) -> io::Result<()> {
