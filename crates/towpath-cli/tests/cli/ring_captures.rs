@@ -1,6 +1,6 @@
 //! Captures of what crosses the rings of a shortcut, and of cells, as tshark reads them.
 
-use crate::support::{Scratch, program};
+use crate::support::{Scratch, program, tshark_fields};
 use crate::xtp_tools::{Tool, listener};
 use std::fs;
 use std::io::{Read, Write};
@@ -17,27 +17,13 @@ const SOME: u64 = 20_000;
 
 /// Interface, source and destination port, and section of each packet of a capture; None without tshark.
 fn packets_of(file: &Path) -> Option<Vec<[String; 4]>> {
-    let mut tshark = Command::new("tshark");
-    let tshark = tshark.arg("-r").arg(file).args(["-T", "fields"]);
     let fields = [
         "frame.interface_name",
         "udp.srcport",
         "udp.dstport",
         "frame.section_number",
     ];
-    let tshark = tshark.args(fields.iter().flat_map(|field| ["-e", field]));
-    let Ok(output) = tshark.output() else {
-        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
-        return None;
-    };
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let lines = text.lines().map(|line| {
-        let mut fields = line.split('\t').map(str::to_owned);
-        [(); 4].map(|()| fields.next().unwrap_or_default())
-    });
-    Some(lines.collect())
+    tshark_fields(file, &[], fields)
 }
 
 #[test]

@@ -201,3 +201,35 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+/// The first value of each of `fields` of each packet of a capture, as tshark reads it with `arguments`; None without
+/// tshark.
+pub fn tshark_fields<const N: usize>(
+    file: &Path,
+    arguments: &[&str],
+    fields: [&str; N],
+) -> Option<Vec<[String; N]>> {
+    let mut tshark = Command::new("tshark");
+    let tshark = tshark.arg("-r").arg(file).args(arguments);
+    let tshark = tshark.args(["-T", "fields", "-E", "occurrence=f"]);
+    let tshark = tshark.args(fields.iter().flat_map(|field| ["-e", field]));
+    let Ok(output) = tshark.output() else {
+        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("Lua"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().map(|line| {
+        let mut fields = line.split('\t').map(str::to_owned);
+        [(); N].map(|()| fields.next().unwrap_or_default())
+    });
+    Some(lines.collect())
+}
+
+/// The argument by which tshark reads packets with the dissector `name` of `packaging/wireshark`.
+pub fn dissector(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/wireshark/");
+    format!("lua_script:{folder}{name}")
+}

@@ -1,41 +1,24 @@
 //! The VMTP commands as other programs use them.
 
 use crate::ring_captures::captured_race;
-use crate::support::{Scratch, towpath};
+use crate::support::{Scratch, dissector, towpath, tshark_fields};
 use crate::xtp_tools::Tool;
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
-
-/// The shipped dissector of VMTP.
-const DISSECTOR: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../packaging/wireshark/vmtp.lua"
-);
+use std::path::Path;
 
 /// Whether it is a Response, transaction, octets of segment data, and kind of frame of each packet of VMTP in a capture, as tshark
-/// reads them with the shipped dissector; None without tshark.
+/// reads them with the shipped dissector; None without tshark. Of a datagram that the kernel cuts later, which has several packets,
+/// the first of them.
 fn vmtp_packets(file: &str) -> Option<Vec<[String; 4]>> {
-    let mut tshark = Command::new("tshark");
-    let tshark = tshark.arg("-X").arg(format!("lua_script:{DISSECTOR}"));
-    let tshark = tshark.args(["-r", file, "-Y", "vmtp", "-T", "fields"]);
-    let fields = ["vmtp.response", "vmtp.transaction", "vmtp.length"];
-    let tshark = tshark.args(fields.iter().flat_map(|field| ["-e", field]));
-    // A datagram that the kernel cuts later has several packets: the first of them.
-    let tshark = tshark.args(["-e", "frame.protocols", "-E", "occurrence=f"]);
-    let Ok(output) = tshark.output() else {
-        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
-        return None;
-    };
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(!said.contains("Lua"), "{said}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let lines = text.lines().map(|line| {
-        let mut fields = line.split('\t').map(str::to_owned);
-        [(); 4].map(|()| fields.next().unwrap_or_default())
-    });
-    Some(lines.collect())
+    let script = dissector("vmtp.lua");
+    let fields = [
+        "vmtp.response",
+        "vmtp.transaction",
+        "vmtp.length",
+        "frame.protocols",
+    ];
+    tshark_fields(Path::new(file), &["-X", &script, "-Y", "vmtp"], fields)
 }
 
 /// That each Response in `packets` answers a Request in them, and how many transactions were answered.

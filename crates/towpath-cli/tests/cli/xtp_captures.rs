@@ -1,35 +1,15 @@
 //! Captures of XTP as Wireshark's dissector reads them with the script that is shipped.
 
 use crate::ring_captures::captured_race;
-use crate::support::{Scratch, towpath};
+use crate::support::{Scratch, dissector, towpath, tshark_fields};
 use std::fs;
-use std::process::Command;
-
-const SCRIPT: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../packaging/wireshark/xtp.lua"
-);
+use std::path::Path;
 
 /// Protocols, key, and whether it is malformed, of each packet of XTP in a capture; None without tshark.
 fn xtp_packets(file: &str) -> Option<Vec<[String; 3]>> {
-    let mut tshark = Command::new("tshark");
-    let tshark = tshark.arg("-X").arg(format!("lua_script:{SCRIPT}"));
-    let tshark = tshark.args(["-r", file, "-Y", "xtp", "-T", "fields"]);
+    let script = dissector("xtp.lua");
     let fields = ["frame.protocols", "xtp.key", "_ws.malformed"];
-    let tshark = tshark.args(fields.iter().flat_map(|field| ["-e", field]));
-    let Ok(output) = tshark.args(["-E", "occurrence=f"]).output() else {
-        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
-        return None;
-    };
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(!said.contains("Lua"), "{said}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let lines = text.lines().map(|line| {
-        let mut fields = line.split('\t').map(str::to_owned);
-        [(); 3].map(|()| fields.next().unwrap_or_default())
-    });
-    Some(lines.collect())
+    tshark_fields(Path::new(file), &["-X", &script, "-Y", "xtp"], fields)
 }
 
 #[track_caller]
