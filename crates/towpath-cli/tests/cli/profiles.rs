@@ -186,7 +186,7 @@ fn calls_of_kernel_routines_are_counted_and_by_what_is_said() {
 #[test]
 fn profile_of_engine_lists_procedures_and_counts() {
     let scratch = Scratch::new();
-    let found = profile(&scratch, &["xtp", "--size", "1000", "--time", "500ms"]);
+    let found = profile(&scratch, &["xtp", "--size", "1000", "--time", "2s"]);
     let Some(found) = found else {
         return;
     };
