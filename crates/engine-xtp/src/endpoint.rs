@@ -1,5 +1,6 @@
 //! The unicast engine. It only dispatches to the procedures.
 
+use crate::codec::v3;
 use crate::config::{CloseState, Config, RateLimit};
 use crate::context::{Context, Timer};
 use crate::context_table::{ContextTable, Slot};
@@ -13,7 +14,7 @@ use crate::pdu::{
 use crate::procedure::{
     address_validation, association_accept, association_close, association_setup, control_send,
     data_receive, data_send, packet_input, path_mtu, prediction, route_management, status_request,
-    tags, v3,
+    tags,
 };
 use crate::unvalidated::UnvalidatedQueue;
 use engine::time::earlier;

@@ -1,5 +1,6 @@
 //! State of an endpoint that all its associations share.
 
+use crate::codec::v3::{self, HeaderContext};
 use crate::config::{Config, ErrorControl, FlowControl, SpanMeaning};
 use crate::cookies::Cookies;
 use crate::pdu::{
@@ -8,7 +9,6 @@ use crate::pdu::{
 };
 #[cfg(test)]
 use crate::procedure::prediction::Predictions;
-use crate::procedure::v3::{self, HeaderContext};
 use crate::ready_queue::ReadyQueue;
 use crate::refusals::Refusals;
 use crate::routes::Routes;

@@ -27,6 +27,7 @@
 //! Positions in the send buffer are the sequence numbers on the wire: 64 bits, from 0.
 #![forbid(unsafe_code)]
 
+mod codec;
 pub mod config;
 mod context;
 mod context_table;

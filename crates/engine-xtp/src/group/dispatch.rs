@@ -1,12 +1,12 @@
 //! Dispatch of packets to contexts by key, and the quarantine of keys of streams that ended.
 
 use super::admission::is_accepted_sender;
-use super::arrival::Arrival;
 use super::config::LateJoin;
 use super::endpoint_state::{Numbers, is_group_service};
 use super::receiver::{Receiver, ReceiverPhase};
 use super::sender::{GroupTracking, Sender};
 use super::{EndedStream, GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
+use crate::codec::arrival::Arrival;
 use crate::numbers::SEQ_MAX;
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
 use core::time::Duration;

@@ -33,7 +33,6 @@
 
 mod admission;
 mod amplification_limit;
-mod arrival;
 mod buckets;
 pub mod config;
 mod dispatch;

@@ -2,9 +2,9 @@
 
 use super::FinalControl;
 use super::amplification_limit::SenderAddress;
-use super::arrival::Arrival;
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
+use crate::codec::arrival::Arrival;
 use crate::config::ErrorControl;
 use crate::numbers::SEQ_MAX;
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};

@@ -1,8 +1,8 @@
 //! Control packets of a receiver: JCNTL, CNTL and ECNTL with slotting and damping, leave.
 
-use super::arrival::Arrival;
 use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::receiver::{Receiver, ReceiverPhase, ScheduledControl};
+use crate::codec::arrival::Arrival;
 use crate::config::ErrorControl;
 use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans, span_octets};
 use core::time::Duration;

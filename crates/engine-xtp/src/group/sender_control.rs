@@ -1,6 +1,5 @@
 //! Control packets that a sender receives: joins, acknowledgements and leaves.
 
-use super::arrival::Arrival;
 use super::buckets::BucketAnswer;
 use super::config::{Member, MemberState};
 use super::endpoint_state::{GroupEndpointState, Numbers};
@@ -8,6 +7,7 @@ use super::members::{MemberRow, Rejoin};
 use super::repair_limit::RepairAccount;
 use super::retransmission_queue::RANGES_MAX;
 use super::sender::{GroupTracking, Sender};
+use crate::codec::arrival::Arrival;
 use crate::config::{ErrorControl, RateLimit};
 use crate::numbers::sync_before;
 use crate::pdu::{

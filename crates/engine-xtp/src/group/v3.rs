@@ -1,9 +1,9 @@
 //! Packets of a group in XTP 3.5 and 3.6: MULTI on all of them, status requests in CNTL alone, no exchange of keys.
 
 use super::config::Config;
+use crate::codec::v3::{key_to_wire32, push_segment};
 use crate::pdu::v3::{BodyV3, ControlSegmentV3, HeaderV3, PacketKind, PacketV3, ResendPairs};
 use crate::pdu::{Body, CommonControl, Header, UNLIMITED};
-use crate::procedure::v3::{key_to_wire32, push_segment};
 use core::ops::Range;
 use engine::{Batch, Store};
 

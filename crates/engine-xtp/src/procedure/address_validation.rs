@@ -1,6 +1,7 @@
 //! Address validation: which openings are remembered before their source is known not to be forged,
 //! and how an opening is answered without remembering it (0007, Address validation; 0021).
 
+use crate::codec::v3::HeaderContext;
 use crate::context::{Context, ContextState};
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
@@ -12,7 +13,6 @@ use crate::pdu::{
 };
 use crate::procedure::association_accept::{self, Opening};
 use crate::procedure::association_setup;
-use crate::procedure::v3::HeaderContext;
 use engine::{Address, AssociationId, CloseReason, Instant};
 
 /// What becomes of an opening.

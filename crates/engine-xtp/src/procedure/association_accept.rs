@@ -1,6 +1,7 @@
 //! An association that a peer opens: admission, the context, and what its user hears (0007, Setting
 //! up; 0021).
 
+use crate::codec::v3::HeaderContext;
 use crate::config::{Config, FlowControl};
 use crate::context::{AmplificationLimit, Context};
 use crate::endpoint::Xtp;
@@ -12,7 +13,6 @@ use crate::pdu::{
 };
 use crate::procedure::address_validation::{self, Admission};
 use crate::procedure::association_setup::{apply_peer_limits, init_context};
-use crate::procedure::v3::HeaderContext;
 use engine::{Address, Event, Instant};
 
 /// An opening by a peer: FIRST, or the TCNTL that returns a cookie.

@@ -1,12 +1,12 @@
 //! Closing: WCLOSE and RCLOSE in each direction, END, abort, DIAG (0007, Close).
 
+use crate::codec::v3::{self, HeaderContext};
 use crate::context::{Context, ContextState};
 use crate::context_table::InactiveContext;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::{
     Body, CommonControl, Diag, DiagCode, Format, Header, Options, Packet, Reject, Service,
 };
-use crate::procedure::v3::{self, HeaderContext};
 use crate::procedure::{association_setup, control_receive, control_send, data_receive};
 use engine::{Address, CloseReason, Event, Instant};
 

@@ -1,5 +1,6 @@
 //! Association set-up: FIRST, from both sides (0007, Setting up).
 
+use crate::codec::v3;
 use crate::config::{PACKET_LEN, RateLimit};
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint::Xtp;
@@ -9,7 +10,6 @@ use crate::pdu::{
     AddressSegment, Body, CHECK_AT, Endpoints, Format, Header, NamedAddress, Options, Packet,
     Service, TrafficSpec, UNLIMITED,
 };
-use crate::procedure::v3;
 use crate::procedure::{data_receive, data_send, path_mtu, status_request};
 use crate::tx::{CongestionControl, PathMtu, with_floor};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,6 +1,7 @@
 //! Building control packets. One packet answers a status request, makes one, and carries the
 //! close bits, whatever is pending.
 
+use crate::codec::v3;
 use crate::config::SpanMeaning;
 use crate::context::{Context, PendingControl, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
@@ -10,7 +11,7 @@ use crate::pdu::{
     TrafficSpec, span_octets,
 };
 use crate::procedure::{
-    association_close, association_setup, data_receive, data_send, path_mtu, status_request, v3,
+    association_close, association_setup, data_receive, data_send, path_mtu, status_request,
 };
 use engine::{Batch, Instant};
 

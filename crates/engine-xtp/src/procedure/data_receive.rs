@@ -1,12 +1,12 @@
 //! Receiving user data: flow control, reassembly, delivery.
 
 use super::tags::TAG_LEN;
+use crate::codec::v3;
 use crate::config::{ErrorControl, FlowControl};
 use crate::context::{Context, ContextState};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::SEQ_MAX;
 use crate::pdu::{Header, Options, Reject};
-use crate::procedure::v3;
 use crate::rx::FragmentFlags;
 use core::ops::Range;
 use engine::{Bytes, Delivery, Framing, Instant};

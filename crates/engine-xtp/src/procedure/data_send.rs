@@ -1,12 +1,13 @@
 //! Sending user data: which bytes a packet carries, when it may be sent, what it asks for.
 
 use super::tags::TAG_LEN;
+use crate::codec::v3;
 use crate::config::StatusRequestKind;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
 use crate::procedure::{
-    association_close, association_setup, control_send, prediction, status_request, v3,
+    association_close, association_setup, control_send, prediction, status_request,
 };
 use crate::tx::TagPositions;
 use core::ops::Range;

@@ -15,4 +15,4 @@ pub(crate) mod prediction;
 pub(crate) mod route_management;
 pub(crate) mod status_request;
 pub(crate) mod tags;
-pub(crate) mod v3;
+pub(crate) mod v3_input;

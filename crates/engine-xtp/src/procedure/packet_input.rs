@@ -1,11 +1,12 @@
 //! Input of a packet for a context in use.
 
+use crate::codec::v3;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Span};
 use crate::procedure::{
     address_validation, association_close, control_receive, control_send, data_receive,
-    status_request, v3,
+    status_request, v3_input,
 };
 use core::ops::Range;
 use engine::{Delivery, Event, Instant};
@@ -20,7 +21,7 @@ pub(crate) fn handle_packet(
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), Reject> {
     if ep.config.version.is_v3() {
-        return v3::handle_packet(ctx, ep, now, header, packet, deliveries);
+        return v3_input::handle_packet(ctx, ep, now, header, packet, deliveries);
     }
     on_packet_received(ctx, ep, now, header, packet.len());
     // Whatever else the responder sends, it remembers the association.

@@ -1,6 +1,7 @@
 //! ROUTE, RCNTL, MAINT and MGMT: packets between neighbours that belong to no association
 //! (0008, Routes and paths).
 
+use crate::codec::v3::{HeaderContext, key_from_wire32};
 use crate::config::RateLimit;
 use crate::context::Context;
 use crate::endpoint_state::EndpointState;
@@ -8,7 +9,6 @@ use crate::pdu::v3::{
     BodyV3, HeaderV3, InformationSegment, OP_REQUEST, OP_RESPONSE, PacketKind, PacketV3, RTN_V3,
 };
 use crate::pdu::{DiagCode, DiagValue, Header, Options, RTN, Reject, UNLIMITED};
-use crate::procedure::v3::{HeaderContext, key_from_wire32};
 use crate::routes::RouteExpiry;
 use crate::tx::with_floor;
 use engine::{Address, Instant};

@@ -1,9 +1,10 @@
 //! Status requests, WTIMER, the synchronizing handshake, CTIMER.
 
+use crate::codec::v3;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{DiagCode, DiagValue, Options, Service};
-use crate::procedure::{data_send, v3};
+use crate::procedure::data_send;
 use crate::tx::{self, SyncHandshake};
 use core::time::Duration;
 use engine::{CloseReason, Instant};

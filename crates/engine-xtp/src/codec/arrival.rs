@@ -1,23 +1,23 @@
 //! An arrived packet in the form of 4.0, whatever its version: procedures know one form alone.
 
+use crate::codec::v3::{to_v4_header, unwrap_seq};
 use crate::config::RateLimit;
 use crate::pdu::v3::{BodyV3, HeaderV3, PacketKind};
 use crate::pdu::{Body, CommonControl, HEADER_LEN, Header, Options, Reject, UNLIMITED, Version};
-use crate::procedure::v3::{to_v4_header, unwrap_seq};
 use core::ops::Range;
 
 /// A packet whose checks were right.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival<'a> {
+pub(crate) struct Arrival<'a> {
     /// Its header; in 3.x `seq` is the number on the wire until [`Arrival::near`].
-    pub(super) header: Header,
-    pub(super) octets: &'a [u8],
+    pub(crate) header: Header,
+    pub(crate) octets: &'a [u8],
     v3: Option<(Version, HeaderV3)>,
 }
 
 impl<'a> Arrival<'a> {
     /// Parses and checks a packet; the error is the first rule that it breaks.
-    pub(super) fn parse(version: Version, octets: &'a [u8]) -> Result<Arrival<'a>, Reject> {
+    pub(crate) fn parse(version: Version, octets: &'a [u8]) -> Result<Arrival<'a>, Reject> {
         if !version.is_v3() {
             return Ok(Arrival {
                 header: Header::parse(octets)?,
@@ -40,7 +40,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// Octets that its checks covered.
-    pub(super) fn summed_len(&self) -> usize {
+    pub(crate) fn summed_len(&self) -> usize {
         let version = self.v3.map_or(Version::V40, |(version, _)| version);
         match self.header.options.has(Options::NOCHECK) {
             true => version.header_len(),
@@ -49,7 +49,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// The packet with its number nearest to `near` (0008, Numbers).
-    pub(super) fn near(mut self, near: u64) -> Result<Arrival<'a>, Reject> {
+    pub(crate) fn near(mut self, near: u64) -> Result<Arrival<'a>, Reject> {
         if let Some((_, v3)) = self.v3 {
             self.header.seq = unwrap_seq(0, v3.seq, near).ok_or(Reject::State)?;
         }
@@ -57,7 +57,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// Its body with the numbers nearest to `near`; None when malformed, or no packet of a group.
-    pub(super) fn body(&self, near: u64) -> Option<Body<'a>> {
+    pub(crate) fn body(&self, near: u64) -> Option<Body<'a>> {
         let Some((version, v3)) = self.v3 else {
             return Body::parse(&self.header, &self.octets[HEADER_LEN..]);
         };
@@ -86,7 +86,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// Where `data`, the user bytes of its body, lie in it.
-    pub(super) fn data_range(&self, data: &[u8]) -> Range<usize> {
+    pub(crate) fn data_range(&self, data: &[u8]) -> Range<usize> {
         let end = self.v3.map_or(self.octets.len(), |(version, v3)| {
             version.header_len() + v3.dlen as usize - usize::from(v3.pad_back)
         });
@@ -94,13 +94,13 @@ impl<'a> Arrival<'a> {
     }
 
     /// Its dseq nearest to `near`: the sender's user consumed everything below. None in 4.0.
-    pub(super) fn dseq(&self, near: u64) -> Option<u64> {
+    pub(crate) fn dseq(&self, near: u64) -> Option<u64> {
         self.v3
             .map(|(_, v3)| unwrap_seq(0, v3.dseq, near).unwrap_or(0))
     }
 
     /// The rate that a control packet asks for; None without one, and in 4.0.
-    pub(super) fn accepted_rate(&self) -> Option<RateLimit> {
+    pub(crate) fn accepted_rate(&self) -> Option<RateLimit> {
         let (version, v3) = self.v3?;
         match BodyV3::parse(version, &v3, self.octets)? {
             BodyV3::Cntl(control, _) if control.rate != UNLIMITED => Some(RateLimit {
