@@ -1,5 +1,6 @@
 //! The context of one association: its state, its pending packets and its timers.
 
+use crate::codec::HeaderContext;
 use crate::config::RateLimit;
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{Options, RTN, Service};
@@ -222,6 +223,19 @@ impl Context {
     /// The key that packets to the peer carry: its own with RTN if known, else ours.
     pub(crate) fn outgoing_key(&self) -> u64 {
         self.remote_key.map_or(self.key, |key| key | RTN)
+    }
+
+    /// What 3.x has in the header and the control segment of its packets besides.
+    pub(crate) fn header_context(&self, ep: &EndpointState) -> HeaderContext {
+        HeaderContext {
+            seq_base: self.seq_base,
+            route: ep.routes.header_value(self.route),
+            dseq: self.rx.dseq(),
+            key: self.key,
+            returned_sync: self.rx.highest_sync.unwrap_or(self.tx.sync),
+            accepted_rate: self.accepted_rate,
+            fixed_pairs: ep.config.fixed_pairs && self.amplification_limit.is_none(),
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -1,16 +1,13 @@
 //! The unicast engine. It only dispatches to the procedures.
 
-use crate::codec::v3;
+use crate::codec::{Arrival, Input};
 use crate::config::{CloseState, Config, RateLimit};
 use crate::context::{Context, Timer};
 use crate::context_table::{ContextTable, Slot};
 use crate::endpoint_state::EndpointState;
 use crate::introspection;
 use crate::pdu::v3::{HeaderV3, PacketKind, RTN_V3};
-use crate::pdu::{
-    DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
-    packet_len,
-};
+use crate::pdu::{DiagCode, DiagValue, Format, Header, Options, RTN, Reject, Rejects, Service};
 use crate::procedure::{
     address_validation, association_accept, association_close, association_setup, control_send,
     data_receive, data_send, packet_input, path_mtu, prediction, route_management, status_request,
@@ -47,12 +44,11 @@ impl Xtp {
             range.contains(&config.packet_len),
             "packet_len is out of range"
         );
+        let secret = KeyedStream::new(&config.secret, Purpose::Tables, config.seed).next_u64();
+        let state = EndpointState::new(config);
         Xtp {
-            table: ContextTable::new(
-                KeyedStream::new(&config.secret, Purpose::Tables, config.seed).next_u64(),
-                config.version.is_v3(),
-            ),
-            state: EndpointState::new(config),
+            table: ContextTable::new(secret, !state.codec.has_long_keys()),
+            state,
             unvalidated: UnvalidatedQueue::default(),
             arrival_route: 0,
         }
@@ -97,7 +93,7 @@ impl Xtp {
             let allowed = ctx.amplification_limit.map_or(usize::MAX, |b| {
                 b.received_octets.saturating_sub(b.sent_octets) as usize
             });
-            let header_context = v3::header_context(ctx, ep);
+            let header_context = ctx.header_context(ep);
             ep.queue_diag(peer, key, DiagCode::REFUSED, why, allowed, &header_context);
             ctx.terminate(ep, engine::CloseReason::Aborted, false);
         });
@@ -124,7 +120,7 @@ impl Xtp {
     /// as [`tag`](Xtp::tag), with [`engine::Framing::Messages`]. The tag counts as data and is never
     /// split. Returns false in 4.0, which has no such bit.
     pub fn tag_end(&mut self, id: AssociationId, end: u64) -> bool {
-        let supported = self.state.config.version.is_v3();
+        let supported = self.state.codec.has_end_tags();
         self.with_context(id, |ctx, _| {
             if supported && end >= ctx.tx.submitted.saturating_add(8) {
                 ctx.tx.end_tags.push(end);
@@ -199,29 +195,42 @@ impl Xtp {
         self.table.retire(slot, now, span, max);
     }
 
-    /// Parses a 3.x packet; sequence numbers stay as on the wire. None for packets that belong to
-    /// no association.
-    fn parse_v3(
+    /// Parses a packet; in 3.x, sequence numbers stay as on the wire. None for packets that belong to no association.
+    fn parse<'a>(
         &mut self,
         now: Instant,
         from: Address,
-        packet: &[u8],
-    ) -> Result<Option<Header>, Reject> {
-        let version = self.state.config.version;
-        let header = HeaderV3::parse(version, packet)?;
-        self.state.counters.bytes_summed += match header.options.has(Options::NOCHECK) {
-            true => version.header_len() as u64,
-            false => packet.len() as u64,
-        };
-        if let PacketKind::Maint | PacketKind::Mgmt | PacketKind::Route | PacketKind::Rcntl =
-            header.kind
-        {
-            if header.kind != PacketKind::Mgmt || !self.answer_manager(now, from, &header, packet) {
-                route_management::handle_packet(&mut self.state, now, from, &header, packet)?;
+        packet: &'a [u8],
+    ) -> Result<Option<Arrival<'a>>, Reject> {
+        let input = self.state.codec.parse(packet)?;
+        let summed = self.state.codec.summed_len(input.options(), packet);
+        self.state.counters.bytes_summed += summed;
+        let arrival = match input {
+            Input::Association(arrival) => arrival,
+            Input::Neighbour(header) => {
+                let is_answered = header.kind == PacketKind::Mgmt
+                    && self.answer_manager(now, from, &header, packet);
+                if !is_answered {
+                    route_management::handle_packet(&mut self.state, now, from, &header, packet)?;
+                }
+                return Ok(None);
             }
-            return Ok(None);
+        };
+        match arrival.v3() {
+            Some(header) => self.arrive_by_route(now, from, header)?,
+            None => return Ok(Some(arrival)),
         }
-        let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);
+        Ok(Some(arrival.by_route(self.arrival_route)))
+    }
+
+    /// Finds out by which route a packet of 3.x arrived.
+    fn arrive_by_route(
+        &mut self,
+        now: Instant,
+        from: Address,
+        header: &HeaderV3,
+    ) -> Result<(), Reject> {
+        let route = route_management::resolve_arrival_route(&mut self.state, now, from, header);
         // The neighbour knows a route of this side's earlier life. With the route of its repetition, FIRST
         // would open a second association (0008, Routes).
         let unknown = route == 0 && header.route & RTN_V3 != 0 && self.state.config.routes;
@@ -230,16 +239,7 @@ impl Xtp {
         }
         self.arrival_route = route;
         self.state.reply_sync = header.sync;
-        Ok(v3::to_v4_header(&header, route))
-    }
-
-    fn parse(&mut self, packet: &[u8]) -> Result<Header, Reject> {
-        let header = Header::parse(packet)?;
-        self.state.counters.bytes_summed += match header.options.has(Options::NOCHECK) {
-            true => HEADER_LEN as u64,
-            false => packet.len() as u64,
-        };
-        Ok(header)
+        Ok(())
     }
 
     fn dispatch(
@@ -249,13 +249,10 @@ impl Xtp {
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
         let (from, packet) = (received.path.remote, received.octets);
-        let header = match self.state.config.version.is_v3() {
-            true => self.parse_v3(now, from, packet)?,
-            false => Some(self.parse(packet)?),
-        };
-        let Some(header) = header else {
+        let Some(arrival) = self.parse(now, from, packet)? else {
             return Ok(());
         };
+        let header = &arrival.header;
         if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
             return Err(Reject::Multicast);
         }
@@ -264,18 +261,18 @@ impl Xtp {
         let slot = match self.table.find_key(from, header.key, sync) {
             Some(slot) => slot,
             None if header.format == Format::First && header.key & RTN == 0 => {
-                match association_accept::handle_first(self, now, from, &header, packet)? {
+                match association_accept::handle_first(self, now, from, &arrival)? {
                     Some(slot) => slot,
                     None => return Ok(()),
                 }
             }
             None if header.format == Format::Tcntl && header.key & RTN != 0 => {
-                address_validation::handle_returned_cookie(self, now, from, &header, packet)?
+                address_validation::handle_returned_cookie(self, now, from, header, packet)?
             }
             None => return Err(Reject::UnknownKey),
         };
         let Some(Slot::Active(ctx)) = self.table.slot(slot) else {
-            return self.answer_inactive(slot, from, &header, packet.len());
+            return self.answer_inactive(slot, from, header, packet.len());
         };
         if ctx.peer != from {
             return Err(Reject::ForeignSource);
@@ -285,14 +282,13 @@ impl Xtp {
                 ctx,
                 &mut self.state,
                 now,
-                &header,
+                header,
                 self.arrival_route,
             );
         }
         let was_unvalidated = ctx.amplification_limit.is_some();
         let last_received_at = ctx.last_received_at;
-        let done =
-            packet_input::handle_packet(ctx, &mut self.state, now, &header, packet, deliveries);
+        let done = packet_input::handle_packet(ctx, &mut self.state, now, &arrival, deliveries);
         if was_unvalidated && ctx.amplification_limit.is_none() {
             self.unvalidated.forget_one();
         } else if was_unvalidated && done.is_err() {
@@ -343,9 +339,9 @@ impl Protocol for Xtp {
         let config = &self.state.config;
         Properties {
             packet_max: config.packet_len,
-            packet_len: (!config.version.is_v3()).then_some(packet_len),
+            packet_len: config.version.packet_len_reader(),
             framing: config.framing,
-            notes: tags::note_fields(config),
+            notes: tags::note_fields(&self.state),
             coalesce_delay: config.coalesce_delay,
         }
     }

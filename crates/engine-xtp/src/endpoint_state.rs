@@ -1,11 +1,10 @@
 //! State of an endpoint that all its associations share.
 
-use crate::codec::v3::{self, HeaderContext};
+use crate::codec::{Codec, HeaderContext};
 use crate::config::{Config, ErrorControl, FlowControl, SpanMeaning};
 use crate::cookies::Cookies;
 use crate::pdu::{
-    Body, Diag, DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, Packet, Reject, Rejects,
-    Service,
+    Body, Diag, DiagCode, DiagValue, Format, Header, Options, Packet, Reject, Rejects, Service,
 };
 #[cfg(test)]
 use crate::procedure::prediction::Predictions;
@@ -18,6 +17,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) config: Config,
+    pub(crate) codec: Codec,
     /// Timer queue: at most one entry for each association.
     pub(crate) timers: TimerTable<AssociationId>,
     pub(crate) events: VecDeque<Event>,
@@ -46,6 +46,8 @@ pub(crate) struct EndpointState {
     pub(crate) refusals: Refusals,
     /// Buffer to build packets in.
     pub(crate) scratch: Vec<u8>,
+    /// DATA in order go the short way, which knows packets of 4.0.
+    pub(crate) predicts: bool,
     #[cfg(test)]
     pub(crate) predictions: Predictions,
 }
@@ -78,8 +80,11 @@ impl ReplyLimit {
 
 impl EndpointState {
     pub(crate) fn new(config: Config) -> EndpointState {
-        let config = fit_to_version(config);
+        let codec = Codec::new(config.version, config.packet_len, config.hop_limit);
+        let config = fit_to(codec, config);
         EndpointState {
+            codec,
+            predicts: matches!(codec, Codec::V40),
             payload_max: config.version.payload_max(config.packet_len),
             reply_route: 0,
             reply_sync: 0,
@@ -128,20 +133,12 @@ impl EndpointState {
 
     /// Length of a control packet that carries this side's key.
     pub(crate) fn key_packet_len(&self) -> usize {
-        if self.config.version.is_v3() {
-            self.control_len()
-        } else {
-            TCNTL_LEN
-        }
+        self.codec.key_packet_len()
     }
 
     /// Encodes `packet`, which has no user bytes, into the scratch buffer.
     pub(crate) fn emit(&mut self, packet: &Packet<'_>, header_context: &HeaderContext) {
-        if self.config.version.is_v3() {
-            self.scratch = v3::emit(self, packet, header_context);
-        } else {
-            packet.emit_with_checksum(&mut self.scratch);
-        }
+        self.codec.emit(packet, header_context, &mut self.scratch);
     }
 
     /// Unsent bytes that are sent no matter how many are in flight.
@@ -224,6 +221,15 @@ impl EndpointState {
         );
     }
 
+    /// What 3.x has in the header of a reply to the current packet, which belongs to no association.
+    pub(crate) fn reply_context(&self) -> HeaderContext {
+        HeaderContext {
+            route: self.reply_route,
+            returned_sync: self.reply_sync,
+            ..HeaderContext::default()
+        }
+    }
+
     /// Counts a dropped packet.
     pub(crate) fn reject(&mut self, reason: Reject) {
         self.rejects.record(reason);
@@ -231,23 +237,19 @@ impl EndpointState {
     }
 }
 
-/// Octets of a TCNTL with a plain traffic specifier.
-const TCNTL_LEN: usize = HEADER_LEN + 20 + 12 + 8;
-
-/// Largest window with 32-bit sequence numbers: a quarter of their range, so that old and new
-/// numbers are distinct (0008, Numbers).
-pub(crate) const V3_WINDOW_MAX: u64 = 1 << 30;
-
-/// `config` adjusted to what its version supports.
-fn fit_to_version(config: Config) -> Config {
+/// `config` adjusted to what the packets of its version can say.
+fn fit_to(codec: Codec, config: Config) -> Config {
     let version = config.version;
-    if !version.is_v3() {
-        return config;
+    if matches!(codec, Codec::V40) {
+        return Config {
+            routes: false,
+            ..config
+        };
     }
     let pairs = version.overhead() + version.control_len() + 128;
     Config {
-        window: config.window.min(V3_WINDOW_MAX),
-        initial_window: config.initial_window.min(V3_WINDOW_MAX),
+        window: config.window.min(codec.window_max()),
+        initial_window: config.initial_window.min(codec.window_max()),
         spans: SpanMeaning::Missing,
         gateway: config.gateway.filter(|_| config.routes),
         fixed_pairs: config.fixed_pairs && config.packet_len >= pairs,

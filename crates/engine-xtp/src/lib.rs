@@ -14,8 +14,9 @@
 //!   peer, state shared by all.
 //! * `cookies`, `unvalidated` - openings whose source may be forged: keys that a host need not
 //!   remember, and which opening gives way when there is no room.
+//! * `codec` - the packets of an endpoint's version, chosen once.
 //! * `procedure/` - one file a procedure: set-up, packet input, data and control in both
-//!   directions, status requests, close, routes, 3.x translation; `prediction` is a short way for the usual DATA.
+//!   directions, status requests, close, routes; `v3_input` is input of 3.x; `prediction` is a short way for the usual DATA.
 //! * `tx/`, `rx/` - parts of each direction: WTIMER, rate limits, congestion control (crate `congestion`),
 //!   message ends;
 //!   reassembly queue.

@@ -193,10 +193,10 @@ impl Routes {
 
     /// An association begins to use the route.
     pub(crate) fn add_user(&mut self, route: u32) {
-        self.expiries.cancel(route);
         if let Some(entry) = self.get_mut(route) {
             entry.users += 1;
             entry.tries = 0;
+            self.expiries.cancel(route);
         }
     }
 

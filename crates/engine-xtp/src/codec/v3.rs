@@ -4,16 +4,26 @@
 //! 32-bit sequence numbers that wrap, and control packets that carry everything each time (0008).
 
 use crate::config::RateLimit;
-use crate::context::Context;
-use crate::endpoint_state::EndpointState;
 use crate::pdu::v3::{
-    BodyV3, ControlSegmentV3, HeaderV3, PacketKind, PacketV3, RTN_V3, ResendPairs, padding_len,
+    BodyV3, ControlSegmentV3, HeaderV3, PacketKind, PacketV3, RTN_V3, ResendPairs,
+    emit_first_segment, padding_len,
 };
 use crate::pdu::{
-    AddressSegment, Body, CommonControl, Format, Header, Options, Packet, RTN, UNLIMITED, Version,
+    AddressSegment, Body, CommonControl, Format, Header, Options, Packet, RTN, TrafficSpec,
+    UNLIMITED, Version,
 };
 use core::ops::Range;
 use engine::{Batch, Integrity, Store};
+
+/// Writes the packets of an endpoint's version of 3.x.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodecV3 {
+    pub(super) version: Version,
+    /// Routers that a packet may pass.
+    pub(super) hop_limit: u8,
+    /// Longest user data that this side accepts in a packet.
+    pub(super) maxdata: u16,
+}
 
 /// Header and control fields that 3.x has in addition to 4.0.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +34,7 @@ pub(crate) struct HeaderContext {
     pub(crate) route: u32,
     /// The user consumed everything below.
     pub(crate) dseq: u64,
-    /// The key of this side.
+    /// The key of this side; 0 in groups, where keys are not exchanged.
     pub(crate) key: u64,
     /// The sync that a DIAG returns: the last one received, or this side's before the first.
     pub(crate) returned_sync: u32,
@@ -35,35 +45,13 @@ pub(crate) struct HeaderContext {
 }
 
 impl HeaderContext {
-    /// For a reply to the current packet, which belongs to no association.
-    pub(crate) fn for_reply(ep: &EndpointState) -> HeaderContext {
-        HeaderContext {
-            route: ep.reply_route,
-            returned_sync: ep.reply_sync,
-            ..HeaderContext::default()
-        }
-    }
-
     fn wire_seq(&self, position: u64) -> u32 {
         self.seq_base.wrapping_add(position as u32)
     }
 }
 
-/// The fields for packets of `ctx`.
-pub(crate) fn header_context(ctx: &Context, ep: &EndpointState) -> HeaderContext {
-    HeaderContext {
-        seq_base: ctx.seq_base,
-        route: ep.routes.header_value(ctx.route),
-        dseq: ctx.rx.dseq(),
-        key: ctx.key,
-        returned_sync: ctx.rx.highest_sync.unwrap_or(ctx.tx.sync),
-        accepted_rate: ctx.accepted_rate,
-        fixed_pairs: ep.config.fixed_pairs && ctx.amplification_limit.is_none(),
-    }
-}
-
 /// A key in 32 bits, with RTN in the top bit.
-pub(crate) fn key_to_wire32(key: u64) -> u32 {
+fn key_to_wire32(key: u64) -> u32 {
     let value = key as u32 & !RTN_V3;
     if key & RTN != 0 {
         value | RTN_V3
@@ -91,7 +79,7 @@ pub(crate) fn unwrap_seq(base: u32, wire: u32, near: u64) -> Option<u64> {
 
 /// Translates a header to 4.0; `seq` stays as on the wire. None for kinds that belong to no
 /// association.
-pub(crate) fn to_v4_header(header: &HeaderV3, route: u32) -> Option<Header> {
+pub(super) fn to_v4_header(header: &HeaderV3) -> Option<Header> {
     let format = match header.kind {
         PacketKind::Data => Format::Data,
         PacketKind::Cntl | PacketKind::Path => Format::Cntl,
@@ -102,10 +90,10 @@ pub(crate) fn to_v4_header(header: &HeaderV3, route: u32) -> Option<Header> {
         }
     };
     Some(Header {
-        key: key_from_wire32(header.key, route),
+        key: key_from_wire32(header.key, header.route),
         options: header.options,
         format,
-        dlen: header.dlen,
+        dlen: header.dlen - u32::from(header.pad_front) - u32::from(header.pad_back),
         check: 0,
         sort: u16::try_from(header.sort).unwrap_or(u16::MAX),
         sync: header.sync,
@@ -113,169 +101,145 @@ pub(crate) fn to_v4_header(header: &HeaderV3, route: u32) -> Option<Header> {
     })
 }
 
-fn to_v3_header(
-    ep: &EndpointState,
-    header: &Header,
-    kind: PacketKind,
-    header_context: &HeaderContext,
-) -> HeaderV3 {
-    HeaderV3 {
-        options: header.options,
-        key: key_to_wire32(header.key),
-        seq: header_context.wire_seq(header.seq),
-        dseq: header_context.wire_seq(header_context.dseq),
-        sync: header.sync,
-        sort: u32::from(header.sort),
-        ..HeaderV3::plain(kind, header_context.route, ep.config.hop_limit)
-    }
-}
-
-/// Encodes `packet`, which has no user bytes, for 3.x.
-pub(crate) fn emit(
-    ep: &EndpointState,
-    packet: &Packet<'_>,
-    header_context: &HeaderContext,
-) -> Vec<u8> {
-    let mut pairs = Vec::new();
-    let body = match packet.body {
-        Body::Data { data } => BodyV3::Data(data),
-        Body::Diag(diag) => BodyV3::Diag(diag),
-        Body::Ecntl(_, spans) => {
-            for span in spans.iter() {
-                pairs.extend(header_context.wire_seq(span.left).to_be_bytes());
-                pairs.extend(header_context.wire_seq(span.right).to_be_bytes());
-            }
-            control_segment(ep, packet, header_context, &pairs)
+impl CodecV3 {
+    fn header(&self, header: &Header, kind: PacketKind, context: &HeaderContext) -> HeaderV3 {
+        HeaderV3 {
+            options: header.options,
+            key: key_to_wire32(header.key),
+            seq: context.wire_seq(header.seq),
+            dseq: context.wire_seq(context.dseq),
+            sync: header.sync,
+            sort: u32::from(header.sort),
+            ..HeaderV3::plain(kind, context.route, self.hop_limit)
         }
-        _ => control_segment(ep, packet, header_context, &[]),
-    };
-    let mut header = to_v3_header(ep, &packet.header, body.kind(), header_context);
-    if header.kind == PacketKind::Diag {
-        header.sync = header_context.returned_sync;
     }
-    PacketV3 { header, body }.emit(ep.config.version)
-}
 
-/// Encodes a PATH to `address`.
-pub(crate) fn emit_path(
-    ep: &EndpointState,
-    header: &Header,
-    address: AddressSegment<'_>,
-    header_context: &HeaderContext,
-) -> Vec<u8> {
-    let header = to_v3_header(ep, header, PacketKind::Path, header_context);
-    let body = BodyV3::Path(address);
-    PacketV3 { header, body }.emit(ep.config.version)
-}
+    /// Encodes `packet`, which has no user bytes.
+    pub(super) fn emit(&self, packet: &Packet<'_>, context: &HeaderContext) -> Vec<u8> {
+        let mut pairs = Vec::new();
+        let body = match packet.body {
+            Body::Data { data } => BodyV3::Data(data),
+            Body::Diag(diag) => BodyV3::Diag(diag),
+            Body::First {
+                address,
+                traffic,
+                data,
+                ..
+            } => BodyV3::First {
+                address,
+                traffic,
+                data,
+            },
+            Body::Ecntl(common, spans) => {
+                for span in spans.iter() {
+                    pairs.extend(context.wire_seq(span.left).to_be_bytes());
+                    pairs.extend(context.wire_seq(span.right).to_be_bytes());
+                }
+                self.control_segment(&common, context, &pairs)
+            }
+            Body::Cntl(common) | Body::Tcntl { common, .. } | Body::Jcntl { common, .. } => {
+                self.control_segment(&common, context, &[])
+            }
+        };
+        let mut header = self.header(&packet.header, body.kind(), context);
+        if header.kind == PacketKind::Diag {
+            header.sync = context.returned_sync;
+        }
+        PacketV3 { header, body }.emit(self.version)
+    }
 
-fn control_segment<'a>(
-    ep: &EndpointState,
-    packet: &Packet<'_>,
-    header_context: &HeaderContext,
-    pairs: &'a [u8],
-) -> BodyV3<'a> {
-    let common = match packet.body {
-        Body::Cntl(common) | Body::Ecntl(common, _) | Body::Tcntl { common, .. } => common,
-        _ => CommonControl::default(),
-    };
-    let (rate, burst) = header_context
-        .accepted_rate
-        .map_or((UNLIMITED, UNLIMITED), |limit| {
+    /// Encodes a PATH to `address`.
+    pub(crate) fn emit_path(
+        &self,
+        header: &Header,
+        address: AddressSegment<'_>,
+        context: &HeaderContext,
+    ) -> Vec<u8> {
+        let header = self.header(header, PacketKind::Path, context);
+        let body = BodyV3::Path(address);
+        PacketV3 { header, body }.emit(self.version)
+    }
+
+    fn control_segment<'a>(
+        &self,
+        common: &CommonControl,
+        context: &HeaderContext,
+        pairs: &'a [u8],
+    ) -> BodyV3<'a> {
+        let rate = context.accepted_rate;
+        let (rate, burst) = rate.map_or((UNLIMITED, UNLIMITED), |limit| {
             (limit.rate_bytes_per_s, limit.burst_bytes)
         });
-    let control = ControlSegmentV3 {
-        rseq: header_context.wire_seq(common.rseq),
-        alloc: header_context.wire_seq(common.alloc),
-        echo: common.echo,
-        rate,
-        burst,
-        xkey: key_to_wire32(header_context.key),
-        maxdata: ep.payload_max() as u16,
-        reserved: [0; 4],
-    };
-    BodyV3::Cntl(
-        control,
-        ResendPairs::new(pairs, header_context.fixed_pairs).unwrap_or(ResendPairs::EMPTY),
-    )
-}
+        let control = ControlSegmentV3 {
+            rseq: context.wire_seq(common.rseq),
+            alloc: context.wire_seq(common.alloc),
+            echo: common.echo,
+            rate,
+            burst,
+            xkey: key_to_wire32(context.key),
+            maxdata: self.maxdata,
+            reserved: [0; 4],
+        };
+        let pairs = ResendPairs::new(pairs, context.fixed_pairs).unwrap_or(ResendPairs::EMPTY);
+        BodyV3::Cntl(control, pairs)
+    }
 
-/// Puts a DATA packet with `bytes` into the batch.
-pub(crate) fn push_data(
-    ctx: &mut Context,
-    ep: &EndpointState,
-    batch: &mut Batch,
-    header: &Header,
-    bytes: Range<u64>,
-) {
-    push(ctx, ep, batch, header, &[], bytes, 0);
-    // Its dseq answers a DREQ (0008, dseq).
-    ctx.pending.delivery_report = false;
-}
+    /// Puts a DATA packet with the bytes of a store into the batch.
+    pub(super) fn push_data(
+        &self,
+        batch: &mut Batch,
+        header: &Header,
+        context: &HeaderContext,
+        user: (Store, Range<u64>),
+    ) {
+        let header = self.header(header, PacketKind::Data, context);
+        self.push(batch, header, &[], user, 0);
+    }
 
-/// Puts a FIRST into the batch whose middle segment begins with `opening`. It is padded to the
-/// length of the control packet that answers it (0008, The packets).
-pub(crate) fn push_first(
-    ctx: &Context,
-    ep: &EndpointState,
-    batch: &mut Batch,
-    header: &Header,
-    opening: &[u8],
-    bytes: Range<u64>,
-) {
-    let segment_len = opening.len() + (bytes.end - bytes.start) as usize;
-    let least = ep.config.version.control_len().saturating_sub(segment_len);
-    push(ctx, ep, batch, header, opening, bytes, least.min(12));
-}
+    /// Puts a FIRST into the batch. It is padded to the length of the control packet that answers it
+    /// (0008, The packets).
+    pub(super) fn push_first(
+        &self,
+        batch: &mut Batch,
+        header: &Header,
+        context: &HeaderContext,
+        (address, traffic): (&AddressSegment<'_>, &TrafficSpec),
+        (store, bytes): (Store, Range<u64>),
+    ) {
+        let mut opening = Vec::new();
+        emit_first_segment(address, traffic, &mut opening);
+        let segment_len = opening.len() + (bytes.end - bytes.start) as usize;
+        let least = self.version.control_len().saturating_sub(segment_len);
+        let header = self.header(header, PacketKind::First, context);
+        self.push(batch, header, &opening, (store, bytes), least.min(12));
+    }
 
-fn push(
-    ctx: &Context,
-    ep: &EndpointState,
-    batch: &mut Batch,
-    header: &Header,
-    opening: &[u8],
-    bytes: Range<u64>,
-    least: usize,
-) {
-    let kind = if opening.is_empty() {
-        PacketKind::Data
-    } else {
-        PacketKind::First
-    };
-    let head = to_v3_header(ep, header, kind, &header_context(ctx, ep));
-    let user = (Store::Association(ctx.id), bytes);
-    push_segment(batch, ep.config.version, head, opening, user, least);
-}
-
-/// Puts a packet into the batch whose middle segment is `opening` and the bytes of a store, padded by `least` octets
-/// at least.
-pub(crate) fn push_segment(
-    batch: &mut Batch,
-    version: Version,
-    header: HeaderV3,
-    opening: &[u8],
-    (store, bytes): (Store, Range<u64>),
-    least: usize,
-) {
-    let segment_len = opening.len() + (bytes.end - bytes.start) as usize;
-    let back = padding_len(segment_len, least);
-    let head = HeaderV3 {
-        pad_back: back as u8,
-        dlen: (segment_len + back) as u32,
-        ..header
-    };
-    let mut octets = head.emit(version);
-    octets.extend_from_slice(opening);
-    let tail = [0; 20];
-    let summed = !header.options.has(Options::NOCHECK);
-    let from = summed.then_some(version.header_len() as u8);
-    let integrity = from.map_or(Integrity::None, |from| Integrity::Cxor { from });
-    let builder = batch.begin().own(&octets).user(store, bytes);
-    builder.own(&tail[..back + 4]).end(integrity);
-}
-
-/// Whether DATA packets of `version` carry dseq.
-pub(crate) fn data_carries_dseq(version: Version) -> bool {
-    version.is_v3()
+    /// Puts a packet into the batch whose middle segment is `opening` and the bytes of a store, padded by `least` octets
+    /// at least.
+    fn push(
+        &self,
+        batch: &mut Batch,
+        header: HeaderV3,
+        opening: &[u8],
+        (store, bytes): (Store, Range<u64>),
+        least: usize,
+    ) {
+        let segment_len = opening.len() + (bytes.end - bytes.start) as usize;
+        let back = padding_len(segment_len, least);
+        let head = HeaderV3 {
+            pad_back: back as u8,
+            dlen: (segment_len + back) as u32,
+            ..header
+        };
+        let mut octets = head.emit(self.version);
+        octets.extend_from_slice(opening);
+        let tail = [0; 20];
+        let summed = !header.options.has(Options::NOCHECK);
+        let from = summed.then_some(self.version.header_len() as u8);
+        let integrity = from.map_or(Integrity::None, |from| Integrity::Cxor { from });
+        let builder = batch.begin().own(&octets).user(store, bytes);
+        builder.own(&tail[..back + 4]).end(integrity);
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Options of a multicast endpoint, with the reason of each default.
 
 use super::admission::{AdmittedHost, JoinSecret};
+use crate::codec::Codec;
 use crate::config::{ErrorControl, PACKET_LEN, RateLimit};
-use crate::endpoint_state::V3_WINDOW_MAX;
 use crate::pdu::Version;
 use core::time::Duration;
 use engine::{Address, Framing, Secret};
@@ -215,14 +215,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// This configuration, adjusted to what its version has.
-    pub(super) fn fit_to_version(self) -> Config {
-        if !self.version.is_v3() {
+    /// This configuration, adjusted to what the packets of its version can say.
+    pub(super) fn fit_to(self, codec: Codec) -> Config {
+        if codec.has_joins() {
             return self;
         }
         Config {
-            window: self.window.min(V3_WINDOW_MAX),
-            initial_window: self.initial_window.min(V3_WINDOW_MAX),
+            window: self.window.min(codec.window_max()),
+            initial_window: self.initial_window.min(codec.window_max()),
             reliability: match self.reliability {
                 Reliability::Counted => Reliability::Buckets(BucketConfig::default()),
                 uncounted => uncounted,

@@ -6,7 +6,7 @@ use super::endpoint_state::{Numbers, is_group_service};
 use super::receiver::{Receiver, ReceiverPhase};
 use super::sender::{GroupTracking, Sender};
 use super::{EndedStream, GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
-use crate::codec::arrival::Arrival;
+use crate::codec::Arrival;
 use crate::numbers::SEQ_MAX;
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
 use core::time::Duration;
@@ -20,9 +20,9 @@ impl GroupEndpoint {
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
-        let arrival = Arrival::parse(self.ep.config.version, packet)?;
+        let arrival = self.ep.codec.parse(packet)?.of_group()?;
         let header = &arrival.header;
-        self.ep.counters.bytes_summed += arrival.summed_len() as u64;
+        self.ep.counters.bytes_summed += self.ep.codec.summed_len(header.options, packet);
         if !header.options.has(Options::MULTI) {
             return Err(Reject::Multicast);
         }
@@ -184,8 +184,8 @@ impl GroupEndpoint {
         if header.options.has(Options::NOERR) {
             return Ok(Beginning::At(header.seq));
         }
-        if self.ep.config.version.is_v3() {
-            return beginning_of_v3(arrival, late_join);
+        if !self.ep.codec.has_joins() {
+            return beginning_without_join(arrival, late_join);
         }
         Ok(match (first, late_join) {
             (true, _) if !has_sreq => Beginning::At(0),
@@ -392,7 +392,7 @@ enum Beginning {
 
 /// 3.x has no packet by which receivers join: they begin with FIRST, or with a status request at the oldest byte that the
 /// sender keeps, which its answer then holds back (0122, Joining).
-fn beginning_of_v3(arrival: &Arrival<'_>, late_join: LateJoin) -> Result<Beginning, Reject> {
+fn beginning_without_join(arrival: &Arrival<'_>, late_join: LateJoin) -> Result<Beginning, Reject> {
     let seq = arrival.header.seq;
     let oldest = match (arrival.header.format, late_join) {
         (Format::First, _) => return Ok(Beginning::At(seq)),

@@ -2,7 +2,7 @@
 
 use super::config::{Config, Member, Reliability};
 use super::members::SenderKeys;
-use super::v3;
+use crate::codec::{Codec, HeaderContext};
 use crate::endpoint_state::plain_header;
 use crate::pdu::{
     AddressSegment, Body, Endpoints, Header, Options, Packet, Rejects, Service, TrafficSpec,
@@ -26,6 +26,7 @@ const RELIABLE: Service = Service::Other(6);
 #[derive(Debug)]
 pub(super) struct GroupEndpointState {
     pub(super) config: Config,
+    pub(super) codec: Codec,
     /// The WTIMER bounds in the form that the RTT estimator takes.
     pub(super) wtimer_config: crate::Config,
     pub(super) events: VecDeque<Event>,
@@ -46,7 +47,7 @@ pub(super) struct GroupEndpointState {
 }
 
 impl GroupEndpointState {
-    pub(super) fn new(config: Config) -> GroupEndpointState {
+    pub(super) fn new(config: Config, codec: Codec) -> GroupEndpointState {
         GroupEndpointState {
             wtimer_config: crate::Config {
                 wtimer_initial: config.wtimer_initial,
@@ -58,6 +59,7 @@ impl GroupEndpointState {
             keys: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
             rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),
             config,
+            codec,
             events: VecDeque::new(),
             member_events: VecDeque::new(),
             control_queue: VecDeque::new(),
@@ -71,7 +73,7 @@ impl GroupEndpointState {
 
     /// A key that cannot be guessed: 63 random bits (31 in 3.x), never zero, and not one of a sender's.
     pub(super) fn random_key(&mut self) -> u64 {
-        let unused = if self.config.version.is_v3() { 33 } else { 1 };
+        let unused = if self.codec.has_long_keys() { 1 } else { 33 };
         loop {
             let key = self.keys.next_u64() >> unused;
             if key != 0 && !self.sender_keys.contains_key(&key) {
@@ -172,13 +174,24 @@ impl GroupEndpointState {
             seq: numbers.seq,
             ..plain_header(key, body.format())
         };
-        if self.config.version.is_v3() {
-            return v3::control_octets(&self.config, &header, numbers.dseq, body);
-        }
         let mut octets = Vec::with_capacity(64);
-        let body = *body;
-        Packet { header, body }.emit_with_checksum(&mut octets);
+        let packet = Packet {
+            header,
+            body: *body,
+        };
+        let context = self.header_context(numbers.sync, numbers.dseq);
+        self.codec.emit(&packet, &context, &mut octets);
         octets
+    }
+
+    /// What 3.x has in the header besides: a group has no keys to exchange, and its numbers begin at 0.
+    pub(super) fn header_context(&self, sync: u32, dseq: u64) -> HeaderContext {
+        HeaderContext {
+            dseq,
+            returned_sync: sync,
+            accepted_rate: self.config.rate,
+            ..HeaderContext::default()
+        }
     }
 
     /// The longest delay of a control packet by slotting.

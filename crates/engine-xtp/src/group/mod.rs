@@ -20,7 +20,6 @@
 //! * `members`, `buckets` - the two ways to track a group. `admission` - who may join; `repair_limit` -
 //!   how much one member may slow the others.
 //! * `receiver`, `receiver_control` - a stream from a sender: data received, control packets sent.
-//! * `arrival`, `v3` - packets of other versions than 4.0.
 //! * [`relay`] - repeats a group's packets for hosts that multicast does not reach.
 //! * `amplification_limit`, `source_share`, `room` - what strangers get: answers no longer than their
 //!   packets, and a share of the contexts.
@@ -50,11 +49,11 @@ mod sender;
 mod sender_control;
 mod sender_transmit;
 mod source_share;
-mod v3;
 
 pub use admission::{AdmittedHost, JoinSecret};
 pub use config::{BucketConfig, Config, Holdings, LateJoin, Member, MemberState, Reliability};
 
+use crate::codec::Codec;
 use crate::pdu::{Options, Rejects};
 use endpoint_state::GroupEndpointState;
 use engine::{
@@ -68,6 +67,9 @@ use sender::{GroupTracking, Sender};
 pub(crate) use source_share::SourcePrefix;
 use source_share::SourceShares;
 use std::collections::{BTreeMap, VecDeque};
+
+/// Routers that a packet of 3.x may pass: none, as no intermediate system forwards groups.
+const HOP_LIMIT: u8 = 1;
 
 /// Keys in quarantine at most.
 const QUARANTINE_MAX: usize = 1024;
@@ -150,10 +152,11 @@ impl GroupEndpoint {
             range.contains(&config.packet_len),
             "packet_len is out of range"
         );
-        let config = config.fit_to_version();
+        let codec = Codec::new(config.version, config.packet_len, HOP_LIMIT);
+        let config = config.fit_to(codec);
         GroupEndpoint {
             shares: SourceShares::new(config.associations_max),
-            ep: GroupEndpointState::new(config),
+            ep: GroupEndpointState::new(config, codec),
             contexts: BTreeMap::new(),
             receivers_by_sender: BTreeMap::new(),
             last_lookup: None,

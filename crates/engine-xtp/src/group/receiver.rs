@@ -4,7 +4,7 @@ use super::FinalControl;
 use super::amplification_limit::SenderAddress;
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
-use crate::codec::arrival::Arrival;
+use crate::codec::Arrival;
 use crate::config::ErrorControl;
 use crate::numbers::SEQ_MAX;
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};

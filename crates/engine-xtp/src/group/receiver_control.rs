@@ -2,7 +2,7 @@
 
 use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::receiver::{Receiver, ReceiverPhase, ScheduledControl};
-use crate::codec::arrival::Arrival;
+use crate::codec::Arrival;
 use crate::config::ErrorControl;
 use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans, span_octets};
 use core::time::Duration;

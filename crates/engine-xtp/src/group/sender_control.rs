@@ -7,7 +7,7 @@ use super::members::{MemberRow, Rejoin};
 use super::repair_limit::RepairAccount;
 use super::retransmission_queue::RANGES_MAX;
 use super::sender::{GroupTracking, Sender};
-use crate::codec::arrival::Arrival;
+use crate::codec::Arrival;
 use crate::config::{ErrorControl, RateLimit};
 use crate::numbers::sync_before;
 use crate::pdu::{

@@ -3,10 +3,8 @@
 use super::config::Reliability;
 use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::sender::{GroupTracking, Sender};
-use super::v3;
 use crate::endpoint_state::plain_header;
 use crate::pdu::{Body, CommonControl, Format, Header, Options};
-use crate::procedure::data_send::internet_checksum;
 use crate::tx::{RateLimits, wtimer};
 use congestion::RateCredit;
 use core::ops::Range;
@@ -317,12 +315,8 @@ impl Sender {
             self.record_request(ep, now);
         }
         let (store, bytes) = (Store::Association(self.id), plan.bytes.clone());
-        if ep.config.version.is_v3() {
-            v3::push_data(&ep.config, batch, &header, store, bytes);
-        } else {
-            let integrity = internet_checksum(ep.config.checksum);
-            batch.push(&header.emit_with_checksum(), store, bytes, integrity);
-        }
+        let context = || ep.header_context(self.sync, 0);
+        ep.codec.push_data(batch, &header, context, (store, bytes));
         let header_len = ep.config.version.header_len() as u64;
         ep.counters.packets_built += 1;
         ep.counters.bytes_sent += len;

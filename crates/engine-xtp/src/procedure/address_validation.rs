@@ -1,7 +1,6 @@
 //! Address validation: which openings are remembered before their source is known not to be forged,
 //! and how an opening is answered without remembering it (0007, Address validation; 0021).
 
-use crate::codec::v3::HeaderContext;
 use crate::context::{Context, ContextState};
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
@@ -32,10 +31,8 @@ pub(crate) fn admit(
     len: usize,
 ) -> Result<Admission, Reject> {
     let config = &xtp.state.config;
-    let (is_v3, has_room) = (
-        config.version.is_v3(),
-        xtp.unvalidated.len() < config.unvalidated_max,
-    );
+    let has_room = xtp.unvalidated.len() < config.unvalidated_max;
+    let has_cookies = xtp.state.codec.has_long_keys();
     if header.options.has(Options::END) {
         // It is over as soon as it was processed, and takes no room.
         return match config.early_accept && config.unvalidated_max > 0 {
@@ -43,11 +40,10 @@ pub(crate) fn admit(
             false => Err(Reject::NoRoom),
         };
     }
-    if has_room && (config.early_accept || is_v3) {
+    if has_room && (config.early_accept || !has_cookies) {
         return Ok(Admission::Remembered);
     }
-    // Keys of 3.x are too short for cookies.
-    if is_v3 {
+    if !has_cookies {
         give_way(xtp, now, from).ok_or(Reject::NoRoom)?;
         return Ok(Admission::Remembered);
     }
@@ -80,7 +76,7 @@ fn answer_with_cookie(ep: &mut EndpointState, now: Instant, from: Address, heade
             traffic: TrafficSpec::Plain(Service::Unspecified, [0; 4]),
         },
     };
-    ep.queue_reply(from, &packet, &HeaderContext::for_reply(ep));
+    ep.queue_reply(from, &packet, &ep.reply_context());
     ep.count_packet_built(0);
 }
 
@@ -199,7 +195,7 @@ pub(crate) fn on_packet_received(
     if header.key & RTN == 0 || ctx.initiator || ctx.key_returned {
         return;
     }
-    ctx.awaits_echo = ep.config.version.is_v3();
+    ctx.awaits_echo = !ep.codec.has_long_keys();
     if !ctx.awaits_echo {
         validate(ctx, ep);
     }

@@ -1,15 +1,14 @@
 //! An association that a peer opens: admission, the context, and what its user hears (0007, Setting
 //! up; 0021).
 
-use crate::codec::v3::HeaderContext;
+use crate::codec::Arrival;
 use crate::config::{Config, FlowControl};
 use crate::context::{AmplificationLimit, Context};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::EndpointState;
-use crate::pdu::v3 as v3_pdu;
 use crate::pdu::{
-    AddressSegment, Body, DiagCode, DiagValue, HEADER_LEN, Header, NamedAddress, Options, RTN,
-    Reject, Service, TrafficSpec,
+    AddressSegment, Body, DiagCode, DiagValue, Header, NamedAddress, Options, RTN, Reject, Service,
+    TrafficSpec,
 };
 use crate::procedure::address_validation::{self, Admission};
 use crate::procedure::association_setup::{apply_peer_limits, init_context};
@@ -31,11 +30,11 @@ pub(crate) fn handle_first(
     xtp: &mut Xtp,
     now: Instant,
     from: Address,
-    header: &Header,
-    packet: &[u8],
+    arrival: &Arrival<'_>,
 ) -> Result<Option<usize>, Reject> {
-    let Some(body) = parse_first_body(xtp, header, packet) else {
-        return Err(refuse_malformed(xtp, now, from, header, packet));
+    let header = &arrival.header;
+    let Some(body) = arrival.body(0) else {
+        return Err(refuse_malformed(xtp, now, from, arrival));
     };
     let Body::First {
         address, traffic, ..
@@ -46,7 +45,7 @@ pub(crate) fn handle_first(
     if header.key == 0 || header.key & RTN != 0 || header.seq > crate::numbers::SEQ_MAX {
         return Err(Reject::Body);
     }
-    let len = packet.len();
+    let len = arrival.octets.len();
     // A datagram with END expects no answer.
     let answer_len = if header.options.has(Options::END) {
         0
@@ -85,49 +84,16 @@ pub(crate) fn handle_first(
     Ok(Some(slot))
 }
 
-/// The octets of `packet` behind the header, without padding.
-fn body_octets<'a>(xtp: &Xtp, packet: &'a [u8]) -> &'a [u8] {
-    let version = xtp.state.config.version;
-    if version.is_v3() {
-        v3_pdu::segment(version, packet)
-    } else {
-        &packet[HEADER_LEN..]
-    }
-}
-
-/// Parses the body of a FIRST.
-fn parse_first_body<'a>(xtp: &Xtp, header: &Header, packet: &'a [u8]) -> Option<Body<'a>> {
-    let body = body_octets(xtp, packet);
-    if !xtp.state.config.version.is_v3() {
-        return Body::parse(header, body);
-    }
-    let (address, traffic, data) = v3_pdu::parse_first_segment(body)?;
-    Some(Body::First {
-        domain: 0,
-        address,
-        traffic,
-        data,
-    })
-}
-
 /// Answers a malformed FIRST with the DIAG value of its fault (0007, Addresses).
-fn refuse_malformed(
-    xtp: &mut Xtp,
-    now: Instant,
-    from: Address,
-    header: &Header,
-    packet: &[u8],
-) -> Reject {
-    let fits = packet.len() >= xtp.state.packet_len(8);
+fn refuse_malformed(xtp: &mut Xtp, now: Instant, from: Address, arrival: &Arrival<'_>) -> Reject {
+    let (header, len) = (&arrival.header, arrival.octets.len());
+    let fits = len >= xtp.state.packet_len(8);
     let answers = xtp.state.listening && fits && !header.options.has(Options::END);
     if answers && xtp.state.stranger_replies.allows(now) {
-        let (key, value) = (
-            header.key | RTN,
-            Body::diagnose_first(body_octets(xtp, packet)),
-        );
-        let (refused, back) = (DiagCode::REFUSED, HeaderContext::for_reply(&xtp.state));
+        let (key, value) = (header.key | RTN, Body::diagnose_first(arrival.segment()));
+        let (refused, back) = (DiagCode::REFUSED, xtp.state.reply_context());
         let ep = &mut xtp.state;
-        ep.queue_diag(from, key, refused, value, packet.len(), &back);
+        ep.queue_diag(from, key, refused, value, len, &back);
     }
     Reject::Body
 }
@@ -147,13 +113,9 @@ pub(crate) fn accept(
     };
     ctx.key_returned = opening.is_validated;
     ctx.amplification_limit = (!opening.is_validated).then(AmplificationLimit::default);
-    if ep.config.version.is_v3() {
-        ctx.seq_base = header.seq as u32;
-        ctx.route = opening.route;
-        ep.routes.add_user(opening.route);
-    } else {
-        ctx.rx.next_seq = header.seq;
-    }
+    (ctx.seq_base, ctx.rx.next_seq) = ep.codec.beginning(header);
+    ctx.route = opening.route;
+    ep.routes.add_user(opening.route);
     ctx.rx.res_requested = header.options.has(Options::RES);
     // Without a value of its own, a responder takes the peer's priority (0007, Priority).
     let asked = header.options.has(Options::SORT).then_some(header.sort);
@@ -208,7 +170,7 @@ pub(crate) fn check_admission(
     // On a shared address another endpoint may accept.
     let ep = &mut xtp.state;
     if answer_len > 0 && !ep.config.shared_address && ep.stranger_replies.allows(now) {
-        let (key, back) = (key | RTN, HeaderContext::for_reply(ep));
+        let (key, back) = (key | RTN, ep.reply_context());
         ep.queue_diag(from, key, DiagCode::REFUSED, value, answer_len, &back);
     }
     Err(reason)

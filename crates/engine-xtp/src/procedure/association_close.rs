@@ -1,6 +1,6 @@
 //! Closing: WCLOSE and RCLOSE in each direction, END, abort, DIAG (0007, Close).
 
-use crate::codec::v3::{self, HeaderContext};
+use crate::codec::HeaderContext;
 use crate::context::{Context, ContextState};
 use crate::context_table::InactiveContext;
 use crate::endpoint_state::{EndpointState, plain_header};
@@ -54,7 +54,7 @@ pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
             Options::END,
         );
         if ctx.within_amplification_limit(ep.control_len()) {
-            let header_context = v3::header_context(ctx, ep);
+            let header_context = ctx.header_context(ep);
             ep.queue_reply(ctx.peer, &packet, &header_context);
             ep.count_packet_built(0);
         }
@@ -64,9 +64,9 @@ pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
 
 /// Sync and echo of END: in 3.x they show which association it ends (0008, Names).
 fn end_syncs(ep: &EndpointState, sync: u32, highest_sync: Option<u32>) -> (u32, u32) {
-    match ep.config.version.is_v3() {
-        true => (sync, highest_sync.unwrap_or(0)),
-        false => (0, 0),
+    match ep.codec.has_long_keys() {
+        true => (0, 0),
+        false => (sync, highest_sync.unwrap_or(0)),
     }
 }
 

@@ -1,19 +1,17 @@
 //! Association set-up: FIRST, from both sides (0007, Setting up).
 
-use crate::codec::v3;
 use crate::config::{PACKET_LEN, RateLimit};
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
-use crate::pdu::v3 as v3_pdu;
 use crate::pdu::{
-    AddressSegment, Body, CHECK_AT, Endpoints, Format, Header, NamedAddress, Options, Packet,
-    Service, TrafficSpec, UNLIMITED,
+    AddressSegment, Endpoints, Format, Header, NamedAddress, Options, Service, TrafficSpec,
+    UNLIMITED,
 };
 use crate::procedure::{data_receive, data_send, path_mtu, status_request};
 use crate::tx::{CongestionControl, PathMtu, with_floor};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, Store, checksum};
+use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, Store};
 
 /// Opens an association. FIRST is sent at once, or with the first user data.
 pub(crate) fn do_connect(
@@ -36,7 +34,7 @@ pub(crate) fn do_connect(
     ctx.initiator = true;
     ctx.service = service;
     ctx.state = ContextState::Opening;
-    if ep.config.version.is_v3() && ep.config.routes {
+    if ep.config.routes {
         ctx.route = ep.routes.find_or_create(neighbour, to);
         ep.routes.add_user(ctx.route);
     }
@@ -69,9 +67,9 @@ fn start(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
 
 /// Initialises the context of either side before the first packet.
 pub(super) fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    if ctx.initiator && ep.config.version.is_v3() {
+    if ctx.initiator {
         let random = || ep.rng.next_u64() as u32;
-        ctx.seq_base = ep.config.initial_seq.unwrap_or_else(random);
+        ctx.seq_base = ep.codec.first_number(ep.config.initial_seq, random);
     }
     ctx.sort = ctx.sort.or(ep.config.sort);
     ctx.options = ep
@@ -116,25 +114,11 @@ pub(crate) fn transmit_first(
         dlen: (segments_len + data_len) as u32,
         ..plain_header(ctx.key, Format::First)
     };
-    let body = Body::First {
-        domain: 0,
-        address,
-        traffic,
-        data: &[],
-    };
-    let mut octets = std::mem::take(&mut ep.scratch);
-    if ep.config.version.is_v3() {
-        octets.clear();
-        v3_pdu::emit_first_segment(&address, &traffic, &mut octets);
-        v3::push_first(ctx, ep, batch, &header, &octets, 0..data_len);
-    } else {
-        Packet { header, body }.emit_into(&mut octets);
-        let check = checksum::checksum(&octets);
-        octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
-        let integrity = data_send::internet_checksum(data_len > 0);
-        batch.push(&octets, Store::Association(ctx.id), 0..data_len, integrity);
-    }
-    ep.scratch = octets;
+    let context = ctx.header_context(ep);
+    let user = (Store::Association(ctx.id), 0..data_len);
+    let scratch = &mut ep.scratch;
+    ep.codec
+        .push_first(batch, &header, &context, (address, traffic), user, scratch);
     ctx.first.due = false;
     ctx.first.sent = true;
     let octets = batch.len_of_last() as u64;
@@ -258,8 +242,7 @@ fn is_first_short(ctx: &Context) -> bool {
 /// The traffic specifier of this side. A short FIRST carries the long form, so that the
 /// amplification limit allows the TCNTL that answers it (0007, Address validation).
 pub(crate) fn traffic_spec(ctx: &Context, ep: &EndpointState, first: bool) -> TrafficSpec {
-    let config = &ep.config;
-    let short = first && (is_first_short(ctx) || config.version.is_v3());
+    let short = first && (is_first_short(ctx) || ep.codec.states_limits());
     if !short && !has_limits(ep) && (first || !ctx.limits_pending && ctx.limits_sync.is_none()) {
         return plain_spec(ctx);
     }

@@ -1,7 +1,7 @@
 //! Building control packets. One packet answers a status request, makes one, and carries the
 //! close bits, whatever is pending.
 
-use crate::codec::v3;
+use crate::codec::{Codec, CodecV3};
 use crate::config::SpanMeaning;
 use crate::context::{Context, PendingControl, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
@@ -29,7 +29,7 @@ enum ControlKind {
     /// Empty DATA with a status request only (0007, Null data).
     NullData,
     /// A status request that finds a new path (0008, PATH).
-    Path,
+    Path(CodecV3),
 }
 
 /// Schedules a control packet: now, or in a transaction with the reply (0007, Services).
@@ -66,20 +66,21 @@ pub(crate) fn transmit_control(
     }
     // A sender blocked by the amplification limit saves it for the TCNTL with its key, whose
     // return validates the address (0007, Address validation).
-    let is_v3 = ep.config.version.is_v3();
-    let useless = ctx.amplification_blocked && !is_v3 && !matches!(kind, ControlKind::Tcntl(_));
+    let states_limits = ep.codec.states_limits();
+    let states_key = states_limits || matches!(kind, ControlKind::Tcntl(_));
+    let useless = ctx.amplification_blocked && !states_key;
     if !ctx.within_amplification_limit(len) || useless {
         return;
     }
     let limits = matches!(kind, ControlKind::Tcntl(TrafficSpec::Limits { .. }));
-    let limits = limits || is_v3 && ctx.limits_pending;
+    let limits = limits || states_limits && ctx.limits_pending;
     let confirm = limits && (ctx.initiator || ctx.key_returned) && !ctx.is_one_way();
     let options = control_options(ctx, confirm);
     let sync = status_request::packet_sync(ctx, ep, now, options);
     if confirm && options.has(Options::SREQ) {
         ctx.limits_sync = Some(sync);
     }
-    ctx.limits_pending &= !is_v3;
+    ctx.limits_pending &= !states_limits;
     push_control(ctx, ep, batch, &kind, options, sync);
     ctx.pending = PendingControl::default();
     ctx.disarm(Timer::Reply);
@@ -103,8 +104,8 @@ fn control_options(ctx: &Context, confirm: bool) -> Options {
 
 /// Kind and length of the packet.
 fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
-    if ep.config.version.is_v3() {
-        return choose_kind_v3(ctx, ep);
+    if let Codec::V3(codec) = ep.codec {
+        return choose_kind_v3(ctx, ep, codec);
     }
     let len_max = path_mtu::control_len_max(ctx, ep);
     let spans_max = (len_max - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
@@ -155,10 +156,13 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
 
 /// Kind and length in XTP 3.x, where every control packet carries key, rate and resend pairs
 /// (0008, The packets).
-fn choose_kind_v3(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
+fn choose_kind_v3(ctx: &Context, ep: &EndpointState, codec: CodecV3) -> (ControlKind, usize) {
     if status_request::needs_path_packet(ctx) {
         let address = association_setup::called_segment(ep.config.address.as_ref(), ctx, ep);
-        return (ControlKind::Path, ep.packet_len(address.len() as u64));
+        return (
+            ControlKind::Path(codec),
+            ep.packet_len(address.len() as u64),
+        );
     }
     let least = ep.control_len();
     let fixed = ep.config.fixed_pairs && ctx.amplification_limit.is_none();
@@ -225,18 +229,15 @@ fn push_control(
         seq: ctx.tx.next_seq,
         ..plain_header(ctx.outgoing_key(), body.format())
     };
-    let header_context = v3::header_context(ctx, ep);
-    if matches!(kind, ControlKind::Cntl) && !ep.config.version.is_v3() {
-        ep.scratch.clear();
-        ep.scratch.extend_from_slice(&common.emit_cntl(&header));
-    } else if matches!(kind, ControlKind::Path) {
+    let header_context = ctx.header_context(ep);
+    if let ControlKind::Path(codec) = kind {
         let address = association_setup::called_segment(ep.config.address.as_ref(), ctx, ep);
-        ep.scratch = v3::emit_path(ep, &header, address, &header_context);
+        ep.scratch = codec.emit_path(&header, address, &header_context);
     } else {
         ep.emit(&Packet { header, body }, &header_context);
     }
     batch.push_own(&ep.scratch);
-    if !matches!(kind, ControlKind::NullData | ControlKind::Path) {
+    if !matches!(kind, ControlKind::NullData | ControlKind::Path(_)) {
         ctx.rx.advertised_alloc = common.alloc;
     }
     let len = ep.scratch.len();
@@ -246,7 +247,7 @@ fn push_control(
 
 fn control_body<'a>(ctx: &mut Context, kind: &'a ControlKind, common: CommonControl) -> Body<'a> {
     match kind {
-        ControlKind::Cntl | ControlKind::Path => Body::Cntl(common),
+        ControlKind::Cntl | ControlKind::Path(_) => Body::Cntl(common),
         ControlKind::NullData => Body::Data { data: &[] },
         ControlKind::Ecntl(octets) => {
             Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY))

@@ -1,7 +1,6 @@
 //! Receiving user data: flow control, reassembly, delivery.
 
 use super::tags::TAG_LEN;
-use crate::codec::v3;
 use crate::config::{ErrorControl, FlowControl};
 use crate::context::{Context, ContextState};
 use crate::endpoint_state::EndpointState;
@@ -44,7 +43,7 @@ pub(crate) fn handle_data(
     // Bytes beyond the allocation are cut off; the sender retransmits them.
     let fits = end <= limit;
     let tag = header.options.has(Options::BTAG);
-    let end_tag = header.options.has(Options::ETAG) && ep.config.version.is_v3();
+    let end_tag = header.options.has(Options::ETAG);
     let cuts_tag = end_tag && !fits && end - limit < TAG_LEN;
     let limit = if cuts_tag { end - TAG_LEN } else { limit };
     if seq >= limit || tag && limit - seq < TAG_LEN {
@@ -207,7 +206,7 @@ pub(crate) fn do_consume(ctx: &mut Context, ep: &mut EndpointState, bytes: u64) 
         ctx.rx.delivery_report_at = None;
     }
     let reopened = opened >= receive_window(ctx, ep) / 4 && !ctx.rx.is_complete();
-    let with_data = delivered && v3::data_carries_dseq(ep.config.version);
+    let with_data = delivered && ep.codec.data_carry_dseq();
     if with_data {
         ctx.pending.delivery_report = true;
         ctx.mark_ready(ep);

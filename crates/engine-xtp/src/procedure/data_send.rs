@@ -1,17 +1,16 @@
 //! Sending user data: which bytes a packet carries, when it may be sent, what it asks for.
 
 use super::tags::TAG_LEN;
-use crate::codec::v3;
 use crate::config::StatusRequestKind;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
-use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
+use crate::pdu::{Format, Header, Options, Service};
 use crate::procedure::{
     association_close, association_setup, control_send, prediction, status_request,
 };
 use crate::tx::TagPositions;
 use core::ops::Range;
-use engine::{Batch, CloseReason, Event, Framing, Instant, Integrity, SendFlags, Store};
+use engine::{Batch, CloseReason, Event, Framing, Instant, SendFlags, Store};
 
 /// Range and flags of one DATA packet.
 struct PacketPlan {
@@ -369,36 +368,18 @@ fn push_data(
         seq: plan.bytes.start,
         ..plain_header(ctx.outgoing_key(), Format::Data)
     };
-    let integrity = internet_checksum(ep.config.checksum);
-    let mut header_len = HEADER_LEN;
-    if ep.config.version.is_v3() {
-        v3::push_data(ctx, ep, batch, &header, plan.bytes.clone());
-        header_len = ep.packet_len(len) - len as usize;
-    } else {
-        let store = Store::Association(ctx.id);
-        batch.push(
-            &header.emit_with_checksum(),
-            store,
-            plan.bytes.clone(),
-            integrity,
-        );
-    }
+    let user = (Store::Association(ctx.id), plan.bytes.clone());
+    let context = || ctx.header_context(ep);
+    ep.codec.push_data(batch, &header, context, user);
+    // Its dseq answers a DREQ (0008, dseq).
+    ctx.pending.delivery_report = false;
+    let header_len = ep.packet_len(len) - len as usize;
     let summed = header_len as u64 + if ep.config.checksum { len } else { 0 };
     if is_forgotten(ctx) {
         let released = ctx.tx.newly_released(ctx.tx.next_seq);
         ep.events.push_back(Event::Released(ctx.id, released));
     }
     account_packet(ctx, ep, options, header_len, len, summed);
-}
-
-/// The check of a packet whose header is summed already, over its user bytes too if `whole`.
-pub(crate) fn internet_checksum(whole: bool) -> Integrity {
-    match whole {
-        true => Integrity::Internet {
-            at: CHECK_AT as u16,
-        },
-        false => Integrity::None,
-    }
 }
 
 /// Option bits of the planned DATA packet.

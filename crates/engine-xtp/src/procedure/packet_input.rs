@@ -1,6 +1,6 @@
 //! Input of a packet for a context in use.
 
-use crate::codec::v3;
+use crate::codec::Arrival;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Span};
@@ -16,13 +16,13 @@ pub(crate) fn handle_packet(
     ctx: &mut Context,
     ep: &mut EndpointState,
     now: Instant,
-    header: &Header,
-    packet: &[u8],
+    arrival: &Arrival<'_>,
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), Reject> {
-    if ep.config.version.is_v3() {
-        return v3_input::handle_packet(ctx, ep, now, header, packet, deliveries);
+    if let Some(v3) = arrival.v3() {
+        return v3_input::handle_packet(ctx, ep, now, arrival, v3, deliveries);
     }
+    let (header, packet) = (&arrival.header, arrival.octets);
     on_packet_received(ctx, ep, now, header, packet.len());
     // Whatever else the responder sends, it remembers the association.
     ctx.returns_cookie &= header.format == Format::Tcntl;
@@ -182,7 +182,7 @@ fn handle_close_and_requests(
     }
     // DREQ: answered once the user consumed everything up to it (0007, Answers; 0008, dseq).
     if options.has(Options::DREQ) && ctx.rx.dseq() >= seq {
-        if v3::data_carries_dseq(ep.config.version) {
+        if ep.codec.data_carry_dseq() {
             ctx.pending.delivery_report = true;
         } else {
             control_send::schedule_control(ctx, ep, now);

@@ -4,6 +4,7 @@
 //! come next, and says nothing else (the idea is Van Jacobson's, for TCP). What is as predicted does here what the
 //! general way does; whatever is not is left to that, before anything changed.
 
+use crate::codec::internet_checksum;
 use crate::config::FlowControl;
 use crate::context::{Context, ContextState, Timer};
 use crate::context_table::Slot;
@@ -110,14 +111,10 @@ pub(crate) fn handle_packet(
     deliveries: &mut Deliveries,
 ) -> bool {
     let ep = &mut xtp.state;
-    #[cfg(test)]
-    if ep.predictions.is_off {
-        return false;
-    }
     let Some(data) = PlainData::read(received.octets) else {
         return false;
     };
-    if ep.config.version.is_v3() || ep.config.flow == FlowControl::Off {
+    if !ep.predicts || ep.config.flow == FlowControl::Off {
         return false;
     }
     let Some(Slot::Active(ctx)) = xtp.table.slot(key_slot(data.key)) else {
@@ -155,11 +152,7 @@ pub(crate) fn transmit(
     now: Instant,
     batch: &mut Batch,
 ) -> bool {
-    #[cfg(test)]
-    if ep.predictions.is_off {
-        return false;
-    }
-    if !is_usual(ctx) || ep.config.version.is_v3() {
+    if !ep.predicts || !is_usual(ctx) {
         return false;
     }
     if ctx.tx.next_seq < ctx.tx.submitted {
@@ -254,7 +247,7 @@ fn push_data(ctx: &mut Context, ep: &mut EndpointState, batch: &mut Batch) {
         &header.emit_with_checksum(),
         Store::Association(ctx.id),
         start..end,
-        data_send::internet_checksum(ep.config.checksum),
+        internet_checksum(ep.config.checksum),
     );
     batch.mark_held();
     ep.count_packet_built(len);
@@ -265,8 +258,6 @@ fn push_data(ctx: &mut Context, ep: &mut EndpointState, batch: &mut Batch) {
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Predictions {
-    /// Everything goes the general way.
-    pub(crate) is_off: bool,
     /// Packets that came, and that left, as predicted.
     pub(crate) received: u64,
     pub(crate) sent: u64,

@@ -1,7 +1,7 @@
 //! ROUTE, RCNTL, MAINT and MGMT: packets between neighbours that belong to no association
 //! (0008, Routes and paths).
 
-use crate::codec::v3::{HeaderContext, key_from_wire32};
+use crate::codec::{HeaderContext, key_from_wire32};
 use crate::config::RateLimit;
 use crate::context::Context;
 use crate::endpoint_state::EndpointState;

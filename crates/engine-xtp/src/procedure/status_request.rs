@@ -1,6 +1,5 @@
 //! Status requests, WTIMER, the synchronizing handshake, CTIMER.
 
-use crate::codec::v3;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{DiagCode, DiagValue, Options, Service};
@@ -205,7 +204,7 @@ fn ctimer(ctx: &Context, ep: &EndpointState) -> core::time::Duration {
 
 fn abandon(ctx: &mut Context, ep: &mut EndpointState) {
     let (peer, key) = (ctx.peer, ctx.outgoing_key());
-    let header_context = v3::header_context(ctx, ep);
+    let header_context = ctx.header_context(ep);
     let (code, value) = (DiagCode::ABANDONED, DiagValue::UNSPECIFIED);
     ep.queue_diag(peer, key, code, value, 0, &header_context);
     ctx.terminate(ep, CloseReason::TimedOut, true);

@@ -1,7 +1,6 @@
 //! Tags: eight octets in front of a message, and in 3.x behind it, that the sender set apart (0007,
 //! Tags).
 
-use crate::config::Config;
 use crate::context::Context;
 use crate::endpoint_state::EndpointState;
 use engine::{Framing, Note, NoteFields};
@@ -10,11 +9,11 @@ use engine::{Framing, Note, NoteFields};
 pub(crate) const TAG_LEN: u64 = 8;
 
 /// Tags belong to messages; an ETAG there is in 3.x alone (0007, Tags).
-pub(crate) fn note_fields(config: &Config) -> NoteFields {
-    let has_messages = config.framing == Framing::Messages;
+pub(crate) fn note_fields(ep: &EndpointState) -> NoteFields {
+    let has_messages = ep.config.framing == Framing::Messages;
     NoteFields {
         tag: has_messages,
-        end_tag: has_messages && config.version.is_v3(),
+        end_tag: has_messages && ep.codec.has_end_tags(),
         tags_are_data: true,
         ..NoteFields::NONE
     }
@@ -23,7 +22,7 @@ pub(crate) fn note_fields(config: &Config) -> NoteFields {
 /// Marks the tags of the message from the last submission to `end`: it is submitted in one piece.
 #[cold]
 pub(crate) fn mark(ctx: &mut Context, ep: &EndpointState, end: u64, note: &Note) {
-    let carried = note_fields(&ep.config);
+    let carried = note_fields(ep);
     let start = ctx.tx.submitted;
     if note.tag.is_some() && carried.tag && end >= start + TAG_LEN {
         ctx.tx.begin_tags.push(start);

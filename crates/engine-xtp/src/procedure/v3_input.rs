@@ -1,6 +1,6 @@
 //! Packets of XTP 3.x for a context in use: control packets carry everything each time, and DATA acknowledge (0008).
 
-use crate::codec::v3::unwrap_seq;
+use crate::codec::{Arrival, unwrap_seq};
 use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::syncs_are_near;
@@ -17,23 +17,21 @@ pub(crate) fn handle_packet(
     ctx: &mut Context,
     ep: &mut EndpointState,
     now: Instant,
-    header: &Header,
-    packet: &[u8],
+    arrival: &Arrival<'_>,
+    header3: &HeaderV3,
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), Reject> {
-    let version = ep.config.version;
-    let header3 = HeaderV3::parse_unchecked(version, packet);
-    let body = BodyV3::parse(version, &header3, packet).ok_or(Reject::Body)?;
+    let (header, packet) = (&arrival.header, arrival.octets);
+    let body = arrival.body_v3().ok_or(Reject::Body)?;
     if let BodyV3::Diag(diag) = body {
         return handle_diag(ctx, ep, header, &diag);
     }
     let seq = unwrap_seq(ctx.seq_base, header3.seq, ctx.rx.next_seq).ok_or(Reject::State)?;
     let header = &Header { seq, ..*header };
-    if ctx.initiator && ctx.rx.highest_sync.is_none() && !answers_first(ctx, &header3, seq, &body) {
+    if ctx.initiator && ctx.rx.highest_sync.is_none() && !answers_first(ctx, header3, seq, &body) {
         return Err(Reject::NeverSent);
     }
     packet_input::on_packet_received(ctx, ep, now, header, packet.len());
-    let end = version.header_len() + header3.dlen as usize - usize::from(header3.pad_back);
     let data = match body {
         BodyV3::Data(data) => {
             packet_input::on_setup_answered(ctx, ep);
@@ -61,7 +59,7 @@ pub(crate) fn handle_packet(
     if header3.kind == PacketKind::Data {
         handle_dseq(ctx, ep, now, header3.dseq);
     }
-    let range = end - data.len()..end;
+    let range = arrival.data_range(data);
     packet_input::handle_data(ctx, ep, now, header, packet, range, deliveries)
 }
 

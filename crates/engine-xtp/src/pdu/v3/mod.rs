@@ -37,6 +37,9 @@ pub const TRAILER_LEN: usize = 4;
 /// Top bit of keys and routes: the value is the receiver's own, returned to it.
 pub const RTN_V3: u32 = 1 << 31;
 
+/// Reads the length of a packet from its first octets.
+type PacketLen = fn(&[u8]) -> Option<usize>;
+
 impl Version {
     /// Octets before the middle segment.
     pub const fn header_len(self) -> usize {
@@ -68,6 +71,11 @@ impl Version {
     /// Whether it is a 3.x version.
     pub const fn is_v3(self) -> bool {
         !matches!(self, Version::V40)
+    }
+
+    /// How the length of a packet is read from its first octets, where they tell it.
+    pub(crate) fn packet_len_reader(self) -> Option<PacketLen> {
+        (self == Version::V40).then_some(super::packet_len)
     }
 
     /// User bytes in a full packet of `packet_len` octets: middle segments of 3.x are padded to a multiple of four.

@@ -66,7 +66,7 @@ impl Pair {
                 seed: 100 * seed + own,
                 ..config(seed)
             });
-            end.state.predictions.is_off = !predicts;
+            end.state.predicts = predicts;
             end.listen(true);
             end
         });
@@ -162,14 +162,15 @@ impl Pair {
 
     /// All that it is, but for memory that is used anew each time.
     fn text(&mut self) -> String {
-        let kept = self.ends.each_ref().map(|end| end.state.predictions);
+        let state = |end: &Xtp| (end.state.predicts, end.state.predictions);
+        let kept = self.ends.each_ref().map(state);
         for end in &mut self.ends {
-            end.state.predictions = Predictions::default();
+            (end.state.predicts, end.state.predictions) = (true, Predictions::default());
             end.state.scratch.clear();
         }
         let text = format!("{:?} {:?} {}", self.ends, self.queues, self.log);
         for (end, kept) in self.ends.iter_mut().zip(kept) {
-            end.state.predictions = kept;
+            (end.state.predicts, end.state.predictions) = kept;
         }
         self.log.clear();
         text
