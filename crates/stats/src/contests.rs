@@ -3,6 +3,7 @@
 use crate::missing::shape;
 use crate::order::CellOrder;
 use crate::peak;
+use crate::rounds;
 use crate::verdict::Comparison;
 use results::{Cell, Plan, Status, Trial, metric};
 use std::collections::BTreeMap;
@@ -213,7 +214,7 @@ impl Question<'_, '_> {
         values
     }
 
-    /// Log-ratios of the metric, by block.
+    /// Log-ratios of the metric, by block: of typical rounds where contestants took turns, else of the whole trials.
     fn log_ratios(&self, contestant: &str, control: bool, baseline: &str) -> BTreeMap<u32, f64> {
         let theirs = self.baseline_values(baseline, control);
         let ratio = |(block, ours): (u32, f64)| {
@@ -221,7 +222,11 @@ impl Question<'_, '_> {
             ratio.is_finite().then_some((block, ratio))
         };
         let ours = self.values(contestant, control);
-        ours.into_iter().filter_map(ratio).collect()
+        let mut ratios: BTreeMap<u32, f64> = ours.into_iter().filter_map(ratio).collect();
+        for contest in &self.contests {
+            ratios.extend(rounds::by_block(contest, contestant, control, baseline));
+        }
+        ratios
     }
 
     fn comparison(&self, contestant: &str, control: bool, baseline: &str) -> Option<Comparison> {

@@ -95,7 +95,7 @@ pub fn size_text(bytes: f64) -> String {
 const INTERVAL_RATIO_MAX: f64 = 1000.0;
 
 /// Verb and object of a metric: "moves 1.4x the messages of".
-fn verb_and_object(name: &str) -> (&'static str, String) {
+pub(crate) fn verb_and_object(name: &str) -> (&'static str, String) {
     let (verb, what) = match name {
         metric::MESSAGES_PER_S => ("moves", "messages"),
         metric::MBIT_PER_S => ("moves", "bits"),

@@ -10,7 +10,8 @@
 
 use crate::contests::contests;
 use crate::estimate::median;
-use results::{Cell, Plan, TURNS_SERIES, Trial};
+use crate::rounds;
+use results::{Cell, Plan, Trial};
 
 /// Scatter of a contestant's ratio to the baseline.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,13 +28,8 @@ pub struct Spread {
     pub within: f64,
     /// Rounds of a block, the mean.
     pub rounds: f64,
-}
-
-impl Spread {
-    /// Standard deviation of a block's log-ratio.
-    pub fn of_block(&self) -> f64 {
-        (self.between.powi(2) + self.within.powi(2) / self.rounds.max(1.0)).sqrt()
-    }
+    /// Standard deviation of what is judged, the median log-ratio of a block's rounds.
+    pub of_block: f64,
 }
 
 /// The scatter of every contestant and of the control in every contest with at least two blocks in
@@ -52,9 +48,11 @@ pub fn spreads(plan: &Plan, trials: &[Trial]) -> Vec<Spread> {
             let pairs = contest.pairs(contestant, control, &plan.baseline);
             let blocks = pairs
                 .iter()
-                .filter_map(|(_, ours, theirs)| rounds(ours, theirs));
+                .filter_map(|(_, ours, theirs)| rounds::of_trials(ours, theirs));
             let blocks: Vec<Vec<f64>> = blocks.collect();
+            let medians: Vec<f64> = blocks.iter().map(|block| median(block)).collect();
             all.extend(components(&blocks).map(|(between, within, rounds)| Spread {
+                of_block: variance(&medians).sqrt(),
                 contest: contest.cell.clone(),
                 contestant: contestant.to_owned(),
                 control,
@@ -79,28 +77,16 @@ pub fn sentence(spreads: &[Spread]) -> Option<String> {
     let percent = |value: f64| format!("{:.2} %", value * 100.0);
     Some(format!(
         "Ratios scatter by {} between starts and by {} between the rounds of a start, of which a \
-         block has {:.0}: together {} a block (medians over {}).",
+         block has {:.0}; the median of its rounds, which is judged, by {} (medians over {}).",
         percent(of(|one| one.between)),
         percent(of(|one| one.within)),
         of(|one| one.rounds),
-        percent(of(Spread::of_block)),
+        percent(of(|one| one.of_block)),
         match spreads.len() {
             1 => "1 comparison".to_owned(),
             count => format!("{count} comparisons"),
         }
     ))
-}
-
-/// The log-ratios of a block, round by round; None without turns, or with a round without messages.
-fn rounds(ours: &Trial, theirs: &Trial) -> Option<Vec<f64>> {
-    let (ours, theirs) = (
-        &ours.series.get(TURNS_SERIES)?.values,
-        &theirs.series.get(TURNS_SERIES)?.values,
-    );
-    let pairs = ours.iter().zip(theirs);
-    let ratios: Vec<f64> = pairs.map(|(one, other)| (one / other).ln()).collect();
-    let usable = ours.len() == theirs.len() && ratios.iter().all(|ratio| ratio.is_finite());
-    (usable && ratios.len() > 1).then_some(ratios)
 }
 
 /// Standard deviations between and within blocks, and the mean number of rounds; None with fewer than
@@ -172,12 +158,14 @@ mod tests {
             between: 0.003,
             within: 0.016,
             rounds: 16.0,
+            of_block: 0.005,
         };
         assert_eq!(
             sentence(&[spread]).as_deref(),
             Some(
                 "Ratios scatter by 0.30 % between starts and by 1.60 % between the rounds of a \
-                 start, of which a block has 16: together 0.50 % a block (medians over 1 comparison)."
+                 start, of which a block has 16; the median of its rounds, which is judged, by 0.50 % \
+                 (medians over 1 comparison)."
             )
         );
         assert_eq!(sentence(&[]), None);

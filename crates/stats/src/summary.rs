@@ -5,6 +5,7 @@ use crate::crossover::{crossovers, curves, fit_of};
 use crate::estimate::{estimate, median};
 use crate::missing::missing_baseline;
 use crate::race::{judge_contests, last_block};
+use crate::rounds;
 use crate::warnings::warnings as warnings_of;
 use results::{CellSummary, Plan, RunStatus, SCHEMA_VERSION, Status, Summary, Trial};
 use samples::samples_needed;
@@ -38,6 +39,7 @@ pub fn summarise(
     let mut warnings = missing_baseline(plan, &contests, trials);
     warnings.extend(other_race(plan));
     warnings.extend(warnings_of(&contests, &judgement));
+    warnings.extend(rounds::stalled(&contests, plan));
     Summary {
         version: SCHEMA_VERSION,
         status,

@@ -4,7 +4,10 @@ mod common;
 
 use common::{Noise, block, plan, trial};
 use random::SplitMix64;
-use results::{Cell, Histogram, Ledger, Plan, RunStatus, Status, Summary, Trial, VerdictKind};
+use results::{
+    Cell, Histogram, Ledger, Plan, RunStatus, Series, Status, Summary, TURNS_SERIES, Trial,
+    VerdictKind,
+};
 use stats::{judge_race, sentence, summarise};
 
 fn complete(plan: &Plan, trials: &[Trial]) -> Summary {
@@ -295,4 +298,51 @@ fn missing_baseline_gives_estimates_without_verdicts() {
     assert_eq!(summary.cells.len(), 3);
     assert!(summary.verdicts.is_empty() && summary.overall.is_empty());
     assert!(judge_race(&plan, &trials).decided());
+}
+
+/// A trial of 10 turns, of which the first so many have a fifth of the rate.
+fn trial_in_turns(block: u32, transport: &str, rate: f64, stalled: usize) -> Trial {
+    let turn = |at: usize| if at < stalled { 0.2 * rate } else { rate };
+    let values: Vec<f64> = (0..10).map(turn).collect();
+    let sum = values.iter().sum::<f64>() / 10.0;
+    let mut trial = trial(block, transport, "throughput", 64, sum);
+    let series = Series {
+        unit: "/s".into(),
+        at_s: (1..=10).map(f64::from).collect(),
+        values,
+    };
+    trial.series.insert(TURNS_SERIES.into(), series);
+    trial
+}
+
+/// The warnings and the verdict of a race of ten blocks in turns, in which udp is as fast as tcp and each of them has stalled turns.
+fn race_in_turns(tcp: usize, udp: usize) -> Summary {
+    let mut trials = Vec::new();
+    for block in 1..=10 {
+        let noise = 1.0 + 0.002 * f64::from(block % 3);
+        trials.push(trial_in_turns(block, "tcp", 1000.0, tcp));
+        trials.push(trial_in_turns(block, "udp", 1000.0 * noise, udp));
+    }
+    summarise(
+        &plan(&["tcp", "udp"]),
+        &trials,
+        RunStatus::Complete,
+        "",
+        1.0,
+    )
+}
+
+#[test]
+fn stalls_of_some_turns_do_not_move_the_ratio_and_are_said() {
+    let summary = race_in_turns(0, 3);
+    let verdict = &summary.verdicts[0];
+    assert_eq!(verdict.kind, VerdictKind::Equal, "{verdict:?}");
+    let stalled = |summary: &Summary| {
+        let mut warnings = summary.warnings.iter();
+        warnings.any(|text| text.contains("in a typical round") && text.contains("0.76"))
+    };
+    assert!(stalled(&summary), "{:?}", summary.warnings);
+    // Where both stall alike, nothing is to be said.
+    let summary = race_in_turns(3, 3);
+    assert!(!stalled(&summary), "{:?}", summary.warnings);
 }

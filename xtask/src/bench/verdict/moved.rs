@@ -3,7 +3,7 @@
 use super::super::bar::{Bar, BenchTarget};
 use super::super::trial_runner::TrialRunner;
 use super::race_record::RaceRecord;
-use super::race_result::RaceResult;
+use super::race_result::{RaceResult, log_ratio};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -116,30 +116,28 @@ fn log_ratios(
     metric: &str,
     in_turns: bool,
 ) -> BTreeMap<Name, f64> {
-    let mut blocks: BTreeMap<(u64, u64), BTreeMap<&str, f64>> = BTreeMap::new();
+    let mut blocks: BTreeMap<(u64, u64), BTreeMap<&str, &Value>> = BTreeMap::new();
     let ok = |trial: &&serde_json::Value| {
         trial["status"] == "ok" && trial["evidence"].get("turns").is_some() == in_turns
     };
     for trial in race.of_blocks().filter(ok) {
         let cell = &trial["cell"];
         let at = (trial["block"].as_u64(), cell["size"].as_u64());
-        let what = (
-            cell["transport"].as_str(),
-            trial["metrics"][metric].as_f64(),
-        );
-        if let ((Some(block), Some(size)), (Some(transport), Some(value))) = (at, what) {
+        if let ((Some(block), Some(size)), Some(transport)) = (at, cell["transport"].as_str()) {
             let contest = blocks.entry((size, block)).or_default();
-            contest.insert(transport, value.ln());
+            contest.insert(transport, trial);
         }
     }
     let mut logs: BTreeMap<Name, Vec<f64>> = BTreeMap::new();
-    for ((size, _), values) in &blocks {
-        let Some(baseline) = values.get("tcp") else {
+    for ((size, _), trials) in &blocks {
+        let Some(baseline) = trials.get("tcp") else {
             continue;
         };
-        for (transport, value) in values.iter().filter(|(name, _)| **name != "tcp") {
+        for (transport, trial) in trials.iter().filter(|(name, _)| **name != "tcp") {
             let name = format!("{workload} {size} {transport}");
-            logs.entry(name).or_default().push(value - baseline);
+            logs.entry(name)
+                .or_default()
+                .extend(log_ratio(trial, baseline, metric));
         }
     }
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;

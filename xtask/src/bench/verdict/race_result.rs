@@ -110,3 +110,17 @@ impl RaceResult {
         self.trials.iter().filter(blocks)
     }
 }
+
+/// The log ratio of two trials of a block as a race judges it: of typical rounds where both took turns, else of the values of
+/// `metric`.
+pub fn log_ratio(ours: &Value, theirs: &Value, metric: &str) -> Option<f64> {
+    let turns = |trial: &Value| -> Option<Vec<f64>> {
+        let values = trial["series"]["turns"]["values"].as_array()?;
+        values.iter().map(Value::as_f64).collect()
+    };
+    if let (Some(ours), Some(theirs)) = (turns(ours), turns(theirs)) {
+        return stats::rounds::median_log_ratio(&ours, &[&theirs]);
+    }
+    let value = |trial: &Value| trial["metrics"][metric].as_f64();
+    Some(value(ours)?.ln() - value(theirs)?.ln())
+}

@@ -3,7 +3,7 @@
 use super::super::bar::Bar;
 use super::super::trial_runner::TrialRunner;
 use super::at_most;
-use super::race_result::RaceResult;
+use super::race_result::{RaceResult, log_ratio};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -137,15 +137,15 @@ fn unmeasured(race: &RaceResult) -> Option<f64> {
 
 /// The log ratio of the two contestants in each block that both have.
 fn log_ratios(trials: &[Value], metric: &str) -> Vec<f64> {
-    let mut blocks: BTreeMap<u64, [Option<f64>; 2]> = BTreeMap::new();
+    let mut blocks: BTreeMap<u64, [Option<&Value>; 2]> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial["status"] == "ok") {
         let block = trial["block"].as_u64().unwrap_or(0);
         let at = usize::from(trial["cell"]["transport"] != "tcp");
         if block > 0 {
-            blocks.entry(block).or_default()[at] = trial["metrics"][metric].as_f64();
+            blocks.entry(block).or_default()[at] = Some(trial);
         }
     }
-    let ratio = |values: &[Option<f64>; 2]| Some((values[1]? / values[0]?).ln());
+    let ratio = |trials: &[Option<&Value>; 2]| log_ratio(trials[1]?, trials[0]?, metric);
     blocks.values().filter_map(ratio).collect()
 }
 
