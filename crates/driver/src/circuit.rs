@@ -126,6 +126,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     #[inline]
     fn note_unsubmitted(&mut self) {
         if let Some(store) = self.producer.note_unsubmitted() {
+            self.producer.leave();
             self.shared.wakeup.helper.note_unsubmitted(self.id, store);
         }
     }
@@ -347,12 +348,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         drop(pump);
         match outcome {
             WaitOutcome::Woken | WaitOutcome::TimedOut => Ok(()),
-            WaitOutcome::ShutDown | WaitOutcome::Unavailable => self.wait_until(end),
+            WaitOutcome::ShutDown | WaitOutcome::Unavailable => self.wait(time_until(end)?),
         }
-    }
-
-    fn wait_until(&mut self, end: Instant) -> io::Result<()> {
-        self.wait(time_until(end)?)
     }
 
     #[cold]
@@ -424,10 +421,10 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
         if appended {
             Ok(())
-        } else if self.producer.has_memory() || self.producer.awaits_permit() {
-            Err(io::ErrorKind::WouldBlock.into())
-        } else {
+        } else if self.producer.lacks_memory() {
             Err(io::ErrorKind::OutOfMemory.into())
+        } else {
+            Err(io::ErrorKind::WouldBlock.into())
         }
     }
 
@@ -451,6 +448,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         if (push || idle) && !pump.is_blocked() {
             self.flushed = self.submitted;
         }
+        self.producer.leave();
         shared.signal_readiness(&pump);
         drop(pump);
         if self.producer.position() > self.submitted {

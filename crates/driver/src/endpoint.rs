@@ -1,5 +1,8 @@
 //! An engine on a real wire under blocking users.
 
+#[cfg(test)]
+mod idle_tests;
+
 use crate::checked_wire::PathErrors;
 use crate::circuit::Circuit;
 use crate::pump::Pump;

@@ -51,7 +51,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             _ => shared.now(),
         };
         let left = time_left(end, now, limit)?;
-        self.producer.release_unkept_memory();
+        self.producer.leave();
         if self.delays_acks {
             shared.hint_busy_poll();
         }

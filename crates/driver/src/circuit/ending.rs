@@ -1,6 +1,6 @@
 //! How a circuit ends: each direction on its own, acknowledged, or aborted.
 
-use super::Circuit;
+use super::{Circuit, time_until};
 use crate::timeout::deadline;
 use engine::{Associations, AssociationsExt, CloseReason};
 use std::io;
@@ -67,7 +67,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 }
                 self.seen_arrivals = pump.arrivals();
             }
-            self.wait_until(end)?;
+            self.wait(time_until(end)?)?;
         }
     }
 

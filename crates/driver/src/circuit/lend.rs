@@ -104,7 +104,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
                 self.seen_arrivals = pump.arrivals();
             }
             if !self.producer.has_returned() {
-                self.wait_until(end)?;
+                self.wait(time_until(end)?)?;
             }
         }
     }

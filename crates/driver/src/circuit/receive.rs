@@ -307,7 +307,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             self.send_due(pump, now, chunk.is_some())?;
             self.submitted = self.producer.submitted();
         }
-        self.producer.release_unkept_memory();
+        self.producer.leave();
         self.shared.notify_granted(pump);
         self.seen_arrivals = pump.arrivals();
         match chunk {

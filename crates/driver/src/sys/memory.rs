@@ -15,9 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Message ends that may wait for the pump: many times as many as a batch has packets.
 pub(super) const MESSAGE_ENDS_MAX: u64 = 4096;
 
-/// Free stores kept; more are unmapped. 64 of 512 KiB are 32 MiB at most: a server of fifty clients, whose stores
-/// are empty and full by turns, makes no system call for them.
-const FREE_STORES_MAX: usize = 64;
+/// Free stores kept that none of an endpoint's circuits needs for a while; more are unmapped by its helper. 64 of
+/// 512 KiB are 32 MiB at most: a server of fifty clients, whose stores are empty and full by turns, makes no system
+/// call for them.
+const UNUSED_STORES_MAX: usize = 64;
 
 /// While no more stores have memory, an empty one keeps it for its next message: the pool would keep it anyway, and
 /// is not asked twice a message.
@@ -29,10 +30,34 @@ pub struct StorePool {
     layout: Layout,
     /// Such packets a store has room for.
     slots: usize,
-    free: Mutex<Vec<StoreMemory>>,
+    free: Mutex<FreeStores>,
     /// Stores that have memory.
     taken: AtomicUsize,
     pub(crate) permits: SendPermits,
+}
+
+/// Memory of stores that no circuit has, that used last behind.
+#[derive(Default)]
+struct FreeStores {
+    stores: Vec<StoreMemory>,
+    /// How many there were at least since they were trimmed.
+    least: usize,
+}
+
+impl FreeStores {
+    fn pop(&mut self) -> Option<StoreMemory> {
+        let store = self.stores.pop();
+        self.least = self.least.min(self.stores.len());
+        store
+    }
+
+    /// Takes out what nobody needed since the last call, beyond [`UNUSED_STORES_MAX`].
+    fn take_unused(&mut self) -> Vec<StoreMemory> {
+        let unused = self.least.saturating_sub(UNUSED_STORES_MAX);
+        let taken = self.stores.drain(..unused).collect();
+        self.least = self.stores.len();
+        taken
+    }
 }
 
 impl StorePool {
@@ -41,7 +66,7 @@ impl StorePool {
         Arc::new(StorePool {
             layout,
             slots: bytes.div_ceil(layout.payload).max(2),
-            free: Mutex::new(Vec::new()),
+            free: Mutex::default(),
             taken: AtomicUsize::new(0),
             permits: SendPermits::default(),
         })
@@ -84,16 +109,21 @@ impl StorePool {
 
     /// Whether so few stores have memory that an empty one keeps it.
     #[inline]
-    pub(super) fn is_kept_by_stores(&self) -> bool {
+    pub(crate) fn is_kept_by_stores(&self) -> bool {
         self.taken.load(Ordering::Relaxed) <= KEEPING_STORES_MAX
     }
 
     pub(super) fn release(&self, memory: StoreMemory) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
-        let mut free = self.lock();
-        if free.len() < FREE_STORES_MAX {
-            free.push(memory);
-        }
+        self.lock().stores.push(memory);
+    }
+
+    /// Unmaps free stores beyond [`UNUSED_STORES_MAX`] that nobody needed since the last call. Stores of a thousand
+    /// circuits that send by turns are not among them: the kernel would clear their pages anew at each turn.
+    pub(crate) fn trim(&self) {
+        let unused = self.lock().take_unused();
+        // Without the lock: unmapping takes its time.
+        drop(unused);
     }
 
     /// Takes back memory that nobody may write to again: it is unmapped, and the system keeps the pages that
@@ -110,7 +140,7 @@ impl StorePool {
         base.wrapping_add(self.ends_offset()).cast()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<StoreMemory>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, FreeStores> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,5 +175,42 @@ impl Drop for StoreMemory {
         // SAFETY: the mapping belongs to this value and there is no other reference to it. An error
         // would leave it mapped, which is harmless.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout {
+        header: 4,
+        payload: 100,
+        trailer: 0,
+    };
+
+    fn free(pool: &StorePool) -> usize {
+        pool.lock().stores.len()
+    }
+
+    #[test]
+    fn stores_that_are_used_by_turns_stay_and_unused_ones_are_unmapped() {
+        let pool = StorePool::new(LAYOUT, 1000);
+        let turn = |count: usize| {
+            let taken: Vec<StoreMemory> = (0..count).filter_map(|_| pool.acquire()).collect();
+            taken.into_iter().for_each(|memory| pool.release(memory));
+        };
+        for _ in 0..5 {
+            turn(200);
+            pool.trim();
+            assert_eq!(free(&pool), 200, "all were needed since");
+        }
+        for _ in 0..5 {
+            turn(50);
+            pool.trim();
+        }
+        assert_eq!(free(&pool), 50 + UNUSED_STORES_MAX);
+        pool.trim();
+        pool.trim();
+        assert_eq!(free(&pool), UNUSED_STORES_MAX, "nobody needed one");
     }
 }

@@ -11,6 +11,7 @@ mod memory;
 mod message_ends;
 mod notes;
 mod page_buffer;
+mod parking;
 mod producer;
 mod reservation;
 mod ring;

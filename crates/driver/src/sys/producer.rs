@@ -17,11 +17,11 @@ const PERMIT_FREE_BYTES: u64 = 60 << 10;
 /// The producer's end, held by the user's circuit.
 pub struct Producer {
     pub(super) ring: Arc<Ring>,
-    /// The store's memory; null while it has none.
+    /// The store's memory; null while it has none, or none that is the producer's.
     pub(super) base: *mut u8,
     pub(super) head: u64,
     /// There is room for bytes below this position, as of the last read of the tail.
-    limit: u64,
+    pub(super) limit: u64,
     /// Offset in the octets of the next byte.
     pub(super) offset: usize,
     /// User bytes left in the slot.
@@ -31,6 +31,8 @@ pub struct Producer {
     permit_start: u64,
     /// Buffers lent and not reclaimed.
     loans: usize,
+    /// There was no memory for the last message.
+    lacks_memory: bool,
     /// Where room was reserved, and for how many bytes.
     pub(super) reserved: Option<(u64, usize)>,
 }
@@ -53,6 +55,7 @@ impl Producer {
             id,
             permit_start: 0,
             loans: 0,
+            lacks_memory: false,
             reserved: None,
             base: null_mut(),
             head: 0,
@@ -248,19 +251,15 @@ impl Producer {
         self.ring.permit() == Permit::Queued
     }
 
-    /// Whether the store has memory; if not, there was none for the last message.
-    pub fn has_memory(&self) -> bool {
-        !self.base.is_null()
+    /// Whether there was no memory for the last message.
+    pub fn lacks_memory(&self) -> bool {
+        self.lacks_memory
     }
 
-    /// Releases the memory of an empty store, unless few stores have some: then not before the next byte
-    /// lies beyond the first slot, so that messages one by one are written to the same few pages.
-    #[inline]
-    pub fn release_unkept_memory(&mut self) {
-        let is_within_first = self.offset < self.ring.layout.packet();
-        if !is_within_first || !self.ring.pool.is_kept_by_stores() {
-            self.release_memory();
-        }
+    /// Whether the store has memory.
+    #[cfg(test)]
+    pub(super) fn has_memory(&self) -> bool {
+        !self.base.is_null()
     }
 
     /// Releases the store's memory if the store is empty.
@@ -353,9 +352,14 @@ impl Producer {
         self.ring.set_permit(Permit::Held);
     }
 
-    /// Acquires memory for the empty store; false when there is none.
+    /// Claims the store's memory, or acquires some for the empty store; false when there is none.
     fn acquire_memory(&mut self) -> bool {
-        let Some(base) = self.ring.acquire_memory(self.head) else {
+        if self.claim_parked() {
+            return true;
+        }
+        let acquired = self.ring.acquire_memory(self.head);
+        self.lacks_memory = acquired.is_none();
+        let Some(base) = acquired else {
             return false;
         };
         let layout = self.ring.layout;

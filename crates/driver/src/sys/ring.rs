@@ -9,7 +9,7 @@
 //! The producer owns positions in [head, tail + capacity), the consumer those in [tail, head) and
 //! the headers of all slots that begin there. `head` is published with release order once a
 //! message, `tail` once a batch. While the ring is empty the consumer touches nothing, and the
-//! producer may release its memory and acquire other memory later.
+//! producer may release its memory and acquire other memory later, or leave it to be released ([`super::parking`]).
 
 #[cfg(all(test, feature = "loom"))]
 mod models;
@@ -19,10 +19,10 @@ mod tests;
 use super::loans::{Loan, Loans};
 use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
 use super::notes::Notes;
+use super::parking::HeldMemory;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::wakeup::Permit;
 use engine::{Layout, Note, RangeSet};
-use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -53,8 +53,8 @@ pub(super) struct ConsumerState {
 
 #[repr(C)]
 pub(super) struct Ring {
-    /// The producer's; the consumer uses `base`.
-    memory: UnsafeCell<Option<StoreMemory>>,
+    pub(super) memory: HeldMemory,
+    /// Where the memory begins, for the consumer.
     pub(super) base: AtomicPtr<u8>,
     /// The number of the first slot in the memory.
     first_slot: AtomicU64,
@@ -75,17 +75,10 @@ pub(super) struct Ring {
     _behind: [u8; CACHE_LINE_GAP / 2],
 }
 
-// SAFETY: the octets are split between producer and consumer by `head` and `tail` as described at
-// the top of this file; there is one of each, and both ends take `&mut self`. `memory` is the
-// producer's alone.
-unsafe impl Sync for Ring {}
-// SAFETY: plain memory.
-unsafe impl Send for Ring {}
-
 impl Ring {
     pub(super) fn new(pool: Arc<StorePool>, layout: Layout, slots: usize) -> Ring {
         Ring {
-            memory: UnsafeCell::new(None),
+            memory: HeldMemory::default(),
             base: AtomicPtr::new(null_mut()),
             first_slot: AtomicU64::new(0),
             noted_unsubmitted: AtomicBool::new(false),
@@ -115,8 +108,7 @@ impl Ring {
     pub(super) fn acquire_memory(&self, head: u64) -> Option<*mut u8> {
         let memory = self.pool.acquire()?;
         let base = memory.base();
-        // SAFETY: only the producer calls this, and there is no reference to the content.
-        unsafe { *self.memory.get() = Some(memory) };
+        self.memory.put(memory);
         let slot = head / self.layout.payload as u64;
         // Published to the consumer by the next release store of `head`.
         self.first_slot.store(slot, Ordering::Relaxed);
@@ -124,14 +116,17 @@ impl Ring {
         Some(base)
     }
 
-    /// Releases the memory of an empty ring, for the producer, or of one that both ends have left. Memory that
-    /// the wire may still refer to is used no more: packets on their way would show what the next circuit writes.
+    /// Releases the memory of an empty ring, for the producer, or of one that both ends have left.
     pub(super) fn release_memory(&self) {
         self.base.store(null_mut(), Ordering::Relaxed);
-        // SAFETY: only the producer calls this, or a drop, and there is no reference to the content.
-        let Some(memory) = (unsafe { (*self.memory.get()).take() }) else {
-            return;
-        };
+        if let Some(memory) = self.memory.take() {
+            self.release(memory);
+        }
+    }
+
+    /// Gives memory back to the pool. What the wire may still refer to is used no more: packets on their way would
+    /// show what the next circuit writes.
+    pub(super) fn release(&self, memory: StoreMemory) {
         let ConsumerState {
             tail, referenced, ..
         } = &self.consumer;
@@ -286,8 +281,11 @@ impl Consumer {
         let position = self.released.advance(end.max(tail));
         self.return_loans(position, true);
         self.ring.consumer.tail.store(position, Ordering::Release);
-        if position == head && self.ring.permit() == Permit::Held {
-            self.ring.release_permit(Permit::Expired);
+        if position == head {
+            self.ring.release_parked();
+            if self.ring.permit() == Permit::Held {
+                self.ring.release_permit(Permit::Expired);
+            }
         }
     }
 

@@ -24,6 +24,9 @@ const IDLE_AFTER_TICKS: u32 = 20;
 /// of it.
 const IDLE_TICK: Duration = Duration::from_millis(4);
 
+/// Ticks after which stores that nobody needed meanwhile are unmapped; a parked helper does so each time it wakes.
+const TRIM_EVERY_TICKS: u32 = 256;
+
 /// The longest sleep of a parked helper.
 const PARK_MAX: Duration = Duration::from_millis(100);
 
@@ -35,6 +38,8 @@ pub(crate) struct Helper {
     idle_ticks: u32,
     /// Ticks in a row without work.
     ticks_without_work: u32,
+    /// Ticks since the pool of stores was trimmed.
+    ticks_untrimmed: u32,
     /// Listed stores, with how far each was submitted.
     pending: Vec<PendingStore>,
 }
@@ -149,6 +154,7 @@ impl Helper {
         if receive.deadline().is_some_and(|at| at <= shared.now()) {
             shared.interrupt();
         }
+        self.trim_stores(shared);
         let work = self.find_work(shared);
         if work.is_none() {
             return Ok(());
@@ -160,6 +166,15 @@ impl Helper {
                 Ok(())
             }
             None => Ok(()),
+        }
+    }
+
+    fn trim_stores<E: Associations, W: Wire>(&mut self, shared: &EndpointShared<E, W>) {
+        self.ticks_untrimmed += 1;
+        let is_parked = self.next_sleep() == HelperSleep::Parked;
+        if is_parked || self.ticks_untrimmed >= TRIM_EVERY_TICKS {
+            self.ticks_untrimmed = 0;
+            shared.pool.trim();
         }
     }
 

@@ -42,7 +42,8 @@
 //!    its timeout after the user's change, or the user sees that it is parked.
 //! 4. Permits are granted in the order of the queue, under a lock of their own, and the thread that releases one
 //!    sees which circuits to notify.
-//! 5. The send store publishes bytes by its head, with release order, and room by its tail.
+//! 5. The send store publishes bytes by its head, with release order, and room by its tail. Memory that was parked is
+//!    taken by one of its ends, under a lock of its own.
 //!
 //! Two delays are bounded by a tick instead: a permit that is released without the lock of the pump, and
 //! a store that is written between the helper's look and its clearing of the store's note; that store is

@@ -140,7 +140,7 @@ fn one_or_two_stores_keep_their_memory_within_the_first_slot() {
     let send_all = |(producer, consumer): &mut (Producer, Consumer), bytes: usize| {
         assert!(producer.append_bytes(&vec![1; bytes]));
         consumer.release(0..consumer.head());
-        producer.release_unkept_memory();
+        producer.leave();
         producer.has_memory()
     };
     let mut stores = [1, 2, 3].map(|id| pool.store(AssociationId(id), LAYOUT));
@@ -154,6 +154,88 @@ fn one_or_two_stores_keep_their_memory_within_the_first_slot() {
         "the next byte lies in the second slot"
     );
     assert!(send_all(first, 40), "it begins anew");
+}
+
+/// Three stores of a pool, two of which have memory that they keep.
+fn third_of_three(pool: &Arc<StorePool>) -> [(Producer, Consumer); 3] {
+    let mut stores = [1, 2, 3].map(|id| pool.store(AssociationId(id), LAYOUT));
+    for (producer, _) in &mut stores[..2] {
+        assert!(producer.append_bytes(&[1; 40]));
+        producer.leave();
+        assert!(producer.has_memory());
+    }
+    stores
+}
+
+#[test]
+fn memory_of_a_store_that_was_left_goes_with_its_last_byte() {
+    let pool = StorePool::new(LAYOUT, 1000);
+    let [_first, _second, (mut producer, mut consumer)] = third_of_three(&pool);
+    assert!(producer.append_message(&[3; 150]));
+    producer.leave();
+    assert!(!producer.has_memory() && !pool.is_kept_by_stores());
+    consumer.take_message_ends();
+    assert_eq!(consumer.pop_message_end(150), Some(150));
+    consumer.release(0..100);
+    assert!(!pool.is_kept_by_stores(), "50 bytes are needed yet");
+    let mut octets = Vec::new();
+    consumer.copy(&(100..150), &mut octets);
+    assert_eq!(octets, [3; 50]);
+    consumer.release(100..150);
+    assert!(pool.is_kept_by_stores(), "the pool has the memory");
+    assert!(producer.append_message(&[4; 10]), "and gives it again");
+    octets.clear();
+    consumer.copy(&(150..160), &mut octets);
+    assert_eq!(octets, [4; 10]);
+}
+
+/// However often its user leaves and comes back, a store holds what was written.
+#[test]
+fn a_store_that_was_left_holds_what_was_written() {
+    let pool = StorePool::new(LAYOUT, 1000);
+    let [_first, _second, (mut producer, mut consumer)] = third_of_three(&pool);
+    let mut random = SplitMix64::new(12);
+    let (mut sent, mut tail, mut claimed, mut acquired) = (Vec::new(), 0, 0, 0);
+    for round in 0..20_000u32 {
+        let bytes = vec![round as u8; 1 + random.below(250) as usize];
+        let is_empty = consumer.is_empty();
+        if producer.append_bytes(&bytes) {
+            sent.extend_from_slice(&bytes);
+            claimed += u32::from(!is_empty);
+            acquired += u32::from(is_empty);
+        }
+        producer.leave();
+        assert!(!producer.has_memory());
+        let mut octets = Vec::new();
+        consumer.copy(&(tail..consumer.head()), &mut octets);
+        assert_eq!(octets, &sent[tail as usize..]);
+        tail = [
+            tail,
+            tail + random.below(consumer.head() - tail),
+            consumer.head(),
+        ][random.below(3) as usize];
+        consumer.release(0..tail);
+        assert_eq!(pool.is_kept_by_stores(), consumer.is_empty());
+    }
+    assert!(claimed > 1000 && acquired > 1000, "{claimed} {acquired}");
+}
+
+#[test]
+fn a_reservation_is_not_left() {
+    let pool = StorePool::new(LAYOUT, 1000);
+    let [_first, _second, (mut producer, mut consumer)] = third_of_three(&pool);
+    assert!(producer.append_bytes(&[1; 10]));
+    assert!(producer.reserve(5, engine::Framing::Stream));
+    producer.leave();
+    assert!(producer.has_memory());
+    producer
+        .reserved(engine::Framing::Stream)
+        .for_each(|piece| piece.fill(2));
+    consumer.release(0..10);
+    assert!(producer.commit(engine::Framing::Stream, engine::Note::default()));
+    let mut octets = Vec::new();
+    consumer.copy(&(10..15), &mut octets);
+    assert_eq!(octets, [2; 5]);
 }
 
 /// A batch of packets with `header` and these bytes.
