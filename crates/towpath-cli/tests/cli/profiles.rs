@@ -1,5 +1,6 @@
 //! `towpath profile`: layers, sizes, counts, the flame graph, and missing privileges.
 
+use crate::schema::accepts_profile;
 use crate::support::{CommandOutput, Scratch, program, towpath};
 use serde_json::Value;
 use std::fs;
@@ -21,6 +22,7 @@ fn profile(scratch: &Scratch, arguments: &[&str]) -> Option<Value> {
     let printed: Value = serde_json::from_str(&said.out).expect("nothing but JSON");
     let kept = fs::read_to_string(scratch.path("profile/profile.json")).expect("it is kept");
     assert_eq!(serde_json::from_str::<Value>(&kept).expect("JSON"), printed);
+    accepts_profile(&printed);
     Some(printed)
 }
 

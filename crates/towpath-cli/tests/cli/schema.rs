@@ -1,4 +1,4 @@
-//! Result folders against the schemas in `docs/schema/v1`.
+//! Result folders and profiles against the schemas in `docs/schema/v1`.
 
 use boon::{Compiler, Schemas};
 use serde_json::Value;
@@ -19,6 +19,12 @@ pub fn accepts_folder(folder: &Path) {
     if let Ok(text) = read("summary.json") {
         accepts("summary", &json(&text));
     }
+}
+
+/// Fails unless a `profile.json`, of one transport or of several, matches its schema.
+#[track_caller]
+pub fn accepts_profile(found: &Value) {
+    accepts("profile", found);
 }
 
 #[track_caller]
