@@ -187,7 +187,7 @@ impl Job {
     pub fn sends(&self) -> bool {
         match self.workload {
             Workload::Connect => true,
-            Workload::Offered => self.role == Role::Source,
+            Workload::Offered | Workload::Send => self.role == Role::Source,
             Workload::Throughput
             | Workload::Delay
             | Workload::Transactions
@@ -241,6 +241,8 @@ pub enum Workload {
     /// Round trips of short messages on the first circuit of each component, as long as `reply_len`,
     /// beside bulk of `message_len` on the others, from a quarter of the time on.
     Responsive,
+    /// As many messages as possible into a wire that copies its packets and forgets them.
+    Send,
 }
 
 /// A component of a contestant: circuits of one transport.

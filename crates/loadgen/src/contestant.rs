@@ -205,6 +205,16 @@ impl Component {
         self.transport.is_one_way(&self.transport_options())
     }
 
+    /// Whether an empty message arrives as one, with these options.
+    pub fn carries_empty(&self) -> bool {
+        self.transport.carries_empty(&self.transport_options())
+    }
+
+    /// Whether it sends by an engine in the process and waits for nothing that comes back, with these options.
+    pub fn sends_unanswered(&self) -> bool {
+        self.transport.sends_unanswered(&self.transport_options())
+    }
+
     /// The same with the option by which one circuit reaches several listeners; None where each has a circuit of its own.
     pub fn to_many(&self, sharing: Sharing) -> Option<Component> {
         let own = self.transport_options();

@@ -27,7 +27,7 @@ pub struct RaceSpec {
     /// The contestant the others are compared with.
     pub baseline: String,
     /// Workloads, in order: `throughput`, `delay`, `offered`, `connect`, `transactions`,
-    /// `responsive`.
+    /// `responsive`, `send`.
     pub workloads: Vec<String>,
     /// Message sizes, bytes; the ends, where pilots look for sizes.
     pub sizes: Vec<u64>,
@@ -466,6 +466,7 @@ pub fn workload_named(workload: &str) -> control::Workload {
         "connect" => control::Workload::Connect,
         "transactions" => control::Workload::Transactions,
         "responsive" => control::Workload::Responsive,
+        "send" => control::Workload::Send,
         _ => control::Workload::Throughput,
     }
 }

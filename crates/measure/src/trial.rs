@@ -9,6 +9,7 @@ pub(crate) mod turns;
 use crate::environment::{Environment, EnvironmentReport};
 use crate::spec::{Contest, Direction, RaceSpec};
 use control::{FromWorker, Job, Limits, Role, ToWorker, Turns, WorkerReport, validate};
+pub use jobs::cannot_discard;
 use jobs::{ClockOffsets, Jobs, PairPath, check_supported, has_direction};
 pub(crate) use jobs::{circuits_of, has_series};
 use loadgen::worker_host::{WorkerHandle, WorkerHost};

@@ -59,6 +59,7 @@ pub(crate) fn hindrance(
         Workload::Offered => Some("messages are offered at given times, also during a pause"),
         Workload::Connect => Some("connections end on timers of the system, also during a pause"),
         Workload::Transactions => Some("clients that wait for a server would be cut off"),
+        Workload::Send => Some("what copies take is known of a whole trial alone"),
         Workload::Responsive => Some("the queues of the bulk would empty during a pause"),
         Workload::Delay if spec.busy_poll => Some("ends that busy-poll would not rest"),
         Workload::Throughput | Workload::Delay => None,

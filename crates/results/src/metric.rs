@@ -33,6 +33,16 @@ pub const CONNECTIONS_PER_S: &str = "connections_per_s";
 pub const TRANSACTIONS_PER_S: &str = "transactions_per_s";
 /// Replies to short messages beside bulk, a minute: the primary measure of `responsive`.
 pub const ROUND_TRIPS_PER_MIN: &str = "round_trips_per_min";
+/// Messages that the sender handed over a second: the primary measure of `send`.
+pub const SENT_PER_S: &str = "sent_per_s";
+/// Time of a message that is sent into a wire which discards, its copies included.
+pub const SEND_NS_PER_MESSAGE: &str = "send_ns_per_message";
+/// What of it copies of packets take.
+pub const COPY_NS_PER_MESSAGE: &str = "copy_ns_per_message";
+/// What is left of it: the protocol, and the user's call.
+pub const REST_NS_PER_MESSAGE: &str = "rest_ns_per_message";
+/// Share of copies in the time of a send.
+pub const COPY_FRACTION: &str = "copy_fraction";
 /// Requests of one client answered a second, the median of the clients.
 pub const CLIENT_PER_S: &str = "client_per_s";
 /// User bits a second of both directions, in parts of what the link could carry in one.
@@ -91,7 +101,22 @@ pub const METRICS: &[Metric] = &[
     metric("reply_mbit_per_s", "replies", "Mbit/s", true),
     metric("service_mean_us", "service, mean", "us", false),
     metric(LINK_SHARE_FRACTION, "share of the link", "", true),
-    metric("sent_per_s", "messages sent", "/s", true),
+    metric(SENT_PER_S, "messages sent", "/s", true),
+    metric(
+        SEND_NS_PER_MESSAGE,
+        "send, with copies",
+        "ns/message",
+        false,
+    ),
+    metric(COPY_NS_PER_MESSAGE, "copies", "ns/message", false),
+    metric(
+        REST_NS_PER_MESSAGE,
+        "send, without copies",
+        "ns/message",
+        false,
+    ),
+    metric(COPY_FRACTION, "share of copies", "", false),
+    metric("packets_per_s", "packets sent", "/s", true),
     metric(TOTAL_S, "time of all messages", "s", false),
     metric(S_PER_MESSAGE, "time of a message", "s", false),
     metric("cpu_ns_per_message", "CPU, both ends", "ns/message", false),
@@ -138,6 +163,7 @@ pub fn primary(workload: &str) -> &'static str {
         "connect" => CONNECTIONS_PER_S,
         "transactions" => TRANSACTIONS_PER_S,
         "responsive" => ROUND_TRIPS_PER_MIN,
+        "send" => SENT_PER_S,
         _ => MESSAGES_PER_S,
     }
 }

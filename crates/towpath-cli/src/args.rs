@@ -256,9 +256,10 @@ pub enum WorkloadArg {
     /// Requests of several clients and their replies: each client calls again when it is answered
     /// (closed loop).
     Transactions,
-    /// Short requests and replies of 64 B, first alone, then beside bulk of --sizes on --circuits other
-    /// circuits of the same path.
+    /// Short requests and replies of 64 B, first alone, then beside bulk of --sizes on --circuits other circuits of the same path.
     Responsive,
+    /// Into a wire that copies packets and forgets them: time of a send, copies and the rest. For engines that wait for no answer (vmtp,repeat=1).
+    Send,
 }
 
 /// How open-loop messages are spaced.
@@ -461,6 +462,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp udp -w throughput --sizes 1KiB --messages 500,1000,4000   trials of so many messages
   towpath race tcp --workload connect
   towpath race vmtp tcp -w transactions --clients 1,4,16 --reply 512 --service 100us
+  towpath race vmtp,repeat=1 vmtp-aal34,repeat=1 -w send --sizes 68..1092+128
   towpath race tcp quic xtp -w responsive --sizes 16KiB --link rate=100mbit,delay=5ms
   towpath race xtp --blocks 1 --trace xtp.trace
   towpath race --resume results/20261125-101500-race --time 5m   what it left open

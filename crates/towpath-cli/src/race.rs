@@ -440,6 +440,7 @@ fn workload_name(workload: WorkloadArg) -> &'static str {
         WorkloadArg::Connect => "connect",
         WorkloadArg::Transactions => "transactions",
         WorkloadArg::Responsive => "responsive",
+        WorkloadArg::Send => "send",
     }
 }
 

@@ -5,7 +5,7 @@ use crate::CliError;
 use crate::args::{RaceArgs, WorkloadArg};
 use crate::contestants::{components_of, transport_names};
 use crate::parse::{self, RaceSizes};
-use loadgen::contestant;
+use loadgen::contestant::{self, Component};
 use measure::exec;
 use measure::spec::ReplyLen;
 use measure::turn_plan::TurnChoice;
@@ -29,6 +29,8 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     check_turns(args)?;
     check_series(args)?;
     check_steps(args)?;
+    check_send(args)?;
+    check_empty_messages(args)?;
     crate::message_counts::check(args)?;
     crate::fan_out::check(args)?;
     check_unused(args)
@@ -73,8 +75,9 @@ fn check_turns(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Refuses series where no circuit lasts as long as its trial.
 fn check_series(args: &RaceArgs) -> Result<(), CliError> {
-    use WorkloadArg::{Connect, Responsive, Transactions};
-    let has_none = |workload: &WorkloadArg| matches!(workload, Connect | Transactions | Responsive);
+    use WorkloadArg::{Connect, Responsive, Send, Transactions};
+    let has_none =
+        |workload: &WorkloadArg| matches!(workload, Connect | Transactions | Responsive | Send);
     if args.series && !args.workload.is_empty() && args.workload.iter().all(has_none) {
         return Err(CliError::usage(
             "--series is for throughput, delay and offered, which are not measured; add -w throughput, \
@@ -82,6 +85,92 @@ fn check_series(args: &RaceArgs) -> Result<(), CliError> {
         ));
     }
     Ok(())
+}
+
+/// Refuses to send into a wire that discards what an engine does not send alone, and what leaves the process.
+fn check_send(args: &RaceArgs) -> Result<(), CliError> {
+    if !args.workload.contains(&WorkloadArg::Send) {
+        return Ok(());
+    }
+    let outside = [
+        ("--to and --from", args.remote.is_given()),
+        ("--link", !args.environment.link.is_empty()),
+        ("--reverse", args.reverse),
+        ("--bidir", args.bidir),
+    ];
+    if let Some((option, _)) = outside.iter().find(|(_, given)| *given) {
+        return Err(CliError::usage(format!(
+            "workload send leaves no process, so {option} would do nothing; omit it, or -w send"
+        )));
+    }
+    if let Some(text) = args
+        .transports
+        .iter()
+        .find(|text| exec::name_of(text).is_some())
+    {
+        return Err(CliError::usage(format!(
+            "{text} has no wire of ours that could discard; leave it out of -w send"
+        )));
+    }
+    match components_here(args)
+        .iter()
+        .find(|component| !component.sends_unanswered())
+    {
+        Some(component) => Err(CliError::usage(measure::trial::cannot_discard(component))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses empty messages where a contestant does not keep them apart, or nothing counts them.
+fn check_empty_messages(args: &RaceArgs) -> Result<(), CliError> {
+    use WorkloadArg::{Delay, Send, Throughput};
+    match parse::race_sizes(&args.sizes) {
+        Ok(RaceSizes::Listed(sizes)) if sizes.contains(&0) => {}
+        // What is wrong with sizes is said when they are used.
+        _ => return Ok(()),
+    }
+    let counts_them = |workload: &WorkloadArg| matches!(workload, Throughput | Delay | Send);
+    if !args.workload.iter().all(counts_them) {
+        return Err(CliError::usage(
+            "size 0 is for the workloads throughput, delay and send; give the others --sizes from 1",
+        ));
+    }
+    if args.remote.is_given() {
+        return Err(CliError::usage(
+            "agents take no messages of 0 B; give --sizes from 1, or omit --to and --from",
+        ));
+    }
+    if let Some(text) = args
+        .transports
+        .iter()
+        .find(|text| exec::name_of(text).is_some())
+    {
+        return Err(CliError::usage(format!(
+            "{text} may take a size of 0 as its own default; leave it out, or give --sizes from 1"
+        )));
+    }
+    let refused = components_here(args)
+        .into_iter()
+        .find(|component| !component.carries_empty());
+    let Some(component) = refused else {
+        return Ok(());
+    };
+    let why = match component.class().stream {
+        true => "is a stream of bytes, in which a message of 0 B is nothing",
+        false => "carries no message of 0 B",
+    };
+    Err(CliError::usage(format!(
+        "{component} {why}; leave it out, or give --sizes from 1"
+    )))
+}
+
+/// The components of all contestants, named or not.
+fn components_here(args: &RaceArgs) -> Vec<Component> {
+    let names = transport_names(args).into_iter().map(str::to_owned);
+    match args.transports.is_empty() {
+        true => components_of(&names.collect::<Vec<_>>()),
+        false => components_of(&args.transports),
+    }
 }
 
 /// Refuses sizes that pilots find beside messages whose sizes are given.

@@ -51,6 +51,17 @@ pub trait Transport: Send + Sync {
         false
     }
 
+    /// Whether an engine in the user's process sends for circuits with options `own` and waits for nothing that comes back, so that
+    /// its packets may go nowhere ([`Options::discard`]).
+    fn sends_unanswered(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
+    }
+
+    /// Whether an empty message of circuits with options `own` arrives as one: not on a byte stream, and not where it would be an end.
+    fn carries_empty(&self, own: &BTreeMap<String, String>) -> bool {
+        !self.class_with(own).stream
+    }
+
     /// The option, as name and value, by which one circuit with options `own` of this transport sends to several listeners
     /// ([`connect_to_many`](Transport::connect_to_many)); both ends have to be given it. None where each listener
     /// has a circuit of its own.

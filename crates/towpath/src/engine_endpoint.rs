@@ -111,6 +111,7 @@ pub(crate) fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
     effective.insert("packet_len".into(), packet_len.to_string());
     let shortcut = M::shortcut(&wire);
     let wire = Traced::new(wire, setup.introspection.log?, own);
+    let wire = wire.discarding_into(options.discard.clone());
     let endpoint = match layer {
         None => Endpoint::new(setup.engine, wire, setup.send_buffer_len)?,
         Some(layer) => Endpoint::with_layer(setup.engine, wire, layer, setup.send_buffer_len)?,

@@ -103,3 +103,4 @@ pub use contract::{
 };
 pub use options::{Family, Options};
 pub use registry::{UnknownTransport, add, all, find};
+pub use wire::discard::{DiscardMeter, Discarded};

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+use wire::discard::DiscardMeter;
 
 /// Options of a listener and its circuits; the same at both ends.
 ///
@@ -64,6 +65,9 @@ pub struct Options {
     /// ATM cells between an engine's packets and its wire. Set by a transport that has the option
     /// `cells`; others have no place for them.
     pub cells: Option<CellsConfig>,
+    /// The packets of circuits that connect are copied, counted here and go nowhere. For transports that say so
+    /// ([`crate::Transport::sends_unanswered`]); others send as always.
+    pub discard: Option<DiscardMeter>,
     /// Options of this transport alone, by name; see [`crate::Transport::options`].
     pub transport_specific: BTreeMap<String, String>,
 }
@@ -101,6 +105,7 @@ impl Default for Options {
             ethertype: 0x88b5,
             raw_sockets: None,
             cells: None,
+            discard: None,
             transport_specific: BTreeMap::new(),
         }
     }

@@ -1,5 +1,6 @@
 //! A wire around another that shows its packets to an observer: a trace, a capture file.
 
+use crate::discard::{DiscardMeter, Discarding};
 use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
 use engine::{Address, Fragmentation, PacketLen, Path};
 use std::io::{self, IoSlice};
@@ -41,6 +42,8 @@ pub struct SentPackets<'a> {
 pub struct Observed<W, O> {
     wire: W,
     observer: ObserverSwitch<O>,
+    /// What takes what is sent, in place of the wire.
+    discarding: Option<Discarding>,
 }
 
 /// The observer of a wire and its receivers, which comes and goes while they are used.
@@ -97,6 +100,16 @@ impl<W, O> Observed<W, O> {
         Observed {
             wire,
             observer: ObserverSwitch::new(observer),
+            discarding: None,
+        }
+    }
+
+    /// The same, but what is sent goes nowhere, if there is a meter: it is copied and forgotten, and counted there.
+    #[must_use]
+    pub fn discarding_into(self, meter: Option<DiscardMeter>) -> Observed<W, O> {
+        Observed {
+            discarding: meter.map(Discarding::new),
+            ..self
         }
     }
 
@@ -124,15 +137,15 @@ impl<W: Wire, O: PacketObserver> Observed<W, O> {
         path: Path,
         slices: &[IoSlice<'_>],
         segment_size: usize,
-        send: impl FnOnce(&mut W) -> io::Result<R>,
+        send: impl FnOnce(&mut W, Option<&mut Discarding>) -> io::Result<R>,
     ) -> io::Result<R> {
         let Some(observer) = self.observer.current() else {
-            return send(&mut self.wire);
+            return send(&mut self.wire, self.discarding.as_mut());
         };
         let parts = slices.iter().flat_map(|part| part.iter().copied());
         let octets: Vec<u8> = parts.collect();
         let offer = observer.offer(path, &octets, segment_size);
-        let sent = send(&mut self.wire);
+        let sent = send(&mut self.wire, self.discarding.as_mut());
         let packets = SentPackets {
             path,
             octets: &octets,
@@ -155,9 +168,18 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
     }
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        self.observe_sent(path, slices, segment_size, |wire| {
-            wire.send(path, slices, segment_size)
-        })
+        self.observe_sent(
+            path,
+            slices,
+            segment_size,
+            |wire, discarding| match discarding {
+                Some(discarding) => {
+                    discarding.take(slices, segment_size);
+                    Ok(())
+                }
+                None => wire.send(path, slices, segment_size),
+            },
+        )
     }
 
     fn send_by_reference(
@@ -166,9 +188,18 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
         slices: &[IoSlice<'_>],
         segment_size: usize,
     ) -> io::Result<Taken> {
-        self.observe_sent(path, slices, segment_size, |wire| {
-            wire.send_by_reference(path, slices, segment_size)
-        })
+        self.observe_sent(
+            path,
+            slices,
+            segment_size,
+            |wire, discarding| match discarding {
+                Some(discarding) => {
+                    discarding.take(slices, segment_size);
+                    Ok(Taken::Copied)
+                }
+                None => wire.send_by_reference(path, slices, segment_size),
+            },
+        )
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {

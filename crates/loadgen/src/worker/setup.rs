@@ -11,7 +11,9 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use towpath::contract::BLOCKING_TIMEOUT;
 use towpath::raw_sockets::GrantedSockets;
-use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Sharing, Transport};
+use towpath::{
+    Circuit, DiscardMeter, Family, Listener, Options, Reach, Rendezvous, Sharing, Transport,
+};
 
 /// How long a circuit may take to be set up, besides each of those that are set up with it: less than the
 /// whole trial waits for.
@@ -133,7 +135,7 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
                     with_remedy(&error)
                 )
             })?;
-            if transport.class().connectionless {
+            if transport.class().connectionless && job.workload != Workload::Send {
                 receive_opening(circuit.as_mut(), transport.name(), limit)?;
             }
             circuits.push(CircuitSlot {
@@ -180,22 +182,43 @@ pub(super) fn connect(
         };
         let mut all = all.map_err(refused)?.into_iter();
         for index in 0..component.circuits as usize {
-            let connected = match all.next() {
-                Some(circuit) => Ok(circuit),
-                None => transport.connect(&rendezvous, index, &options),
+            let task = match (job.workload, all.next()) {
+                (Workload::Send, _) => discarding_task(transport, (&rendezvous, index), &options),
+                (_, Some(circuit)) => Ok(CircuitTask::Move(circuit)),
+                (_, None) => {
+                    let connected = transport.connect(&rendezvous, index, &options);
+                    connected.map(CircuitTask::Move)
+                }
             };
-            let mut circuit = connected.map_err(refused)?;
-            if transport.class().connectionless {
+            let mut task = task.map_err(refused)?;
+            if let (CircuitTask::Move(circuit), true) =
+                (&mut task, transport.class().connectionless)
+            {
                 send_opening(circuit.as_mut(), transport.name())?;
             }
             slots.push(CircuitSlot {
                 transport,
                 component: component.transport.clone(),
-                task: CircuitTask::Move(circuit),
+                task,
             });
         }
     }
     Ok(CircuitSlots { slots })
+}
+
+/// A circuit whose packets go nowhere: nothing opens it, and nobody hears of it.
+fn discarding_task(
+    transport: &dyn Transport,
+    (rendezvous, index): (&Rendezvous, usize),
+    options: &Options,
+) -> io::Result<CircuitTask> {
+    let meter = DiscardMeter::new();
+    let options = Options {
+        discard: Some(meter.clone()),
+        ..options.clone()
+    };
+    let circuit = transport.connect(rendezvous, index, &options)?;
+    Ok(CircuitTask::Discard(circuit, meter))
 }
 
 fn cannot_connect(component: &control::ComponentSpec, error: &io::Error) -> String {

@@ -8,7 +8,8 @@ use crate::workload::client::ClientControl;
 use crate::workload::meter::{Meter, MeteredCircuit};
 use crate::workload::transactions::{self, Clients, StartGate, Tally};
 use crate::workload::{
-    WorkerFlags, bidirectional, client, connect, offered, responsive, server, sink, source,
+    WorkerFlags, bidirectional, client, connect, discarded, offered, responsive, server, sink,
+    source,
 };
 use control::caps::QUOTA_EXCEEDED;
 use control::{CircuitReport, Job, NO_SERIES, Role, Turns, Workload};
@@ -17,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use towpath::{Circuit, Class, Listener, Options, Rendezvous, Transport};
+use towpath::{Circuit, Class, DiscardMeter, Listener, Options, Rendezvous, Transport};
 
 /// Circuits ready to be measured.
 pub(super) struct CircuitSlots {
@@ -35,6 +36,8 @@ pub(super) struct CircuitSlot {
 pub(super) enum CircuitTask {
     /// Move messages on an open circuit.
     Move(Box<dyn Circuit>),
+    /// Send messages on a circuit whose packets are copied, counted and forgotten.
+    Discard(Box<dyn Circuit>, DiscardMeter),
     /// Connect repeatedly.
     Connect(Rendezvous, Box<Options>),
     /// Accept repeatedly.
@@ -184,7 +187,7 @@ fn note_missing_series(report: &mut CircuitReport, job: &Job, circuit: &dyn Circ
 /// Current counts of a circuit.
 fn counts(slot: &CircuitSlot) -> BTreeMap<String, u64> {
     match &slot.task {
-        CircuitTask::Move(circuit) => circuit.counts(),
+        CircuitTask::Move(circuit) | CircuitTask::Discard(circuit, _) => circuit.counts(),
         _ => BTreeMap::new(),
     }
 }
@@ -214,7 +217,7 @@ fn measure_one(
             class.stream,
             class.connectionless,
         ),
-        CircuitTask::Move(circuit) => {
+        CircuitTask::Move(circuit) | CircuitTask::Discard(circuit, _) => {
             let mut storage = None;
             let circuit = MeteredCircuit::wrap(circuit.as_mut(), meter, &mut storage);
             let control = ClientControl {
@@ -236,6 +239,9 @@ fn measure_one(
         }
         CircuitTask::Finished => CircuitReport::default(),
     };
+    if let CircuitTask::Discard(_, meter) = &slot.task {
+        discarded::note_into(&mut report, meter.discarded());
+    }
     if report.error.as_deref() == Some(QUOTA_EXCEEDED) {
         slot.task = CircuitTask::Finished;
     }

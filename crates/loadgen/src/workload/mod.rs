@@ -4,6 +4,7 @@ pub(crate) mod bidirectional;
 pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod connection;
+pub mod discarded;
 pub(crate) mod fan_out;
 pub(crate) mod message;
 pub(crate) mod meter;

@@ -22,6 +22,7 @@ pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
             view.senders().map(|report| report.received).sum::<u64>() as f64
         }
         Workload::Responsive => responsive::bulk_messages(view).1,
+        Workload::Send => view.sent_messages(),
         _ => view.delivered(),
     };
     if messages < 1.0 {

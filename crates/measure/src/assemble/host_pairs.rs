@@ -23,6 +23,8 @@ pub(super) fn pair_metrics(made: &mut Trial, view: &TrialView<'_>) {
             }
             // All pairs together: a path is loaded by what its own hosts send.
             Workload::Responsive => {}
+            // What goes nowhere reaches no host.
+            Workload::Send => {}
         }
     }
 }

@@ -9,16 +9,17 @@ use results::{Cpu, Ledger, Status, Trial};
 /// Most messages in one dropped buffer of a transport with segmentation offload.
 const SEGMENTS_MAX: u64 = 128;
 
-/// The ledger; None for the null transport, whose messages do not arrive.
+/// The ledger; None for the null transport, and for packets that go nowhere: their messages do not arrive.
 pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
     if view.trial.contestant == "null" {
         return None;
     }
-    Some(match view.trial.contest.workload {
-        Workload::Throughput | Workload::Offered => one_way(view),
-        Workload::Delay | Workload::Connect | Workload::Transactions => request_reply(view),
-        Workload::Responsive => beside_bulk(view),
-    })
+    match view.trial.contest.workload {
+        Workload::Throughput | Workload::Offered => Some(one_way(view)),
+        Workload::Delay | Workload::Connect | Workload::Transactions => Some(request_reply(view)),
+        Workload::Responsive => Some(beside_bulk(view)),
+        Workload::Send => None,
+    }
 }
 
 /// Messages sent against messages received.

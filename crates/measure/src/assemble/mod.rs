@@ -5,6 +5,7 @@
 //! * `delays` - round trips, connections, open-loop delays.
 //! * `transactions` - those of several clients: rates, delays, user bytes, share of the link.
 //! * `responsive` - round trips of short messages without and beside bulk, and the bulk.
+//! * `send` - sends into a wire that discards: copies of packets, and the rest.
 //! * `host_pairs` - the same for each host pair, when several ran at once.
 //! * `turns` - the turns of a trial that shared its time, and their values.
 //! * `connection` - what connections said of themselves, and the goodput beside it.
@@ -20,6 +21,7 @@ mod ledger;
 mod program;
 mod rates;
 mod responsive;
+mod send;
 mod transactions;
 mod turns;
 mod view;
@@ -109,6 +111,7 @@ fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collec
         Workload::Connect => delays::delays(made, &view, "connection"),
         Workload::Transactions => transactions::transactions(made, &view),
         Workload::Responsive => responsive::responsive(made, &view),
+        Workload::Send => send::send(made, &view),
     }
     if let Some(messages) = trial.contest.messages {
         rates::total_time(made, &view, messages);

@@ -7,7 +7,7 @@ use crate::trial::{self, TrialSpec};
 use crate::turn_plan;
 use control::{Limits, Workload};
 use loadgen::contestant::components;
-use results::metric::{CONNECTIONS_PER_S, MESSAGES_PER_S, TRANSACTIONS_PER_S};
+use results::metric::{CONNECTIONS_PER_S, MESSAGES_PER_S, SENT_PER_S, TRANSACTIONS_PER_S};
 use results::{Plan, SCHEMA_VERSION, Trial};
 
 /// Estimates from a pilot.
@@ -79,6 +79,7 @@ pub(super) fn estimate_from_pilot(pilot: &Trial, trial: &TrialSpec, pairs: usize
         .series
         .get(MESSAGES_PER_S)
         .or(pilot.series.get(TRANSACTIONS_PER_S))
+        .or(pilot.series.get(SENT_PER_S))
         .map(|series| series.values.clone())
         .unwrap_or_default();
     let slice_s = pilot.span_s / rates.len().max(1) as f64;

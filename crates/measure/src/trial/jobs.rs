@@ -88,7 +88,7 @@ impl Jobs {
 pub(crate) fn has_series(workload: Workload) -> bool {
     match workload {
         Workload::Throughput | Workload::Delay | Workload::Offered => true,
-        Workload::Connect | Workload::Transactions | Workload::Responsive => false,
+        Workload::Connect | Workload::Transactions | Workload::Responsive | Workload::Send => false,
     }
 }
 
@@ -98,6 +98,7 @@ fn roles(spec: &RaceSpec, trial: &TrialSpec) -> (Role, Role) {
             Workload::Delay | Workload::Connect | Workload::Transactions | Workload::Responsive,
             _,
         ) => (Role::Client, Role::Server),
+        (Workload::Send, _) => (Role::Source, Role::Sink),
         (Workload::Throughput, Direction::Both) => (Role::Both, Role::Both),
         (_, Direction::Reverse) => (Role::Sink, Role::Source),
         _ => (Role::Source, Role::Sink),
@@ -219,6 +220,18 @@ fn check_fan_out(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
     Ok(())
 }
 
+/// Why the packets of a component cannot go nowhere, and whose can.
+pub fn cannot_discard(component: &contestant::Component) -> String {
+    let why = match component.class().kernel {
+        true => "is the kernel's, which shows no copying of its own",
+        false => "waits for what comes back, and from a wire that discards nothing does",
+    };
+    format!(
+        "{component} {why}; workload send is for engines in the process that wait for no answer: vmtp,repeat=1, \
+         vmtp-aal34,repeat=1 and xtp-datagram"
+    )
+}
+
 /// Refuses workloads that a transport does not support.
 pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
     let forward = spec.direction == Direction::Forward;
@@ -232,8 +245,11 @@ pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), 
         }
         let one_way = matches!(
             trial.contest.workload,
-            Workload::Throughput | Workload::Offered
+            Workload::Throughput | Workload::Offered | Workload::Send
         );
+        if trial.contest.workload == Workload::Send && !component.sends_unanswered() {
+            return Err(failed(cannot_discard(&component)));
+        }
         if component.transport().only_answers() && one_way && !forward {
             return Err(failed(format!(
                 "{component} carries calls, and its listening side only answers; \

@@ -26,7 +26,8 @@ pub(super) fn lines(run: &RunData) -> Vec<String> {
 
 /// `cells of aal34: 9310 sent, 9308 received; 2 CRC errors, 1 sequence errors`.
 fn line(title: &str, trials: &[&Trial]) -> String {
-    let sum = |name: &str| evidence(trials, name).sum::<f64>();
+    // None at all are 0, of which a sum makes -0.
+    let sum = |name: &str| evidence(trials, name).fold(0.0, |sum, count| sum + count);
     let names = trials.iter().flat_map(|trial| trial.evidence.keys());
     let faults: BTreeSet<&str> = names
         .map(String::as_str)

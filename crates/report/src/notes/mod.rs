@@ -5,6 +5,7 @@ mod cells;
 mod fairness;
 mod links;
 mod responsive;
+mod send;
 mod series;
 mod zerocopy;
 
@@ -17,6 +18,7 @@ pub fn notes(run: &RunData) -> Vec<String> {
     lines.extend(run.trials.iter().filter_map(packet_line));
     lines.extend(run.summary.iter().flat_map(fairness::lines));
     lines.extend(run.summary.iter().flat_map(responsive::lines));
+    lines.extend(run.summary.iter().flat_map(send::lines));
     lines.extend(cells::lines(run));
     lines.extend(zerocopy::lines(run));
     lines.extend(links::lines(run));

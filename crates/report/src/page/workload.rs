@@ -107,6 +107,9 @@ fn workload_description(workload: &str) -> &'static str {
         "responsive" => {
             "One circuit sends short requests and waits for each reply, first alone, then beside bulk on other circuits of the same path. The rate counts round trips a minute beside bulk. Higher is better."
         }
+        "send" => {
+            "An engine in the process sends into a wire that copies its packets, as an adapter would, and forgets them. The rate counts messages sent; the time of one is split into copies of packets and the rest. Higher is better."
+        }
         _ => "Medians over trials.",
     }
 }

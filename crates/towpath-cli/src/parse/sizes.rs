@@ -43,14 +43,14 @@ impl RaceSizes {
 /// The prefix of sizes that pilots find.
 const STEPS: &str = "steps:";
 
-/// Sizes as [`sizes`] has them, or `steps:1..64KiB`: those between two at which the cost of a message jumps.
+/// Sizes as [`sizes`] has them, 0 too, or `steps:1..64KiB`: those between two at which the cost of a message jumps.
 ///
 /// # Errors
 ///
 /// A sentence naming the text.
 pub fn race_sizes(text: &str) -> Result<RaceSizes, String> {
     let Some(range) = text.strip_prefix(STEPS) else {
-        return sizes(text).map(RaceSizes::Listed);
+        return listed(text).map(RaceSizes::Listed);
     };
     let ends = range.split_once("..");
     let (from, to) = ends.ok_or_else(|| format!("'{text}' is no range; use steps:1..64KiB"))?;
@@ -75,6 +75,15 @@ pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
             "'{text}' is for the --sizes of a race; give a list, such as 64,1KiB"
         ));
     }
+    let all = listed(text)?;
+    match all.contains(&0) {
+        true => Err(format!("'{text}' has a size of 0; begin at 1")),
+        false => Ok(all),
+    }
+}
+
+/// The sizes of a list, in which 0 may be.
+fn listed(text: &str) -> Result<Vec<u64>, String> {
     let (list, is_around) = match text.strip_prefix("around:") {
         Some(list) => (list, true),
         None => (text, false),
@@ -94,9 +103,6 @@ pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
                 "'{text}' has more than {SIZES_MAX} sizes; give wider steps"
             ));
         }
-    }
-    if all.contains(&0) {
-        return Err("a message of 0 bytes looks like the end of a byte stream; begin at 1".into());
     }
     if is_around {
         all.sort_unstable();

@@ -13,6 +13,7 @@
 //! * `simulations` - scenarios, sweeps and traces.
 //! * `slurm` - a sweep as an array of jobs under a slurmctld.
 //! * `studies` - studies as data.
+//! * `measured_study` - a study that measures, in its short form, killed and resumed.
 //! * `study_folders` - several studies and their index, resumed; runs of each kind.
 //! * `xtp_tools` - tunnel, file copy, contexts, router and relay.
 //! * `channel_tools` - proxies of channels of shared memory.
@@ -30,6 +31,8 @@
 //! * `one_race` - one race at a time on a machine.
 //! * `copies` - TCP without a copy and from a file; rows that only say why they do not run.
 //! * `responsive` - short messages beside bulk.
+//! * `sends` - time of a send into a wire that discards: copies and the rest.
+//! * `empty_messages` - messages of 0 B, where contestants keep messages apart.
 //! * `ring_captures` - captures of what crosses rings of shared memory, and of cells.
 //! * `resumed` - races that take on what an older one left open.
 //! * `transactions` - clients, replies and services.
@@ -44,6 +47,7 @@ mod channel_tools;
 mod copies;
 mod cp_trees;
 mod doctor_paths;
+mod empty_messages;
 mod exhaustion;
 mod fan_out;
 mod help_and_output;
@@ -51,6 +55,7 @@ mod hostile_files;
 mod interruptions;
 mod leftovers;
 mod links;
+mod measured_study;
 mod message_counts;
 mod one_race;
 mod options;
@@ -66,6 +71,7 @@ mod resumed;
 mod ring_captures;
 mod schema;
 mod sctp_tools;
+mod sends;
 mod series;
 mod simulations;
 mod size_steps;

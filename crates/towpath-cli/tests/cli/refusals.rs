@@ -68,7 +68,7 @@ fn invalid_option_values_are_refused() {
         (&["tcp+nosuch"], &["unknown transport 'nosuch'"]),
         (&["tcp", "--sizes", "12x"], &["'12x' is no size", "KiB"]),
         (&["tcp", "--sizes", "many"], &["'many' is no size"]),
-        (&["tcp", "--sizes", "0"], &["0 bytes", "begin at 1"]),
+        (&["tcp", "--sizes", "0"], &["stream of bytes", "from 1"]),
         (&["tcp", "--sizes", "9..3"], &["'9..3' is no range"]),
         (&["tcp", "--sizes", "1GiB"], &["'1GiB'", "64 MiB"]),
         (

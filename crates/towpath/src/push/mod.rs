@@ -181,6 +181,16 @@ impl Transport for Pushable {
         split.is_ok_and(|(_, rest)| self.inner.is_one_way(&rest))
     }
 
+    fn carries_empty(&self, own: &BTreeMap<String, String>) -> bool {
+        let split = self.split(own);
+        split.is_ok_and(|(_, rest)| self.inner.carries_empty(&rest))
+    }
+
+    fn sends_unanswered(&self, own: &BTreeMap<String, String>) -> bool {
+        let split = self.split(own);
+        split.is_ok_and(|(_, rest)| self.inner.sends_unanswered(&rest))
+    }
+
     fn option_to_many(
         &self,
         own: &BTreeMap<String, String>,

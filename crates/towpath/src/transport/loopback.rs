@@ -97,6 +97,11 @@ impl Transport for Loopback {
         }
     }
 
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        // Connections without an orderly release end a direction by an empty message.
+        self.service != ServiceType::Connections
+    }
+
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         Ok(())
     }

@@ -134,14 +134,12 @@ impl OverCells {
 
     /// A sender keeps a packet until its receiver has all cells: there is one, then.
     fn check_repair(&self, config: &CellsConfig) -> Result<(), String> {
-        match &config.adaptation {
-            Adaptation::Aal34(own) if own.repair == Repair::Cells && self.is_one_to_many() => {
-                Err(format!(
-                    "{} has several receivers, and repair=cells is between two ends; leave repair out",
-                    self.name()
-                ))
-            }
-            _ => Ok(()),
+        match asks_for_cells(config) && self.is_one_to_many() {
+            true => Err(format!(
+                "{} has several receivers, and repair=cells is between two ends; leave repair out",
+                self.name()
+            )),
+            false => Ok(()),
         }
     }
 
@@ -186,6 +184,11 @@ impl OverCells {
 /// Octets of a full packet over `config` for an engine whose users do not say it.
 pub(crate) fn usual_packet_len(config: &CellsConfig) -> usize {
     config.packet_limit().min(IP_MTU)
+}
+
+/// Whether a receiver asks for the cells that it misses, which a sender waits for.
+fn asks_for_cells(config: &CellsConfig) -> bool {
+    matches!(&config.adaptation, Adaptation::Aal34(own) if own.repair == Repair::Cells)
 }
 
 /// The checks of cells, and of what is above and below them.
@@ -240,6 +243,19 @@ impl Transport for OverCells {
     fn is_one_way(&self, own: &BTreeMap<String, String>) -> bool {
         let split = self.split(own);
         split.is_ok_and(|(_, rest)| self.inner.is_one_way(&rest))
+    }
+
+    fn carries_empty(&self, own: &BTreeMap<String, String>) -> bool {
+        let split = self.split(own);
+        split.is_ok_and(|(_, rest)| self.inner.carries_empty(&rest))
+    }
+
+    fn sends_unanswered(&self, own: &BTreeMap<String, String>) -> bool {
+        let split = self.split(own);
+        split.is_ok_and(|(cells, rest)| {
+            !cells.is_some_and(|config| asks_for_cells(&config))
+                && self.inner.sends_unanswered(&rest)
+        })
     }
 
     fn message_max(&self) -> Option<u64> {

@@ -104,6 +104,10 @@ impl Transport for Sctp {
         }
     }
 
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
+    }
+
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         Ok(())
     }
@@ -193,6 +197,10 @@ impl Transport for SctpRawIp {
             },
             ..class
         }
+    }
+
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
     }
 
     fn available(&self, options: &Options) -> Result<(), Unavailable> {

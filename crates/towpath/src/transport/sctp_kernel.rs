@@ -51,6 +51,10 @@ impl Transport for SctpKernel {
         }
     }
 
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
+    }
+
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
         let probe = new_socket(SocketAddr::new(options.bind_address(), 0), options);
         probe.map(drop).map_err(|error| Unavailable {

@@ -141,9 +141,12 @@ fn segmented_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Bo
     }))
 }
 
-/// Messages of `len` bytes that fit in one segmented send.
+/// Messages of `len` bytes that fit in one segmented send; of empty ones, which are no segments, one.
 fn segments_for(segments_max: usize, len: usize) -> usize {
-    segments_max.min(UDP_PAYLOAD_MAX / len.max(1)).max(1)
+    match len {
+        0 => 1,
+        len => segments_max.min(UDP_PAYLOAD_MAX / len).max(1),
+    }
 }
 
 struct SegmentedCircuit {

@@ -39,6 +39,10 @@ impl Transport for UnixSeqpacket {
         }
     }
 
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
+    }
+
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         Ok(())
     }

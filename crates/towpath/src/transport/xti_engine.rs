@@ -195,6 +195,10 @@ impl Transport for XtiEngine {
         }
     }
 
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
+    }
+
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         Ok(())
     }

@@ -194,6 +194,10 @@ impl Transport for Xtp {
         }
     }
 
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
+    }
+
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         Ok(())
     }

@@ -5,6 +5,7 @@ mod bursts;
 mod by_reference;
 mod cells;
 mod devices;
+mod empty_messages;
 mod endings;
 mod long_messages;
 mod modules;
@@ -15,6 +16,7 @@ mod pushed;
 mod support;
 mod xtp_calls;
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,9 +27,9 @@ const LENGTHS: [usize; 5] = [0, 1, 64, 1400, 16384];
 
 /// Whether the transport can send a message of `len` bytes.
 fn allowed(subject: &Subject, len: usize) -> bool {
+    let own = BTreeMap::new();
     match subject.name() {
-        "unix-seqpacket" | "loop-cots" | "xtp-message" | "xtp-transaction" | "xtp-datagram"
-        | "sctp" | "sctp-rawip" | "xti-sctp" => len > 0,
+        _ if len == 0 && !subject.transport.class().stream => subject.transport.carries_empty(&own),
         // The MTU of a veth pair is 1500 octets, less the header of 6.
         "raw-ether" => len <= 1494,
         _ => true,

@@ -82,7 +82,7 @@ impl Calls {
         self.0.lock().expect("no panic").push(call);
     }
 
-    fn take(&self) -> Vec<&'static str> {
+    pub fn take(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.0.lock().expect("no panic"))
     }
 }

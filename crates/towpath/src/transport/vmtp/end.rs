@@ -94,6 +94,12 @@ impl Settings {
     }
 }
 
+/// A wire with the trace of the process, whose packets go nowhere if the user wants that.
+fn traced<W>(wire: W, own: Address, options: &Options) -> io::Result<Traced<W>> {
+    let wire = Traced::new(wire, tracing::process_log()?, own);
+    Ok(wire.discarding_into(options.discard.clone()))
+}
+
 /// The value of option `repeat`.
 fn repeat(own: &BTreeMap<String, String>) -> Result<Option<u32>, String> {
     let Some(text) = own.get("repeat") else {
@@ -196,7 +202,7 @@ impl<W: Wire + Send + 'static> End<W> {
             effective.insert("cells".into(), cells::name(config).into());
         }
         let engine = Engine::new(config);
-        let wire = Traced::new(opened.wire, tracing::process_log()?, own);
+        let wire = traced(opened.wire, own, options)?;
         let endpoint = match layer {
             None => TransactionEndpoint::new(engine, wire)?,
             Some(layer) => TransactionEndpoint::with_layer(engine, wire, layer)?,

@@ -167,6 +167,10 @@ impl Transport for Vmtp {
         Settings::parse(own, self.packet_max()).is_ok_and(|settings| settings.is_one_way())
     }
 
+    fn sends_unanswered(&self, own: &BTreeMap<String, String>) -> bool {
+        self.is_one_way(own)
+    }
+
     fn message_max(&self) -> Option<u64> {
         Some(u64::from(VmtpConfig::default().message_max))
     }

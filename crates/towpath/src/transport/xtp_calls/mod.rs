@@ -197,6 +197,11 @@ impl Transport for XtpCalls {
         self.0 == Kind::Transaction
     }
 
+    fn sends_unanswered(&self, own: &BTreeMap<String, String>) -> bool {
+        let settings = self.settings(own);
+        self.0 == Kind::Datagram && settings.is_ok_and(|settings| !settings.acknowledged)
+    }
+
     fn options(&self) -> &[OptionHelp] {
         match self.0 {
             Kind::Transaction => &TRANSACTION_HELP,
@@ -206,6 +211,10 @@ impl Transport for XtpCalls {
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
         self.settings(own).map(drop)
+    }
+
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        false
     }
 
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
