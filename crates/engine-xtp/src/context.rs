@@ -1,5 +1,6 @@
 //! The context of one association: its state, its pending packets and its timers.
 
+use crate::closing::Closing;
 use crate::codec::HeaderContext;
 use crate::config::RateLimit;
 use crate::endpoint_state::EndpointState;
@@ -23,15 +24,15 @@ pub(crate) enum ContextState {
     },
 }
 
-/// The close bits that are not part of [`SendState`] and [`ReceiveState`]. WCLOSE was received
-/// when `rx.final_seq` is set.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CloseBits {
-    pub(crate) wclose_sent: bool,
-    pub(crate) rclose_received: bool,
-    pub(crate) rclose_sent: bool,
-    /// The end of the peer's stream was reported to the host.
-    pub(crate) finish_reported: bool,
+/// What the host knows of an opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenReport {
+    /// Nothing.
+    Pending,
+    /// A peer opened the association, and the user has not admitted it yet.
+    AwaitingAdmission,
+    /// Connected or Accepted was reported, and the user admits it.
+    Done,
 }
 
 /// The FIRST packet (0007, Setting up).
@@ -67,12 +68,17 @@ impl PendingControl {
     }
 }
 
-/// Octets from and to an address that is not validated: no more go out than came in
+/// An address that is not validated: no more octets go out to it than came in
 /// (0007, Address validation; RFC 9000 s. 8).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AmplificationLimit {
     pub(crate) received_octets: u64,
     pub(crate) sent_octets: u64,
+    /// User data wait for address validation.
+    pub(crate) is_blocked: bool,
+    /// XTP 3.x: the peer returned this side's key without echoing a sync yet, so control packets ask
+    /// for one that does (0021).
+    pub(crate) awaits_echo: bool,
 }
 
 /// The timers of an association.
@@ -133,27 +139,18 @@ pub(crate) struct Context {
     pub(crate) initiator: bool,
     pub(crate) service: Service,
     pub(crate) state: ContextState,
-    /// Connected or Accepted was reported.
-    pub(crate) open_reported: bool,
-    /// The user has not admitted the opening yet.
-    pub(crate) awaiting_admission: bool,
+    pub(crate) open_report: OpenReport,
     pub(crate) first: FirstPacket,
     pub(crate) tx: SendState,
     pub(crate) rx: ReceiveState,
-    pub(crate) close: CloseBits,
+    pub(crate) closing: Closing,
     pub(crate) pending: PendingControl,
-    /// None once the peer's address is validated.
+    /// None once the peer returned this side's key, which validates its address (0007, Keys), and for a peer that this
+    /// side called.
     pub(crate) amplification_limit: Option<AmplificationLimit>,
-    /// The peer returned this side's key, which validates its address (0007, Keys).
-    pub(crate) key_returned: bool,
-    /// XTP 3.x: the peer returned this side's key without echoing a sync yet, so control packets ask
-    /// for one that does (0021).
-    pub(crate) awaits_echo: bool,
     /// The responder keeps no state yet: each control packet states this side's key and service, and
     /// carries the cookie back (0021).
     pub(crate) returns_cookie: bool,
-    /// User data wait for address validation.
-    pub(crate) amplification_blocked: bool,
     /// The rate and packet limits of this side have not been sent to the peer yet.
     pub(crate) limits_pending: bool,
     /// Sync of the packet with the limits until it is echoed (0007, Rates).
@@ -195,18 +192,14 @@ impl Context {
             initiator: false,
             service: Service::Stream,
             state: ContextState::Active,
-            open_reported: false,
-            awaiting_admission: false,
+            open_report: OpenReport::Pending,
             first: FirstPacket::default(),
             tx: SendState::default(),
             rx: ReceiveState::default(),
-            close: CloseBits::default(),
+            closing: Closing::default(),
             pending: PendingControl::default(),
             amplification_limit: None,
-            key_returned: false,
-            awaits_echo: false,
             returns_cookie: false,
-            amplification_blocked: false,
             limits_pending: false,
             limits_sync: None,
             accepted_rate: None,
@@ -234,7 +227,7 @@ impl Context {
             key: self.key,
             returned_sync: self.rx.highest_sync.unwrap_or(self.tx.sync),
             accepted_rate: self.accepted_rate,
-            fixed_pairs: ep.config.fixed_pairs && self.amplification_limit.is_none(),
+            fixed_pairs: ep.config.fixed_pairs && self.is_validated(),
         }
     }
 
@@ -244,7 +237,7 @@ impl Context {
 
     /// The user finished, and every byte was sent at least once.
     pub(crate) fn is_all_sent(&self) -> bool {
-        self.tx.finishing && self.tx.next_seq == self.tx.submitted
+        self.closing.is_finishing() && self.tx.next_seq == self.tx.submitted
     }
 
     /// Transactions and datagrams are sent as a whole, once the user finished (0007, Services).
@@ -253,7 +246,7 @@ impl Context {
             self.service,
             Service::Transaction | Service::AckedDatagram | Service::Datagram
         );
-        whole && !self.tx.finishing
+        whole && !self.closing.is_finishing()
     }
 
     /// The service has no fixed length.
@@ -282,7 +275,19 @@ impl Context {
 
     /// A peer opened the association, and the host does not know of it yet (0021).
     pub(crate) fn waits_for_validation(&self) -> bool {
-        !self.initiator && !self.open_reported
+        !self.initiator && self.open_report == OpenReport::Pending
+    }
+
+    /// The peer is known to be at its address.
+    #[inline]
+    pub(crate) fn is_validated(&self) -> bool {
+        self.amplification_limit.is_none()
+    }
+
+    /// User data wait for address validation.
+    pub(crate) fn is_amplification_blocked(&self) -> bool {
+        self.amplification_limit
+            .is_some_and(|limit| limit.is_blocked)
     }
 
     /// Whether the amplification limit allows `octets` more.
@@ -375,7 +380,7 @@ impl Context {
             return;
         }
         self.state = ContextState::Closed { quarantine };
-        if self.initiator || self.open_reported {
+        if self.initiator || self.open_report != OpenReport::Pending {
             ep.events.push_back(Event::Closed(self.id, reason));
         }
     }

@@ -150,7 +150,7 @@ impl ContextTable {
         let Some(Slot::Active(context)) = self.slots.get(slot) else {
             return false;
         };
-        context.id == id && context.amplification_limit.is_some()
+        context.id == id && !context.is_validated()
     }
 
     /// Indexes the context at `slot` by the peer's address and key.
@@ -289,7 +289,7 @@ impl ContextTable {
             sync: context.tx.sync,
             highest_sync: context.rx.highest_sync,
             graceful: context.rx.is_complete(),
-            validated: context.amplification_limit.is_none(),
+            validated: context.is_validated(),
             initiator: context.initiator,
         };
         self.by_association

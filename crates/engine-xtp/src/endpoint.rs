@@ -1,8 +1,9 @@
 //! The unicast engine. It only dispatches to the procedures.
 
+use crate::closing::SendingEnd;
 use crate::codec::{Arrival, Input};
 use crate::config::{CloseState, Config, RateLimit};
-use crate::context::{Context, Timer};
+use crate::context::{Context, OpenReport, Timer};
 use crate::context_table::{ContextTable, Slot};
 use crate::endpoint_state::EndpointState;
 use crate::introspection;
@@ -81,7 +82,9 @@ impl Xtp {
     /// Admits an opening by a peer ([`Config::supervised`]): the association may send from now on.
     pub fn admit(&mut self, _now: Instant, id: AssociationId) {
         self.with_context(id, |ctx, ep| {
-            ctx.awaiting_admission = false;
+            if ctx.open_report == OpenReport::AwaitingAdmission {
+                ctx.open_report = OpenReport::Done;
+            }
             ctx.mark_ready(ep);
         });
     }
@@ -187,7 +190,7 @@ impl Xtp {
             let idle_time = self.state.config.quarantine;
             self.state.routes.remove_user(ctx.route, now, idle_time);
         }
-        if ctx.amplification_limit.is_some() {
+        if !ctx.is_validated() {
             self.unvalidated.forget_one();
         }
         let config = &self.state.config;
@@ -286,12 +289,12 @@ impl Xtp {
                 self.arrival_route,
             );
         }
-        let was_unvalidated = ctx.amplification_limit.is_some();
+        let was_validated = ctx.is_validated();
         let last_received_at = ctx.last_received_at;
         let done = packet_input::handle_packet(ctx, &mut self.state, now, &arrival, deliveries);
-        if was_unvalidated && ctx.amplification_limit.is_none() {
+        if !was_validated && ctx.is_validated() {
             self.unvalidated.forget_one();
-        } else if was_unvalidated && done.is_err() {
+        } else if !was_validated && done.is_err() {
             // Only packets that are valid prolong an association that may be forged (0021).
             ctx.last_received_at = last_received_at;
         }
@@ -466,7 +469,10 @@ impl Associations for Xtp {
         };
         // An unacknowledged WCLOSE counts as in flight: a host may drop an association with nothing
         // in flight (0007, Close).
-        let ending = ctx.tx.finishing && !ctx.close.rclose_received;
+        let ending = matches!(
+            ctx.closing.sending,
+            SendingEnd::Finishing | SendingEnd::WcloseSent
+        );
         let ending = u64::from(ctx.first.due || ending);
         Status {
             bytes_in_flight: ctx.tx.bytes_in_flight().max(ending),

@@ -1,7 +1,7 @@
 //! State of an endpoint's associations, for users to inspect.
 
 use crate::config::{CloseState, Holdings, RateLimit};
-use crate::context::{Context, ContextState, TIMERS, Timer};
+use crate::context::{Context, ContextState, OpenReport, TIMERS, Timer};
 use crate::endpoint::Xtp;
 use crate::management::{self, Subject};
 use crate::pdu::v3::{BodyV3, HeaderV3, PacketV3};
@@ -257,7 +257,7 @@ impl Xtp {
             route: ctx.route,
             sort: ctx.sort,
             reserves: ctx.rx.res_requested,
-            awaits_admission: ctx.awaiting_admission,
+            awaits_admission: ctx.open_report == OpenReport::AwaitingAdmission,
             sending: SendingView {
                 end: tx.submitted,
                 next: tx.next_seq,
@@ -322,7 +322,7 @@ fn association_state(ctx: &Context) -> AssociationState {
         AssociationState::Opening
     } else if ctx.tx.handshake.is_some() {
         AssociationState::Synchronizing
-    } else if ctx.tx.finishing || ctx.rx.final_seq.is_some() {
+    } else if ctx.closing.is_finishing() || ctx.rx.final_seq.is_some() {
         AssociationState::Closing
     } else {
         AssociationState::Active
@@ -332,10 +332,10 @@ fn association_state(ctx: &Context) -> AssociationState {
 /// The four close bits.
 pub(crate) fn close_state(ctx: &Context) -> CloseState {
     CloseState {
-        wclose_sent: ctx.close.wclose_sent,
-        rclose_received: ctx.close.rclose_received,
+        wclose_sent: ctx.closing.wclose_sent(),
+        rclose_received: ctx.closing.rclose_received(),
         wclose_received: ctx.rx.final_seq.is_some(),
-        rclose_sent: ctx.close.rclose_sent,
+        rclose_sent: ctx.closing.rclose_sent(),
     }
 }
 

@@ -14,6 +14,7 @@
 //!   peer, state shared by all.
 //! * `cookies`, `unvalidated` - openings whose source may be forged: keys that a host need not
 //!   remember, and which opening gives way when there is no room.
+//! * `closing` - where the closing of an association stands.
 //! * `codec` - the packets of an endpoint's version, chosen once.
 //! * `procedure/` - one file a procedure: set-up, packet input, data and control in both
 //!   directions, status requests, close, routes; `v3_input` is input of 3.x; `prediction` is a short way for the usual DATA.
@@ -28,6 +29,7 @@
 //! Positions in the send buffer are the sequence numbers on the wire: 64 bits, from 0.
 #![forbid(unsafe_code)]
 
+mod closing;
 mod codec;
 pub mod config;
 mod context;

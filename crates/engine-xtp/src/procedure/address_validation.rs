@@ -154,7 +154,7 @@ fn adopt_cookie(
 ) -> Result<usize, Reject> {
     let sync = xtp.state.cookies.sync(from, xkey);
     match xtp.table.slot(slot) {
-        Some(Slot::Active(ctx)) if !ctx.key_returned && !ctx.initiator => {
+        Some(Slot::Active(ctx)) if !ctx.is_validated() => {
             if sync_before(ctx.tx.sync, sync) {
                 ctx.tx.sync = sync;
             }
@@ -189,15 +189,15 @@ pub(crate) fn on_packet_received(
     header: &Header,
     len: usize,
 ) {
-    if let Some(limit) = &mut ctx.amplification_limit {
-        limit.received_octets += len as u64;
-    }
-    if header.key & RTN == 0 || ctx.initiator || ctx.key_returned {
+    let Some(limit) = &mut ctx.amplification_limit else {
         return;
-    }
-    ctx.awaits_echo = !ep.codec.has_long_keys();
-    if !ctx.awaits_echo {
+    };
+    limit.received_octets += len as u64;
+    let is_returned = header.key & RTN != 0;
+    if is_returned && ep.codec.has_long_keys() {
         validate(ctx, ep);
+    } else {
+        limit.awaits_echo |= is_returned;
     }
 }
 
@@ -216,13 +216,9 @@ pub(crate) fn validate_by_echo(
 }
 
 fn validate(ctx: &mut Context, ep: &mut EndpointState) {
-    if ctx.initiator || ctx.key_returned {
+    if ctx.amplification_limit.take().is_none() {
         return;
     }
-    ctx.key_returned = true;
-    ctx.awaits_echo = false;
-    ctx.amplification_limit = None;
-    ctx.amplification_blocked = false;
     // The limits did not fit into the amplification limit until now.
     ctx.pending.control |= ctx.limits_pending;
     if ctx.waits_for_validation() {

@@ -1,9 +1,10 @@
 //! An association that a peer opens: admission, the context, and what its user hears (0007, Setting
 //! up; 0021).
 
+use crate::closing::SendingEnd;
 use crate::codec::Arrival;
 use crate::config::{Config, FlowControl};
-use crate::context::{AmplificationLimit, Context};
+use crate::context::{AmplificationLimit, Context, OpenReport};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{
@@ -111,7 +112,6 @@ pub(crate) fn accept(
         Service::Unspecified => Service::Stream,
         service => service,
     };
-    ctx.key_returned = opening.is_validated;
     ctx.amplification_limit = (!opening.is_validated).then(AmplificationLimit::default);
     (ctx.seq_base, ctx.rx.next_seq) = ep.codec.beginning(header);
     ctx.route = opening.route;
@@ -123,8 +123,7 @@ pub(crate) fn accept(
     init_context(ctx, ep, now);
     apply_peer_limits(ctx, ep, now, opening.traffic);
     if ctx.is_one_way() {
-        ctx.close.wclose_sent = true;
-        ctx.close.rclose_received = true;
+        ctx.closing.sending = SendingEnd::Absent;
     }
     if opening.is_validated || ep.config.early_accept {
         report_accepted(ctx, ep);
@@ -133,8 +132,10 @@ pub(crate) fn accept(
 
 /// Reports an opening by a peer to the host.
 pub(crate) fn report_accepted(ctx: &mut Context, ep: &mut EndpointState) {
-    ctx.open_reported = true;
-    ctx.awaiting_admission = ep.config.supervised;
+    ctx.open_report = match ep.config.supervised {
+        true => OpenReport::AwaitingAdmission,
+        false => OpenReport::Done,
+    };
     ep.events.push_back(Event::Accepted(ctx.id, ctx.peer));
 }
 

@@ -1,5 +1,6 @@
 //! Closing: WCLOSE and RCLOSE in each direction, END, abort, DIAG (0007, Close).
 
+use crate::closing::{ReceivingEnd, SendingEnd};
 use crate::codec::HeaderContext;
 use crate::context::{Context, ContextState};
 use crate::context_table::InactiveContext;
@@ -12,7 +13,9 @@ use engine::{Address, CloseReason, Event, Instant};
 
 /// All data were sent, and WCLOSE was not.
 pub(crate) fn is_wclose_due(ctx: &Context) -> bool {
-    ctx.is_all_sent() && !ctx.waits_for_setup_answer() && !ctx.close.wclose_sent
+    ctx.closing.sending == SendingEnd::Finishing
+        && ctx.tx.next_seq == ctx.tx.submitted
+        && !ctx.waits_for_setup_answer()
 }
 
 /// Whether all four close bits are set.
@@ -22,23 +25,17 @@ pub(crate) fn is_fully_closed(ctx: &Context) -> bool {
 
 /// Whether all four close bits are set after a packet with `wclose` and `rclose` is sent.
 pub(crate) fn is_fully_closed_after(ctx: &Context, wclose: bool, rclose: bool) -> bool {
-    let close = &ctx.close;
-    let sent = (close.wclose_sent || wclose) && (close.rclose_sent || rclose);
-    sent && close.rclose_received && ctx.rx.is_complete()
-}
-
-/// Records the close bits of a sent packet.
-pub(crate) fn record_sent_bits(ctx: &mut Context, wclose: bool, rclose: bool) {
-    ctx.close.wclose_sent |= wclose;
-    ctx.close.rclose_sent |= rclose;
+    let closing = ctx.closing;
+    let sent = (closing.wclose_sent() || wclose) && (closing.rclose_sent() || rclose);
+    sent && closing.rclose_received() && ctx.rx.is_complete()
 }
 
 /// The user will send no more data.
 pub(crate) fn do_finish(ctx: &mut Context, ep: &mut EndpointState) {
-    if ctx.is_one_way() && !ctx.initiator {
+    if ctx.closing.sending == SendingEnd::Absent {
         return;
     }
-    ctx.tx.finishing = true;
+    ctx.closing.finish();
     ctx.tx.pushed = ctx.tx.submitted;
     association_setup::schedule_first_if_ready(ctx, ep);
     ctx.mark_ready(ep);
@@ -148,8 +145,7 @@ pub(crate) fn handle_close_bits(
     }
     if options.has(Options::END) {
         // END before all four close bits is an abort (0007, Close).
-        let known = ctx.close.wclose_sent && ctx.close.rclose_received;
-        let graceful = known && ctx.rx.is_complete();
+        let graceful = ctx.closing.rclose_received() && ctx.rx.is_complete();
         let reason = if graceful {
             CloseReason::Graceful
         } else {
@@ -188,8 +184,8 @@ fn handle_wclose(ctx: &mut Context, ep: &mut EndpointState, last: u64) -> Result
 /// Reports to host and peer, once, that the peer's stream is complete.
 fn report_stream_complete(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let silent = ctx.is_one_way() && ctx.initiator;
-    if ctx.rx.is_complete() && !ctx.close.finish_reported && !silent {
-        ctx.close.finish_reported = true;
+    if ctx.rx.is_complete() && ctx.closing.receiving == ReceivingEnd::Open && !silent {
+        ctx.closing.receiving = ReceivingEnd::Reported;
         ep.events.push_back(Event::Finished(ctx.id));
         if ctx.service != Service::Datagram {
             control_send::schedule_control(ctx, ep, now);
@@ -201,9 +197,9 @@ fn report_stream_complete(ctx: &mut Context, ep: &mut EndpointState, now: Instan
 fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, now: Instant, format: Format) {
     let data = matches!(format, Format::Data | Format::First);
     let whole = data || ctx.tx.acknowledged >= ctx.tx.submitted;
-    if ctx.close.wclose_sent && whole {
+    if ctx.closing.wclose_sent() && whole {
         control_receive::acknowledge(ctx, ep, now, ctx.tx.next_seq);
-        ctx.close.rclose_received = true;
+        ctx.closing.record_rclose();
     } else if !data {
         do_abort(ctx, ep);
     }

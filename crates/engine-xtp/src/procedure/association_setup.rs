@@ -1,7 +1,8 @@
 //! Association set-up: FIRST, from both sides (0007, Setting up).
 
+use crate::closing::ReceivingEnd;
 use crate::config::{PACKET_LEN, RateLimit};
-use crate::context::{Context, ContextState, Timer};
+use crate::context::{Context, ContextState, OpenReport, Timer};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::{
@@ -52,7 +53,7 @@ fn start(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     if explicit {
         ctx.mark_ready(ep);
     } else {
-        ctx.open_reported = true;
+        ctx.open_report = OpenReport::Done;
         ep.events.push_back(Event::Connected(ctx.id));
         if ctx.waits_for_first_data() && !ep.config.coalesce_delay.is_zero() {
             ctx.arm(ep, Timer::Coalesce, now + ep.config.coalesce_delay);
@@ -60,7 +61,7 @@ fn start(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     }
     if ctx.is_one_way() {
         ctx.rx.final_seq = Some(0);
-        ctx.close.rclose_sent = true;
+        ctx.closing.receiving = ReceivingEnd::RcloseSent;
         ep.events.push_back(Event::Finished(ctx.id));
     }
 }
@@ -162,7 +163,7 @@ fn first_data_len(ctx: &Context) -> u64 {
 
 fn first_options(ctx: &mut Context) -> Options {
     let len = ctx.first.data_len;
-    let wclose = ctx.tx.finishing && len == ctx.tx.submitted && !ctx.first.explicit;
+    let wclose = ctx.closing.is_finishing() && len == ctx.tx.submitted && !ctx.first.explicit;
     let datagram = ctx.service == Service::Datagram;
     let message = len > 0 && ctx.tx.message_ends.next_after(len - 1) == Some(len);
     ctx.options
@@ -177,7 +178,7 @@ pub(crate) fn schedule_first_if_ready(ctx: &mut Context, ep: &EndpointState) {
     if ctx.state != ContextState::Opening || ctx.first.sent {
         return;
     }
-    let some = ctx.tx.submitted > 0 && !ctx.waits_for_finish() || ctx.tx.finishing;
+    let some = ctx.tx.submitted > 0 && !ctx.waits_for_finish() || ctx.closing.is_finishing();
     let full = ctx.tx.submitted >= ep.payload_max();
     ctx.first.due |= some || full;
 }
@@ -235,7 +236,7 @@ fn is_first_short(ctx: &Context) -> bool {
     } else {
         first_data_len(ctx)
     };
-    let whole = ctx.tx.finishing && data_len == ctx.tx.submitted;
+    let whole = ctx.closing.is_finishing() && data_len == ctx.tx.submitted;
     data_len < FIRST_DATA_MIN && !(ctx.is_one_way() && whole)
 }
 

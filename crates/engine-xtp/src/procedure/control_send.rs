@@ -36,8 +36,8 @@ enum ControlKind {
 pub(crate) fn schedule_control(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let reply_comes = ctx.service == Service::Transaction
         && !ctx.initiator
-        && ctx.open_reported
-        && !ctx.close.wclose_sent;
+        && !ctx.waits_for_validation()
+        && !ctx.closing.wclose_sent();
     if !reply_comes {
         ctx.pending.control = true;
         ctx.mark_ready(ep);
@@ -68,13 +68,13 @@ pub(crate) fn transmit_control(
     // return validates the address (0007, Address validation).
     let states_limits = ep.codec.states_limits();
     let states_key = states_limits || matches!(kind, ControlKind::Tcntl(_));
-    let useless = ctx.amplification_blocked && !states_key;
+    let useless = ctx.is_amplification_blocked() && !states_key;
     if !ctx.within_amplification_limit(len) || useless {
         return;
     }
     let limits = matches!(kind, ControlKind::Tcntl(TrafficSpec::Limits { .. }));
     let limits = limits || states_limits && ctx.limits_pending;
-    let confirm = limits && (ctx.initiator || ctx.key_returned) && !ctx.is_one_way();
+    let confirm = limits && ctx.is_validated() && !ctx.is_one_way();
     let options = control_options(ctx, confirm);
     let sync = status_request::packet_sync(ctx, ep, now, options);
     if confirm && options.has(Options::SREQ) {
@@ -93,7 +93,10 @@ fn control_options(ctx: &Context, confirm: bool) -> Options {
     let wclose = ctx.is_all_sent() && !datagram || association_close::is_wclose_due(ctx);
     let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
     let last = association_close::is_fully_closed_after(ctx, wclose, rclose) || wclose && datagram;
-    let asks = ctx.pending.status_request || ctx.awaits_echo;
+    let awaits_echo = ctx
+        .amplification_limit
+        .is_some_and(|limit| limit.awaits_echo);
+    let asks = ctx.pending.status_request || awaits_echo;
     let sreq = (asks || confirm || association_close::is_wclose_due(ctx)) && !datagram && !last;
     ctx.options
         .with(Options::SREQ, sreq)
@@ -110,7 +113,8 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     let len_max = path_mtu::control_len_max(ctx, ep);
     let spans_max = (len_max - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
     // Gaps: an ECNTL, else a CNTL (0007, Answers).
-    if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off && !ctx.amplification_blocked {
+    if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off && !ctx.is_amplification_blocked()
+    {
         let received = ctx.rx.reassembly.spans(spans_max);
         let spans = match ep.config.spans {
             SpanMeaning::Received => received,
@@ -126,7 +130,7 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     let ends = ctx.is_one_way() && ctx.rx.is_complete();
     let limits = ctx.limits_pending || ctx.pending.status_request && ctx.limits_sync.is_some();
     // TCNTL until the key comes back, and for limits until they are echoed (0007, Keys; Rates).
-    let states_key = ctx.returns_cookie || !ctx.initiator && !ctx.key_returned;
+    let states_key = ctx.returns_cookie || !ctx.is_validated();
     if ctx.returns_cookie || !ends && (limits || states_key) {
         for traffic in [
             association_setup::traffic_spec(ctx, ep, false),
@@ -165,7 +169,7 @@ fn choose_kind_v3(ctx: &Context, ep: &EndpointState, codec: CodecV3) -> (Control
         );
     }
     let least = ep.control_len();
-    let fixed = ep.config.fixed_pairs && ctx.amplification_limit.is_none();
+    let fixed = ep.config.fixed_pairs && ctx.is_validated();
     let room = (path_mtu::control_len_max(ctx, ep) - least) / 8;
     if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off {
         let received = ctx.rx.reassembly.spans(room.min(PAIRS_MAX));

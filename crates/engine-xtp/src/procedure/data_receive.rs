@@ -248,7 +248,7 @@ fn is_reservation_mode(ctx: &Context, ep: &EndpointState) -> bool {
 fn receive_window(ctx: &Context, ep: &EndpointState) -> u64 {
     let mut window = ep.config.window.min(ep.config.iqmax.unwrap_or(u64::MAX));
     // 0007, Address validation.
-    if ctx.amplification_limit.is_some() || ctx.state == ContextState::Opening {
+    if !ctx.is_validated() || ctx.state == ContextState::Opening {
         window = window.min(ep.config.initial_window);
     }
     match ctx.accepted_rate {

@@ -1,8 +1,9 @@
 //! Sending user data: which bytes a packet carries, when it may be sent, what it asks for.
 
 use super::tags::TAG_LEN;
+use crate::closing::SendingEnd;
 use crate::config::StatusRequestKind;
-use crate::context::{Context, ContextState, Timer};
+use crate::context::{Context, ContextState, OpenReport, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::pdu::{Format, Header, Options, Service};
 use crate::procedure::{
@@ -28,11 +29,10 @@ struct PacketPlan {
 /// What a submission asks for, in the order in which its user means it.
 #[inline]
 pub(crate) fn do_submission(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags) {
-    let may_send = ctx.initiator || !ctx.is_one_way();
     if flags.end_of_message {
         ctx.tx.message_ends.push(end);
     }
-    let may_send = may_send && !ctx.tx.finishing;
+    let may_send = ctx.closing.sending == SendingEnd::Open;
     if flags.more && may_send {
         // What to send is decided at the last of several submissions.
         ctx.tx.submitted = ctx.tx.submitted.max(end);
@@ -82,7 +82,10 @@ pub(crate) fn handle_coalesce_timeout(ctx: &mut Context, ep: &mut EndpointState)
 /// Fills `batch` with what the context may send now: FIRST, else a deferred control packet, else
 /// data followed by a control packet if one is pending.
 pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
-    if prediction::transmit(ctx, ep, now, batch) || ctx.is_closed() || ctx.awaiting_admission {
+    if prediction::transmit(ctx, ep, now, batch)
+        || ctx.is_closed()
+        || ctx.open_report == OpenReport::AwaitingAdmission
+    {
         return;
     }
     batch.set_path(ctx.peer, Some(ctx.id));
@@ -157,12 +160,14 @@ fn update_coalesce_timer(ctx: &mut Context, ep: &mut EndpointState, now: Instant
 /// Whether amplification limit, rate limits and pacing allow a packet of `len` octets. If not,
 /// arranges for sending to resume.
 fn may_send_packet(ctx: &mut Context, ep: &mut EndpointState, now: Instant, len: usize) -> bool {
-    let whole = ctx.tx.finishing && ctx.tx.submitted - ctx.tx.next_seq < len as u64;
+    let whole = ctx.closing.is_finishing() && ctx.tx.submitted - ctx.tx.next_seq < len as u64;
     let spare = if whole { 0 } else { ep.key_packet_len() };
-    if !ctx.within_amplification_limit(len + spare) {
+    if !ctx.within_amplification_limit(len + spare)
+        && let Some(limit) = &mut ctx.amplification_limit
+    {
         // Send a TCNTL: the peer that returns its key validates the address.
-        ctx.pending.status_request |= !ctx.amplification_blocked;
-        ctx.amplification_blocked = true;
+        ctx.pending.status_request |= !limit.is_blocked;
+        limit.is_blocked = true;
         return false;
     }
     if ctx.route != 0
@@ -385,7 +390,7 @@ fn push_data(
 /// Option bits of the planned DATA packet.
 #[inline]
 fn data_options(ctx: &Context, ep: &EndpointState, plan: &PacketPlan, last: bool) -> Options {
-    let wclose = ctx.tx.finishing && plan.bytes.end == ctx.tx.submitted;
+    let wclose = ctx.closing.is_finishing() && plan.bytes.end == ctx.tx.submitted;
     let complete = ctx.rx.is_complete() && !ctx.is_one_way();
     let datagram = ctx.service == Service::Datagram;
     let sreq = !datagram && needs_status_request(ctx, ep, plan, wclose, last);
@@ -419,11 +424,8 @@ pub(crate) fn account_packet(
     }
     ep.count_packet_built(len);
     ep.counters.bytes_summed += summed;
-    association_close::record_sent_bits(
-        ctx,
-        options.has(Options::WCLOSE),
-        options.has(Options::RCLOSE),
-    );
+    let (wclose, rclose) = (options.has(Options::WCLOSE), options.has(Options::RCLOSE));
+    ctx.closing.record_sent(wclose, rclose);
     if options.has(Options::END) {
         ctx.terminate(ep, CloseReason::Graceful, ctx.service != Service::Datagram);
     }

@@ -1,7 +1,7 @@
 //! Input of a packet for a context in use.
 
 use crate::codec::Arrival;
-use crate::context::{Context, ContextState, Timer};
+use crate::context::{Context, ContextState, OpenReport, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Span};
 use crate::procedure::{
@@ -122,8 +122,8 @@ pub(crate) fn on_setup_answered(ctx: &mut Context, ep: &mut EndpointState) {
     if ctx.tx.outstanding_requests.is_empty() {
         ctx.disarm(Timer::Wtimer);
     }
-    if !ctx.open_reported {
-        ctx.open_reported = true;
+    if ctx.open_report == OpenReport::Pending {
+        ctx.open_report = OpenReport::Done;
         ep.events.push_back(Event::Connected(ctx.id));
     }
     ctx.mark_ready(ep);

@@ -4,9 +4,10 @@
 //! come next, and says nothing else (the idea is Van Jacobson's, for TCP). What is as predicted does here what the
 //! general way does; whatever is not is left to that, before anything changed.
 
+use crate::closing::SendingEnd;
 use crate::codec::internet_checksum;
 use crate::config::FlowControl;
-use crate::context::{Context, ContextState, Timer};
+use crate::context::{Context, ContextState, OpenReport, Timer};
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
@@ -135,8 +136,8 @@ pub(crate) fn handle_packet(
 fn awaits_data(ctx: &Context) -> bool {
     let rx = &ctx.rx;
     ctx.state == ContextState::Active
-        && (ctx.initiator || ctx.key_returned && ctx.open_reported)
-        && ctx.amplification_limit.is_none()
+        && ctx.is_validated()
+        && !ctx.waits_for_validation()
         && ctx.tx.handshake.is_none()
         && rx.final_seq.is_none()
         && rx.reassembly.is_empty()
@@ -184,10 +185,10 @@ fn is_usual(ctx: &Context) -> bool {
         ContextState::Closed { .. } => false,
     };
     has_opened
-        && !ctx.awaiting_admission
+        && ctx.open_report != OpenReport::AwaitingAdmission
         && !ctx.pending.is_any()
         && !ctx.pending.deferred
-        && (!tx.finishing || ctx.close.wclose_sent)
+        && ctx.closing.sending != SendingEnd::Finishing
         && tx.handshake.is_none()
         && tx.retransmission_queue.is_empty()
 }
@@ -202,14 +203,14 @@ fn may_leave_alone(ctx: &Context, ep: &EndpointState) -> bool {
         .status_interval_bytes
         .min(quarter.max(ep.payload_max()));
     let is_plain = ctx.state == ContextState::Active
-        && !tx.finishing
+        && !ctx.closing.is_finishing()
         && ctx.service == Service::Stream
         && ep.config.framing == Framing::Stream
         && tx.message_ends.first().is_none()
         && tx.begin_tags.is_empty()
         && tx.end_tags.is_empty()
         && ctx.rx.final_seq.is_none();
-    let is_free = ctx.amplification_limit.is_none()
+    let is_free = ctx.is_validated()
         && ctx.route == 0
         && tx.congestion.is_none()
         && tx.rate_credit.is_none()

@@ -1,5 +1,6 @@
 //! Status requests, WTIMER, the synchronizing handshake, CTIMER.
 
+use crate::closing::SendingEnd;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{DiagCode, DiagValue, Options, Service};
@@ -69,7 +70,7 @@ pub(crate) fn ensure_status_request(ctx: &mut Context, ep: &mut EndpointState, n
 
 /// Whether progress depends on a packet of the peer that may have been lost.
 fn is_waiting_for_peer(ctx: &Context, ep: &EndpointState) -> bool {
-    let unanswered = ctx.close.wclose_sent && !ctx.close.rclose_received;
+    let unanswered = ctx.closing.sending == SendingEnd::WcloseSent;
     unanswered || data_send::is_send_blocked(ctx, ep) || is_waiting_for_key(ctx, ep)
 }
 
@@ -167,7 +168,6 @@ pub(crate) fn on_peer_alive(ctx: &mut Context, ep: &mut EndpointState, now: Inst
 /// CTIMER expired: send a keepalive, or close an association that was not validated in time
 /// (0007, CTIMER).
 pub(crate) fn handle_ctimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    let unvalidated = ctx.amplification_limit.is_some();
     let span = ctimer(ctx, ep);
     if span.is_zero() {
         return;
@@ -176,7 +176,7 @@ pub(crate) fn handle_ctimer(ctx: &mut Context, ep: &mut EndpointState, now: Inst
     if at > now {
         return ctx.arm(ep, Timer::Ctimer, at);
     }
-    if unvalidated || ctx.service == Service::Datagram {
+    if !ctx.is_validated() || ctx.service == Service::Datagram {
         return ctx.terminate(ep, CloseReason::TimedOut, false);
     }
     if ctx.tx.outstanding_requests.is_empty() && ctx.state == ContextState::Active {
@@ -195,7 +195,7 @@ pub(crate) fn start_ctimer(ctx: &mut Context, ep: &mut EndpointState, now: Insta
 }
 
 fn ctimer(ctx: &Context, ep: &EndpointState) -> core::time::Duration {
-    if ctx.amplification_limit.is_some() || ctx.service == Service::Datagram {
+    if !ctx.is_validated() || ctx.service == Service::Datagram {
         ep.config.handshake_max
     } else {
         ep.config.keepalive

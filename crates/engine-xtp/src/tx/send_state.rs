@@ -69,8 +69,6 @@ pub(crate) struct SendState {
     pub(crate) begin_tags: TagPositions,
     /// Ends of messages with an end tag.
     pub(crate) end_tags: TagPositions,
-    /// The user finished: no more data follow.
-    pub(crate) finishing: bool,
     /// The first sync, which no peer can guess.
     pub(crate) first_sync: u32,
     /// The last sync used.
