@@ -6,6 +6,7 @@ use crate::config::RateLimit;
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{Options, RTN, Service};
 use crate::rx::ReceiveState;
+use crate::timer_set::{NEVER, TimerName, TimerSet};
 use crate::tx::SendState;
 use engine::{Address, AssociationId, CloseReason, Event, Instant};
 
@@ -121,8 +122,12 @@ pub(crate) const TIMERS: [Timer; 6] = [
     Timer::Coalesce,
 ];
 
-/// Deadline of a timer that is not armed.
-const NEVER: Instant = Instant::from_nanos(u64::MAX);
+impl TimerName for Timer {
+    #[inline]
+    fn index(self) -> usize {
+        self as usize
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
@@ -166,8 +171,7 @@ pub(crate) struct Context {
     pub(crate) in_ready_queue: bool,
     /// Status requests in a row while the peer blocks progress, as window probes do.
     pub(crate) unanswered_probes: u32,
-    /// Deadline of each timer.
-    deadlines: [Instant; TIMERS.len()],
+    pub(crate) timers: TimerSet<Timer, { TIMERS.len() }>,
     /// Earliest entry in the endpoint's timer queue. May fire early: moving a timer later does not
     /// update the entry (lazy re-arm).
     scheduled_at: Instant,
@@ -208,7 +212,7 @@ impl Context {
             options: Options::NONE,
             in_ready_queue: false,
             unanswered_probes: 0,
-            deadlines: [NEVER; TIMERS.len()],
+            timers: TimerSet::new(),
             scheduled_at: NEVER,
         }
     }
@@ -317,22 +321,8 @@ impl Context {
         }
     }
 
-    /// Deadline of the timer, if it is armed.
-    pub(crate) fn deadline(&self, timer: Timer) -> Option<Instant> {
-        Some(self.deadlines[timer as usize]).filter(|&at| at != NEVER)
-    }
-
-    pub(crate) fn is_armed(&self, timer: Timer) -> bool {
-        self.deadlines[timer as usize] != NEVER
-    }
-
-    /// Whether the timer is armed with a deadline after `at`.
-    pub(crate) fn is_armed_after(&self, timer: Timer, at: Instant) -> bool {
-        self.is_armed(timer) && self.deadlines[timer as usize] > at
-    }
-
     pub(crate) fn arm(&mut self, ep: &mut EndpointState, timer: Timer, at: Instant) {
-        self.deadlines[timer as usize] = at;
+        self.timers.arm(timer, at);
         if at < self.scheduled_at {
             self.scheduled_at = at;
             ep.timers.set(self.id, at);
@@ -340,22 +330,16 @@ impl Context {
         }
     }
 
-    pub(crate) fn disarm(&mut self, timer: Timer) {
-        self.deadlines[timer as usize] = NEVER;
-    }
-
     /// Disarms and returns a timer that expired, if there is one.
     pub(crate) fn take_expired(&mut self, now: Instant) -> Option<Timer> {
-        let expired = |timer: &&Timer| self.deadlines[**timer as usize] <= now;
-        let timer = *TIMERS.iter().find(expired)?;
-        self.disarm(timer);
-        Some(timer)
+        let is_expired = |timer: &Timer| self.timers.take_expired(*timer, now);
+        TIMERS.into_iter().find(is_expired)
     }
 
     /// Enters the next deadline into the endpoint's timer queue.
     pub(crate) fn reschedule(&mut self, ep: &mut EndpointState) {
         self.unschedule(ep);
-        let next = self.deadlines.iter().min().copied().unwrap_or(NEVER);
+        let next = self.timers.earliest();
         if next != NEVER {
             self.scheduled_at = next;
             ep.timers.set(self.id, next);

@@ -171,7 +171,12 @@ impl Xtp {
 
     /// What the endpoint holds right now. Visits every association.
     pub fn holdings(&self) -> Holdings {
-        let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
+        let armed = |ctx: &Context| {
+            TIMERS
+                .iter()
+                .filter(|&&timer| ctx.timers.is_armed(timer))
+                .count()
+        };
         Holdings {
             associations: self.table.active(),
             unvalidated: self.unvalidated.len(),
@@ -244,7 +249,7 @@ impl Xtp {
 
     fn view(&self, ctx: &Context, now: Instant) -> AssociationView {
         let (tx, rx) = (&ctx.tx, &ctx.rx);
-        let left = |timer: &Timer| Some((timer.name(), ctx.deadline(*timer)?.since(now)));
+        let left = |timer: &Timer| Some((timer.name(), ctx.timers.deadline(*timer)?.since(now)));
         AssociationView {
             association: ctx.id,
             peer: ctx.peer,

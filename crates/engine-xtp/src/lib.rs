@@ -14,6 +14,7 @@
 //!   peer, state shared by all.
 //! * `cookies`, `unvalidated` - openings whose source may be forged: keys that a host need not
 //!   remember, and which opening gives way when there is no room.
+//! * `timer_set` - the timers of an association, or of a stream to a group.
 //! * `closing` - where the closing of an association stands.
 //! * `codec` - the packets of an endpoint's version, chosen once.
 //! * `procedure/` - one file a procedure: set-up, packet input, data and control in both
@@ -51,6 +52,7 @@ pub mod router;
 mod routes;
 mod rx;
 mod slot_index;
+mod timer_set;
 mod tx;
 mod unvalidated;
 

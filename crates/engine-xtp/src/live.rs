@@ -11,7 +11,7 @@ impl Xtp {
     pub fn set_keepalive(&mut self, now: Instant, keepalive: Duration) {
         self.state.config.keepalive = keepalive;
         for ctx in self.table.contexts_mut() {
-            ctx.disarm(Timer::Ctimer);
+            ctx.timers.disarm(Timer::Ctimer);
             status_request::start_ctimer(ctx, &mut self.state, now);
         }
     }

@@ -1,11 +1,12 @@
-//! Dispatch of packets to contexts by key, and the quarantine of keys of streams that ended.
+//! Dispatch of packets to contexts by key.
 
 use super::admission::is_accepted_sender;
 use super::config::LateJoin;
 use super::endpoint_state::{Numbers, is_group_service};
+use super::quarantine::{ReceivedStream, SentStream};
 use super::receiver::{Receiver, ReceiverPhase};
 use super::sender::{GroupTracking, Sender};
-use super::{EndedStream, GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
+use super::{GroupContext, GroupEndpoint};
 use crate::codec::Arrival;
 use crate::numbers::SEQ_MAX;
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
@@ -85,16 +86,13 @@ impl GroupEndpoint {
     fn handle_unknown_key(&mut self, from: Address, arrival: &Arrival<'_>) -> Result<(), Reject> {
         let header = &arrival.header;
         let key = header.key & !RTN;
-        let ended = self.quarantine.iter().find(|ended| match &ended.stream {
-            EndedStream::Sent { granted_keys } => ended.key == key || granted_keys.contains(&key),
-            EndedStream::Received { .. } => false,
-        });
+        let ended = self.quarantine.find_sent(key);
         // 0009, Closing: a receiver that missed the end gets END again.
-        if let Some(ended) = ended.filter(|_| !header.options.has(Options::END)) {
+        if let Some(sender_key) = ended.filter(|_| !header.options.has(Options::END)) {
             let body = Body::Cntl(CommonControl::default());
             let options = Options::MULTI | Options::END;
             let numbers = Numbers::of_sender(header.sync, 0);
-            let end = self.ep.control_octets(ended.key, options, &body, numbers);
+            let end = self.ep.control_octets(sender_key, options, &body, numbers);
             self.ep.queue_reply(from, end, arrival.octets.len());
             return Ok(());
         }
@@ -203,23 +201,10 @@ impl GroupEndpoint {
         header: &Header,
         received_len: usize,
     ) -> bool {
-        let found = self
-            .quarantine
-            .iter_mut()
-            .find_map(|ended| match ended.stream {
-                EndedStream::Received {
-                    sender,
-                    final_control,
-                    ..
-                } if ended.key == header.key && sender == from => {
-                    Some((&mut ended.until, final_control))
-                }
-                _ => None,
-            });
-        let Some((until, reply)) = found else {
+        let until = now + self.ep.config.silence_max;
+        let Some(reply) = self.quarantine.prolong((from, header.key), until) else {
             return false;
         };
-        *until = now + self.ep.config.silence_max;
         if header.options.has(Options::SREQ) && !header.options.has(Options::END) {
             let body = Body::Cntl(CommonControl {
                 rseq: reply.rseq,
@@ -320,43 +305,29 @@ impl GroupEndpoint {
 
     /// Drops the context of a stream that ended and keeps its key in quarantine.
     fn retire(&mut self, now: Instant, id: AssociationId) {
-        let ended = match self.remove_context(id) {
+        match self.remove_context(id) {
             Some(GroupContext::Sender(sender)) => {
                 self.save_final_report(id, &sender);
-                QuarantinedKey {
+                let stream = SentStream {
                     key: sender.key,
-                    stream: EndedStream::Sent {
-                        granted_keys: sender.granted_keys().collect(),
-                    },
-                    until: now + self.ep.config.quarantine,
-                }
+                    granted_keys: sender.granted_keys().collect(),
+                };
+                let until = now + self.ep.config.quarantine;
+                self.quarantine.keep_sent(stream, until);
             }
             // A stream that nobody was told of leaves nothing: it may be forged.
-            Some(GroupContext::Receiver(receiver)) if receiver.is_answered => QuarantinedKey {
-                key: receiver.sender_key,
-                stream: EndedStream::Received {
+            Some(GroupContext::Receiver(receiver)) if receiver.is_answered => {
+                let stream = ReceivedStream {
                     sender: receiver.sender,
+                    sender_key: receiver.sender_key,
                     is_validated: receiver.sender_address.is_validated(),
                     final_control: receiver.final_control(),
-                },
-                until: now + self.ep.config.silence_max,
-            },
-            _ => return,
-        };
-        if self.quarantine.len() == QUARANTINE_MAX {
-            // Forged streams do not displace the keys of validated senders.
-            let unvalidated = self.quarantine.iter().position(|old| {
-                matches!(
-                    old.stream,
-                    EndedStream::Received {
-                        is_validated: false,
-                        ..
-                    }
-                )
-            });
-            self.quarantine.remove(unvalidated.unwrap_or(0));
+                };
+                let until = now + self.ep.config.silence_max;
+                self.quarantine.keep_received(stream, until);
+            }
+            _ => {}
         }
-        self.quarantine.push_back(ended);
     }
 }
 

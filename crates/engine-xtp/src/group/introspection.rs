@@ -2,7 +2,7 @@
 
 use super::config::{Member, MemberState};
 use super::receiver::{Receiver, ReceiverPhase};
-use super::sender::{GroupTracking, Sender};
+use super::sender::{GroupTracking, Sender, SenderTimer};
 use super::{GroupContext, GroupEndpoint};
 use crate::config::RateLimit;
 use core::time::Duration;
@@ -173,12 +173,13 @@ impl GroupEndpoint {
 
 fn view_sender(sender: &Sender, now: Instant, max: usize) -> SenderView {
     let timers = [
-        ("FIRST", sender.first_retry_at),
-        ("status", sender.request_at),
-        ("WTIMER", sender.wtimer_at),
-        ("RTIMER", sender.rate_at),
-        ("linger", sender.coalesce_at),
-    ];
+        ("FIRST", SenderTimer::First),
+        ("status", SenderTimer::Request),
+        ("WTIMER", SenderTimer::Wtimer),
+        ("RTIMER", SenderTimer::Rate),
+        ("linger", SenderTimer::Coalesce),
+    ]
+    .map(|(name, timer)| (name, sender.timers.deadline(timer)));
     let (reliability, outstanding_requests, members) = match &sender.tracking {
         GroupTracking::Counted(members) => ("counted", members.requests.len(), members.views(max)),
         GroupTracking::Buckets(ring) => ("buckets", ring.len(), Vec::new()),

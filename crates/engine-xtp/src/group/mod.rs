@@ -23,6 +23,7 @@
 //! * [`relay`] - repeats a group's packets for hosts that multicast does not reach.
 //! * `amplification_limit`, `source_share`, `room` - what strangers get: answers no longer than their
 //!   packets, and a share of the contexts.
+//! * `quarantine` - keys of streams that ended.
 //! * [`introspection`] - the state of streams, for users to inspect.
 //! * `retransmission_queue`, `replication`, `endpoint_state` - ranges to retransmit, copies for
 //!   each receiver, the state that all streams share.
@@ -38,6 +39,7 @@ mod dispatch;
 mod endpoint_state;
 pub mod introspection;
 mod members;
+mod quarantine;
 mod receiver;
 mod receiver_control;
 pub mod relay;
@@ -54,13 +56,14 @@ pub use admission::{AdmittedHost, JoinSecret};
 pub use config::{BucketConfig, Config, Holdings, LateJoin, Member, MemberState, Reliability};
 
 use crate::codec::Codec;
-use crate::pdu::{Options, Rejects};
+use crate::pdu::Rejects;
 use endpoint_state::GroupEndpointState;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
     Instant, Layout, Note, NoteFields, PathFault, Properties, Protocol, Received, SendFlags,
     Status, TimerTable,
 };
+use quarantine::Quarantine;
 use receiver::Receiver;
 use replication::Replicator;
 use sender::{GroupTracking, Sender};
@@ -71,48 +74,11 @@ use std::collections::{BTreeMap, VecDeque};
 /// Routers that a packet of 3.x may pass: none, as no intermediate system forwards groups.
 const HOP_LIMIT: u8 = 1;
 
-/// Keys in quarantine at most.
-const QUARANTINE_MAX: usize = 1024;
-
 /// A stream of this endpoint.
 #[derive(Debug)]
 enum GroupContext {
     Sender(Box<Sender>),
     Receiver(Box<Receiver>),
-}
-
-/// The key of a stream that ended, answered until its quarantine expires.
-#[derive(Clone, Debug)]
-struct QuarantinedKey {
-    /// The sender's key.
-    key: u64,
-    stream: EndedStream,
-    until: Instant,
-}
-
-#[derive(Clone, Debug)]
-enum EndedStream {
-    /// This endpoint was the sender. Members that missed the end get it again.
-    Sent {
-        /// The keys granted to members.
-        granted_keys: Vec<u64>,
-    },
-    /// This endpoint was a receiver. Late status requests are answered.
-    Received {
-        sender: Address,
-        /// The sender is known to be at its address.
-        is_validated: bool,
-        final_control: FinalControl,
-    },
-}
-
-/// The reply to a status request after the end.
-#[derive(Clone, Copy, Debug)]
-struct FinalControl {
-    /// The key that the sender knows this receiver by.
-    key: u64,
-    options: Options,
-    rseq: u64,
 }
 
 /// A multicast endpoint: it sends to and receives from any number of groups over one wire.
@@ -128,7 +94,7 @@ pub struct GroupEndpoint {
     receivers_by_key: BTreeMap<(Address, u64), AssociationId>,
     /// The same contexts by the source prefix of their senders.
     shares: SourceShares<AssociationId>,
-    quarantine: VecDeque<QuarantinedKey>,
+    quarantine: Quarantine,
     /// Contexts that may have something to send, in round-robin order.
     ready: VecDeque<AssociationId>,
     timers: TimerTable<AssociationId>,
@@ -161,7 +127,7 @@ impl GroupEndpoint {
             receivers_by_sender: BTreeMap::new(),
             last_lookup: None,
             receivers_by_key: BTreeMap::new(),
-            quarantine: VecDeque::new(),
+            quarantine: Quarantine::new(),
             ready: VecDeque::new(),
             timers: TimerTable::new(),
             replicator: Replicator::default(),
@@ -275,7 +241,7 @@ impl Protocol for GroupEndpoint {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.quarantine.retain(|ended| ended.until > now);
+        self.quarantine.handle_timeout(now);
         while let Some(id) = self.timers.pop_due(now) {
             match self.contexts.get_mut(&id) {
                 Some(GroupContext::Sender(sender)) => sender.handle_timeout(&mut self.ep, now),
@@ -315,8 +281,7 @@ impl Protocol for GroupEndpoint {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let quarantine = self.quarantine.iter().map(|ended| ended.until).min();
-        engine::time::earlier(self.timers.deadline(), quarantine)
+        engine::time::earlier(self.timers.deadline(), self.quarantine.deadline())
     }
 
     fn counters(&self) -> Counters {

@@ -1,9 +1,9 @@
 //! A received stream: its state and the data of its sender.
 
-use super::FinalControl;
 use super::amplification_limit::SenderAddress;
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
+use super::quarantine::FinalControl;
 use crate::codec::Arrival;
 use crate::config::ErrorControl;
 use crate::numbers::SEQ_MAX;

@@ -5,6 +5,7 @@ use super::config::{Config, Holdings, MemberState, Reliability};
 use super::endpoint_state::GroupEndpointState;
 use super::members::{GroupMinimum, Members, StatusRequest};
 use super::retransmission_queue::{RetransmissionLog, RetransmissionQueue};
+use crate::timer_set::{NEVER, TimerName, TimerSet};
 use crate::tx::{MessageEnds, RateLimits, wtimer};
 use congestion::{RateCredit, RttEstimator};
 use core::time::Duration;
@@ -16,6 +17,36 @@ pub(super) enum GroupTracking {
     Counted(Members),
     Buckets(BucketRing),
     None,
+}
+
+/// The timers of a stream to a group, in the order in which they are handled.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SenderTimer {
+    /// FIRST is repeated.
+    First,
+    /// Small data waited long enough to be coalesced.
+    Coalesce,
+    /// The next status request is due, alone or with data.
+    Request,
+    /// WTIMER: no answer to a status request.
+    Wtimer,
+    /// RTIMER: rate credit is refilled.
+    Rate,
+}
+
+/// All of them.
+pub(super) const SENDER_TIMERS: [SenderTimer; 5] = [
+    SenderTimer::First,
+    SenderTimer::Coalesce,
+    SenderTimer::Request,
+    SenderTimer::Wtimer,
+    SenderTimer::Rate,
+];
+
+impl TimerName for SenderTimer {
+    fn index(self) -> usize {
+        self as usize
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -64,13 +95,7 @@ pub(super) struct Sender {
     pub(super) timeouts: u32,
     /// Status requests in a row without new data: window probes, or for the end of the stream.
     pub(super) probes: u32,
-    pub(super) first_retry_at: Option<Instant>,
-    /// When the next status request is due, alone or with data.
-    pub(super) request_at: Option<Instant>,
-    /// When WTIMER expires.
-    pub(super) wtimer_at: Option<Instant>,
-    pub(super) rate_at: Option<Instant>,
-    pub(super) coalesce_at: Option<Instant>,
+    pub(super) timers: TimerSet<SenderTimer, { SENDER_TIMERS.len() }>,
 }
 
 impl Sender {
@@ -120,11 +145,7 @@ impl Sender {
             last_received_at: now,
             timeouts: 0,
             probes: 0,
-            first_retry_at: None,
-            request_at: None,
-            wtimer_at: None,
-            rate_at: None,
-            coalesce_at: None,
+            timers: TimerSet::new(),
         }
     }
 
@@ -136,7 +157,7 @@ impl Sender {
         if !self.connected {
             if members.len() >= ep.config.members_min {
                 self.connected = true;
-                self.first_retry_at = None;
+                self.timers.disarm(SenderTimer::First);
                 self.first_due = false;
                 ep.events.push_back(Event::Connected(self.id));
             }
@@ -155,7 +176,13 @@ impl Sender {
             let wait =
                 wtimer(&self.rtt, &ep.wtimer_config, members.unanswered_max()) + ep.slot_max();
             let oldest = members.requests.front();
-            self.wtimer_at = oldest.map(|oldest| (oldest.at + wait).max(now));
+            match oldest {
+                Some(oldest) => {
+                    let at = (oldest.at + wait).max(now);
+                    self.timers.arm(SenderTimer::Wtimer, at);
+                }
+                None => self.timers.disarm(SenderTimer::Wtimer),
+            }
         }
         let no_members = GroupMinimum {
             rseq: self.next_seq,
@@ -238,7 +265,7 @@ impl Sender {
     pub(super) fn record_request(&mut self, ep: &GroupEndpointState, now: Instant) {
         self.bytes_since_request = 0;
         self.request_with_next_data = false;
-        self.request_at = None;
+        self.timers.disarm(SenderTimer::Request);
         let (sync, sent) = (self.sync, self.sent_below());
         if let GroupTracking::Counted(members) = &mut self.tracking {
             members.record_request(StatusRequest {
@@ -246,10 +273,10 @@ impl Sender {
                 sent,
                 at: now,
             });
-            if self.wtimer_at.is_none() {
+            if !self.timers.is_armed(SenderTimer::Wtimer) {
                 let tries = members.unanswered_max().max(self.timeouts);
-                self.wtimer_at =
-                    Some(now + wtimer(&self.rtt, &ep.wtimer_config, tries) + ep.slot_max());
+                let at = now + wtimer(&self.rtt, &ep.wtimer_config, tries) + ep.slot_max();
+                self.timers.arm(SenderTimer::Wtimer, at);
             }
         }
     }
@@ -277,20 +304,11 @@ impl Sender {
         if self.close_reason.is_some() {
             return None;
         }
-        let silence = self
-            .expects_control()
-            .then_some(self.last_received_at + config.silence_max);
-        [
-            self.first_retry_at,
-            self.request_at,
-            self.wtimer_at,
-            self.rate_at,
-            self.coalesce_at,
-            silence,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let silence = match self.expects_control() {
+            true => self.last_received_at + config.silence_max,
+            false => NEVER,
+        };
+        Some(self.timers.earliest().min(silence)).filter(|&at| at != NEVER)
     }
 
     /// Whether silence of all receivers times the stream out. Counted members have WTIMER instead.
@@ -301,21 +319,21 @@ impl Sender {
 
     /// Handles expired deadlines.
     pub(super) fn handle_timeout(&mut self, ep: &mut GroupEndpointState, now: Instant) {
-        let is_due = |at: &mut Instant| *at <= now;
-        if self.first_retry_at.take_if(is_due).is_some() {
-            self.first_due = true;
-            ep.counters.retransmissions += 1;
+        for timer in SENDER_TIMERS {
+            if !self.timers.take_expired(timer, now) {
+                continue;
+            }
+            match timer {
+                SenderTimer::First => {
+                    self.first_due = true;
+                    ep.counters.retransmissions += 1;
+                }
+                SenderTimer::Coalesce => self.pushed = self.submitted,
+                SenderTimer::Request => self.handle_request_timer(ep, now),
+                SenderTimer::Wtimer => self.handle_wtimer(ep, now),
+                SenderTimer::Rate => {}
+            }
         }
-        if self.coalesce_at.take_if(is_due).is_some() {
-            self.pushed = self.submitted;
-        }
-        if self.request_at.take_if(is_due).is_some() {
-            self.handle_request_timer(ep, now);
-        }
-        if self.wtimer_at.take_if(is_due).is_some() {
-            self.handle_wtimer(ep, now);
-        }
-        self.rate_at.take_if(is_due);
         if self.expects_control() && now >= self.last_received_at + ep.config.silence_max {
             self.terminate(ep, CloseReason::TimedOut);
         }
@@ -330,7 +348,8 @@ impl Sender {
             && !self.request_with_next_data
         {
             self.request_with_next_data = true;
-            self.request_at = Some(now + ep.config.status_delay);
+            self.timers
+                .arm(SenderTimer::Request, now + ep.config.status_delay);
         } else {
             self.probes += u32::from(self.bytes_since_request == 0);
             self.request_due = true;
@@ -366,7 +385,7 @@ impl Sender {
         let GroupTracking::Counted(members) = &self.tracking else {
             return;
         };
-        let quiet = members.requests.is_empty() && self.wtimer_at.is_none();
+        let quiet = members.requests.is_empty() && !self.timers.is_armed(SenderTimer::Wtimer);
         if !self.connected || !quiet || self.request_due || self.close_reason.is_some() {
             return;
         }
@@ -383,7 +402,11 @@ impl Sender {
         };
         if let Some(delay) = delay {
             let at = now + delay.max(Duration::from_micros(1));
-            self.request_at = Some(self.request_at.map_or(at, |known| known.min(at)));
+            let known = self.timers.deadline(SenderTimer::Request);
+            self.timers.arm(
+                SenderTimer::Request,
+                known.map_or(at, |known| known.min(at)),
+            );
         }
     }
 

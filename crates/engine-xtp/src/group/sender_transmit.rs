@@ -2,7 +2,7 @@
 
 use super::config::Reliability;
 use super::endpoint_state::{GroupEndpointState, Numbers};
-use super::sender::{GroupTracking, Sender};
+use super::sender::{GroupTracking, Sender, SenderTimer};
 use crate::endpoint_state::plain_header;
 use crate::pdu::{Body, CommonControl, Format, Header, Options};
 use crate::tx::{RateLimits, wtimer};
@@ -76,7 +76,8 @@ impl Sender {
             self.first_due = false;
             let counted = matches!(self.tracking, GroupTracking::Counted(_));
             if counted && !self.connected {
-                self.first_retry_at = Some(now + ep.config.wtimer_initial + ep.slot_max());
+                let at = now + ep.config.wtimer_initial + ep.slot_max();
+                self.timers.arm(SenderTimer::First, at);
             }
             self.first_follow_up_due = counted;
             let options = self.options(ep).with(Options::SREQ, counted);
@@ -130,7 +131,8 @@ impl Sender {
             .unwrap_or(default_wtimer)
             .min(ep.wtimer_config.wtimer_max)
             + ep.slot_max();
-        self.request_at = Some(now + ring.config.request_interval(wtimer));
+        let at = now + ring.config.request_interval(wtimer);
+        self.timers.arm(SenderTimer::Request, at);
         let packet_len = ep.config.packet_len as u64;
         let own = ring.rate(wtimer, ep.config.initial_window, packet_len);
         let limits = RateLimits {
@@ -211,7 +213,7 @@ impl Sender {
             credit.spend(len);
             return true;
         }
-        self.rate_at = Some(credit.next_refill());
+        self.timers.arm(SenderTimer::Rate, credit.next_refill());
         false
     }
 
@@ -343,9 +345,10 @@ impl Sender {
     /// Arms the coalescing timer while data wait for a full packet.
     fn update_coalesce_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
         if self.next_seq.max(self.pushed) >= self.submitted {
-            self.coalesce_at = None;
-        } else if self.coalesce_at.is_none() {
-            self.coalesce_at = Some(now + ep.config.coalesce_delay);
+            self.timers.disarm(SenderTimer::Coalesce);
+        } else if !self.timers.is_armed(SenderTimer::Coalesce) {
+            self.timers
+                .arm(SenderTimer::Coalesce, now + ep.config.coalesce_delay);
         }
     }
 }

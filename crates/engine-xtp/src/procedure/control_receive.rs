@@ -150,7 +150,7 @@ fn resolve_requests(
 
 fn restart_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     if ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none() {
-        ctx.disarm(Timer::Wtimer);
+        ctx.timers.disarm(Timer::Wtimer);
     } else {
         let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
         let at = now + status_request::wtimer(ctx, ep, tries);

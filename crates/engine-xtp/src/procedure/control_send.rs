@@ -41,7 +41,7 @@ pub(crate) fn schedule_control(ctx: &mut Context, ep: &mut EndpointState, now: I
     if !reply_comes {
         ctx.pending.control = true;
         ctx.mark_ready(ep);
-    } else if !ctx.is_armed(Timer::Reply) {
+    } else if !ctx.timers.is_armed(Timer::Reply) {
         ctx.arm(ep, Timer::Reply, now + ep.config.reply_delay);
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn transmit_control(
     ctx.limits_pending &= !states_limits;
     push_control(ctx, ep, batch, &kind, options, sync);
     ctx.pending = PendingControl::default();
-    ctx.disarm(Timer::Reply);
+    ctx.timers.disarm(Timer::Reply);
 }
 
 /// Option bits of the packet. Close bits stay set once their condition holds; END goes with the

@@ -151,8 +151,8 @@ fn update_coalesce_timer(ctx: &mut Context, ep: &mut EndpointState, now: Instant
     if ctx.waits_for_first_data() {
         // Armed with the opening.
     } else if !waiting {
-        ctx.disarm(Timer::Coalesce);
-    } else if !ctx.is_armed(Timer::Coalesce) {
+        ctx.timers.disarm(Timer::Coalesce);
+    } else if !ctx.timers.is_armed(Timer::Coalesce) {
         ctx.arm(ep, Timer::Coalesce, now + ep.config.coalesce_delay);
     }
 }

@@ -120,7 +120,7 @@ pub(crate) fn on_setup_answered(ctx: &mut Context, ep: &mut EndpointState) {
     ctx.first.due = false;
     ctx.tx.handshake = None;
     if ctx.tx.outstanding_requests.is_empty() {
-        ctx.disarm(Timer::Wtimer);
+        ctx.timers.disarm(Timer::Wtimer);
     }
     if ctx.open_report == OpenReport::Pending {
         ctx.open_report = OpenReport::Done;

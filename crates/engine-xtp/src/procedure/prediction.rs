@@ -170,7 +170,7 @@ pub(crate) fn transmit(
             ep.predictions.sent += 1;
         }
     }
-    ctx.disarm(Timer::Coalesce);
+    ctx.timers.disarm(Timer::Coalesce);
     status_request::ensure_status_request(ctx, ep, now);
     true
 }

@@ -25,7 +25,7 @@ fn make_request(ctx: &mut Context, ep: &mut EndpointState, now: Instant, deliver
     let first = ctx.tx.outstanding_requests.is_empty();
     let sync = ctx.tx.new_status_request(now, delivered);
     let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
-    ctx.disarm(Timer::Status);
+    ctx.timers.disarm(Timer::Status);
     if first || tries > 0 {
         let at = now + wtimer(ctx, ep, tries);
         ctx.arm(ep, Timer::Wtimer, at);
@@ -56,8 +56,8 @@ pub(crate) fn ensure_status_request(ctx: &mut Context, ep: &mut EndpointState, n
     let silent = ctx.pending.status_request || ctx.service == Service::Datagram;
     // The last retransmission carries a status request. Another one meanwhile would use up the
     // rate that the retransmissions wait for.
-    let repairs = !ctx.tx.retransmission_queue.is_empty() && ctx.is_armed(Timer::Rtimer);
-    if !quiet || silent || repairs || ctx.is_armed(Timer::Status) {
+    let repairs = !ctx.tx.retransmission_queue.is_empty() && ctx.timers.is_armed(Timer::Rtimer);
+    if !quiet || silent || repairs || ctx.timers.is_armed(Timer::Status) {
         return;
     }
     if ctx.tx.bytes_in_flight() > 0 {
@@ -160,7 +160,11 @@ pub(crate) fn on_peer_alive(ctx: &mut Context, ep: &mut EndpointState, now: Inst
     };
     (handshake.tries, handshake.started_at) = (1, now);
     let at = now + wtimer(ctx, ep, 0);
-    if ctx.is_armed_after(Timer::Wtimer, at) {
+    if ctx
+        .timers
+        .deadline(Timer::Wtimer)
+        .is_some_and(|set| set > at)
+    {
         ctx.arm(ep, Timer::Wtimer, at);
     }
 }

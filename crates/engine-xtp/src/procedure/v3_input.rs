@@ -150,6 +150,6 @@ fn handle_dseq(ctx: &mut Context, ep: &mut EndpointState, now: Instant, dseq: u3
         ctx.tx.outstanding_requests.pop_front();
     }
     if ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none() && ctx.first.sent {
-        ctx.disarm(Timer::Wtimer);
+        ctx.timers.disarm(Timer::Wtimer);
     }
 }
