@@ -186,18 +186,18 @@ impl Sender {
     }
 
     fn transmit_data(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
-        let mut next = self.next_packet(ep);
-        while let Some(plan) = next.take() {
+        while batch.room() > 0
+            && let Some(plan) = self.next_packet(ep)
+        {
             let version = ep.config.version;
             let len = version.packet_len(plan.bytes.end - plan.bytes.start);
             let short = !batch.is_empty() && len < batch.packet_len();
             let long = !batch.is_empty() && len > batch.packet_len();
-            if long || batch.room() == 0 || !self.spend_rate(now, len) {
+            if long || !self.spend_rate(now, len) {
                 break;
             }
             self.mark_sent(ep, &plan);
-            next = self.next_packet(ep);
-            self.push_data(ep, now, batch, &plan, next.is_none());
+            self.push_data(ep, now, batch, &plan);
             if short {
                 break;
             }
@@ -293,12 +293,11 @@ impl Sender {
         now: Instant,
         batch: &mut Batch,
         plan: &PacketPlan,
-        last: bool,
     ) {
         let len = plan.bytes.end - plan.bytes.start;
         self.bytes_since_request += len;
         let counted = matches!(self.tracking, GroupTracking::Counted(_));
-        let has_sreq = counted && self.needs_status_request(ep, plan, last);
+        let has_sreq = counted && self.needs_status_request(ep, plan);
         let wclose = self.finishing && plan.bytes.end == self.submitted;
         let options = self
             .options(ep)
@@ -328,7 +327,7 @@ impl Sender {
     /// Whether a DATA packet carries SREQ: every `status_interval_bytes` or quarter of the window,
     /// with the last retransmission, with the end, and when the window closes
     /// (0009, Counted groups).
-    fn needs_status_request(&self, ep: &GroupEndpointState, plan: &PacketPlan, last: bool) -> bool {
+    fn needs_status_request(&self, ep: &GroupEndpointState, plan: &PacketPlan) -> bool {
         let quarter = self.alloc.saturating_sub(self.una) / 4;
         let every = ep
             .config
@@ -338,8 +337,8 @@ impl Sender {
         self.bytes_since_request >= every
             || self.request_with_next_data
             || end
-            || plan.is_retransmission && self.retransmission_queue.is_empty()
-            || last && self.is_send_blocked()
+            || self.retransmission_queue.is_empty()
+                && (plan.is_retransmission || self.is_send_blocked())
     }
 
     /// Arms the coalescing timer while data wait for a full packet.

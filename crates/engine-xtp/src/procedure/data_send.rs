@@ -117,18 +117,18 @@ pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, 
 
 fn transmit_data(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
     let mut is_held = !is_forgotten(ctx);
-    let mut next = next_packet(ctx, ep);
-    while let Some(plan) = next.take() {
+    while batch.room() > 0
+        && let Some(plan) = next_packet(ctx, ep)
+    {
         let len = ep.packet_len(plan.bytes.end - plan.bytes.start);
         let short = !batch.is_empty() && len < batch.packet_len();
         let long = !batch.is_empty() && len > batch.packet_len();
-        if long || batch.room() == 0 || !may_send_packet(ctx, ep, now, len) {
+        if long || !may_send_packet(ctx, ep, now, len) {
             break;
         }
         mark_sent(ctx, ep, &plan);
         is_held &= !plan.is_retransmission;
-        next = next_packet(ctx, ep);
-        push_data(ctx, ep, now, batch, &plan, next.is_none());
+        push_data(ctx, ep, now, batch, &plan);
         if short {
             break;
         }
@@ -332,6 +332,11 @@ pub(crate) fn is_send_blocked(ctx: &Context, ep: &EndpointState) -> bool {
     ctx.tx.next_seq < ctx.tx.submitted && send_limit(ctx, ep) <= ctx.tx.next_seq
 }
 
+/// Whether the packet that was sent last, with nothing to repeat behind it, closes the window, and no answer is due.
+fn is_last_unasked(ctx: &Context, ep: &EndpointState) -> bool {
+    ctx.tx.outstanding_requests.is_empty() && is_send_blocked(ctx, ep)
+}
+
 fn mark_sent(ctx: &mut Context, ep: &mut EndpointState, plan: &PacketPlan) {
     let tx = &mut ctx.tx;
     if !plan.is_retransmission {
@@ -355,11 +360,10 @@ fn push_data(
     now: Instant,
     batch: &mut Batch,
     plan: &PacketPlan,
-    last: bool,
 ) {
     let len = plan.bytes.end - plan.bytes.start;
     ctx.tx.bytes_since_request += len;
-    let options = data_options(ctx, ep, plan, last);
+    let options = data_options(ctx, ep, plan);
     let sync = status_request::packet_sync(ctx, ep, now, options);
     // Without a returned key the answer may be too short for spans (0007, Address validation).
     if options.0 & (Options::SREQ | Options::DREQ).0 != 0 && ctx.remote_key.is_some() {
@@ -389,11 +393,11 @@ fn push_data(
 
 /// Option bits of the planned DATA packet.
 #[inline]
-fn data_options(ctx: &Context, ep: &EndpointState, plan: &PacketPlan, last: bool) -> Options {
+fn data_options(ctx: &Context, ep: &EndpointState, plan: &PacketPlan) -> Options {
     let wclose = ctx.closing.is_finishing() && plan.bytes.end == ctx.tx.submitted;
     let complete = ctx.rx.is_complete() && !ctx.is_one_way();
     let datagram = ctx.service == Service::Datagram;
-    let sreq = !datagram && needs_status_request(ctx, ep, plan, wclose, last);
+    let sreq = !datagram && needs_status_request(ctx, ep, plan, wclose);
     let delivered = ep.config.status_request_kind == StatusRequestKind::Delivered && !wclose;
     let eom = plan.eom || wclose && !ctx.is_stream();
     ctx.options
@@ -439,7 +443,6 @@ fn needs_status_request(
     ep: &EndpointState,
     plan: &PacketPlan,
     wclose: bool,
-    last: bool,
 ) -> bool {
     let tx = &ctx.tx;
     let mut every = ep.config.status_interval_bytes;
@@ -454,6 +457,6 @@ fn needs_status_request(
         || tx.request_with_next_data
         || plan.bytes.start < tx.request_at && tx.request_at <= plan.bytes.end
         || wclose && !plan.is_retransmission
-        || plan.is_retransmission && tx.retransmission_queue.is_empty()
-        || last && tx.outstanding_requests.is_empty() && is_send_blocked(ctx, ep)
+        || tx.retransmission_queue.is_empty()
+            && (plan.is_retransmission || is_last_unasked(ctx, ep))
 }
