@@ -42,6 +42,11 @@ impl Closing {
         !matches!(self.sending, SendingEnd::Open | SendingEnd::Absent)
     }
 
+    /// The user has finished this side's stream, and the peer does not have all of it yet.
+    pub(crate) fn is_ending(self) -> bool {
+        self.is_finishing() && !self.rclose_received()
+    }
+
     #[inline]
     pub(crate) fn wclose_sent(self) -> bool {
         self.sending >= SendingEnd::WcloseSent

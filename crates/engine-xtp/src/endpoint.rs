@@ -1,6 +1,5 @@
 //! The unicast engine. It only dispatches to the procedures.
 
-use crate::closing::SendingEnd;
 use crate::codec::{Arrival, Input};
 use crate::config::{CloseState, Config, RateLimit};
 use crate::context::{Context, OpenReport, Timer};
@@ -469,11 +468,7 @@ impl Associations for Xtp {
         };
         // An unacknowledged WCLOSE counts as in flight: a host may drop an association with nothing
         // in flight (0007, Close).
-        let ending = matches!(
-            ctx.closing.sending,
-            SendingEnd::Finishing | SendingEnd::WcloseSent
-        );
-        let ending = u64::from(ctx.first.due || ending);
+        let ending = u64::from(ctx.first.due || ctx.closing.is_ending());
         Status {
             bytes_in_flight: ctx.tx.bytes_in_flight().max(ending),
         }
