@@ -197,6 +197,7 @@ fn verdict_rows(run: &RunData) -> Vec<Row> {
         ("contest", &summary.verdicts),
         ("overall", &summary.overall),
         ("control", &summary.control),
+        ("beside", &summary.beside),
     ];
     let all = kinds
         .into_iter()

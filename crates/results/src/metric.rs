@@ -53,6 +53,9 @@ pub const TOTAL_S: &str = "total_s";
 /// The same for one of them.
 pub const S_PER_MESSAGE: &str = "s_per_message";
 
+/// Before the number of a circuit among several of one transport, in names of measures of single circuits.
+pub const LEG_NUMBER: char = '#';
+
 /// All measures, in the order they are shown.
 pub const METRICS: &[Metric] = &[
     metric(MESSAGES_PER_S, "messages received", "/s", true),
@@ -153,6 +156,11 @@ const fn metric(
 /// The measure of that name.
 pub fn find(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// Measure and circuit of a measure of one of several circuits that ran together: `messages_per_s.tcp#1`.
+pub fn of_leg(name: &str) -> Option<(&str, &str)> {
+    name.split_once('.')
 }
 
 /// The measure verdicts of a workload are about.

@@ -26,6 +26,10 @@ pub struct Summary {
     pub overall: Vec<Verdict>,
     /// Verdicts of the A/A control: the baseline against itself.
     pub control: Vec<Verdict>,
+    /// Verdicts on single circuits that ran beside others, against one circuit of their transport alone in the same contest.
+    /// The metric names the circuit, as a trial's does: `messages_per_s.tcp#1`. A family of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Verdict>,
     /// Cost models, one a contestant and workload with enough sizes.
     #[serde(default)]
     pub fits: Vec<Fit>,

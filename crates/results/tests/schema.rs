@@ -177,6 +177,10 @@ fn summary() -> Summary {
             ..verdict(VerdictKind::Faster)
         }],
         control: vec![verdict(VerdictKind::Equal)],
+        beside: vec![Verdict {
+            metric: "messages_per_s.tcp#1".into(),
+            ..verdict(VerdictKind::Slower)
+        }],
         fits: vec![Fit {
             cell: cell().without(Cell::SIZE),
             metric: "time_per_message_ns".into(),

@@ -9,6 +9,7 @@
 //! * [`summary`] - from the trials of a run to its [`results::Summary`]; calls all the others.
 //! * [`verdict`] - faster, slower, equal or not enough data, at one family-wise level for a run.
 //! * [`mean`] and [`holm`] - trimmed means and Holm's correction, the parts of a verdict.
+//! * [`beside`] - a circuit that ran beside others against one of its transport alone.
 //! * [`explanation`] and [`phrasing`] - evidence for a verdict, and its sentence.
 //! * [`mod@pilot`] - the length that a trial needs; its warm-up and noise are in crate `samples`.
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
@@ -22,6 +23,7 @@
 //! * [`distribution`], [`estimate`], [`bootstrap`] - building blocks.
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod bootstrap;
 pub mod calibration;
 pub mod compare;
@@ -50,6 +52,7 @@ pub mod summary;
 pub mod verdict;
 pub mod warnings;
 
+pub use beside::sentence as beside_sentence;
 pub use compare::{compare, only_in, worse_than};
 pub use history::{CellHistory, RunCells, Step, history};
 pub use knee::{Knee, knees};

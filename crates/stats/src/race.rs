@@ -1,5 +1,6 @@
 //! The verdicts of a race, and when it may stop.
 
+use crate::beside;
 use crate::contests::{Contest, comparisons, contests, control_comparisons, overall_comparisons};
 use crate::explanation;
 use crate::verdict::judge;
@@ -14,6 +15,8 @@ pub struct Judgement {
     pub overall: Vec<Verdict>,
     /// The A/A control, one a contest; a family of its own.
     pub control: Vec<Verdict>,
+    /// Circuits beside others against one of their transport alone; a family of its own.
+    pub beside: Vec<Verdict>,
 }
 
 impl Judgement {
@@ -121,6 +124,12 @@ fn judge_look(plan: &Plan, contests: &[Contest], earlier: &Judgement) -> Judgeme
         verdicts,
         overall,
         control: judge(&controls, &earlier.control, alpha, plan.equal_within),
+        beside: judge(
+            &beside::comparisons(contests),
+            &earlier.beside,
+            alpha,
+            plan.equal_within,
+        ),
     }
 }
 

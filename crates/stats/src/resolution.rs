@@ -86,6 +86,7 @@ mod tests {
             control,
             fits: Vec::new(),
             crossovers: Vec::new(),
+            beside: Vec::new(),
             warnings: Vec::new(),
         }
     }

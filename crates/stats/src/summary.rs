@@ -51,6 +51,7 @@ pub fn summarise(
         verdicts: judgement.verdicts,
         overall: judgement.overall,
         control: judgement.control,
+        beside: judgement.beside,
         fits: curves.iter().map(fit_of).collect(),
         crossovers: crossovers(&curves),
     }

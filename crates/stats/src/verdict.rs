@@ -97,9 +97,10 @@ impl Comparison {
     }
 }
 
-/// Whether more of a metric is better; true for unknown ones.
+/// Whether more of a metric is better, also of one circuit's; true for unknown ones.
 pub fn more_is_better(name: &str) -> bool {
-    metric::find(name).is_none_or(|metric| metric.more_is_better)
+    let whole = metric::of_leg(name).map_or(name, |(measure, _)| measure);
+    metric::find(whole).is_none_or(|metric| metric.more_is_better)
 }
 
 /// As [`judge`] at a single look, from means of log-ratios as they are.

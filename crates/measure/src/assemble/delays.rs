@@ -1,10 +1,12 @@
 //! Round trips, connections, and the delays of an open loop.
 
+use super::legs;
 use super::rates::rate_series;
 use super::view::{TrialView, send_span_s};
 use crate::trial::ClockUncertainty;
 use control::CircuitReport;
 use results::{Histogram, Trial};
+use std::collections::BTreeMap;
 
 /// Round trips and connections: metrics and histogram come from the client side.
 pub(super) fn delays(made: &mut Trial, view: &TrialView<'_>, kind: &str) {
@@ -19,14 +21,7 @@ pub(super) fn delays(made: &mut Trial, view: &TrialView<'_>, kind: &str) {
         }
     } else {
         made.metrics.insert("messages_per_s".into(), per_s);
-        if circuits.len() > 1 {
-            for report in &circuits {
-                if let Some(&p50) = report.measures.get("delay_p50_us") {
-                    made.metrics
-                        .insert(format!("delay_p50_us.{}", report.transport), p50);
-                }
-            }
-        }
+        legs::delays(made, view, send_span_s(view).max(1e-9));
     }
     let lost: f64 = circuits
         .iter()
@@ -168,23 +163,35 @@ pub(super) fn percentiles(circuits: &[&CircuitReport]) -> Vec<(&'static str, f64
         .collect()
 }
 
-pub(super) fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
+/// Percentiles with enough samples and the mean, by metric name, and the distribution of all; of one circuit its own
+/// exact median and mean.
+pub(super) fn delay_metrics(
+    circuits: &[&CircuitReport],
+    name: &str,
+) -> (BTreeMap<&'static str, f64>, hdrhistogram::Histogram<u64>) {
     let merged = merged(circuits, name);
+    let mut values: BTreeMap<&'static str, f64> = percentiles(circuits).into_iter().collect();
+    if merged.is_empty() {
+        return (BTreeMap::new(), merged);
+    }
+    values.insert("delay_mean_us", merged.mean() / 1000.0);
+    if let [only] = circuits {
+        for metric in ["delay_p50_us", "delay_mean_us"] {
+            if let Some(&value) = only.measures.get(metric) {
+                values.insert(metric, value);
+            }
+        }
+    }
+    (values, merged)
+}
+
+pub(super) fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
+    let (values, merged) = delay_metrics(circuits, name);
     if merged.is_empty() {
         return;
     }
-    for (metric, value) in percentiles(circuits) {
+    for (metric, value) in values {
         made.metrics.insert(metric.into(), value);
-    }
-    made.metrics
-        .insert("delay_mean_us".into(), merged.mean() / 1000.0);
-    if let [only] = circuits {
-        let exact = ["delay_p50_us", "delay_mean_us"].into_iter();
-        for metric in exact {
-            if let Some(&value) = only.measures.get(metric) {
-                made.metrics.insert(metric.into(), value);
-            }
-        }
     }
     made.warm_up_s = circuits
         .iter()

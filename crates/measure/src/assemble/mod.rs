@@ -2,6 +2,7 @@
 //!
 //! * `view` - the reports with their context.
 //! * `rates` - throughput: warm-up, rates, shares.
+//! * `legs` - rates, delays and shares of single circuits that ran together.
 //! * `delays` - round trips, connections, open-loop delays.
 //! * `transactions` - those of several clients: rates, delays, user bytes, share of the link.
 //! * `responsive` - round trips of short messages without and beside bulk, and the bulk.
@@ -18,6 +19,7 @@ mod costs;
 mod delays;
 mod host_pairs;
 mod ledger;
+mod legs;
 mod program;
 mod rates;
 mod responsive;

@@ -1,6 +1,7 @@
 //! Throughput: warm-up, rates, shares.
 
 use super::ledger::ledger;
+use super::legs::{self, LegRate};
 use super::view::{TrialView, send_span_s};
 use crate::spec::Direction;
 use control::{CircuitReport, Slice};
@@ -11,21 +12,24 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
     let mut rates = Vec::new();
     let both = view.spec.direction == Direction::Both;
     let sinks = view.receivers().chain(view.senders().filter(|_| both));
-    for report in sinks {
+    let sides = [&view.collected.receiver, &view.collected.sender];
+    let names = sides.map(|side| legs::names(view, &side.circuits)).concat();
+    for (report, leg) in sinks.zip(names) {
         let steady = SteadyPart::counted(view, report);
         made.warm_up_s = made.warm_up_s.max(steady.warm_up_s);
         if let Some(what) = steady.warning {
             made.disturbed.push(what);
         }
         let messages = view.messages(report, steady.messages, steady.bytes);
-        rates.push((
-            report.transport.as_str(),
-            messages / steady.span_s,
-            steady.bytes as f64 / steady.span_s,
-        ));
+        rates.push(LegRate {
+            leg,
+            transport: report.transport.clone(),
+            messages_per_s: messages / steady.span_s,
+            bytes_per_s: steady.bytes as f64 / steady.span_s,
+        });
     }
-    let messages_per_s = view.counted(rates.iter().map(|(_, messages, _)| *messages));
-    let bytes_per_s = view.counted(rates.iter().map(|(_, _, bytes)| *bytes));
+    let messages_per_s = view.counted(rates.iter().map(|rate| rate.messages_per_s));
+    let bytes_per_s = view.counted(rates.iter().map(|rate| rate.bytes_per_s));
     let sent_per_s = view.sent_messages() / send_span_s(view).max(1e-9);
     made.metrics.insert("messages_per_s".into(), messages_per_s);
     made.metrics.insert("mbit_per_s".into(), bytes_per_s * 8e-6);
@@ -37,7 +41,7 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
     }
     match view.spec.fan_out {
         Some(_) => slowest_and_fastest(made, &rates),
-        None => shares(made, &rates, messages_per_s),
+        None => shares(made, view, &rates),
     }
     if let Some(report) = view.receivers().next() {
         let per_message = |slice: &Slice| view.messages(report, slice.messages, slice.bytes);
@@ -60,27 +64,18 @@ pub(super) fn total_time(made: &mut Trial, view: &TrialView<'_>, messages: u64) 
 pub(super) const SERIES_MAX: usize = 250;
 
 /// Each circuit's share of the total rate, when there are several.
-fn shares(made: &mut Trial, rates: &[(&str, f64, f64)], total: f64) {
-    if rates.len() < 2 || total <= 0.0 {
+fn shares(made: &mut Trial, view: &TrialView<'_>, rates: &[LegRate]) {
+    let all: Vec<f64> = rates.iter().map(|rate| rate.messages_per_s).collect();
+    if rates.len() < 2 || all.iter().sum::<f64>() <= 0.0 {
         return;
     }
-    let all: Vec<f64> = rates.iter().map(|&(_, rate, _)| rate).collect();
     made.metrics.insert("fairness".into(), samples::jain(&all));
-    for &(transport, rate, _) in rates {
-        *made
-            .metrics
-            .entry(format!("share.{transport}"))
-            .or_default() += rate / total;
-        *made
-            .metrics
-            .entry(format!("messages_per_s.{transport}"))
-            .or_default() += rate;
-    }
+    legs::rates(made, view, rates);
 }
 
 /// The rates of the slowest and the fastest of several receivers, and how equal all are.
-fn slowest_and_fastest(made: &mut Trial, rates: &[(&str, f64, f64)]) {
-    let all: Vec<f64> = rates.iter().map(|&(_, rate, _)| rate).collect();
+fn slowest_and_fastest(made: &mut Trial, rates: &[LegRate]) {
+    let all: Vec<f64> = rates.iter().map(|rate| rate.messages_per_s).collect();
     let slowest = all.iter().copied().reduce(f64::min);
     let fastest = all.iter().copied().reduce(f64::max);
     for (name, rate) in [

@@ -1,15 +1,32 @@
-//! Concurrent circuits: shares, fairness, and the delay of each beside the others.
+//! Concurrent circuits: shares, fairness, the delay of each beside the others, and each beside the others against it alone.
 
-use results::{CellSummary, Summary};
+use results::metric::{DELAY_P50_US, LEG_NUMBER, LINK_SHARE_FRACTION};
+use results::{CellSummary, Summary, Verdict};
 
-/// One line per cell in which several circuits ran concurrently.
+/// One line per cell in which several circuits ran concurrently, then one per verdict on a circuit beside others.
 pub(super) fn lines(summary: &Summary) -> Vec<String> {
-    summary.cells.iter().filter_map(cell_line).collect()
+    let cells = summary.cells.iter().filter_map(cell_line);
+    cells
+        .chain(summary.beside.iter().map(beside_line))
+        .collect()
+}
+
+/// `beside others: ▼ throughput at 64 B tcp#1 of tcp+tcp moves 0.52x the messages of tcp alone (0.50 ... 0.54)`.
+fn beside_line(verdict: &Verdict) -> String {
+    let (_, sign) = crate::verdict_summary::kind(verdict.kind);
+    let workload = verdict.contest.workload();
+    let sentence = stats::beside_sentence(verdict);
+    format!("beside others: {sign} {workload} {sentence}")
 }
 
 fn cell_line(cell: &CellSummary) -> Option<String> {
     let shares = component_values(cell, "share.", |share| format!("{:.0} %", share * 100.0));
-    let delays = component_values(cell, "delay_p50_us.", |us| format!("{us:.1} us"));
+    let delays = component_values(cell, &format!("{DELAY_P50_US}."), |us| {
+        format!("{us:.1} us")
+    });
+    let link = component_values(cell, &format!("{LINK_SHARE_FRACTION}."), |share| {
+        format!("{:.0} %", share * 100.0)
+    });
     let rates = component_values(cell, "messages_per_s@", |rate| format!("{rate:.0}/s"));
     let beside = component_values(cell, "delay_p50_us@", |us| format!("{us:.1} us"));
     let fairness = cell.metrics.get("fairness").map(|value| value.median);
@@ -23,6 +40,9 @@ fn cell_line(cell: &CellSummary) -> Option<String> {
     }
     if let Some(fairness) = fairness {
         parts.push(format!("fairness {fairness:.2} (Jain; 1 is equal)"));
+    }
+    if link.len() > 1 {
+        parts.push(format!("of the link {}", link.join(", ")));
     }
     if delays.len() > 1 {
         parts.push(format!("median delays {}", delays.join(", ")));
@@ -51,11 +71,12 @@ fn extremes(cell: &CellSummary) -> Option<String> {
     ))
 }
 
-/// Metrics of single components or hosts, as "name value".
+/// Metrics of single components or hosts, as "name value"; of a transport whose circuits have numbers, those of each.
 fn component_values(cell: &CellSummary, prefix: &str, show: impl Fn(f64) -> String) -> Vec<String> {
     let one = |(name, value): (&String, &results::Estimate)| {
         let transport = name.strip_prefix(prefix)?;
-        Some(format!("{transport} {}", show(value.median)))
+        let is_whole = cell.metrics.contains_key(&format!("{name}{LEG_NUMBER}1"));
+        (!is_whole).then(|| format!("{transport} {}", show(value.median)))
     };
     cell.metrics.iter().filter_map(one).collect()
 }
@@ -98,6 +119,19 @@ mod tests {
         let said = cell_line(&shared).expect("a line");
         assert!(
             said.contains("shares tcp 80 %, udp 20 %; fairness 0.74"),
+            "{said}"
+        );
+        let equal = cell(metrics(&[
+            ("share.tcp", 1.0),
+            ("share.tcp#1", 0.7),
+            ("share.tcp#2", 0.3),
+            ("link_share_fraction.tcp", 0.5),
+            ("link_share_fraction.tcp#1", 0.35),
+            ("link_share_fraction.tcp#2", 0.15),
+        ]));
+        let said = cell_line(&equal).expect("a line");
+        assert!(
+            said.ends_with("shares tcp#1 70 %, tcp#2 30 %; of the link tcp#1 35 %, tcp#2 15 %"),
             "{said}"
         );
         let waited = cell(metrics(&[

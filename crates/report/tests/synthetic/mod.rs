@@ -345,6 +345,7 @@ fn summary(trials: &[Trial]) -> Summary {
         verdicts,
         overall,
         fits: fits(),
+        beside: Vec::new(),
         crossovers: vec![Crossover {
             contest: Cell::default().with(Cell::WORKLOAD, "throughput"),
             metric: "time_per_message_ns".into(),

@@ -1,6 +1,7 @@
 //! End-to-end tests: every test starts the real program.
 //!
 //! * `workloads` - each workload with each transport.
+//! * `beside_others` - circuits beside others, each against one alone.
 //! * `options` - effect of options, and that they are recorded in the result.
 //! * `refusals` - wrong input: a one-line error, the right exit code, no complete-looking folder.
 //! * `interruptions` - races that are stopped, killed, or lose a worker.
@@ -27,6 +28,7 @@
 //! * `watching` - running races from their files.
 //! * `two_builds` - two builds in one race, and the gate.
 //! * `planted` - a contestant that is slower by a known share.
+//! * `static_program` - the packages' program, where it was built.
 //! * `own_programs` - programs of other projects as contestants.
 //! * `one_race` - one race at a time on a machine.
 //! * `copies` - TCP without a copy and from a file; rows that only say why they do not run.
@@ -42,6 +44,7 @@
 
 mod agent_allowances;
 mod agents;
+mod beside_others;
 mod between_hosts;
 mod channel_tools;
 mod copies;
@@ -76,6 +79,7 @@ mod series;
 mod simulations;
 mod size_steps;
 mod slurm;
+mod static_program;
 mod stt;
 mod studies;
 mod study_folders;
