@@ -1,6 +1,6 @@
 //! Effects of links of each kind on transports.
 
-use crate::support::{Scratch, is_running, program, signal, trials_of, wait_until};
+use crate::support::{Scratch, is_running, is_valid_trial, program, signal, trials_of, wait_until};
 use crate::testbeds::{can_create_hosts, evidence, linked, towpath_in};
 use results::{Status, Trial};
 use rustix::process::Signal;
@@ -37,13 +37,19 @@ fn raw_xtp_crosses_lossy_link() {
     if !can_create_hosts() {
         return;
     }
-    let scratch = Scratch::new();
     let transports = ["xtp-rawip", "xtp-ether", "xtp-ether,llc=on"];
-    let mut arguments = transports.to_vec();
-    arguments.extend(["--no-calibration", "-w", "throughput"]);
-    let run = linked(&scratch, "rate=100mbit,loss=1%", &arguments);
-    for name in transports {
-        for trial in trials_of(&run, name) {
+    let options = ["--no-calibration", "-w", "throughput"];
+    // Between IPv6 hosts too: frames need no address of a network.
+    let families = [&[][..], &["-6"]];
+    let runs = families.map(|family| {
+        let words = [&transports[..], &options, family].concat();
+        linked(&Scratch::new(), "rate=100mbit,loss=1%", &words)
+    });
+    for (name, run) in transports
+        .iter()
+        .flat_map(|name| runs.each_ref().map(|run| (*name, run)))
+    {
+        for trial in trials_of(run, name) {
             assert_eq!(trial.status, Status::Ok, "{name}: {}", trial.reason);
             let mean = evidence(trial, "mean_packet_bytes");
             assert!(mean > 200.0 && mean <= 1514.0, "{name}: {mean}");
@@ -248,4 +254,48 @@ fn holder_of(name: &str) -> Option<u32> {
         ];
         words.starts_with(&wanted)
     })
+}
+
+/// Frames of 1042 octets: the link carries 2,399 a second. What is offered beyond that is lost at the link, and counted there.
+#[test]
+fn udp_loses_what_a_link_cannot_carry_and_nothing_below_its_rate() {
+    if !can_create_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let loads = [
+        "-w",
+        "offered",
+        "--rate",
+        "500,1k,5k",
+        "--arrivals",
+        "fixed",
+    ];
+    let options = ["udp", "--no-calibration", "--trial", "1s"];
+    // A sender that had no processor for a while makes up for it at once; the queue holds half a second of the lower load.
+    let link = "rate=20mbit,queue=256k";
+    let run = linked(&scratch, link, &[&options[..], &loads].concat());
+    let trials = trials_of(&run, "udp");
+    assert_eq!(trials.len(), 2);
+    for trial in trials.into_iter().filter(|trial| is_valid_trial(trial)) {
+        let ledger = trial.ledger.expect("a ledger");
+        let beyond = trial.cell.text("rate_per_s") == "5000";
+        assert_eq!(ledger.lost_link > 0, beyond, "{ledger:?}");
+        // A receiver without a processor drops some of it too.
+        let lost = ledger.lost_link + ledger.lost_host;
+        assert_eq!(ledger.delivered + lost, ledger.sent, "{ledger:?}");
+        let lost = lost as f64 / ledger.sent as f64;
+        assert!((metric(trial, "loss_fraction") - lost).abs() < 1e-9);
+        if beyond {
+            // What the link carries in a second and what its queue held then, 2,650, and what a late sender had more time for.
+            assert!(ledger.delivered < 3500, "{ledger:?}");
+            assert!(metric(trial, "delivered_per_s") < metric(trial, "offered_per_s"));
+        }
+    }
+    let table = towpath_in(&scratch, &["show", &scratch.text("run")]);
+    let says_loss = table
+        .out
+        .lines()
+        .any(|line| line.trim().ends_with("% lost"));
+    assert!(says_loss, "{}", table.out);
 }

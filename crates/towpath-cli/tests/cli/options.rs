@@ -339,6 +339,16 @@ fn same_transport_with_different_options_shares_one_trial() {
     }
 }
 
+/// Addresses of other formats than the Internet's, at both ends of circuits over UDP.
+#[test]
+fn xtp_races_under_addresses_of_each_format() {
+    let names = ["iso:490001", "xns:1.020304050607.5", "direct:010203"];
+    let names = names.map(|name| format!("xtp,address={name}"));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let run = quick(&[&names[..], &["-w", "throughput,delay,connect"]].concat());
+    assert_all_valid(&run, &names);
+}
+
 #[test]
 fn labels_with_options_are_printed_and_exported_whole() {
     let scratch = Scratch::new();
