@@ -6,7 +6,7 @@
 
 use crate::config::Config;
 use core::net::SocketAddr;
-use engine::{Address, Instant, KeyedStream, Purpose, siphash};
+use engine::{Address, Instant, KeyedStream, siphash};
 
 /// The secret of an endpoint's cookies.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(crate) struct Cookies {
 const COOKIE_BIT: u64 = 1 << 62;
 
 impl Cookies {
-    pub(crate) fn new(config: &Config) -> Cookies {
-        let mut stream = KeyedStream::new(&config.secret, Purpose::Cookies, config.seed);
+    /// Cookies whose secret is drawn from `stream`.
+    pub(crate) fn new(config: &Config, mut stream: KeyedStream) -> Cookies {
         let mut pair = || [stream.next_u64(), stream.next_u64()];
         Cookies {
             key: pair(),
@@ -83,10 +83,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn cookies(secret: u64) -> Cookies {
-        Cookies::new(&Config {
-            secret: engine::Secret::from_seed(secret),
-            ..Config::default()
-        })
+        let secret = engine::Secret::from_seed(secret);
+        let stream = KeyedStream::new(&secret, engine::Purpose::Cookies, 1);
+        Cookies::new(&Config::default(), stream)
     }
 
     fn socket(text: &str) -> Address {

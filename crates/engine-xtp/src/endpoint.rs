@@ -18,8 +18,9 @@ use engine::time::earlier;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
     Delivery, Event, Instant, KeyedStream, Layout, Note, PathFault, Properties, Protocol, Purpose,
-    Received, SendFlags, Status,
+    Received, Secret, SendFlags, Status,
 };
+use std::sync::Arc;
 
 /// An endpoint of XTP: any number of associations over one wire.
 #[derive(Debug)]
@@ -39,15 +40,27 @@ impl Xtp {
     ///
     /// If `packet_len` is below 128 or above 65,535.
     pub fn new(config: Config) -> Self {
+        let (secret, seed) = (config.secret, config.seed);
+        Xtp::with_shared_config(Arc::new(config), &secret, seed)
+    }
+
+    /// An endpoint that shares its configuration with others, as ten thousand simulated stations do. Its keys follow
+    /// from `secret` and `seed`, not from those of the configuration.
+    ///
+    /// # Panics
+    ///
+    /// As [`Xtp::new`].
+    pub fn with_shared_config(config: Arc<Config>, secret: &Secret, seed: u64) -> Self {
         let range = 128..=usize::from(u16::MAX);
         assert!(
             range.contains(&config.packet_len),
             "packet_len is out of range"
         );
-        let secret = KeyedStream::new(&config.secret, Purpose::Tables, config.seed).next_u64();
-        let state = EndpointState::new(config);
+        let stream = |purpose| KeyedStream::new(secret, purpose, seed);
+        let keys_secret = stream(Purpose::Tables).next_u64();
+        let state = EndpointState::new(config, stream);
         Xtp {
-            table: ContextTable::new(secret, !state.codec.has_long_keys()),
+            table: ContextTable::new(keys_secret, !state.codec.has_long_keys()),
             state,
             unvalidated: UnvalidatedQueue::default(),
             arrival_route: 0,

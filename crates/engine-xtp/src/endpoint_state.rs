@@ -13,10 +13,11 @@ use crate::refusals::Refusals;
 use crate::routes::Routes;
 use engine::{Address, AssociationId, Counters, Event, Instant, KeyedStream, Purpose, TimerTable};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct EndpointState {
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     pub(crate) codec: Codec,
     /// Timer queue: at most one entry for each association.
     pub(crate) timers: TimerTable<AssociationId>,
@@ -79,7 +80,8 @@ impl ReplyLimit {
 }
 
 impl EndpointState {
-    pub(crate) fn new(config: Config) -> EndpointState {
+    /// The state of an endpoint that draws from `stream`.
+    pub(crate) fn new(config: Arc<Config>, stream: impl Fn(Purpose) -> KeyedStream) -> Self {
         let codec = Codec::new(config.version, config.packet_len, config.hop_limit);
         let config = fit_to(codec, config);
         EndpointState {
@@ -89,9 +91,9 @@ impl EndpointState {
             reply_route: 0,
             reply_sync: 0,
             routes: Routes::default(),
-            keys: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
-            rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),
-            cookies: Cookies::new(&config),
+            keys: stream(Purpose::Keys),
+            rng: stream(Purpose::Visible),
+            cookies: Cookies::new(&config, stream(Purpose::Cookies)),
             config,
             timers: TimerTable::new(),
             events: VecDeque::new(),
@@ -238,23 +240,26 @@ impl EndpointState {
 }
 
 /// `config` adjusted to what the packets of its version can say.
-fn fit_to(codec: Codec, config: Config) -> Config {
+fn fit_to(codec: Codec, config: Arc<Config>) -> Arc<Config> {
     let version = config.version;
     if matches!(codec, Codec::V40) {
-        return Config {
-            routes: false,
-            ..config
+        return match config.routes {
+            false => config,
+            true => Arc::new(Config {
+                routes: false,
+                ..(*config).clone()
+            }),
         };
     }
     let pairs = version.overhead() + version.control_len() + 128;
-    Config {
+    Arc::new(Config {
         window: config.window.min(codec.window_max()),
         initial_window: config.initial_window.min(codec.window_max()),
         spans: SpanMeaning::Missing,
         gateway: config.gateway.filter(|_| config.routes),
         fixed_pairs: config.fixed_pairs && config.packet_len >= pairs,
-        ..config
-    }
+        ..(*config).clone()
+    })
 }
 
 /// A header with a key only. Length and checksum are filled in by the encoder.

@@ -3,7 +3,7 @@
 use crate::calls::{check_traffic, service, set_layers};
 use crate::cells;
 use crate::disturbance::schedule_disturbances;
-use crate::engines::{self, SpecError};
+use crate::engines::{self, SharedConfig, SpecError};
 use crate::file::{
     ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, StationsSpec,
     TrafficSpec, UnsentSpec,
@@ -73,12 +73,12 @@ pub fn build_with(
             let refusal = "chips.cut_through is for xtp-forwarder on a switch; leave it out";
             return Err((spec.engine.protocol.span(), refusal.to_owned()));
         }
+        let mut shared = SharedConfig::default();
         for _ in 0..spec.count {
             let own = engine::SplitMix64::at(seed, FIRST_LIFE + stations.len() as u64);
-            stations.push((
-                wrap(engines::make_engine(&spec.engine, own, &scenario.medium)?),
-                cost,
-            ));
+            let medium = &scenario.medium;
+            let engine = engines::make_engine(&spec.engine, own, medium, &mut shared)?;
+            stations.push((wrap(engine), cost));
         }
     }
     let mut network = Network::new(&config, stations);

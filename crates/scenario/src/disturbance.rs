@@ -1,7 +1,7 @@
 //! Disturbances at certain times: crashes, partitions, flaps, periods of loss.
 
 use crate::build::{FIRST_LIFE, fault_config};
-use crate::engines::{self, SpecError};
+use crate::engines::{self, SharedConfig, SpecError};
 use crate::file::{FaultSpec, Scenario};
 use crate::units::{Fraction, SimTime};
 use engine::{KeyedStream, Purpose};
@@ -185,7 +185,9 @@ fn schedule_crash(
             let before = engine::SplitMix64::at(seed, FIRST_LIFE + station as u64);
             own = seed_with_key_of(before, own);
         }
-        let engine = wrap(engines::make_engine(&kind.engine, own, &scenario.medium)?);
+        let mut shared = SharedConfig::default();
+        let engine =
+            engines::make_engine(&kind.engine, own, &scenario.medium, &mut shared).map(wrap)?;
         network.disturb(from_ps, Disturbance::Crash(station));
         network.disturb(to_ps, Disturbance::Restart(station, engine));
     }

@@ -16,6 +16,7 @@ use engine_xtp::pdu::{Service, Version};
 use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit, RouterConfig, XtpRouter};
 use engine_xtp3::{Multicast, Revision, Xtp3, Xtp3Config};
 use sim::Node;
+use std::sync::Arc;
 
 /// Octets of a full packet. An Ethernet frame carries 1500; 128 is the least the engines accept.
 const PACKET_OCTETS: std::ops::RangeInclusive<u64> = 128..=65_535;
@@ -35,12 +36,35 @@ const ASSOCIATIONS_MAX: usize = 1 << 16;
 /// An invalid value: its place in the file, and what is wrong.
 pub type SpecError = (std::ops::Range<usize>, String);
 
-/// The engine of `spec` for a station on `medium`; its random choices follow from `seed`.
+/// The configuration that stations of one `[[station]]` share, made with the first of them.
+#[derive(Debug, Default)]
+pub struct SharedConfig(Option<Arc<engine_xtp::Config>>);
+
+impl SharedConfig {
+    /// The engine of XTP for a station whose random choices follow from `seed`.
+    fn make_xtp(&mut self, spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Xtp, SpecError> {
+        let config = match &self.0 {
+            Some(config) => config,
+            None => self.0.insert(Arc::new(xtp_config(spec, seed)?)),
+        };
+        let secret = engine::Secret::from_seed(seed);
+        let config = Arc::clone(config);
+        Ok(engine_xtp::Xtp::with_shared_config(config, &secret, seed))
+    }
+}
+
+/// The engine of `spec` for a station on `medium`; its random choices follow from `seed`. `shared` is the same for
+/// stations of equal `spec`.
 ///
 /// # Errors
 ///
 /// The first value out of range, in one line.
-pub fn make_engine(spec: &EngineSpec, seed: u64, medium: &MediumSpec) -> Result<Node, SpecError> {
+pub fn make_engine(
+    spec: &EngineSpec,
+    seed: u64,
+    medium: &MediumSpec,
+    shared: &mut SharedConfig,
+) -> Result<Node, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let protocol = spec.protocol.get_ref().as_str();
     let engine: Node = match protocol {
@@ -53,7 +77,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64, medium: &MediumSpec) -> Result<
         )?)),
         "udp" => Node::associations(engine_udp::Udp::new(udp::config(spec, medium).map_err(at)?)),
         "vmtp" => Node::transactions(engine_vmtp::Vmtp::new(vmtp_config(spec, seed).map_err(at)?)),
-        "xtp" => Node::associations(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
+        "xtp" => Node::associations(shared.make_xtp(spec, seed)?),
         "xtp-forwarder" => Node::router(XtpRouter::new(router_config(spec))),
         "xtp-group" => Node::associations(engine_xtp::group::GroupEndpoint::new(group::config(
             spec, seed,

@@ -10,10 +10,10 @@ use crate::cost::HostCost;
 use crate::flow::{MessageNotes, Target};
 use crate::frames::{Contents, MessageTag};
 use crate::node::Node;
+use crate::run_queue::RunQueue;
 use crate::station_layer::StationLayer;
 use engine::{
-    Address, AssociationId, Batch, Counters, Deliveries, IncomingMessage, Instant, OutgoingMessage,
-    TransactionId,
+    Address, AssociationId, Counters, IncomingMessage, Instant, OutgoingMessage, TransactionId,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -201,8 +201,7 @@ pub(crate) struct Host {
     pub(crate) cost: Rc<HostCost>,
     charges_work: bool,
     pub(crate) circuits: BTreeMap<AssociationId, Role>,
-    run_queue: VecDeque<Process>,
-    in_run_queue: [bool; 4],
+    run_queue: RunQueue,
     /// The process in service, and when it is done, ps.
     pub(crate) in_service: Option<(Process, u64)>,
     pub(crate) writer: VecDeque<WriteJob>,
@@ -212,21 +211,18 @@ pub(crate) struct Host {
     pub(crate) receiver: VecDeque<QueuedPacket>,
     /// Read jobs of the packet in service.
     pub(crate) read_jobs: Vec<ReadJob>,
-    pub(crate) deliveries: Deliveries,
     /// Arrivals that the engine may forward, oldest first, and what is in each.
     pub(crate) forwardable: VecDeque<(u64, Contents)>,
-    pub(crate) batch: Batch,
     /// The packet that the sender built.
     pub(crate) built: Option<u64>,
     pub(crate) timer_at_ps: Option<u64>,
     pub(crate) rate_free_ps: u64,
     controller_frames: u64,
     controller_since_ps: u64,
-    pub(crate) report: StationReport,
+    /// Made with the first thing to report: most of a thousand stations may be idle.
+    report: Option<Box<StationReport>>,
     /// Cleared by a crash, set by a restart.
     pub(crate) is_up: bool,
-    /// For each path a bit for each partition it is in; frames pass between stations with equal bits.
-    pub(crate) partitions: Vec<u64>,
     /// Flows whose circuits a crash ended.
     pub(crate) interrupted: Vec<usize>,
 }
@@ -242,8 +238,7 @@ impl Host {
             charges_work: cost.charges_work(),
             cost,
             circuits: BTreeMap::new(),
-            run_queue: VecDeque::new(),
-            in_run_queue: [false; 4],
+            run_queue: RunQueue::default(),
             in_service: None,
             writer: VecDeque::new(),
             reader: VecDeque::new(),
@@ -251,16 +246,13 @@ impl Host {
             receiver: VecDeque::new(),
             read_jobs: Vec::new(),
             forwardable: VecDeque::new(),
-            deliveries: Deliveries::default(),
-            batch: Batch::new(1),
             built: None,
             timer_at_ps: None,
             rate_free_ps: 0,
             controller_frames: 0,
             controller_since_ps: 0,
-            report: StationReport::default(),
+            report: None,
             is_up: true,
-            partitions: vec![0],
             interrupted: Vec::new(),
         }
     }
@@ -307,9 +299,22 @@ impl Host {
         before.map_or(0, |before| self.cost.work_ps(&before, &self.work()))
     }
 
+    /// Its measurements, to be changed.
+    #[inline]
+    pub(crate) fn report_mut(&mut self) -> &mut StationReport {
+        self.report.get_or_insert_default()
+    }
+
+    /// Its measurements so far. `counters` are those of the engines before this one.
+    pub(crate) fn report(&self) -> StationReport {
+        self.report.as_deref().cloned().unwrap_or_default()
+    }
+
     /// Counters of all its engines; the report has those of the engines before this one.
     pub(crate) fn counters(&self) -> Counters {
-        self.report.counters + self.engine.protocol().counters()
+        let before = self.report.as_ref();
+        let before = before.map_or_else(Counters::default, |report| report.counters);
+        before + self.engine.protocol().counters()
     }
 
     /// When its engine, or its layer, wants to act next.
@@ -335,30 +340,25 @@ impl Host {
     /// Clears the service and the run queue.
     pub(crate) fn halt(&mut self) {
         self.in_service = None;
-        self.run_queue.clear();
-        self.in_run_queue = [false; 4];
+        self.run_queue = RunQueue::default();
     }
 
     /// Queues a process, unless it is queued already.
     pub(crate) fn signal(&mut self, process: Process) {
-        let in_run_queue = &mut self.in_run_queue[process as usize];
-        if !*in_run_queue && self.is_up {
-            *in_run_queue = true;
-            self.run_queue.push_back(process);
+        if self.is_up {
+            self.run_queue.push(process);
         }
     }
 
     /// The process to serve next.
     pub(crate) fn next_process(&mut self) -> Option<Process> {
-        let process = self.run_queue.pop_front()?;
-        self.in_run_queue[process as usize] = false;
-        Some(process)
+        self.run_queue.pop()
     }
 
     /// Whether the receiver is in service or queued.
     pub(crate) fn is_receiving(&self) -> bool {
         let in_service = self.in_service.map(|(process, _)| process);
-        self.in_run_queue[Process::Receiver as usize] || in_service == Some(Process::Receiver)
+        self.run_queue.contains(Process::Receiver) || in_service == Some(Process::Receiver)
     }
 
     /// Whether no process is in service or queued.
@@ -368,16 +368,19 @@ impl Host {
 
     /// Notes what waits for the writer.
     pub(crate) fn note_writer_queue(&mut self) {
-        self.report.writer_max = self.report.writer_max.max(self.writer.len() as u64);
+        let waiting = self.writer.len() as u64;
+        let report = self.report_mut();
+        report.writer_max = report.writer_max.max(waiting);
     }
 
     /// Queues bytes for the reader.
     pub(crate) fn queue_reading(&mut self, job: ReadJob) {
         self.unread_bytes += job.stream.max(job.user);
         self.reader.push_back(job);
-        let report = &mut self.report;
-        report.reader_max = report.reader_max.max(self.reader.len() as u64);
-        report.unread_max_bytes = report.unread_max_bytes.max(self.unread_bytes);
+        let (runs, bytes) = (self.reader.len() as u64, self.unread_bytes);
+        let report = self.report_mut();
+        report.reader_max = report.reader_max.max(runs);
+        report.unread_max_bytes = report.unread_max_bytes.max(bytes);
     }
 
     /// Takes the bytes that the reader is done with.
@@ -390,10 +393,16 @@ impl Host {
     /// Adds frames to the network controller's queue, or takes them off.
     pub(crate) fn change_controller_queue(&mut self, now_ps: u64, change: i64) {
         let span = now_ps.saturating_sub(self.controller_since_ps);
-        self.report.controller_ps += u128::from(self.controller_frames) * u128::from(span);
+        let frames = self.controller_frames;
         self.controller_since_ps = now_ps;
-        self.controller_frames = self.controller_frames.saturating_add_signed(change);
-        self.report.controller_max = self.report.controller_max.max(self.controller_frames);
+        self.controller_frames = frames.saturating_add_signed(change);
+        if frames == 0 && self.controller_frames == 0 {
+            return;
+        }
+        let most = self.controller_frames;
+        let report = self.report_mut();
+        report.controller_ps += u128::from(frames) * u128::from(span);
+        report.controller_max = report.controller_max.max(most);
     }
 }
 

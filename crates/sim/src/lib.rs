@@ -33,6 +33,7 @@ mod link_framing;
 pub mod medium;
 pub mod network;
 pub mod node;
+mod run_queue;
 pub mod series;
 pub mod shortcut;
 pub mod station;

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod cable;
+mod links;
 
 pub use crate::link_framing::FRAME_OCTETS;
 use crate::link_framing::LinkFraming;
@@ -9,8 +10,9 @@ use arrivals::{apply_faults, schedule_arrivals};
 use cable::Cable;
 use link::{
     EtherConfig, EtherCounters, EtherDestination, EtherEvent, EtherTime, EventQueue, FddiConfig,
-    Link, LinkConfig,
+    LinkConfig,
 };
+use links::StationLinks;
 use std::collections::VecDeque;
 
 /// The medium between the stations.
@@ -104,7 +106,7 @@ pub(crate) struct Medium {
     stations: usize,
     seed: u64,
     /// Faults of each receiver of a shared medium.
-    faults: Vec<Link>,
+    faults: Option<StationLinks>,
     pending: EventQueue<PendingEvent>,
     events: VecDeque<MediumEvent>,
     events_handled: u64,
@@ -116,10 +118,10 @@ enum MediumKind {
         /// Frames at each controller; the first is being sent.
         queues: Vec<VecDeque<u64>>,
     },
-    Direct(Vec<Link>),
+    Direct(StationLinks),
     Switch {
-        up: Vec<Link>,
-        down: Vec<Link>,
+        up: StationLinks,
+        down: StationLinks,
         cut_through: Option<u32>,
         /// Octets of the head of a frame that each station needs to forward it.
         heads: Vec<Option<u32>>,
@@ -146,11 +148,8 @@ impl Medium {
         faults: Option<LinkConfig>,
         seed: u64,
     ) -> Medium {
-        let links = |config: LinkConfig, first: usize| -> Vec<Link> {
-            (0..stations)
-                .map(|station| Link::new(config, seed, (first + station) as u32))
-                .collect()
-        };
+        let links =
+            |config: LinkConfig, first: usize| StationLinks::new(config, seed, first, stations);
         let kind = match config {
             MediumConfig::Ether { .. } | MediumConfig::Fddi { .. } => MediumKind::Shared {
                 cable: Cable::new(config, stations, seed),
@@ -183,7 +182,7 @@ impl Medium {
             framing,
             stations,
             seed,
-            faults: faults.map_or_else(Vec::new, |config| links(config, 2 * stations)),
+            faults: faults.map(|config| links(config, 2 * stations)),
             pending: EventQueue::new(),
             events: VecDeque::new(),
             events_handled: 0,
@@ -234,19 +233,20 @@ impl Medium {
 
     /// Changes the faults. Frames in flight arrive as decided before.
     pub(crate) fn set_faults(&mut self, config: LinkConfig) {
-        let links: &mut dyn Iterator<Item = &mut Link> = match &mut self.kind {
-            MediumKind::Direct(links) => &mut links.iter_mut(),
-            MediumKind::Switch { up, down, .. } => &mut up.iter_mut().chain(down),
-            MediumKind::Shared { .. } => {
-                if self.faults.is_empty() {
-                    let (first, count) = (2 * self.stations, self.stations);
-                    let link = |at: usize| Link::new(config, self.seed, (first + at) as u32);
-                    self.faults = (0..count).map(link).collect();
-                }
-                &mut self.faults.iter_mut()
+        match &mut self.kind {
+            MediumKind::Direct(links) => links.change(config),
+            MediumKind::Switch { up, down, .. } => {
+                up.change(config);
+                down.change(config);
             }
-        };
-        links.for_each(|link| link.change(config));
+            MediumKind::Shared { .. } => {
+                let (seed, stations) = (self.seed, self.stations);
+                let links = self
+                    .faults
+                    .get_or_insert_with(|| StationLinks::new(config, seed, 2 * stations, stations));
+                links.change(config);
+            }
+        }
     }
 
     /// Events handled inside the medium.
@@ -275,14 +275,13 @@ impl Medium {
     /// How long what `station` has sent keeps its line busy, ps, and how long a packet of `packet_len`
     /// octets does; zero where no link is known.
     pub(crate) fn backlog_ps(&self, now_ps: u64, station: usize, packet_len: u32) -> (u64, u64) {
-        let link = match &self.kind {
-            MediumKind::Switch { up: links, .. } | MediumKind::Direct(links) => links.get(station),
-            MediumKind::Shared { .. } => None,
-        };
         let octets = self.framing.octets(packet_len);
-        link.map_or((0, 0), |link| {
-            (link.backlog_ps(now_ps), link.time_ps(octets))
-        })
+        match &self.kind {
+            MediumKind::Switch { up: links, .. } | MediumKind::Direct(links) => {
+                links.backlog_ps(station, now_ps, octets)
+            }
+            MediumKind::Shared { .. } => (0, 0),
+        }
     }
 
     #[inline]
@@ -355,8 +354,9 @@ impl Medium {
                     frame,
                     ..
                 } => {
-                    if let Some(faults) = self.faults.get_mut(station) {
-                        let (at_ps, event) = apply_faults(faults, at_ps, station, frame);
+                    if let Some(faults) = &mut self.faults {
+                        let link = faults.get_mut(station);
+                        let (at_ps, event) = apply_faults(link, at_ps, station, frame);
                         self.pending.push(at_ps, 0, PendingEvent::Medium(event));
                         continue;
                     }
@@ -397,7 +397,7 @@ impl Medium {
         self.events.push_back(dequeued);
         let fate = match offered.exceeds_mtu {
             true => link::FrameOutcome::default(),
-            false => links[from].offer(now_ps, self.framing.octets(packet_len)),
+            false => links.offer(from, now_ps, self.framing.octets(packet_len)),
         };
         let station = 1 - from.min(1);
         let arrivals = schedule_arrivals(&mut self.pending, fate, (now_ps, 0), station, tag);
@@ -421,14 +421,14 @@ impl Medium {
         let octets = self.framing.octets(offered.packet_len);
         let fate = match offered.exceeds_mtu {
             true => link::FrameOutcome::default(),
-            false => up[from].offer(now_ps, octets),
+            false => up.offer(from, now_ps, octets),
         };
         let Some(arrival_ps) = fate.arrival_ps else {
             self.events
                 .push_back(MediumEvent::Dropped { at_ps: now_ps, tag });
             return;
         };
-        let lead_ps = lead_ps(&up[from], octets, *cut_through);
+        let lead_ps = lead_ps(up.config(), octets, *cut_through);
         let at_ps = arrival_ps.saturating_sub(lead_ps).max(now_ps);
         self.pending
             .push(at_ps, 0, PendingEvent::Forward { offered, from });
@@ -446,12 +446,13 @@ impl Medium {
         };
         let mut arrivals = 0;
         for station in outputs.filter(|&station| station != from && station < self.stations) {
-            let waiting = || down[station].waiting_octets(now_ps);
+            let lead_ps = lead_ps(down.config(), octets, heads[station]);
+            let link = down.get_mut(station);
+            let waiting = || link.waiting_octets(now_ps);
             let fate = match self.framing.discards(offered.low_priority, waiting) {
                 true => link::FrameOutcome::default(),
-                false => down[station].offer(now_ps, octets),
+                false => link.offer(now_ps, octets),
             };
-            let lead_ps = lead_ps(&down[station], octets, heads[station]);
             let times = (now_ps, lead_ps);
             arrivals += schedule_arrivals(&mut self.pending, fate, times, station, offered.tag);
         }
@@ -464,8 +465,8 @@ impl Medium {
 }
 
 /// How much earlier than the last octet the first `cut_through` ones have come over a link, ps.
-fn lead_ps(link: &Link, octets: usize, cut_through: Option<u32>) -> u64 {
-    let rate = link.config().rate_bps.unwrap_or(u64::MAX).max(1);
+fn lead_ps(config: &LinkConfig, octets: usize, cut_through: Option<u32>) -> u64 {
+    let rate = config.rate_bps.unwrap_or(u64::MAX).max(1);
     cut_through.map_or(0, |cut_through| {
         let rest = octets.saturating_sub(cut_through as usize) as u128;
         (rest * 8 * u128::from(link::PS_PER_S) / u128::from(rate)) as u64

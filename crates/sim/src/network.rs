@@ -21,7 +21,7 @@ use crate::medium::{Medium, MediumConfig};
 use crate::node::Node;
 use crate::shortcut::{Pair, Shortcuts};
 use crate::store::BytePattern;
-use engine::{Instant, SplitMix64, TransactionId};
+use engine::{Batch, Deliveries, Instant, SplitMix64, TransactionId};
 use link::{EtherCounters, EtherTime, EventQueue, LinkConfig};
 use sources::{TrafficSource, UnsentSource};
 use std::rc::Rc;
@@ -182,11 +182,16 @@ pub struct Network {
     reopened: u64,
     /// One a path; at least one.
     media: Vec<Medium>,
+    /// Of each path and station a bit for each partition it is in; frames pass between stations with equal bits.
+    partitions: Vec<Vec<u64>>,
     /// Octets of the longest packet that links carry in one piece; None for any.
     path_mtu: Option<usize>,
     shortcuts: Shortcuts,
     queue: EventQueue<ScheduledEvent>,
     frames: FrameTable,
+    /// The packet that an engine builds, and what one brings, until they are queued: never more than one station's.
+    batch: Batch,
+    deliveries: Deliveries,
     pattern: BytePattern,
     now_ps: u64,
     seed: u64,
@@ -205,7 +210,8 @@ pub struct Network {
 impl Network {
     /// A network of `stations`, each an engine and the cost of its host's work. All of them listen.
     pub fn new(config: &NetworkConfig, stations: Vec<(Node, HostCost)>) -> Network {
-        let mut medium = Medium::new(&config.medium, stations.len(), config.faults, config.seed);
+        let count = stations.len();
+        let mut medium = Medium::new(&config.medium, count, config.faults, config.seed);
         for (station, (_, cost)) in stations.iter().enumerate() {
             medium.set_cut_through(station, cost.cut_through);
         }
@@ -230,10 +236,13 @@ impl Network {
             disturbances: Vec::new(),
             reopened: 0,
             media: vec![medium],
+            partitions: vec![vec![0; count]],
             path_mtu: None,
             shortcuts: Shortcuts::default(),
             queue: EventQueue::new(),
             frames: FrameTable::default(),
+            batch: Batch::new(1),
+            deliveries: Deliveries::default(),
             pattern: BytePattern::new(),
             now_ps: 0,
             seed: SplitMix64::at(config.seed, 0x7472_6166),
@@ -260,10 +269,10 @@ impl Network {
         assert!(path < PATHS_MAX, "more than {PATHS_MAX} paths");
         let seed = SplitMix64::at(self.seed_of_paths, path as u64);
         let mut medium = Medium::new(medium, self.hosts.len(), faults, seed);
-        for (station, host) in self.hosts.iter_mut().enumerate() {
+        for (station, host) in self.hosts.iter().enumerate() {
             medium.set_cut_through(station, host.cost.cut_through);
-            host.partitions.push(0);
         }
+        self.partitions.push(vec![0; self.hosts.len()]);
         self.media.push(medium);
         path
     }
@@ -374,7 +383,7 @@ impl Network {
                     .adapter
                     .as_ref()
                     .map_or_else(Default::default, |chip| chip.report),
-                ..host.report.clone()
+                ..host.report()
             }
         });
         let stations = stations.collect();

@@ -31,7 +31,7 @@ impl Network {
         let host = &mut self.hosts[station];
         let waiting = host.receiver.len() as u64;
         if host.cost.queue.is_some_and(|most| waiting >= most) {
-            host.report.arrivals_dropped += 1;
+            host.report_mut().arrivals_dropped += 1;
             return false;
         }
         let adapter = host.adapter.as_mut();
@@ -44,7 +44,8 @@ impl Network {
         let is_served = host.is_receiving();
         host.receiver.push_back(arrived);
         let waiting = host.receiver.len() as u64;
-        host.report.arrivals_max = host.report.arrivals_max.max(waiting);
+        let report = host.report_mut();
+        report.arrivals_max = report.arrivals_max.max(waiting);
         let adapter = host.adapter.as_mut();
         let adapter = adapter.filter(|_| arrived.ring_life.is_none());
         let notice = adapter.map_or(Notice::Now, |adapter| {

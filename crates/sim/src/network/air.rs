@@ -48,7 +48,7 @@ impl Network {
                 MediumEvent::Dropped { at_ps, tag } => {
                     let from = self.frames.get(tag).from;
                     self.notify_observer(PacketEvent::Dropped, from, tag);
-                    self.hosts[from].report.frames_dropped += 1;
+                    self.hosts[from].report_mut().frames_dropped += 1;
                     self.note_departure(at_ps, tag);
                     self.frames.release(tag);
                 }
@@ -138,7 +138,7 @@ impl Network {
     fn note_departure(&mut self, at_ps: u64, tag: u64) {
         let frame = self.frames.get(tag);
         let host = &mut self.hosts[frame.from];
-        host.report.sojourn_ps += u128::from(at_ps.saturating_sub(frame.offered_ps));
+        host.report_mut().sojourn_ps += u128::from(at_ps.saturating_sub(frame.offered_ps));
         host.change_controller_queue(at_ps, -1);
     }
 

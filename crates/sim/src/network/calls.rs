@@ -201,7 +201,7 @@ impl Network {
         let Some(messages) = &mut host.messages else {
             return;
         };
-        for block in host.deliveries.blocks.drain(..) {
+        for block in self.deliveries.blocks.drain(..) {
             let Some(tag) = contents.message else {
                 continue;
             };

@@ -59,21 +59,20 @@ impl Network {
             Some(path) => path..path + 1,
             None => 0..self.media.len(),
         };
-        for &station in stations {
-            for partitions in &mut self.hosts[station].partitions[paths.clone()] {
-                *partitions = if apart {
-                    *partitions | bit
-                } else {
-                    *partitions & !bit
-                };
+        for of_path in &mut self.partitions[paths] {
+            for &station in stations {
+                match apart {
+                    true => of_path[station] |= bit,
+                    false => of_path[station] &= !bit,
+                }
             }
         }
     }
 
     /// Whether frames pass from one station to another by a path.
     pub(super) fn is_reachable(&self, from: usize, to: usize, path: usize) -> bool {
-        let (from, to) = (&self.hosts[from], &self.hosts[to]);
-        to.is_up && from.partitions[path] == to.partitions[path]
+        let of_path = &self.partitions[path];
+        self.hosts[to].is_up && of_path[from] == of_path[to]
     }
 
     fn crash(&mut self, station: usize) {
@@ -159,7 +158,6 @@ impl Host {
         self.reader.clear();
         self.unread_bytes = 0;
         self.read_jobs.clear();
-        self.batch.clear();
         self.timer_at_ps = None;
         tags
     }
@@ -169,7 +167,7 @@ impl Host {
     }
 
     fn restart(&mut self, engine: Node) {
-        self.report.counters = self.counters();
+        self.report_mut().counters = self.counters();
         self.messages = host::messages_of(&engine);
         self.layer = self.layer.as_ref().map(|layer| Box::new(layer.restarted()));
         self.engine = engine;

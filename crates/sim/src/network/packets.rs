@@ -66,13 +66,11 @@ impl Network {
     /// Asks the engine for a packet, which is then in the batch: where it goes, and what it carries.
     #[inline]
     fn poll_engine(&mut self, station: usize, now: Instant) -> Option<(Path, Contents)> {
-        let host = &mut self.hosts[station];
-        host.batch.clear();
-        host.engine
-            .protocol_mut()
-            .poll_transmit(now, &mut host.batch);
+        self.batch.clear();
+        let engine = self.hosts[station].engine.protocol_mut();
+        engine.poll_transmit(now, &mut self.batch);
         // Mostly there is none.
-        match host.batch.packets().is_empty() {
+        match self.batch.packets().is_empty() {
             true => None,
             false => self.describe_packet(station),
         }
@@ -80,21 +78,21 @@ impl Network {
 
     /// Where the packet in the batch goes, and what it carries.
     fn describe_packet(&mut self, station: usize) -> Option<(Path, Contents)> {
-        let host = &mut self.hosts[station];
-        let (path, built) = (host.batch.path()?, host.batch.packets().first()?);
+        let (path, built) = (self.batch.path()?, self.batch.packets().first()?);
         if usize::from(path.local.0) >= self.media.len() {
             self.refuse_packet(station, path);
             return None;
         }
-        let role = host.batch.sender().and_then(|id| host.circuits.get(&id));
+        let host = &mut self.hosts[station];
+        let role = self.batch.sender().and_then(|id| host.circuits.get(&id));
         let is_too_long = self.path_mtu.is_some_and(|octets| built.len() > octets);
-        let may_be_cut = host.batch.fragmentation() == Fragmentation::Allowed;
+        let may_be_cut = self.batch.fragmentation() == Fragmentation::Allowed;
         let mut contents = Contents {
             exceeds_mtu: is_too_long && !may_be_cut,
             ..Contents::default()
         };
         if let Some(&Role::Sends(flow)) = role {
-            let first = host.batch.user(built).next();
+            let first = self.batch.user(built).next();
             contents.flow = Some(flow);
             contents.carries = first.map(|(_, range)| (flow, range.start, range.end));
         } else if let Some(router) = host.engine.as_router() {
@@ -104,7 +102,7 @@ impl Network {
                 ..forwarded(&mut host.forwardable, arrival)
             };
         } else if let (Some(messages), Some((Store::Message(id), range))) =
-            (&host.messages, host.batch.user(built).next())
+            (&host.messages, self.batch.user(built).next())
         {
             let tag = messages.outgoing.get(&id).copied().expect(UNRELEASED);
             contents.flow = Some(tag.flow);
@@ -118,13 +116,13 @@ impl Network {
     /// Appends the packet in the batch to `packet`.
     fn write_packet(&mut self, station: usize, contents: &Contents, packet: &mut Vec<u8>) {
         let host = &self.hosts[station];
-        let Some(built) = host.batch.packets().first() else {
+        let Some(built) = self.batch.packets().first() else {
             return;
         };
         let (flows, pattern) = (&self.flows, &self.pattern);
         let messages = host.messages.as_ref();
         packet.reserve(built.len());
-        host.batch.write(built, packet, |store, range, packet| {
+        self.batch.write(built, packet, |store, range, packet| {
             if let Store::Message(id) = store {
                 let known = messages.and_then(|messages| messages.outgoing.get(&id));
                 let from = known.expect(UNRELEASED).position() + range.start;
@@ -141,7 +139,7 @@ impl Network {
     fn refuse_packet(&mut self, station: usize, path: Path) {
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
-        host.batch.clear();
+        self.batch.clear();
         let fault = PathFault {
             path,
             error: PathError::Local(NO_SUCH_ADDRESS),
@@ -209,7 +207,7 @@ impl Network {
     ) {
         let host = &mut self.hosts[station];
         let engine = host.engine.protocol_mut();
-        engine.handle_packet(now, packet, &mut host.deliveries);
+        engine.handle_packet(now, packet, &mut self.deliveries);
         if contents.flow.is_some() && host.engine.as_router().is_some() {
             let arrival = host.engine.protocol().counters().packets_parsed;
             note_forwardable(&mut host.forwardable, arrival, *contents);
@@ -223,7 +221,7 @@ impl Network {
 
     /// Turns the deliveries of a packet into work for the reader.
     pub(super) fn queue_deliveries(&mut self, station: usize, packet: &[u8]) {
-        let mut deliveries = std::mem::take(&mut self.hosts[station].deliveries);
+        let mut deliveries = std::mem::take(&mut self.deliveries);
         let mut counted = false;
         for delivery in deliveries.bytes.drain(..) {
             let octets = packet.len() as u64;
@@ -249,7 +247,7 @@ impl Network {
             }
             self.hosts[station].read_jobs.push(job);
         }
-        self.hosts[station].deliveries = deliveries;
+        self.deliveries = deliveries;
     }
 }
 

@@ -62,7 +62,7 @@ impl Network {
                 continue;
             }
             let host = &mut self.hosts[station];
-            host.report.busy_ps[process as usize] += service_ps;
+            host.report_mut().busy_ps[process as usize] += service_ps;
             let done_ps = self.now_ps + service_ps;
             host.in_service = Some((process, done_ps));
             self.queue

@@ -49,7 +49,7 @@ impl Network {
         (frame.by_ring, frame.offered_ps) = (true, self.now_ps);
         let (from, carries) = (frame.from, frame.contents.carries);
         self.notify_observer(PacketEvent::Offered, from, tag);
-        self.hosts[from].report.ring_packets += 1;
+        self.hosts[from].report_mut().ring_packets += 1;
         if let Some((flow, start, end)) = carries {
             self.flows[flow].note_dequeued(self.now_ps, start, end);
         }
