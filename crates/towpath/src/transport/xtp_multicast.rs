@@ -12,10 +12,12 @@ use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
     NoConnectionInfo, Note, OptionHelp, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
+use crate::engine_setup;
 use crate::options::{Family, Options, invalid};
 use crate::parts;
 use crate::socket;
 use crate::socket::source_address_to;
+use crate::xtp::LONG_PACKET_LEN;
 use crate::xtp::group::{GroupEndpointConfig, GroupWords, Receiver, Sender, example_group, words};
 use engine::Address;
 use engine_xtp::ErrorControl;
@@ -137,6 +139,21 @@ fn settings(options: &Options) -> io::Result<Settings> {
     })
 }
 
+impl Settings {
+    /// Packets to a group on this host are long, unless their length is counted with: a packet costs its sender and each
+    /// receiver the same at any length.
+    fn lengthen_packets(&mut self, local: IpAddr) {
+        let is_counted = self.words.rate_bytes_per_s.is_some() || self.endpoint.cells.is_some();
+        if is_counted || self.words.version.is_v3() {
+            return;
+        }
+        if let Some(len_max) = engine_setup::loopback_packet_len(local) {
+            let len = &mut self.endpoint.config.packet_len;
+            *len = LONG_PACKET_LEN.min(len_max).max(*len);
+        }
+    }
+}
+
 /// Receivers of one circuit, and the sender's entry of the rendezvous for them: a group, or the address of each.
 fn join_all(
     settings: &Settings,
@@ -233,8 +250,9 @@ impl Transport for XtpMulticast {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = settings(options)?;
+        let mut settings = settings(options)?;
         let local = options.bind_address();
+        settings.lengthen_packets(local);
         let asked = parse_group(&options.transport_specific).map_err(invalid)?;
         let join = |_| join_all(&settings, asked, local);
         let joined: Vec<(Vec<Receiver>, String)> = (0..options.circuits.max(1))
@@ -255,13 +273,7 @@ impl Transport for XtpMulticast {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let Settings {
-            words,
-            endpoint: mut settings,
-            ..
-        } = settings(options)?;
-        // Members answer from many addresses.
-        settings.only_from = None;
+        let mut settings = settings(options)?;
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let unclear = || io::Error::new(io::ErrorKind::InvalidData, "the rendezvous is no group");
         let text = std::str::from_utf8(line).map_err(|_| unclear())?;
@@ -273,15 +285,23 @@ impl Transport for XtpMulticast {
         // A listener elsewhere does not say where packets go, if this end knows.
         let asked = parse_group(&options.transport_specific).map_err(invalid)?;
         let first = asked.or(to.first().copied()).ok_or_else(unclear)?;
-        if words.replicate {
-            settings.config.replicate = to.into_iter().map(Address::Socket).collect();
-        }
         let listener = listener.parse().map_err(|_| unclear())?;
         let local = match options.local_addresses.first() {
             Some(local) => *local,
             None => source_address_to(SocketAddr::new(listener, 0))?,
         };
-        let mut sender = Sender::open(first, local, &settings)?;
+        settings.lengthen_packets(local);
+        let Settings {
+            words,
+            mut endpoint,
+            ..
+        } = settings;
+        // Members answer from many addresses.
+        endpoint.only_from = None;
+        if words.replicate {
+            endpoint.config.replicate = to.into_iter().map(Address::Socket).collect();
+        }
+        let mut sender = Sender::open(first, local, &endpoint)?;
         sender.wait_ready(JOIN_TIMEOUT)?;
         let mut effective = words.effective();
         if let Some(cells) = &options.cells {
@@ -429,4 +449,32 @@ impl Drop for GroupSenderCircuit {
 
 pub(super) fn one_way_error(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet_len(word: Option<(&str, &str)>, local: [u8; 4]) -> usize {
+        let own = word.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let options = Options {
+            transport_specific: own.into_iter().collect(),
+            ..Options::default()
+        };
+        let mut settings = settings(&options).expect("good options");
+        settings.lengthen_packets(IpAddr::from(local));
+        settings.endpoint.config.packet_len
+    }
+
+    #[test]
+    fn packets_are_long_on_the_loopback_unless_their_length_is_counted_with() {
+        let short = GroupEndpointConfig::default().config.packet_len;
+        assert!(short < 1500);
+        assert_eq!(packet_len(None, [127, 0, 0, 1]), LONG_PACKET_LEN);
+        for word in [("rate", "10mbit"), ("dialect", "3.6")] {
+            assert_eq!(packet_len(Some(word), [127, 0, 0, 1]), short, "{word:?}");
+        }
+        // No address of this host (RFC 5737), so no path of the loopback either.
+        assert_eq!(packet_len(None, [192, 0, 2, 1]), short);
+    }
 }
