@@ -17,8 +17,8 @@ use crate::unvalidated::UnvalidatedQueue;
 use engine::time::earlier;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
-    Delivery, Event, Instant, KeyedStream, Layout, Note, PathFault, Properties, Protocol, Purpose,
-    Received, Secret, SendFlags, Status,
+    Delivery, Event, Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags,
+    Status,
 };
 use std::sync::Arc;
 
@@ -42,29 +42,6 @@ impl Xtp {
     pub fn new(config: Config) -> Self {
         let (secret, seed) = (config.secret, config.seed);
         Xtp::with_shared_config(Arc::new(config), &secret, seed)
-    }
-
-    /// An endpoint that shares its configuration with others, as ten thousand simulated stations do. Its keys follow
-    /// from `secret` and `seed`, not from those of the configuration.
-    ///
-    /// # Panics
-    ///
-    /// As [`Xtp::new`].
-    pub fn with_shared_config(config: Arc<Config>, secret: &Secret, seed: u64) -> Self {
-        let range = 128..=usize::from(u16::MAX);
-        assert!(
-            range.contains(&config.packet_len),
-            "packet_len is out of range"
-        );
-        let stream = |purpose| KeyedStream::new(secret, purpose, seed);
-        let keys_secret = stream(Purpose::Tables).next_u64();
-        let state = EndpointState::new(config, stream);
-        Xtp {
-            table: ContextTable::new(keys_secret, !state.codec.has_long_keys()),
-            state,
-            unvalidated: UnvalidatedQueue::default(),
-            arrival_route: 0,
-        }
     }
 
     /// Packets dropped so far, by reason.

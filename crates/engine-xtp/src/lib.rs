@@ -51,6 +51,7 @@ mod refusals;
 pub mod router;
 mod routes;
 mod rx;
+mod shared_config;
 mod slot_index;
 mod timer_set;
 mod tx;
