@@ -190,7 +190,8 @@ fn check_sender(
         .disturbance
         .iter()
         .any(|spec| spec.kind.get_ref() == "crash");
-    let lossy = scenario.station[0].engine.protocol.get_ref() == "bare";
+    let protocol = scenario.station[0].engine.protocol.get_ref();
+    let lossy = matches!(protocol.as_str(), "bare" | "udp");
     let mut received = flow.receivers.iter().map(|receiver| receiver.messages);
     // What was given up is settled when all in front of it is.
     let must_arrive = flow.settled.saturating_sub(flow.abandoned);

@@ -3,6 +3,7 @@
 mod callings;
 mod calls;
 mod cells;
+mod datagrams;
 mod groups;
 mod retries;
 mod sctp;
@@ -10,6 +11,7 @@ mod shortcut;
 
 use super::{GRACE_S, HEALED_S};
 pub use cells::CALLS_OVER_CELLS;
+pub use datagrams::DATAGRAMS;
 use engine::SplitMix64;
 pub use groups::XTP_GROUPS;
 pub use retries::VMTP_RETRIES;
@@ -50,6 +52,8 @@ enum Protocol {
     /// The same, with streams that begin anew and chunks that are authenticated.
     SctpResets,
     Vmtp,
+    /// Nothing that is lost comes again, and nothing orders what arrives.
+    Udp,
 }
 
 /// Seeds whose scenarios have transactions or layers. All others have neither, as before these were
@@ -110,6 +114,9 @@ pub fn draw(seed: u64) -> String {
     }
     if VMTP_RETRIES.contains(&seed) {
         return retries::draw(seed);
+    }
+    if DATAGRAMS.contains(&seed) {
+        return datagrams::draw(seed);
     }
     if XTP_GROUPS.contains(&seed) {
         return groups::draw(seed);
@@ -295,11 +302,12 @@ fn faults(
             let _ = writeln!(text, "loss_run = {}.0", dice.among(2, 8));
         }
     }
-    if dice.once_in(3) && !is_ether {
+    let is_kept = protocol != Protocol::Udp; // A datagram arrives as a path repeats or reorders it.
+    if dice.once_in(3) && !is_ether && is_kept {
         let _ = writeln!(text, "duplicate = \"{}%\"", dice.among(1, 20));
     }
     // The one medium that is given, a line of cells, keeps their order.
-    if dice.once_in(3) && below.medium.is_none() {
+    if dice.once_in(3) && below.medium.is_none() && is_kept {
         let by = dice.one_of(&["100 us", "3 ms", "40 ms"]);
         let share = dice.among(1, 20);
         let _ = writeln!(text, "reorder = \"{share}%\"\nreorder_by = \"{by}\"");
@@ -319,7 +327,7 @@ fn disturbances(
     protocol: Protocol,
     (stations, paths): (u64, u64),
 ) {
-    if protocol == Protocol::Bare || paths == 1 && dice.once_in(2) {
+    if matches!(protocol, Protocol::Bare | Protocol::Udp) || paths == 1 && dice.once_in(2) {
         return;
     }
     for _ in 0..dice.among(1, 3) {
@@ -369,6 +377,7 @@ fn station(
             "\"sctp\", wait_max = \"2 s\""
         }
         Protocol::Vmtp => "\"vmtp\"",
+        Protocol::Udp => "\"udp\"",
     });
     match protocol {
         Protocol::Xtp => {
@@ -395,6 +404,7 @@ fn station(
             sctp::stream_options(dice, text);
             sctp::reset_options(dice, text);
         }
+        Protocol::Udp => datagrams::options(dice, text, corrupt),
         Protocol::Bare => {}
     }
     text.push_str(" }\n");

@@ -18,8 +18,9 @@ pub mod many;
 
 pub use check::{Invariant, InvariantFailure, Tally, Violation, check, check_scenario, check_with};
 pub use draw::{
-    CALLS_AND_LAYERS, CALLS_OVER_CELLS, CELLS, CLIENTS, SCTP, SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS,
-    SCTP_RESETS, SCTP_STREAMS, SHORTCUTS, VMTP, VMTP_CALLINGS, VMTP_RETRIES, XTP_GROUPS, draw,
+    CALLS_AND_LAYERS, CALLS_OVER_CELLS, CELLS, CLIENTS, DATAGRAMS, SCTP, SCTP_ADDRESSES, SCTP_MTU,
+    SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, SHORTCUTS, VMTP, VMTP_CALLINGS, VMTP_RETRIES,
+    XTP_GROUPS, draw,
 };
 pub use many::{Seeds, check_many};
 

@@ -2,9 +2,9 @@
 
 use scenario::swarm::canary::{PLANTED_CALL_FAULTS, PLANTED_CALLING_FAULTS, PLANTED_FAULTS, plant};
 use scenario::swarm::{
-    CALLS_AND_LAYERS, CALLS_OVER_CELLS, CELLS, CLIENTS, SCTP, SCTP_ADDRESSES, SCTP_MTU, SCTP_PATHS,
-    SCTP_RESETS, SCTP_STREAMS, SHORTCUTS, Seeds, Tally, VMTP, VMTP_CALLINGS, VMTP_RETRIES,
-    XTP_GROUPS, check, check_many, check_with, draw,
+    CALLS_AND_LAYERS, CALLS_OVER_CELLS, CELLS, CLIENTS, DATAGRAMS, SCTP, SCTP_ADDRESSES, SCTP_MTU,
+    SCTP_PATHS, SCTP_RESETS, SCTP_STREAMS, SHORTCUTS, Seeds, Tally, VMTP, VMTP_CALLINGS,
+    VMTP_RETRIES, XTP_GROUPS, check, check_many, check_with, draw,
 };
 use std::sync::Mutex;
 
@@ -98,6 +98,36 @@ fn invariants_hold_in_drawn_scenarios_of_sctp_with_resets_and_authentication() {
     for word in ["reset = ", "auth = true", "streams = 17"] {
         assert!(texts.iter().any(|text| text.contains(word)), "{word}");
     }
+}
+
+#[test]
+fn invariants_hold_in_drawn_datagrams() {
+    let first = DATAGRAMS.start;
+    let mut settled = 0;
+    for seed in first..first + SCENARIOS / 4 {
+        let tally = check(seed);
+        let tally = tally.unwrap_or_else(|violation| panic!("{violation:?}: {}", draw(seed)));
+        settled += tally.messages;
+    }
+    assert!(settled > 10_000, "{settled}");
+    let texts: Vec<String> = (first..first + 100).map(draw).collect();
+    for words in [
+        "queue = 1,",
+        "packet = 64",
+        "checksum = false",
+        "corrupt = ",
+        "window = ",
+    ] {
+        assert!(texts.iter().any(|text| text.contains(words)), "{words}");
+    }
+    let is_udp = |text: &String| text.contains("protocol = \"udp\"");
+    assert!(texts.iter().all(is_udp));
+    assert!(
+        texts
+            .iter()
+            .all(|text| !text.contains("duplicate = ") && !text.contains("reorder"))
+    );
+    assert!(!(0..200).map(draw).any(|text| is_udp(&text)));
 }
 
 #[test]
