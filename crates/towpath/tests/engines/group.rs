@@ -297,7 +297,8 @@ fn multicast_circuit_delivers_only_what_all_receivers_have() {
         }
         assert!(got == bytes);
         assert_eq!(receiver.effective()["receivers"], "4");
-        assert!(sender.counts()["packets_sent"] > 400);
+        // Packets of 15 KiB, as on every loopback.
+        assert!(sender.counts()["packets_sent"] > 45);
     }
 }
 
