@@ -55,6 +55,10 @@ int towpath_messages_connect(int endpoint, const struct sockaddr *peer, socklen_
 ssize_t towpath_messages_send(int circuit, const uint8_t *tag, const void *message, size_t len,
                               int timeout_ms);
 
+/* Sends a message as a write to the character driver of 1992: returns when the peer has acknowledged it, or -1 with
+ * ETIMEDOUT, and then the message may still arrive. */
+ssize_t towpath_messages_write(int circuit, const void *message, size_t len, int timeout_ms);
+
 /* The next message: its length, which may be more than was stored; 0 at the end. `*tagged` says whether the
  * eight octets of `tag` were written. */
 ssize_t towpath_messages_recv(int circuit, uint8_t *tag, int *tagged, void *buffer, size_t size,

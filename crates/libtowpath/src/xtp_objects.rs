@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Objects of a process, at most: as many as it may have descriptors as a rule.
 const OBJECTS_MAX: usize = 1024;
@@ -174,6 +174,15 @@ pub(crate) fn send_message(
         };
         circuit.send_tagged(tags, message, limit)?;
         circuit.flush()
+    })
+}
+
+/// Sends a message as the study's character driver wrote: back once the peer has acknowledged it.
+pub(crate) fn write_message(number: i32, message: &[u8], limit: Duration) -> io::Result<()> {
+    let begun = Instant::now();
+    with_circuit(number, |circuit| {
+        circuit.send(message, limit)?;
+        circuit.drain(limit.saturating_sub(begun.elapsed()))
     })
 }
 

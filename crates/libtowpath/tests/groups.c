@@ -110,6 +110,11 @@ static void tag_messages(void)
     check(!tagged && !memcmp(buffer, "a second", 8), "no tag");
     errno = 0;
     check(towpath_messages_recv(far, tag, &tagged, buffer, 8, 10) < 0 && errno == ETIMEDOUT, "none");
+    check(towpath_messages_write(near, "acknowledged", 12, LIMIT) == 12, "write");
+    check(towpath_messages_recv(far, tag, &tagged, buffer, 16, 0) == 12, "it is here without a wait");
+    check(!tagged && !memcmp(buffer, "acknowledged", 12), "as it was written");
+    errno = 0;
+    check(towpath_messages_write(server, "x", 1, LIMIT) < 0 && errno == EBADF, "an endpoint has no peer");
     check(towpath_xtp_close(near) == 0, "close");
     check(towpath_messages_recv(far, tag, &tagged, buffer, 8, LIMIT) == 0, "the end");
     check(towpath_xtp_close(far) == 0, "close");

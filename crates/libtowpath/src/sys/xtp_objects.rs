@@ -285,6 +285,25 @@ pub unsafe extern "C" fn towpath_messages_send(
     })
 }
 
+/// Sends a message, and returns when the peer has acknowledged it.
+///
+/// # Safety
+///
+/// `octets` points to `len` octets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_messages_write(
+    circuit: libc::c_int,
+    octets: *const libc::c_void,
+    len: usize,
+    timeout_ms: libc::c_int,
+) -> isize {
+    return_to_c(|| {
+        // SAFETY: the caller's promise.
+        let octets = unsafe { message(octets, len) };
+        objects::write_message(circuit, octets, limit(timeout_ms)).map(|()| len as isize)
+    })
+}
+
 /// The next message.
 ///
 /// # Safety
