@@ -42,7 +42,9 @@ fn group_has_a_receiver_on_each_of_several_agents() {
     let agents = [1, 2].map(|at| agent_on(&testbed.hosts()[at], ours.clone(), false));
     let targets = agents.each_ref().map(|(agent, _)| target(agent.address()));
     let names = targets.each_ref().map(ToString::to_string);
-    let mut spec = spec(&["xtp", "xtp-multicast"], &["throughput"]);
+    let groups = ["", ",dialect=3.6", ",dialect=3.5"].map(|words| format!("xtp-multicast{words}"));
+    let groups = groups.each_ref().map(String::as_str);
+    let mut spec = spec(&[&["xtp"], &groups[..]].concat(), &["throughput"]);
     spec.fan_out = Some(FanOut {
         receivers: 2,
         choice: FanOutChoice::All,

@@ -13,6 +13,7 @@ mod hostile_datagrams;
 mod introspection;
 mod ip_streams;
 mod lend;
+mod named_addresses;
 mod path_mtu;
 mod pushed_tools;
 mod relay;
