@@ -116,7 +116,8 @@ fn ask(
         .stderr(theirs)
         .process_group(0)
         .spawn()?;
-    let read = read_answer(ours, &child, Instant::now() + limit);
+    // Its end of the socket stays open until its exit is known: a program that still writes would end by SIGPIPE.
+    let read = read_answer(&ours, &child, Instant::now() + limit);
     let exited = has_exited(&child);
     kill_group(&child);
     let status = child.wait()?;
@@ -125,7 +126,7 @@ fn ask(
 }
 
 /// Reads until the program has exited, or time or room is used up.
-fn read_answer(mut from: UnixStream, child: &Child, end: Instant) -> io::Result<Vec<u8>> {
+fn read_answer(mut from: &UnixStream, child: &Child, end: Instant) -> io::Result<Vec<u8>> {
     from.set_read_timeout(Some(POLL))?;
     let mut text = vec![0; ANSWER_MAX];
     let mut len = 0;
