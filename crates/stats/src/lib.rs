@@ -18,7 +18,7 @@
 //! * [`mod@compare`] - comparison of two runs; [`mod@history`] - of many.
 //! * [`mod@resolution`] - how small a difference a race could see.
 //! * [`mod@spread`] - scatter between starts and within them, in races with turns.
-//! * [`rounds`] - the ratio of a block with turns: the median of its rounds.
+//! * [`rounds`] - the ratio of a block with turns: that of its typical rounds.
 //! * [`missing`] and [`order`] - cells without a result, and the order of cells.
 //! * [`distribution`], [`estimate`], [`bootstrap`] - building blocks.
 #![forbid(unsafe_code)]

@@ -1,25 +1,40 @@
-//! The log-ratio of a block whose contestants took turns: the median of its rounds.
+//! The log-ratio of a block whose contestants took turns: the mean of the middle third of its rounds.
 //!
 //! In each round of a block every contestant has one turn of some milliseconds, next to those of the others. What takes a
 //! processor away - another virtual machine, another program - falls into some of the turns, and a sum over turns is then
-//! about which ones. The median of the rounds' log-ratios is not, as long as fewer than half of them are hit.
+//! about which ones. The middle third of the rounds' log-ratios is not, as long as fewer than a third of them are hit on either side.
 
 use crate::contests::Contest;
-use crate::estimate::median;
 use crate::mean::Mean;
 use crate::phrasing::{contest_text, verb_and_object};
 use results::{Plan, TURNS_SERIES, Trial};
 use std::collections::BTreeMap;
 
-/// The log-ratio of a contestant to the baseline: the median over the rounds of a block against each of the baseline's trials, two in
-/// a block with a control. The values are those of each turn. None where half of the rounds have no value, or a trial another
-/// number of turns.
-pub fn median_log_ratio(ours: &[f64], baseline: &[&[f64]]) -> Option<f64> {
+/// The log-ratio of a contestant to the baseline: the mean of the middle third of the rounds' log-ratios, against each of the
+/// baseline's trials, two in a block with a control. The values are those of each turn. None where a third of the rounds have no
+/// value, or a trial another number of turns.
+pub fn typical_log_ratio(ours: &[f64], baseline: &[&[f64]]) -> Option<f64> {
     let mut all = Vec::new();
     for theirs in baseline {
         all.extend(log_ratios(ours, theirs)?);
     }
-    Some(median(&all)).filter(|ratio| ratio.is_finite())
+    Some(mean_of_middle_third(all)).filter(|ratio| ratio.is_finite())
+}
+
+/// The mean of `values` without the smallest and the largest third; a value on the edge counts by its part within. Not a number of
+/// none.
+fn mean_of_middle_third(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let third = values.len() as f64 / 3.0;
+    let weight = |at: usize| {
+        let (begin, end) = (at as f64, at as f64 + 1.0);
+        (end.min(2.0 * third) - begin.max(third)).max(0.0)
+    };
+    // A value of no weight may be infinite.
+    let weighed = values.iter().enumerate();
+    let weighed = weighed.map(|(at, value)| (weight(at), value));
+    let kept = weighed.filter(|(weight, _)| *weight > 1e-9);
+    kept.map(|(weight, value)| weight * value).sum::<f64>() / third
 }
 
 /// The log-ratios of two trials of a block, round by round. A round in which only one of them had messages is infinite; one
@@ -38,10 +53,10 @@ pub(crate) fn of_trials(ours: &Trial, theirs: &Trial) -> Option<Vec<f64>> {
     usable.then_some(ratios)
 }
 
-/// [`median_log_ratio`] of trials; None without turns of all.
+/// [`typical_log_ratio`] of trials; None without turns of all.
 pub(crate) fn typical(ours: &Trial, baseline: &[&Trial]) -> Option<f64> {
     let baseline: Option<Vec<&[f64]>> = baseline.iter().map(|trial| turns(trial)).collect();
-    median_log_ratio(turns(ours)?, &baseline?)
+    typical_log_ratio(turns(ours)?, &baseline?)
 }
 
 /// The values of a trial's turns.
@@ -134,20 +149,20 @@ mod tests {
     fn a_minority_of_disturbed_rounds_does_not_move_the_ratio() {
         let ours = [2.0, 0.1, 2.0, 2.0, 2.0];
         let theirs = [1.0, 1.0, 1.0, 0.2, 1.0];
-        let ratio = median_log_ratio(&ours, &[&theirs]).expect("a ratio");
+        let ratio = typical_log_ratio(&ours, &[&theirs]).expect("a ratio");
         assert!((ratio - 2f64.ln()).abs() < 1e-12, "{ratio}");
         // Against both trials of the baseline, each round counts twice.
-        let ratio = median_log_ratio(&[2.0, 2.0], &[&[1.0, 1.0], &[4.0, 4.0]]);
+        let ratio = typical_log_ratio(&[2.0, 2.0], &[&[1.0, 1.0], &[4.0, 4.0]]);
         assert!(ratio.expect("a ratio").abs() < 1e-12, "{ratio:?}");
     }
 
     #[test]
     fn rounds_without_messages_count_on_the_side_that_had_none() {
-        let ratio = median_log_ratio(&[0.0, 2.0, 2.0, 0.0], &[&[1.0, 2.0, 1.0, 0.0]]);
+        let ratio = typical_log_ratio(&[0.0, 2.0, 2.0, 0.0], &[&[1.0, 2.0, 1.0, 0.0]]);
         assert_eq!(ratio, Some(0.0), "one of three is lost, one is nobody's");
-        assert_eq!(median_log_ratio(&[0.0, 0.0, 2.0], &[&[1.0; 3]]), None);
-        assert_eq!(median_log_ratio(&[1.0], &[&[1.0, 1.0]]), None);
-        assert_eq!(median_log_ratio(&[], &[&[]]), None);
+        assert_eq!(typical_log_ratio(&[0.0, 0.0, 2.0], &[&[1.0; 3]]), None);
+        assert_eq!(typical_log_ratio(&[1.0], &[&[1.0, 1.0]]), None);
+        assert_eq!(typical_log_ratio(&[], &[&[]]), None);
     }
 
     /// Rates of the turns of a block, of which one in ten loses up to all of its time.
@@ -163,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn medians_scatter_less_than_sums_and_equals_stay_equal() {
+    fn typical_rounds_scatter_less_than_sums_and_equals_stay_equal() {
         let mut random = SplitMix64::new(7);
-        let (mut medians, mut sums) = (Vec::new(), Vec::new());
+        let (mut typical, mut sums) = (Vec::new(), Vec::new());
         for _ in 0..2000 {
             let (ours, theirs) = (turns(&mut random), turns(&mut random));
-            medians.push(median_log_ratio(&ours, &[&theirs]).expect("a ratio"));
+            typical.push(typical_log_ratio(&ours, &[&theirs]).expect("a ratio"));
             let sum = |turns: &[f64]| turns.iter().sum::<f64>();
             sums.push((sum(&ours) / sum(&theirs)).ln());
         }
         let deviation = |values: &[f64]| crate::spread::variance(values).sqrt();
-        assert!(deviation(&medians) < 0.6 * deviation(&sums));
-        let mean = medians.iter().sum::<f64>() / 2000.0;
-        assert!(mean.abs() < 4.0 * deviation(&medians) / 2000f64.sqrt());
+        assert!(deviation(&typical) < 0.6 * deviation(&sums));
+        let mean = typical.iter().sum::<f64>() / 2000.0;
+        assert!(mean.abs() < 4.0 * deviation(&typical) / 2000f64.sqrt());
     }
 }

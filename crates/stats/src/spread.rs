@@ -28,7 +28,7 @@ pub struct Spread {
     pub within: f64,
     /// Rounds of a block, the mean.
     pub rounds: f64,
-    /// Standard deviation of what is judged, the median log-ratio of a block's rounds.
+    /// Standard deviation of what is judged, the log-ratio of a block's typical rounds.
     pub of_block: f64,
 }
 
@@ -50,9 +50,11 @@ pub fn spreads(plan: &Plan, trials: &[Trial]) -> Vec<Spread> {
                 .iter()
                 .filter_map(|(_, ours, theirs)| rounds::of_trials(ours, theirs));
             let blocks: Vec<Vec<f64>> = blocks.collect();
-            let medians: Vec<f64> = blocks.iter().map(|block| median(block)).collect();
+            let judged = pairs.iter();
+            let judged = judged.filter_map(|(_, ours, theirs)| rounds::typical(ours, &[theirs]));
+            let judged: Vec<f64> = judged.collect();
             all.extend(components(&blocks).map(|(between, within, rounds)| Spread {
-                of_block: variance(&medians).sqrt(),
+                of_block: variance(&judged).sqrt(),
                 contest: contest.cell.clone(),
                 contestant: contestant.to_owned(),
                 control,
@@ -77,7 +79,7 @@ pub fn sentence(spreads: &[Spread]) -> Option<String> {
     let percent = |value: f64| format!("{:.2} %", value * 100.0);
     Some(format!(
         "Ratios scatter by {} between starts and by {} between the rounds of a start, of which a \
-         block has {:.0}; the median of its rounds, which is judged, by {} (medians over {}).",
+         block has {:.0}; the mean of their middle third, which is judged, by {} (medians over {}).",
         percent(of(|one| one.between)),
         percent(of(|one| one.within)),
         of(|one| one.rounds),
@@ -164,8 +166,8 @@ mod tests {
             sentence(&[spread]).as_deref(),
             Some(
                 "Ratios scatter by 0.30 % between starts and by 1.60 % between the rounds of a \
-                 start, of which a block has 16; the median of its rounds, which is judged, by 0.50 % \
-                 (medians over 1 comparison)."
+                 start, of which a block has 16; the mean of their middle third, which is judged, by \
+                 0.50 % (medians over 1 comparison)."
             )
         );
         assert_eq!(sentence(&[]), None);

@@ -119,7 +119,7 @@ pub fn log_ratio(ours: &Value, theirs: &Value, metric: &str) -> Option<f64> {
         values.iter().map(Value::as_f64).collect()
     };
     if let (Some(ours), Some(theirs)) = (turns(ours), turns(theirs)) {
-        return stats::rounds::median_log_ratio(&ours, &[&theirs]);
+        return stats::rounds::typical_log_ratio(&ours, &[&theirs]);
     }
     let value = |trial: &Value| trial["metrics"][metric].as_f64();
     Some(value(ours)?.ln() - value(theirs)?.ln())
