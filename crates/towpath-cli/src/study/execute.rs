@@ -6,8 +6,7 @@ use super::selection::Selection;
 use crate::CliError;
 use crate::sim::eta::EtaReporter;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -274,9 +273,7 @@ fn run_one(
         .args(more)
         .arg("--out")
         .arg(&target);
-    let at = folder::study_folder(out, &selection.study.key);
-    let _key = drawn_key(&record.words, &at).map_err(refuse)?;
-    command.current_dir(at);
+    command.current_dir(folder::study_folder(out, &selection.study.key));
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -309,42 +306,6 @@ fn run_one(
     Ok(ended(status, stop.load(Ordering::Relaxed), &log))
 }
 
-/// The key of contestants that a study seals, by a name of its own in the study's folder.
-const DRAWN_KEY: &str = "seal-key=drawn.key";
-
-/// A file that is removed with it.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        // A file that is gone already needs no removal.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Draws the key for a run that asks for [`DRAWN_KEY`]; None for every other.
-///
-/// # Errors
-///
-/// When the system gives no random octets, or the file cannot be written.
-fn drawn_key(words: &[String], folder: &Path) -> io::Result<Option<Removed>> {
-    if !words.iter().any(|word| word.contains(DRAWN_KEY)) {
-        return Ok(None);
-    }
-    let mut key = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut key)?;
-    let path = folder.join(DRAWN_KEY.trim_start_matches("seal-key="));
-    let mut options = fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&path)?;
-    file.write_all(&key)?;
-    Ok(Some(Removed(path)))
-}
-
 fn ended(status: ExitStatus, stopped: bool, log: &Path) -> (RunState, String) {
     if status.success() {
         return (RunState::Done, String::new());
@@ -363,28 +324,7 @@ fn ended(status: ExitStatus, stopped: bool, log: &Path) -> (RunState, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{drawn_key, share_done};
-    use std::path::Path;
-
-    #[test]
-    fn key_is_drawn_for_sealed_contestants_alone_and_removed() {
-        let folder = std::env::temp_dir().join(format!("towpath-key-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("room");
-        let words = |text: &str| vec!["race".to_owned(), text.to_owned()];
-        let none = drawn_key(&words("tcp,push=seal,seal-key=mine"), &folder).expect("room");
-        assert!(none.is_none(), "a key of the user's own");
-        let first = key(&folder, &words("tcp,push=seal,seal-key=drawn.key"));
-        let second = key(&folder, &words("tcp,push=seal,seal-key=drawn.key"));
-        assert!(first.len() == 32 && first != second);
-        assert!(!folder.join("drawn.key").exists());
-        std::fs::remove_dir(&folder).expect("it is empty");
-    }
-
-    fn key(folder: &Path, words: &[String]) -> Vec<u8> {
-        let kept = drawn_key(words, folder).expect("room");
-        assert!(kept.is_some());
-        std::fs::read(folder.join("drawn.key")).expect("it is there")
-    }
+    use super::share_done;
 
     #[test]
     fn time_left_is_scaled_by_runs_that_ended() {
