@@ -421,7 +421,7 @@ impl RaceSpec {
             let mut contest = contest.clone();
             contest.circuits = circuits;
             if is_factor || circuits > 1 {
-                contest.cell = contest.cell.with("circuits", u64::from(circuits));
+                contest.cell = contest.cell.with(Cell::CIRCUITS, u64::from(circuits));
             }
             contest
         };

@@ -30,6 +30,7 @@ pub(crate) fn metric_noun(name: &str) -> String {
         metric::DELAY_P50_US => "round-trip time".into(),
         metric::CONNECTIONS_PER_S => "connection rate".into(),
         metric::TRANSACTIONS_PER_S => "transaction rate".into(),
+        metric::SENT_PER_S => "send rate".into(),
         metric::ROUND_TRIPS_PER_MIN => "rate of round trips beside bulk".into(),
         other => match metric::find(other) {
             Some(metric) => metric.label.to_owned(),

@@ -63,6 +63,8 @@ impl Cell {
     pub const LOAD_PERCENT: &'static str = "load_percent";
     /// Messages that each circuit sends, where their number is fixed.
     pub const MESSAGES: &'static str = "messages";
+    /// Circuits of each transport, where their number is a factor.
+    pub const CIRCUITS: &'static str = "circuits";
     /// Callers of a transport at a time.
     pub const CLIENTS: &'static str = "clients";
     /// An offered load in messages a second.

@@ -7,11 +7,8 @@
 use crate::contests::Contest;
 use crate::verdict::Comparison;
 use results::metric::{DELAY_P50_US, LEG_NUMBER, MESSAGES_PER_S, of_leg};
-use results::{Cell, Factor, Verdict};
+use results::{Cell, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The factor that has the number of circuits of each transport; a cell without it has one.
-const CIRCUITS: &str = "circuits";
 
 /// One comparison for each circuit that was measured beside others, and alone in the same blocks.
 pub(crate) fn comparisons(contests: &[Contest]) -> Vec<Comparison> {
@@ -63,14 +60,13 @@ fn of_contest(contests: &[Contest], contest: &Contest) -> Vec<Comparison> {
 fn is_alone(other: &Contest, contest: &Contest) -> bool {
     other.metric == contest.metric
         && circuits(&other.cell) == 1
-        && other.cell.without(CIRCUITS) == contest.cell.without(CIRCUITS)
+        && other.cell.without(Cell::CIRCUITS) == contest.cell.without(Cell::CIRCUITS)
 }
 
+/// Circuits of each transport; a cell without the factor has one.
 fn circuits(cell: &Cell) -> u64 {
-    match cell.0.get(CIRCUITS) {
-        Some(Factor::Integer(circuits)) => u64::try_from(*circuits).unwrap_or(1),
-        _ => 1,
-    }
+    let circuits = cell.integer(Cell::CIRCUITS).unwrap_or(1);
+    u64::try_from(circuits).unwrap_or(1)
 }
 
 /// The transport of a single circuit that ran beside others; None for what all circuits of a transport did together, and

@@ -105,6 +105,7 @@ pub(crate) fn verb_and_object(name: &str) -> (&'static str, String) {
         metric::CONNECTIONS_PER_S => ("makes", "connections"),
         metric::ROUND_TRIPS_PER_MIN => ("answers beside bulk", "short messages"),
         metric::TRANSACTIONS_PER_S => ("completes", "transactions"),
+        metric::SENT_PER_S => ("sends", "messages"),
         _ => {
             let label = metric::find(name).map_or(name, |metric| metric.label);
             return ("has", format!("\"{label}\""));

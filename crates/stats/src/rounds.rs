@@ -10,15 +10,16 @@ use crate::phrasing::{contest_text, verb_and_object};
 use results::{Plan, TURNS_SERIES, Trial};
 use std::collections::BTreeMap;
 
-/// The log-ratio of a contestant to the baseline: the mean of the middle third of the rounds' log-ratios, against each of the
-/// baseline's trials, two in a block with a control. The values are those of each turn. None where a third of the rounds have no
-/// value, or a trial another number of turns.
+/// The log-ratio of a contestant to the baseline: the mean of the middle third of the rounds' log-ratios, and of a block with a
+/// control the mean of two such, one against each of the baseline's trials. Put in order together, the rounds of both would
+/// make a contestant as fast as the baseline slower: a stall of its own is in two of them, and one of the baseline in one.
+/// The values are those of each turn. None where a third of the rounds have no value, or a trial another number of turns.
 pub fn typical_log_ratio(ours: &[f64], baseline: &[&[f64]]) -> Option<f64> {
-    let mut all = Vec::new();
-    for theirs in baseline {
-        all.extend(log_ratios(ours, theirs)?);
-    }
-    Some(mean_of_middle_third(all)).filter(|ratio| ratio.is_finite())
+    let of_one = |theirs: &&[f64]| log_ratios(ours, theirs).map(mean_of_middle_third);
+    let ratios: Option<Vec<f64>> = baseline.iter().map(of_one).collect();
+    let ratios = ratios?;
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    mean.is_finite().then_some(mean)
 }
 
 /// The mean of `values` without the smallest and the largest third; a value on the edge counts by its part within. Not a number of
@@ -151,7 +152,7 @@ mod tests {
         let theirs = [1.0, 1.0, 1.0, 0.2, 1.0];
         let ratio = typical_log_ratio(&ours, &[&theirs]).expect("a ratio");
         assert!((ratio - 2f64.ln()).abs() < 1e-12, "{ratio}");
-        // Against both trials of the baseline, each round counts twice.
+        // Against two trials of the baseline, it is the mean of both ratios.
         let ratio = typical_log_ratio(&[2.0, 2.0], &[&[1.0, 1.0], &[4.0, 4.0]]);
         assert!(ratio.expect("a ratio").abs() < 1e-12, "{ratio:?}");
     }
@@ -175,6 +176,20 @@ mod tests {
             }
         };
         (0..6).map(turn).collect()
+    }
+
+    /// Fails with log-ratios of both trials of the baseline in one order, whose mean is then thirteen standard errors below 0.
+    #[test]
+    fn equals_with_stalls_are_equal_to_both_trials_of_the_baseline() {
+        let mut random = SplitMix64::new(11);
+        let block = |_| {
+            let [ours, first, second] = [(); 3].map(|()| turns(&mut random));
+            typical_log_ratio(&ours, &[&first, &second]).expect("a ratio")
+        };
+        let ratios: Vec<f64> = (0..40_000).map(block).collect();
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        let error = (crate::spread::variance(&ratios) / ratios.len() as f64).sqrt();
+        assert!(mean.abs() < 3.0 * error, "{mean} +- {error}");
     }
 
     #[test]

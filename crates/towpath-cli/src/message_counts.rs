@@ -3,8 +3,8 @@
 use crate::CliError;
 use crate::args::{RaceArgs, WorkloadArg};
 use crate::parse;
+use crate::race_checks::foreign_program;
 use clap::Args;
-use measure::exec;
 use measure::spec::MessageCounts;
 use measure::turn_plan::TurnChoice;
 use std::path::{Path, PathBuf};
@@ -101,8 +101,7 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
             "a trial of a fixed number of messages ({option}) would end amid its turns; omit --turns on"
         )));
     }
-    let mut programs = args.transports.iter();
-    match programs.find(|text| exec::name_of(text).is_some()) {
+    match foreign_program(args) {
         Some(program) => Err(CliError::usage(format!(
             "{program} sends for as long as its definition says; leave it out, or {option}"
         ))),

@@ -45,10 +45,15 @@ fn check_names(args: &RaceArgs) -> Result<(), CliError> {
     ours.try_for_each(|text| contestant::parse(text).map(drop).map_err(CliError::usage))
 }
 
+/// The first contestant that is a program of another project.
+pub(crate) fn foreign_program(args: &RaceArgs) -> Option<&String> {
+    let mut contestants = args.transports.iter();
+    contestants.find(|text| exec::name_of(text).is_some())
+}
+
 /// Refuses another program where workers run on other hosts.
 fn check_programs(args: &RaceArgs) -> Result<(), CliError> {
-    let is_exec = |text: &&String| measure::exec::name_of(text).is_some();
-    if let (true, Some(text)) = (args.remote.is_given(), args.transports.iter().find(is_exec)) {
+    if let (true, Some(text)) = (args.remote.is_given(), foreign_program(args)) {
         return Err(CliError::usage(format!(
             "{text} runs on this host only; omit --to and --from, or leave it out"
         )));
@@ -87,7 +92,7 @@ fn check_series(args: &RaceArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Refuses to send into a wire that discards what an engine does not send alone, and what leaves the process.
+/// Refuses transports that cannot send into a wire which discards, and options that such a wire does not have.
 fn check_send(args: &RaceArgs) -> Result<(), CliError> {
     if !args.workload.contains(&WorkloadArg::Send) {
         return Ok(());
@@ -103,11 +108,7 @@ fn check_send(args: &RaceArgs) -> Result<(), CliError> {
             "workload send leaves no process, so {option} would do nothing; omit it, or -w send"
         )));
     }
-    if let Some(text) = args
-        .transports
-        .iter()
-        .find(|text| exec::name_of(text).is_some())
-    {
+    if let Some(text) = foreign_program(args) {
         return Err(CliError::usage(format!(
             "{text} has no wire of ours that could discard; leave it out of -w send"
         )));
@@ -140,11 +141,7 @@ fn check_empty_messages(args: &RaceArgs) -> Result<(), CliError> {
             "agents take no messages of 0 B; give --sizes from 1, or omit --to and --from",
         ));
     }
-    if let Some(text) = args
-        .transports
-        .iter()
-        .find(|text| exec::name_of(text).is_some())
-    {
+    if let Some(text) = foreign_program(args) {
         return Err(CliError::usage(format!(
             "{text} may take a size of 0 as its own default; leave it out, or give --sizes from 1"
         )));

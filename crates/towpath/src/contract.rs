@@ -52,7 +52,7 @@ pub trait Transport: Send + Sync {
     }
 
     /// Whether an engine in the user's process sends for circuits with options `own` and waits for nothing that comes back, so that
-    /// its packets may go nowhere ([`Options::discard`]).
+    /// its packets may be discarded ([`Options::discard`]).
     fn sends_unanswered(&self, _own: &BTreeMap<String, String>) -> bool {
         false
     }

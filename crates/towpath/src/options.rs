@@ -65,7 +65,7 @@ pub struct Options {
     /// ATM cells between an engine's packets and its wire. Set by a transport that has the option
     /// `cells`; others have no place for them.
     pub cells: Option<CellsConfig>,
-    /// The packets of circuits that connect are copied, counted here and go nowhere. For transports that say so
+    /// The packets of circuits that connect are copied, counted here and discarded. For transports that say so
     /// ([`crate::Transport::sends_unanswered`]); others send as always.
     pub discard: Option<DiscardMeter>,
     /// Options of this transport alone, by name; see [`crate::Transport::options`].

@@ -1,4 +1,4 @@
-//! Packets that go nowhere, and what it takes to copy them.
+//! Packets that are discarded instead of sent, and the time that copying them takes.
 //!
 //! An adapter takes a packet by copying it from the host's memory to its own. A wire that discards does that and no more: it
 //! copies the packets of a call one behind the other, and forgets them. The time of that is known, and what is left of a
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Pairs of looks at the clock, of which the shortest says what one look costs.
-const LOOKS: usize = 64;
+/// Pairs of clock reads, of which the shortest says what one read costs.
+const CLOCK_READS: usize = 64;
 
 /// What wires copied that discard their packets; handles of it share their counts.
 #[derive(Clone, Debug)]
@@ -19,12 +19,12 @@ pub struct DiscardMeter(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// What a look at the clock takes, ns: it is in each time between two of them.
-    look_ns: u64,
+    /// What a clock read takes, ns: it is in each time between two of them.
+    clock_read_ns: u64,
     calls: AtomicU64,
     packets: AtomicU64,
     octets: AtomicU64,
-    /// Time of all copies, with the looks at the clock.
+    /// Time of all copies, with the clock reads.
     timed_ns: AtomicU64,
 }
 
@@ -37,7 +37,7 @@ pub struct Discarded {
     pub packets: u64,
     /// Octets of them.
     pub octets: u64,
-    /// Time that their copies took, without the looks at the clock, ns.
+    /// Time that their copies took, without the clock reads, ns.
     pub copy_ns: u64,
 }
 
@@ -58,9 +58,9 @@ impl Eq for DiscardMeter {}
 impl DiscardMeter {
     /// A meter at 0.
     pub fn new() -> DiscardMeter {
-        let look = (0..LOOKS).map(|_| Instant::now().elapsed()).min();
+        let read = (0..CLOCK_READS).map(|_| Instant::now().elapsed()).min();
         DiscardMeter(Arc::new(Shared {
-            look_ns: nanos(look.unwrap_or_default()),
+            clock_read_ns: nanos(read.unwrap_or_default()),
             calls: AtomicU64::new(0),
             packets: AtomicU64::new(0),
             octets: AtomicU64::new(0),
@@ -73,12 +73,12 @@ impl DiscardMeter {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let calls = read(&self.0.calls);
         // Off all of them together: a copy that is shorter than the clock's steps is too short or too long by as much.
-        let looks_ns = calls.saturating_mul(self.0.look_ns);
+        let reads_ns = calls.saturating_mul(self.0.clock_read_ns);
         Discarded {
             calls,
             packets: read(&self.0.packets),
             octets: read(&self.0.octets),
-            copy_ns: read(&self.0.timed_ns).saturating_sub(looks_ns),
+            copy_ns: read(&self.0.timed_ns).saturating_sub(reads_ns),
         }
     }
 

@@ -11,7 +11,7 @@
 //! * [`observed`] - a wire around another that shows its packets: to a log ([`mod@trace`]) or a capture.
 //! * [`Many`] - several wires as one, each a local address.
 //! * `boxed` - a wire of a kind that is known only at run time, `Box<dyn Wire + Send>`.
-//! * [`discard`] - a wire whose packets are copied, as an adapter does, and go nowhere.
+//! * [`discard`] - packets that are copied, as an adapter does, and discarded.
 //! * [`busy_poll`] - when a receive polls before it sleeps.
 //! * [`mod@error`] - which errors of a call are a path's, and which end the wire.
 #![forbid(unsafe_code)]

@@ -104,7 +104,7 @@ impl<W, O> Observed<W, O> {
         }
     }
 
-    /// The same, but what is sent goes nowhere, if there is a meter: it is copied and forgotten, and counted there.
+    /// The same, but with a meter packets are copied, counted there and discarded, and none is sent.
     #[must_use]
     pub fn discarding_into(self, meter: Option<DiscardMeter>) -> Observed<W, O> {
         Observed {
@@ -130,22 +130,33 @@ impl<W, O> Observed<W, O> {
 }
 
 impl<W: Wire, O: PacketObserver> Observed<W, O> {
-    /// Sends packets by `send`, and shows them to the observer if there is one.
+    /// Sends packets by `send`, or discards them, which has the outcome `discarded`, and shows them to the observer if there is
+    /// one.
     #[inline]
     fn observe_sent<R>(
         &mut self,
         path: Path,
         slices: &[IoSlice<'_>],
         segment_size: usize,
-        send: impl FnOnce(&mut W, Option<&mut Discarding>) -> io::Result<R>,
+        discarded: R,
+        send: impl FnOnce(&mut W) -> io::Result<R>,
     ) -> io::Result<R> {
+        let wire = &mut self.wire;
+        let discarding = self.discarding.as_mut();
+        let send = || match discarding {
+            Some(discarding) => {
+                discarding.take(slices, segment_size);
+                Ok(discarded)
+            }
+            None => send(wire),
+        };
         let Some(observer) = self.observer.current() else {
-            return send(&mut self.wire, self.discarding.as_mut());
+            return send();
         };
         let parts = slices.iter().flat_map(|part| part.iter().copied());
         let octets: Vec<u8> = parts.collect();
         let offer = observer.offer(path, &octets, segment_size);
-        let sent = send(&mut self.wire, self.discarding.as_mut());
+        let sent = send();
         let packets = SentPackets {
             path,
             octets: &octets,
@@ -168,18 +179,9 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
     }
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        self.observe_sent(
-            path,
-            slices,
-            segment_size,
-            |wire, discarding| match discarding {
-                Some(discarding) => {
-                    discarding.take(slices, segment_size);
-                    Ok(())
-                }
-                None => wire.send(path, slices, segment_size),
-            },
-        )
+        self.observe_sent(path, slices, segment_size, (), |wire| {
+            wire.send(path, slices, segment_size)
+        })
     }
 
     fn send_by_reference(
@@ -188,18 +190,9 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
         slices: &[IoSlice<'_>],
         segment_size: usize,
     ) -> io::Result<Taken> {
-        self.observe_sent(
-            path,
-            slices,
-            segment_size,
-            |wire, discarding| match discarding {
-                Some(discarding) => {
-                    discarding.take(slices, segment_size);
-                    Ok(Taken::Copied)
-                }
-                None => wire.send_by_reference(path, slices, segment_size),
-            },
-        )
+        self.observe_sent(path, slices, segment_size, Taken::Copied, |wire| {
+            wire.send_by_reference(path, slices, segment_size)
+        })
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {

@@ -206,7 +206,7 @@ pub(super) fn connect(
     Ok(CircuitSlots { slots })
 }
 
-/// A circuit whose packets go nowhere: nothing opens it, and nobody hears of it.
+/// A circuit whose packets are discarded: no opening is sent, and its listener does not learn of it.
 fn discarding_task(
     transport: &dyn Transport,
     (rendezvous, index): (&Rendezvous, usize),

@@ -23,7 +23,7 @@ pub(super) fn pair_metrics(made: &mut Trial, view: &TrialView<'_>) {
             }
             // All pairs together: a path is loaded by what its own hosts send.
             Workload::Responsive => {}
-            // What goes nowhere reaches no host.
+            // Discarded packets reach no host.
             Workload::Send => {}
         }
     }

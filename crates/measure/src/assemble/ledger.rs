@@ -9,7 +9,7 @@ use results::{Cpu, Ledger, Status, Trial};
 /// Most messages in one dropped buffer of a transport with segmentation offload.
 const SEGMENTS_MAX: u64 = 128;
 
-/// The ledger; None for the null transport, and for packets that go nowhere: their messages do not arrive.
+/// The ledger; None for the null transport, and where packets are discarded: their messages do not arrive.
 pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
     if view.trial.contestant == "null" {
         return None;

@@ -220,11 +220,11 @@ fn check_fan_out(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Why the packets of a component cannot go nowhere, and whose can.
+/// Why the packets of a component cannot be discarded, and whose can.
 pub fn cannot_discard(component: &contestant::Component) -> String {
     let why = match component.class().kernel {
         true => "is the kernel's, which shows no copying of its own",
-        false => "waits for what comes back, and from a wire that discards nothing does",
+        false => "waits for what comes back, and nothing comes back from a wire that discards",
     };
     format!(
         "{component} {why}; workload send is for engines in the process that wait for no answer: vmtp,repeat=1, \

@@ -302,12 +302,13 @@ fn faults(
             let _ = writeln!(text, "loss_run = {}.0", dice.among(2, 8));
         }
     }
-    let is_kept = protocol != Protocol::Udp; // A datagram arrives as a path repeats or reorders it.
-    if dice.once_in(3) && !is_ether && is_kept {
+    // A datagram arrives as often, and in the order, as the path has it.
+    let restores_order = protocol != Protocol::Udp;
+    if dice.once_in(3) && !is_ether && restores_order {
         let _ = writeln!(text, "duplicate = \"{}%\"", dice.among(1, 20));
     }
     // The one medium that is given, a line of cells, keeps their order.
-    if dice.once_in(3) && below.medium.is_none() && is_kept {
+    if dice.once_in(3) && below.medium.is_none() && restores_order {
         let by = dice.one_of(&["100 us", "3 ms", "40 ms"]);
         let share = dice.among(1, 20);
         let _ = writeln!(text, "reorder = \"{share}%\"\nreorder_by = \"{by}\"");

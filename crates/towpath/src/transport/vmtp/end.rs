@@ -94,7 +94,7 @@ impl Settings {
     }
 }
 
-/// A wire with the trace of the process, whose packets go nowhere if the user wants that.
+/// A wire with the trace of the process, which discards its packets if the user wants that.
 fn traced<W>(wire: W, own: Address, options: &Options) -> io::Result<Traced<W>> {
     let wire = Traced::new(wire, tracing::process_log()?, own);
     Ok(wire.discarding_into(options.discard.clone()))
