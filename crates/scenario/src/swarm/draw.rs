@@ -302,7 +302,6 @@ fn faults(
             let _ = writeln!(text, "loss_run = {}.0", dice.among(2, 8));
         }
     }
-    // A datagram arrives as often, and in the order, as the path has it.
     let restores_order = protocol != Protocol::Udp;
     if dice.once_in(3) && !is_ether && restores_order {
         let _ = writeln!(text, "duplicate = \"{}%\"", dice.among(1, 20));
