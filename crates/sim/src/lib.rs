@@ -56,6 +56,6 @@ pub use network::{
 pub use node::Node;
 pub use series::Series;
 pub use shortcut::RingConfig;
-pub use station::StationWire;
+pub use station::{Station, StationWire};
 pub use traffic::{Calling, Receivers, Reply, Retries, Service, Traffic, UnsentMessages};
 pub use world::{TraceLine, World};

@@ -1,12 +1,11 @@
 //! A wire of the simulator.
 
-use engine::{Address, Ecn, Fragmentation, PacketLen, Path};
+use engine::{Fragmentation, Path};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Capabilities, MemoryMedium, MemoryWire};
 
 /// Packets between a station and the world.
 #[derive(Debug, Default)]
@@ -15,26 +14,30 @@ pub(crate) struct Mailbox {
     pub(crate) incoming: VecDeque<(Path, Vec<u8>)>,
 }
 
-/// The wire of a simulated station: one packet a call, nothing coalesced.
+/// The wire of a simulated station: one packet a call, nothing coalesced. Stations receive multicast
+/// without joining.
+pub type StationWire = MemoryWire<Station>;
+
+/// A simulated station, as its wire knows it.
 #[derive(Clone, Debug)]
-pub struct StationWire {
+pub struct Station {
     packet_max: usize,
     fragmentation: Fragmentation,
     pub(crate) mailbox: Rc<RefCell<Mailbox>>,
 }
 
-impl StationWire {
-    /// A wire for packets of up to `packet_max` octets.
-    pub fn new(packet_max: usize) -> StationWire {
-        StationWire {
+impl Station {
+    /// The wire of a station, for packets of up to `packet_max` octets.
+    pub fn wire(packet_max: usize) -> StationWire {
+        MemoryWire(Station {
             packet_max,
             fragmentation: Fragmentation::Usual,
             mailbox: Rc::default(),
-        }
+        })
     }
 }
 
-impl Wire for StationWire {
+impl MemoryMedium for Station {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             packet_max: self.packet_max,
@@ -57,69 +60,13 @@ impl Wire for StationWire {
         Ok(())
     }
 
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<wire::Taken> {
-        self.send(path, slices, segment_size)
-            .map(|()| wire::Taken::Copied)
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let taken = self.mailbox.borrow_mut().incoming.pop_front();
-        let (path, packet) = taken.ok_or(io::ErrorKind::WouldBlock)?;
-        let len = packet.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&packet[..len]);
-        Ok(Arrival {
-            path,
-            ecn: Ecn::NotEct,
-            len,
-            segment_size: len,
-        })
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        None
+    fn take(&mut self) -> Option<(Path, Vec<u8>, usize)> {
+        let (path, packet) = self.mailbox.borrow_mut().incoming.pop_front()?;
+        let len = packet.len();
+        Some((path, packet, len))
     }
 
     fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
         self.fragmentation = fragmentation;
-    }
-
-    fn path_mtu(&mut self, _: engine::Path) -> usize {
-        self.capabilities().packet_max
-    }
-
-    fn unanswerable(&self) -> u64 {
-        0
-    }
-
-    fn set_packet_len(&mut self, _: PacketLen) {}
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn has_buffered(&self) -> bool {
-        false
-    }
-
-    fn may_wait(&mut self) -> bool {
-        true
-    }
-
-    // Stations receive multicast without joining.
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
     }
 }

@@ -1,6 +1,6 @@
 //! Two stations, a link in each direction, one clock.
 
-use crate::station::StationWire;
+use crate::station::{Station, StationWire};
 use driver::Pump;
 use engine::{Address, Associations, Fragmentation, Instant, Layer, Path};
 use link::{EventQueue, Link, LinkConfig, LinkCounters};
@@ -44,7 +44,7 @@ impl<E: Associations> World<E> {
     pub fn new(engines: [E; 2], config: LinkConfig, seed: u64) -> World<E> {
         let wires = engines
             .each_ref()
-            .map(|e| StationWire::new(e.properties().packet_max));
+            .map(|e| Station::wire(e.properties().packet_max));
         let mut paired = engines.into_iter().zip(wires.iter().cloned());
         let pumps = std::array::from_fn(|_| {
             let (engine, wire) = paired.next().expect("two engines, two wires");
@@ -69,7 +69,7 @@ impl<E: Associations> World<E> {
             .map(|engine| make_layer(engine.properties().packet_max));
         let wires = layers
             .each_ref()
-            .map(|layer| StationWire::new(layer.frame_max()));
+            .map(|layer| Station::wire(layer.frame_max()));
         let [first, second] = engines;
         let [first_layer, second_layer] = layers;
         let pumps = [
@@ -159,6 +159,7 @@ impl<E: Associations> World<E> {
         };
         let from = Address::Station(1 - to as u32);
         self.wires[to]
+            .0
             .mailbox
             .borrow_mut()
             .incoming
@@ -172,6 +173,7 @@ impl<E: Associations> World<E> {
     fn send_to_link(&mut self, station: usize) {
         loop {
             let taken = self.wires[station]
+                .0
                 .mailbox
                 .borrow_mut()
                 .outgoing

@@ -10,6 +10,7 @@
 //!
 //! * [`observed`] - a wire around another that shows its packets: to a log ([`mod@trace`]) or a capture.
 //! * [`Many`] - several wires as one, each a local address.
+//! * [`memory`] - wires of simulators and tests, whose packets are in memory.
 //! * `boxed` - a wire of a kind that is known only at run time, `Box<dyn Wire + Send>`.
 //! * [`discard`] - packets that are copied, as an adapter does, and discarded.
 //! * [`busy_poll`] - when a receive polls before it sleeps.
@@ -21,12 +22,14 @@ pub mod busy_poll;
 pub mod discard;
 pub mod error;
 pub mod many;
+pub mod memory;
 pub mod observed;
 pub mod trace;
 
 pub use busy_poll::BusyPoll;
 pub use error::path_error;
 pub use many::Many;
+pub use memory::{MemoryMedium, MemoryWire};
 
 use engine::{Address, Ecn, Fragmentation, LocalAddress, PacketLen, Path, PathError};
 use std::io::{self, IoSlice};

@@ -4,16 +4,15 @@ use capture::{Recorder, Tap, ip};
 use driver::Pump;
 use driver::sys::{Producer, ring};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Ecn, Framing, Instant, PacketLen, Path,
-    Protocol, SplitMix64,
+    Address, AssociationId, Associations, AssociationsExt, Framing, Instant, Path, Protocol,
+    SplitMix64,
 };
 use engine_xtp::{Config, Xtp};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Capabilities, MemoryMedium, MemoryWire};
 
 /// Propagation delay of the wire.
 pub const DELAY_NS: u64 = 1_000_003;
@@ -26,7 +25,7 @@ type InFlight = Arc<Mutex<VecDeque<(u64, Vec<u8>, usize)>>>;
 
 /// A wire that keeps segmented sends together, as the kernel does on the loopback, and loses whole
 /// batches.
-struct BatchWire {
+struct Batches {
     own: u32,
     clock: Arc<AtomicU64>,
     incoming: InFlight,
@@ -35,7 +34,7 @@ struct BatchWire {
     random: SplitMix64,
 }
 
-impl Wire for BatchWire {
+impl MemoryMedium for Batches {
     fn capabilities(&self) -> Capabilities {
         // A batch is lost whole, so a wire that loses carries short ones.
         let segments_max = if self.loss_percent > 0 { 2 } else { SEGMENTS };
@@ -58,69 +57,15 @@ impl Wire for BatchWire {
         Ok(())
     }
 
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<wire::Taken> {
-        self.send(path, slices, segment_size)
-            .map(|()| wire::Taken::Copied)
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
+    fn take(&mut self) -> Option<(Path, Vec<u8>, usize)> {
         let mut queue = self.incoming.lock().expect("no panic");
         let now = self.clock.load(Ordering::Relaxed);
-        let arrived = queue.pop_front_if(|front| front.0 <= now);
-        let (_, octets, segment_size) = arrived.ok_or(io::ErrorKind::WouldBlock)?;
-        buffer[..octets.len()].copy_from_slice(&octets);
-        Ok(Arrival {
-            path: Path::to(Address::Station(3 - self.own)),
-            ecn: Ecn::NotEct,
-            len: octets.len(),
-            segment_size,
-        })
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        None
+        let (_, octets, segment_size) = queue.pop_front_if(|front| front.0 <= now)?;
+        let from = Path::to(Address::Station(3 - self.own));
+        Some((from, octets, segment_size))
     }
 
     fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
-
-    fn path_mtu(&mut self, _: engine::Path) -> usize {
-        self.capabilities().packet_max
-    }
-
-    fn unanswerable(&self) -> u64 {
-        0
-    }
-
-    fn set_packet_len(&mut self, _: PacketLen) {}
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn has_buffered(&self) -> bool {
-        false
-    }
-
-    fn may_wait(&mut self) -> bool {
-        true
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
 }
 
 /// Configuration of a session.
@@ -183,7 +128,7 @@ struct User {
 }
 
 struct Session {
-    pumps: [Pump<Xtp, Tap<BatchWire>>; 2],
+    pumps: [Pump<Xtp, Tap<MemoryWire<Batches>>>; 2],
     in_flight: [InFlight; 2],
     clock: Arc<AtomicU64>,
     users: [User; 2],
@@ -194,18 +139,18 @@ impl Session {
         let clock = Arc::new(AtomicU64::new(script.start_ns));
         let in_flight = [InFlight::default(), InFlight::default()];
         let pumps = [0, 1].map(|side: usize| {
-            let wire = BatchWire {
+            let wire = MemoryWire(Batches {
                 own: side as u32 + 1,
                 clock: Arc::clone(&clock),
                 incoming: Arc::clone(&in_flight[side]),
                 outgoing: Arc::clone(&in_flight[1 - side]),
                 loss_percent: script.loss_percent,
                 random: SplitMix64::new(side as u64),
-            };
+            });
             let stamp = Arc::clone(&clock);
             let stamp = Arc::new(move || stamp.load(Ordering::Relaxed));
-            let own = Address::Station(wire.own);
-            let name = format!("{} {}", script.name, wire.own);
+            let own = Address::Station(wire.0.own);
+            let name = format!("{} {}", script.name, wire.0.own);
             let tap = capture::tap(wire, recorder, &name, own, ip::XTP, stamp);
             Pump::new(Xtp::new(script.configs[side].clone()), tap.expect("room"))
         });

@@ -5,14 +5,13 @@ use crate::sys::StorePool;
 use crate::sys::counting_allocator::allocated;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, CommandError, Counters, Deliveries,
-    Delivery, Ecn, Event, Framing, Instant, Layout, Note, NoteFields, PacketLen, Path, PathFault,
-    Properties, Protocol, Received, SendFlags, Status,
+    Delivery, Ecn, Event, Framing, Instant, Layout, Note, NoteFields, Path, PathFault, Properties,
+    Protocol, Received, SendFlags, Status,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Arrival, Capabilities, MemoryMedium, MemoryWire};
 
 const WINDOW: u64 = 256 << 10;
 
@@ -157,9 +156,9 @@ impl Associations for Funnel {
 }
 
 /// A wire that the tests do without: they hand arrivals to the pump.
-struct NoWire;
+struct NoMedium;
 
-impl Wire for NoWire {
+impl MemoryMedium for NoMedium {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             packet_max: ARRIVAL,
@@ -173,65 +172,17 @@ impl Wire for NoWire {
         Ok(())
     }
 
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<wire::Taken> {
-        self.send(path, slices, segment_size)
-            .map(|()| wire::Taken::Copied)
-    }
-
-    fn receive(&mut self, _: &mut [u8]) -> io::Result<Arrival> {
-        Err(io::ErrorKind::WouldBlock.into())
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
+    fn take(&mut self) -> Option<(Path, Vec<u8>, usize)> {
         None
     }
 
     fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
-
-    fn path_mtu(&mut self, _: Path) -> usize {
-        ARRIVAL
-    }
-
-    fn unanswerable(&self) -> u64 {
-        0
-    }
-
-    fn set_packet_len(&mut self, _: PacketLen) {}
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn has_buffered(&self) -> bool {
-        false
-    }
-
-    fn may_wait(&mut self) -> bool {
-        true
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
 }
 
 /// An arrival of `len` octets in packets of `segment`, each for a circuit of `circuits` in turn, with
 /// `used` user bytes.
 fn arrive(
-    pump: &mut Pump<Funnel, NoWire>,
+    pump: &mut Pump<Funnel, MemoryWire<NoMedium>>,
     circuits: &[u32],
     len: usize,
     segment: usize,
@@ -256,7 +207,7 @@ fn arrive(
 
 /// Accepts circuit 1, lets arrivals come, and checks what they take; then reads, and lets more come.
 fn check(framing: Framing, len: usize, segment: usize, used: u32) {
-    let mut pump = Pump::new(Funnel::new(framing), NoWire);
+    let mut pump = Pump::new(Funnel::new(framing), MemoryWire(NoMedium));
     arrive(&mut pump, &[1], 100, 100, 1);
     let (id, _) = pump.accept().expect("it opened");
     let most = 2 * WINDOW as isize + ARRIVAL as isize + TABLES;
@@ -305,7 +256,7 @@ fn packets_of_one_byte_take_no_more_than_twice_the_window() {
 
 #[test]
 fn bytes_of_a_stream_in_packets_of_one_fill_the_whole_window() {
-    let mut pump = Pump::new(Funnel::new(Framing::Stream), NoWire);
+    let mut pump = Pump::new(Funnel::new(Framing::Stream), MemoryWire(NoMedium));
     for _ in 0..=WINDOW {
         arrive(&mut pump, &[1], 40, 40, 1);
     }
@@ -321,7 +272,7 @@ fn arrivals_of_which_a_little_over_a_quarter_is_of_use_are_copied() {
 
 #[test]
 fn full_arrivals_are_kept_where_they_lie() {
-    let mut pump = Pump::new(Funnel::new(Framing::Stream), NoWire);
+    let mut pump = Pump::new(Funnel::new(Framing::Stream), MemoryWire(NoMedium));
     arrive(&mut pump, &[1], 64_768, 1472, 1464);
     let chunk = pump.pop_chunk(AssociationId(1)).expect("it came");
     assert_eq!(chunk.octets.len(), ARRIVAL);
@@ -330,7 +281,7 @@ fn full_arrivals_are_kept_where_they_lie() {
 
 #[test]
 fn circuit_with_a_byte_in_an_arrival_of_another_does_not_keep_it() {
-    let mut pump = Pump::new(Funnel::new(Framing::Stream), NoWire);
+    let mut pump = Pump::new(Funnel::new(Framing::Stream), MemoryWire(NoMedium));
     let many: Vec<u32> = (0..44).map(|at| if at == 20 { 2 } else { 1 }).collect();
     arrive(&mut pump, &many, 64_768, 1472, 1464);
     let small = pump.pop_chunk(AssociationId(2)).expect("it came");
@@ -340,7 +291,7 @@ fn circuit_with_a_byte_in_an_arrival_of_another_does_not_keep_it() {
 
 #[test]
 fn circuits_that_nobody_accepts_take_64_mib_together() {
-    let mut pump = Pump::new(Funnel::new(Framing::Stream), NoWire);
+    let mut pump = Pump::new(Funnel::new(Framing::Stream), MemoryWire(NoMedium));
     let before = allocated();
     for round in 0..5 {
         for circuit in 0..2 * BACKLOG as u32 {
@@ -369,7 +320,7 @@ fn circuits_that_nobody_accepts_take_64_mib_together() {
 fn dropped_circuit_keeps_its_window_open() {
     // Chunks that are kept where they lie, and copies.
     for (len, segment, used) in [(ARRIVAL, ARRIVAL, ARRIVAL as u32 / 2), (1472, 1472, 400)] {
-        let mut pump = Pump::new(Funnel::new(Framing::Messages), NoWire);
+        let mut pump = Pump::new(Funnel::new(Framing::Messages), MemoryWire(NoMedium));
         arrive(&mut pump, &[1], len, segment, used);
         let (id, _) = pump.accept().expect("it opened");
         while pump.engine().dropped == 0 {
@@ -391,10 +342,10 @@ fn dropped_circuit_keeps_its_window_open() {
 /// An engine that has nothing to send is asked again after each input, and not before.
 #[test]
 fn settled_engine_is_asked_for_packets_after_each_input() {
-    type Input = fn(&mut Pump<Funnel, NoWire>);
+    type Input = fn(&mut Pump<Funnel, MemoryWire<NoMedium>>);
     const NOW: Instant = Instant::ZERO;
     const ID: AssociationId = AssociationId(1);
-    let mut pump = Pump::new(Funnel::new(Framing::Messages), NoWire);
+    let mut pump = Pump::new(Funnel::new(Framing::Messages), MemoryWire(NoMedium));
     arrive(&mut pump, &[1], 100, 100, 1);
     assert_eq!(pump.accept().map(|(id, _)| id), Some(ID));
     let layout = pump.engine().layout(None);

@@ -2,16 +2,13 @@
 
 use driver::Pump;
 use driver::sys::{Producer, ring};
-use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Ecn, Instant, PacketLen, Path, Protocol,
-};
+use engine::{Address, AssociationId, Associations, AssociationsExt, Instant, Path, Protocol};
 use engine_bare::{Bare, BareConfig};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Capabilities, MemoryMedium, MemoryWire};
 
 const PEERS: u32 = 100;
 
@@ -25,13 +22,13 @@ const LEN: usize = 20_000;
 type Mail = Arc<Mutex<BTreeMap<u32, VecDeque<(u32, Vec<u8>, usize)>>>>;
 
 /// A wire in memory whose sends to one station fail.
-struct FailingWire {
+struct FailingMedium {
     own: u32,
     mail: Mail,
     fails_for: Option<(u32, Errno)>,
 }
 
-impl Wire for FailingWire {
+impl MemoryMedium for FailingMedium {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             packet_max: 1472,
@@ -57,94 +54,44 @@ impl Wire for FailingWire {
         Ok(())
     }
 
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<wire::Taken> {
-        self.send(path, slices, segment_size)
-            .map(|()| wire::Taken::Copied)
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
+    fn take(&mut self) -> Option<(Path, Vec<u8>, usize)> {
         let mut mail = self.mail.lock().expect("no panic");
         let arrived = mail.get_mut(&self.own).and_then(VecDeque::pop_front);
-        let (from, octets, segment_size) = arrived.ok_or(io::ErrorKind::WouldBlock)?;
-        buffer[..octets.len()].copy_from_slice(&octets);
-        Ok(Arrival {
-            path: Path::to(Address::Station(from)),
-            ecn: Ecn::NotEct,
-            len: octets.len(),
-            segment_size,
-        })
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        None
+        let (from, octets, segment_size) = arrived?;
+        Some((Path::to(Address::Station(from)), octets, segment_size))
     }
 
     fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
-
-    fn path_mtu(&mut self, _: engine::Path) -> usize {
-        self.capabilities().packet_max
-    }
-
-    fn unanswerable(&self) -> u64 {
-        0
-    }
-
-    fn set_packet_len(&mut self, _: PacketLen) {}
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn has_buffered(&self) -> bool {
-        false
-    }
-
-    fn may_wait(&mut self) -> bool {
-        true
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
 }
 
 /// What a peer saw: the sizes of the arrivals in their order, and the bytes.
 type Seen = (Vec<(u64, u64)>, Vec<u8>);
 
 struct Peer {
-    pump: Pump<Bare, FailingWire>,
+    pump: Pump<Bare, MemoryWire<FailingMedium>>,
     circuit: Option<AssociationId>,
     seen: Seen,
 }
 
-fn pump(own: u32, mail: &Mail, fails_for: Option<(u32, Errno)>) -> Pump<Bare, FailingWire> {
+fn pump(
+    own: u32,
+    mail: &Mail,
+    fails_for: Option<(u32, Errno)>,
+) -> Pump<Bare, MemoryWire<FailingMedium>> {
     let config = BareConfig {
         seed: u64::from(own),
         ..BareConfig::default()
     };
-    let wire = FailingWire {
+    let wire = MemoryWire(FailingMedium {
         own,
         mail: Arc::clone(mail),
         fails_for,
-    };
+    });
     Pump::new(Bare::new(config), wire)
 }
 
 /// Sends to all peers; returns what each saw, and the sender.
-fn run(fails_for: Option<(u32, Errno)>) -> (Vec<Seen>, Pump<Bare, FailingWire>) {
+fn run(fails_for: Option<(u32, Errno)>) -> (Vec<Seen>, Pump<Bare, MemoryWire<FailingMedium>>) {
     let mail = Mail::default();
     let mut sender = pump(0, &mail, fails_for);
     let mut peers: Vec<Peer> = (1..=PEERS)

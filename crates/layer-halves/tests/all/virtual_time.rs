@@ -2,16 +2,15 @@
 
 use crate::{Reader, messages, open, xtp};
 use driver::Pump;
-use engine::{Address, Associations, AssociationsExt, Ecn, Instant, PacketLen, Path, Protocol};
+use engine::{Address, Associations, AssociationsExt, Instant, Path, Protocol};
 use layer_halves::Halves;
 use link::LinkConfig;
 use sim::World;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Capabilities, MemoryMedium, MemoryWire};
 
 /// A millisecond, ps.
 const MS: u64 = 1_000_000_000;
@@ -100,7 +99,7 @@ struct Narrow {
     refused: Rc<RefCell<u64>>,
 }
 
-impl Wire for Narrow {
+impl MemoryMedium for Narrow {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             packet_max: 800,
@@ -123,69 +122,14 @@ impl Wire for Narrow {
         Ok(())
     }
 
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<wire::Taken> {
-        self.send(path, slices, segment_size)
-            .map(|()| wire::Taken::Copied)
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let taken = self.queues[self.side].borrow_mut().pop_front();
-        let frame = taken.ok_or(io::ErrorKind::WouldBlock)?;
-        buffer[..frame.len()].copy_from_slice(&frame);
-        Ok(Arrival {
-            path: Path::to(Address::Station(1 - self.side as u32)),
-            ecn: Ecn::NotEct,
-            len: frame.len(),
-            segment_size: frame.len(),
-        })
-    }
-
-    fn set_packet_len(&mut self, _: PacketLen) {
-        panic!("frames have no length of the engine's");
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn has_buffered(&self) -> bool {
-        false
-    }
-
-    fn may_wait(&mut self) -> bool {
-        true
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        None
+    fn take(&mut self) -> Option<(Path, Vec<u8>, usize)> {
+        let frame = self.queues[self.side].borrow_mut().pop_front()?;
+        let from = Path::to(Address::Station(1 - self.side as u32));
+        let len = frame.len();
+        Some((from, frame, len))
     }
 
     fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
-
-    fn path_mtu(&mut self, _: engine::Path) -> usize {
-        self.capabilities().packet_max
-    }
-
-    fn unanswerable(&self) -> u64 {
-        0
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
 }
 
 #[test]
@@ -193,12 +137,12 @@ fn frames_that_the_wire_does_not_take_stay_until_it_does() {
     let queues: Queues = Default::default();
     let refused = Rc::new(RefCell::new(0));
     let mut pumps = [0, 1].map(|side| {
-        let wire = Narrow {
+        let wire = MemoryWire(Narrow {
             queues: queues.clone(),
             side,
             calls: 0,
             refused: Rc::clone(&refused),
-        };
+        });
         let layer = Box::new(Halves::new(1500, 1));
         Pump::with_layer(xtp(side as u64), wire, layer).expect("packets fit")
     });
