@@ -34,6 +34,22 @@ pub enum Bytes {
     Reassembled(Vec<u8>),
 }
 
+impl Bytes {
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Bytes::Packet(range) => range.len(),
+            Bytes::Reassembled(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// A block of a message of a transaction: the host copies it to its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {

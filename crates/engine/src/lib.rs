@@ -34,6 +34,7 @@ pub mod checksum;
 pub mod counters;
 pub mod delivery;
 pub mod few_map;
+pub mod hand;
 pub mod keyed;
 pub mod layer;
 pub mod note;

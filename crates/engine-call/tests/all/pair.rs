@@ -1,9 +1,9 @@
 //! Calls from one endpoint to another in virtual time.
 
+use engine::hand::{MessageStores, give_packet, take_packets};
 use engine::{
-    Address, Batch, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
-    Path, Protocol, Received, SplitMix64, Store, TransactionEnd, TransactionEvent, TransactionId,
-    Transactions,
+    Address, Batch, EntityId, Event, Instant, Note, OutgoingMessage, Protocol, SplitMix64,
+    TransactionEnd, TransactionEvent, TransactionId, Transactions,
 };
 use engine_call::{Call, CallConfig};
 use std::collections::BTreeMap;
@@ -14,8 +14,7 @@ const SERVER: EntityId = EntityId(200);
 /// An endpoint and what its host keeps.
 struct End {
     engine: Call,
-    outgoing: BTreeMap<OutgoingMessage, Vec<u8>>,
-    incoming: BTreeMap<IncomingMessage, Vec<u8>>,
+    stores: MessageStores,
     events: Vec<TransactionEvent>,
 }
 
@@ -44,8 +43,7 @@ impl Pair {
             engine.locate(SERVER, Address::Station(1));
             End {
                 engine,
-                outgoing: BTreeMap::new(),
-                incoming: BTreeMap::new(),
+                stores: MessageStores::default(),
                 events: Vec::new(),
             }
         };
@@ -64,7 +62,7 @@ impl Pair {
         self.messages += 1;
         let id = OutgoingMessage(self.messages);
         let len = octets.len() as u64;
-        self.ends[end].outgoing.insert(id, octets);
+        self.ends[end].stores.outgoing.insert(id, octets);
         (id, len)
     }
 
@@ -76,24 +74,10 @@ impl Pair {
     }
 
     fn transmit(&mut self, end: usize) {
-        loop {
-            let mut batch = Batch::new(4);
-            self.ends[end].engine.poll_transmit(self.now, &mut batch);
-            if batch.is_empty() {
-                return;
-            }
-            for packet in batch.packets() {
-                let mut octets = Vec::new();
-                let outgoing = &self.ends[end].outgoing;
-                batch.write(packet, &mut octets, |store, range, out| {
-                    let Store::Message(id) = store else {
-                        panic!("no association here")
-                    };
-                    let message = &outgoing[&id];
-                    out.extend(&message[range.start as usize..range.end as usize]);
-                });
-                self.fly(1 - end, octets);
-            }
+        let End { engine, stores, .. } = &mut self.ends[end];
+        let copy = |store, range: &_, out: &mut _| stores.copy(store, range, out);
+        for (_, octets) in take_packets(engine, self.now, 4, copy) {
+            self.fly(1 - end, octets);
         }
     }
 
@@ -110,17 +94,10 @@ impl Pair {
     }
 
     fn arrive(&mut self, to: usize, octets: &[u8]) {
-        let from = Path::to(Address::Station(1 - to as u32));
-        let mut deliveries = Deliveries::default();
+        let from = Address::Station(1 - to as u32);
         let end = &mut self.ends[to];
-        let packet = Received::new(from, octets);
-        end.engine.handle_packet(self.now, packet, &mut deliveries);
-        for block in deliveries.blocks {
-            let message = end.incoming.entry(block.message).or_default();
-            message.resize(block.message_len as usize, 0);
-            let at = block.offset as usize;
-            message[at..at + block.range.len()].copy_from_slice(&octets[block.range]);
-        }
+        let deliveries = give_packet(&mut end.engine, self.now, from, octets);
+        end.stores.keep(octets, deliveries.blocks);
     }
 
     /// Goes on to the next arrival or time-out; false when there is none.
@@ -161,7 +138,7 @@ impl Pair {
             match &event {
                 TransactionEvent::Released(id) => {
                     assert!(
-                        self.ends[end].outgoing.remove(id).is_some(),
+                        self.ends[end].stores.outgoing.remove(id).is_some(),
                         "released twice"
                     );
                 }
@@ -170,14 +147,18 @@ impl Pair {
                     message,
                     ..
                 } => {
-                    let mut octets = self.ends[end].incoming.remove(message).unwrap_or_default();
+                    let mut octets = self.ends[end]
+                        .stores
+                        .incoming
+                        .remove(message)
+                        .unwrap_or_default();
                     octets.reverse();
                     let reply = self.message(end, octets);
                     let engine = &mut self.ends[end].engine;
                     let done = engine.reply(self.now, *transaction, reply, &Note::default());
                     done.expect("it was not answered yet");
                 }
-                TransactionEvent::Discarded(id) => drop(self.ends[end].incoming.remove(id)),
+                TransactionEvent::Discarded(id) => drop(self.ends[end].stores.incoming.remove(id)),
                 _ => {}
             }
             self.ends[end].events.push(event);
@@ -226,7 +207,11 @@ fn run(seed: u64, loss_percent: u64) -> (u64, u64) {
                 message,
                 ..
             } => {
-                let got = pair.ends[0].incoming.remove(&message).unwrap_or_default();
+                let got = pair.ends[0]
+                    .stores
+                    .incoming
+                    .remove(&message)
+                    .unwrap_or_default();
                 assert_eq!(Some(got), wanted.remove(&transaction), "seed {seed}");
             }
             TransactionEvent::Ended(_, how) => assert_eq!(how, TransactionEnd::Complete),
@@ -236,10 +221,7 @@ fn run(seed: u64, loss_percent: u64) -> (u64, u64) {
     }
     assert!(wanted.is_empty(), "seed {seed}");
     for end in &pair.ends {
-        assert!(
-            end.outgoing.is_empty() && end.incoming.is_empty(),
-            "seed {seed}"
-        );
+        assert!(end.stores.is_empty(), "seed {seed}");
         assert_eq!(end.engine.transactions(), 0, "seed {seed}");
     }
     (pair.packets, pair.now.as_nanos())
@@ -276,7 +258,7 @@ fn silent_server_times_out_and_releases_the_request() {
         matches!(event, TransactionEvent::Ended(_, TransactionEnd::TimedOut))
     };
     assert!(pair.ends[0].events.iter().any(ended));
-    assert!(pair.ends[0].outgoing.is_empty());
+    assert!(pair.ends[0].stores.outgoing.is_empty());
 }
 
 #[test]

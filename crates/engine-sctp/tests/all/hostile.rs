@@ -1,6 +1,7 @@
 //! Hostile peers: nothing panics, loops long or takes memory without bound.
 
-use engine::{Address, Batch, Deliveries, Instant, Path, Protocol, Received, Secret, SplitMix64};
+use engine::hand::{take_packets, zeros};
+use engine::{Address, Deliveries, Instant, Path, Protocol, Received, Secret, SplitMix64};
 use engine::{Associations, Bytes};
 use engine_sctp::numbers::Tag;
 use engine_sctp::pdu::header::complete_checksum;
@@ -21,22 +22,8 @@ fn endpoint(seed: u64) -> Sctp {
 
 /// Everything an endpoint sends now.
 fn packets(engine: &mut Sctp, now: Instant) -> Vec<Vec<u8>> {
-    let mut all = Vec::new();
-    let mut batch = Batch::new(16);
-    loop {
-        batch.clear();
-        engine.poll_transmit(now, &mut batch);
-        if batch.is_empty() {
-            return all;
-        }
-        for packet in batch.packets() {
-            let mut octets = Vec::new();
-            batch.write(packet, &mut octets, |_, range, out| {
-                out.extend(range.clone().map(|_| 5));
-            });
-            all.push(octets);
-        }
-    }
+    let sent = take_packets(engine, now, 16, zeros);
+    sent.into_iter().map(|(_, octets)| octets).collect()
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Several endpoints in virtual time, at stations from 0 on; no packet is lost unless a test says so.
 
+use engine::hand::{MessageStores, give_packet, take_packets};
 use engine::{
-    Address, Batch, CallNote, Deliveries, EntityId, Event, IncomingMessage, Instant, Note,
-    OutgoingMessage, Path, Protocol, Received, Store, TransactionEnd, TransactionEvent,
-    TransactionId, Transactions,
+    Address, CallNote, EntityId, Event, Instant, Note, OutgoingMessage, Protocol, TransactionEnd,
+    TransactionEvent, TransactionId, Transactions,
 };
 use engine_vmtp::pdu::{VmtpHeader, packet};
 use engine_vmtp::{Vmtp, VmtpConfig};
@@ -31,8 +31,7 @@ pub enum User {
 
 pub struct Host {
     pub engine: Vmtp,
-    pub outgoing: BTreeMap<OutgoingMessage, Vec<u8>>,
-    pub incoming: BTreeMap<IncomingMessage, Vec<u8>>,
+    pub stores: MessageStores,
     /// Requests that were told, and what came with them.
     pub requests: Vec<(EntityId, Vec<u8>, Note)>,
     pub replies: Vec<(TransactionId, EntityId, Vec<u8>, Note)>,
@@ -96,8 +95,7 @@ impl Cluster {
         engine.locate(GROUP, ALL);
         Host {
             engine,
-            outgoing: BTreeMap::new(),
-            incoming: BTreeMap::new(),
+            stores: MessageStores::default(),
             requests: Vec::new(),
             replies: Vec::new(),
             ends: Vec::new(),
@@ -136,7 +134,7 @@ impl Cluster {
         self.messages += 1;
         let message = OutgoingMessage(self.messages);
         let len = octets.len() as u64;
-        self.hosts[at].outgoing.insert(message, octets);
+        self.hosts[at].stores.outgoing.insert(message, octets);
         (message, len)
     }
 
@@ -158,24 +156,10 @@ impl Cluster {
     }
 
     fn transmit(&mut self, at: usize) {
-        loop {
-            let mut batch = Batch::new(8);
-            self.hosts[at].engine.poll_transmit(self.now, &mut batch);
-            let Some(path) = batch.path() else {
-                return;
-            };
-            for built in batch.packets() {
-                let mut octets = Vec::new();
-                let outgoing = &self.hosts[at].outgoing;
-                batch.write(built, &mut octets, |store, range, out| {
-                    let Store::Message(id) = store else {
-                        panic!("no association here")
-                    };
-                    let message = &outgoing[&id];
-                    out.extend(&message[range.start as usize..range.end as usize]);
-                });
-                self.send(at, path.remote, octets);
-            }
+        let Host { engine, stores, .. } = &mut self.hosts[at];
+        let copy = |store, range: &_, out: &mut _| stores.copy(store, range, out);
+        for (to, octets) in take_packets(engine, self.now, 8, copy) {
+            self.send(at, to, octets);
         }
     }
 
@@ -218,18 +202,10 @@ impl Cluster {
     }
 
     fn arrive(&mut self, from: usize, to: usize, octets: &[u8]) {
-        let path = Path::to(Address::Station(from as u32));
-        let mut deliveries = Deliveries::default();
+        let from = Address::Station(from as u32);
         let host = &mut self.hosts[to];
-        let received = Received::new(path, octets);
-        host.engine
-            .handle_packet(self.now, received, &mut deliveries);
-        for block in deliveries.blocks {
-            let message = host.incoming.entry(block.message).or_default();
-            message.resize(block.message_len as usize, 0);
-            let at = block.offset as usize;
-            message[at..at + block.range.len()].copy_from_slice(&octets[block.range]);
-        }
+        let deliveries = give_packet(&mut host.engine, self.now, from, octets);
+        host.stores.keep(octets, deliveries.blocks);
     }
 
     /// Goes on to the next arrival or time-out before `until`; false when there is none.
@@ -289,24 +265,27 @@ impl Cluster {
         let host = &mut self.hosts[at];
         match event {
             TransactionEvent::Copied { from, to } => {
-                let copy = host.outgoing[&from].clone();
-                host.incoming.insert(to, copy);
+                let copy = host.stores.outgoing[&from].clone();
+                host.stores.incoming.insert(to, copy);
             }
             TransactionEvent::Duplicated { from, to } => {
-                let copy = host.incoming.get(&from).cloned();
-                host.incoming.insert(to, copy.unwrap_or_default());
+                let copy = host.stores.incoming.get(&from).cloned();
+                host.stores.incoming.insert(to, copy.unwrap_or_default());
             }
             TransactionEvent::Released(message) => {
-                assert!(host.outgoing.remove(&message).is_some(), "released twice");
+                assert!(
+                    host.stores.outgoing.remove(&message).is_some(),
+                    "released twice"
+                );
             }
-            TransactionEvent::Discarded(message) => drop(host.incoming.remove(&message)),
+            TransactionEvent::Discarded(message) => drop(host.stores.incoming.remove(&message)),
             TransactionEvent::Replied {
                 transaction,
                 message,
                 from,
                 note,
             } => {
-                let octets = host.incoming.remove(&message).unwrap_or_default();
+                let octets = host.stores.incoming.remove(&message).unwrap_or_default();
                 host.replies.push((transaction, from, octets, note));
             }
             TransactionEvent::Ended(transaction, how) => host.ends.push((transaction, how)),
@@ -317,7 +296,7 @@ impl Cluster {
                 note,
                 ..
             } => {
-                let octets = host.incoming.remove(&message).unwrap_or_default();
+                let octets = host.stores.incoming.remove(&message).unwrap_or_default();
                 host.requests.push((to, octets.clone(), note));
                 self.serve(at, to, transaction, octets);
             }
@@ -348,7 +327,7 @@ impl Cluster {
         let note = host.reply_note;
         let taken = host.engine.reply(self.now, transaction, reply, &note);
         if taken.is_err() {
-            host.outgoing.remove(&reply.0);
+            host.stores.outgoing.remove(&reply.0);
         }
     }
 
@@ -364,8 +343,12 @@ impl Cluster {
     /// Nothing is left at any host but records that are over.
     pub fn assert_settled(&self) {
         for (at, host) in self.hosts.iter().enumerate() {
-            assert!(host.outgoing.is_empty(), "{at}: {:?}", host.outgoing.keys());
-            assert!(host.incoming.is_empty(), "{at}");
+            assert!(
+                host.stores.outgoing.is_empty(),
+                "{at}: {:?}",
+                host.stores.outgoing.keys()
+            );
+            assert!(host.stores.incoming.is_empty(), "{at}");
             assert_eq!(host.engine.transactions(), 0, "{at}");
         }
     }

@@ -1,8 +1,9 @@
 //! Endpoints in virtual time, and the path between them.
 
+use engine::hand::{MessageStores, give_packet, take_packets};
 use engine::{
-    Address, Batch, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
-    Path, Protocol, Received, SplitMix64, Store, TransactionEvent, TransactionId, Transactions,
+    Address, EntityId, Event, Instant, Note, OutgoingMessage, Protocol, SplitMix64,
+    TransactionEvent, TransactionId, Transactions,
 };
 use engine_vmtp::pdu::{VmtpHeader, packet};
 use engine_vmtp::{Vmtp, VmtpConfig};
@@ -23,8 +24,7 @@ pub const DELAY: Duration = Duration::from_millis(1);
 /// An endpoint and what its host keeps.
 pub struct End {
     pub engine: Vmtp,
-    pub outgoing: BTreeMap<OutgoingMessage, Vec<u8>>,
-    pub incoming: BTreeMap<IncomingMessage, Vec<u8>>,
+    pub stores: MessageStores,
     pub events: Vec<TransactionEvent>,
 }
 
@@ -87,8 +87,7 @@ impl Pair {
             engine.locate(SERVER, Address::Station(1));
             End {
                 engine,
-                outgoing: BTreeMap::new(),
-                incoming: BTreeMap::new(),
+                stores: MessageStores::default(),
                 events: Vec::new(),
             }
         };
@@ -123,7 +122,7 @@ impl Pair {
         self.messages += 1;
         let id = OutgoingMessage(self.messages);
         let len = octets.len() as u64;
-        self.ends[end].outgoing.insert(id, octets);
+        self.ends[end].stores.outgoing.insert(id, octets);
         (id, len)
     }
 
@@ -140,33 +139,19 @@ impl Pair {
     }
 
     pub fn transmit(&mut self, end: usize) {
-        loop {
-            let mut batch = Batch::new(8);
-            self.ends[end].engine.poll_transmit(self.now, &mut batch);
-            if batch.is_empty() {
-                return;
-            }
-            for built in batch.packets() {
-                let mut octets = Vec::new();
-                let outgoing = &self.ends[end].outgoing;
-                batch.write(built, &mut octets, |store, range, out| {
-                    let Store::Message(id) = store else {
-                        panic!("no association here")
-                    };
-                    let message = &outgoing[&id];
-                    out.extend(&message[range.start as usize..range.end as usize]);
-                });
-                let header = packet::parse(&octets).expect("its own packets are right");
-                let sent = Sent {
-                    from: end,
-                    header,
-                    len: octets.len(),
-                };
-                let is_dropped = self.drops.as_mut().is_some_and(|drops| drops(&sent));
-                self.sent.push(sent);
-                if !is_dropped {
-                    self.fly(1 - end, octets);
-                }
+        let End { engine, stores, .. } = &mut self.ends[end];
+        let copy = |store, range: &_, out: &mut _| stores.copy(store, range, out);
+        for (_, octets) in take_packets(engine, self.now, 8, copy) {
+            let header = packet::parse(&octets).expect("its own packets are right");
+            let sent = Sent {
+                from: end,
+                header,
+                len: octets.len(),
+            };
+            let is_dropped = self.drops.as_mut().is_some_and(|drops| drops(&sent));
+            self.sent.push(sent);
+            if !is_dropped {
+                self.fly(1 - end, octets);
             }
         }
     }
@@ -186,18 +171,10 @@ impl Pair {
     }
 
     fn arrive(&mut self, to: usize, octets: &[u8]) {
-        let from = Path::to(Address::Station(1 - to as u32));
-        let mut deliveries = Deliveries::default();
+        let from = Address::Station(1 - to as u32);
         let end = &mut self.ends[to];
-        let received = Received::new(from, octets);
-        end.engine
-            .handle_packet(self.now, received, &mut deliveries);
-        for block in deliveries.blocks {
-            let message = end.incoming.entry(block.message).or_default();
-            message.resize(block.message_len as usize, 0);
-            let at = block.offset as usize;
-            message[at..at + block.range.len()].copy_from_slice(&octets[block.range]);
-        }
+        let deliveries = give_packet(&mut end.engine, self.now, from, octets);
+        end.stores.keep(octets, deliveries.blocks);
     }
 
     /// Goes on to the next arrival or time-out; false when there is none.
@@ -259,7 +236,7 @@ impl Pair {
             match &event {
                 TransactionEvent::Released(id) => {
                     assert!(
-                        self.ends[end].outgoing.remove(id).is_some(),
+                        self.ends[end].stores.outgoing.remove(id).is_some(),
                         "released twice"
                     );
                 }
@@ -268,14 +245,18 @@ impl Pair {
                     message,
                     ..
                 } => {
-                    let octets = self.ends[end].incoming.remove(message).unwrap_or_default();
+                    let octets = self.ends[end]
+                        .stores
+                        .incoming
+                        .remove(message)
+                        .unwrap_or_default();
                     self.reply(*transaction, octets);
                 }
                 TransactionEvent::Copied { from, to } => {
-                    let copy = self.ends[end].outgoing[from].clone();
-                    self.ends[end].incoming.insert(*to, copy);
+                    let copy = self.ends[end].stores.outgoing[from].clone();
+                    self.ends[end].stores.incoming.insert(*to, copy);
                 }
-                TransactionEvent::Discarded(id) => drop(self.ends[end].incoming.remove(id)),
+                TransactionEvent::Discarded(id) => drop(self.ends[end].stores.incoming.remove(id)),
                 _ => {}
             }
             self.ends[end].events.push(event);
@@ -298,7 +279,7 @@ impl Pair {
             .reply(self.now, transaction, reply, &self.reply_note)
             .is_err()
         {
-            self.ends[1].outgoing.remove(&reply.0);
+            self.ends[1].stores.outgoing.remove(&reply.0);
         }
     }
 
@@ -319,7 +300,13 @@ impl Pair {
             } if *transaction == call => Some(*message),
             _ => None,
         })?;
-        Some(self.ends[0].incoming.remove(&found).unwrap_or_default())
+        Some(
+            self.ends[0]
+                .stores
+                .incoming
+                .remove(&found)
+                .unwrap_or_default(),
+        )
     }
 
     /// Packets that carry segment data.

@@ -51,8 +51,8 @@ fn run(seed: u64, loss_percent: u64) -> (usize, u64) {
     let complete = |how: &TransactionEnd| *how == TransactionEnd::Complete;
     assert!(ends(&pair).iter().all(complete), "seed {seed}");
     for end in &pair.ends {
-        assert!(end.outgoing.is_empty(), "seed {seed}");
-        assert!(end.incoming.is_empty(), "seed {seed}");
+        assert!(end.stores.outgoing.is_empty(), "seed {seed}");
+        assert!(end.stores.incoming.is_empty(), "seed {seed}");
         assert_eq!(end.engine.transactions(), 0, "seed {seed}");
         assert_eq!(end.engine.records(), 0, "seed {seed}");
     }
@@ -89,7 +89,7 @@ fn calls_one_after_another_without_loss_cost_no_other_packets() {
     let before = pair.sent.len();
     pair.finish();
     assert_eq!(pair.sent.len() - before, 2);
-    assert!(pair.ends[1].outgoing.is_empty());
+    assert!(pair.ends[1].stores.outgoing.is_empty());
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn silent_server_times_out_and_releases_the_request() {
     pair.call(vec![1; 1000]);
     pair.finish();
     assert_eq!(ends(&pair), [TransactionEnd::TimedOut]);
-    assert!(pair.ends[0].outgoing.is_empty());
+    assert!(pair.ends[0].stores.outgoing.is_empty());
     let bare = pair.sent.iter().skip(1);
     assert!(
         bare.clone().all(|sent| sent.len == 68),
@@ -281,7 +281,7 @@ fn code_of_a_refusal_ends_the_call_with_it() {
     pair.call(vec![1; 3]);
     pair.finish();
     assert_eq!(ends(&pair), [TransactionEnd::Code(21)]);
-    assert!(pair.ends[0].incoming.is_empty());
+    assert!(pair.ends[0].stores.incoming.is_empty());
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn datagram_is_one_burst_without_an_answer() {
         pair.finish();
         assert_eq!((pair.sent.len(), pair.requests()), (packets, 1));
         assert_eq!(ends(&pair), [TransactionEnd::Complete]);
-        assert!(pair.ends[1].outgoing.is_empty(), "no reply is kept");
+        assert!(pair.ends[1].stores.outgoing.is_empty(), "no reply is kept");
     }
 }
 
@@ -313,7 +313,7 @@ fn idempotent_transaction_keeps_no_response_and_is_executed_again() {
     pair.finish_call(call);
     assert_eq!(pair.reply_to(call), Some(vec![3, 2, 1]));
     assert_eq!(pair.requests(), 2);
-    assert!(pair.ends[1].outgoing.is_empty());
+    assert!(pair.ends[1].stores.outgoing.is_empty());
 }
 
 #[test]

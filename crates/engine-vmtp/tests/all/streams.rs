@@ -198,7 +198,7 @@ fn call_of_a_run_that_is_given_up_leaves_the_others() {
     cluster.run(LONG);
     assert_eq!(cluster.replies_to(0, calls[0]).len(), 1);
     assert_eq!(cluster.replies_to(0, calls[1]).len(), 1);
-    assert!(cluster.hosts[0].outgoing.is_empty());
+    assert!(cluster.hosts[0].stores.outgoing.is_empty());
 }
 
 #[test]
