@@ -5,12 +5,12 @@ use results::{Cell, Verdict, metric};
 
 /// A verdict as one sentence with its explanation, cleaned for printing.
 pub(crate) fn sentence(verdict: &Verdict) -> String {
-    quantity::clean(&stats::phrasing::sentence(verdict), 700)
+    quantity::clean(&results::phrasing::sentence(verdict), 700)
 }
 
 /// The sentence without its place, for where the place stands beside it.
 pub(crate) fn sentence_without_place(verdict: &Verdict) -> String {
-    let place = quantity::clean(&stats::phrasing::contest_text(&verdict.contest), 700);
+    let place = quantity::clean(&results::phrasing::contest_text(&verdict.contest), 700);
     let sentence = sentence(verdict);
     let claim = sentence.strip_prefix(&place).map(str::trim_start);
     claim.unwrap_or(&sentence).to_owned()

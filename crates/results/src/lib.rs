@@ -14,10 +14,12 @@
 
 pub mod bounded_file;
 mod cell;
+pub mod evidence;
 mod folder;
 mod histogram;
 mod machine;
 pub mod metric;
+pub mod phrasing;
 mod plan;
 mod summary;
 mod trial;

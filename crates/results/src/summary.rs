@@ -120,6 +120,14 @@ pub struct Verdict {
     pub because: String,
 }
 
+impl Verdict {
+    /// Fewest pairs of a decision.
+    pub const PAIRS_MIN: u32 = 3;
+
+    /// Most blocks that are advised.
+    pub const BLOCKS_MAX: u32 = 1000;
+}
+
 /// The kind of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -6,8 +6,8 @@
 
 use crate::contests::Contest;
 use crate::verdict::Comparison;
+use results::Cell;
 use results::metric::{DELAY_P50_US, LEG_NUMBER, MESSAGES_PER_S, of_leg};
-use results::{Cell, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One comparison for each circuit that was measured beside others, and alone in the same blocks.
@@ -91,15 +91,4 @@ fn log_ratios(beside: &BTreeMap<u32, f64>, alone: &Contest, transport: &str) -> 
         ratio.is_finite().then_some(ratio)
     };
     beside.iter().filter_map(ratio).collect()
-}
-
-/// Such a verdict as a sentence: `at 64 B tcp#1 of tcp+tcp moves 0.52x the messages of tcp alone (0.50 ... 0.54)`.
-pub fn sentence(verdict: &Verdict) -> String {
-    let (metric, leg) = of_leg(&verdict.metric).unwrap_or((&verdict.metric, &verdict.contestant));
-    crate::phrasing::sentence(&Verdict {
-        metric: metric.to_owned(),
-        contestant: format!("{leg} of {}", verdict.contestant),
-        baseline: format!("{} alone", verdict.baseline),
-        ..verdict.clone()
-    })
 }

@@ -249,7 +249,7 @@ pub(crate) fn unsaturated(contests: &[Contest]) -> Vec<String> {
         for name in question.transports() {
             let valid = |contest: &&Contest| !contest.valid_trials(name, false).is_empty();
             if question.contests.iter().any(valid) && question.values(name, false).is_empty() {
-                let place = crate::phrasing::contest_text(&question.cell);
+                let place = results::phrasing::contest_text(&question.cell);
                 sentences.push(format!(
                     "{place} {name} delivered its largest load whole in every block, so its peak is \
                      unknown and not judged; offer more with --rate"

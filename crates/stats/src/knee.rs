@@ -7,7 +7,7 @@
 
 use crate::estimate::median;
 use crate::order::CellOrder;
-use crate::phrasing;
+use results::phrasing;
 use results::{Cell, Plan, Status, Trial, metric};
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@
 //! * [`verdict`] - faster, slower, equal or not enough data, at one family-wise level for a run.
 //! * [`mean`] and [`holm`] - trimmed means and Holm's correction, the parts of a verdict.
 //! * [`beside`] - a circuit that ran beside others against one of its transport alone.
-//! * [`explanation`] and [`phrasing`] - evidence for a verdict, and its sentence.
+//! * [`explanation`] - evidence for a verdict; its sentence is in `results::phrasing`.
 //! * [`mod@pilot`] - the length that a trial needs; its warm-up and noise are in crate `samples`.
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
 //! * [`knee`] and [`peak`] - the largest offered load a transport still carries, and the largest
@@ -41,7 +41,6 @@ pub mod missing;
 pub mod moderation;
 pub mod order;
 pub mod peak;
-pub mod phrasing;
 pub mod pilot;
 pub mod polygamma;
 pub mod race;
@@ -52,13 +51,11 @@ pub mod summary;
 pub mod verdict;
 pub mod warnings;
 
-pub use beside::sentence as beside_sentence;
 pub use compare::{compare, only_in, worse_than};
 pub use history::{CellHistory, RunCells, Step, history};
 pub use knee::{Knee, knees};
 pub use missing::{MissingResult, missing_results};
 pub use order::CellOrder;
-pub use phrasing::sentence;
 pub use pilot::{Bound, Pilot, PrecisionTarget, pilot};
 pub use race::{Judgement, UnspentLevel, is_look, judge_race, unspent_level};
 pub use resolution::{Resolution, resolution};

@@ -78,7 +78,7 @@ pub(crate) fn missing_baseline(plan: &Plan, contests: &[Contest], trials: &[Tria
     };
     let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
     for one in missing.iter().filter(baseline).filter(concerns) {
-        let place = crate::phrasing::contest_text(&one.cell);
+        let place = results::phrasing::contest_text(&one.cell);
         let place = format!("{} {place}", one.cell.workload());
         let same = |reason: &str| without_figures(reason) == without_figures(&one.reason);
         match sentences.iter_mut().find(|(reason, _)| same(reason)) {

@@ -6,7 +6,7 @@
 
 use crate::contests::Contest;
 use crate::mean::Mean;
-use crate::phrasing::{contest_text, verb_and_object};
+use results::phrasing::{contest_text, verb_and_object};
 use results::{Plan, TURNS_SERIES, Trial};
 use std::collections::BTreeMap;
 

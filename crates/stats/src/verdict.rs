@@ -19,12 +19,6 @@ pub struct Comparison {
     pub log_ratios: Vec<f64>,
 }
 
-/// Fewest pairs of a decision.
-pub const PAIRS_MIN: usize = 3;
-
-/// Most blocks that are advised.
-pub const BLOCKS_MAX: usize = 1000;
-
 /// Judges all `comparisons` of a family at one look, so that the probability of any false faster,
 /// slower or equal is at most `alpha` (Holm). A ratio counts as equal within 1 +- `equal_within` by two
 /// one-sided tests (TOST).
@@ -214,7 +208,8 @@ fn ratio(log: f64) -> f64 {
     log.exp().clamp(1.0 / RATIO_MAX, RATIO_MAX)
 }
 
-/// Total blocks after which this mean and variance would be decided; None beyond [`BLOCKS_MAX`].
+/// Total blocks after which this mean and variance would be decided; None beyond
+/// [`Verdict::BLOCKS_MAX`].
 /// The interval narrows with every block but for small steps where one more value is trimmed, which
 /// the binary search may miss by a block or two.
 fn blocks_needed(mean: &Mean, alpha: f64, equal_within: f64) -> Option<u32> {
@@ -224,10 +219,11 @@ fn blocks_needed(mean: &Mean, alpha: f64, equal_within: f64) -> Option<u32> {
         let equal = mean.mean - half >= low && mean.mean + half <= high;
         equal || mean.mean.abs() > mean.half_width_with(n, alpha)
     };
-    if !decided(BLOCKS_MAX) {
+    let most = Verdict::BLOCKS_MAX as usize;
+    if !decided(most) {
         return None;
     }
-    let (mut open, mut enough) = (mean.n, BLOCKS_MAX.max(mean.n + 1));
+    let (mut open, mut enough) = (mean.n, most.max(mean.n + 1));
     while enough - open > 1 {
         let middle = open.midpoint(enough);
         if decided(middle) {

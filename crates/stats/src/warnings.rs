@@ -1,8 +1,8 @@
 //! Warnings of a summary, one sentence each.
 
 use crate::contests::{self, Contest};
-use crate::phrasing;
 use crate::race::Judgement;
+use results::phrasing;
 use results::{Ledger, Status, Trial, VerdictKind};
 use std::collections::BTreeMap;
 

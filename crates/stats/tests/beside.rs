@@ -3,8 +3,9 @@
 mod common;
 
 use common::{plan, trial};
+use results::phrasing::beside_sentence;
 use results::{RunStatus, Summary, Trial, VerdictKind};
-use stats::{beside_sentence, summarise};
+use stats::summarise;
 
 /// What one contestant has of the metric of a workload: of itself, and of its circuits.
 type Made<'a> = (&'a str, f64, &'a [(&'a str, f64)]);

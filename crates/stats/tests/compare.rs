@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Noise, block, plan};
+use results::phrasing::sentence;
 use results::{Trial, VerdictKind};
-use stats::{only_in, sentence, worse_than};
+use stats::{only_in, worse_than};
 
 fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal: f64) -> Vec<results::Verdict> {
     stats::compare(&plan(&["tcp", "udp"]), before, after, alpha, equal)

@@ -3,8 +3,9 @@
 mod common;
 
 use common::Noise;
+use results::phrasing::sentence;
 use results::{Plan, RunStatus, Summary, Trial, Verdict, VerdictKind};
-use stats::{compare, sentence, summarise};
+use stats::{compare, summarise};
 
 const PERCENT: [u64; 4] = [10, 50, 100, 115];
 

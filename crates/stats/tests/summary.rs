@@ -4,11 +4,12 @@ mod common;
 
 use common::{Noise, block, plan, trial};
 use random::SplitMix64;
+use results::phrasing::sentence;
 use results::{
     Cell, Histogram, Ledger, Plan, RunStatus, Series, Status, Summary, TURNS_SERIES, Trial,
     VerdictKind,
 };
-use stats::{judge_race, sentence, summarise};
+use stats::{judge_race, summarise};
 
 fn complete(plan: &Plan, trials: &[Trial]) -> Summary {
     summarise(plan, trials, RunStatus::Complete, "", 12.5)

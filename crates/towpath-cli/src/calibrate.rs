@@ -109,7 +109,7 @@ fn report(found: &Calibration) -> ContestReport {
         contest: format!(
             "{} {}",
             found.contest.workload(),
-            stats::phrasing::contest_text(&found.contest)
+            results::phrasing::contest_text(&found.contest)
         ),
         races: found.races,
         wrong: found.wrong,

@@ -3,8 +3,8 @@
 use crate::print::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Observer, Progress};
+use results::phrasing::contest_text;
 use results::{Cell, Status, Trial};
-use stats::phrasing::contest_text;
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

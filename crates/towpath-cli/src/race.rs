@@ -455,7 +455,7 @@ fn block_plan(asked: Option<(u32, u32)>) -> BlockPlan {
         .filter(|&look| look >= min && look < max)
         .collect();
     looks.push(max);
-    let fewest = stats::verdict::PAIRS_MIN as u32;
+    let fewest = results::Verdict::PAIRS_MIN;
     let min = asked.map_or(fewest.min(max), |(min, _)| min);
     BlockPlan { min, max, looks }
 }

@@ -15,7 +15,7 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
 fn beside_line(verdict: &Verdict) -> String {
     let (_, sign) = crate::verdict_summary::kind(verdict.kind);
     let workload = verdict.contest.workload();
-    let sentence = stats::beside_sentence(verdict);
+    let sentence = results::phrasing::beside_sentence(verdict);
     format!("beside others: {sign} {workload} {sentence}")
 }
 
@@ -56,7 +56,7 @@ fn cell_line(cell: &CellSummary) -> Option<String> {
         parts.push(format!("by {whose} {each}"));
     }
     parts.extend(extremes(cell));
-    let place = stats::phrasing::contest_text(&cell.cell.without(results::Cell::TRANSPORT));
+    let place = results::phrasing::contest_text(&cell.cell.without(results::Cell::TRANSPORT));
     let what = format!("{} {} {place}", cell.cell.workload(), cell.cell.transport());
     (!parts.is_empty()).then(|| format!("concurrent: {what}: {}", parts.join("; ")))
 }

@@ -50,7 +50,7 @@ fn packet_line(trial: &Trial) -> Option<String> {
     counts.retain(|&(count, _)| percent(count) >= 0.5);
     let shown = counts.iter().take(SIZES_SHOWN);
     let shown = shown.map(|&(count, size)| format!("{:.0} % of {size} B", percent(count)));
-    let place = stats::phrasing::contest_text(&trial.cell.without(Cell::TRANSPORT));
+    let place = results::phrasing::contest_text(&trial.cell.without(Cell::TRANSPORT));
     Some(format!(
         "packets of {} {} {place}: {}; mean {:.0} B",
         trial.cell.workload(),

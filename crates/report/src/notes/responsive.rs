@@ -11,7 +11,7 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
 /// `short messages of tcp at 16 KiB: idle p50 31 us, p99 80 us, p99.9 210 us; under load ...`.
 fn line(cell: &CellSummary) -> Option<String> {
     let trips = cell.metrics.get(metric::ROUND_TRIPS_PER_MIN)?.median;
-    let place = stats::phrasing::contest_text(&cell.cell.without(Cell::TRANSPORT));
+    let place = results::phrasing::contest_text(&cell.cell.without(Cell::TRANSPORT));
     let per_min = quantity::measure(metric::ROUND_TRIPS_PER_MIN, trips);
     Some(format!(
         "short messages of {} {place}: idle {}; under load {}; {per_min} round trips",

@@ -15,7 +15,7 @@ fn line(cell: &CellSummary) -> Option<String> {
     Some(format!(
         "a send of {} {}: {}, of which copies of packets {:.0} % ({}), the rest {}",
         cell.cell.transport(),
-        stats::phrasing::contest_text(&cell.cell.without(Cell::TRANSPORT)),
+        results::phrasing::contest_text(&cell.cell.without(Cell::TRANSPORT)),
         ns(metric::SEND_NS_PER_MESSAGE)?,
         median(metric::COPY_FRACTION)? * 100.0,
         ns(metric::COPY_NS_PER_MESSAGE)?,

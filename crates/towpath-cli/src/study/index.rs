@@ -73,7 +73,7 @@ fn winners_text(id: &str, best: &BTreeMap<u64, (f64, String)>) -> String {
     let parts = parts.iter().map(|(size, name)| {
         format!(
             "{name} from {} on",
-            stats::phrasing::size_text(*size as f64)
+            results::phrasing::size_text(*size as f64)
         )
     });
     let parts: Vec<String> = parts.collect();

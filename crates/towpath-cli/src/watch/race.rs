@@ -136,7 +136,7 @@ fn marked_line(trial: &Trial) -> String {
         .map(String::as_str)
         .collect();
     let cell = trial.cell.without(results::Cell::TRANSPORT);
-    let place = stats::phrasing::contest_text(&cell);
+    let place = results::phrasing::contest_text(&cell);
     let line = format!(
         "  {} {} {place}: {}",
         trial.cell.transport(),

@@ -1,6 +1,6 @@
-//! Verdicts as sentences.
+//! Verdicts, contests and amounts as text.
 
-use results::{Cell, Factor, Verdict, VerdictKind, metric};
+use crate::{Cell, Factor, Verdict, VerdictKind, metric};
 
 /// A verdict as one sentence without a full stop, e.g. `at 64 B unix-stream moves 1.4x the
 /// messages of tcp (1.35 ... 1.46); because 0.9 wake-ups a message against 2.1`.
@@ -36,6 +36,18 @@ pub fn sentence(verdict: &Verdict) -> String {
             format!("{contest} {contestant} against {baseline}: not enough data{interval}{more}")
         }
     }
+}
+
+/// A verdict on one circuit that ran beside others, as a sentence: `at 64 B tcp#1 of tcp+tcp moves 0.52x the messages of tcp alone (0.50 ... 0.54)`.
+pub fn beside_sentence(verdict: &Verdict) -> String {
+    let (measure, leg) =
+        metric::of_leg(&verdict.metric).unwrap_or((&verdict.metric, &verdict.contestant));
+    sentence(&Verdict {
+        metric: measure.to_owned(),
+        contestant: format!("{leg} of {}", verdict.contestant),
+        baseline: format!("{} alone", verdict.baseline),
+        ..verdict.clone()
+    })
 }
 
 fn explanation_text(verdict: &Verdict) -> String {
@@ -91,11 +103,31 @@ pub fn size_text(bytes: f64) -> String {
     format!("{text} {unit}")
 }
 
+/// A value with two significant digits, without an exponent: 0.93, 2.1, 64, 14000, 0.
+pub fn amount(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value.abs() < 0.001 {
+        // What happened a few times is not nothing.
+        return "under 0.001".to_owned();
+    }
+    let digits = 1 - value.abs().log10().floor() as i32;
+    let scale = 10f64.powi(digits);
+    let rounded = (value * scale).round() / scale;
+    if digits <= 0 {
+        format!("{value:.0}")
+    } else {
+        let text = format!("{rounded:.*}", digits as usize);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
 /// Intervals wider than this ratio are not printed.
 const INTERVAL_RATIO_MAX: f64 = 1000.0;
 
 /// Verb and object of a metric: "moves 1.4x the messages of".
-pub(crate) fn verb_and_object(name: &str) -> (&'static str, String) {
+pub fn verb_and_object(name: &str) -> (&'static str, String) {
     let (verb, what) = match name {
         metric::MESSAGES_PER_S => ("moves", "messages"),
         metric::MBIT_PER_S => ("moves", "bits"),
@@ -117,17 +149,11 @@ pub(crate) fn verb_and_object(name: &str) -> (&'static str, String) {
 fn blocks_text(verdict: &Verdict) -> String {
     match verdict.blocks_needed {
         Some(blocks) => format!("; about {blocks} blocks would do"),
-        None if verdict.pairs < crate::verdict::PAIRS_MIN as u32 => {
-            format!(
-                "; {} of at least {} blocks",
-                verdict.pairs,
-                crate::verdict::PAIRS_MIN
-            )
+        None if verdict.pairs < Verdict::PAIRS_MIN => {
+            let least = Verdict::PAIRS_MIN;
+            format!("; {} of at least {least} blocks", verdict.pairs)
         }
-        None => format!(
-            "; more than {} blocks would be needed",
-            crate::verdict::BLOCKS_MAX
-        ),
+        None => format!("; more than {} blocks would be needed", Verdict::BLOCKS_MAX),
     }
 }
 
@@ -269,5 +295,22 @@ mod tests {
             "at 1 KiB with host_load 2"
         );
         assert_eq!(contest_text(&Cell::default()), "overall");
+    }
+
+    #[test]
+    fn amounts_have_two_significant_digits() {
+        for (value, text) in [
+            (0.934, "0.93"),
+            (2.1, "2.1"),
+            (64.2, "64"),
+            (0.0, "0"),
+            (0.0004, "under 0.001"),
+            (1.0, "1"),
+            (0.098, "0.098"),
+            (1448.3, "1448"),
+            (9.96, "10"),
+        ] {
+            assert_eq!(amount(value), text);
+        }
     }
 }
