@@ -83,10 +83,7 @@ fn local(what: &AgentComparison, ours: &mut TrialRunner, agent: &Agent) -> Bar {
         name: format!("agent-local-{}-{}", what.transport, what.workload),
         value: ratios.as_deref().ok().map(stats::estimate::median),
         unit: "x",
-        target: BenchTarget::GoalAtLeast {
-            floor: 0.97,
-            goal: 0.99,
-        },
+        target: BenchTarget::at_least(0.97, 0.99),
         note: ratios.map_or_else(|error| error, |ratios| spread(&ratios)),
     }
 }
@@ -200,10 +197,7 @@ fn idle(agent: &Agent) -> Bar {
         name: "agent-idle".into(),
         value: kb.map(|kb| kb * 1024.0 / 1e6),
         unit: "MB",
-        target: BenchTarget::GoalAtMost {
-            floor: 20.0,
-            goal: 10.0,
-        },
+        target: BenchTarget::at_most(20.0, 10.0),
         note: "resident memory of an agent without a client".into(),
     }
 }

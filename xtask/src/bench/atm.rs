@@ -19,36 +19,32 @@ const TRIAL_S: f64 = 0.7;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut suite = match Suite::start(root, arguments) {
-        Ok(suite) => suite,
-        Err(error) => return crate::fail(&error),
-    };
-    suite.comparisons(comparisons(root));
-    suite.finish()
+    Suite::run(root, arguments, |suite| {
+        suite.comparisons(comparisons(root));
+    })
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {
-    let against = |name, work, floor, goal| Comparison {
-        name,
-        ours: procedure(root.to_owned(), work, "ours"),
-        peers: vec![("", procedure(root.to_owned(), work, "peer"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast { floor, goal },
+    let against = |name, work, floor, goal| {
+        Comparison::of(
+            name,
+            procedure(root.to_owned(), work, "ours"),
+            ("", procedure(root.to_owned(), work, "peer")),
+            ROUNDS,
+            BenchTarget::at_least(floor, goal),
+        )
     };
     vec![
         against("atm-crc10", "crc10", 1.0, 2.0),
         against("atm-segment", "segment", 1.0, 1.5),
         against("atm-reassemble", "reassemble", 1.0, 1.5),
-        Comparison {
-            name: "aal34-16k",
-            ours: throughput("aal34"),
-            peers: vec![("bare", throughput("bare"))],
-            rounds: ROUNDS,
-            target: BenchTarget::GoalAtLeast {
-                floor: 0.2,
-                goal: 0.4,
-            },
-        },
+        Comparison::of(
+            "aal34-16k",
+            throughput("aal34"),
+            ("bare", throughput("bare")),
+            ROUNDS,
+            BenchTarget::at_least(0.2, 0.4),
+        ),
     ]
 }
 
@@ -62,12 +58,6 @@ fn procedure(root: PathBuf, work: &'static str, side: &'static str) -> Measure {
 }
 
 fn throughput(transport: &'static str) -> Measure {
-    let request = TrialRequest {
-        transport,
-        workload: "throughput",
-        size: 16_384,
-        span_s: TRIAL_S,
-        more: vec!["--pin".into(), "0,1".into()],
-    };
+    let request = TrialRequest::new(transport, "throughput", 16_384, TRIAL_S, &["--pin", "0,1"]);
     metric_of(request, "messages_per_s")
 }

@@ -23,6 +23,18 @@ pub enum BenchTarget {
     },
 }
 
+impl BenchTarget {
+    /// At least `floor`, better `goal`.
+    pub const fn at_least(floor: f64, goal: f64) -> BenchTarget {
+        BenchTarget::GoalAtLeast { floor, goal }
+    }
+
+    /// At most `floor`, better `goal`.
+    pub const fn at_most(floor: f64, goal: f64) -> BenchTarget {
+        BenchTarget::GoalAtMost { floor, goal }
+    }
+}
+
 /// A result and its target.
 #[derive(Clone, Debug)]
 pub struct Bar {
@@ -39,6 +51,40 @@ pub struct Bar {
 }
 
 impl Bar {
+    /// A figure with a note, or why there is none.
+    pub fn of_figure(
+        name: &str,
+        figure: Result<(f64, String), String>,
+        unit: &'static str,
+        target: BenchTarget,
+    ) -> Bar {
+        let (value, note) = match figure {
+            Ok((value, note)) => (Some(value), note),
+            Err(error) => (None, error),
+        };
+        Bar {
+            name: name.into(),
+            value,
+            unit,
+            target,
+            note,
+        }
+    }
+
+    /// The median of some runs, with their values, or why there is none.
+    pub fn of_median(
+        name: &str,
+        values: Result<Vec<f64>, String>,
+        unit: &'static str,
+        target: BenchTarget,
+    ) -> Bar {
+        let figure = values.map(|values| {
+            let note = format!("median of {} runs: {values:.2?}", values.len());
+            (stats::estimate::median(&values), note)
+        });
+        Bar::of_figure(name, figure, unit, target)
+    }
+
     /// Whether the target is met (the goal, if it has goal and floor).
     pub fn is_met(&self) -> bool {
         self.value.is_some_and(|value| match self.target {

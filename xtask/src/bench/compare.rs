@@ -2,7 +2,9 @@
 //! rounds.
 
 use super::bar::{Bar, BenchTarget};
+use super::helper_programs::ExampleProgram;
 use super::trial_runner::{TrialRequest, TrialRunner};
+use std::path::Path;
 
 /// Takes one measurement.
 pub type Measure = Box<dyn Fn(&mut TrialRunner) -> Result<f64, String>>;
@@ -21,12 +23,40 @@ pub struct Comparison {
     pub target: BenchTarget,
 }
 
+/// What the example `program` of `package` prints when it is run with `words`.
+pub fn example(
+    root: &Path,
+    package: &'static str,
+    program: &'static str,
+    words: &[&'static str],
+) -> Measure {
+    let (root, words) = (root.to_owned(), words.to_vec());
+    Box::new(move |_| ExampleProgram::build(&root, package, program)?.run(&words))
+}
+
 /// A metric of one of our trials.
 pub fn metric_of(request: TrialRequest, metric: &'static str) -> Measure {
     Box::new(move |ours| ours.metric(&request, metric))
 }
 
 impl Comparison {
+    /// Ours against one peer.
+    pub fn of(
+        name: &'static str,
+        ours: Measure,
+        peer: (&'static str, Measure),
+        rounds: usize,
+        target: BenchTarget,
+    ) -> Comparison {
+        Comparison {
+            name,
+            ours,
+            peers: vec![peer],
+            rounds,
+            target,
+        }
+    }
+
     /// Takes all measurements. A missing peer counts as a missed target.
     pub fn run(&self, ours: &mut TrialRunner) -> Bar {
         let mut rounds = Vec::new();

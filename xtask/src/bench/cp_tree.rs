@@ -28,16 +28,13 @@ const START_LIMIT: Duration = Duration::from_secs(5);
 /// The comparison.
 pub fn comparison() -> Comparison {
     let lab = Rc::new(OnceCell::new());
-    Comparison {
-        name: "cp-tree",
-        ours: rate(&lab, Copier::Towpath),
-        peers: vec![("rsync's daemon, files/s", rate(&lab, Copier::Rsync))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast {
-            floor: 1.0,
-            goal: 2.0,
-        },
-    }
+    Comparison::of(
+        "cp-tree",
+        rate(&lab, Copier::Towpath),
+        ("rsync's daemon, files/s", rate(&lab, Copier::Rsync)),
+        ROUNDS,
+        BenchTarget::at_least(1.0, 2.0),
+    )
 }
 
 #[derive(Clone, Copy)]

@@ -15,15 +15,17 @@ const SPAN_S: f64 = 1.0;
 /// The multicast comparisons.
 pub fn comparisons(root: &Path) -> Vec<Comparison> {
     let eight = "xtp-multicast,receivers=8";
-    let against_bare = |name, transport, receivers, (floor, goal)| Comparison {
-        name,
-        ours: rate(transport, &["--pin", "0,1"]),
-        peers: vec![(
-            "bare multicast UDP, mean of its receivers",
-            bare(root, receivers),
-        )],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast { floor, goal },
+    let against_bare = |name, transport, receivers, (floor, goal)| {
+        Comparison::of(
+            name,
+            rate(transport, &["--pin", "0,1"]),
+            (
+                "bare multicast UDP, mean of its receivers",
+                bare(root, receivers),
+            ),
+            ROUNDS,
+            BenchTarget::at_least(floor, goal),
+        )
     };
     vec![
         against_bare("xtp-multicast-8", eight, "8", (0.6, 0.85)),
@@ -33,28 +35,19 @@ pub fn comparisons(root: &Path) -> Vec<Comparison> {
             "32",
             (0.5, 0.8),
         ),
-        Comparison {
-            name: "xtp-multicast-link",
-            ours: rate(eight, &["--link", "rate=100mbit"]),
-            peers: vec![("xtp to one", rate("xtp", &["--link", "rate=100mbit"]))],
-            rounds: ROUNDS,
-            target: BenchTarget::GoalAtLeast {
-                floor: 0.9,
-                goal: 0.95,
-            },
-        },
+        Comparison::of(
+            "xtp-multicast-link",
+            rate(eight, &["--link", "rate=100mbit"]),
+            ("xtp to one", rate("xtp", &["--link", "rate=100mbit"])),
+            ROUNDS,
+            BenchTarget::at_least(0.9, 0.95),
+        ),
     ]
 }
 
 /// Mbit/s of user bytes received by all receivers.
 fn rate(transport: &'static str, more: &[&str]) -> Measure {
-    let question = TrialRequest {
-        transport,
-        workload: "throughput",
-        size: 16 << 10,
-        span_s: SPAN_S,
-        more: more.iter().map(|&word| word.to_owned()).collect(),
-    };
+    let question = TrialRequest::new(transport, "throughput", 16 << 10, SPAN_S, more);
     metric_of(question, "mbit_per_s")
 }
 

@@ -72,16 +72,13 @@ fn comparisons() -> Vec<Comparison> {
         delay("delay-udp-2core", "udp", 1, 1.03),
     ];
     for (name, size) in [("bare-64", 64), ("bare-16k", 16384)] {
-        all.push(Comparison {
+        all.push(Comparison::of(
             name,
-            ours: metric_of(throughput("bare", size, &[]), "messages_per_s"),
-            peers: vec![("", Box::new(move |_| utp2(size)))],
-            rounds: PAIRS,
-            target: BenchTarget::GoalAtLeast {
-                floor: 0.5,
-                goal: 0.9,
-            },
-        });
+            metric_of(throughput("bare", size, &[]), "messages_per_s"),
+            ("", Box::new(move |_| utp2(size))),
+            PAIRS,
+            BenchTarget::at_least(0.5, 0.9),
+        ));
     }
     all
 }
@@ -107,32 +104,32 @@ fn throughput(transport: &'static str, size: u64, more: &[String]) -> TrialReque
 
 /// iperf3's receiver reads as many bytes per call as its sender writes, so ours does too.
 fn tcp(name: &'static str, size: u64, target: f64) -> Comparison {
-    Comparison {
+    Comparison::of(
         name,
-        ours: metric_of(
+        metric_of(
             throughput("tcp", size, &["--read-size".into(), size.to_string()]),
             "messages_per_s",
         ),
-        peers: vec![("", Box::new(move |_| peers::iperf3(false, size, SPAN_S)))],
-        rounds: PAIRS,
-        target: BenchTarget::AtLeast(target),
-    }
+        ("", Box::new(move |_| peers::iperf3(false, size, SPAN_S))),
+        PAIRS,
+        BenchTarget::AtLeast(target),
+    )
 }
 
 fn udp(name: &'static str, transport: &'static str, target: f64) -> Comparison {
-    Comparison {
+    Comparison::of(
         name,
-        ours: metric_of(throughput(transport, 1400, &[]), "messages_per_s"),
-        peers: vec![("", Box::new(|_| peers::iperf3(true, 1400, SPAN_S)))],
-        rounds: PAIRS,
-        target: BenchTarget::AtLeast(target),
-    }
+        metric_of(throughput(transport, 1400, &[]), "messages_per_s"),
+        ("", Box::new(|_| peers::iperf3(true, 1400, SPAN_S))),
+        PAIRS,
+        BenchTarget::AtLeast(target),
+    )
 }
 
 fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -> Comparison {
-    Comparison {
+    Comparison::of(
         name,
-        ours: metric_of(
+        metric_of(
             TrialRequest {
                 transport,
                 workload: "delay",
@@ -142,13 +139,13 @@ fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -
             },
             "delay_p50_us",
         ),
-        peers: vec![(
+        (
             "",
             Box::new(move |_| peers::sockperf(transport == "tcp", 64, SPAN_S, (0, other))),
-        )],
-        rounds: if other == 0 { PAIRS } else { PAIRS_WOKEN },
-        target: BenchTarget::AtMost(target),
-    }
+        ),
+        if other == 0 { PAIRS } else { PAIRS_WOKEN },
+        BenchTarget::AtMost(target),
+    )
 }
 
 /// Bars without a peer.
@@ -162,20 +159,7 @@ const SINGLES: &[(&str, Single)] = &[
 ];
 
 fn single(name: &str, values: Result<Vec<f64>, String>, unit: &'static str, most: f64) -> Bar {
-    let (value, note) = match values {
-        Ok(values) => (
-            Some(stats::estimate::median(&values)),
-            format!("{} runs: {values:.2?}", values.len()),
-        ),
-        Err(error) => (None, error),
-    };
-    Bar {
-        name: name.into(),
-        value,
-        unit,
-        target: BenchTarget::AtMost(most),
-        note,
-    }
+    Bar::of_median(name, values, unit, BenchTarget::AtMost(most))
 }
 
 /// Overhead of the sending loop per message: the null transport against an empty loop.
@@ -198,13 +182,7 @@ fn bare_loop_ns() -> f64 {
 
 /// Overhead of a round trip: the null transport less two clock reads.
 fn record_delay(ours: &mut TrialRunner, name: &str) -> Bar {
-    let ask = TrialRequest {
-        transport: "null",
-        workload: "delay",
-        size: 64,
-        span_s: SPAN_S / 2.0,
-        more: vec!["--pin".into(), "0,1".into()],
-    };
+    let ask = TrialRequest::new("null", "delay", 64, SPAN_S / 2.0, &["--pin", "0,1"]);
     let one = |ours: &mut TrialRunner| {
         let rate = ours.metric(&ask, "messages_per_s")?;
         Ok(1e9 / rate - 2.0 * clock_read_ns())

@@ -43,7 +43,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         ("link-super", "super", &["-2", "-o"], (0.7, 0.9)),
     ] {
         if wanted(name) {
-            let target = BenchTarget::GoalAtLeast { floor, goal };
+            let target = BenchTarget::at_least(floor, goal);
             bars.push(against_relay(&ours, name, (link, relay), target));
         }
     }
@@ -272,10 +272,7 @@ fn added_round_trip(ours: &mut TrialRunner) -> Bar {
         name: "link-rtt".into(),
         value: known.then(|| stats::estimate::median(&added)),
         unit: "us",
-        target: BenchTarget::GoalAtMost {
-            floor: 40.0,
-            goal: 25.0,
-        },
+        target: BenchTarget::at_most(40.0, 25.0),
         note: if known {
             format!(
                 "{} pairs, UDP 64 B, median round trips: emulated {:.1} us, kernel {:.1} us",

@@ -28,23 +28,12 @@ const ROWS: [(&str, &str); 6] = [
 pub fn bar(ours: &mut TrialRunner) -> Bar {
     let measure = mbps("xtp,rate=95mbit,burst=32k,queue=4M");
     let found: Result<Vec<f64>, String> = (0..TRIALS).map(|_| measure(ours)).collect();
-    let (value, note) = match found {
-        Ok(values) => (
-            Some(stats::estimate::median(&values)),
-            format!("median of {values:.1?}"),
-        ),
-        Err(error) => (None, error),
-    };
-    Bar {
-        name: "xtp-lossy".into(),
-        value,
-        unit: "Mbit/s",
-        target: BenchTarget::GoalAtLeast {
-            floor: 87.0,
-            goal: 92.0,
-        },
-        note,
-    }
+    Bar::of_median(
+        "xtp-lossy",
+        found,
+        "Mbit/s",
+        BenchTarget::at_least(87.0, 92.0),
+    )
 }
 
 /// The other contestants on the same link, Mbit/s.
@@ -54,14 +43,7 @@ pub fn rows() -> impl Iterator<Item = (&'static str, Measure)> {
 }
 
 fn mbps(transport: &'static str) -> Measure {
-    let question = TrialRequest {
-        transport,
-        workload: "throughput",
-        size: 16 << 10,
-        span_s: SPAN_S,
-        more: ["--link", LINK, "--no-calibration"]
-            .map(str::to_owned)
-            .into(),
-    };
+    let more = ["--link", LINK, "--no-calibration"];
+    let question = TrialRequest::new(transport, "throughput", 16 << 10, SPAN_S, &more);
     metric_of(question, "mbit_per_s")
 }

@@ -5,7 +5,7 @@
 //! loopback does not compute. A peer that is not there leaves its line empty, with the reason.
 
 use super::bar::{Bar, BenchTarget};
-use super::compare::{Comparison, Measure, metric_of};
+use super::compare::{Comparison, Measure, example, metric_of};
 use super::helper_programs::ExampleProgram;
 use super::sctp_peers::{MemoryPeers, Usrsctp};
 use super::suite::Suite;
@@ -40,17 +40,14 @@ const ASSOCIATIONS: [&str; 3] = ["1", "100", "1000"];
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut suite = match Suite::start(root, arguments) {
-        Ok(suite) => suite,
-        Err(error) => return crate::fail(&error),
-    };
-    suite.comparisons(comparisons(root));
-    suite.bar("sctp-lossy", lossy);
-    suite.bar("sctp-failover-ms", |_| failover(root));
-    for (name, unit, measure) in rows(root) {
-        suite.row(&name, unit, &measure);
-    }
-    suite.finish()
+    Suite::run(root, arguments, |suite| {
+        suite.comparisons(comparisons(root));
+        suite.bar("sctp-lossy", lossy);
+        suite.bar("sctp-failover-ms", |_| failover(root));
+        for (name, unit, measure) in rows(root) {
+            suite.row(&name, unit, &measure);
+        }
+    })
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {
@@ -77,12 +74,13 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         0.5,
         0.8,
     ));
-    let flood = |kind: &'static str| -> Measure {
-        let root = root.to_owned();
-        Box::new(move |_| {
-            ExampleProgram::build(&root, "towpath", "sctp_flood_bench")?
-                .run(&[kind, "0.7", "0", "1"])
-        })
+    let flood = |kind| {
+        example(
+            root,
+            "towpath",
+            "sctp_flood_bench",
+            &[kind, "0.7", "0", "1"],
+        )
     };
     all.push(pair("sctp-flood", flood("sctp"), flood("udp"), 0.25, 0.5));
     all.push(Comparison {
@@ -123,7 +121,7 @@ fn against_tcp(
             ("bbr", throughput("tcp,congestion=bbr", size)),
         ],
         rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast { floor, goal },
+        target: BenchTarget::at_least(floor, goal),
     }
 }
 
@@ -148,49 +146,30 @@ fn against_stacks(root: &Path) -> Vec<Comparison> {
     ]
 }
 
-fn request(
-    transport: &'static str,
-    workload: &'static str,
-    size: u64,
-    span_s: f64,
-    more: &[&str],
-) -> TrialRequest {
-    TrialRequest {
-        transport,
-        workload,
-        size,
-        span_s,
-        more: more.iter().map(|&word| word.to_owned()).collect(),
-    }
-}
-
 fn delay() -> Comparison {
     let of = |transport| {
-        let ask = request(transport, "delay", 64, SPAN_S, &["--pin", "0,0"]);
+        let ask = TrialRequest::new(transport, "delay", 64, SPAN_S, &["--pin", "0,0"]);
         metric_of(ask, "delay_p50_us")
     };
-    Comparison {
-        name: "sctp-delay-1core",
-        ours: of("sctp"),
-        peers: vec![("udp", of("udp"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtMost {
-            floor: 1.4,
-            goal: 1.2,
-        },
-    }
+    Comparison::of(
+        "sctp-delay-1core",
+        of("sctp"),
+        ("udp", of("udp")),
+        ROUNDS,
+        BenchTarget::at_most(1.4, 1.2),
+    )
 }
 
 /// Connections a second: opened, one request and reply, closed.
 fn connects(transport: &'static str) -> Measure {
-    let ask = request(transport, "connect", 64, SPAN_S, &["--pin", "0,1"]);
+    let ask = TrialRequest::new(transport, "connect", 64, SPAN_S, &["--pin", "0,1"]);
     metric_of(ask, "connections_per_s")
 }
 
 /// Mbit/s of messages of 16 KiB over an emulated link.
 fn over_link(transport: &'static str, link: &'static str) -> Measure {
     let more = ["--link", link, "--no-calibration"];
-    let ask = request(transport, "throughput", 16 << 10, LINK_SPAN_S, &more);
+    let ask = TrialRequest::new(transport, "throughput", 16 << 10, LINK_SPAN_S, &more);
     metric_of(ask, "mbit_per_s")
 }
 
@@ -203,7 +182,7 @@ fn blocked_p99(transport: &'static str) -> Measure {
         "--rate",
         BLOCKING_RATE,
     ];
-    let ask = request(transport, "offered", 1024, LINK_SPAN_S, &more);
+    let ask = TrialRequest::new(transport, "offered", 1024, LINK_SPAN_S, &more);
     metric_of(ask, "delay_p99_us")
 }
 
@@ -211,43 +190,25 @@ fn blocked_p99(transport: &'static str) -> Measure {
 fn lossy(ours: &mut TrialRunner) -> Bar {
     let measure = over_link("sctp,congestion=bbr,queue=4M", LOSSY);
     let found: Result<Vec<f64>, String> = (0..LINK_ROUNDS).map(|_| measure(ours)).collect();
-    let (value, note) = match found {
-        Ok(values) => (
-            Some(stats::estimate::median(&values)),
-            format!("median of {values:.1?}"),
-        ),
-        Err(error) => (None, error),
-    };
-    Bar {
-        name: "sctp-lossy".into(),
-        value,
-        unit: "Mbit/s",
-        target: BenchTarget::GoalAtLeast {
-            floor: 80.0,
-            goal: 85.0,
-        },
-        note,
-    }
+    Bar::of_median(
+        "sctp-lossy",
+        found,
+        "Mbit/s",
+        BenchTarget::at_least(80.0, 85.0),
+    )
 }
 
 /// From the cut of the path of data to the first delivery of what was sent after it; RTO.Min is 50 ms.
 fn failover(root: &Path) -> Bar {
     let found = ExampleProgram::build(root, "towpath", "sctp_endpoint_bench")
         .and_then(|bench| bench.run(&["failover", CUTS]));
-    let (value, note) = match found {
-        Ok(ms) => (Some(ms), format!("median of {CUTS} cuts")),
-        Err(error) => (None, error),
-    };
-    Bar {
-        name: "sctp-failover-ms".into(),
-        value,
-        unit: "ms",
-        target: BenchTarget::GoalAtMost {
-            floor: 1000.0,
-            goal: 250.0,
-        },
-        note,
-    }
+    let figure = found.map(|ms| (ms, format!("median of {CUTS} cuts")));
+    Bar::of_figure(
+        "sctp-failover-ms",
+        figure,
+        "ms",
+        BenchTarget::at_most(1000.0, 250.0),
+    )
 }
 
 /// Rows without a target: other options and media, many associations, TCP and SCTP under loss.
@@ -262,17 +223,14 @@ fn rows(root: &Path) -> Vec<(String, &'static str, Measure)> {
         ("tcp-16k", "tcp"),
     ] {
         let more = ["--pin", "0,1"];
-        let ask = request(transport, "throughput", 16 << 10, SPAN_S, &more);
+        let ask = TrialRequest::new(transport, "throughput", 16 << 10, SPAN_S, &more);
         all.push((name.into(), "Mbit/s", metric_of(ask, "mbit_per_s")));
     }
     let single = throughput("sctp,bundle=off", 64);
     all.push(("sctp-nobundle-64".into(), "messages/s", single));
     for count in ASSOCIATIONS {
-        let root = root.to_owned();
         let words = ["associations", count, "0.7", "0", "1"];
-        let measure: Measure = Box::new(move |_| {
-            ExampleProgram::build(&root, "towpath", "sctp_endpoint_bench")?.run(&words)
-        });
+        let measure = example(root, "towpath", "sctp_endpoint_bench", &words);
         all.push((format!("sctp-associations-{count}"), "Mbit/s", measure));
     }
     let losses = [

@@ -4,8 +4,8 @@
 //! before the processes part.
 
 use super::bar::BenchTarget;
-use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::{ExampleProgram, Iceoryx2};
+use super::compare::{Comparison, Measure, example, metric_of};
+use super::helper_programs::Iceoryx2;
 use super::shortcut;
 use super::suite::Suite;
 use super::trial_runner::TrialRequest;
@@ -22,30 +22,27 @@ const TRIAL_S: f64 = 0.7;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut suite = match Suite::start(root, arguments) {
-        Ok(suite) => suite,
-        Err(error) => return crate::fail(&error),
-    };
-    suite.comparisons(comparisons());
-    suite.comparisons([forward(root), remote()]);
-    suite.comparisons(iceoryx2(root));
-    shortcut::run(&mut suite, root);
-    suite.row(
-        "shm-forward-whole",
-        "messages/s",
-        &passed_on(root, "arena", "whole"),
-    );
-    suite.row(
-        "shm-copy-whole",
-        "messages/s",
-        &passed_on(root, "copy", "whole"),
-    );
-    for transport in ["shm", "shm-spin", "unix-seqpacket"] {
-        let calls = ask(transport, "transactions", 64, "0,1");
-        let measure = metric_of(calls, "transactions_per_s");
-        suite.row(&format!("{transport}-transactions"), "calls/s", &measure);
-    }
-    suite.finish()
+    Suite::run(root, arguments, |suite| {
+        suite.comparisons(comparisons());
+        suite.comparisons([forward(root), remote()]);
+        suite.comparisons(iceoryx2(root));
+        shortcut::run(suite, root);
+        suite.row(
+            "shm-forward-whole",
+            "messages/s",
+            &passed_on(root, "arena", "whole"),
+        );
+        suite.row(
+            "shm-copy-whole",
+            "messages/s",
+            &passed_on(root, "copy", "whole"),
+        );
+        for transport in ["shm", "shm-spin", "unix-seqpacket"] {
+            let calls = ask(transport, "transactions", 64, "0,1");
+            let measure = metric_of(calls, "transactions_per_s");
+            suite.row(&format!("{transport}-transactions"), "calls/s", &measure);
+        }
+    })
 }
 
 fn comparisons() -> Vec<Comparison> {
@@ -68,16 +65,13 @@ fn delay(
     let words = [
         "-k", kind, "-s", "64", "-t", TRIAL, "-a", cpus.0, "-b", cpus.1,
     ];
-    Comparison {
+    Comparison::of(
         name,
-        ours: metric_of(ask(transport, "delay", 64, &pin), "delay_p50_us"),
-        peers: vec![("pingpong", yardstick("pingpong", &words, "p50_ns", 1e-3))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtMost {
-            floor: 1.5,
-            goal: 1.2,
-        },
-    }
+        metric_of(ask(transport, "delay", 64, &pin), "delay_p50_us"),
+        ("pingpong", yardstick("pingpong", &words, "p50_ns", 1e-3)),
+        ROUNDS,
+        BenchTarget::at_most(1.5, 1.2),
+    )
 }
 
 /// Messages a second against those of `shmring`, with a ring of 1 MiB as ours.
@@ -85,32 +79,26 @@ fn throughput(name: &'static str, size: u64, size_word: &'static str) -> Compari
     let words = [
         "-s", size_word, "-q", "20", "-t", TRIAL, "-a", "0", "-b", "1",
     ];
-    Comparison {
+    Comparison::of(
         name,
-        ours: metric_of(ask("shm-spin", "throughput", size, "0,1"), "messages_per_s"),
-        peers: vec![("shmring", yardstick("shmring", &words, "msgs_s", 1.0))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast {
-            floor: 0.5,
-            goal: 0.9,
-        },
-    }
+        metric_of(ask("shm-spin", "throughput", size, "0,1"), "messages_per_s"),
+        ("shmring", yardstick("shmring", &words, "msgs_s", 1.0)),
+        ROUNDS,
+        BenchTarget::at_least(0.5, 0.9),
+    )
 }
 
 /// Messages of 16 KiB a second through a process in the middle: by their slots' numbers against by
 /// copying them out of one ring into the next. The ends touch the first octets only; the rows have them
 /// touch all.
 fn forward(root: &Path) -> Comparison {
-    Comparison {
-        name: "shm-forward",
-        ours: passed_on(root, "arena", "ends"),
-        peers: vec![("copying", passed_on(root, "copy", "ends"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast {
-            floor: 2.0,
-            goal: 4.0,
-        },
-    }
+    Comparison::of(
+        "shm-forward",
+        passed_on(root, "arena", "ends"),
+        ("copying", passed_on(root, "copy", "ends")),
+        ROUNDS,
+        BenchTarget::at_least(2.0, 4.0),
+    )
 }
 
 /// Messages of 16 KiB a second through a proxy on each side against those of the transport between them.
@@ -126,10 +114,7 @@ fn remote() -> Comparison {
         ours: of("shm-remote"),
         peers: vec![("xtp-message", of("xtp-message")), ("xtp", of("xtp"))],
         rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast {
-            floor: 0.3,
-            goal: 0.6,
-        },
+        target: BenchTarget::at_least(0.3, 0.6),
     }
 }
 
@@ -141,35 +126,26 @@ fn iceoryx2(root: &Path) -> [Comparison; 2] {
         Box::new(move |_| Iceoryx2::build(&root)?.run(what, TRIAL_S))
     };
     [
-        Comparison {
-            name: "shm-iceoryx2",
-            ours: metric_of(ask("shm-spin", "delay", 64, "0,1"), "delay_p50_us"),
-            peers: vec![("iceoryx2", of("delay"))],
-            rounds: ROUNDS,
-            target: BenchTarget::GoalAtMost {
-                floor: 1.2,
-                goal: 1.0,
-            },
-        },
-        Comparison {
-            name: "shm-iceoryx2-64",
-            ours: metric_of(ask("shm-spin", "throughput", 64, "0,1"), "messages_per_s"),
-            peers: vec![("iceoryx2", of("throughput"))],
-            rounds: ROUNDS,
-            target: BenchTarget::GoalAtLeast {
-                floor: 0.8,
-                goal: 1.0,
-            },
-        },
+        Comparison::of(
+            "shm-iceoryx2",
+            metric_of(ask("shm-spin", "delay", 64, "0,1"), "delay_p50_us"),
+            ("iceoryx2", of("delay")),
+            ROUNDS,
+            BenchTarget::at_most(1.2, 1.0),
+        ),
+        Comparison::of(
+            "shm-iceoryx2-64",
+            metric_of(ask("shm-spin", "throughput", 64, "0,1"), "messages_per_s"),
+            ("iceoryx2", of("throughput")),
+            ROUNDS,
+            BenchTarget::at_least(0.8, 1.0),
+        ),
     ]
 }
 
 fn passed_on(root: &Path, kind: &'static str, part: &'static str) -> Measure {
-    let root = root.to_path_buf();
-    Box::new(move |_| {
-        let program = ExampleProgram::build(&root, "towpath-channel", "forward_bench")?;
-        program.run(&[kind, part, "16384", TRIAL])
-    })
+    let words = [kind, part, "16384", TRIAL];
+    example(root, "towpath-channel", "forward_bench", &words)
 }
 
 pub(super) fn ask(

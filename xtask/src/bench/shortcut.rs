@@ -1,8 +1,7 @@
 //! The bars of `shm` that are the shortcut of XTP's: packets through shared memory against TCP of the kernel.
 
 use super::bar::BenchTarget;
-use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::ExampleProgram;
+use super::compare::{Comparison, example, metric_of};
 use super::redis::{Carrier, Load, RedisLab};
 use super::shm::{ROUNDS, TRIAL, ask};
 use super::suite::Suite;
@@ -51,16 +50,13 @@ const LONG_VALUES: Load = Load {
 
 /// Requests a second of redis-benchmark, which is unmodified as its server is, in two network namespaces.
 fn redis(lab: &RedisLab, root: &Path) -> Comparison {
-    Comparison {
-        name: "shortcut-redis",
-        ours: lab.measure(root, Carrier::Shortcut, USUAL),
-        peers: vec![("tcp", lab.measure(root, Carrier::Tcp, USUAL))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast {
-            floor: 1.1,
-            goal: 1.35,
-        },
-    }
+    Comparison::of(
+        "shortcut-redis",
+        lab.measure(root, Carrier::Shortcut, USUAL),
+        ("tcp", lab.measure(root, Carrier::Tcp, USUAL)),
+        ROUNDS,
+        BenchTarget::at_least(1.1, 1.35),
+    )
 }
 
 /// XTP whose packets go through shared memory.
@@ -69,13 +65,13 @@ const SHORTCUT: &str = "xtp,shortcut=on";
 /// Messages a second through the shortcut against those of the kernel's TCP.
 fn throughput(name: &'static str, size: u64, (floor, goal): (f64, f64)) -> Comparison {
     let of = |transport| metric_of(ask(transport, "throughput", size, "0,1"), "messages_per_s");
-    Comparison {
+    Comparison::of(
         name,
-        ours: of(SHORTCUT),
-        peers: vec![("tcp", of("tcp"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast { floor, goal },
-    }
+        of(SHORTCUT),
+        ("tcp", of("tcp")),
+        ROUNDS,
+        BenchTarget::at_least(floor, goal),
+    )
 }
 
 /// Median round trips of 64 bytes while both ends busy-poll, against those of the kernel's TCP.
@@ -85,35 +81,30 @@ fn delay() -> Comparison {
         request.more.push("--busy-poll".into());
         metric_of(request, "delay_p50_us")
     };
-    Comparison {
-        name: "shortcut-delay-busy",
-        ours: of(SHORTCUT),
-        peers: vec![("tcp", of("tcp"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtMost {
-            floor: 0.3,
-            goal: 0.1,
-        },
-    }
+    Comparison::of(
+        "shortcut-delay-busy",
+        of(SHORTCUT),
+        ("tcp", of("tcp")),
+        ROUNDS,
+        BenchTarget::at_most(0.3, 0.1),
+    )
 }
 
 /// Bytes of a TCP connection through a tunnel whose ends are on this host, against the connection itself.
 fn forward(root: &Path) -> Comparison {
-    let of = |how: &'static str| -> Measure {
-        let root = root.to_path_buf();
-        Box::new(move |_| {
-            let program = ExampleProgram::build(&root, "towpath", "tunnel_ether_bench")?;
-            program.run(&["forward", how, TRIAL])
-        })
+    let of = |how| {
+        example(
+            root,
+            "towpath",
+            "tunnel_ether_bench",
+            &["forward", how, TRIAL],
+        )
     };
-    Comparison {
-        name: "shortcut-forward",
-        ours: of("shortcut"),
-        peers: vec![("bare", of("bare"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast {
-            floor: 0.6,
-            goal: 0.8,
-        },
-    }
+    Comparison::of(
+        "shortcut-forward",
+        of("shortcut"),
+        ("bare", of("bare")),
+        ROUNDS,
+        BenchTarget::at_least(0.6, 0.8),
+    )
 }

@@ -157,22 +157,13 @@ fn median_of_rounds(
     mut measure: impl FnMut() -> Result<f64, String>,
 ) -> Bar {
     let values: Result<Vec<f64>, String> = (0..ROUNDS).map(|_| measure()).collect();
-    let (value, note) = match values {
-        Ok(values) => {
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = values.iter().copied().fold(0.0, f64::max);
-            let note = format!("{what}; {ROUNDS} rounds, {least:.3} to {most:.3}");
-            (Some(stats::estimate::median(&values)), note)
-        }
-        Err(error) => (None, error),
-    };
-    Bar {
-        name: name.to_owned(),
-        value,
-        unit,
-        target,
-        note,
-    }
+    let figure = values.map(|values| {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let note = format!("{what}; {ROUNDS} rounds, {least:.3} to {most:.3}");
+        (stats::estimate::median(&values), note)
+    });
+    Bar::of_figure(name, figure, unit, target)
 }
 
 fn number(outcome: &Value, path: &str) -> Result<f64, String> {
@@ -181,10 +172,7 @@ fn number(outcome: &Value, path: &str) -> Result<f64, String> {
 }
 
 fn events(bench: &SimBench) -> Bar {
-    let target = BenchTarget::GoalAtLeast {
-        floor: 3.0,
-        goal: 5.0,
-    };
+    let target = BenchTarget::at_least(3.0, 5.0);
     let what = "a saturated Ethernet, 20 stations with bare";
     median_of_rounds("sim-events", "M/s", target, what, || {
         let ran = bench.run(&text::saturated(20, 200_000))?;
@@ -193,10 +181,7 @@ fn events(bench: &SimBench) -> Bar {
 }
 
 fn xtp(bench: &SimBench) -> Bar {
-    let target = BenchTarget::GoalAtLeast {
-        floor: 0.5,
-        goal: 1.0,
-    };
+    let target = BenchTarget::at_least(0.5, 1.0);
     let what = "XTP packets of 1500 octets and their ACKs over a link of 1 Gbit/s";
     median_of_rounds("sim-xtp", "M/s", target, what, || {
         let ran = bench.run(&text::bulk_xtp(20_000))?;
@@ -208,10 +193,7 @@ fn xtp(bench: &SimBench) -> Bar {
 }
 
 fn ns3(bench: &SimBench) -> Bar {
-    let target = BenchTarget::GoalAtLeast {
-        floor: 5.0,
-        goal: 10.0,
-    };
+    let target = BenchTarget::at_least(5.0, 10.0);
     let peer = match ns3::Ns3::build(&bench.root) {
         Ok(peer) => peer,
         Err(error) => {
@@ -247,10 +229,7 @@ fn ns3(bench: &SimBench) -> Bar {
 }
 
 fn scale(bench: &SimBench) -> Bar {
-    let target = BenchTarget::GoalAtMost {
-        floor: 3.0,
-        goal: 2.0,
-    };
+    let target = BenchTarget::at_most(3.0, 2.0);
     let what = "time per event, 1,000 saturated stations against 2";
     median_of_rounds("sim-scale", "x", target, what, || {
         let mut each = [0.0; 2];
@@ -263,10 +242,7 @@ fn scale(bench: &SimBench) -> Bar {
 }
 
 fn memory(bench: &SimBench) -> Bar {
-    let target = BenchTarget::GoalAtMost {
-        floor: 2.2,
-        goal: 1.5,
-    };
+    let target = BenchTarget::at_most(2.2, 1.5);
     let what = "resident memory per station, from 10,000 and 1,000 XTP stations";
     median_of_rounds("sim-memory", "kB", target, what, || {
         let many = bench.run(&text::idle(10_000))?.resident_kb;
@@ -276,10 +252,7 @@ fn memory(bench: &SimBench) -> Bar {
 }
 
 fn jobs(bench: &SimBench) -> Bar {
-    let target = BenchTarget::GoalAtLeast {
-        floor: 1.8,
-        goal: 1.9,
-    };
+    let target = BenchTarget::at_least(1.8, 1.9);
     let what = "speed-up of a sweep of eight seeds with two jobs against one";
     let scenario = text::saturated(20, 50_000);
     median_of_rounds("sim-jobs", "x", target, what, || {

@@ -2,7 +2,7 @@
 //! connections, and what an empty module costs a transport.
 
 use super::bar::{Bar, BenchTarget};
-use super::compare::{Comparison, Measure, metric_of};
+use super::compare::{self, Comparison, Measure, metric_of};
 use super::helper_programs::ExampleProgram;
 use super::suite::Suite;
 use super::trial_runner::TrialRequest;
@@ -17,46 +17,37 @@ const TRIAL_S: f64 = 0.5;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut suite = match Suite::start(root, arguments) {
-        Ok(suite) => suite,
-        Err(error) => return crate::fail(&error),
-    };
-    let hop = BenchTarget::GoalAtMost {
-        floor: 60.0,
-        goal: 30.0,
-    };
-    suite.bar("streams-hop-ns", |_| {
-        absolute(root, "streams-hop-ns", "ns", &["hop"], hop)
-    });
-    let thousand = BenchTarget::GoalAtLeast {
-        floor: 1e6,
-        goal: 2e6,
-    };
-    suite.bar("streams-1000x5", |_| {
-        absolute(
-            root,
-            "streams-1000x5",
-            "messages/s",
-            &["thousand"],
-            thousand,
-        )
-    });
-    suite.comparisons(comparisons(root));
-    for (name, ours) in [
-        ("xti-crossing-64", "xti-tcp,crossing=on"),
-        ("xti-at-once-64", "xti-tcp,deferred=off"),
-        ("push-meter-64", "tcp-batched,push=meter"),
-        ("xti-xtp-64", "xti-xtp"),
-        ("xti-sctp-more-64", "xti-sctp,framing=stream,more=on"),
-        ("udp-64", "udp"),
-        ("udp-streams-64", "udp-streams"),
-        ("loop-clts-64", "loop-clts"),
-        ("loop-cots-64", "loop-cots"),
-    ] {
-        let measure = metric_of(throughput(ours, 64), "messages_per_s");
-        suite.row(name, "messages/s", &measure);
-    }
-    suite.finish()
+    Suite::run(root, arguments, |suite| {
+        let hop = BenchTarget::at_most(60.0, 30.0);
+        suite.bar("streams-hop-ns", |_| {
+            absolute(root, "streams-hop-ns", "ns", &["hop"], hop)
+        });
+        let thousand = BenchTarget::at_least(1e6, 2e6);
+        suite.bar("streams-1000x5", |_| {
+            absolute(
+                root,
+                "streams-1000x5",
+                "messages/s",
+                &["thousand"],
+                thousand,
+            )
+        });
+        suite.comparisons(comparisons(root));
+        for (name, ours) in [
+            ("xti-crossing-64", "xti-tcp,crossing=on"),
+            ("xti-at-once-64", "xti-tcp,deferred=off"),
+            ("push-meter-64", "tcp-batched,push=meter"),
+            ("xti-xtp-64", "xti-xtp"),
+            ("xti-sctp-more-64", "xti-sctp,framing=stream,more=on"),
+            ("udp-64", "udp"),
+            ("udp-streams-64", "udp-streams"),
+            ("loop-clts-64", "loop-clts"),
+            ("loop-cots-64", "loop-cots"),
+        ] {
+            let measure = metric_of(throughput(ours, 64), "messages_per_s");
+            suite.row(name, "messages/s", &measure);
+        }
+    })
 }
 
 /// The median of what the example prints, as it is.
@@ -72,22 +63,7 @@ fn absolute(
         let runs = (0..ROUNDS).map(|_| program.run(words));
         runs.collect::<Result<Vec<f64>, String>>()
     });
-    let (value, note) = match runs {
-        Ok(values) => {
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = values.iter().copied().fold(0.0, f64::max);
-            let note = format!("{ROUNDS} runs, {least:.1} to {most:.1}");
-            (Some(stats::estimate::median(&values)), note)
-        }
-        Err(error) => (None, error),
-    };
-    Bar {
-        name: name.into(),
-        value,
-        unit,
-        target,
-        note,
-    }
+    Bar::of_median(name, runs, unit, target)
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {
@@ -154,16 +130,13 @@ fn delay_on_one_core() -> Comparison {
         };
         metric_of(request, "delay_p50_us")
     };
-    Comparison {
-        name: "xti-delay-1core",
-        ours: of("xti-tcp"),
-        peers: vec![("tcp", of("tcp"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtMost {
-            floor: 1.3,
-            goal: 1.1,
-        },
-    }
+    Comparison::of(
+        "xti-delay-1core",
+        of("xti-tcp"),
+        ("tcp", of("tcp")),
+        ROUNDS,
+        BenchTarget::at_most(1.3, 1.1),
+    )
 }
 
 fn at_least(
@@ -178,21 +151,14 @@ fn at_least(
         ours,
         peers,
         rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast { floor, goal },
+        target: BenchTarget::at_least(floor, goal),
     }
 }
 
 fn throughput(transport: &'static str, size: u64) -> TrialRequest {
-    TrialRequest {
-        transport,
-        workload: "throughput",
-        size,
-        span_s: TRIAL_S,
-        more: vec!["--pin".into(), "0,1".into()],
-    }
+    TrialRequest::new(transport, "throughput", size, TRIAL_S, &["--pin", "0,1"])
 }
 
 fn example(root: &Path, words: &[&'static str]) -> Measure {
-    let (root, words) = (root.to_path_buf(), words.to_vec());
-    Box::new(move |_| ExampleProgram::build(&root, "towpath-streams", "streams_bench")?.run(&words))
+    compare::example(root, "towpath-streams", "streams_bench", words)
 }

@@ -168,10 +168,7 @@ fn figure_bars(report: &Value, took: Duration) -> [Bar; 2] {
             name: "study-dcruz-s".to_owned(),
             value: Some(took.as_secs_f64()),
             unit: "s",
-            target: BenchTarget::GoalAtMost {
-                floor: SECONDS.0,
-                goal: SECONDS.1,
-            },
+            target: BenchTarget::at_most(SECONDS.0, SECONDS.1),
             note: "one run of all of it".to_owned(),
         },
     ]

@@ -15,6 +15,21 @@ pub struct Suite<'a> {
 }
 
 impl<'a> Suite<'a> {
+    /// Builds the program, measures what `wanted` selects, and says whether a bar is below its floor.
+    pub fn run(
+        root: &Path,
+        wanted: &'a [&'a str],
+        measure: impl FnOnce(&mut Suite<'a>),
+    ) -> ExitCode {
+        match Suite::start(root, wanted) {
+            Ok(mut suite) => {
+                measure(&mut suite);
+                suite.finish()
+            }
+            Err(error) => crate::fail(&error),
+        }
+    }
+
     /// Builds the program; `wanted` may select bars by prefix.
     ///
     /// # Errors

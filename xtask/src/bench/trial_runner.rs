@@ -28,6 +28,25 @@ pub struct TrialRequest {
     pub more: Vec<String>,
 }
 
+impl TrialRequest {
+    /// A trial with more arguments.
+    pub fn new(
+        transport: &'static str,
+        workload: &'static str,
+        size: u64,
+        span_s: f64,
+        more: &[&str],
+    ) -> TrialRequest {
+        TrialRequest {
+            transport,
+            workload,
+            size,
+            span_s,
+            more: more.iter().map(|&word| word.to_owned()).collect(),
+        }
+    }
+}
+
 impl TrialRunner {
     /// Builds the program in release mode.
     pub fn build(root: &Path) -> Result<TrialRunner, String> {

@@ -111,7 +111,7 @@ fn races(word: Option<&str>) -> Result<usize, String> {
 
 /// At most the floor, if possible at most the goal.
 fn at_most(floor: f64, goal: f64) -> BenchTarget {
-    BenchTarget::GoalAtMost { floor, goal }
+    BenchTarget::at_most(floor, goal)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! Ours and the peer run in turn, in alternating order; ratios are taken within rounds.
 
 use super::bar::{Bar, BenchTarget};
-use super::compare::{Comparison, Measure, metric_of};
+use super::compare::{Comparison, Measure, example, metric_of};
 use super::helper_programs::{ExampleProgram, Tonic};
 use super::suite::Suite;
 use super::trial_runner::TrialRequest;
@@ -33,21 +33,17 @@ const GROUP: u64 = 16 << 10;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut suite = match Suite::start(root, arguments) {
-        Ok(suite) => suite,
-        Err(error) => return crate::fail(&error),
-    };
-    suite.comparisons(comparisons(root));
-    suite.bar("vmtp-entities", |_| entities(root));
-    for (name, unit, measure) in rows(root) {
-        suite.row(name, unit, &measure);
-    }
-    suite.finish()
+    Suite::run(root, arguments, |suite| {
+        suite.comparisons(comparisons(root));
+        suite.bar("vmtp-entities", |_| entities(root));
+        for (name, unit, measure) in rows(root) {
+            suite.row(name, unit, &measure);
+        }
+    })
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {
-    let at_most = |floor: f64, goal: f64| BenchTarget::GoalAtMost { floor, goal };
-    let at_least = |floor: f64, goal: f64| BenchTarget::GoalAtLeast { floor, goal };
+    let (at_most, at_least) = (BenchTarget::at_most, BenchTarget::at_least);
     let one_core = ["--pin", "0,0"];
     let busy = ["--pin", "0,1", "--busy-poll"];
     let lossless = LINK.to_owned();
@@ -108,7 +104,7 @@ fn rows(root: &Path) -> Vec<(&'static str, &'static str, Measure)> {
     let threads = ["rate", "threads", "64", SPAN, "0", "1"];
     let clients = ["--clients", "64", "--pin", "0,1"];
     let race = |transport| {
-        let question = request(transport, "transactions", CALL, SPAN_S, &clients);
+        let question = TrialRequest::new(transport, "transactions", CALL, SPAN_S, &clients);
         metric_of(question, "transactions_per_s")
     };
     vec![
@@ -124,26 +120,10 @@ fn rows(root: &Path) -> Vec<(&'static str, &'static str, Measure)> {
     ]
 }
 
-fn request(
-    transport: &'static str,
-    workload: &'static str,
-    size: u64,
-    span_s: f64,
-    more: &[&str],
-) -> TrialRequest {
-    TrialRequest {
-        transport,
-        workload,
-        size,
-        span_s,
-        more: more.iter().map(|&word| word.to_owned()).collect(),
-    }
-}
-
 /// The median round trip of messages of `size` bytes, us.
 fn delay(transport: &'static str, size: u64, more: &[&str]) -> Measure {
     metric_of(
-        request(transport, "delay", size, SPAN_S, more),
+        TrialRequest::new(transport, "delay", size, SPAN_S, more),
         "delay_p50_us",
     )
 }
@@ -153,24 +133,22 @@ fn requests(more: &[&str], span_s: f64) -> Measure {
     let mut words = vec!["--clients", "8", "--reply", "20"];
     words.extend(more);
     metric_of(
-        request("vmtp", "transactions", GROUP, span_s, &words),
+        TrialRequest::new("vmtp", "transactions", GROUP, span_s, &words),
         "request_mbit_per_s",
     )
 }
 
 fn bare() -> Measure {
-    let question = request("bare", "throughput", GROUP, SPAN_S, &["--pin", "0,1"]);
+    let question = TrialRequest::new("bare", "throughput", GROUP, SPAN_S, &["--pin", "0,1"]);
     metric_of(question, "mbit_per_s")
 }
 
 fn vmtp(root: &Path, words: &[&'static str]) -> Measure {
-    let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| ExampleProgram::build(&root, "towpath", "vmtp_endpoint_bench")?.run(&words))
+    example(root, "towpath", "vmtp_endpoint_bench", words)
 }
 
 fn xtp(root: &Path, words: &[&'static str]) -> Measure {
-    let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| ExampleProgram::build(&root, "towpath", "xtp_endpoint_bench")?.run(&words))
+    example(root, "towpath", "xtp_endpoint_bench", words)
 }
 
 fn tonic(root: &Path, words: &[&'static str]) -> Measure {
@@ -181,18 +159,11 @@ fn tonic(root: &Path, words: &[&'static str]) -> Measure {
 fn entities(root: &Path) -> Bar {
     let mb = ExampleProgram::build(root, "towpath", "vmtp_endpoint_bench")
         .and_then(|bench| bench.run(&["entities", "10000"]));
-    let (value, note) = match mb {
-        Ok(mb) => (Some(mb), "resident, the larger of two processes".to_owned()),
-        Err(error) => (None, error),
-    };
-    Bar {
-        name: "vmtp-entities".into(),
-        value,
-        unit: "MB",
-        target: BenchTarget::GoalAtMost {
-            floor: 80.0,
-            goal: 50.0,
-        },
-        note,
-    }
+    let figure = mb.map(|mb| (mb, "resident, the larger of two processes".to_owned()));
+    Bar::of_figure(
+        "vmtp-entities",
+        figure,
+        "MB",
+        BenchTarget::at_most(80.0, 50.0),
+    )
 }

@@ -5,7 +5,7 @@
 //! data is off, because UDP has one; a separate row has it on.
 
 use super::bar::{Bar, BenchTarget};
-use super::compare::{Comparison, Measure, metric_of};
+use super::compare::{Comparison, Measure, example, metric_of};
 use super::helper_programs::{ExampleProgram, Quinn};
 use super::lossy;
 use super::suite::Suite;
@@ -24,19 +24,16 @@ const QUINN_LEAST_MBPS: f64 = 6000.0;
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut suite = match Suite::start(root, arguments) {
-        Ok(suite) => suite,
-        Err(error) => return crate::fail(&error),
-    };
-    suite.comparisons(comparisons(root));
-    suite.comparisons(super::groups::comparisons(root));
-    suite.comparisons([super::cp_tree::comparison()]);
-    suite.bar("xtp-idle", |_| idle(root));
-    suite.bar("xtp-lossy", lossy::bar);
-    for (name, measure) in rows(root).into_iter().chain(lossy::rows()) {
-        suite.row(name, "Mbit/s", &measure);
-    }
-    suite.finish()
+    Suite::run(root, arguments, |suite| {
+        suite.comparisons(comparisons(root));
+        suite.comparisons(super::groups::comparisons(root));
+        suite.comparisons([super::cp_tree::comparison()]);
+        suite.bar("xtp-idle", |_| idle(root));
+        suite.bar("xtp-lossy", lossy::bar);
+        for (name, measure) in rows(root).into_iter().chain(lossy::rows()) {
+            suite.row(name, "Mbit/s", &measure);
+        }
+    })
 }
 
 fn comparisons(root: &Path) -> Vec<Comparison> {
@@ -131,26 +128,14 @@ fn transactions(root: &Path, kind: &'static str, how: [&'static str; 2]) -> Meas
 
 /// Messages per second that arrived; one processor each side.
 pub(super) fn throughput(transport: &'static str, size: u64) -> Measure {
-    let question = TrialRequest {
-        transport,
-        workload: "throughput",
-        size,
-        span_s: SPAN_S,
-        more: vec!["--pin".into(), "0,1".into()],
-    };
+    let question = TrialRequest::new(transport, "throughput", size, SPAN_S, &["--pin", "0,1"]);
     // Of a byte stream: received bytes in units of messages.
     metric_of(question, "messages_per_s")
 }
 
 /// Connections per second: set-up, a message of 64 bytes each way, end.
 fn connections(transport: &'static str) -> Measure {
-    let question = TrialRequest {
-        transport,
-        workload: "connect",
-        size: 64,
-        span_s: SPAN_S,
-        more: vec!["--pin".into(), "0,1".into()],
-    };
+    let question = TrialRequest::new(transport, "connect", 64, SPAN_S, &["--pin", "0,1"]);
     metric_of(question, "connections_per_s")
 }
 
@@ -163,7 +148,7 @@ fn against_tcp(name: &'static str, size: u64, floor: f64, goal: f64) -> Comparis
             ("bbr", throughput("tcp,congestion=bbr", size)),
         ],
         rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast { floor, goal },
+        target: BenchTarget::at_least(floor, goal),
     }
 }
 
@@ -185,36 +170,22 @@ pub(super) fn pair(
     floor: f64,
     goal: f64,
 ) -> Comparison {
-    Comparison {
-        name,
-        ours,
-        peers: vec![("", peer)],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtLeast { floor, goal },
-    }
+    let target = BenchTarget::at_least(floor, goal);
+    Comparison::of(name, ours, ("", peer), ROUNDS, target)
 }
 
 fn delay(name: &'static str, more: &'static [&'static str]) -> Comparison {
     let of = |transport: &'static str| {
-        let question = TrialRequest {
-            transport,
-            workload: "delay",
-            size: 64,
-            span_s: SPAN_S,
-            more: more.iter().map(|&word| word.to_owned()).collect(),
-        };
+        let question = TrialRequest::new(transport, "delay", 64, SPAN_S, more);
         metric_of(question, "delay_p50_us")
     };
-    Comparison {
+    Comparison::of(
         name,
-        ours: of("xtp"),
-        peers: vec![("udp", of("udp"))],
-        rounds: ROUNDS,
-        target: BenchTarget::GoalAtMost {
-            floor: 1.15,
-            goal: 1.05,
-        },
-    }
+        of("xtp"),
+        ("udp", of("udp")),
+        ROUNDS,
+        BenchTarget::at_most(1.15, 1.05),
+    )
 }
 
 /// Transactions, set-up and close included, against UDP and TCP.
@@ -234,13 +205,13 @@ fn exchanges(root: &Path) -> Vec<Comparison> {
                 (_, "2core") => "xtp-transaction-tcp-2core",
                 _ => "xtp-transaction-tcp-busy",
             };
-            all.push(Comparison {
+            all.push(Comparison::of(
                 name,
-                ours: transactions(root, "xtp", how),
-                peers: vec![(peer, transactions(root, peer, how))],
-                rounds: ROUNDS,
-                target: BenchTarget::GoalAtMost { floor: most, goal },
-            });
+                transactions(root, "xtp", how),
+                (peer, transactions(root, peer, how)),
+                ROUNDS,
+                BenchTarget::GoalAtMost { floor: most, goal },
+            ));
         }
     }
     all
@@ -258,13 +229,11 @@ fn carriers(root: &Path) -> [Comparison; 2] {
 }
 
 fn carrier(root: &Path, words: &[&'static str]) -> Measure {
-    let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| ExampleProgram::build(&root, "towpath", "tunnel_ether_bench")?.run(&words))
+    example(root, "towpath", "tunnel_ether_bench", words)
 }
 
 fn role(root: &Path, words: &[&'static str]) -> Measure {
-    let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| ExampleProgram::build(&root, "towpath", "xtp_endpoint_bench")?.run(&words))
+    example(root, "towpath", "xtp_endpoint_bench", words)
 }
 
 /// Messages of 16 KiB per second of crate quinn; a slow build is noted.
@@ -283,18 +252,6 @@ fn quinn(root: &Path, kind: &'static str) -> Measure {
 fn idle(root: &Path) -> Bar {
     let mb = ExampleProgram::build(root, "towpath", "xtp_endpoint_bench")
         .and_then(|roles| roles.run(&["idle", "10000"]));
-    let (value, note) = match mb {
-        Ok(mb) => (Some(mb), "resident, the larger of two processes".to_owned()),
-        Err(error) => (None, error),
-    };
-    Bar {
-        name: "xtp-idle".into(),
-        value,
-        unit: "MB",
-        target: BenchTarget::GoalAtMost {
-            floor: 60.0,
-            goal: 40.0,
-        },
-        note,
-    }
+    let figure = mb.map(|mb| (mb, "resident, the larger of two processes".to_owned()));
+    Bar::of_figure("xtp-idle", figure, "MB", BenchTarget::at_most(60.0, 40.0))
 }
