@@ -291,7 +291,7 @@ impl Race<'_> {
         let made = self.trial(&trial, 0, false)?;
         if made.status == Status::Ok || made.status == Status::Invalid {
             // A sender to several receivers counts messages, not copies of them.
-            let pairs = match self.spec.fan_out {
+            let pairs = match trial.contest.fan_out {
                 Some(_) => 1,
                 None => self.environment.host_pairs().len(),
             };

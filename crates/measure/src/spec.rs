@@ -51,8 +51,8 @@ pub struct RaceSpec {
     pub circuit_options: CircuitOptions,
     /// Which side sends.
     pub direction: Direction,
-    /// Several receivers of one sender; None for one.
-    pub fan_out: Option<FanOut>,
+    /// Several receivers of one sender, each number a factor; empty for one.
+    pub fan_out: Vec<FanOut>,
     /// CPUs of the sending (client) and the receiving (server) side.
     pub pin: (Option<u32>, Option<u32>),
     /// Nice values of the two sides.
@@ -111,7 +111,7 @@ impl RaceSpec {
             transactions: TransactionPlan::default(),
             circuit_options: CircuitOptions::default(),
             direction: Direction::Forward,
-            fan_out: None,
+            fan_out: Vec::new(),
             pin: (None, None),
             priority: (None, None),
             busy_poll: false,
@@ -176,6 +176,8 @@ pub struct Contest {
     pub messages: Option<u64>,
     /// Concurrent circuits of each transport; clients have one each instead.
     pub circuits: u32,
+    /// Several receivers of one sender.
+    pub fan_out: Option<FanOut>,
     /// Socket buffers.
     pub buffers: Option<u64>,
     /// Offered load: messages a second.
@@ -233,11 +235,9 @@ impl RaceSpec {
         let mut contests = Vec::new();
         for workload in &self.workloads {
             for contest in self.contests_of(workload) {
-                let each = self.at_each_number_of_circuits(contest);
-                contests.extend(
-                    each.into_iter()
-                        .flat_map(|one| self.at_each_buffer_size(one)),
-                );
+                let each = self.at_each_number_of_circuits(contest).into_iter();
+                let each = each.flat_map(|one| fan_out::with_each(&self.fan_out, one));
+                contests.extend(each.flat_map(|one| self.at_each_buffer_size(one)));
             }
         }
         contests
@@ -253,8 +253,8 @@ impl RaceSpec {
         }
         put("turns", self.turns.name().to_owned());
         put("direction", format!("{:?}", self.direction).to_lowercase());
-        if let Some(fan_out) = self.fan_out {
-            put("fan_out", fan_out.to_string());
+        if let Some(fan_out) = list(&self.fan_out) {
+            put("fan_out", fan_out);
         }
         if let Some((name, value)) = self.messages.option() {
             put(name, value);
@@ -344,10 +344,7 @@ impl RaceSpec {
 
     fn contests_of(&self, workload: &str) -> Vec<Contest> {
         let kind = workload_named(workload);
-        let mut base = Cell::default().with(Cell::WORKLOAD, workload);
-        if let Some(fan_out) = self.fan_out {
-            base = base.with("fan_out", fan_out.to_string().as_str());
-        }
+        let base = Cell::default().with(Cell::WORKLOAD, workload);
         let plain = |size: u64| Contest {
             cell: base.clone().with(Cell::SIZE, size),
             workload: kind,
@@ -355,6 +352,7 @@ impl RaceSpec {
             mix: None,
             messages: None,
             circuits: 1,
+            fan_out: None,
             buffers: None,
             rate_per_s: None,
             load_percent: None,

@@ -132,7 +132,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Collected, TrialError> {
     check_supported(spec, trial)?;
-    if let Some(fan_out) = spec.fan_out {
+    if let Some(fan_out) = trial.contest.fan_out {
         return fan_out::run((spec, fan_out), trial, link_seed, environment, stop);
     }
     let mut pairs = Vec::new();

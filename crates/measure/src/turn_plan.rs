@@ -42,7 +42,7 @@ pub(crate) fn hindrance(
     if contestants < 2 {
         return Some("one contestant alone has nobody to take turns with".into());
     }
-    if spec.fan_out.is_some() {
+    if !spec.fan_out.is_empty() {
         return Some("what a sender has for several receivers would drain in a pause".into());
     }
     if spec.messages != MessageCounts::ByTime {

@@ -151,10 +151,7 @@ fn environment_plan(args: &RaceArgs) -> Result<EnvironmentPlan, CliError> {
         program: std::env::current_exe().map_err(CliError::failed)?,
         worker: worker_arguments(args),
         load: vec!["load-unit".into()],
-        receivers: args
-            .receivers
-            .fan_out
-            .map_or(1, |fan_out| fan_out.receivers),
+        receivers: args.receivers.most().unwrap_or(1),
         seed: args.seed.unwrap_or(1),
     })
 }
@@ -293,7 +290,7 @@ pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliErr
     let components = crate::contestants::components_of(contestants);
     let stays = |component: &&loadgen::contestant::Component| {
         let name = component.transport().name();
-        let fans_out = args.receivers.fan_out.is_some() && needs_fan_out(name);
+        let fans_out = args.receivers.most().is_some() && needs_fan_out(name);
         let far = crosses_network(name) || needs_raw_sockets(name) || fans_out;
         let alone = args.remote.is_given() && !far;
         component.class().reach != towpath::Reach::Network || alone

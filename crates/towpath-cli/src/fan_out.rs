@@ -4,17 +4,32 @@ use crate::CliError;
 use crate::args::{RaceArgs, WorkloadArg};
 use crate::contestants::components_of;
 use clap::Args;
+use loadgen::contestant::Component;
 use measure::spec::{FanOut, FanOutChoice};
 
 /// Options of several receivers.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Several receivers")]
 pub struct FanOutArgs {
     /// One sender and N receivers, each in a process of its own, with --link on a host of its own, with --to on
-    /// the agents named there: each message goes to all, and the rate is that of the slowest receiver. N@one: each
-    /// message goes to one receiver that has room, and the rate is the sum. For throughput.
-    #[arg(long, value_name = "N or N@one")]
-    pub fan_out: Option<FanOut>,
+    /// the agents named there: each message goes to all, and the rate is that of the slowest receiver; for delay the
+    /// time until all have it, by an answer of each or the acknowledgements of a group. N@one: each message goes to
+    /// one receiver that has room, and the rate is the sum. Several numbers are cells of their own.
+    #[arg(long, value_name = "N or N@one[,...]", value_delimiter = ',')]
+    pub fan_out: Vec<FanOut>,
+}
+
+impl FanOutArgs {
+    /// The most receivers; None for one alone.
+    pub(crate) fn most(&self) -> Option<u32> {
+        self.fan_out.iter().map(|one| one.receivers).max()
+    }
+
+    /// Whether receivers share messages out.
+    fn share_out(&self) -> bool {
+        let mut all = self.fan_out.iter();
+        all.any(|one| one.choice == FanOutChoice::One)
+    }
 }
 
 /// Refuses what one sender and several receivers cannot do.
@@ -23,18 +38,11 @@ pub struct FanOutArgs {
 ///
 /// Names the option and the remedy.
 pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
-    let Some(fan_out) = args.receivers.fan_out else {
+    let Some(most) = args.receivers.most() else {
         return Ok(());
     };
-    if args
-        .workload
-        .iter()
-        .any(|workload| *workload != WorkloadArg::Throughput)
-    {
-        return Err(CliError::usage(
-            "--fan-out is for workload throughput alone; add -w throughput, or omit --fan-out",
-        ));
-    }
+    let shares = args.receivers.share_out();
+    check_workloads(args, shares)?;
     let environment = &args.environment;
     let without = [
         ("--reverse", args.reverse),
@@ -59,17 +67,35 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
         ));
     }
     let agents = args.remote.to.len();
-    if agents > 0 && agents != fan_out.receivers as usize {
+    if agents > 0 && agents != most as usize {
         return Err(CliError::usage(format!(
-            "--fan-out {fan_out} has {} receivers, and --to names {agents} agents; give one for each",
-            fan_out.receivers
+            "--fan-out has {most} receivers, and --to names {agents} agents; give one for each"
         )));
     }
-    check_contestants(args, fan_out)
+    check_contestants(args, shares)
+}
+
+/// Refuses workloads in which nothing goes to several receivers.
+fn check_workloads(args: &RaceArgs, shares: bool) -> Result<(), CliError> {
+    let fits = |workload: &WorkloadArg| match workload {
+        WorkloadArg::Throughput => true,
+        WorkloadArg::Delay => !shares,
+        _ => false,
+    };
+    if args.workload.iter().all(fits) {
+        return Ok(());
+    }
+    let text = match shares {
+        true => "--fan-out N@one is for workload throughput alone; add -w throughput, or give N",
+        false => {
+            "--fan-out is for workloads throughput and delay; add -w throughput,delay, or omit --fan-out"
+        }
+    };
+    Err(CliError::usage(text))
 }
 
 /// Refuses contestants that have one receiver, or say themselves how many.
-fn check_contestants(args: &RaceArgs, fan_out: FanOut) -> Result<(), CliError> {
+fn check_contestants(args: &RaceArgs, shares: bool) -> Result<(), CliError> {
     let single = |text: &&String| text.contains('+') || measure::exec::name_of(text).is_some();
     if let Some(text) = args.transports.iter().find(single) {
         return Err(CliError::usage(format!(
@@ -95,7 +121,12 @@ fn check_contestants(args: &RaceArgs, fan_out: FanOut) -> Result<(), CliError> {
                 "--fan-out says which receivers its group has; leave out receivers, group and replicate",
             );
         }
-        if fan_out.choice == FanOutChoice::One {
+        if args.workload.contains(&WorkloadArg::Delay)
+            && let Err(why) = Component::parse(&format!("{text},acknowledged=on"))
+        {
+            return refused(&format!("for delay its sender waits for all: {why}"));
+        }
+        if shares {
             return refused(
                 "a group gets each message; leave it out, or give --fan-out without @one",
             );

@@ -295,7 +295,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
             (_, true) => Direction::Both,
             _ => Direction::Forward,
         },
-        fan_out: args.receivers.fan_out,
+        fan_out: without_duplicates(&args.receivers.fan_out),
         pin,
         priority: swap_if(args.swap, args.priority.unwrap_or_default()),
         busy_poll: args.busy_poll,

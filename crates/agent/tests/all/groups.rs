@@ -45,10 +45,10 @@ fn group_has_a_receiver_on_each_of_several_agents() {
     let groups = ["", ",dialect=3.6", ",dialect=3.5"].map(|words| format!("xtp-multicast{words}"));
     let groups = groups.each_ref().map(String::as_str);
     let mut spec = spec(&[&["xtp"], &groups[..]].concat(), &["throughput"]);
-    spec.fan_out = Some(FanOut {
+    spec.fan_out = vec![FanOut {
         receivers: 2,
         choice: FanOutChoice::All,
-    });
+    }];
     let run = testbed.hosts()[0].run(move || {
         let pair = |target| {
             let session = connect(target, &theirs).unwrap_or_else(|error| panic!("{error}"));

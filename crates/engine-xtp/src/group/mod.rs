@@ -327,6 +327,12 @@ impl Associations for GroupEndpoint {
                 self.update_timers_and_queue(now, id);
             }
         }
+        if let (true, Some(GroupContext::Sender(sender))) =
+            (flags.request_ack, self.contexts.get_mut(&id))
+        {
+            sender.request_ack();
+            self.update_timers_and_queue(now, id);
+        }
         if flags.fin {
             self.close(now, id, Close::Graceful);
         }

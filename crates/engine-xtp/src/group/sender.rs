@@ -85,6 +85,8 @@ pub(super) struct Sender {
     pub(super) bytes_since_request: u64,
     /// The next DATA packet carries SREQ.
     pub(super) request_with_next_data: bool,
+    /// The DATA packet that has the byte before this one carries SREQ: the user waits for its acknowledgement.
+    pub(super) request_at: u64,
     pub(super) first_due: bool,
     /// CNTL follows FIRST, so that both are at least as long as the JCNTL that answers them.
     pub(super) first_follow_up_due: bool,
@@ -139,6 +141,7 @@ impl Sender {
             rate_credit: ep.config.rate.map(|limit| RateCredit::new(limit, now)),
             bytes_since_request: 0,
             request_with_next_data: false,
+            request_at: 0,
             first_due: true,
             first_follow_up_due: false,
             request_due: bucketed,
@@ -297,6 +300,17 @@ impl Sender {
             };
             self.pushed = self.pushed.max(self.submitted - part);
         }
+    }
+
+    /// The user waits until all members have acknowledged what it submitted. The packet with its last byte
+    /// asks them, or a request of its own where that has left unasked. Without members nobody answers for all.
+    pub(super) fn request_ack(&mut self) {
+        let GroupTracking::Counted(members) = &self.tracking else {
+            return;
+        };
+        self.request_at = self.submitted;
+        let has_left = self.next_seq == self.submitted && self.una < self.next_seq;
+        self.request_due |= self.connected && has_left && members.requests.is_empty();
     }
 
     /// The earliest deadline.

@@ -325,8 +325,8 @@ impl Sender {
     }
 
     /// Whether a DATA packet carries SREQ: every `status_interval_bytes` or quarter of the window,
-    /// with the last retransmission, with the end, and when the window closes
-    /// (0009, Counted groups).
+    /// with the last retransmission, with the end, when the window closes, and where the user waits
+    /// for the acknowledgement (0009, Counted groups).
     fn needs_status_request(&self, ep: &GroupEndpointState, plan: &PacketPlan) -> bool {
         let quarter = self.alloc.saturating_sub(self.una) / 4;
         let every = ep
@@ -334,8 +334,10 @@ impl Sender {
             .status_interval_bytes
             .min(quarter.max(ep.payload_max()));
         let end = self.finishing && plan.bytes.end == self.submitted;
+        let is_awaited = plan.bytes.start < self.request_at && self.request_at <= plan.bytes.end;
         self.bytes_since_request >= every
             || self.request_with_next_data
+            || is_awaited
             || end
             || self.retransmission_queue.is_empty()
                 && (plan.is_retransmission || self.is_send_blocked())

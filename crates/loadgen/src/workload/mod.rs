@@ -6,6 +6,7 @@ pub(crate) mod connect;
 pub(crate) mod connection;
 pub mod discarded;
 pub(crate) mod fan_out;
+pub(crate) mod fan_out_delay;
 pub(crate) mod message;
 pub(crate) mod meter;
 pub(crate) mod offered;

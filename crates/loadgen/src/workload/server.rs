@@ -6,7 +6,7 @@ use control::{CircuitReport, Job};
 use std::io;
 use towpath::Circuit;
 
-/// Echoes until the peer has finished.
+/// Answers until the peer has finished: with the message itself, or with as many bytes as the job says.
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
@@ -14,7 +14,9 @@ pub(crate) fn run(
     stream: bool,
 ) -> CircuitReport {
     let mut buffer = vec![0; sink::buffer_len(job)];
-    answer_until_done(circuit, job, flags, (stream, &mut buffer), || None)
+    let reply = vec![0; job.reply_len as usize];
+    let answer = || (!reply.is_empty()).then_some(&reply[..]);
+    answer_until_done(circuit, job, flags, (stream, &mut buffer), answer)
 }
 
 /// Answers until the peer has finished, with what `answer` gives or else with the request itself.

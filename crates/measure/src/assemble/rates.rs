@@ -39,7 +39,7 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
         made.metrics
             .insert("loss_fraction".into(), lost as f64 / ledger.sent as f64);
     }
-    match view.spec.fan_out {
+    match view.trial.contest.fan_out {
         Some(_) => slowest_and_fastest(made, &rates),
         None => shares(made, view, &rates),
     }

@@ -86,7 +86,7 @@ impl TrialView<'_> {
     }
 
     fn is_to_all(&self) -> bool {
-        let choice = self.spec.fan_out.map(|fan_out| fan_out.choice);
+        let choice = self.trial.contest.fan_out.map(|fan_out| fan_out.choice);
         choice == Some(FanOutChoice::All)
     }
 

@@ -1,5 +1,7 @@
 //! One sender and several receivers.
 
+use super::Contest;
+use results::Factor;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,6 +24,29 @@ pub enum FanOutChoice {
     All,
     /// One receiver, whose circuit has room.
     One,
+}
+
+impl FanOut {
+    /// The factor of a cell: a number, so that receivers are an axis, or a text where they share messages out.
+    fn factor(self) -> Factor {
+        match self.choice {
+            FanOutChoice::All => Factor::from(u64::from(self.receivers)),
+            FanOutChoice::One => Factor::from(self.to_string().as_str()),
+        }
+    }
+}
+
+/// A contest with each of these receivers; the same where there are none.
+pub(super) fn with_each(all: &[FanOut], contest: Contest) -> Vec<Contest> {
+    if all.is_empty() {
+        return vec![contest];
+    }
+    let with = |&fan_out: &FanOut| Contest {
+        cell: contest.cell.clone().with("fan_out", fan_out.factor()),
+        fan_out: Some(fan_out),
+        ..contest.clone()
+    };
+    all.iter().map(with).collect()
 }
 
 impl fmt::Display for FanOut {

@@ -13,6 +13,7 @@ use crate::environment::{Environment, HostPair};
 use crate::spec::{FanOut, FanOutChoice, RaceSpec};
 use control::{
     CircuitReport, ComponentSpec, FromWorker, Job, RendezvousFrame, Role, ToWorker, WorkerReport,
+    Workload,
 };
 use loadgen::contestant;
 use loadgen::worker_host::{WorkerHandle, WorkerHost};
@@ -39,7 +40,7 @@ pub(super) fn run(
     let mut workers = Workers {
         sender: None,
         receivers: Vec::new(),
-        outlet: Outlet::of(&trial.contestant, fan_out),
+        outlet: Outlet::of(trial, fan_out),
         stop,
     };
     let result = workers
@@ -58,6 +59,17 @@ pub(crate) fn is_group(contestant: &str) -> bool {
         .any(|component| component.transport().is_one_to_many())
 }
 
+/// The option by which a group's sender waits until all have acknowledged a message.
+const ACKNOWLEDGED: &str = ",acknowledged=on";
+
+/// Bytes of a receiver's answer.
+const ANSWER_LEN: u64 = 1;
+
+/// Whether the sender waits until all receivers have a message.
+fn asks(trial: &TrialSpec) -> bool {
+    trial.contest.workload == Workload::Delay
+}
+
 /// How the sender reaches its receivers.
 enum Outlet {
     /// A circuit to each.
@@ -69,11 +81,21 @@ enum Outlet {
 }
 
 impl Outlet {
-    fn of(contestant: &str, fan_out: FanOut) -> Outlet {
+    fn of(trial: &TrialSpec, fan_out: FanOut) -> Outlet {
+        let contestant = trial.contestant.as_str();
+        let asks = asks(trial);
         if is_group(contestant) {
             let group = towpath::xtp::group::example_group();
             let label = contestant::without_number(contestant);
-            return Outlet::Group(format!("{label},group={group}"));
+            let acknowledged = match asks && !label.contains(ACKNOWLEDGED) {
+                true => ACKNOWLEDGED,
+                false => "",
+            };
+            return Outlet::Group(format!("{label}{acknowledged},group={group}"));
+        }
+        if asks {
+            // Each receiver answers, which one circuit to all cannot bring back.
+            return Outlet::Circuits;
         }
         let components = contestant::components(contestant);
         let sharing = match fan_out.choice {
@@ -145,6 +167,10 @@ impl Workers<'_> {
             };
             if let Some(label) = self.outlet.of_receiver() {
                 jobs.listener.components = one(label);
+            }
+            if matches!(self.outlet, Outlet::Group(_)) {
+                // Its circuit acknowledges for it.
+                jobs.listener.role = Role::Sink;
             }
             if let Some(label) = self.outlet.of_sender(fan_out.receivers) {
                 jobs.connector.components = one(label);
@@ -344,6 +370,7 @@ fn as_by_circuit(
     let copy = CircuitReport {
         transport: first.transport.clone(),
         sent: first.sent,
+        received: first.received,
         first_ns: first.first_ns,
         last_ns: first.last_ns,
         measures: first.measures.clone(),
@@ -393,7 +420,13 @@ fn jobs(
         peers: [pair.connector.allowed_peer(), pair.listener.allowed_peer()],
         clocks: ClockOffsets::read(pair)?,
     };
-    Ok(Jobs::of(spec, trial, &path, 1))
+    let mut jobs = Jobs::of(spec, trial, &path, 1);
+    if asks(trial) {
+        for job in [&mut jobs.connector, &mut jobs.listener] {
+            job.reply_len = ANSWER_LEN;
+        }
+    }
+    Ok(jobs)
 }
 
 /// What a listening worker says of where it is.

@@ -197,17 +197,22 @@ impl ClockOffsets {
 
 /// Refuses what one sender and several receivers cannot do; the command line says the same before.
 fn check_fan_out(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
-    let Some(fan_out) = spec.fan_out else {
+    let Some(fan_out) = trial.contest.fan_out else {
         return Ok(());
     };
-    let fits = trial.contest.workload == Workload::Throughput
+    let has_workload = match trial.contest.workload {
+        Workload::Throughput => true,
+        Workload::Delay => fan_out.choice == FanOutChoice::All,
+        _ => false,
+    };
+    let fits = has_workload
         && spec.direction == Direction::Forward
         && trial.contest.circuits == 1
         && contestant::components(&trial.contestant).len() == 1;
     if !fits {
         return Err(failed(
-            "several receivers of one sender are for throughput of one transport in the forward direction, \
-             with one circuit for each"
+            "several receivers of one sender are for throughput, and where all get each message for delay, of one \
+             transport in the forward direction, with one circuit for each"
                 .into(),
         ));
     }
@@ -262,10 +267,12 @@ pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), 
                  offered load in the forward direction, or leave that option out"
             )));
         }
-        if component.transport().is_one_to_many() && !(one_way && forward) {
+        // The sender hears of each receiver that it has the message.
+        let until_all = trial.contest.fan_out.is_some();
+        if component.transport().is_one_to_many() && !((one_way || until_all) && forward) {
             return Err(failed(format!(
                 "{component} is one-to-many without a return channel; \
-                 measure its throughput or offered load in the forward direction"
+                 measure its throughput or offered load in the forward direction, or its delay with --fan-out"
             )));
         }
     }

@@ -65,7 +65,7 @@ fn each_message_goes_to_all_and_the_slowest_receiver_counts() {
         if transport != "udp" {
             assert_eq!(ledger.delivered, ledger.sent, "{transport}: {ledger:?}");
         }
-        assert_eq!(trial.cell.0["fan_out"], results::Factor::from("3"));
+        assert_eq!(trial.cell.0["fan_out"], results::Factor::from(3));
     }
 }
 
@@ -207,7 +207,12 @@ fn what_several_receivers_cannot_do_is_refused() {
         (fan_out(&["0", "tcp"]), &["give 1 to 16"][..]),
         (fan_out(&["17", "tcp"]), &["give 1 to 16"]),
         (fan_out(&["2@any", "tcp"]), &["N@one"]),
-        (fan_out(&["2", "tcp", "-w", "delay"]), &["-w throughput"]),
+        (fan_out(&["2", "tcp", "-w", "offered"]), &["-w throughput"]),
+        (fan_out(&["2,2@one", "tcp", "-w", "delay"]), &["give N"]),
+        (
+            fan_out(&["2", "xtp-multicast,error=none", "-w", "delay"]),
+            &["error=none", "leave one of them out"],
+        ),
         (fan_out(&["2", "tcp", "--reverse"]), &["omit --reverse"]),
         (
             fan_out(&["2", "tcp", "--circuits", "2"]),
@@ -253,5 +258,54 @@ fn receivers_on_agents_get_each_message() {
         for host in all {
             assert!(trial.metrics[&format!("messages_per_s@{host}")] > 0.0);
         }
+    }
+}
+
+/// Numbers of receivers are cells of their own, and a delay ends when the last of them has the message.
+#[test]
+fn delay_until_all_have_a_message_grows_with_the_receivers() {
+    let scratch = Scratch::new();
+    let transports = ["tcp", "udp", "xtp", "shm", "xtp-multicast"];
+    let mut all = transports.to_vec();
+    all.extend(["-w", "delay", "--sizes", "1000", "--no-control"]);
+    all.extend(["--fan-out", "1,4"]);
+    let run = race(&scratch, "fan-out", &all);
+    for transport in transports {
+        for receivers in [1, 4] {
+            let is_meant =
+                |trial: &&&Trial| trial.cell.0["fan_out"] == results::Factor::from(receivers);
+            let trials = trials_of(&run, transport);
+            let trial = *trials.iter().find(is_meant).expect("a cell of its own");
+            assert_eq!(trial.status, Status::Ok, "{transport}: {}", trial.reason);
+            assert!(trial.metrics["delay_p50_us"] > 0.0, "{transport}");
+            let ledger = trial.ledger.expect("a ledger");
+            assert_eq!(ledger.sent % receivers, 0, "{transport}: {ledger:?}");
+            assert_eq!(ledger.delivered, ledger.sent, "{transport}: {ledger:?}");
+            // A message at a time: the rate is that of messages, not of copies.
+            let per_s = trial.metrics["messages_per_s"];
+            assert!(
+                per_s * trial.metrics["delay_mean_us"] < 1.2e6,
+                "{transport}"
+            );
+        }
+    }
+}
+
+/// On a link the delay until all have it is at least a round trip, also where no circuit answers.
+#[test]
+fn group_has_a_message_when_its_last_member_has_acknowledged() {
+    if !can_create_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut all = vec!["xtp-multicast", "tcp", "-w", "delay", "--sizes", "1000"];
+    all.extend(["--no-control", "--fan-out", "3", "--no-calibration"]);
+    all.extend(["--link", "rate=100mbit,delay=4ms"]);
+    let run = race(&scratch, "fan-out", &all);
+    for transport in ["xtp-multicast", "tcp"] {
+        let trial = trials_of(&run, transport)[0];
+        assert_eq!(trial.status, Status::Ok, "{transport}: {}", trial.reason);
+        let least_us = trial.metrics["delay_p50_us"];
+        assert!(least_us >= 8000.0, "{transport}: {least_us} us");
     }
 }

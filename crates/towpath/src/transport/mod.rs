@@ -46,4 +46,5 @@ pub mod xtp;
 pub mod xtp_calls;
 pub mod xtp_multicast;
 mod xtp_multicast_receiver;
+mod xtp_multicast_sender;
 pub mod xtp_raw;

@@ -6,25 +6,23 @@
 //! when the last one has the message. The sender first waits until all have joined.
 
 use super::xtp_multicast_receiver::{GroupReceiverCircuit, OtherReceivers};
+use super::xtp_multicast_sender::GroupSenderCircuit;
 use crate::cells;
-use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
-    NoConnectionInfo, Note, OptionHelp, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
+    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_setup;
 use crate::options::{Family, Options, invalid};
-use crate::parts;
 use crate::socket;
 use crate::socket::source_address_to;
 use crate::xtp::LONG_PACKET_LEN;
 use crate::xtp::group::{GroupEndpointConfig, GroupWords, Receiver, Sender, example_group, words};
+use crate::xtp::option_values::{OFF_ON, parse_choice};
 use engine::Address;
 use engine_xtp::ErrorControl;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -46,7 +44,12 @@ const WINDOW: u64 = 2 << 20;
 /// The send buffer. Two windows: the user writes one while the other is in flight.
 const SEND_BUFFER_LEN: usize = 4 << 20;
 
-const OWN: [OptionHelp; 2] = [
+const OWN: [OptionHelp; 3] = [
+    OptionHelp {
+        name: "acknowledged",
+        values: "off|on",
+        meaning: "whether a send returns when all receivers have acknowledged it; one message is on its way then",
+    },
     OptionHelp {
         name: "receivers",
         values: "8|1..100",
@@ -97,12 +100,27 @@ fn parse_group(own: &BTreeMap<String, String>) -> Result<Option<SocketAddr>, Str
     })
 }
 
+/// Whether a send waits for the acknowledgements of all receivers.
+fn parse_acknowledged(own: &BTreeMap<String, String>) -> Result<bool, String> {
+    let text = own.get("acknowledged").map_or("off", String::as_str);
+    parse_choice("acknowledged", text, &OFF_ON)
+}
+
 /// The words of every group.
 fn parse_words(own: &BTreeMap<String, String>) -> Result<GroupWords, String> {
     let mut own = own.clone();
     let has_group = own.remove("group").is_some();
     own.remove("receivers");
+    let acknowledged = parse_acknowledged(&own)?;
+    own.remove("acknowledged");
     let words = GroupWords::parse(&own)?;
+    if acknowledged && !words.is_reliable() {
+        return Err(
+            "acknowledged=on waits for each member, and a group with buckets, error=none or a dialect of 3.x knows \
+             none; leave one of them out"
+                .to_owned(),
+        );
+    }
     if words.replicate && has_group {
         return Err(
             "replicate=on sends to the receivers of one process, and a group is for several; leave one of them out"
@@ -116,12 +134,14 @@ fn parse_words(own: &BTreeMap<String, String>) -> Result<GroupWords, String> {
 struct Settings {
     receivers: usize,
     words: GroupWords,
+    acknowledged: bool,
     endpoint: GroupEndpointConfig,
 }
 
 fn settings(options: &Options) -> io::Result<Settings> {
     let receivers = parse_receivers(&options.transport_specific).map_err(invalid)?;
     let words = parse_words(&options.transport_specific).map_err(invalid)?;
+    let acknowledged = parse_acknowledged(&options.transport_specific).map_err(invalid)?;
     let mut settings = GroupEndpointConfig::for_members(receivers);
     settings.config.window = WINDOW;
     settings.config.status_interval_bytes = WINDOW / 4;
@@ -135,6 +155,7 @@ fn settings(options: &Options) -> io::Result<Settings> {
     Ok(Settings {
         receivers,
         words,
+        acknowledged,
         endpoint: settings,
     })
 }
@@ -293,6 +314,7 @@ impl Transport for XtpMulticast {
         settings.lengthen_packets(local);
         let Settings {
             words,
+            acknowledged,
             mut endpoint,
             ..
         } = settings;
@@ -307,7 +329,14 @@ impl Transport for XtpMulticast {
         if let Some(cells) = &options.cells {
             effective.insert("cells".into(), cells::name(cells).into());
         }
-        Ok(Box::new(GroupSenderCircuit { sender, effective }))
+        if acknowledged {
+            effective.insert("acknowledged".into(), "on".into());
+        }
+        Ok(Box::new(GroupSenderCircuit {
+            sender,
+            acknowledged,
+            effective,
+        }))
     }
 }
 
@@ -347,103 +376,6 @@ impl Listener for GroupListener {
             received: 0,
             effective: self.words.effective(),
         }))
-    }
-}
-
-struct GroupSenderCircuit {
-    sender: Sender,
-    /// Options in effect, besides the socket's.
-    effective: BTreeMap<String, String>,
-}
-
-impl Circuit for GroupSenderCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.sender.try_send(message)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        match self.sender.send(message, BLOCKING_TIMEOUT) {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                Err(io::ErrorKind::WouldBlock.into())
-            }
-            other => other,
-        }
-    }
-
-    fn try_recv(&mut self, _buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        Err(one_way_error("the sender to a group receives nothing"))
-    }
-
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.sender.flush()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.sender.finish()
-    }
-
-    fn wait(&mut self, _interest: Interest, deadline: Instant) -> io::Result<()> {
-        let limit = deadline.saturating_duration_since(Instant::now());
-        self.sender.wait(limit)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.sender.descriptor()
-    }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::SEVERAL_PEERS)
-    }
-
-    fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = self.effective.clone();
-        if let Some(descriptor) = self.sender.descriptor() {
-            socket::read_buffer_sizes(descriptor, &mut effective);
-        }
-        effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        let counters = self.sender.counters();
-        let (sends, receives) = self.sender.wire_calls();
-        let mut counts = BTreeMap::from([
-            ("retransmissions".into(), counters.retransmissions),
-            ("packets_sent".into(), counters.packets_built),
-            ("send_calls".into(), sends),
-            ("receive_calls".into(), receives),
-        ]);
-        cells::add_counts(self.sender.cell_counts(), &mut counts);
-        counts
-    }
-}
-
-impl Drop for GroupSenderCircuit {
-    fn drop(&mut self) {
-        // The helper thread ends with the circuit, so unacknowledged data would be lost.
-        let _ = self.sender.close(CLOSE_TIMEOUT);
     }
 }
 

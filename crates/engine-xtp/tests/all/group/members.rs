@@ -57,6 +57,25 @@ fn eight_members_receive_and_are_reported_done() {
 }
 
 #[test]
+fn packet_with_the_last_byte_asks_all_members_where_the_user_waits() {
+    let quiet = Config {
+        status_delay: core::time::Duration::from_secs(1000),
+        ..config()
+    };
+    for (asks, bytes) in [(false, 500), (true, 500), (true, 2500)] {
+        let mut stations = group(&quiet, bytes, 3);
+        stations[0].asks = asks;
+        let mut network = GroupNetwork::new(stations, 1);
+        network.hosts[0].never_ends = true;
+        network.run(10_000 * MS);
+        let host = &network.hosts[0];
+        let acknowledged = if asks { bytes } else { 0 };
+        assert_eq!(host.released, acknowledged, "{asks} {bytes}");
+        assert_eq!(host.engine_retransmissions(), 0);
+    }
+}
+
+#[test]
 fn empty_stream_ends() {
     let mut network = GroupNetwork::new(group(&config(), 0, 3), 1);
     network.run(LONG);

@@ -48,7 +48,7 @@ pub struct Host {
     /// Its user never finishes the stream.
     pub never_ends: bool,
     written: u64,
-    released: u64,
+    pub released: u64,
     finished: bool,
     /// The streams it receives, and those from before a crash.
     pub streams: BTreeMap<AssociationId, Stream>,
@@ -410,6 +410,9 @@ impl GroupNetwork {
         if host.connected && to > host.written {
             host.written = to;
             host.engine.push(now, id, to);
+            if host.plan.asks {
+                host.engine.request_ack(now, id);
+            }
         }
         if host.written == total && !host.finished && !host.never_ends {
             host.finished = true;

@@ -14,6 +14,8 @@ pub struct Station {
     pub config: Config,
     /// Bytes its user sends to the group; None for a receiver.
     pub sends: Option<u64>,
+    /// Its user waits for the acknowledgement of what it wrote.
+    pub asks: bool,
     /// When it starts, ps.
     pub start_ps: u64,
     /// When it crashes, ps.
@@ -37,6 +39,7 @@ impl Station {
         Station {
             config: config.clone(),
             sends: None,
+            asks: false,
             start_ps: 0,
             crash_ps: None,
             restart_ps: None,

@@ -1,9 +1,11 @@
 //! The thread of a sender to several receivers.
 
 use super::{CircuitSlot, CircuitTask, SpawnedThread, counts, cpu};
+use crate::contestant::Component;
+use crate::workload::fan_out_delay::{self, Receipt};
 use crate::workload::meter::{Meter, MeteredCircuit};
 use crate::workload::{WorkerFlags, fan_out};
-use control::{CircuitReport, Job};
+use control::{CircuitReport, Job, Workload};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use towpath::Circuit;
@@ -58,6 +60,9 @@ fn measure(
 }
 
 fn send(slots: &mut [CircuitSlot], job: &Job, flags: &WorkerFlags) -> Vec<CircuitReport> {
+    let receipt = slots
+        .first()
+        .map_or(Receipt::Flush, |slot| receipt(&slot.component));
     let meter = Meter::new(job, flags);
     let mut storage: Vec<Option<MeteredCircuit<'_>>> = slots.iter().map(|_| None).collect();
     let metered = slots.iter_mut().zip(&mut storage);
@@ -70,5 +75,21 @@ fn send(slots: &mut [CircuitSlot], job: &Job, flags: &WorkerFlags) -> Vec<Circui
         _ => None,
     });
     let mut circuits: Vec<&mut dyn Circuit> = metered.collect();
-    fan_out::source(&mut circuits, job, flags)
+    match job.workload {
+        Workload::Delay => fan_out_delay::run(&mut circuits, job, flags, receipt),
+        _ => fan_out::source(&mut circuits, job, flags),
+    }
+}
+
+/// How the sender of this component learns that a receiver has a message.
+fn receipt(component: &str) -> Receipt {
+    match Component::parse(component) {
+        Ok(component) if component.transport().is_one_to_many() => Receipt::Flush,
+        Ok(component) => Receipt::Answer {
+            stream: component.class().stream,
+            reliable: component.class().reliable,
+        },
+        // The worker has opened its circuits, so it reads well.
+        Err(_) => Receipt::Flush,
+    }
 }

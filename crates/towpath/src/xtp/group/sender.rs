@@ -114,6 +114,30 @@ impl Sender {
         self.circuit.flush()
     }
 
+    /// Sends bytes, or a message, whole, and waits up to `limit` until all members have acknowledged it and all before it.
+    /// The packet with its last byte asks them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_send`](Sender::try_send), then nothing of it was sent; those of [`drain`](Sender::drain), then it may have been.
+    pub fn send_acknowledged(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        self.circuit.send_acknowledged(message, finite(limit))
+    }
+
+    /// Waits up to `limit` until all members have acknowledged everything that was sent.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`; `ConnectionReset` when too few members were left.
+    pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
+        self.circuit.drain(finite(limit))
+    }
+
+    /// Whether all members have acknowledged everything that was sent, as far as was heard.
+    pub fn is_acknowledged(&self) -> bool {
+        self.circuit.is_acknowledged()
+    }
+
     /// Waits up to `limit` until packets arrived or a timer expired.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
         self.circuit.wait(finite(limit))
