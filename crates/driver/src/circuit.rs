@@ -297,7 +297,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         run(&mut self.shared.look())
     }
 
-    pub(crate) fn wait_connected(&mut self, limit: Duration) -> io::Result<()> {
+    /// Waits for the peer's answer up to `limit`. Errors: those of [`poll_connected`](Circuit::poll_connected), and `TimedOut`.
+    pub fn wait_connected(&mut self, limit: Duration) -> io::Result<()> {
         let end = deadline(limit);
         let shared = Arc::clone(&self.shared);
         loop {

@@ -185,6 +185,24 @@ static void test_refused(int client)
     close(fd);
 }
 
+/* A port at which nothing is bound: its host says so. */
+static void test_closed_port(void)
+{
+    struct sockaddr_in closed = {.sin_family = AF_INET,
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof closed;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    check(bind(fd, (struct sockaddr *)&closed, len) == 0
+              && getsockname(fd, (struct sockaddr *)&closed, &len) == 0,
+          "a free port");
+    close(fd);
+    fd = socket(FAMILY, SOCK_STREAM, 0);
+    errno = 0;
+    check(connect(fd, (struct sockaddr *)&closed, sizeof closed) < 0 && errno == ECONNREFUSED,
+          "a closed port refuses");
+    close(fd);
+}
+
 static void test_options(void)
 {
     int fd = socket(FAMILY, SOCK_STREAM, 0), on = 1;
@@ -218,6 +236,7 @@ int main(void)
     }
     connect_and_accept(listener, 0, &client, &server);
     test_refused(client);
+    test_closed_port();
     /* dup gives an equal descriptor. */
     int copy = dup(client);
     close(client);

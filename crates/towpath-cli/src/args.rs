@@ -26,13 +26,13 @@ const EXAMPLES: &str = "Examples:
   towpath race                                    the usual transports, one minute
   towpath race tcp unix-stream --sizes 1..16KiB   two of them, sizes doubling
   towpath race tcp udp --workload offered         open loop: where is the knee?
-  towpath race tcp quic --series --link rate=20mbit,delay=10ms
-                                                  windows, round trips and the link's queue over time
+  towpath race tcp quic --series --link rate=20mbit,delay=10ms     windows, round trips and the queue over time
   towpath profile tcp --size 64,16KiB             CPU time of a message, by layer
   towpath doctor                                  what would distort measurements here
   towpath doctor --to lab2                        and on lab2, and on the path to it
   towpath compare results/a results/b --fail-on 3%
 
+Man page and completions of a shell: towpath man, towpath completions bash (elvish, fish, powershell, zsh).
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 regression (gate, compare --fail-on).";
 
 /// A command.
@@ -487,7 +487,7 @@ impl RaceArgs {
 
     /// Whether each trial has circuits between all pairs of hosts.
     pub(crate) fn runs_pairs_together(&self) -> bool {
-        self.remote.together || self.receivers.fan_out.is_some()
+        self.remote.together || self.receivers.most().is_some()
     }
 }
 

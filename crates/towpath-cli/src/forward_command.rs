@@ -2,7 +2,7 @@
 
 use crate::print::note;
 use crate::xtp_common::{
-    StopSignal, check_trace, enable_trace, note_module_counts, parse_pushable_transport, resolve,
+    StopSignal, check_trace, enable_trace, note_module_counts, parse_tunnel_transport, resolve,
     serve_contexts,
 };
 use crate::{CliError, EXIT_OK};
@@ -106,7 +106,7 @@ fn parse_sorted(text: &str) -> Result<(String, u16), String> {
 
 /// Forwards connections until a signal.
 pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
-    let (mut settings, modules) = parse_pushable_transport(args.transport())?;
+    let (mut settings, modules) = parse_tunnel_transport(args.transport())?;
     settings.config.early_accept |= args.early;
     enable_trace(&mut settings, args.trace.as_deref())?;
     let mut forwarder = open_tunnel(args, &settings)?;

@@ -62,6 +62,24 @@ fn configure(own: &BTreeMap<String, String>) -> Result<EndpointConfig, CliError>
     late.with_options(own).map_err(CliError::usage)
 }
 
+/// How a tunnel finds out within 10 s that its other end is dead, unless it is said otherwise: silence after which it asks, and how long it
+/// asks then. Its last question is asked up to twice as late (WTIMER doubles).
+const TUNNEL_DEFAULTS: [(&str, &str); 2] = [("ctimer", "2s"), ("ctimeout", "3s")];
+
+/// [`parse_pushable_transport`] for a tunnel.
+pub fn parse_tunnel_transport(
+    text: &str,
+) -> Result<(EndpointConfig, Option<ModuleStack>), CliError> {
+    let own = parse_words(text)?;
+    let missing = TUNNEL_DEFAULTS
+        .iter()
+        .filter(|(key, _)| !own.contains_key(*key));
+    let words: Vec<String> = std::iter::once(text.to_owned())
+        .chain(missing.map(|(key, value)| format!("{key}={value}")))
+        .collect();
+    parse_pushable_transport(&words.join(","))
+}
+
 /// The options in `xtp[,KEY=VALUE...]`.
 fn parse_words(text: &str) -> Result<BTreeMap<String, String>, CliError> {
     let mut words = text.split(',');

@@ -4,6 +4,7 @@
 //! interface and by a filter that cannot be changed (SO_LOCK_FILTER). What it sends is not: the kernel filters nothing
 //! that a packet socket sends, and a raw IP socket may write its own header. `SECURITY.md` says what follows.
 
+use crate::ipv6_neighbour;
 use crate::medium::random_port;
 use crate::options::Options;
 use crate::transport::{sctp, vmtp, xtp_raw};
@@ -187,21 +188,24 @@ pub(crate) fn interface_of(options: &Options) -> Option<String> {
 ///
 /// # Errors
 ///
-/// A sentence, where the peer is behind a router, or is reached by IPv6, whose neighbours are not read.
+/// A sentence, where the peer is behind a router, or the kernel does not say.
 pub fn hardware_of(local: IpAddr, peer: IpAddr) -> Result<[u8; 6], String> {
     let interface = interface_towards(local, peer)
         .ok_or_else(|| format!("no interface has the address {local}"))?;
     if interface == LOOPBACK {
         return Ok([0; 6]);
     }
-    if peer.is_ipv6() {
-        return Err(format!(
-            "the hardware address of {peer} is not known: only those of IPv4 neighbours are read; reach the host by IPv4"
-        ));
-    }
-    // Of this thread's network namespace; /proc/net is that of the process.
-    let table = std::fs::read_to_string("/proc/thread-self/net/arp").unwrap_or_default();
-    neighbour(&table, peer, &interface).ok_or_else(|| {
+    let hardware = match peer {
+        IpAddr::V6(peer) => Interface::find(&interface)
+            .and_then(|found| ipv6_neighbour::hardware_of(peer, found.index))
+            .map_err(|error| format!("the neighbours on {interface} are not known: {error}"))?,
+        IpAddr::V4(_) => {
+            // Of this thread's network namespace; /proc/net is that of the process.
+            let table = std::fs::read_to_string("/proc/thread-self/net/arp").unwrap_or_default();
+            neighbour(&table, peer, &interface)
+        }
+    };
+    hardware.ok_or_else(|| {
         format!(
             "{peer} is no neighbour on {interface}; frames reach hosts of the same link alone, not those behind a router"
         )

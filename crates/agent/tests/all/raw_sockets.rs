@@ -4,7 +4,7 @@ use crate::common::{
     CountingHost, Scratch, await_idle, open_agent, session, spec, start_with, this_program,
     trusting_keys_for,
 };
-use crate::hosts::{addresses, all_ok, hosts, race, target};
+use crate::hosts::{address, addresses, all_ok, hosts, race, target};
 use agent::Agent;
 use agent::keys::KeyFolder;
 use agent::server::crosses_network;
@@ -39,10 +39,10 @@ fn raw_transport_list_is_complete() {
 }
 
 /// An agent on a host whose workers have no rights and get raw sockets on its interface.
-fn raw_agent_on(host: &Host, keys: KeyFolder) -> (Agent, CountingHost) {
+fn raw_agent_on(host: &Host, keys: KeyFolder, ipv6: bool) -> (Agent, CountingHost) {
     let place = CountingHost::without_rights();
     let theirs = place.clone();
-    let listen = SocketAddr::new(host.address(), 0).to_string();
+    let listen = SocketAddr::new(address(host, ipv6), 0).to_string();
     let caps = Caps {
         raw_interfaces: vec![testbed::INTERFACE.into()],
         ..Caps::default()
@@ -58,12 +58,19 @@ fn raw_agent_on(host: &Host, keys: KeyFolder) -> (Agent, CountingHost) {
 
 #[test]
 fn workers_without_rights_use_raw_sockets_that_the_operator_allows() {
+    for ipv6 in [false, true] {
+        raw_sockets_are_used(ipv6);
+    }
+}
+
+/// Raw IP by addresses of this family, and frames to neighbours that are known by them.
+fn raw_sockets_are_used(ipv6: bool) {
     let Some(testbed) = hosts("delay=100us", 2) else {
         return;
     };
     let scratch = Scratch::new();
     let (ours, theirs) = trusting_keys_for(&scratch, &addresses(&testbed));
-    let (agent, place) = raw_agent_on(&testbed.hosts()[1], ours);
+    let (agent, place) = raw_agent_on(&testbed.hosts()[1], ours, ipv6);
     let to = target(agent.address());
     let mut spec = spec(&RAW, &["throughput", "delay"]);
     spec.circuit_options.ethertype = 0x88b5;
@@ -87,7 +94,7 @@ fn raw_sockets_run_between_two_agents() {
     let scratch = Scratch::new();
     let (ours, theirs) = trusting_keys_for(&scratch, &addresses(&testbed));
     // Hosts at even positions reach those at odd ones; the client is beside one of the agents.
-    let ends = [2, 1].map(|at| raw_agent_on(&testbed.hosts()[at], ours.clone()));
+    let ends = [2, 1].map(|at| raw_agent_on(&testbed.hosts()[at], ours.clone(), false));
     let [from, to] = ends.each_ref().map(|(agent, _)| target(agent.address()));
     let mut spec = spec(&["xtp-rawip", "xtp-ether", "raw-ether"], &["throughput"]);
     spec.circuit_options.ethertype = 0x88b5;
@@ -137,7 +144,7 @@ fn ethertypes_and_peers_are_checked() {
     };
     let scratch = Scratch::new();
     let (ours, theirs) = trusting_keys_for(&scratch, &addresses(&testbed));
-    let (agent, place) = raw_agent_on(&testbed.hosts()[1], ours);
+    let (agent, place) = raw_agent_on(&testbed.hosts()[1], ours, false);
     let at = target(agent.address());
     let refused = testbed.hosts()[0].run(move || {
         let session = crate::common::connect(&at, &theirs).unwrap_or_else(|e| panic!("{e}"));

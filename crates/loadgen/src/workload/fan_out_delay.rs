@@ -56,7 +56,7 @@ pub(crate) fn run(
     while report.sent < job.limits.messages && !flags.is_stopped() {
         let message = messages.next();
         let sent_ns = now_ns();
-        let outcome = call.to_all(circuits, message, sent_ns);
+        let outcome = call.send_to_all(circuits, message, sent_ns);
         report.last_ns = now_ns();
         report.sent += 1;
         match outcome {
@@ -132,7 +132,7 @@ impl<'a> Call<'a> {
     }
 
     /// Sends a message on all circuits, and waits until all receivers have it.
-    fn to_all(
+    fn send_to_all(
         &mut self,
         circuits: &mut [&mut dyn Circuit],
         message: &[u8],

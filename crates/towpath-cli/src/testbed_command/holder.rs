@@ -122,6 +122,14 @@ struct TestbedHolder {
     ipv6: bool,
 }
 
+/// The name of a host, by its number from 0: a to z, then aa, ab and so on.
+fn host_name(number: u32) -> String {
+    const ALPHABET: u32 = 26;
+    let character = |place: u32| char::from(b'a' + (place % ALPHABET) as u8);
+    let first = (number / ALPHABET).checked_sub(1).map(character);
+    first.into_iter().chain([character(number)]).collect()
+}
+
 impl TestbedHolder {
     fn up(args: &UpArgs) -> Result<TestbedHolder, CliError> {
         let links: Result<Links, LinksError> = args.link.parse();
@@ -129,8 +137,7 @@ impl TestbedHolder {
         let privileged = testbed::is_privileged();
         testbed::enter_user_namespace().map_err(CliError::failed)?;
         let users = (!privileged).then(|| File::open("/proc/self/ns/user").map(OwnedFd::from));
-        let names = ('a'..='z').take(args.hosts as usize);
-        let hosts = names.map(HostPlan::new);
+        let hosts = (0..args.hosts).map(|number| HostPlan::new(host_name(number)));
         let plan = TestbedPlan {
             hosts: hosts.collect(),
             mtu: args.mtu,
@@ -237,4 +244,15 @@ fn link_counts(title: &str, reports: &[LinkReport]) -> Vec<(String, Counts)> {
         (format!("{title}{way}"), counts)
     });
     counts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_on_behind_z() {
+        let names = [0, 25, 26, 51, 52, 63].map(host_name);
+        assert_eq!(names, ["a", "z", "aa", "az", "ba", "bl"]);
+    }
 }

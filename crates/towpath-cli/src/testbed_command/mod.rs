@@ -68,9 +68,9 @@ pub struct UpArgs {
     /// The link between the hosts, or links side by side, as for `towpath race`.
     #[arg(long, value_name = "LINK[+LINK]", default_value = "delay=0")]
     pub link: String,
-    /// Number of hosts, named a, b, c ... Hosts a, c, e ... are at one end of the link, b, d, f ... at
+    /// Number of hosts, named a, b, c ... z, aa, ab ... Hosts a, c, e ... are at one end of the link, b, d, f ... at
     /// the other (see --star); a shared Ethernet connects all.
-    #[arg(long, default_value_t = 2, value_parser = crate::parse::whole::<2, 26, u32>)]
+    #[arg(long, default_value_t = 2, value_parser = crate::parse::whole::<2, 64, u32>)]
     pub hosts: u32,
     /// Put host a at one end of the link and all others at the other.
     #[arg(long)]

@@ -26,6 +26,7 @@ fn every_command_has_help_with_examples() {
     let said = towpath(&["--help"]);
     assert_eq!(said.code, 0);
     assert!(said.out.contains("Examples:") && said.out.contains("Exit codes:"));
+    assert!(said.out.contains("towpath man") && said.out.contains("towpath completions"));
     for command in COMMANDS {
         let words: Vec<&str> = command.split(" ").chain(["--help"]).collect();
         let said = towpath(&words);

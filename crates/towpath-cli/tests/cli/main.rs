@@ -49,6 +49,7 @@ mod between_hosts;
 mod channel_tools;
 mod copies;
 mod cp_trees;
+mod dead_ends;
 mod doctor_paths;
 mod empty_messages;
 mod exhaustion;

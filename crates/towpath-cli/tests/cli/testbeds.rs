@@ -7,6 +7,7 @@ use crate::support::{
 use results::{RunData, Status, Trial};
 use rustix::process::Signal;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -402,5 +403,69 @@ fn invalid_testbed_options_are_refused_in_one_line() {
             2,
             "crosses no link",
         );
+    }
+}
+
+/// As many hosts as a testbed has, one of them in the middle.
+#[test]
+fn star_has_sixty_four_hosts() {
+    if !can_create_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let run = |arguments: &[&str]| towpath_in(&scratch, &[&["testbed"], arguments].concat());
+    let up = ["up", "--name", "many", "--hosts", "64", "--star"];
+    let up = run(&up);
+    assert_eq!(up.code, 0, "{}", up.err);
+    assert!(up.out.contains("bl 10.77.0.64"), "{}", up.out);
+    let ping = ["bl", "--", "ping", "-c", "1", "-w", "20", "10.77.0.1"];
+    let ping = run(&[&["exec", "--name", "many"], &ping[..]].concat());
+    assert_eq!(run(&["down", "--name", "many"]).code, 0);
+    let refused = run(&["up", "--name", "many", "--hosts", "65"]);
+    assert!(refused.err.contains("from 2 to 64"), "{}", refused.err);
+    assert_eq!(ping.code, 0, "{}{}", ping.out, ping.err);
+}
+
+/// No host has a route for groups: each joins on the interface by which it was asked.
+#[test]
+fn copy_to_a_group_needs_no_routes() {
+    if !can_create_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let run = |arguments: &[&str]| towpath_in(&scratch, arguments);
+    let up = ["testbed", "up", "--name", "group", "--hosts", "3", "--star"];
+    let up = run(&up);
+    assert_eq!(up.code, 0, "{}", up.err);
+    fs::write(scratch.path("file"), [7; 100_000]).expect("room");
+    let exe = env!("CARGO_BIN_EXE_towpath");
+    let exec = |host| ["testbed", "exec", "--name", "group", host, "--", exe];
+    let receivers = ["b", "c"].map(|host| {
+        let inbox = scratch.text(host);
+        fs::create_dir(&inbox).expect("a folder");
+        let receive = ["cp", "--receive", &inbox, "--groups", "239.1.0.0/16"];
+        let mut command = program();
+        let command = command.env("XDG_RUNTIME_DIR", &scratch.0);
+        let command = command.args(exec(host)).args(receive);
+        let command = command.args(["--listen", "0.0.0.0:4036"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let said = child.stderr.as_mut().expect("piped");
+        BufReader::new(said).read_line(&mut line).expect("text");
+        assert!(line.contains("receiving"), "{line}");
+        child
+    });
+    let to = ["10.77.0.2", "10.77.0.3", "--group", "239.1.2.3:5000"];
+    let file = scratch.text("file");
+    let copied = run(&[&exec("a")[..], &["cp", &file], &to].concat());
+    for child in receivers {
+        signal(child.id(), Signal::INT);
+        finish(child);
+    }
+    run(&["testbed", "down", "--name", "group"]);
+    assert_eq!(copied.code, 0, "{}{}", copied.out, copied.err);
+    for host in ["b", "c"] {
+        let received = fs::read(scratch.path(host).join("file")).expect("the file");
+        assert_eq!(received, [7; 100_000], "{host}");
     }
 }

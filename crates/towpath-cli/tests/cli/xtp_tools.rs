@@ -126,6 +126,26 @@ fn curl_fetches_through_tunnel() {
     }
 }
 
+/// The client has all and has closed when the tunnel is stopped; the server closes after that.
+#[test]
+fn connection_that_is_ending_when_its_tunnel_stops_is_not_reset() {
+    let (server, target) = listener();
+    let (near, far) = path(&target);
+    let mut client = TcpStream::connect(&near.at).expect("it listens");
+    let (mut served, _) = server.accept().expect("a peer");
+    served.write_all(b"all").expect("room");
+    client.read_exact(&mut [0; 3]).expect("the body");
+    drop(client);
+    let stopping = std::thread::spawn(|| near.stop());
+    // The tunnel handles the signal meanwhile.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(served);
+    let said = stopping.join().expect("no panic");
+    assert!(said.contains("1 connections: 1 closed, 0 failed"), "{said}");
+    let said = far.stop();
+    assert!(said.contains("1 connections: 1 closed, 0 failed"), "{said}");
+}
+
 #[test]
 fn ssh_session_runs_through_tunnel() {
     let (listener, target) = listener();

@@ -22,6 +22,7 @@ mod limits;
 mod local_socket;
 mod modules;
 mod proxied_connection;
+mod rounds;
 mod shared_watch;
 
 pub use local_socket::{ExternalSockets, LocalSocket, MakeSocket};
@@ -41,7 +42,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Default limit of concurrent connections; further ones wait in the accept queue.
@@ -56,9 +56,6 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Timeout of a handshake with the peer or the target.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long shutdown waits for unacknowledged data.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Epoll tokens; connections count up from [`FIRST_CONNECTION_TOKEN`].
 const WATCH_TOKEN: u64 = 0;
@@ -263,42 +260,6 @@ impl Tunnel {
         self.connections.len()
     }
 
-    /// Carries connections until `stop` is set, checked every 100 ms, or, with external sockets,
-    /// until no more can be handed over and all connections have ended.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the endpoint; an error of one connection ends only that connection.
-    pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let mut buffer = vec![0; self.chunk_len];
-        let (mut ready, mut unfinished) = (Vec::new(), Vec::new());
-        let mut last_housekeeping = Instant::now();
-        while !stop.load(Ordering::Relaxed) && !self.is_finished() {
-            // Connections with more to do wait until the others have been served.
-            let limit = if unfinished.is_empty() {
-                self.limit_by_modules(HOUSEKEEPING_INTERVAL)
-            } else {
-                Duration::ZERO
-            };
-            let mut todo = std::mem::take(&mut unfinished);
-            if self.wait(limit, &mut todo)? {
-                self.poll_endpoint(&mut ready, &mut todo)?;
-            }
-            self.add_due(&mut todo);
-            if last_housekeeping.elapsed() >= HOUSEKEEPING_INTERVAL {
-                last_housekeeping = Instant::now();
-                self.housekeep(last_housekeeping, &mut todo);
-            }
-            for token in self.in_turn(todo) {
-                if self.serve(token, &mut buffer) == PumpOutcome::MoreToDo {
-                    unfinished.push(token);
-                }
-            }
-        }
-        self.shutdown();
-        Ok(())
-    }
-
     /// Receives what arrived at the endpoint; adds the connections that became ready to `todo`.
     fn poll_endpoint(
         &mut self,
@@ -480,20 +441,5 @@ impl Tunnel {
             self.log.line(Instant::now(), &text);
         }
         connection.close(outcome == PumpOutcome::Broken);
-    }
-
-    /// Resets the open connections, then waits up to [`CLOSE_TIMEOUT`] for their circuits to close.
-    fn shutdown(&mut self) {
-        self.endpoint.listen(false);
-        for (_, connection) in self.connections.drain() {
-            self.counts.broken += 1;
-            connection.close(true);
-        }
-        self.by_circuit.clear();
-        let end = Instant::now() + CLOSE_TIMEOUT;
-        // Circuits that ended earlier may still have unacknowledged data.
-        while self.endpoint.holdings().associations > 0 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! One connection of a tunnel: a local stream socket, usually TCP, and the circuit that carries it.
 
 use super::{CircuitUser, LocalSocket, TunnelCounts};
+use crate::port_probe::PortProbe;
 use crate::push::PushedStream;
 use engine::{AssociationId, CloseReason};
 use rustix::event::epoll::EventFlags;
@@ -45,6 +46,8 @@ pub(super) struct ProxiedConnection {
     connecting: bool,
     /// Until when both handshakes must be complete; None once they are.
     handshake_deadline: Option<Instant>,
+    /// Finds out that nothing listens at the peer's port, while the peer has not answered.
+    probe: PortProbe,
     readable: bool,
     writable: bool,
     /// The socket's end, an error or urgent data may lie behind what a read returned.
@@ -67,6 +70,7 @@ impl ProxiedConnection {
         handshake_deadline: Instant,
         peer: Option<IpAddr>,
     ) -> ProxiedConnection {
+        let probe = PortProbe::new(circuit.peer());
         ProxiedConnection {
             socket,
             circuit,
@@ -75,6 +79,7 @@ impl ProxiedConnection {
             moved_at: Instant::now(),
             connecting,
             handshake_deadline: Some(handshake_deadline),
+            probe,
             readable: false,
             writable: false,
             reads_to_end: false,
@@ -131,6 +136,11 @@ impl ProxiedConnection {
         }
     }
 
+    /// Whether one direction has ended, and the other has not.
+    pub(super) fn is_half_closed(&self) -> bool {
+        self.socket_finished != self.circuit_finished
+    }
+
     /// Whether a handshake is incomplete.
     pub(super) fn is_handshaking(&self) -> bool {
         self.handshake_deadline.is_some()
@@ -165,6 +175,10 @@ impl ProxiedConnection {
             return Ok(PumpOutcome::Waiting);
         }
         self.circuit.carry_on()?;
+        // A reader of the socket who takes long would learn it when all that had come before is read.
+        if self.circuit.status().closed == Some(CloseReason::TimedOut) {
+            return Err(ErrorKind::TimedOut.into());
+        }
         let moved_before = counts.sent_bytes + counts.received_bytes;
         let (mut sent, mut more) = (false, true);
         for _ in 0..PASSES_PER_CALL {
@@ -217,6 +231,9 @@ impl ProxiedConnection {
                 self.socket.on_connected()?;
             }
             return Ok(true);
+        }
+        if !status.connected && self.probe.is_closed() {
+            return Err(ErrorKind::ConnectionRefused.into());
         }
         if Instant::now() >= handshake_deadline {
             return Err(ErrorKind::TimedOut.into());

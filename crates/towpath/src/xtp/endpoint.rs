@@ -6,6 +6,7 @@ use super::contexts::{self, EndpointIdentity};
 use super::group::GroupEndpointConfig;
 use super::live;
 use super::supervision::{OpeningRequest, Refusal};
+use crate::port_probe::{ASK_AFTER, PortProbe};
 use driver::timeout::finite;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CommandError, Counters, Framing,
@@ -141,7 +142,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused` or `TimedOut`.
+    /// `ConnectionRefused`, also when the peer's host says that the port is closed; `TimedOut`.
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
         self.connect_by(to, limit, |engine, now| {
             engine.connect(now, &[Address::Socket(to)])
@@ -164,7 +165,8 @@ impl Endpoint {
         };
         let connected = self
             .inner
-            .connect_by(Address::Socket(to), finite(limit), open);
+            .open(Address::Socket(to), open)
+            .and_then(|circuit| wait_answered(circuit, to, finite(limit)));
         match connected {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 Err(opened.and_then(|id| self.refusal(id)).unwrap_or(error))
@@ -418,5 +420,31 @@ impl Endpoint {
             .inner
             .open(to, |engine, now| engine.open(now, to, service));
         circuit.map(Circuit::new)
+    }
+}
+
+/// Waits until the peer at `to` has answered, its host says that nothing listens there, or `limit` is over.
+fn wait_answered(
+    mut circuit: driver::Circuit<Xtp, Traced<ShortcutWire>>,
+    to: SocketAddr,
+    limit: Duration,
+) -> io::Result<driver::Circuit<Xtp, Traced<ShortcutWire>>> {
+    circuit.flush()?;
+    let end = Instant::now() + limit;
+    let mut probe = PortProbe::new(to);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let waited = circuit.wait_connected(left.min(ASK_AFTER));
+        let is_waiting = circuit.status().closed.is_none() && left > ASK_AFTER;
+        match waited {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && is_waiting => {
+                if probe.is_closed() {
+                    let _ = circuit.abort();
+                    let text = "nothing listens at the peer's port";
+                    return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
+                }
+            }
+            other => return other.map(|()| circuit),
+        }
     }
 }
