@@ -8,6 +8,7 @@ use crate::hosts::{addresses, agent_on, all_ok, target};
 use agent_client::{AgentEnvironment, PathEnd};
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, Side, ToWorker};
+use measure::RaceSpec;
 use measure::spec::{FanOut, FanOutChoice};
 use results::{Machine, RunData};
 use std::sync::Arc;
@@ -34,17 +35,40 @@ fn star() -> Option<Testbed> {
 
 #[test]
 fn group_has_a_receiver_on_each_of_several_agents() {
-    let Some(testbed) = star() else {
+    let groups = ["", ",dialect=3.6", ",dialect=3.5"].map(|words| format!("xtp-multicast{words}"));
+    let groups = groups.each_ref().map(String::as_str);
+    let spec = spec(&[&["xtp"], &groups[..]].concat(), &["throughput"]);
+    let Some((run, names)) = fanned_to_two_agents(spec) else {
         return;
     };
+    for trial in run.trials.iter().filter(|trial| trial.block > 0) {
+        for name in &names {
+            let rate = trial.metrics[&format!("messages_per_s@{name}")];
+            assert!(rate > 0.0, "{:?} {name}", trial.cell);
+        }
+    }
+}
+
+#[test]
+fn delay_ends_when_both_agents_have_the_message() {
+    let spec = spec(&["tcp", "xtp", "xtp-multicast"], &["delay"]);
+    let Some((run, _)) = fanned_to_two_agents(spec) else {
+        return;
+    };
+    for trial in run.trials.iter().filter(|trial| trial.block > 0) {
+        assert!(trial.metrics["delay_p50_us"] > 0.0, "{:?}", trial.cell);
+    }
+}
+
+/// A race with a receiver on each of two agents, whose trials are all fine, and the names of the agents; None without
+/// privileges.
+fn fanned_to_two_agents(mut spec: RaceSpec) -> Option<(RunData, [String; 2])> {
+    let testbed = star()?;
     let scratch = Scratch::new();
     let (ours, theirs) = trusting_keys_for(&scratch, &addresses(&testbed));
     let agents = [1, 2].map(|at| agent_on(&testbed.hosts()[at], ours.clone(), false));
     let targets = agents.each_ref().map(|(agent, _)| target(agent.address()));
     let names = targets.each_ref().map(ToString::to_string);
-    let groups = ["", ",dialect=3.6", ",dialect=3.5"].map(|words| format!("xtp-multicast{words}"));
-    let groups = groups.each_ref().map(String::as_str);
-    let mut spec = spec(&[&["xtp"], &groups[..]].concat(), &["throughput"]);
     spec.fan_out = vec![FanOut {
         receivers: 2,
         choice: FanOutChoice::All,
@@ -71,16 +95,11 @@ fn group_has_a_receiver_on_each_of_several_agents() {
     });
     let run = run.expect("the host lives");
     all_ok(&run);
-    for trial in run.trials.iter().filter(|trial| trial.block > 0) {
-        for name in &names {
-            let rate = trial.metrics[&format!("messages_per_s@{name}")];
-            assert!(rate > 0.0, "{:?} {name}", trial.cell);
-        }
-    }
     for (agent, place) in &agents {
         assert!(place.started() > 0);
         await_idle(agent, place);
     }
+    Some((run, names))
 }
 
 /// An agent's worker is one receiver of a group of the organization's own, and sends to none.
