@@ -115,7 +115,12 @@ fn words_that_do_not_go_with_groups_of_several_processes_are_refused() {
             "leave one",
         ),
         (&[("damping", "on")], "add buckets=2/2"),
-        (&[("queue", "32k")], "it has receivers, group, answer"),
+        (&[("acknowledged", "on"), ("error", "none")], "knows none"),
+        (&[("acknowledged", "yes")], "off"),
+        (
+            &[("queue", "32k")],
+            "it has acknowledged, receivers, group, answer",
+        ),
     ] {
         let own = words.iter().map(|(k, v)| (k.to_string(), v.to_string()));
         let refused = transport.check_options(&own.collect());
