@@ -21,6 +21,11 @@ const LISTENING_PORT: u16 = 7;
 /// Ports of those who connect, from the first that is not reserved on.
 const OWN_PORTS: Range<u32> = 1024..65_536;
 
+/// Ports and numbers of datagrams by which the clock moves on where an endpoint begins, a millisecond: as of TCP's first sequence
+/// numbers (RFC 9293 section 3.4.1), and of the numbers of 4.3BSD's datagrams. An endpoint that restarts takes up none of those that
+/// packets of its earlier life have, of which some may wait at the peer. They come round after 9 s.
+const STARTS_PER_MS: u64 = 7;
+
 /// The ports and the peer of an association.
 type Ends = (Address, u16, u16);
 
@@ -61,7 +66,8 @@ pub struct Udp {
     counters: Counters,
     is_listening: bool,
     last_id: u32,
-    last_datagram: u16,
+    /// None before the first.
+    last_datagram: Option<u16>,
 }
 
 impl Udp {
@@ -77,7 +83,7 @@ impl Udp {
             counters: Counters::default(),
             is_listening: false,
             last_id: 0,
-            last_datagram: 0,
+            last_datagram: None,
         }
     }
 
@@ -98,6 +104,24 @@ impl Udp {
         };
         self.associations.insert(id, association);
         Ok(id)
+    }
+
+    /// The first port from the clock's on that no association with this peer has.
+    fn free_port(&self, now: Instant, to: Address) -> Option<u16> {
+        let count = OWN_PORTS.end - OWN_PORTS.start;
+        let first = (start_at(now) % u64::from(count)) as u32;
+        let mut ports = (0..count).map(|step| (OWN_PORTS.start + (first + step) % count) as u16);
+        ports.find(|port| !self.by_ends.contains_key(&(to, *port, LISTENING_PORT)))
+    }
+
+    /// The number of the next datagram.
+    fn next_datagram(&mut self, now: Instant) -> u16 {
+        let first = || start_at(now) as u16;
+        let next = self
+            .last_datagram
+            .map_or_else(first, |last| last.wrapping_add(1));
+        self.last_datagram = Some(next);
+        next
     }
 
     fn remove(&mut self, id: AssociationId, reason: CloseReason) {
@@ -253,6 +277,11 @@ impl Udp {
     }
 }
 
+/// Where an endpoint begins to count at this time.
+fn start_at(now: Instant) -> u64 {
+    now.as_nanos() / 1_000_000 * STARTS_PER_MS
+}
+
 /// The headers of a fragment. Their sum is complete where it covers them alone, and else without the data.
 fn octets(header: &IpHeader, udp: Option<&UdpHeader>, whole: bool) -> Vec<u8> {
     let mut octets = header.octets().to_vec();
@@ -330,19 +359,13 @@ impl Associations for Udp {
         }
     }
 
-    fn connect(&mut self, _now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
+    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
         let &[to] = to else {
             return Err(CommandError::Unsupported);
         };
-        let mut ports = OWN_PORTS;
-        let is_free = |port: &u32| {
-            let ends = (to, *port as u16, LISTENING_PORT);
-            !self.by_ends.contains_key(&ends)
-        };
-        let port = ports
-            .find(is_free)
-            .ok_or(CommandError::TooManyAssociations)?;
-        let id = self.add((to, port as u16, LISTENING_PORT))?;
+        let port = self.free_port(now, to);
+        let port = port.ok_or(CommandError::TooManyAssociations)?;
+        let id = self.add((to, port, LISTENING_PORT))?;
         self.events.push_back(Event::Connected(id));
         Ok(id)
     }
@@ -351,7 +374,7 @@ impl Associations for Udp {
         self.is_listening = accept;
     }
 
-    fn submit(&mut self, _: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
+    fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
         let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
@@ -364,18 +387,18 @@ impl Associations for Udp {
                 self.events.push_back(Event::Released(id, bytes));
             } else {
                 association.unsent += 1;
-                self.last_datagram = self.last_datagram.wrapping_add(1);
+                let datagram = self.next_datagram(now);
                 self.outgoing.push_back(Outgoing {
                     association: id,
                     bytes,
                     tag: note.tag.unwrap_or(0),
-                    id: self.last_datagram,
+                    id: datagram,
                     sent: 0,
                 });
             }
         }
         if flags.fin {
-            self.close(Instant::from_nanos(0), id, Close::Graceful);
+            self.close(now, id, Close::Graceful);
         }
     }
 

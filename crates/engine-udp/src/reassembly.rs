@@ -20,10 +20,14 @@ struct Partial {
     until: Instant,
 }
 
-/// The datagrams that are not whole, by their sender and number.
+/// The sender and the number of a datagram, and the message that it carries. Numbers come round, and those of a host that
+/// restarted may come again: fragments of two messages make no datagram, as the checksum of a whole one would tell.
+type Key = (Address, u16, u64);
+
+/// The datagrams that are not whole.
 #[derive(Debug, Default)]
 pub struct Reassembly {
-    partial: BTreeMap<(Address, u16), Partial>,
+    partial: BTreeMap<Key, Partial>,
 }
 
 impl Reassembly {
@@ -44,7 +48,7 @@ impl Reassembly {
         {
             return None;
         }
-        let key = (from, header.id);
+        let key = (from, header.id, header.tag);
         self.make_room(&key);
         let partial = self.partial.entry(key).or_insert_with(|| Partial {
             octets: Vec::new(),
@@ -68,7 +72,7 @@ impl Reassembly {
         Some(octets)
     }
 
-    fn make_room(&mut self, key: &(Address, u16)) {
+    fn make_room(&mut self, key: &Key) {
         if self.partial.len() < PARTIAL_MAX || self.partial.contains_key(key) {
             return;
         }
@@ -152,6 +156,21 @@ mod tests {
         assert_eq!((waiting.len(), waiting.deadline()), (3, Some(at(5))));
         assert_eq!(waiting.expire(at(7)), 2);
         assert_eq!(waiting.len(), 1);
+    }
+
+    #[test]
+    fn fragments_of_two_messages_with_one_number_are_not_mixed() {
+        let mut waiting = Reassembly::default();
+        let of_message = |tag: u64, offset: u16, more: bool| IpHeader {
+            tag,
+            ..header(1, offset, more)
+        };
+        let first = waiting.add(FROM, &of_message(1, 0, true), &[1; 8], at(9));
+        assert_eq!(first, None);
+        let other = waiting.add(FROM, &of_message(2, 8, false), &[2; 8], at(9));
+        assert_eq!((other, waiting.len()), (None, 2));
+        let whole = waiting.add(FROM, &of_message(2, 0, true), &[2; 8], at(9));
+        assert_eq!((whole, waiting.len()), (Some(vec![2; 16]), 1));
     }
 
     #[test]

@@ -211,3 +211,42 @@ fn mutated_packets_never_panic() {
         received(&mut receiver, &[packet]);
     }
 }
+
+/// The ports of the first packets, and the numbers of their datagrams, of an endpoint that connects twice to a peer at this time.
+fn starts_at(now: Instant) -> Vec<(u16, u16)> {
+    let mut sender = endpoint(true);
+    let mut starts = Vec::new();
+    for _ in 0..2 {
+        let id = sender.connect(now, &[Address::Station(2)]).expect("room");
+        sender.submit(now, id, 8, SendFlags::END_OF_MESSAGE, &Note::default());
+        let mut batch = Batch::new(3);
+        sender.poll_transmit(now, &mut batch);
+        for packet in batch.packets() {
+            let mut octets = Vec::new();
+            batch.write(packet, &mut octets, |_, range, out| {
+                out.extend(range.clone().map(byte))
+            });
+            let word = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
+            starts.push((word(20), word(4)));
+        }
+    }
+    starts
+}
+
+#[test]
+fn endpoint_that_restarts_takes_up_no_port_and_no_number_of_its_earlier_life() {
+    let at = |ms: u64| START + Duration::from_millis(ms);
+    let first = starts_at(START);
+    assert_eq!(first, [(1024, 0), (1025, 1)]);
+    for ms in [1, 2, 683, 9000] {
+        let later = starts_at(at(ms));
+        assert_eq!(later.len(), 2, "{ms}");
+        let is_new = |(port, number): &(u16, u16)| {
+            first
+                .iter()
+                .all(|(old, old_number)| port != old && number != old_number)
+        };
+        assert!(later.iter().all(is_new), "{ms}: {later:?}");
+    }
+    assert!(starts_at(at(1 << 40)).iter().all(|(port, _)| *port >= 1024));
+}

@@ -302,12 +302,11 @@ fn faults(
             let _ = writeln!(text, "loss_run = {}.0", dice.among(2, 8));
         }
     }
-    let restores_order = protocol != Protocol::Udp;
-    if dice.once_in(3) && !is_ether && restores_order {
+    if dice.once_in(3) && !is_ether {
         let _ = writeln!(text, "duplicate = \"{}%\"", dice.among(1, 20));
     }
     // The one medium that is given, a line of cells, keeps their order.
-    if dice.once_in(3) && below.medium.is_none() && restores_order {
+    if dice.once_in(3) && below.medium.is_none() {
         let by = dice.one_of(&["100 us", "3 ms", "40 ms"]);
         let share = dice.among(1, 20);
         let _ = writeln!(text, "reorder = \"{share}%\"\nreorder_by = \"{by}\"");
@@ -327,7 +326,7 @@ fn disturbances(
     protocol: Protocol,
     (stations, paths): (u64, u64),
 ) {
-    if matches!(protocol, Protocol::Bare | Protocol::Udp) || paths == 1 && dice.once_in(2) {
+    if protocol == Protocol::Bare || paths == 1 && dice.once_in(2) {
         return;
     }
     for _ in 0..dice.among(1, 3) {

@@ -27,7 +27,15 @@ const BROKEN: &[(u64, &str)] = &[
     (85_899_347_493, CONTENTS_FORGOTTEN),
     (85_899_347_775, ASKED_WITHOUT_PAUSE),
     (85_899_348_728, ASKED_WITHOUT_PAUSE),
+    (103_079_215_112, DELIVERED_TWICE),
+    (103_079_215_154, EARLIER_PORT),
 ];
+
+/// The path duplicated packets: a check asked of UDP what it does not promise.
+const DELIVERED_TWICE: &str = "UDP: a datagram that came twice";
+
+/// Messages of a new circuit were taken for those of an old one.
+const EARLIER_PORT: &str = "UDP: a restarted station chose a port of its earlier life";
 
 /// Packets of an association were taken for those of another one with the same key: its messages stay,
 /// or bytes of one get into the other and messages end at wrong places.
