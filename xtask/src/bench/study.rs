@@ -1,12 +1,13 @@
 //! study: how many printed figures of the simulated study are met, and how long studies take.
 //!
 //! Without arguments: the figures of `dcruz-1992`, and all studies with `--quick`. With names, `cabrera` or `taler-1992`: these in full,
-//! up to half an hour each.
+//! some ten minutes each. With `all`: both, and all in full. `--out FOLDER` keeps the results of those in full, which
+//! `towpath study report FOLDER --table` prints.
 
 use super::bar::{Bar, BenchTarget};
 use super::trial_runner::TrialRunner;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,24 +35,64 @@ const STUDIES: [&str; 5] = [
     "bidulock-2007",
 ];
 
-/// Runs the benchmark.
-pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let named: Result<Vec<&str>, String> = arguments.iter().map(|name| named(name)).collect();
-    let measured = named.and_then(|named| {
-        let ours = TrialRunner::build(root)?;
-        match named.is_empty() {
-            true => usual(ours.program()),
-            false => full(ours.program(), &named),
+/// The word for all studies.
+const ALL: &str = "all";
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    /// The figures of the simulated study, and the short forms.
+    usual: bool,
+    /// Those in full.
+    full: Vec<&'static str>,
+    /// The folder in which results of those in full stay, each in one of its own.
+    out: Option<PathBuf>,
+}
+
+impl Wanted {
+    fn parse(arguments: &[&str]) -> Result<Wanted, String> {
+        let (arguments, out) = match arguments {
+            [names @ .., "--out", folder] => (names, Some(PathBuf::from(folder))),
+            names => (names, None),
+        };
+        let full = match arguments {
+            [ALL] => STUDIES.to_vec(),
+            names => names
+                .iter()
+                .map(|name| named(name))
+                .collect::<Result<_, _>>()?,
+        };
+        let usual = full.is_empty() || arguments == [ALL];
+        Ok(Wanted { usual, full, out })
+    }
+
+    fn measure(&self, program: &Path) -> Result<bool, String> {
+        let mut are_above = true;
+        let mut print = |bars: Vec<Bar>| {
+            bars.iter().for_each(|bar| println!("{}", bar.line()));
+            are_above &= bars.iter().all(Bar::is_above_floor);
+        };
+        if self.usual {
+            print(usual(program)?);
         }
+        for study in &self.full {
+            print(vec![full(program, study, self.out.as_deref())?]);
+        }
+        Ok(are_above)
+    }
+}
+
+/// Runs the benchmark. A bar is printed when its study is over.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let wanted = Wanted::parse(arguments);
+    let measured = wanted.and_then(|wanted| {
+        let ours = TrialRunner::build(root)?;
+        wanted.measure(ours.program())
     });
-    let bars = match measured {
-        Ok(bars) => bars,
-        Err(error) => return crate::fail(&error),
-    };
-    bars.iter().for_each(|bar| println!("{}", bar.line()));
-    match bars.iter().all(Bar::is_above_floor) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    match measured {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => crate::fail(&error),
     }
 }
 
@@ -82,19 +123,19 @@ fn usual(program: &Path) -> Result<Vec<Bar>, String> {
     Ok(bars)
 }
 
-/// Studies in full, one after the other.
-fn full(program: &Path, studies: &[&'static str]) -> Result<Vec<Bar>, String> {
-    let bar = |study: &&'static str| {
-        let (report, took) = measure(program, &[study])?;
-        Ok(Bar {
-            name: format!("study-{}-min", first_word(study)),
-            value: Some(took.as_secs_f64() / 60.0),
-            unit: "min",
-            target: BenchTarget::AtMost(FULL_MIN),
-            note: exhibits_text([&report]),
-        })
+/// A study in full.
+fn full(program: &Path, study: &'static str, out: Option<&Path>) -> Result<Bar, String> {
+    let (report, took) = match out {
+        Some(folder) => run_study(program, &[study], &folder.join(study))?,
+        None => measure(program, &[study])?,
     };
-    studies.iter().map(bar).collect()
+    Ok(Bar {
+        name: format!("study-{}-min", first_word(study)),
+        value: Some(took.as_secs_f64() / 60.0),
+        unit: "min",
+        target: BenchTarget::AtMost(FULL_MIN),
+        note: exhibits_text([&report]),
+    })
 }
 
 /// `23 of 24 exhibits; findings: 5 held, 3 not decided`.
@@ -121,20 +162,26 @@ fn exhibits_text<'a>(reports: impl IntoIterator<Item = &'a Value>) -> String {
     format!("{run} of {all} exhibits; findings: {}", words.join(", "))
 }
 
-/// The JSON of a run of studies, and the time of the process.
+/// The JSON of a run of studies that leaves nothing, and the time of the process.
 fn measure(program: &Path, words: &[&str]) -> Result<(Value, Duration), String> {
     let folder = std::env::temp_dir().join(format!("towpath-study-{}", std::process::id()));
+    let measured = run_study(program, words, &folder);
+    // A folder that stays does no harm.
+    let _ = std::fs::remove_dir_all(&folder);
+    measured
+}
+
+/// The same, with its result in `folder`.
+fn run_study(program: &Path, words: &[&str], folder: &Path) -> Result<(Value, Duration), String> {
     let started = Instant::now();
     let output = Command::new(program)
         .args(["study", "run"])
         .args(words)
         .args(["--json", "--out"])
-        .arg(&folder)
+        .arg(folder)
         .stderr(Stdio::inherit())
         .output();
     let took = started.elapsed();
-    // A folder that stays does no harm.
-    let _ = std::fs::remove_dir_all(&folder);
     let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
     if !output.status.success() {
         return Err(format!("the study ended with {}", output.status));
@@ -188,6 +235,19 @@ mod tests {
         for study in STUDIES {
             assert!(root.join(study).join("study.toml").is_file(), "{study}");
         }
+    }
+
+    #[test]
+    fn words_say_which_studies_run_in_which_form() {
+        let wanted = |words: &[&str]| Wanted::parse(words).expect("they are known");
+        let usual = wanted(&[]);
+        assert!(usual.usual && usual.full.is_empty() && usual.out.is_none());
+        let all = wanted(&["all", "--out", "kept"]);
+        assert!(all.usual && all.out == Some("kept".into()));
+        assert_eq!(all.full, STUDIES);
+        let two = wanted(&["taler", "cabrera-1984"]);
+        assert!(!two.usual && two.full == ["taler-1992", "cabrera-1984"]);
+        assert!(Wanted::parse(&["all", "tale"]).is_err() && Wanted::parse(&["--out"]).is_err());
     }
 
     #[test]
