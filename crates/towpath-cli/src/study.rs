@@ -3,15 +3,17 @@
 //! * `selection` - which study, which of its exhibits and runs.
 //! * `jobs` - the studies of one command, and their folders.
 //! * `plan` - the words of every run, checked by the commands' own parsers.
-//! * `execute` - the runs, one after the other.
-//! * `text` - tables and findings for a terminal; `page` - for a browser; `index` - all studies.
+//! * `execute` - the runs, one after the other; `drawn_key` - the key of what they seal.
+//! * `text` - tables and findings for a terminal; `table` - findings in Markdown; `page` - for a browser; `index` - all studies.
 
+mod drawn_key;
 mod execute;
 mod index;
 mod jobs;
 mod page;
 mod plan;
 mod selection;
+mod table;
 mod text;
 
 use crate::print::{self, note};
@@ -60,7 +62,8 @@ or a fault in a study's files, before anything starts.")]
     /// Write the page of a study that ran, or the pages and the index of several.
     #[command(after_help = "Examples:
   towpath study report results/20260101-120000-study-dcruz-1992
-  towpath study report mine --html mine.html --compare")]
+  towpath study report mine --html mine.html --compare
+  towpath study report mine --table")]
     Report {
         /// The folder of a study's result.
         folder: PathBuf,
@@ -73,6 +76,9 @@ or a fault in a study's files, before anything starts.")]
         /// Print everything as JSON.
         #[arg(long)]
         json: bool,
+        /// Print the findings alone, as a table in Markdown.
+        #[arg(long, conflicts_with_all = ["json", "compare"])]
+        table: bool,
     },
 }
 
@@ -132,10 +138,15 @@ pub fn run(command: &StudyCommand) -> Result<u8, CliError> {
             html,
             compare,
             json,
+            table,
         } => {
             let ran = Ran::read_all(&jobs::study_folders(folder)?)?;
             let has_index = jobs::is_index(folder);
             write_pages(&ran, folder, has_index, html.as_deref())?;
+            if *table {
+                print::line(table::findings(&ran))?;
+                return Ok(EXIT_OK);
+            }
             print_all(&ran, folder, *compare, *json)
         }
     }

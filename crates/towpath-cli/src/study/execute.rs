@@ -1,6 +1,7 @@
 //! The runs of a study, one after the other: each is this program again, with the words of the
 //! study, so that what a page offers as "run it again" is what ran.
 
+use super::drawn_key;
 use super::jobs::Job;
 use super::selection::Selection;
 use crate::CliError;
@@ -273,7 +274,9 @@ fn run_one(
         .args(more)
         .arg("--out")
         .arg(&target);
-    command.current_dir(folder::study_folder(out, &selection.study.key));
+    let study_folder = folder::study_folder(out, &selection.study.key);
+    let _key = drawn_key::draw_for(&record.words, &study_folder).map_err(refuse)?;
+    command.current_dir(study_folder);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -1,5 +1,6 @@
 //! The words of every run, checked by the commands' own parsers before one starts.
 
+use super::drawn_key;
 use super::selection::Selection;
 use crate::args::{Cli, Command, RaceArgs};
 use crate::sim::SimCommand;
@@ -83,6 +84,9 @@ fn check(study: &Study, run: &RunSpec, words: &[String]) -> Result<(), CliError>
             "{option} is set by the study; leave it out"
         )));
     }
+    let readable = drawn_key::readable(words);
+    let (words, _key) =
+        readable.map_err(|error| fault(&format!("no key can be drawn: {error}")))?;
     let program = std::iter::once("towpath").chain(words.iter().map(String::as_str));
     let parsed =
         Cli::try_parse_from(program).map_err(|error| fault(&one_line(&error.to_string())))?;
