@@ -291,7 +291,7 @@ impl FuzzedGroup {
     fn observe_sent(&mut self, packet: &[u8]) {
         self.sent += 1;
         let parsed = Packet::parse(packet).expect("an engine sends valid packets");
-        self.sync = parsed.header.sync;
+        self.sync = parsed.header.sync.0;
         self.seq = self
             .seq
             .max(parsed.header.seq + u64::from(parsed.header.dlen));

@@ -13,7 +13,7 @@ mod group;
 mod script;
 
 use engine_xtp::pdu::v3::PacketV3;
-use engine_xtp::pdu::{Body, Format, HEADER_LEN, Header, Options, Packet, Version};
+use engine_xtp::pdu::{Body, Format, HEADER_LEN, Header, Options, Packet, SyncNumber, Version};
 pub use group::group;
 pub use script::{Summary, sequence};
 
@@ -133,7 +133,7 @@ fn body(format: Format, options: Options, octets: &[u8]) -> Option<Body<'_>> {
         dlen: octets.len() as u32,
         check: 0,
         sort: 0,
-        sync: 1,
+        sync: SyncNumber(1),
         seq: 0,
     };
     let body = Body::parse(&header, octets)?;

@@ -368,7 +368,7 @@ impl FuzzedEndpoint {
     fn observe_sent(&mut self, to: Address, packet: &[u8]) {
         self.sent += 1;
         let parsed = Packet::parse(packet).expect("an engine sends valid packets");
-        self.sync = parsed.header.sync;
+        self.sync = parsed.header.sync.0;
         self.sent_seq = parsed.header.seq.max(self.sent_seq);
         let mut key = None;
         match parsed.body {

@@ -4,7 +4,9 @@ use crate::closing::Closing;
 use crate::codec::HeaderContext;
 use crate::config::RateLimit;
 use crate::endpoint_state::EndpointState;
+use crate::numbers::SyncNumber;
 use crate::pdu::{Options, RTN, Service};
+use crate::route_values::RouteId;
 use crate::rx::ReceiveState;
 use crate::timer_set::{NEVER, TimerName, TimerSet};
 use crate::tx::SendState;
@@ -140,7 +142,7 @@ pub(crate) struct Context {
     /// Wire number of the first byte of both directions (XTP 3.x).
     pub(crate) seq_base: u32,
     /// This side's value of the route (XTP 3.x); 0 for none.
-    pub(crate) route: u32,
+    pub(crate) route: Option<RouteId>,
     pub(crate) initiator: bool,
     pub(crate) service: Service,
     pub(crate) state: ContextState,
@@ -159,7 +161,7 @@ pub(crate) struct Context {
     /// The rate and packet limits of this side have not been sent to the peer yet.
     pub(crate) limits_pending: bool,
     /// Sync of the packet with the limits until it is echoed (0007, Rates).
-    pub(crate) limits_sync: Option<u32>,
+    pub(crate) limits_sync: Option<SyncNumber>,
     /// The rate that this side accepts.
     pub(crate) accepted_rate: Option<RateLimit>,
     /// Priority: the lowest value is served first, None last (0007, Priority).
@@ -192,7 +194,7 @@ impl Context {
             remote_key: None,
             peer,
             seq_base: 0,
-            route: 0,
+            route: None,
             initiator: false,
             service: Service::Stream,
             state: ContextState::Active,
@@ -226,7 +228,7 @@ impl Context {
     pub(crate) fn header_context(&self, ep: &EndpointState) -> HeaderContext {
         HeaderContext {
             seq_base: self.seq_base,
-            route: ep.routes.header_value(self.route),
+            route: ep.routes.header_field(self.route),
             dseq: self.rx.dseq(),
             key: self.key,
             returned_sync: self.rx.highest_sync.unwrap_or(self.tx.sync),

@@ -1,9 +1,11 @@
 //! Contexts by key, by peer and by association, and the quarantine of closed keys.
 
 use crate::context::{Context, ContextState};
-use crate::numbers::{SLOTS_MAX, key_slot, make_key, make_short_key, syncs_are_near};
+use crate::numbers::SyncNumber;
+use crate::numbers::{SLOTS_MAX, key_slot, make_key, make_short_key};
 use crate::pdu::RTN;
 use crate::peer_index::PeerIndex;
+use crate::route_values::RouteId;
 use crate::rx::ReceiveState;
 use crate::slot_index::SlotIndex;
 use crate::tx::SendState;
@@ -27,13 +29,13 @@ pub(crate) struct InactiveContext {
     pub(crate) peer: Address,
     pub(crate) remote: Option<u64>,
     pub(crate) seq_base: u32,
-    pub(crate) route: u32,
+    pub(crate) route: Option<RouteId>,
     /// End of the received stream.
     pub(crate) received_seq: u64,
     pub(crate) sent_seq: u64,
     /// The last sync used, and the highest received.
-    pub(crate) sync: u32,
-    pub(crate) highest_sync: Option<u32>,
+    pub(crate) sync: SyncNumber,
+    pub(crate) highest_sync: Option<SyncNumber>,
     pub(crate) graceful: bool,
     pub(crate) validated: bool,
     initiator: bool,
@@ -201,7 +203,12 @@ impl ContextTable {
     /// (0007, Keys). A short key is a name together with the `sync` of the packet only, if it has one
     /// of its sender (0008, Names).
     #[inline]
-    pub(crate) fn find_key(&mut self, from: Address, key: u64, sync: Option<u32>) -> Option<usize> {
+    pub(crate) fn find_key(
+        &mut self,
+        from: Address,
+        key: u64,
+        sync: Option<SyncNumber>,
+    ) -> Option<usize> {
         let sync = sync.filter(|_| self.short_keys);
         if key & RTN != 0 {
             let slot = key_slot(key & !RTN);
@@ -227,7 +234,7 @@ impl ContextTable {
     }
 
     /// Whether `slot` is a responder's context for the initiator's `key` and address.
-    fn matches_peer(&self, slot: u32, key: u64, from: Address, sync: Option<u32>) -> bool {
+    fn matches_peer(&self, slot: u32, key: u64, from: Address, sync: Option<SyncNumber>) -> bool {
         let (initiator, name, highest_sync) = match self.slots.get(slot as usize) {
             Some(Slot::Active(context)) => (
                 context.initiator,
@@ -389,10 +396,10 @@ impl std::fmt::Debug for SpareContexts {
 
 /// Whether a packet with `sync` may come from the peer whose highest sync is known. True if one of
 /// them is not known.
-fn may_be_next(highest_sync: Option<u32>, sync: Option<u32>) -> bool {
+fn may_be_next(highest_sync: Option<SyncNumber>, sync: Option<SyncNumber>) -> bool {
     highest_sync
         .zip(sync)
-        .is_none_or(|(highest, sync)| syncs_are_near(highest, sync))
+        .is_none_or(|(highest, sync)| highest.is_near(sync))
 }
 
 /// Spreads the counting association ids over 32 bits without collisions.

@@ -5,6 +5,7 @@
 //! returns it hears what is sent to that address.
 
 use crate::config::Config;
+use crate::numbers::SyncNumber;
 use core::net::SocketAddr;
 use engine::{Address, Instant, KeyedStream, siphash};
 
@@ -46,8 +47,8 @@ impl Cookies {
 
     /// The first sync of the association: the same in each answer, since the initiator echoes the
     /// latest that it saw.
-    pub(crate) fn sync(&self, peer: Address, key: u64) -> u32 {
-        siphash(self.sync_key, named(peer, key, 0).as_flattened()) as u32
+    pub(crate) fn sync(&self, peer: Address, key: u64) -> SyncNumber {
+        SyncNumber(siphash(self.sync_key, named(peer, key, 0).as_flattened()) as u32)
     }
 
     fn of_period(&self, period: u64, peer: Address, key: u64) -> u64 {

@@ -13,6 +13,7 @@ use crate::procedure::{
     data_receive, data_send, packet_input, path_mtu, prediction, route_management, status_request,
     tags,
 };
+use crate::route_values::RouteId;
 use crate::unvalidated::UnvalidatedQueue;
 use engine::time::earlier;
 use engine::{
@@ -30,7 +31,7 @@ pub struct Xtp {
     /// Contexts opened by peers whose address is not validated.
     pub(crate) unvalidated: UnvalidatedQueue,
     /// Route by which the current packet arrived (XTP 3.x).
-    pub(crate) arrival_route: u32,
+    pub(crate) arrival_route: Option<RouteId>,
 }
 
 impl Xtp {
@@ -144,7 +145,7 @@ impl Xtp {
     /// The rate limit that a router set for the route, shared by all associations on it.
     pub fn route_limit(&self, id: AssociationId) -> Option<RateLimit> {
         let ctx = self.table.get(id)?;
-        self.state.routes.rate_limit(ctx.route)
+        self.state.routes.rate_limit(ctx.route?)
     }
 
     /// Sets the priority of an association: the lowest value is served first, None last.
@@ -175,9 +176,9 @@ impl Xtp {
             return;
         };
         ctx.unschedule(&mut self.state);
-        if ctx.route != 0 {
+        if let Some(route) = ctx.route {
             let idle_time = self.state.config.quarantine;
-            self.state.routes.remove_user(ctx.route, now, idle_time);
+            self.state.routes.remove_user(route, now, idle_time);
         }
         if !ctx.is_validated() {
             self.unvalidated.forget_one();
@@ -225,7 +226,7 @@ impl Xtp {
         let route = route_management::resolve_arrival_route(&mut self.state, now, from, header);
         // The neighbour knows a route of this side's earlier life. With the route of its repetition, FIRST
         // would open a second association (0008, Routes).
-        let unknown = route == 0 && header.route & RTN_V3 != 0 && self.state.config.routes;
+        let unknown = route.is_none() && header.route & RTN_V3 != 0 && self.state.config.routes;
         if unknown && header.kind == PacketKind::First {
             return Err(Reject::UnknownRoute);
         }

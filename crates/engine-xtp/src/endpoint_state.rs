@@ -3,6 +3,7 @@
 use crate::codec::{Codec, HeaderContext};
 use crate::config::{Config, ErrorControl, FlowControl, SpanMeaning};
 use crate::cookies::Cookies;
+use crate::numbers::SyncNumber;
 use crate::pdu::{
     Body, Diag, DiagCode, DiagValue, Format, Header, Options, Packet, Reject, Rejects, Service,
 };
@@ -40,7 +41,7 @@ pub(crate) struct EndpointState {
     /// Route in the header of a reply to the current packet (XTP 3.x).
     pub(crate) reply_route: u32,
     /// Sync of the current packet (XTP 3.x).
-    pub(crate) reply_sync: u32,
+    pub(crate) reply_sync: SyncNumber,
     /// Routes shared with neighbours (XTP 3.x).
     pub(crate) routes: Routes,
     /// Why peers refused openings.
@@ -89,7 +90,7 @@ impl EndpointState {
             predicts: matches!(codec, Codec::V40),
             payload_max: config.version.payload_max(config.packet_len),
             reply_route: 0,
-            reply_sync: 0,
+            reply_sync: SyncNumber::NONE,
             routes: Routes::default(),
             keys: stream(Purpose::Keys),
             rng: stream(Purpose::Visible),
@@ -271,7 +272,7 @@ pub(crate) fn plain_header(key: u64, format: Format) -> Header {
         dlen: 0,
         check: 0,
         sort: 0,
-        sync: 0,
+        sync: SyncNumber::NONE,
         seq: 0,
     }
 }

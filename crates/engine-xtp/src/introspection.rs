@@ -7,6 +7,7 @@ use crate::management::{self, Subject};
 use crate::pdu::v3::{BodyV3, HeaderV3, PacketV3};
 use crate::pdu::{DiagValue, Service};
 use crate::procedure::data_receive;
+use crate::route_values::value_or_none;
 use core::time::Duration;
 use engine::{Address, AssociationId, Instant};
 
@@ -259,7 +260,7 @@ impl Xtp {
             service: ctx.service,
             key: ctx.key,
             remote_key: ctx.remote_key,
-            route: ctx.route,
+            route: value_or_none(ctx.route),
             sort: ctx.sort,
             reserves: ctx.rx.res_requested,
             awaits_admission: ctx.open_report == OpenReport::AwaitingAdmission,
@@ -276,7 +277,7 @@ impl Xtp {
                 retransmissions: tx.retransmissions,
                 congestion_window: tx.congestion.as_ref().map(|control| control.window_bytes()),
                 rate: tx.limits.effective(),
-                sync: tx.sync,
+                sync: tx.sync.0,
                 outstanding_requests: tx.outstanding_requests.len(),
             },
             receiving: ReceivingView {

@@ -48,6 +48,7 @@ mod peer_index;
 mod procedure;
 mod ready_queue;
 mod refusals;
+mod route_values;
 pub mod router;
 mod routes;
 mod rx;

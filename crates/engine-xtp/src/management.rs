@@ -6,6 +6,7 @@
 use crate::pdu::v3::{
     BodyV3, HeaderV3, InformationSegment, OP_REQUEST, OP_RESPONSE, PacketKind, RTN_V3,
 };
+use crate::route_values::returned_field;
 use core::fmt::Write;
 use core::net::{IpAddr, Ipv4Addr};
 use engine::{Address, Counters};
@@ -153,10 +154,7 @@ pub(crate) fn respond<I: Iterator<Item = String>>(
     }
     let (question, room) = Question::decode(info.octets)?;
     let octets = answer(&question, room, records(question.subject));
-    let route = match header.route {
-        0 => 0,
-        route => route ^ RTN_V3,
-    };
+    let route = returned_field(header.route);
     let back = HeaderV3 {
         key: header.key ^ RTN_V3,
         ..HeaderV3::plain(PacketKind::Mgmt, route, hop_limit)

@@ -33,19 +33,34 @@ pub(crate) fn key_slot(key: u64) -> usize {
 /// the sync of another association is as near once in 2^32 / 2^15 = 2^17 times.
 const SYNC_SPAN: u32 = 1 << 14;
 
-/// Whether two syncs may come from one direction of one association (0008, Names).
-pub(crate) fn syncs_are_near(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32).unsigned_abs() <= SYNC_SPAN
-}
+/// The number of a status request, `sync` of a header and `echo` of its answer. It wraps around, so it has no order
+/// but that of serial numbers (RFC 1982).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SyncNumber(pub u32);
 
-/// Whether `sync` is one of the last of an association that used `last` last, after `made` others.
-pub(crate) fn sync_was_used(sync: u32, last: u32, made: u32) -> bool {
-    last.wrapping_sub(sync) <= made.min(SYNC_SPAN)
-}
+impl SyncNumber {
+    /// The echo of a peer that was asked nothing.
+    pub const NONE: SyncNumber = SyncNumber(0);
 
-/// Whether sync `a` was used before `b`: serial number arithmetic (RFC 1982).
-pub(crate) fn sync_before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
+    /// The number of the request after this one.
+    pub(crate) fn next(self) -> SyncNumber {
+        SyncNumber(self.0.wrapping_add(1))
+    }
+
+    /// Whether it was used before `other`.
+    pub(crate) fn is_before(self, other: SyncNumber) -> bool {
+        (self.0.wrapping_sub(other.0) as i32) < 0
+    }
+
+    /// Whether both may come from one direction of one association (0008, Names).
+    pub(crate) fn is_near(self, other: SyncNumber) -> bool {
+        (self.0.wrapping_sub(other.0) as i32).unsigned_abs() <= SYNC_SPAN
+    }
+
+    /// Whether it is one of the last of an association that used `last` last, after `made` others.
+    pub(crate) fn was_used(self, last: SyncNumber, made: u32) -> bool {
+        last.0.wrapping_sub(self.0) <= made.min(SYNC_SPAN)
+    }
 }
 
 #[cfg(test)]
@@ -66,25 +81,28 @@ mod tests {
 
     #[test]
     fn sync_comparison_wraps() {
-        assert!(sync_before(u32::MAX, 0) && !sync_before(0, u32::MAX));
-        assert!(sync_before(1, 2) && !sync_before(2, 2));
+        let before = |a: u32, b: u32| SyncNumber(a).is_before(SyncNumber(b));
+        assert!(before(u32::MAX, 0) && !before(0, u32::MAX));
+        assert!(before(1, 2) && !before(2, 2));
     }
 
     #[test]
     fn syncs_near_within_span_on_both_sides_of_zero() {
+        let near = |a: u32, b: u32| SyncNumber(a).is_near(SyncNumber(b));
         for (a, b) in [(0, 0), (SYNC_SPAN, 0), (u32::MAX, SYNC_SPAN - 1)] {
-            assert!(syncs_are_near(a, b) && syncs_are_near(b, a), "{a} {b}");
+            assert!(near(a, b) && near(b, a), "{a} {b}");
         }
         for (a, b) in [(SYNC_SPAN + 1, 0), (u32::MAX, SYNC_SPAN), (1 << 31, 0)] {
-            assert!(!syncs_are_near(a, b) && !syncs_are_near(b, a), "{a} {b}");
+            assert!(!near(a, b) && !near(b, a), "{a} {b}");
         }
     }
 
     #[test]
     fn only_syncs_made_were_used() {
-        assert!(sync_was_used(9, 10, 1) && sync_was_used(10, 10, 0));
-        assert!(!sync_was_used(8, 10, 1) && !sync_was_used(11, 10, 1));
-        assert!(sync_was_used(u32::MAX, 1, 2) && !sync_was_used(u32::MAX, 1, 1));
-        assert!(!sync_was_used(0, SYNC_SPAN + 1, u32::MAX));
+        let used = |sync: u32, last: u32, made| SyncNumber(sync).was_used(SyncNumber(last), made);
+        assert!(used(9, 10, 1) && used(10, 10, 0));
+        assert!(!used(8, 10, 1) && !used(11, 10, 1));
+        assert!(used(u32::MAX, 1, 2) && !used(u32::MAX, 1, 1));
+        assert!(!used(0, SYNC_SPAN + 1, u32::MAX));
     }
 }

@@ -28,7 +28,7 @@ impl Xtp {
             table: ContextTable::new(keys_secret, !state.codec.has_long_keys()),
             state,
             unvalidated: UnvalidatedQueue::default(),
-            arrival_route: 0,
+            arrival_route: None,
         }
     }
 }

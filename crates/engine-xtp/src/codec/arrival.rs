@@ -4,6 +4,7 @@ use super::v3::{key_from_wire32, to_v4_header, unwrap_seq};
 use crate::config::RateLimit;
 use crate::pdu::v3::{BodyV3, HeaderV3, PacketKind, segment};
 use crate::pdu::{Body, CommonControl, HEADER_LEN, Header, Options, Reject, UNLIMITED, Version};
+use crate::route_values::{RouteId, value_or_none};
 use core::ops::Range;
 
 /// What arrived, with its checks right.
@@ -76,9 +77,9 @@ impl<'a> Arrival<'a> {
     }
 
     /// The packet, which arrived by the route that this side calls `route` (0008, Names).
-    pub(crate) fn by_route(mut self, route: u32) -> Arrival<'a> {
+    pub(crate) fn by_route(mut self, route: Option<RouteId>) -> Arrival<'a> {
         if let Some((_, v3)) = self.v3 {
-            self.header.key = key_from_wire32(v3.key, route);
+            self.header.key = key_from_wire32(v3.key, value_or_none(route));
         }
         self
     }

@@ -4,6 +4,7 @@
 //! 32-bit sequence numbers that wrap, and control packets that carry everything each time (0008).
 
 use crate::config::RateLimit;
+use crate::numbers::SyncNumber;
 use crate::pdu::v3::{
     BodyV3, ControlSegmentV3, HeaderV3, PacketKind, PacketV3, RTN_V3, ResendPairs,
     emit_first_segment, padding_len,
@@ -37,7 +38,7 @@ pub(crate) struct HeaderContext {
     /// The key of this side; 0 in groups, where keys are not exchanged.
     pub(crate) key: u64,
     /// The sync that a DIAG returns: the last one received, or this side's before the first.
-    pub(crate) returned_sync: u32,
+    pub(crate) returned_sync: SyncNumber,
     /// The rate that this side accepts.
     pub(crate) accepted_rate: Option<RateLimit>,
     /// Control packets carry all sixteen resend pairs; not to an unvalidated address.

@@ -13,7 +13,7 @@
 
 use super::config::BucketConfig;
 use crate::config::RateLimit;
-use crate::numbers::sync_before;
+use crate::numbers::SyncNumber;
 use core::time::Duration;
 use engine::Instant;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ pub(super) struct BucketAnswer {
 /// The answers to one status request.
 #[derive(Clone, Copy, Debug)]
 struct AnswerBucket {
-    sync: u32,
+    sync: SyncNumber,
     at: Instant,
     /// All bytes below were sent before the request.
     sent: u64,
@@ -67,9 +67,9 @@ pub(super) struct BucketRing {
     pub(super) config: BucketConfig,
     buckets: VecDeque<AnswerBucket>,
     /// Sync of the first request after the last go-back-n; answers to older ones are stale.
-    saved_sync: Option<u32>,
+    saved_sync: Option<SyncNumber>,
     /// Syncs and times of requests whose buckets were recycled.
-    recycled: VecDeque<(u32, Instant)>,
+    recycled: VecDeque<(SyncNumber, Instant)>,
     /// WT; None before the first answer.
     wtimer: Option<Duration>,
     /// Buckets opened since WT last shrank.
@@ -140,7 +140,12 @@ impl BucketRing {
 
     /// Opens a bucket for request `sync`; all bytes below `sent` were sent before it. Returns the
     /// summary of all buckets when the oldest is recycled for it.
-    pub(super) fn open(&mut self, now: Instant, sync: u32, sent: u64) -> Option<BucketSummary> {
+    pub(super) fn open(
+        &mut self,
+        now: Instant,
+        sync: SyncNumber,
+        sent: u64,
+    ) -> Option<BucketSummary> {
         let full = self.buckets.len() == self.config.count();
         let summary = full.then(|| self.summary());
         if let Some(summary) = &summary
@@ -171,7 +176,12 @@ impl BucketRing {
     }
 
     /// Adds an answer to its bucket; false if the bucket was recycled or never opened.
-    pub(super) fn add_answer(&mut self, now: Instant, echo: u32, answer: &BucketAnswer) -> bool {
+    pub(super) fn add_answer(
+        &mut self,
+        now: Instant,
+        echo: SyncNumber,
+        answer: &BucketAnswer,
+    ) -> bool {
         let Some(bucket) = self.buckets.iter_mut().find(|bucket| bucket.sync == echo) else {
             if let Some(&(_, at)) = self.recycled.iter().find(|(sync, _)| *sync == echo) {
                 self.raise_wtimer(now.since(at));
@@ -201,7 +211,7 @@ impl BucketRing {
     }
 
     /// Go-back-n happens with request `sync`: answers to older requests no longer report losses.
-    pub(super) fn record_go_back(&mut self, sync: u32) {
+    pub(super) fn record_go_back(&mut self, sync: SyncNumber) {
         self.saved_sync = Some(sync);
     }
 
@@ -209,7 +219,7 @@ impl BucketRing {
         let answered = || self.buckets.iter().filter(|bucket| bucket.answers > 0);
         let fresh = |bucket: &&AnswerBucket| {
             let saved = self.saved_sync;
-            saved.is_none_or(|saved| !sync_before(bucket.sync, saved))
+            saved.is_none_or(|saved| !bucket.sync.is_before(saved))
         };
         BucketSummary {
             alloc: answered().map(|bucket| bucket.alloc).min(),
@@ -268,19 +278,23 @@ mod tests {
     fn summary_when_oldest_bucket_recycled() {
         let mut ring = ring(1, 1);
         for (sync, sent) in [(10, 100), (20, 200), (30, 300)] {
-            assert_eq!(ring.open(at(u64::from(sync)), sync, sent), None);
+            assert_eq!(ring.open(at(u64::from(sync)), SyncNumber(sync), sent), None);
         }
-        assert!(ring.add_answer(at(12), 10, &answer(100, 900)));
-        assert!(ring.add_answer(at(29), 20, &answer(200, 800)));
-        assert!(ring.add_answer(at(31), 30, &answer(300, 1000)));
-        let summary = ring.open(at(40), 40, 400).expect("all are in use");
+        assert!(ring.add_answer(at(12), SyncNumber(10), &answer(100, 900)));
+        assert!(ring.add_answer(at(29), SyncNumber(20), &answer(200, 800)));
+        assert!(ring.add_answer(at(31), SyncNumber(30), &answer(300, 1000)));
+        let summary = ring
+            .open(at(40), SyncNumber(40), 400)
+            .expect("all are in use");
         assert_eq!(summary.rseq, Some(100));
         assert_eq!(summary.alloc, Some(800));
         assert_eq!(summary.rtt, Some(Duration::from_millis(9)));
         assert!(!summary.lossy && !summary.done);
         // The oldest bucket was recycled.
-        assert!(!ring.add_answer(at(41), 10, &answer(0, 0)));
-        let summary = ring.open(at(50), 50, 500).expect("all are in use");
+        assert!(!ring.add_answer(at(41), SyncNumber(10), &answer(0, 0)));
+        let summary = ring
+            .open(at(50), SyncNumber(50), 500)
+            .expect("all are in use");
         assert_eq!(summary.rseq, Some(200));
     }
 
@@ -290,12 +304,16 @@ mod tests {
         let mut summaries = Vec::new();
         for round in 0..8u32 {
             let sent = u64::from(round) * 100;
-            summaries.push(ring.open(at(u64::from(round)), round, sent));
+            summaries.push(ring.open(at(u64::from(round)), SyncNumber(round), sent));
             // One receiver has all bytes; the other lacks those from 100 on, and one in three of
             // its answers arrives.
-            ring.add_answer(at(u64::from(round)), round, &answer(sent, 1000));
+            ring.add_answer(at(u64::from(round)), SyncNumber(round), &answer(sent, 1000));
             if round % 3 == 0 {
-                ring.add_answer(at(u64::from(round)), round, &answer(sent.min(100), 1000));
+                ring.add_answer(
+                    at(u64::from(round)),
+                    SyncNumber(round),
+                    &answer(sent.min(100), 1000),
+                );
             }
         }
         let acted: Vec<u64> = summaries.iter().flatten().filter_map(|v| v.rseq).collect();
@@ -306,50 +324,67 @@ mod tests {
     #[test]
     fn joined_receiver_window_kept_before_first_answer() {
         let mut ring = ring(1, 0);
-        ring.open(at(0), 1, 100);
-        ring.add_answer(at(1), 1, &answer(100, 5000));
-        ring.open(at(2), 2, 200);
+        ring.open(at(0), SyncNumber(1), 100);
+        ring.add_answer(at(1), SyncNumber(1), &answer(100, 5000));
+        ring.open(at(2), SyncNumber(2), 200);
         ring.add_join(50, 1050);
-        let summary = ring.open(at(4), 3, 300).expect("all are in use");
+        let summary = ring
+            .open(at(4), SyncNumber(3), 300)
+            .expect("all are in use");
         assert_eq!((summary.rseq, summary.alloc), (Some(50), Some(1050)));
     }
 
     #[test]
     fn no_answers_give_empty_summary() {
         let mut ring = ring(1, 0);
-        ring.open(at(0), 1, 10);
-        ring.open(at(1), 2, 20);
-        let summary = ring.open(at(2), 3, 30).expect("all are in use");
+        ring.open(at(0), SyncNumber(1), 10);
+        ring.open(at(1), SyncNumber(2), 20);
+        let summary = ring.open(at(2), SyncNumber(3), 30).expect("all are in use");
         assert_eq!(summary, BucketSummary::default());
     }
 
     #[test]
     fn one_loss_goes_back_once() {
         let mut ring = ring(1, 0);
-        ring.open(at(0), 1, 100);
-        ring.add_answer(at(1), 1, &answer(40, 1000));
-        ring.open(at(2), 2, 200);
-        ring.add_answer(at(3), 2, &answer(40, 1000));
-        assert!(ring.open(at(4), 3, 300).expect("all are in use").lossy);
-        ring.record_go_back(3);
-        assert!(!ring.open(at(6), 4, 300).expect("all are in use").lossy);
-        ring.add_answer(at(7), 4, &answer(40, 1000));
-        assert!(ring.open(at(8), 5, 300).expect("all are in use").lossy);
+        ring.open(at(0), SyncNumber(1), 100);
+        ring.add_answer(at(1), SyncNumber(1), &answer(40, 1000));
+        ring.open(at(2), SyncNumber(2), 200);
+        ring.add_answer(at(3), SyncNumber(2), &answer(40, 1000));
+        assert!(
+            ring.open(at(4), SyncNumber(3), 300)
+                .expect("all are in use")
+                .lossy
+        );
+        ring.record_go_back(SyncNumber(3));
+        assert!(
+            !ring
+                .open(at(6), SyncNumber(4), 300)
+                .expect("all are in use")
+                .lossy
+        );
+        ring.add_answer(at(7), SyncNumber(4), &answer(40, 1000));
+        assert!(
+            ring.open(at(8), SyncNumber(5), 300)
+                .expect("all are in use")
+                .lossy
+        );
     }
 
     #[test]
     fn bytes_are_released_that_all_users_consumed() {
         let mut ring = ring(1, 0);
-        ring.open(at(0), 1, 100);
+        ring.open(at(0), SyncNumber(1), 100);
         for dseq in [80, 60] {
             let answer = BucketAnswer {
                 dseq,
                 ..answer(100, 1000)
             };
-            assert!(ring.add_answer(at(1), 1, &answer));
+            assert!(ring.add_answer(at(1), SyncNumber(1), &answer));
         }
-        ring.open(at(2), 2, 100);
-        let summary = ring.open(at(4), 3, 100).expect("all are in use");
+        ring.open(at(2), SyncNumber(2), 100);
+        let summary = ring
+            .open(at(4), SyncNumber(3), 100)
+            .expect("all are in use");
         assert_eq!((summary.rseq, summary.dseq), (Some(100), Some(60)));
         assert!(!summary.lossy);
     }

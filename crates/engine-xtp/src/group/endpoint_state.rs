@@ -4,6 +4,7 @@ use super::config::{Config, Member, Reliability};
 use super::members::SenderKeys;
 use crate::codec::{Codec, HeaderContext};
 use crate::endpoint_state::plain_header;
+use crate::numbers::SyncNumber;
 use crate::pdu::{
     AddressSegment, Body, Endpoints, Header, Options, Packet, Rejects, Service, TrafficSpec,
     UNLIMITED,
@@ -185,7 +186,7 @@ impl GroupEndpointState {
     }
 
     /// What 3.x has in the header besides: a group has no keys to exchange, and its numbers begin at 0.
-    pub(super) fn header_context(&self, sync: u32, dseq: u64) -> HeaderContext {
+    pub(super) fn header_context(&self, sync: SyncNumber, dseq: u64) -> HeaderContext {
         HeaderContext {
             dseq,
             returned_sync: sync,
@@ -208,19 +209,19 @@ pub(super) fn is_group_service(service: Service) -> bool {
 /// Numbers in the header of a control packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers {
-    sync: u32,
+    sync: SyncNumber,
     seq: u64,
     dseq: u64,
 }
 
 impl Numbers {
     /// Those of a sender, which sends byte `seq` next.
-    pub(super) fn of_sender(sync: u32, seq: u64) -> Numbers {
+    pub(super) fn of_sender(sync: SyncNumber, seq: u64) -> Numbers {
         Numbers { sync, seq, dseq: 0 }
     }
 
     /// Those of a receiver, whose user consumed everything below `dseq`.
-    pub(super) fn of_receiver(sync: u32, dseq: u64) -> Numbers {
+    pub(super) fn of_receiver(sync: SyncNumber, dseq: u64) -> Numbers {
         Numbers { sync, seq: 0, dseq }
     }
 }

@@ -202,7 +202,7 @@ fn view_sender(sender: &Sender, now: Instant, max: usize) -> SenderView {
         allocation: sender.alloc,
         lost_bytes: sender.retransmission_queue.bytes(),
         rate: sender.rate_limits.effective(),
-        sync: sender.sync,
+        sync: sender.sync.0,
         outstanding_requests,
         rtt: Some(sender.rtt.srtt()).filter(|rtt| !rtt.is_zero()),
         rtt_variation: sender.rtt.rttvar(),

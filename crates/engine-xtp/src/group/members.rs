@@ -6,7 +6,7 @@ use super::introspection::MemberView;
 use super::repair_limit::RepairAccount;
 use super::source_share::SourcePrefix;
 use crate::config::ErrorControl;
-use crate::numbers::sync_before;
+use crate::numbers::SyncNumber;
 use crate::pdu::TrafficSpec;
 use engine::{Address, AssociationId, Instant};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +20,7 @@ pub(super) type SenderKeys = BTreeMap<u64, AssociationId>;
 /// An outstanding status request to the group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatusRequest {
-    pub(super) sync: u32,
+    pub(super) sync: SyncNumber,
     /// All bytes below were sent before it or with it.
     pub(super) sent: u64,
     pub(super) at: Instant,
@@ -40,7 +40,7 @@ pub(super) struct MemberRow {
     pub(super) rseq: u64,
     pub(super) alloc: u64,
     /// The sync of the last request it answered.
-    pub(super) echo: u32,
+    pub(super) echo: SyncNumber,
     /// WTIMER expiries since its last control packet.
     pub(super) unanswered: u32,
     pub(super) done: bool,
@@ -215,7 +215,7 @@ impl Members {
     }
 
     /// The outstanding request with sync `echo`.
-    pub(super) fn find_request(&self, echo: u32) -> Option<StatusRequest> {
+    pub(super) fn find_request(&self, echo: SyncNumber) -> Option<StatusRequest> {
         let found = self.requests.iter().find(|request| request.sync == echo);
         found.copied()
     }
@@ -226,10 +226,10 @@ impl Members {
             .table
             .values()
             .map(|member| member.echo)
-            .reduce(|a, b| if sync_before(a, b) { a } else { b })?;
+            .reduce(|a, b| if a.is_before(b) { a } else { b })?;
         let mut answered = None;
         while let Some(&first) = self.requests.front() {
-            if sync_before(echo, first.sync) {
+            if echo.is_before(first.sync) {
                 break;
             }
             answered = self.requests.pop_front();
@@ -246,7 +246,7 @@ impl Members {
         let mut silent = Vec::new();
         let mut late = 0;
         for (&address, member) in &mut self.table {
-            if sync_before(member.echo, sync) {
+            if member.echo.is_before(sync) {
                 late += 1;
                 member.unanswered += 1;
                 if member.unanswered > retries_max {

@@ -7,6 +7,7 @@ use super::quarantine::FinalControl;
 use crate::codec::Arrival;
 use crate::config::ErrorControl;
 use crate::numbers::SEQ_MAX;
+use crate::numbers::SyncNumber;
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
 use crate::rx::{FragmentFlags, ReceiveState};
 use core::ops::Range;
@@ -32,7 +33,7 @@ pub(super) enum ReceiverPhase {
 /// A control packet scheduled by slotting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScheduledControl {
-    pub(super) echo: u32,
+    pub(super) echo: SyncNumber,
     pub(super) at: Instant,
 }
 

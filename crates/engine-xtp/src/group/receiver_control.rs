@@ -4,6 +4,7 @@ use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::receiver::{Receiver, ReceiverPhase, ScheduledControl};
 use crate::codec::Arrival;
 use crate::config::ErrorControl;
+use crate::numbers::SyncNumber;
 use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans, span_octets};
 use core::time::Duration;
 use engine::{Address, Instant};
@@ -20,7 +21,7 @@ impl Receiver {
         &mut self,
         ep: &mut GroupEndpointState,
         now: Instant,
-        echo: u32,
+        echo: SyncNumber,
     ) {
         let known = self
             .scheduled_control
@@ -61,7 +62,7 @@ impl Receiver {
     }
 
     /// Removes the control packet due at `now`: the sync it echoes.
-    pub(super) fn take_due_control(&mut self, now: Instant) -> Option<u32> {
+    pub(super) fn take_due_control(&mut self, now: Instant) -> Option<SyncNumber> {
         let due = self
             .scheduled_control
             .iter()
@@ -71,13 +72,17 @@ impl Receiver {
                 .scheduled_control
                 .remove(index)
                 .map(|answer| answer.echo),
-            None if self.control_due => self.rx.highest_sync.or(Some(0)),
+            None if self.control_due => self.rx.highest_sync.or(Some(SyncNumber::NONE)),
             None => None,
         }
     }
 
     /// Builds the CNTL or ECNTL that answers request `echo`.
-    pub(super) fn control_packet(&mut self, ep: &mut GroupEndpointState, echo: u32) -> Vec<u8> {
+    pub(super) fn control_packet(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        echo: SyncNumber,
+    ) -> Vec<u8> {
         self.control_due = false;
         let alloc = self.next_alloc(ep).max(self.rx.advertised_alloc);
         self.rx.advertised_alloc = alloc;
@@ -121,7 +126,7 @@ impl Receiver {
         let common = CommonControl {
             rseq: self.rx.next_seq,
             alloc: self.rx.advertised_alloc,
-            echo: self.rx.highest_sync.unwrap_or(0),
+            echo: self.rx.highest_sync.unwrap_or_default(),
         };
         self.bytes_unrecoverable |= lost;
         // 0009, The sender's own control packets: END with NOERR says that bytes were lost.
@@ -159,7 +164,7 @@ impl Receiver {
         let common = CommonControl {
             rseq: self.requested_start,
             alloc: ep.config.window,
-            echo: self.rx.highest_sync.unwrap_or(0),
+            echo: self.rx.highest_sync.unwrap_or_default(),
         };
         let body = Body::Jcntl {
             common,

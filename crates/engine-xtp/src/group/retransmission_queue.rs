@@ -1,6 +1,6 @@
 //! The ranges a sender has to retransmit, and those it retransmitted.
 
-use crate::numbers::sync_before;
+use crate::numbers::SyncNumber;
 use core::ops::Range;
 use std::collections::VecDeque;
 
@@ -74,7 +74,7 @@ impl RetransmissionQueue {
 
 /// Retransmitted ranges, each with the sync of its packet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RetransmissionLog(VecDeque<(Range<u64>, u32)>);
+pub(super) struct RetransmissionLog(VecDeque<(Range<u64>, SyncNumber)>);
 
 impl RetransmissionLog {
     pub(super) fn len(&self) -> usize {
@@ -82,7 +82,7 @@ impl RetransmissionLog {
     }
 
     /// Records that `range` was retransmitted with `sync`.
-    pub(super) fn record(&mut self, range: Range<u64>, sync: u32) {
+    pub(super) fn record(&mut self, range: Range<u64>, sync: SyncNumber) {
         if let Some((last, at)) = self.0.back_mut()
             && last.end == range.start
         {
@@ -98,8 +98,12 @@ impl RetransmissionLog {
 
     /// The parts of `lacking`, ascending and disjoint, that were not retransmitted since request
     /// `echo`. A control packet reports losses as of that request (0009, Counted groups).
-    pub(super) fn not_resent_since(&self, echo: u32, lacking: &[Range<u64>]) -> Vec<Range<u64>> {
-        let since = self.0.iter().filter(|(_, sync)| sync_before(echo, *sync));
+    pub(super) fn not_resent_since(
+        &self,
+        echo: SyncNumber,
+        lacking: &[Range<u64>],
+    ) -> Vec<Range<u64>> {
+        let since = self.0.iter().filter(|(_, sync)| echo.is_before(*sync));
         let mut resent: Vec<Range<u64>> = since.map(|(range, _)| range.clone()).collect();
         resent.sort_unstable_by_key(|range| range.start);
         let mut resent = resent.into_iter().peekable();
@@ -182,12 +186,12 @@ mod tests {
             for sync in 0..random.below(12) as u32 {
                 let start = random.below(90);
                 let end = start + 1 + random.below(10);
-                log.record(start..end, sync);
+                log.record(start..end, SyncNumber(sync));
                 bytes[start as usize..end as usize].fill(true);
             }
             let cuts = [0, 5, 20, 21, 40, 47, 60, 99].map(|cut| cut + random.below(1));
             let lacking: Vec<_> = cuts.chunks(2).map(|pair| pair[0]..pair[1]).collect();
-            let found = log.not_resent_since(u32::MAX, &lacking);
+            let found = log.not_resent_since(SyncNumber(u32::MAX), &lacking);
             assert!(found.iter().all(|range| range.start < range.end));
             for at in 0..100 {
                 let expected = lacking.iter().any(|part| part.contains(&at)) && !bytes[at as usize];
@@ -200,10 +204,11 @@ mod tests {
     #[test]
     fn resent_ranges_excluded_since_request() {
         let mut repeated = RetransmissionLog::default();
-        repeated.record(10..20, 5);
-        repeated.record(20..30, 6);
-        repeated.record(50..60, 9);
-        let lacking = |echo| repeated.not_resent_since(echo, std::slice::from_ref(&(0..70)));
+        repeated.record(10..20, SyncNumber(5));
+        repeated.record(20..30, SyncNumber(6));
+        repeated.record(50..60, SyncNumber(9));
+        let lacking =
+            |echo| repeated.not_resent_since(SyncNumber(echo), std::slice::from_ref(&(0..70)));
         assert_eq!(lacking(4), [0..10, 30..50, 60..70]);
         assert_eq!(lacking(6), [0..50, 60..70]);
         assert_eq!(lacking(9), vec![0..70]);

@@ -5,6 +5,7 @@ use super::config::{Config, Holdings, MemberState, Reliability};
 use super::endpoint_state::GroupEndpointState;
 use super::members::{GroupMinimum, Members, StatusRequest};
 use super::retransmission_queue::{RetransmissionLog, RetransmissionQueue};
+use crate::numbers::SyncNumber;
 use crate::timer_set::{NEVER, TimerName, TimerSet};
 use crate::tx::{MessageEnds, RateLimits, wtimer};
 use congestion::{RateCredit, RttEstimator};
@@ -73,7 +74,7 @@ pub(super) struct Sender {
     pub(super) connected: bool,
     /// Why the stream ended, once it has.
     pub(super) close_reason: Option<CloseReason>,
-    pub(super) sync: u32,
+    pub(super) sync: SyncNumber,
     pub(super) retransmission_queue: RetransmissionQueue,
     pub(super) retransmission_log: RetransmissionLog,
     pub(super) tracking: GroupTracking,
@@ -129,7 +130,7 @@ impl Sender {
             finishing: false,
             connected: !counted,
             close_reason: None,
-            sync: ep.rng.next_u64() as u32,
+            sync: SyncNumber(ep.rng.next_u64() as u32),
             retransmission_queue: RetransmissionQueue::default(),
             retransmission_log: RetransmissionLog::default(),
             tracking,
@@ -228,7 +229,7 @@ impl Sender {
             self.retransmission_queue
                 .add(rseq.max(self.una)..self.next_seq);
             // The request being sent precedes the retransmissions, so it has the first fresh sync.
-            let sync = self.sync.wrapping_add(1);
+            let sync = self.sync.next();
             if let GroupTracking::Buckets(ring) = &mut self.tracking {
                 ring.record_go_back(sync);
             }

@@ -9,7 +9,7 @@ use super::retransmission_queue::RANGES_MAX;
 use super::sender::{GroupTracking, Sender};
 use crate::codec::Arrival;
 use crate::config::{ErrorControl, RateLimit};
-use crate::numbers::sync_before;
+use crate::numbers::SyncNumber;
 use crate::pdu::{
     Body, CommonControl, Diag, DiagCode, DiagValue, Header, Options, RTN, Reject, Span,
     TrafficSpec, UNLIMITED,
@@ -213,7 +213,7 @@ impl Sender {
             common: CommonControl {
                 rseq: start,
                 alloc: 0,
-                echo: 0,
+                echo: SyncNumber::NONE,
             },
             reserved: 0,
             // 0 if it does not count members.
@@ -279,7 +279,7 @@ impl Sender {
         if header.options.has(Options::END) {
             return self.handle_leave(ep, now, from, header);
         }
-        let is_known = common.rseq <= self.next_seq && !sync_before(self.sync, common.echo);
+        let is_known = common.rseq <= self.next_seq && !self.sync.is_before(common.echo);
         if !is_known || !spans_are_valid(common.rseq, self.next_seq, spans) {
             return Err(Reject::NeverSent);
         }
@@ -329,7 +329,7 @@ impl Sender {
             member.rseq = member.rseq.max(common.rseq);
             member.alloc = member.alloc.max(alloc);
             member.done |= done;
-            if sync_before(member.echo, common.echo) {
+            if member.echo.is_before(common.echo) {
                 member.echo = common.echo;
             }
         }
@@ -340,7 +340,7 @@ impl Sender {
         let common = CommonControl {
             rseq: self.una,
             alloc: 0,
-            echo: 0,
+            echo: SyncNumber::NONE,
         };
         let options = Options::MULTI | Options::END;
         let body = Body::Cntl(common);
@@ -395,7 +395,13 @@ impl Sender {
 
     /// Queues the ranges that the member at `from` lacks and that were not retransmitted since
     /// request `echo`; excludes a member that asks for too many (0018, Repairs).
-    fn repair(&mut self, ep: &mut GroupEndpointState, from: Address, echo: u32, spans: &[Span]) {
+    fn repair(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        from: Address,
+        echo: SyncNumber,
+        spans: &[Span],
+    ) {
         let GroupTracking::Counted(members) = &mut self.tracking else {
             return;
         };

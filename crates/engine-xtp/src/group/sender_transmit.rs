@@ -4,6 +4,7 @@ use super::config::Reliability;
 use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::sender::{GroupTracking, Sender, SenderTimer};
 use crate::endpoint_state::plain_header;
+use crate::numbers::SyncNumber;
 use crate::pdu::{Body, CommonControl, Format, Header, Options};
 use crate::tx::{RateLimits, wtimer};
 use congestion::RateCredit;
@@ -87,7 +88,7 @@ impl Sender {
                 traffic: ep.traffic(),
                 data: &[],
             };
-            self.sync = self.sync.wrapping_add(1);
+            self.sync = self.sync.next();
             self.push_control(ep, batch, options, &body, 0);
         }
         if self.first_follow_up_due && batch.room() > 0 {
@@ -100,7 +101,7 @@ impl Sender {
     /// Sends a status request to the group in a CNTL of its own.
     fn transmit_request(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
         self.request_due = false;
-        self.sync = self.sync.wrapping_add(1);
+        self.sync = self.sync.next();
         let (sync, sent) = (self.sync, self.sent_below());
         let mut summary = None;
         if let GroupTracking::Buckets(ring) = &mut self.tracking {
@@ -166,7 +167,7 @@ impl Sender {
         CommonControl {
             rseq: self.una,
             alloc: 0,
-            echo: 0,
+            echo: SyncNumber::NONE,
         }
     }
 
@@ -276,7 +277,7 @@ impl Sender {
     }
 
     fn mark_sent(&mut self, ep: &mut GroupEndpointState, plan: &PacketPlan) {
-        self.sync = self.sync.wrapping_add(1);
+        self.sync = self.sync.next();
         if plan.is_retransmission {
             self.retransmission_queue.advance(plan.bytes.end);
             self.retransmission_log

@@ -1,6 +1,7 @@
 //! Control segments (XTP 4.0 s. 4).
 
 use super::{HEADER_LEN, Header, u32_at, u64_at};
+use crate::numbers::SyncNumber;
 
 /// Octets of a [`CommonControl`].
 pub(super) const COMMON_LEN: usize = 20;
@@ -19,7 +20,7 @@ pub struct CommonControl {
     /// Allocation: bytes from here on may not be sent.
     pub alloc: u64,
     /// The highest sync received.
-    pub echo: u32,
+    pub echo: SyncNumber,
 }
 
 impl CommonControl {
@@ -27,7 +28,7 @@ impl CommonControl {
         Some(CommonControl {
             rseq: u64_at(body, 0)?,
             alloc: u64_at(body, 8)?,
-            echo: u32_at(body, 16)?,
+            echo: SyncNumber(u32_at(body, 16)?),
         })
     }
 
@@ -39,7 +40,7 @@ impl CommonControl {
         let mut octets = [0; COMMON_LEN];
         octets[..8].copy_from_slice(&self.rseq.to_be_bytes());
         octets[8..16].copy_from_slice(&self.alloc.to_be_bytes());
-        octets[16..].copy_from_slice(&self.echo.to_be_bytes());
+        octets[16..].copy_from_slice(&self.echo.0.to_be_bytes());
         octets
     }
 

@@ -1,6 +1,7 @@
 //! The packet header (XTP 4.0 s. 2).
 
 use super::{Options, Reject};
+use crate::numbers::SyncNumber;
 use engine::checksum;
 
 /// Octets of a header.
@@ -87,7 +88,7 @@ pub struct Header {
     /// Priority, valid with [`Options::SORT`].
     pub sort: u16,
     /// Number of the sender's last status request.
-    pub sync: u32,
+    pub sync: SyncNumber,
     /// Number of the first user byte, or of the next one to be sent.
     pub seq: u64,
 }
@@ -139,7 +140,7 @@ impl Header {
             dlen,
             check: u16::from_be_bytes([bytes[16], bytes[17]]),
             sort: u16::from_be_bytes([bytes[18], bytes[19]]),
-            sync: word(20),
+            sync: SyncNumber(word(20)),
             seq: long(24),
         })
     }
@@ -157,7 +158,7 @@ impl Header {
         [
             self.key,
             u64::from(self.cmd()) << 32 | u64::from(self.dlen),
-            check | u64::from(self.sync),
+            check | u64::from(self.sync.0),
             self.seq,
         ]
     }

@@ -16,6 +16,7 @@ mod reject;
 mod traffic_specifier;
 pub mod v3;
 
+pub use crate::numbers::SyncNumber;
 pub use address_segment::{AddressFormat, AddressSegment, Endpoints};
 pub(crate) use control_segment::span_octets;
 pub use control_segment::{CommonControl, SPAN_LEN, Span, Spans};

@@ -5,7 +5,7 @@ use crate::context::{Context, ContextState};
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
-use crate::numbers::sync_before;
+use crate::numbers::SyncNumber;
 use crate::pdu::{
     Body, CommonControl, Format, HEADER_LEN, Header, Options, Packet, RTN, Reject, Service,
     TrafficSpec,
@@ -134,7 +134,7 @@ pub(crate) fn handle_returned_cookie(
             ..*header
         },
         traffic: &traffic,
-        route: 0,
+        route: None,
         is_validated: true,
     };
     association_accept::accept(ctx, &mut xtp.state, now, &opening);
@@ -155,7 +155,7 @@ fn adopt_cookie(
     let sync = xtp.state.cookies.sync(from, xkey);
     match xtp.table.slot(slot) {
         Some(Slot::Active(ctx)) if !ctx.is_validated() => {
-            if sync_before(ctx.tx.sync, sync) {
+            if ctx.tx.sync.is_before(sync) {
                 ctx.tx.sync = sync;
             }
             xtp.table.set_cookie(slot, cookie);
@@ -207,9 +207,9 @@ pub(crate) fn validate_by_echo(
     ctx: &mut Context,
     ep: &mut EndpointState,
     header: &Header,
-    echo: u32,
+    echo: SyncNumber,
 ) {
-    let sent = !sync_before(echo, ctx.tx.first_sync) && !sync_before(ctx.tx.sync, echo);
+    let sent = !echo.is_before(ctx.tx.first_sync) && !ctx.tx.sync.is_before(echo);
     if header.key & RTN != 0 && sent {
         validate(ctx, ep);
     }

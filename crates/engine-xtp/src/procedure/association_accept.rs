@@ -13,6 +13,7 @@ use crate::pdu::{
 };
 use crate::procedure::address_validation::{self, Admission};
 use crate::procedure::association_setup::{apply_peer_limits, init_context};
+use crate::route_values::RouteId;
 use engine::{Address, Event, Instant};
 
 /// An opening by a peer: FIRST, or the TCNTL that returns a cookie.
@@ -20,7 +21,7 @@ pub(crate) struct Opening<'a> {
     /// With the initiator's key, and the sequence number of its first byte.
     pub(crate) header: &'a Header,
     pub(crate) traffic: &'a TrafficSpec,
-    pub(crate) route: u32,
+    pub(crate) route: Option<RouteId>,
     /// The peer has returned this side's key.
     pub(crate) is_validated: bool,
 }
@@ -115,7 +116,9 @@ pub(crate) fn accept(
     ctx.amplification_limit = (!opening.is_validated).then(AmplificationLimit::default);
     (ctx.seq_base, ctx.rx.next_seq) = ep.codec.beginning(header);
     ctx.route = opening.route;
-    ep.routes.add_user(opening.route);
+    if let Some(route) = opening.route {
+        ep.routes.add_user(route);
+    }
     ctx.rx.res_requested = header.options.has(Options::RES);
     // Without a value of its own, a responder takes the peer's priority (0007, Priority).
     let asked = header.options.has(Options::SORT).then_some(header.sort);

@@ -5,6 +5,7 @@ use crate::codec::HeaderContext;
 use crate::context::{Context, ContextState};
 use crate::context_table::InactiveContext;
 use crate::endpoint_state::{EndpointState, plain_header};
+use crate::numbers::SyncNumber;
 use crate::pdu::{
     Body, CommonControl, Diag, DiagCode, Format, Header, Options, Packet, Reject, Service,
 };
@@ -60,17 +61,21 @@ pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
 }
 
 /// Sync and echo of END: in 3.x they show which association it ends (0008, Names).
-fn end_syncs(ep: &EndpointState, sync: u32, highest_sync: Option<u32>) -> (u32, u32) {
+fn end_syncs(
+    ep: &EndpointState,
+    sync: SyncNumber,
+    highest_sync: Option<SyncNumber>,
+) -> (SyncNumber, SyncNumber) {
     match ep.codec.has_long_keys() {
-        true => (0, 0),
-        false => (sync, highest_sync.unwrap_or(0)),
+        true => (SyncNumber::NONE, SyncNumber::NONE),
+        false => (sync, highest_sync.unwrap_or_default()),
     }
 }
 
 fn end_packet(
     key: u64,
     (seq, rseq): (u64, u64),
-    (sync, echo): (u32, u32),
+    (sync, echo): (SyncNumber, SyncNumber),
     options: Options,
 ) -> Packet<'static> {
     let header = Header {
@@ -114,7 +119,7 @@ pub(crate) fn answer_inactive(
             .with(Options::WCLOSE, graceful);
         let header_context = HeaderContext {
             seq_base: inactive.seq_base,
-            route: ep.routes.header_value(inactive.route),
+            route: ep.routes.header_field(inactive.route),
             dseq: inactive.received_seq,
             ..HeaderContext::default()
         };

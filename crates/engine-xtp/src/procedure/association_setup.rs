@@ -5,6 +5,7 @@ use crate::config::{PACKET_LEN, RateLimit};
 use crate::context::{Context, ContextState, OpenReport, Timer};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
+use crate::numbers::SyncNumber;
 use crate::pdu::{
     AddressSegment, Endpoints, Format, Header, NamedAddress, Options, Service, TrafficSpec,
     UNLIMITED,
@@ -37,7 +38,9 @@ pub(crate) fn do_connect(
     ctx.state = ContextState::Opening;
     if ep.config.routes {
         ctx.route = ep.routes.find_or_create(neighbour, to);
-        ep.routes.add_user(ctx.route);
+        if let Some(route) = ctx.route {
+            ep.routes.add_user(route);
+        }
     }
     init_context(ctx, ep, now);
     start(ctx, ep, now);
@@ -79,7 +82,7 @@ pub(super) fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Insta
     ep.uses_sort |= ctx.sort.is_some();
     ctx.accepted_rate = ep.config.imposed_rate();
     ctx.tx.limits.own = ep.config.own_rate();
-    ctx.tx.sync = ep.rng.next_u64() as u32;
+    ctx.tx.sync = SyncNumber(ep.rng.next_u64() as u32);
     ctx.tx.first_sync = ctx.tx.sync;
     ctx.tx.saved_sync = ctx.tx.sync;
     ctx.tx.alloc = ep.config.initial_window;
@@ -185,7 +188,8 @@ pub(crate) fn schedule_first_if_ready(ctx: &mut Context, ep: &EndpointState) {
 
 /// Final destination of an association opened here, which may lie behind the neighbour.
 pub(crate) fn destination(ctx: &Context, ep: &EndpointState) -> Address {
-    ep.routes.destination(ctx.route).unwrap_or(ctx.peer)
+    let shared = ctx.route.and_then(|route| ep.routes.destination(route));
+    shared.unwrap_or(ctx.peer)
 }
 
 /// What FIRST and PATH call: `named`, or the association's destination.

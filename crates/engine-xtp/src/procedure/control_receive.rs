@@ -3,7 +3,7 @@
 use crate::config::{ErrorControl, SpanMeaning};
 use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
-use crate::numbers::sync_before;
+use crate::numbers::SyncNumber;
 use crate::pdu::{CommonControl, Options, Reject, Span, TrafficSpec};
 use crate::procedure::{
     address_validation, association_close, association_setup, path_mtu, status_request,
@@ -26,7 +26,7 @@ pub(crate) fn handle_acknowledgment(
         return Err(Reject::NeverSent);
     }
     // The echo of a sync that was never used.
-    if sync_before(ctx.tx.sync, common.echo) && common.echo != 0 {
+    if ctx.tx.sync.is_before(common.echo) && common.echo != SyncNumber::NONE {
         return Err(Reject::NeverSent);
     }
     if has_lost_state(ctx, common) {
@@ -35,7 +35,7 @@ pub(crate) fn handle_acknowledgment(
     }
     if ctx
         .limits_sync
-        .is_some_and(|sync| !sync_before(common.echo, sync))
+        .is_some_and(|sync| !common.echo.is_before(sync))
     {
         ctx.limits_sync = None;
     }
@@ -79,7 +79,7 @@ pub(crate) fn handle_acknowledgment(
 /// (0007, Repair).
 fn has_lost_state(ctx: &Context, common: &CommonControl) -> bool {
     let requests = ctx.tx.outstanding_requests.iter();
-    let answered = requests.take_while(|request| !sync_before(common.echo, request.sync));
+    let answered = requests.take_while(|request| !common.echo.is_before(request.sync));
     let forgets = |request: &StatusRequest| common.rseq < request.acknowledged;
     !ctx.options.has(Options::NOERR) && answered.last().is_some_and(forgets)
 }
@@ -114,11 +114,11 @@ fn resolve_requests(
     ctx: &mut Context,
     ep: &mut EndpointState,
     now: Instant,
-    echo: u32,
+    echo: SyncNumber,
 ) -> (Option<u64>, Option<RttSample>) {
     let (mut sent_before_request, mut rtt_sample) = (None, None);
     while let Some(request) = ctx.tx.outstanding_requests.front().copied() {
-        if sync_before(echo, request.sync) {
+        if echo.is_before(request.sync) {
             break;
         }
         ctx.tx.outstanding_requests.pop_front();
@@ -130,8 +130,8 @@ fn resolve_requests(
                 packet: request.state,
             });
             ctx.tx.rtt.sample(rtt);
-            if ctx.route != 0 {
-                ep.routes.sample_rtt(ctx.route, rtt);
+            if let Some(route) = ctx.route {
+                ep.routes.sample_rtt(route, rtt);
             }
         }
     }
@@ -139,7 +139,7 @@ fn resolve_requests(
         if ctx
             .tx
             .handshake
-            .is_some_and(|handshake| !sync_before(echo, handshake.sync))
+            .is_some_and(|handshake| !echo.is_before(handshake.sync))
         {
             ctx.tx.handshake = None;
         }
@@ -188,7 +188,7 @@ fn queue_retransmissions(
     spans: &[Span],
     sent_before_request: Option<u64>,
 ) {
-    let stale = sync_before(common.echo, ctx.tx.saved_sync) || ctx.tx.retransmitted_since_request;
+    let stale = common.echo.is_before(ctx.tx.saved_sync) || ctx.tx.retransmitted_since_request;
     if stale || !ctx.tx.retransmission_queue.is_empty() || common.rseq < ctx.tx.acknowledged {
         return;
     }

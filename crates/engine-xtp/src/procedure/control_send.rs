@@ -5,6 +5,7 @@ use crate::codec::{Codec, CodecV3};
 use crate::config::SpanMeaning;
 use crate::context::{Context, PendingControl, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
+use crate::numbers::SyncNumber;
 use crate::pdu::v3::PAIRS_MAX;
 use crate::pdu::{
     Body, CommonControl, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans,
@@ -218,12 +219,12 @@ fn push_control(
     batch: &mut Batch,
     kind: &ControlKind,
     options: Options,
-    sync: u32,
+    sync: SyncNumber,
 ) {
     let common = CommonControl {
         rseq: ctx.rx.next_seq,
         alloc: data_receive::next_alloc(ctx, ep),
-        echo: ctx.rx.highest_sync.unwrap_or(0),
+        echo: ctx.rx.highest_sync.unwrap_or_default(),
     };
     let body = control_body(ctx, kind, common);
     let header = Header {

@@ -170,8 +170,8 @@ fn may_send_packet(ctx: &mut Context, ep: &mut EndpointState, now: Instant, len:
         limit.is_blocked = true;
         return false;
     }
-    if ctx.route != 0
-        && let Some(at) = ep.routes.blocked_until(ctx.route, now)
+    if let Some(route) = ctx.route
+        && let Some(at) = ep.routes.blocked_until(route, now)
     {
         ctx.arm(ep, Timer::Rtimer, at);
         return false;
@@ -423,8 +423,8 @@ pub(crate) fn account_packet(
     summed: u64,
 ) {
     ctx.on_packet_sent(header_len + len as usize, len);
-    if ctx.route != 0 {
-        ep.routes.spend_credit(ctx.route, header_len + len as usize);
+    if let Some(route) = ctx.route {
+        ep.routes.spend_credit(route, header_len + len as usize);
     }
     ep.count_packet_built(len);
     ep.counters.bytes_summed += summed;

@@ -11,6 +11,7 @@ use crate::context::{Context, ContextState, OpenReport, Timer};
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
+use crate::numbers::SyncNumber;
 use crate::numbers::{SEQ_MAX, key_slot};
 use crate::pdu::{DATA_WORD, Format, HEADER_LEN, Header, Options, RTN, Service, has_right_check};
 use crate::procedure::{data_send, status_request};
@@ -32,7 +33,7 @@ struct PlainData<'a> {
     header: &'a [u8; HEADER_LEN],
     key: u64,
     options: Options,
-    sync: u32,
+    sync: SyncNumber,
     seq: u64,
     len: u64,
 }
@@ -53,7 +54,7 @@ impl<'a> PlainData<'a> {
             header,
             key: key & !RTN,
             options: Options((kind >> 40) as u32),
-            sync: word(2) as u32,
+            sync: SyncNumber(word(2) as u32),
             seq: word(3),
             len: user.len() as u64,
         })
@@ -211,7 +212,7 @@ fn may_leave_alone(ctx: &Context, ep: &EndpointState) -> bool {
         && tx.end_tags.is_empty()
         && ctx.rx.final_seq.is_none();
     let is_free = ctx.is_validated()
-        && ctx.route == 0
+        && ctx.route.is_none()
         && tx.congestion.is_none()
         && tx.rate_credit.is_none()
         && ep.config.oqmax.is_none()

@@ -9,6 +9,7 @@ use crate::pdu::v3::{
     BodyV3, HeaderV3, InformationSegment, OP_REQUEST, OP_RESPONSE, PacketKind, PacketV3, RTN_V3,
 };
 use crate::pdu::{DiagCode, DiagValue, Header, Options, RTN, Reject, UNLIMITED};
+use crate::route_values::{RouteId, returned_field};
 use crate::routes::RouteExpiry;
 use crate::tx::with_floor;
 use engine::{Address, Instant};
@@ -26,10 +27,10 @@ pub(crate) fn resolve_arrival_route(
     now: Instant,
     from: Address,
     header: &HeaderV3,
-) -> u32 {
+) -> Option<RouteId> {
     if !ep.config.routes || header.route == 0 {
         ep.reply_route = 0;
-        return 0;
+        return None;
     }
     let creates_route = matches!(header.kind, PacketKind::First | PacketKind::Path);
     let route = if creates_route {
@@ -37,10 +38,13 @@ pub(crate) fn resolve_arrival_route(
     } else {
         ep.routes.find(from, header.route)
     };
-    ep.reply_route = ep.routes.header_value(route);
+    ep.reply_route = ep.routes.header_field(route);
     let assigns = creates_route || header.options.has(Options::SREQ);
-    if route != 0 && header.route & RTN_V3 == 0 && assigns {
-        send_route(ep, from, ep.reply_route, ROUTE_ASSIGN, route);
+    if let Some(route) = route
+        && header.route & RTN_V3 == 0
+        && assigns
+    {
+        send_route(ep, from, ep.reply_route, ROUTE_ASSIGN, route.value());
     }
     route
 }
@@ -51,12 +55,17 @@ pub(crate) fn follow_new_route(
     ep: &mut EndpointState,
     now: Instant,
     header: &Header,
-    route: u32,
+    route: Option<RouteId>,
 ) {
     // The returned key shows that the peer receives what is sent to it, so the path is valid.
-    if route != 0 && header.key & RTN != 0 && !ctx.initiator {
-        ep.routes.remove_user(ctx.route, now, ep.config.quarantine);
-        ep.routes.add_user(route);
+    if let Some(found) = route
+        && header.key & RTN != 0
+        && !ctx.initiator
+    {
+        if let Some(left) = ctx.route {
+            ep.routes.remove_user(left, now, ep.config.quarantine);
+        }
+        ep.routes.add_user(found);
         ctx.route = route;
     }
 }
@@ -98,7 +107,9 @@ pub(crate) fn handle_packet(
                 burst_bytes: burst,
             });
             let limit = limit.map(|limit| with_floor(limit, ep.config.packet_len));
-            ep.routes.set_rate_limit(route, limit, now);
+            if let Some(route) = route {
+                ep.routes.set_rate_limit(route, limit, now);
+            }
             Ok(())
         }
         BodyV3::Maint(InformationSegment {
@@ -112,7 +123,7 @@ pub(crate) fn handle_packet(
             send_reply(
                 ep,
                 from,
-                return_route(header.route),
+                returned_field(header.route),
                 header.key ^ RTN_V3,
                 BodyV3::Maint(info),
             );
@@ -122,7 +133,7 @@ pub(crate) fn handle_packet(
             if ep.stranger_replies.allows(now) =>
         {
             let header_context = HeaderContext {
-                route: return_route(header.route),
+                route: returned_field(header.route),
                 ..HeaderContext::default()
             };
             let key = key_from_wire32(header.key, 0) ^ RTN;
@@ -132,11 +143,6 @@ pub(crate) fn handle_packet(
         }
         _ => Err(Reject::State),
     }
-}
-
-/// Route of a reply to a packet with `route`, whose neighbour's value may be unknown.
-fn return_route(route: u32) -> u32 {
-    if route == 0 { 0 } else { route ^ RTN_V3 }
 }
 
 fn handle_route(
@@ -150,15 +156,17 @@ fn handle_route(
     if theirs == 0 || theirs & RTN_V3 != 0 {
         return Err(Reject::Body);
     }
-    match op {
-        ROUTE_ASSIGN if route != 0 => ep.routes.set_value(route, theirs),
-        ROUTE_RELEASE => {
+    match (op, route) {
+        (ROUTE_ASSIGN, Some(route)) => ep.routes.set_value(route, theirs),
+        (ROUTE_RELEASE, _) => {
+            if let Some(route) = route {
+                ep.routes.release(route);
+            }
             // A repeated request is confirmed as well.
-            let own = if route == 0 { 1 } else { route };
-            ep.routes.release(route);
+            let own = route.map_or(1, RouteId::value);
             send_route(ep, from, theirs | RTN_V3, ROUTE_RELEASED, own);
         }
-        ROUTE_RELEASED if route != 0 => ep.routes.release(route),
+        (ROUTE_RELEASED, Some(route)) => ep.routes.release(route),
         _ => return Err(Reject::State),
     }
     Ok(())
@@ -172,8 +180,8 @@ pub(crate) fn handle_timeout(ep: &mut EndpointState, now: Instant) {
             continue;
         };
         if let Some(neighbour) = ep.routes.neighbour(route) {
-            let outgoing = ep.routes.header_value(route);
-            send_route(ep, neighbour, outgoing, ROUTE_RELEASE, route);
+            let outgoing = ep.routes.header_field(Some(route));
+            send_route(ep, neighbour, outgoing, ROUTE_RELEASE, route.value());
         }
     }
 }

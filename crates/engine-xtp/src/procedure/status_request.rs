@@ -3,6 +3,7 @@
 use crate::closing::SendingEnd;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
+use crate::numbers::SyncNumber;
 use crate::pdu::{DiagCode, DiagValue, Options, Service};
 use crate::procedure::data_send;
 use crate::tx::{self, SyncHandshake};
@@ -13,15 +14,17 @@ use engine::{CloseReason, Instant};
 #[inline]
 pub(crate) fn wtimer(ctx: &Context, ep: &EndpointState, tries: u32) -> Duration {
     let own = &ctx.tx.rtt;
-    if ctx.route == 0 {
-        return tx::wtimer(own, &ep.config, tries);
-    }
-    let route_rtt = ep.routes.rtt(ctx.route).unwrap_or(own);
-    tx::wtimer(route_rtt, &ep.config, tries)
+    let shared = ctx.route.and_then(|route| ep.routes.rtt(route));
+    tx::wtimer(shared.unwrap_or(own), &ep.config, tries)
 }
 
 /// Makes a status request. Returns the sync of the packet that carries it.
-fn make_request(ctx: &mut Context, ep: &mut EndpointState, now: Instant, delivered: bool) -> u32 {
+fn make_request(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    delivered: bool,
+) -> SyncNumber {
     let first = ctx.tx.outstanding_requests.is_empty();
     let sync = ctx.tx.new_status_request(now, delivered);
     let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
@@ -40,7 +43,7 @@ pub(crate) fn packet_sync(
     ep: &mut EndpointState,
     now: Instant,
     options: Options,
-) -> u32 {
+) -> SyncNumber {
     let makes_request = options.0 & (Options::SREQ | Options::DREQ).0;
     if makes_request != 0 {
         make_request(ctx, ep, now, makes_request == Options::DREQ.0)
@@ -118,7 +121,7 @@ pub(crate) fn handle_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Inst
     let fresh = SyncHandshake {
         started_at: now,
         tries: 0,
-        sync: ctx.tx.sync.wrapping_add(1),
+        sync: ctx.tx.sync.next(),
     };
     let handshake = ctx.tx.handshake.get_or_insert(fresh);
     handshake.tries += 1;
@@ -129,9 +132,12 @@ pub(crate) fn handle_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Inst
     if let Some(congestion) = &mut ctx.tx.congestion {
         congestion.on_wtimer_expired();
     }
-    if ctx.initiator && handshake_tries(ctx) >= PATH_FROM_TRY {
+    if let Some(route) = ctx.route
+        && ctx.initiator
+        && handshake_tries(ctx) >= PATH_FROM_TRY
+    {
         // The neighbour may have forgotten the route.
-        ep.routes.forget_value(ctx.route);
+        ep.routes.forget_value(route);
     }
     ctx.first.due = ctx.state == ContextState::Opening;
     ctx.pending.status_request = !ctx.first.due;
@@ -147,7 +153,7 @@ fn handshake_tries(ctx: &Context) -> u32 {
 
 /// Whether the next status request is a PATH.
 pub(crate) fn needs_path_packet(ctx: &Context) -> bool {
-    let has_path = ctx.route != 0 && ctx.initiator && ctx.remote_key.is_some();
+    let has_path = ctx.route.is_some() && ctx.initiator && ctx.remote_key.is_some();
     has_path && ctx.pending.status_request && handshake_tries(ctx) >= PATH_FROM_TRY
 }
 

@@ -3,7 +3,7 @@
 use crate::codec::{Arrival, unwrap_seq};
 use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
-use crate::numbers::syncs_are_near;
+use crate::numbers::SyncNumber;
 use crate::pdu::v3::{BodyV3, ControlSegmentV3, HeaderV3, PacketKind, RTN_V3, ResendPairs};
 use crate::pdu::{CommonControl, Diag, Header, Options, Reject, Span, TrafficSpec, UNLIMITED};
 use crate::procedure::{
@@ -86,7 +86,7 @@ fn handle_diag(
     header: &Header,
     diag: &Diag<'_>,
 ) -> Result<(), Reject> {
-    let of_peer = |highest| syncs_are_near(highest, header.sync);
+    let of_peer = |highest: SyncNumber| highest.is_near(header.sync);
     if !ctx.tx.has_used(header.sync) && !ctx.rx.highest_sync.is_some_and(of_peer) {
         return Err(Reject::NeverSent);
     }
@@ -102,7 +102,7 @@ fn handle_control(
     pairs: ResendPairs<'_>,
 ) -> Result<(), Reject> {
     // 0 is echoed before anything arrived.
-    if control.echo != 0 && !ctx.tx.has_used(control.echo) {
+    if control.echo != SyncNumber::NONE && !ctx.tx.has_used(control.echo) {
         return Err(Reject::NeverSent);
     }
     let (base, near) = (ctx.seq_base, ctx.tx.acknowledged);

@@ -12,12 +12,14 @@ mod route_table;
 
 use crate::config::RateLimit;
 use crate::management::{self, Subject};
+use crate::numbers::SyncNumber;
 use crate::pdu::v3::{
     BodyV3, HeaderV3, InformationSegment, OP_EXPIRED, OP_REQUEST, OP_RESPONSE, PacketKind,
     PacketV3, RTN_V3,
 };
 use crate::pdu::{AddressSegment, Diag, DiagCode, DiagValue, Options, UNLIMITED, Version};
 use crate::procedure::route_management::{ROUTE_ASSIGN, ROUTE_RELEASE, ROUTE_RELEASED};
+use crate::route_values::{RouteId, returned_field};
 use core::net::IpAddr;
 use core::time::Duration;
 use engine::{
@@ -132,13 +134,13 @@ impl XtpRouter {
 
     /// Sends one of the router's own packets.
     fn send_own(&mut self, to: Address, route: u32, key: u32, body: BodyV3<'_>) {
-        self.send_with_sync(to, (route, key, 0), body);
+        self.send_with_sync(to, (route, key, SyncNumber::NONE), body);
     }
 
     fn send_with_sync(
         &mut self,
         to: Address,
-        (route, key, sync): (u32, u32, u32),
+        (route, key, sync): (u32, u32, SyncNumber),
         body: BodyV3<'_>,
     ) {
         let header = HeaderV3 {
@@ -161,15 +163,18 @@ impl XtpRouter {
     }
 
     /// Sends RCNTL to the neighbour of a route: `at_once`, or once in [`RATE_INTERVAL`].
-    fn send_rate(&mut self, now: Instant, local_route: u32, at_once: bool) {
+    fn send_rate(&mut self, now: Instant, local_route: RouteId, at_once: bool) {
         let limit = lower_limit(self.config.rate, self.routes.imposed_rate(local_route));
         if limit.is_none() && !at_once {
             return;
         }
-        let Some((neighbour, route)) =
-            self.routes
-                .mark_rate_sent(local_route, now, RATE_INTERVAL, at_once)
-        else {
+        let interval = if at_once {
+            Duration::ZERO
+        } else {
+            RATE_INTERVAL
+        };
+        let sent = self.routes.mark_rate_sent(local_route, now, interval);
+        let Some((neighbour, route)) = sent else {
             return;
         };
         let (rate, burst) = match limit {
@@ -213,16 +218,11 @@ impl XtpRouter {
         let has_sreq = header.options.has(Options::SREQ);
         // 0008, Routes: the value is sent again as long as requests arrive with the sender's.
         if header.route & RTN_V3 == 0 && (opens_path || has_sreq) {
-            let route = self.routes.outgoing_route(local_route);
-            self.send_own(
-                from,
-                route,
-                0,
-                BodyV3::Route {
-                    op: ROUTE_ASSIGN,
-                    route: local_route,
-                },
-            );
+            let assign = BodyV3::Route {
+                op: ROUTE_ASSIGN,
+                route: local_route.value(),
+            };
+            self.send_own(from, self.routes.header_field(local_route), 0, assign);
         }
         if opens_path || has_sreq {
             let rate_is_new = opens_path && self.config.rate.is_some();
@@ -252,7 +252,7 @@ impl XtpRouter {
         from: Address,
         header: &HeaderV3,
         packet: &[u8],
-    ) -> Option<u32> {
+    ) -> Option<RouteId> {
         let opens_path = matches!(header.kind, PacketKind::First | PacketKind::Path);
         if !opens_path || header.route == 0 || header.route & RTN_V3 != 0 {
             return None;
@@ -309,11 +309,7 @@ impl XtpRouter {
             return None;
         };
         let body = BodyV3::Maint(InformationSegment { op, octets });
-        let route = if header.route == 0 {
-            0
-        } else {
-            header.route ^ RTN_V3
-        };
+        let route = returned_field(header.route);
         // It may have to pass the routers before this one.
         let header = HeaderV3 {
             key: header.key ^ RTN_V3,
@@ -369,7 +365,7 @@ impl XtpRouter {
                     local_route.and_then(|local_route| self.routes.release(local_route, now));
                 let released = BodyV3::Route {
                     op: ROUTE_RELEASED,
-                    route: local_route.unwrap_or(1),
+                    route: local_route.map_or(1, RouteId::value),
                 };
                 self.send_own(from, route | RTN_V3, 0, released);
                 if opposite.is_some() {
@@ -384,7 +380,7 @@ impl XtpRouter {
 
     /// Handles RCNTL: a router beyond `local_route` limits the rate, and the neighbour of the
     /// opposite route gets the lower of both limits (0008, RCNTL).
-    fn handle_rcntl(&mut self, now: Instant, local_route: u32, packet: &[u8]) -> Option<()> {
+    fn handle_rcntl(&mut self, now: Instant, local_route: RouteId, packet: &[u8]) -> Option<()> {
         let BodyV3::Rcntl { rate, burst } = PacketV3::parse(VERSION, packet).ok()?.body else {
             return None;
         };
@@ -399,12 +395,12 @@ impl XtpRouter {
 
     fn handle_due_routes(&mut self, now: Instant) {
         while let Some(released) = self.routes.take_due(now, self.config.release_timeout) {
-            if let Some((local_route, neighbour, route)) = released {
+            if let Some(release) = released {
                 let body = BodyV3::Route {
                     op: ROUTE_RELEASE,
-                    route: local_route,
+                    route: release.route.value(),
                 };
-                self.send_own(neighbour, route, 0, body);
+                self.send_own(release.neighbour, release.field, 0, body);
             }
         }
     }

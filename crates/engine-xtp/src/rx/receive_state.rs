@@ -1,7 +1,7 @@
 //! State of the receiving direction, in the peer's sequence numbers.
 
 use super::ReassemblyQueue;
-use crate::numbers::sync_before;
+use crate::numbers::SyncNumber;
 use engine::Instant;
 
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct ReceiveState {
     /// The sender requests allocation of posted buffers only (RES).
     pub(crate) res_requested: bool,
     /// The highest sync received, to be echoed.
-    pub(crate) highest_sync: Option<u32>,
+    pub(crate) highest_sync: Option<SyncNumber>,
     /// DREQ: a control packet is due when the user consumed everything below.
     pub(crate) delivery_report_at: Option<u64>,
     /// When a gap was last reported for FASTNAK.
@@ -53,8 +53,8 @@ impl ReceiveState {
         self.next_seq - self.unread_bytes.min(self.next_seq)
     }
 
-    pub(crate) fn record_sync(&mut self, sync: u32) {
-        if self.highest_sync.is_none_or(|seen| sync_before(seen, sync)) {
+    pub(crate) fn record_sync(&mut self, sync: SyncNumber) {
+        if self.highest_sync.is_none_or(|seen| seen.is_before(sync)) {
             self.highest_sync = Some(sync);
         }
     }

@@ -1,7 +1,7 @@
 //! State of the sending direction. Positions in the send buffer are sequence numbers.
 
 use super::{CongestionControl, MessageEnds, PathMtu, RateLimits, TagPositions};
-use crate::numbers::sync_was_used;
+use crate::numbers::SyncNumber;
 use congestion::{PacketState, RateCredit, RttEstimator};
 use core::ops::Range;
 use engine::Instant;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// An outstanding status request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusRequest {
-    pub(crate) sync: u32,
+    pub(crate) sync: SyncNumber,
     /// Everything below was sent before or with the request.
     pub(crate) highest_sent: u64,
     pub(crate) sent_at: Instant,
@@ -30,7 +30,7 @@ pub(crate) struct SyncHandshake {
     pub(crate) started_at: Instant,
     pub(crate) tries: u32,
     /// The sync that must be echoed to end it.
-    pub(crate) sync: u32,
+    pub(crate) sync: SyncNumber,
 }
 
 /// Limit of outstanding requests; beyond it the oldest is forgotten.
@@ -70,13 +70,13 @@ pub(crate) struct SendState {
     /// Ends of messages with an end tag.
     pub(crate) end_tags: TagPositions,
     /// The first sync, which no peer can guess.
-    pub(crate) first_sync: u32,
+    pub(crate) first_sync: SyncNumber,
     /// The last sync used.
-    pub(crate) sync: u32,
+    pub(crate) sync: SyncNumber,
     /// Syncs used besides the first one; counting stops at the limit of 32 bits.
     pub(crate) syncs_made: u32,
     /// Control packets that echo an older sync were sent before the last retransmission arrived.
-    pub(crate) saved_sync: u32,
+    pub(crate) saved_sync: SyncNumber,
     pub(crate) outstanding_requests: VecDeque<StatusRequest>,
     /// The next DATA packet carries a status request.
     pub(crate) request_with_next_data: bool,
@@ -107,8 +107,8 @@ impl SendState {
     }
 
     /// Records a new status request and returns its sync.
-    pub(crate) fn new_status_request(&mut self, now: Instant, asks_delivery: bool) -> u32 {
-        self.sync = self.sync.wrapping_add(1);
+    pub(crate) fn new_status_request(&mut self, now: Instant, asks_delivery: bool) -> SyncNumber {
+        self.sync = self.sync.next();
         self.syncs_made = self.syncs_made.saturating_add(1);
         if self.outstanding_requests.len() == REQUESTS_MAX {
             self.outstanding_requests.pop_front();
@@ -142,8 +142,8 @@ impl SendState {
     }
 
     /// Whether `sync` is one of the last that were used here.
-    pub(crate) fn has_used(&self, sync: u32) -> bool {
-        sync_was_used(sync, self.sync, self.syncs_made)
+    pub(crate) fn has_used(&self, sync: SyncNumber) -> bool {
+        sync.was_used(self.sync, self.syncs_made)
     }
 
     /// The bytes below `position` that the host does not know to be released; now it does.

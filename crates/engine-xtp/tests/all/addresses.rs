@@ -1,11 +1,10 @@
 //! FIRST with an address or traffic specifier that is malformed, unsupported or for another host.
 
-use crate::user::plain;
-use engine::{
-    Address, Associations, Batch, CloseReason, Deliveries, Event, Instant, Protocol, Received,
-};
+use engine::hand::{give_packet, nothing, take_packets};
+use engine::{Address, Associations, CloseReason, Event, Instant, Protocol};
 use engine_xtp::pdu::{
-    AddressFormat, Body, DiagValue, Format, Header, NamedAddress, Options, Packet, Version,
+    AddressFormat, Body, DiagValue, Format, Header, NamedAddress, Options, Packet, SyncNumber,
+    Version,
 };
 use engine_xtp::{Config, Xtp};
 
@@ -20,7 +19,7 @@ fn refusal(body: &[u8]) -> Option<DiagValue> {
         dlen: 0,
         check: 0,
         sort: 0,
-        sync: 1,
+        sync: SyncNumber(1),
         seq: 0,
     };
     let mut packet = Vec::new();
@@ -29,12 +28,10 @@ fn refusal(body: &[u8]) -> Option<DiagValue> {
         body: Body::Data { data: body },
     }
     .emit_with_checksum(&mut packet);
-    let received = Received::new(Address::Station(0), &packet);
-    engine.handle_packet(Instant::ZERO, received, &mut Deliveries::default());
-    let mut batch = Batch::new(1);
-    engine.poll_transmit(Instant::ZERO, &mut batch);
-    let packets = plain(&batch);
-    let packet = Packet::parse(packets.first()?).expect("a good packet");
+    give_packet(&mut engine, Instant::ZERO, Address::Station(0), &packet);
+    let answers = take_packets(&mut engine, Instant::ZERO, 1, nothing);
+    let (_, packet) = answers.first()?;
+    let packet = Packet::parse(packet).expect("a good packet");
     match packet.body {
         Body::Diag(diag) => Some(diag.value),
         _ => None,
@@ -95,17 +92,10 @@ fn open(mut ends: [Xtp; 2]) -> ([Vec<Event>; 2], Vec<u8>) {
         // After the coalescing delay.
         let now = Instant::from_nanos(round * 2_000_000);
         ends[from].handle_timeout(now);
-        loop {
-            let mut batch = Batch::new(1);
-            ends[from].poll_transmit(now, &mut batch);
-            let packets = plain(&batch);
-            let Some(packet) = packets.first() else {
-                break;
-            };
+        for (_, packet) in take_packets(&mut ends[from], now, 1, nothing) {
             first.get_or_insert_with(|| packet.clone());
             let source = Address::Station(from as u32);
-            let received = Received::new(source, packet);
-            ends[1 - from].handle_packet(now, received, &mut Deliveries::default());
+            give_packet(&mut ends[1 - from], now, source, &packet);
         }
         for (end, heard) in ends.iter_mut().zip(&mut events) {
             heard.extend(std::iter::from_fn(|| end.poll_event()));

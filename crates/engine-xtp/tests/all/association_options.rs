@@ -1,12 +1,13 @@
 //! Options of an association: rates, priorities, tags, queue limits, services.
 
 use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, seeds};
-use crate::user::{Plan, zeros};
+use crate::user::Plan;
 use core::time::Duration;
 use engine::SplitMix64;
+use engine::hand::{give_packet, written, zeros};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
-    Event, Framing, Instant, Protocol, Received,
+    Address, AssociationId, Associations, AssociationsExt, Batch, CloseReason, Event, Framing,
+    Instant, Protocol,
 };
 use engine_xtp::config::STUDY_QUEUE_LEN;
 use engine_xtp::pdu::{Format, Header, Options, Service};
@@ -62,20 +63,16 @@ impl EnginePair {
             if batch.is_empty() {
                 break;
             }
-            packets.extend(zeros(&batch));
+            packets.extend(written(&batch, zeros));
         }
         packets
     }
 
     pub fn arrive(&mut self, to: usize, packet: &[u8]) {
-        let mut deliveries = Deliveries::default();
         let from = Address::Station(1 - to as u32);
-        self.engines[to].handle_packet(self.now, Received::new(from, packet), &mut deliveries);
+        let deliveries = give_packet(&mut self.engines[to], self.now, from, packet);
         for delivery in deliveries.bytes {
-            let len = match &delivery.bytes {
-                Bytes::Packet(range) => range.len(),
-                Bytes::Reassembled(bytes) => bytes.len(),
-            };
+            let len = delivery.bytes.len();
             self.delivered
                 .push((delivery.association, delivery.begin_tag, len));
         }

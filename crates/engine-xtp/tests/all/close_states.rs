@@ -4,12 +4,12 @@
 //! pair. All orders are tried, so all reachable pairs are seen, and each leads to the end.
 
 use crate::choices::Choices;
-use crate::user::zeros;
 use core::fmt::Write;
 use core::hash::Hasher;
+use engine::hand::{take_packets, zeros};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, CloseReason, Deliveries, Event,
-    Instant, Protocol, Received,
+    Address, AssociationId, Associations, AssociationsExt, CloseReason, Deliveries, Event, Instant,
+    Protocol, Received,
 };
 use engine_xtp::pdu::Service;
 use engine_xtp::{Config, Holdings, Xtp};
@@ -219,14 +219,8 @@ impl CloseRun {
     /// Both engines send all packets they can. User bytes are zeros.
     fn send(&mut self) {
         for side in [0, 1] {
-            loop {
-                let mut batch = Batch::new(4);
-                self.engines[side].poll_transmit(self.now, &mut batch);
-                if batch.is_empty() {
-                    break;
-                }
-                self.in_flight[1 - side].extend(zeros(&batch));
-            }
+            let sent = take_packets(&mut self.engines[side], self.now, 4, zeros);
+            self.in_flight[1 - side].extend(sent.into_iter().map(|(_, octets)| octets));
             while let Some(event) = self.engines[side].poll_event() {
                 self.handle_event(side, event);
             }

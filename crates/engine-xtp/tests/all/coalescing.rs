@@ -1,11 +1,11 @@
 //! Coalescing of short messages: which are sent at once, which wait, and for how long. Draining.
 
 use crate::pair::both;
-use crate::user::zeros;
 use core::time::Duration;
+use engine::hand::{give_packet, take_packets, zeros};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, Deliveries, Event, Framing,
-    Instant, Note, Protocol, Received, SendFlags,
+    Address, AssociationId, Associations, AssociationsExt, Event, Framing, Instant, Note, Protocol,
+    SendFlags,
 };
 use engine_xtp::pdu::{HEADER_LEN, Header, Options};
 use engine_xtp::{Config, Xtp};
@@ -40,21 +40,13 @@ impl EnginePair {
 
     /// The packets one side sends now, with zeros as user bytes.
     fn send(&mut self, side: usize) -> Vec<Vec<u8>> {
-        let mut packets = Vec::new();
-        loop {
-            let mut batch = Batch::new(46);
-            self.engines[side].poll_transmit(self.now, &mut batch);
-            if batch.is_empty() {
-                return packets;
-            }
-            packets.extend(zeros(&batch));
-        }
+        let sent = take_packets(&mut self.engines[side], self.now, 46, zeros);
+        sent.into_iter().map(|(_, octets)| octets).collect()
     }
 
     fn arrive(&mut self, to: usize, packet: &[u8]) {
-        let mut deliveries = Deliveries::default();
         let from = Address::Station(1 - to as u32);
-        self.engines[to].handle_packet(self.now, Received::new(from, packet), &mut deliveries);
+        let deliveries = give_packet(&mut self.engines[to], self.now, from, packet);
         for delivery in deliveries.bytes {
             let engine::Bytes::Packet(range) = delivery.bytes else {
                 continue;

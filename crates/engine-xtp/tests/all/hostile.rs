@@ -1,13 +1,13 @@
 //! Malformed, forged and excessive packets: rejected, counted, and bounded in memory and replies.
 
-use crate::user::zeros;
+use engine::hand::{take_packets, zeros};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, Deliveries, Delivery, Event,
-    Instant, Protocol, Received, SplitMix64,
+    Address, AssociationId, Associations, AssociationsExt, Deliveries, Delivery, Event, Instant,
+    Protocol, Received, SplitMix64,
 };
 use engine_xtp::pdu::{
     AddressSegment, Body, CommonControl, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN,
-    Header, Options, Packet, RTN, Reject, SPAN_LEN, Service, Spans, TrafficSpec,
+    Header, Options, Packet, RTN, Reject, SPAN_LEN, Service, Spans, SyncNumber, TrafficSpec,
 };
 use engine_xtp::{Config, Holdings, Xtp};
 
@@ -26,7 +26,7 @@ fn header(key: u64, options: Options, sync: u32, seq: u64) -> Header {
         dlen: 0,
         check: 0,
         sort: 0,
-        sync,
+        sync: SyncNumber(sync),
         seq,
     }
 }
@@ -88,16 +88,8 @@ impl Victim {
 
     /// Takes all packets the endpoint sends. User bytes are zeros.
     fn drain(&mut self) {
-        loop {
-            let mut batch = Batch::new(8);
-            self.xtp.poll_transmit(self.now, &mut batch);
-            let Some(path) = batch.path().filter(|_| !batch.is_empty()) else {
-                return;
-            };
-            let packets = zeros(&batch);
-            self.sent
-                .extend(packets.into_iter().map(|packet| (path.remote, packet)));
-        }
+        self.sent
+            .extend(take_packets(&mut self.xtp, self.now, 8, zeros));
     }
 
     fn rejected(&self, reason: Reject) -> u64 {
@@ -110,13 +102,20 @@ impl Victim {
         self.drain();
         let (_, packet) = self.sent.pop().expect("a FIRST");
         let header = Header::parse(&packet).expect("a good packet");
-        self.hit(PEER, &self.report(header.key, 0, 1 << 20, header.sync, &[]));
+        self.hit(
+            PEER,
+            &self.report(header.key, 0, 1 << 20, header.sync.0, &[]),
+        );
         assert_eq!(self.xtp.poll_event(), Some(Event::Connected(id)));
         (id, header.key)
     }
 
     fn report(&self, key: u64, rseq: u64, alloc: u64, echo: u32, spans: &[(u64, u64)]) -> Vec<u8> {
-        let common = CommonControl { rseq, alloc, echo };
+        let common = CommonControl {
+            rseq,
+            alloc,
+            echo: SyncNumber(echo),
+        };
         let mut list = Vec::new();
         for (left, right) in spans {
             list.extend_from_slice(&left.to_be_bytes());
@@ -143,7 +142,7 @@ fn forged_keys_and_foreign_sources_ignored() {
             Body::Cntl(CommonControl {
                 rseq: 0,
                 alloc: 0,
-                echo: 0,
+                echo: SyncNumber(0),
             }),
         )
     };
@@ -168,7 +167,8 @@ fn ack_of_unsent_data_rejected() {
     victim.drain();
     let sync = Header::parse(&victim.sent.last().expect("data").1)
         .expect("good")
-        .sync;
+        .sync
+        .0;
     let bad: [(u64, &[(u64, u64)]); 7] = [
         (10_001, &[]),
         (u64::MAX, &[]),
@@ -433,7 +433,7 @@ fn any_packet(random: &mut SplitMix64, keys: &[u64]) -> Vec<u8> {
     let common = CommonControl {
         rseq: small(random),
         alloc: small(random),
-        echo: random.next_u64() as u32,
+        echo: SyncNumber(random.next_u64() as u32),
     };
     let data = vec![1; random.below(1400) as usize];
     let traffic = TrafficSpec::Plain(Service::from_code(random.below(6) as u8), [0; 4]);

@@ -1,17 +1,17 @@
 //! Openings whose source may be forged: honest peers get in beside them, and they cost little.
 
 use crate::pair::{MS, both, clean, joined, run};
-use crate::user::{Plan, zeros};
+use crate::user::Plan;
+use engine::hand::{give_packet, take_packets, zeros};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, CloseReason, Deliveries, Event,
-    Instant, Protocol, Received,
+    Address, AssociationId, Associations, AssociationsExt, CloseReason, Event, Instant, Protocol,
 };
 use engine_xtp::pdu::v3::{
     BodyV3, ControlSegmentV3, HeaderV3, PacketKind, PacketV3, RTN_V3, ResendPairs,
 };
 use engine_xtp::pdu::{
-    Body, CommonControl, Format, Header, Options, Packet, RTN, Reject, Service, TrafficSpec,
-    UNLIMITED, Version,
+    Body, CommonControl, Format, Header, Options, Packet, RTN, Reject, Service, SyncNumber,
+    TrafficSpec, UNLIMITED, Version,
 };
 use engine_xtp::{Config, Xtp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,27 +22,9 @@ fn at(us: u64) -> Instant {
     Instant::from_nanos(us * 1000)
 }
 
-fn receive(xtp: &mut Xtp, now: Instant, from: Address, packet: &[u8]) -> Deliveries {
-    let mut deliveries = Deliveries::default();
-    xtp.handle_packet(now, Received::new(from, packet), &mut deliveries);
-    deliveries
-}
-
 /// What `xtp` sends now; its user bytes are zeros.
 fn sent_by(xtp: &mut Xtp, now: Instant) -> Vec<(Address, Vec<u8>)> {
-    let mut sent = Vec::new();
-    loop {
-        let mut batch = Batch::new(8);
-        xtp.poll_transmit(now, &mut batch);
-        let Some(path) = batch.path().filter(|_| !batch.is_empty()) else {
-            return sent;
-        };
-        sent.extend(
-            zeros(&batch)
-                .into_iter()
-                .map(|packet| (path.remote, packet)),
-        );
-    }
+    take_packets(xtp, now, 8, zeros)
 }
 
 fn events(xtp: &mut Xtp) -> Vec<Event> {
@@ -140,10 +122,10 @@ impl Flood {
         if let Address::Station(station) = to
             && let Some(client) = self.clients.get_mut(&station)
         {
-            receive(client, now, from, packet);
+            give_packet(client, now, from, packet);
         }
         if to == SERVER {
-            let deliveries = receive(&mut self.server, now, from, packet);
+            let deliveries = give_packet(&mut self.server, now, from, packet);
             self.note_events();
             for delivery in deliveries.bytes {
                 self.heard.extend(self.owners.get(&delivery.association));
@@ -169,7 +151,7 @@ impl Flood {
     /// A forged FIRST arrives: the server's answer goes to a station that did not ask.
     fn forge(&mut self, station: u32, packet: &[u8]) {
         let now = self.now();
-        receive(&mut self.server, now, Address::Station(station), packet);
+        give_packet(&mut self.server, now, Address::Station(station), packet);
         self.note_events();
     }
 }
@@ -239,22 +221,22 @@ fn opening_is_not_reported_before_its_address_is_validated() {
     client.push(at(0), id, 100);
     let peer = Address::Station(7);
     for (_, packet) in sent_by(&mut client, at(0)) {
-        receive(&mut server, at(0), peer, &packet);
+        give_packet(&mut server, at(0), peer, &packet);
     }
     assert_eq!(events(&mut server), []);
     assert_eq!(server.holdings().associations, 0);
     let (_, answer) = sent_by(&mut server, at(0)).remove(0);
-    receive(&mut client, at(0), SERVER, &answer);
+    give_packet(&mut client, at(0), SERVER, &answer);
     assert_eq!(events(&mut client), [Event::Connected(id)]);
     let returned = sent_by(&mut client, at(0));
     // The same packets from elsewhere prove nothing.
     for (_, packet) in &returned {
-        receive(&mut server, at(0), Address::Station(8), packet);
+        give_packet(&mut server, at(0), Address::Station(8), packet);
     }
     assert_eq!(events(&mut server), []);
     let mut heard = 0;
     for (_, packet) in &returned {
-        heard += receive(&mut server, at(0), peer, packet).bytes.len();
+        heard += give_packet(&mut server, at(0), peer, packet).bytes.len();
     }
     assert!(matches!(events(&mut server)[..], [Event::Accepted(_, from)] if from == peer));
     assert!(heard > 0, "data do not wait for another round trip");
@@ -272,7 +254,7 @@ fn forged_opening_costs_the_user_nothing_v3() {
         ..Config::default()
     };
     let mut server = listening(&config);
-    let delivered = receive(&mut server, at(0), Address::Station(7), &first_of(&config));
+    let delivered = give_packet(&mut server, at(0), Address::Station(7), &first_of(&config));
     assert!(delivered.bytes.is_empty());
     server.handle_timeout(at(31_000_000));
     assert_eq!(events(&mut server), []);
@@ -334,7 +316,7 @@ fn invalid_packets_do_not_prolong_an_unvalidated_association() {
     let config = Config::default();
     let mut server = listening(&config);
     let peer = Address::Station(7);
-    receive(&mut server, at(0), peer, &first_of(&config));
+    give_packet(&mut server, at(0), peer, &first_of(&config));
     let header = Header::parse(&first_of(&config)).expect("a good packet");
     let beyond = Packet {
         header: Header {
@@ -350,7 +332,7 @@ fn invalid_packets_do_not_prolong_an_unvalidated_association() {
     for second in 1..30 {
         let now = at(second * 1_000_000);
         server.handle_timeout(now);
-        receive(&mut server, now, peer, &packet);
+        give_packet(&mut server, now, peer, &packet);
     }
     assert_eq!(server.rejects().count(Reject::BeyondWindow), 29);
     server.handle_timeout(at(30_000_001));
@@ -366,7 +348,7 @@ fn strangers_are_answered_a_thousand_times_a_second() {
         let mut answers = 0;
         for us in 0..100_000 {
             let now = at(second * 1_000_000 + us);
-            receive(&mut deaf, now, Address::Station(us as u32), &first);
+            give_packet(&mut deaf, now, Address::Station(us as u32), &first);
             answers += sent_by(&mut deaf, now).len();
         }
         assert_eq!(answers, 1000);
@@ -406,7 +388,7 @@ fn peer_with_tiny_bursts_does_not_keep_the_sender_busy() {
     };
     let mut packet = Vec::new();
     answer.emit_with_checksum(&mut packet);
-    receive(&mut client, at(0), SERVER, &packet);
+    give_packet(&mut client, at(0), SERVER, &packet);
     client.push(at(0), id, 1 << 20);
     let (mut now, mut timeouts) = (at(0), 0);
     while now < at(900) {
@@ -420,7 +402,7 @@ fn peer_with_tiny_bursts_does_not_keep_the_sender_busy() {
 }
 
 /// A CNTL of 3.x from the client that sent `first` and got `answer`, which echoes `echo`.
-fn control_v3(first: &HeaderV3, answer: &HeaderV3, server_key: u32, echo: u32) -> Vec<u8> {
+fn control_v3(first: &HeaderV3, answer: &HeaderV3, server_key: u32, echo: SyncNumber) -> Vec<u8> {
     let control = ControlSegmentV3 {
         rseq: answer.seq,
         alloc: answer.seq.wrapping_add(1 << 20),
@@ -459,21 +441,31 @@ fn returned_key_without_echoed_sync_validates_no_address_v3() {
     let mut server = listening(&config);
     let peer = Address::Station(7);
     let first = first_of(&config);
-    receive(&mut server, at(0), peer, &first);
+    give_packet(&mut server, at(0), peer, &first);
     let first = PacketV3::parse(Version::V36, &first).expect("a good packet");
     let (_, answer) = sent_by(&mut server, at(0)).remove(0);
     let answer = PacketV3::parse(Version::V36, &answer).expect("a good packet");
     let BodyV3::Cntl(control, _) = answer.body else {
         panic!("no control packet: {answer:?}");
     };
-    let sync = answer.header.sync;
+    let SyncNumber(sync) = answer.header.sync;
     for echo in [0, 1, sync.wrapping_add(1), sync.wrapping_sub(1), u32::MAX] {
-        let guess = control_v3(&first.header, &answer.header, control.xkey, echo);
-        receive(&mut server, at(1), peer, &guess);
+        let guess = control_v3(
+            &first.header,
+            &answer.header,
+            control.xkey,
+            SyncNumber(echo),
+        );
+        give_packet(&mut server, at(1), peer, &guess);
         assert_eq!(server.holdings().unvalidated, 1, "echo {echo}");
     }
-    let proof = control_v3(&first.header, &answer.header, control.xkey, sync);
-    receive(&mut server, at(1), peer, &proof);
+    let proof = control_v3(
+        &first.header,
+        &answer.header,
+        control.xkey,
+        SyncNumber(sync),
+    );
+    give_packet(&mut server, at(1), peer, &proof);
     let holdings = server.holdings();
     assert_eq!((holdings.associations, holdings.unvalidated), (1, 0));
 }

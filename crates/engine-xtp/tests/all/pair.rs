@@ -8,7 +8,7 @@ use engine::{
 };
 use engine_xtp::config::Holdings;
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, PacketV3};
-use engine_xtp::pdu::{Body, Header, Packet, Version};
+use engine_xtp::pdu::{Body, Header, Packet, SyncNumber, Version};
 use engine_xtp::{Config, Xtp};
 use link::{Link, LinkConfig};
 use std::collections::BTreeMap;
@@ -385,7 +385,7 @@ fn log_v3_packet(line: &TraceLine) -> String {
                 route,
                 seq,
                 dseq,
-                sync,
+                sync: SyncNumber(sync),
                 ..
             } = header;
             format!(
@@ -414,7 +414,7 @@ pub fn packet_log(trace: &[TraceLine]) -> String {
             format,
             options,
             seq,
-            sync,
+            sync: SyncNumber(sync),
             ..
         } = header;
         let from = line.from;

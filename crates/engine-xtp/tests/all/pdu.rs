@@ -3,7 +3,7 @@
 use engine::SplitMix64;
 use engine_xtp::pdu::{
     AddressSegment, Body, CommonControl, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN,
-    Header, Options, Packet, RTN, Reject, Service, Span, TrafficSpec,
+    Header, Options, Packet, RTN, Reject, Service, Span, SyncNumber, TrafficSpec,
 };
 
 /// Packets that an independent decoder accepted as well formed, with good checksums.
@@ -97,7 +97,7 @@ fn control_vector_fields() {
         CommonControl {
             rseq: 1400,
             alloc: 70_000,
-            echo: 3
+            echo: SyncNumber(3)
         }
     );
     let spans: Vec<Span> = spans.iter().collect();
@@ -230,7 +230,7 @@ fn header_checksum_extended_over_payload() {
         dlen: 5,
         check: 0,
         sort: 0,
-        sync: 3,
+        sync: SyncNumber(3),
         seq: 1 << 40,
     };
     let mut packet = header.emit_with_checksum().to_vec();

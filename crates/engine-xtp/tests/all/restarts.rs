@@ -1,11 +1,11 @@
 //! Hosts that restart and get a key of their earlier life again. In 3.x ten bits of a key are random,
 //! so syncs tell the associations apart (0008, Names).
 
-use crate::user::zeros;
 use core::time::Duration;
+use engine::hand::{give_packet, take_packets, zeros};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
-    Event, Instant, Protocol, Received, Secret,
+    Address, AssociationId, Associations, AssociationsExt, CloseReason, Event, Instant, Protocol,
+    Secret,
 };
 use engine_xtp::pdu::Version;
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, PacketV3};
@@ -73,27 +73,15 @@ impl Stations {
     }
 
     pub fn take(&mut self, station: usize) -> Vec<Vec<u8>> {
-        let mut packets = Vec::new();
-        loop {
-            let mut batch = Batch::new(1);
-            self.engines[station].poll_transmit(self.now, &mut batch);
-            if batch.is_empty() {
-                return packets;
-            }
-            packets.extend(zeros(&batch));
-        }
+        let sent = take_packets(&mut self.engines[station], self.now, 1, zeros);
+        sent.into_iter().map(|(_, octets)| octets).collect()
     }
 
     pub fn arrive(&mut self, station: usize, packet: &[u8]) {
-        let mut deliveries = Deliveries::default();
         let from = Address::Station(1 - station as u32);
-        let engine = &mut self.engines[station];
-        engine.handle_packet(self.now, Received::new(from, packet), &mut deliveries);
+        let deliveries = give_packet(&mut self.engines[station], self.now, from, packet);
         for delivery in deliveries.bytes {
-            let len = match &delivery.bytes {
-                Bytes::Packet(range) => range.len(),
-                Bytes::Reassembled(bytes) => bytes.len(),
-            };
+            let len = delivery.bytes.len();
             *self.delivered[station]
                 .entry(delivery.association)
                 .or_default() += len;

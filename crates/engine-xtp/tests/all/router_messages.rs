@@ -3,11 +3,11 @@
 use crate::pair::{clean, messages, seeds};
 use crate::paths::{config, plan, star};
 use crate::star::LONG;
-use crate::user::plain;
 use core::time::Duration;
+use engine::hand::{give_packet, nothing, take_packets};
 use engine::{Address, Associations, Batch, Deliveries, Instant, Protocol, Received, SplitMix64};
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketV3, RTN_V3};
-use engine_xtp::pdu::{AddressSegment, DiagCode, Endpoints, Options, Version};
+use engine_xtp::pdu::{AddressSegment, DiagCode, Endpoints, Version};
 use engine_xtp::{Config, RouterConfig, Xtp, XtpRouter};
 use link::LinkConfig;
 
@@ -27,28 +27,16 @@ fn routing_loop_ended_by_ttl() {
     });
     let now = Instant::ZERO;
     xtp.connect(now, &[Address::Station(9)]).expect("room");
-    let mut batch = Batch::new(1);
-    xtp.poll_transmit(now, &mut batch);
-    let first = plain(&batch).remove(0);
+    let (_, first) = take_packets(&mut xtp, now, 1, nothing).remove(0);
     let mut waiting = vec![(0usize, 5u32, first)];
     let mut carried = 0;
     while let Some((to, from, packet)) = waiting.pop() {
         carried += 1;
         assert!(carried < 200, "the packet loops");
         let from = Address::Station(from);
-        routers[to].handle_packet(
-            now,
-            Received::new(from, &packet),
-            &mut Deliveries::default(),
-        );
-        loop {
-            let mut batch = Batch::new(1);
-            routers[to].poll_transmit(now, &mut batch);
-            let Some(Address::Station(next)) = batch.path().map(|path| path.remote) else {
-                break;
-            };
-            if next < 3 {
-                let packet = plain(&batch).remove(0);
+        give_packet(&mut routers[to], now, from, &packet);
+        for (next, packet) in take_packets(&mut routers[to], now, 1, nothing) {
+            if let Address::Station(next @ 0..3) = next {
                 waiting.push((next as usize, to as u32, packet));
             }
         }
@@ -60,35 +48,18 @@ fn routing_loop_ended_by_ttl() {
 fn send_to_idle(body: BodyV3<'_>) -> Vec<Vec<u8>> {
     let mut xtp = Xtp::new(config());
     let header = HeaderV3 {
-        kind: body.kind(),
-        options: Options::NONE,
-        pad_front: 0,
-        pad_back: 0,
         key: 7,
-        route: 0,
-        seq: 0,
-        dseq: 0,
-        sync: 0,
-        dlen: 0,
-        sort: 0,
-        ttl: 1,
+        ..HeaderV3::plain(body.kind(), 0, 1)
     };
     let packet = PacketV3 { header, body }.emit(Version::V36);
-    let received = Received::new(Address::Station(1), &packet);
-    xtp.handle_packet(Instant::ZERO, received, &mut Deliveries::default());
-    let mut answers = Vec::new();
-    loop {
-        let mut batch = Batch::new(1);
-        xtp.poll_transmit(Instant::ZERO, &mut batch);
-        if batch.is_empty() {
-            return answers;
-        }
-        answers.extend(plain(&batch));
-        assert!(
-            answers[answers.len() - 1].len() <= packet.len(),
-            "the reply is longer than the request"
-        );
-    }
+    give_packet(&mut xtp, Instant::ZERO, Address::Station(1), &packet);
+    let answers = take_packets(&mut xtp, Instant::ZERO, 1, nothing);
+    let answers: Vec<_> = answers.into_iter().map(|(_, octets)| octets).collect();
+    assert!(
+        answers.iter().all(|answer| answer.len() <= packet.len()),
+        "the reply is longer than the request"
+    );
+    answers
 }
 
 #[test]
@@ -133,31 +104,12 @@ fn send_to_router(
     (route, ttl): (u32, u8),
 ) -> Vec<(Address, Vec<u8>)> {
     let header = HeaderV3 {
-        kind: body.kind(),
-        options: Options::NONE,
-        pad_front: 0,
-        pad_back: 0,
         key: 7,
-        route,
-        seq: 0,
-        dseq: 0,
-        sync: 0,
-        dlen: 0,
-        sort: 0,
-        ttl,
+        ..HeaderV3::plain(body.kind(), route, ttl)
     };
     let packet = PacketV3 { header, body }.emit(Version::V36);
-    let received = Received::new(Address::Station(from), &packet);
-    router.handle_packet(Instant::ZERO, received, &mut Deliveries::default());
-    let mut sent = Vec::new();
-    loop {
-        let mut batch = Batch::new(1);
-        router.poll_transmit(Instant::ZERO, &mut batch);
-        let Some(to) = batch.path().map(|path| path.remote) else {
-            return sent;
-        };
-        sent.extend(plain(&batch).into_iter().map(|octets| (to, octets)));
-    }
+    give_packet(router, Instant::ZERO, Address::Station(from), &packet);
+    take_packets(router, Instant::ZERO, 1, nothing)
 }
 
 #[test]

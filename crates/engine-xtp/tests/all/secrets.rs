@@ -20,7 +20,7 @@ fn visible(secret: Secret, count: u32) -> Vec<(u64, u32)> {
         let mut octets = Vec::new();
         batch.write(&batch.packets()[0], &mut octets, |_, _, _| {});
         let packet = Packet::parse(&octets).expect("a good packet");
-        seen.push((packet.header.key, packet.header.sync));
+        seen.push((packet.header.key, packet.header.sync.0));
     }
     seen
 }

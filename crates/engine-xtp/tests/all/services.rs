@@ -1,11 +1,11 @@
 //! Transactions, datagrams, supervised opening, keepalive, reservation, rate.
 
 use crate::pair::{MS, Outcome, both, clean, joined, run, seeds};
-use crate::user::{Plan, zeros};
+use crate::user::Plan;
 use core::time::Duration;
+use engine::hand::{give_packet, written, zeros};
 use engine::{
-    Address, Associations, AssociationsExt, Batch, CloseReason, Deliveries, Event, Framing,
-    Instant, Protocol, Received,
+    Address, Associations, AssociationsExt, Batch, CloseReason, Event, Framing, Instant, Protocol,
 };
 use engine_xtp::config::RateLimit;
 use engine_xtp::pdu::{DiagValue, Format, Header, Options, Service};
@@ -319,13 +319,8 @@ fn exchange(now: Instant, first: &mut Xtp, second: &mut Xtp) {
 fn carry(now: Instant, from: &mut Xtp, to: &mut Xtp, station: u32) -> bool {
     let mut batch = Batch::new(1);
     from.poll_transmit(now, &mut batch);
-    for packet in zeros(&batch) {
-        let mut deliveries = Deliveries::default();
-        to.handle_packet(
-            now,
-            Received::new(Address::Station(station), &packet),
-            &mut deliveries,
-        );
+    for packet in written(&batch, zeros) {
+        give_packet(to, now, Address::Station(station), &packet);
     }
     !batch.is_empty()
 }

@@ -1,7 +1,8 @@
 //! A star network in virtual time: stations around routers, each with a link of its own.
 
 use crate::pair::MS;
-use crate::user::{Plan, User, plain};
+use crate::user::{Plan, User};
+use engine::hand::{nothing, written};
 use engine::{
     Address, Associations, Batch, Deliveries, Delivery, Event, Instant, Protocol, Received,
 };
@@ -229,12 +230,12 @@ impl Star {
                     let is_sender = |user: &&User| batch.sender().is_some_and(|id| user.has(id));
                     match users.iter().find(is_sender) {
                         Some(user) => user.gather(&batch),
-                        None => plain(&batch),
+                        None => written(&batch, nothing),
                     }
                 }
                 Some(Node::Router(router)) => {
                     router.poll_transmit(now, &mut batch);
-                    plain(&batch)
+                    written(&batch, nothing)
                 }
                 None => return,
             };

@@ -1,6 +1,7 @@
 //! A user of one association: its send buffer, what it received, and its plan for both.
 
 use core::time::Duration;
+use engine::hand::written;
 use engine::{
     AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Delivery, Event,
     Framing, Instant, Note, SendFlags, Store,
@@ -249,32 +250,4 @@ impl User {
             self.tagged.push(self.part_tagged);
         }
     }
-}
-
-/// The packets of `batch`; `copy` appends user bytes.
-pub fn written(
-    batch: &Batch,
-    mut copy: impl FnMut(Store, &Range<u64>, &mut Vec<u8>),
-) -> Vec<Vec<u8>> {
-    let mut packets = Vec::new();
-    for packet in batch.packets() {
-        let mut octets = Vec::new();
-        batch.write(packet, &mut octets, &mut copy);
-        packets.push(octets);
-    }
-    packets
-}
-
-/// The packets of `batch` with zeros as user bytes.
-pub fn zeros(batch: &Batch) -> Vec<Vec<u8>> {
-    written(batch, |_, range, out| {
-        out.resize(out.len() + (range.end - range.start) as usize, 0);
-    })
-}
-
-/// The packets of `batch`, which carry no user bytes.
-pub fn plain(batch: &Batch) -> Vec<Vec<u8>> {
-    written(batch, |store, range, _| {
-        panic!("bytes {range:?} of {store:?}, which nobody wrote")
-    })
 }

@@ -7,8 +7,8 @@ use engine_xtp::pdu::v3::{
     RTN_V3, ResendPairs, TRAILER_LEN,
 };
 use engine_xtp::pdu::{
-    AddressSegment, Diag, DiagCode, DiagValue, Endpoints, Options, Reject, Service, TrafficSpec,
-    Version,
+    AddressSegment, Diag, DiagCode, DiagValue, Endpoints, Options, Reject, Service, SyncNumber,
+    TrafficSpec, Version,
 };
 
 const ALL: [Version; 3] = [Version::V33, Version::V35, Version::V36];
@@ -23,7 +23,7 @@ fn header(kind: PacketKind) -> HeaderV3 {
         route: RTN_V3 | 9,
         seq: 0xffff_fff0,
         dseq: 3,
-        sync: 7,
+        sync: SyncNumber(7),
         dlen: 0,
         sort: 0,
         ttl: 0,
@@ -34,7 +34,7 @@ fn control() -> ControlSegmentV3 {
     ControlSegmentV3 {
         rseq: 1,
         alloc: 2,
-        echo: 3,
+        echo: SyncNumber(3),
         rate: 4,
         burst: 5,
         xkey: 6,

@@ -10,7 +10,7 @@ use engine_xtp::pdu::v3::{
     BodyV3, HeaderV3, InformationSegment, OP_EXPIRED, OP_REQUEST, OP_RESPONSE, PacketKind,
     PacketV3, RTN_V3,
 };
-use engine_xtp::pdu::{AddressSegment, Endpoints, Options, Version};
+use engine_xtp::pdu::{AddressSegment, Endpoints, Version};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -167,18 +167,8 @@ impl Pinger {
             _ => PacketKind::Maint,
         };
         let header = HeaderV3 {
-            kind,
-            options: Options::NONE,
-            pad_front: 0,
-            pad_back: 0,
             key: self.key,
-            route: self.route,
-            seq: 0,
-            dseq: 0,
-            sync: 0,
-            dlen: 0,
-            sort: 0,
-            ttl,
+            ..HeaderV3::plain(kind, self.route, ttl)
         };
         let packet = PacketV3 { header, body }.emit(self.version);
         self.socket.send(&packet).map(drop)

@@ -5,7 +5,7 @@
 use engine::{SplitMix64, checksum};
 use engine_xtp::pdu::{
     AddressSegment, Body, CHECK_AT, CommonControl, Diag, DiagCode, DiagValue, Endpoints,
-    HEADER_LEN, Header, Options, Packet, RTN, Service, TrafficSpec,
+    HEADER_LEN, Header, Options, Packet, RTN, Service, SyncNumber, TrafficSpec,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ fn packets() -> Vec<Vec<u8>> {
     let common = CommonControl {
         rseq: 1000,
         alloc: 70_000,
-        echo: 1,
+        echo: SyncNumber(1),
     };
     let traffic = TrafficSpec::Plain(Service::Stream, [0; 4]);
     let address = AddressSegment::V4(Endpoints {
@@ -144,7 +144,7 @@ fn packets() -> Vec<Vec<u8>> {
                 dlen: 0,
                 check: 0,
                 sort: 0,
-                sync: 1,
+                sync: SyncNumber(1),
                 seq: 0,
             };
             let mut octets = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::super::{AddressSegment, Diag, TrafficSpec, u32_at};
 use super::{HeaderV3, PacketKind, Version, emit_first_segment, parse_first_segment};
+use crate::numbers::SyncNumber;
 
 /// Resend pairs of a control segment at most, and with a fixed number.
 pub const PAIRS_MAX: usize = 16;
@@ -67,7 +68,7 @@ pub struct ControlSegmentV3 {
     /// Allocation: bytes from here on may not be sent.
     pub alloc: u32,
     /// The highest sync received.
-    pub echo: u32,
+    pub echo: SyncNumber,
     /// Rate the sender accepts, bytes a second; all ones for no limit.
     pub rate: u32,
     /// Burst the sender accepts, bytes.
@@ -249,7 +250,7 @@ fn parse_control(version: Version, body: &[u8]) -> Option<BodyV3<'_>> {
     let control = ControlSegmentV3 {
         rseq: at(0)?,
         alloc: at(1)?,
-        echo: at(2)?,
+        echo: SyncNumber(at(2)?),
         rate: at(3)?,
         burst: at(4)?,
         xkey: at(5)?,
@@ -272,7 +273,7 @@ fn emit_control(
     let words = [
         control.rseq,
         control.alloc,
-        control.echo,
+        control.echo.0,
         control.rate,
         control.burst,
         control.xkey,

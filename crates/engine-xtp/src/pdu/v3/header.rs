@@ -2,6 +2,7 @@
 
 use super::super::{Options, Reject};
 use super::{TRAILER_LEN, Version};
+use crate::numbers::SyncNumber;
 use engine::checksum;
 
 /// Kind of packet.
@@ -78,7 +79,7 @@ pub struct HeaderV3 {
     /// Delivered sequence number: the sender's user consumed everything below.
     pub dseq: u32,
     /// Number of the sender's last status request.
-    pub sync: u32,
+    pub sync: SyncNumber,
     /// Octets of the middle segment including padding, a multiple of four.
     pub dlen: u32,
     /// Priority, valid with [`Options::SORT`]; 3.3 has none.
@@ -109,7 +110,7 @@ impl HeaderV3 {
             route,
             seq: 0,
             dseq: 0,
-            sync: 0,
+            sync: SyncNumber::NONE,
             dlen: 0,
             sort: 0,
             ttl,
@@ -170,7 +171,7 @@ impl HeaderV3 {
             route: word(packet, 8),
             seq: word(packet, 12),
             dseq: word(packet, 16),
-            sync: word(packet, 20),
+            sync: SyncNumber(word(packet, 20)),
             dlen: if long { sixth } else { sixth >> 16 },
             sort: if long { word(packet, 28) } else { 0 },
             ttl: if version == Version::V36 {
@@ -201,7 +202,7 @@ impl HeaderV3 {
         put(8, self.route);
         put(12, self.seq);
         put(16, self.dseq);
-        put(20, self.sync);
+        put(20, self.sync.0);
         let short = version == Version::V33;
         put(24, if short { self.dlen << 16 } else { self.dlen });
         if !short {

@@ -4,7 +4,7 @@ use engine::{Address, Associations, Deliveries, Event, Instant, Protocol, Receiv
 use engine_xtp::group::{Config, GroupEndpoint};
 use engine_xtp::pdu::{
     AddressSegment, Body, CommonControl, Format, Header, Options, Packet, Reject, Service,
-    TrafficSpec,
+    SyncNumber, TrafficSpec,
 };
 
 /// Largest sequence number taken from a peer; windows are added to it.
@@ -25,7 +25,7 @@ fn octets(key: u64, options: Options, seq: u64, body: Body<'_>) -> Vec<u8> {
         dlen: 0,
         check: 0,
         sort: 0,
-        sync: 1,
+        sync: SyncNumber(1),
         seq,
     };
     let mut octets = Vec::new();
@@ -55,7 +55,7 @@ fn openings(key: u64, seq: u64) -> [Vec<u8>; 3] {
     let control = Body::Cntl(CommonControl {
         rseq: 0,
         alloc: 0,
-        echo: 0,
+        echo: SyncNumber(0),
     });
     [first, Body::Data { data: b"x" }, control].map(|body| octets(key, Options::NOERR, seq, body))
 }

@@ -2,14 +2,12 @@
 
 use super::network::GroupNetwork;
 use super::plan::{MS, Station};
-use engine::{
-    Address, Associations, AssociationsExt, Batch, CloseReason, Deliveries, Instant, Protocol,
-    Received,
-};
+use engine::hand::{give_packet, nothing, take_packets, written, zeros};
+use engine::{Address, Associations, AssociationsExt, Batch, CloseReason, Instant, Protocol};
 use engine_xtp::group::{AdmittedHost, Config, GroupEndpoint, JoinSecret, MemberState};
 use engine_xtp::pdu::{
     AddressSegment, Body, CommonControl, Header, Options, Packet, RTN, Reject, Service, Span,
-    Spans, TrafficSpec,
+    Spans, SyncNumber, TrafficSpec,
 };
 use std::net::SocketAddr;
 
@@ -23,7 +21,7 @@ fn octets(key: u64, options: Options, sync: u32, body: Body<'_>) -> Vec<u8> {
         dlen: 0,
         check: 0,
         sort: 0,
-        sync,
+        sync: SyncNumber(sync),
         seq: 0,
     };
     let mut octets = Vec::new();
@@ -32,7 +30,11 @@ fn octets(key: u64, options: Options, sync: u32, body: Body<'_>) -> Vec<u8> {
 }
 
 fn common(rseq: u64, alloc: u64, echo: u32) -> CommonControl {
-    CommonControl { rseq, alloc, echo }
+    CommonControl {
+        rseq,
+        alloc,
+        echo: SyncNumber(echo),
+    }
 }
 
 fn join(stream: u64, own: u64, window: u64) -> Vec<u8> {
@@ -69,7 +71,7 @@ fn impersonate(forge: impl Fn(u64, u32, u64) -> Vec<u8>) -> GroupNetwork {
             header.seq
                 + u64::from(header.dlen) * u64::from(header.format == engine_xtp::pdu::Format::Data)
         });
-        let packet = forge(last.key, last.sync, seq.max().unwrap_or(0));
+        let packet = forge(last.key, last.sync.0, seq.max().unwrap_or(0));
         network.forge(network.now_ps + 1, 2, 0, packet);
     }
     network.run(100_000 * MS);
@@ -139,33 +141,22 @@ fn sender_with_member(window: u64) -> (GroupEndpoint, u64, u64, u32) {
 }
 
 fn handle(endpoint: &mut GroupEndpoint, packet: &[u8]) {
-    let packet = Received::new(Address::Station(1), packet);
-    endpoint.handle_packet(Instant::ZERO, packet, &mut Deliveries::default());
+    give_packet(endpoint, Instant::ZERO, Address::Station(1), packet);
 }
 
 /// Sends all: the key of the stream, the key granted in a TCNTL, and the last sync.
 fn drain(endpoint: &mut GroupEndpoint) -> (Option<u64>, Option<u64>, u32) {
     let (mut stream, mut granted, mut sync) = (None, None, 0);
-    loop {
-        let mut batch = Batch::new(1);
-        endpoint.poll_transmit(Instant::ZERO, &mut batch);
-        if batch.is_empty() {
-            return (stream, granted, sync);
-        }
-        for packet in batch.packets() {
-            let mut octets = Vec::new();
-            batch.write(packet, &mut octets, |_, range, out| {
-                out.resize(out.len() + (range.end - range.start) as usize, 0);
-            });
-            let packet = Packet::parse(&octets).expect("an engine sends good packets");
-            sync = packet.header.sync;
-            match packet.body {
-                Body::Tcntl { xkey, .. } => granted = Some(xkey),
-                _ if packet.header.key & RTN == 0 => stream = Some(packet.header.key),
-                _ => {}
-            }
+    for (_, octets) in take_packets(endpoint, Instant::ZERO, 1, zeros) {
+        let packet = Packet::parse(&octets).expect("an engine sends good packets");
+        sync = packet.header.sync.0;
+        match packet.body {
+            Body::Tcntl { xkey, .. } => granted = Some(xkey),
+            _ if packet.header.key & RTN == 0 => stream = Some(packet.header.key),
+            _ => {}
         }
     }
+    (stream, granted, sync)
 }
 
 #[test]
@@ -251,9 +242,9 @@ fn exchange(endpoints: &mut [GroupEndpoint; 2]) {
         for (from, to) in [(0, 1), (1, 0)] {
             let mut batch = Batch::new(4);
             endpoints[from].poll_transmit(Instant::ZERO, &mut batch);
-            for packet in crate::user::plain(&batch) {
-                let packet = Received::new(Address::Socket(addresses[from]), &packet);
-                endpoints[to].handle_packet(Instant::ZERO, packet, &mut Deliveries::default());
+            for packet in written(&batch, nothing) {
+                let from = Address::Socket(addresses[from]);
+                give_packet(&mut endpoints[to], Instant::ZERO, from, &packet);
             }
         }
     }

@@ -6,7 +6,7 @@
 use super::dishonest::Dishonesty;
 use super::plan::Station;
 use super::reading::{Reading, log_line, read};
-use crate::user::written;
+use engine::hand::written;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
     Event, Instant, Protocol, Received, Store,
@@ -296,7 +296,7 @@ impl GroupNetwork {
             echo: Some(echo), ..
         }) = self.read_packet(packet)
         {
-            self.echoes_accepted.entry(from).or_default().insert(echo);
+            self.echoes_accepted.entry(from).or_default().insert(echo.0);
         }
     }
 
@@ -443,7 +443,7 @@ impl GroupNetwork {
         let reading = reading.expect("an engine sends good packets");
         assert!(reading.options.has(Options::MULTI));
         if station == 0 && reading.options.has(Options::SREQ) && reading.is_cntl {
-            self.requests.push(reading.sync);
+            self.requests.push(reading.sync.0);
         }
         self.trace.push((self.now_ps, station, packet.clone()));
         let host = &mut self.hosts[station];

@@ -1,15 +1,15 @@
 //! Packets of every version, as far as these tests look into them.
 
 use engine_xtp::pdu::v3::{BodyV3, PacketKind, PacketV3};
-use engine_xtp::pdu::{Body, Format, Options, Packet, Version};
+use engine_xtp::pdu::{Body, Format, Options, Packet, SyncNumber, Version};
 
 /// What these tests want to know of a packet.
 pub struct Reading {
     pub options: Options,
     pub is_cntl: bool,
-    pub sync: u32,
+    pub sync: SyncNumber,
     /// Of a CNTL.
-    pub echo: Option<u32>,
+    pub echo: Option<SyncNumber>,
 }
 
 /// Reads a packet; None when its checks are wrong.
@@ -44,7 +44,7 @@ pub fn log_line((at_ps, from, octets): &(u64, usize, Vec<u8>)) -> String {
     let Ok(Packet { header, body }) = Packet::parse(octets) else {
         return format!("{us:>9} us {from}: {octets:02x?}\n");
     };
-    let (format, options, seq, sync) = (header.format, header.options, header.seq, header.sync);
+    let (format, options, seq, sync) = (header.format, header.options, header.seq, header.sync.0);
     let report = match body {
         Body::Cntl(common) | Body::Ecntl(common, _) | Body::Jcntl { common, .. } => {
             format!("{common:?}")

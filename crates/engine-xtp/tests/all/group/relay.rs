@@ -2,7 +2,7 @@
 
 use super::network::ALL;
 use crate::pair::seeds;
-use crate::user::written;
+use engine::hand::written;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
     Event, Instant, Protocol, Received, SplitMix64,

@@ -10,7 +10,8 @@ use engine::{
 use engine_xtp::group::relay::{ArrivalAddress, Relay, RelayConfig};
 use engine_xtp::group::{Config, GroupEndpoint};
 use engine_xtp::pdu::{
-    AddressSegment, Body, CommonControl, Header, Options, Packet, RTN, Service, TrafficSpec,
+    AddressSegment, Body, CommonControl, Header, Options, Packet, RTN, Service, SyncNumber,
+    TrafficSpec,
 };
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ fn octets(key: u64, options: Options, (sync, seq): (u32, u64), body: Body<'_>) -
         dlen: 0,
         check: 0,
         sort: 0,
-        sync,
+        sync: SyncNumber(sync),
         seq,
     };
     let mut octets = Vec::new();
@@ -52,7 +53,7 @@ fn control(key: u64, options: Options, sync: u32) -> Vec<u8> {
     let common = CommonControl {
         rseq: u64::from(sync % 2) * 1000,
         alloc: 0,
-        echo: 0,
+        echo: SyncNumber(0),
     };
     octets(key, options, (sync, 0), Body::Cntl(common))
 }
@@ -244,7 +245,7 @@ fn join(key: u64, own: u64, granted: u64) -> [Vec<u8>; 2] {
     let common = CommonControl {
         rseq: 0,
         alloc: 1000,
-        echo: 0,
+        echo: SyncNumber(0),
     };
     let traffic = TrafficSpec::Plain(Service::from_code(6), [0; 4]);
     let join = Body::Jcntl {

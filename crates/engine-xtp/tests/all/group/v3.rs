@@ -10,7 +10,7 @@ use engine::{
 use engine_xtp::RateLimit;
 use engine_xtp::group::{BucketConfig, Config, GroupEndpoint, LateJoin, Reliability};
 use engine_xtp::pdu::v3::{BodyV3, PacketKind, PacketV3, RTN_V3};
-use engine_xtp::pdu::{Options, Reject, Version};
+use engine_xtp::pdu::{Options, Reject, SyncNumber, Version};
 
 const LONG: u64 = 100_000 * MS;
 const BYTES: u64 = 300_000;
@@ -316,12 +316,12 @@ fn forge(version: Version, octets: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     };
     header.seq = number(header.seq);
     header.dseq = number(header.dseq);
-    header.sync = number(header.sync);
+    header.sync = SyncNumber(number(header.sync.0));
     header.key = number(header.key);
     if let BodyV3::Cntl(control, _) = &mut packet.body {
         control.rseq = number(control.rseq);
         control.alloc = number(control.alloc);
-        control.echo = number(control.echo);
+        control.echo = SyncNumber(number(control.echo.0));
         control.rate = number(control.rate);
         control.burst = number(control.burst);
     }
