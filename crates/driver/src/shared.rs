@@ -1,7 +1,7 @@
 //! State shared by the users of an endpoint and its helper thread.
 
 use crate::broken::{self, Breakable, Broken, Guard};
-use crate::pump::Pump;
+use crate::pump::{Pump, SPARE_BUFFERS_MAX};
 use crate::sys::StorePool;
 use crate::timeout::finite;
 use crate::wakeup::{Wakeup, thread_eventfd};
@@ -160,9 +160,12 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         }
         self.wakeup.activity.count_poll();
         let before = pump.arrivals();
+        let kept_max = pump.kept_arrivals() + KEPT_ARRIVALS_MAX;
         let mut receives = 0;
         // Packets buffered in the wire make no descriptor readable.
-        while receives < RECEIVES_MAX || pump.wire().has_buffered() {
+        while receives < RECEIVES_MAX && pump.kept_arrivals() < kept_max
+            || pump.wire().has_buffered()
+        {
             receives += 1;
             if !pump.receive(now)? {
                 break;
@@ -346,6 +349,10 @@ fn nanos(span: Duration) -> u64 {
 
 /// Receives in one go, so that a flood does not keep a user from sending.
 const RECEIVES_MAX: usize = 64;
+
+/// Arrivals in one go that are kept until their users have read them. As many buffers are reused, and what lies in them
+/// is still in the cache when it is read; the rest waits in the wire.
+const KEPT_ARRIVALS_MAX: u64 = SPARE_BUFFERS_MAX as u64;
 
 /// `span` for a system call; the longest there is for one that is longer, such as for ever.
 pub(crate) fn timespec(span: Duration) -> Timespec {

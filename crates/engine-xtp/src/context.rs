@@ -171,6 +171,8 @@ pub(crate) struct Context {
     pub(crate) options: Options,
     /// The context is in the ready queue.
     pub(crate) in_ready_queue: bool,
+    /// It has given way to others in the ready queue since it sent last.
+    gave_way: bool,
     /// Status requests in a row while the peer blocks progress, as window probes do.
     pub(crate) unanswered_probes: u32,
     pub(crate) timers: TimerSet<Timer, { TIMERS.len() }>,
@@ -213,6 +215,7 @@ impl Context {
             last_received_at: now,
             options: Options::NONE,
             in_ready_queue: false,
+            gave_way: false,
             unanswered_probes: 0,
             timers: TimerSet::new(),
             scheduled_at: NEVER,
@@ -321,6 +324,19 @@ impl Context {
             self.in_ready_queue = true;
             ep.ready_queue.push(self.slot, self.sort);
         }
+    }
+
+    /// Enters the context, which was first, behind the others that are ready, once: all that is left of a transaction
+    /// opened here is to tell the peer that its reply came. The user has it, and may wait for what the others send.
+    #[inline]
+    pub(crate) fn gives_way(&mut self, ep: &mut EndpointState) -> bool {
+        let owes_rest = self.initiator && self.closing.rclose_received() && self.rx.is_complete();
+        let is_over = owes_rest && self.service == Service::Transaction;
+        self.gave_way = is_over && !self.gave_way && ep.ready_queue.len() > 0;
+        if self.gave_way {
+            ep.ready_queue.push(self.slot, self.sort);
+        }
+        self.gave_way
     }
 
     pub(crate) fn arm(&mut self, ep: &mut EndpointState, timer: Timer, at: Instant) {

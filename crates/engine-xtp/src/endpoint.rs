@@ -373,6 +373,9 @@ impl Protocol for Xtp {
             let Some(ctx) = self.table.context(slot) else {
                 continue;
             };
+            if ctx.gives_way(&mut self.state) {
+                continue;
+            }
             ctx.in_ready_queue = false;
             data_send::transmit(ctx, &mut self.state, now, batch);
             if ctx.is_closed() {

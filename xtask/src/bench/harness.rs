@@ -6,7 +6,7 @@
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, metric_of};
-use super::peers;
+use super::peers::{self, Iperf3};
 use super::trial_runner::{TrialRequest, TrialRunner};
 use super::yardstick::Yardstick;
 use std::hint::black_box;
@@ -110,7 +110,10 @@ fn tcp(name: &'static str, size: u64, target: f64) -> Comparison {
             throughput("tcp", size, &["--read-size".into(), size.to_string()]),
             "messages_per_s",
         ),
-        ("", Box::new(move |_| peers::iperf3(false, size, SPAN_S))),
+        (
+            "",
+            Box::new(move |_| Iperf3::installed()?.rate(false, size, SPAN_S)),
+        ),
         PAIRS,
         BenchTarget::AtLeast(target),
     )
@@ -120,7 +123,10 @@ fn udp(name: &'static str, transport: &'static str, target: f64) -> Comparison {
     Comparison::of(
         name,
         metric_of(throughput(transport, 1400, &[]), "messages_per_s"),
-        ("", Box::new(|_| peers::iperf3(true, 1400, SPAN_S))),
+        (
+            "",
+            Box::new(|_| Iperf3::installed()?.rate(true, 1400, SPAN_S)),
+        ),
         PAIRS,
         BenchTarget::AtLeast(target),
     )
@@ -148,15 +154,33 @@ fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -
     )
 }
 
-/// Bars without a peer.
+/// Bars without a peer, or with one that may be absent.
 type Single = fn(&mut TrialRunner, &str) -> Bar;
 
 const SINGLES: &[(&str, Single)] = &[
+    ("udp-segmented-gsro", udp_segmented_gsro),
     ("record-throughput", record_throughput),
     ("record-delay", record_delay),
     ("first-trial", first_trial),
     ("rss-60s", rss_60s),
 ];
+
+/// Our segmented UDP against iperf3's; without one that has it the line says so at once.
+fn udp_segmented_gsro(ours: &mut TrialRunner, name: &str) -> Bar {
+    let target = BenchTarget::at_least(1.0, 1.1);
+    let iperf3 = match Iperf3::with_gsro() {
+        Ok(iperf3) => iperf3,
+        Err(absent) => return Bar::of_median(name, Err(absent), "x", target),
+    };
+    Comparison::of(
+        "udp-segmented-gsro",
+        metric_of(throughput("udp-segmented", 1400, &[]), "messages_per_s"),
+        ("", Box::new(move |_| iperf3.rate(true, 1400, SPAN_S))),
+        PAIRS,
+        target,
+    )
+    .run(ours)
+}
 
 fn single(name: &str, values: Result<Vec<f64>, String>, unit: &'static str, most: f64) -> Bar {
     Bar::of_median(name, values, unit, BenchTarget::AtMost(most))

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::net::{TcpListener, UdpSocket};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -19,31 +20,91 @@ pub fn require_program(program: &str, package: &str) -> Result<(), String> {
     }
 }
 
-/// Received messages per second of iperf3.
-pub fn iperf3(udp: bool, size: u64, span_s: f64) -> Result<f64, String> {
-    require_program("iperf3", "iperf3")?;
-    let port = free_port()?;
-    let server = ServerProcess::new(
-        Command::new("iperf3")
-            .args(["-s", "-1", "-p", &port])
-            .stdout(Stdio::null()),
-    )?;
-    std::thread::sleep(SERVER_START);
-    let mut client = Command::new("iperf3");
-    client.args(["-c", "127.0.0.1", "-p", &port, "-J", "-A", "0,1"]);
-    client.args(["-l", &size.to_string(), "-t", &format!("{}", span_s.ceil())]);
-    if udp {
-        client.args(["-u", "-b", "0"]);
-    } else {
-        client.args(["-C", "cubic"]);
+/// iperf3, of the system or built from its source.
+pub struct Iperf3 {
+    program: PathBuf,
+    /// What its client is told besides.
+    words: &'static [&'static str],
+}
+
+/// The first version of iperf3 that segments and coalesces UDP (`--gsro`).
+const GSRO_VERSION: (u32, u32) = (3, 21);
+
+/// Kernel buffers as ours: with the system's own, nine datagrams of ten that it segments are dropped.
+const GSRO_WORDS: &[&str] = &["--gsro", "-w", "4M"];
+
+impl Iperf3 {
+    /// The installed one.
+    ///
+    /// # Errors
+    ///
+    /// Without one, with how to install it.
+    pub fn installed() -> Result<Iperf3, String> {
+        require_program("iperf3", "iperf3")?;
+        Ok(Iperf3 {
+            program: "iperf3".into(),
+            words: &[],
+        })
     }
-    let output = client
-        .output()
-        .map_err(|error| format!("iperf3: {error}"))?;
-    drop(server);
-    let report: Value =
-        serde_json::from_slice(&output.stdout).map_err(|error| format!("iperf3: {error}"))?;
-    received(&report["end"], udp, size)
+
+    /// The one that TOWPATH_IPERF3 names, or the installed one, with segmented UDP.
+    ///
+    /// # Errors
+    ///
+    /// When it is older, with where to get one.
+    pub fn with_gsro() -> Result<Iperf3, String> {
+        let program = std::env::var_os("TOWPATH_IPERF3").unwrap_or_else(|| "iperf3".into());
+        let said = Command::new(&program).arg("--version").output();
+        let said = said.map_err(|error| format!("{}: {error}", program.display()))?;
+        let version = String::from_utf8_lossy(&said.stdout);
+        let number = version.split_whitespace().nth(1).unwrap_or_default();
+        if version_of(number).is_none_or(|version| version < GSRO_VERSION) {
+            return Err(format!(
+                "skipped: iperf3 {number} has no --gsro; build 3.21 or later from https://github.com/esnet/iperf and \
+                 name its program by TOWPATH_IPERF3"
+            ));
+        }
+        Ok(Iperf3 {
+            program: program.into(),
+            words: GSRO_WORDS,
+        })
+    }
+
+    /// Received messages per second.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run, or reports no rate.
+    pub fn rate(&self, udp: bool, size: u64, span_s: f64) -> Result<f64, String> {
+        let port = free_port()?;
+        let server = ServerProcess::new(
+            Command::new(&self.program)
+                .args(["-s", "-1", "-p", &port])
+                .stdout(Stdio::null()),
+        )?;
+        std::thread::sleep(SERVER_START);
+        let mut client = Command::new(&self.program);
+        client.args(["-c", "127.0.0.1", "-p", &port, "-J", "-A", "0,1"]);
+        client.args(["-l", &size.to_string(), "-t", &format!("{}", span_s.ceil())]);
+        client.args(match udp {
+            true => ["-u", "-b", "0"].as_slice(),
+            false => &["-C", "cubic"],
+        });
+        let output = client.args(self.words).output();
+        let output = output.map_err(|error| format!("iperf3: {error}"))?;
+        drop(server);
+        let report: Value =
+            serde_json::from_slice(&output.stdout).map_err(|error| format!("iperf3: {error}"))?;
+        received(&report["end"], udp, size)
+    }
+}
+
+/// Major and minor number of a version such as `3.12` or `3.21+`.
+fn version_of(number: &str) -> Option<(u32, u32)> {
+    let (major, minor) = number.split_once('.')?;
+    let digits = minor.find(|sign: char| !sign.is_ascii_digit());
+    let minor = minor.get(..digits.unwrap_or(minor.len()))?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 fn received(end: &Value, udp: bool, size: u64) -> Result<f64, String> {
@@ -139,4 +200,17 @@ fn free_port() -> Result<String, String> {
         }
     }
     Err("no free port".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(version_of("3.12"), Some((3, 12)));
+        assert_eq!(version_of("3.21+"), Some((3, 21)));
+        assert!(version_of("3.9") < version_of("3.21") && version_of("4.0.1") > version_of("3.21"));
+        assert_eq!(version_of("iperf3"), None);
+    }
 }

@@ -36,6 +36,8 @@ pub(super) struct InboxMemory {
     unaccepted_max: u64,
     /// They take more, and so are all full.
     is_over: bool,
+    /// Arrivals whose buffers were kept for their users so far.
+    kept_arrivals: u64,
 }
 
 impl InboxMemory {
@@ -47,6 +49,7 @@ impl InboxMemory {
             unaccepted: 0,
             unaccepted_max: UNACCEPTED_MAX,
             is_over: false,
+            kept_arrivals: 0,
         }
     }
 }
@@ -100,7 +103,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let is_kept = |entry: &CircuitDeliveries| {
             entry.reassembled.is_none() && entry.user_bytes() >= receive_len / 2
         };
-        if by_circuit.len() == 1 && by_circuit.iter().all(is_kept) {
+        let keeps_any = by_circuit.iter().any(is_kept);
+        self.inbox.kept_arrivals += u64::from(keeps_any);
+        if by_circuit.len() == 1 && keeps_any {
             for entry in by_circuit.drain(..) {
                 self.queue_chunk(
                     now,
@@ -108,7 +113,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                     entry.into_chunk(Octets::Own(std::mem::take(&mut buffer))),
                 );
             }
-        } else if by_circuit.iter().any(is_kept) {
+        } else if keeps_any {
             let arrival = Arc::new(buffer);
             for entry in by_circuit.drain(..) {
                 if is_kept(&entry) {
@@ -125,6 +130,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             self.recycle_arrival(buffer, receive_len);
         }
         self.by_circuit = by_circuit;
+    }
+
+    /// Arrivals so far whose buffers are kept until their users have read them: each needs another buffer.
+    pub(crate) fn kept_arrivals(&self) -> u64 {
+        self.inbox.kept_arrivals
     }
 
     /// Recycles the memory of an arrival. A packet of a layer has the layer's.

@@ -75,7 +75,7 @@ pub struct Pump<E, W> {
 }
 
 /// Empty receive buffers kept, and empty copies and lists of each kind.
-const SPARE_BUFFERS_MAX: usize = 8;
+pub(crate) const SPARE_BUFFERS_MAX: usize = 8;
 
 /// Circuits opened by peers that may wait in the accept queue.
 ///

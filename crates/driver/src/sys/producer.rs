@@ -307,7 +307,9 @@ impl Producer {
     /// | expired | circuits wait | held or queued | if held |
     /// | expired | no circuit waits | idle | as idle |
     /// | queued | it was granted | held | yes |
-    /// | queued | else | queued; an empty store gives its memory back, which is in the cache | no |
+    /// | queued | else | queued | no |
+    ///
+    /// While it is queued, an empty store gives its memory back, which is in the cache, to one that holds a permit.
     fn advance_permit(&mut self) -> bool {
         let permits = &self.ring.pool.permits;
         match self.ring.permit() {
@@ -343,6 +345,7 @@ impl Producer {
             self.start_permit();
         } else {
             self.ring.set_permit(Permit::Queued);
+            self.release_memory();
         }
         acquired
     }

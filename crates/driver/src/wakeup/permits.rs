@@ -21,9 +21,14 @@ const PERMITS: usize = if cfg!(all(test, feature = "loom")) {
     16
 };
 
-/// Ticks within which as many permits are to come back as there are; else the limit grows. Ticks
-/// without a poll of the wire do not count.
+/// Ticks within which [`COME_BACK_MIN`] permits are to come back; else the limit grows. Ticks without a poll of the wire
+/// do not count.
 const GROW_AFTER_TICKS: u32 = 8;
+
+/// With fewer the path is slow or long, or its readers have stopped, and more circuits may fill their stores: it is none
+/// whose bytes are still in a cache when they leave. As many as there are would not do: twice as many then seldom come
+/// back in time either, and after one pause of the machine all circuits had a permit, and memory of their own.
+const COME_BACK_MIN: usize = PERMITS.div_ceil(4);
 
 /// Permit of one circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +154,7 @@ impl SendPermits {
             return;
         }
         let out = state.in_use + state.granted.len();
-        if state.released < out {
+        if state.released < out.min(COME_BACK_MIN) {
             state.limit = 2 * out.max(PERMITS);
             state.grant_next();
         }
@@ -246,5 +251,21 @@ mod tests {
         (0..PERMITS).for_each(|_| permits.release());
         (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
         assert_eq!(permits.take_unnotified().len(), PERMITS, "enough come back");
+    }
+
+    #[test]
+    fn limit_that_grew_stays_when_some_come_back() {
+        let permits = SendPermits::default();
+        acquire(&permits, 0..10 * PERMITS);
+        (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
+        let mut held = permits.take_unnotified();
+        assert_eq!(held.len(), PERMITS, "none came back");
+        for _ in 0..4 {
+            assert!(held.iter().all(|&id| permits.claim(id)));
+            (0..COME_BACK_MIN).for_each(|_| permits.release());
+            (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
+            held = permits.take_unnotified();
+            assert_eq!(held.len(), COME_BACK_MIN, "one for each that came back");
+        }
     }
 }
