@@ -55,7 +55,7 @@ fn static_program_needs_no_linker_and_races() {
         text
     };
     assert!(run(&["--version"]).starts_with("towpath "));
-    assert!(run(&["doctor"]).contains("This host"));
+    assert!(run(&["doctor"]).contains("\nbuild "));
     let out = scratch.text("run");
     let race = [
         "race", "tcp", "udp", "quic", "xtp", "sctp", "--sizes", "1KiB", "--blocks", "1",
