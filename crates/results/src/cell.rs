@@ -69,6 +69,8 @@ impl Cell {
     pub const CLIENTS: &'static str = "clients";
     /// An offered load in messages a second.
     pub const RATE: &'static str = "rate_per_s";
+    /// Receivers of one sender: their number, or `N@one` where they share its messages.
+    pub const FAN_OUT: &'static str = "fan_out";
 
     /// The cell with one more factor.
     #[must_use]

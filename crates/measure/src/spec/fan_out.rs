@@ -1,7 +1,7 @@
 //! One sender and several receivers.
 
 use super::Contest;
-use results::Factor;
+use results::{Cell, Factor};
 use std::fmt;
 use std::str::FromStr;
 
@@ -42,7 +42,7 @@ pub(super) fn with_each(all: &[FanOut], contest: Contest) -> Vec<Contest> {
         return vec![contest];
     }
     let with = |&fan_out: &FanOut| Contest {
-        cell: contest.cell.clone().with("fan_out", fan_out.factor()),
+        cell: contest.cell.clone().with(Cell::FAN_OUT, fan_out.factor()),
         fan_out: Some(fan_out),
         ..contest.clone()
     };

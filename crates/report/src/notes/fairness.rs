@@ -48,7 +48,7 @@ fn cell_line(cell: &CellSummary) -> Option<String> {
         parts.push(format!("median delays {}", delays.join(", ")));
     }
     if hosts {
-        let whose = match cell.cell.0.contains_key("fan_out") {
+        let whose = match cell.cell.0.contains_key(results::Cell::FAN_OUT) {
             true => "receiver",
             false => "host",
         };

@@ -1,9 +1,11 @@
-//! What stands in no table, a sentence each: a race that is taken on, packet sizes, shares of concurrent circuits, round trips
-//! beside bulk, cells, copies of zero-copy sends, what links and loads did, what has no series of its connection, and knees of load sweeps.
+//! What stands in no table, a sentence each: a race that is taken on, packet sizes, shares of concurrent circuits, what a round
+//! trip to several receivers is, round trips beside bulk, cells, copies of zero-copy sends, what links and loads did, what has
+//! no series of its connection, and knees of load sweeps.
 
 mod cells;
 mod fairness;
 mod links;
+mod receivers;
 mod responsive;
 mod send;
 mod series;
@@ -17,6 +19,11 @@ pub fn notes(run: &RunData) -> Vec<String> {
     let mut lines: Vec<String> = resumed_line(run).into_iter().collect();
     lines.extend(run.trials.iter().filter_map(packet_line));
     lines.extend(run.summary.iter().flat_map(fairness::lines));
+    lines.extend(
+        run.summary
+            .iter()
+            .filter_map(|summary| receivers::line(&summary.cells)),
+    );
     lines.extend(run.summary.iter().flat_map(responsive::lines));
     lines.extend(run.summary.iter().flat_map(send::lines));
     lines.extend(cells::lines(run));
