@@ -44,7 +44,7 @@ packets. To the sender the hosts are ordinary members with addresses of the rela
 
 Examples:
   towpath xtp relay 239.1.2.3:5000 --to 10.0.9.7:5000 --to 10.0.9.8:5000
-  towpath xtp relay 239.1.2.3:5000 --interface 10.0.1.1 --to lab2:5000"
+  towpath xtp relay 239.1.2.3:5000 --interface 10.0.1.1 --to lab2:5000 --damping"
 )]
 pub struct RelayArgs {
     /// The multicast group.
@@ -56,6 +56,10 @@ pub struct RelayArgs {
     /// A host to repeat packets to.
     #[arg(long, required = true, value_name = "HOST:PORT")]
     pub to: Vec<String>,
+    /// Repeat receivers' answers to the hosts as well, which suppress their own: for groups with
+    /// `damping=on`.
+    #[arg(long)]
+    pub damping: bool,
 }
 
 /// Interval at which the stop flag is polled.
@@ -122,6 +126,9 @@ pub fn run_relay(args: &RelayArgs) -> Result<u8, CliError> {
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let relay = Relay::join(group, args.interface, &members);
     let mut relay = relay.map_err(|error| bind_error(group, &error))?;
+    if args.damping {
+        relay.enable_damping();
+    }
     let stop = StopSignal::on_signals()?;
     note(format_args!(
         "relay of {group} at {} for {} hosts; Ctrl-C stops it",

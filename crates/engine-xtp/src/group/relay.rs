@@ -6,8 +6,8 @@
 //! key in a control packet names the sender it is for (0009, A relay): it is the stream's, or one
 //! that the sender granted to this member, in a TCNTL that passed here.
 //!
-//! Control packets sent to the group are not forwarded, so there is no damping behind a relay.
-//! Slotting works as without one.
+//! Slotting works as without one. For damping a relay repeats answers, to the members that did not give them: those heard in
+//! the group, and those of its members. Receivers in the group hear each other, and not the members behind a relay.
 
 use super::source_share::{SHARES, SourceShares, longest_silent};
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects};
@@ -29,6 +29,9 @@ pub struct RelayConfig {
     ///
     /// Two minutes: an idle sender sends a status request every five seconds.
     pub idle_timeout: Duration,
+    /// Answers to status requests are repeated to the members behind the relay, so that they suppress their own
+    /// ([`Config::damping`](super::Config::damping)). Off: a member that does not suppress would get them for nothing.
+    pub damping: bool,
 }
 
 impl Default for RelayConfig {
@@ -37,6 +40,7 @@ impl Default for RelayConfig {
             members: Vec::new(),
             streams_max: 1024,
             idle_timeout: Duration::from_secs(120),
+            damping: false,
         }
     }
 }
@@ -129,8 +133,10 @@ impl Relay {
         send: &mut impl FnMut(usize, Address),
     ) -> Result<(), Reject> {
         let header = parse_multicast(packet)?;
-        // Receivers' control packets to the group are not repeated.
-        if header.key == 0 || header.key & RTN != 0 {
+        if header.key & RTN != 0 {
+            return self.repeat_answer(None, &header, send);
+        }
+        if header.key == 0 {
             return Err(Reject::UnknownKey);
         }
         match self.streams.get_mut(&header.key) {
@@ -142,6 +148,27 @@ impl Relay {
             send(place, *member);
         }
         self.packets_repeated += self.config.members.len() as u64;
+        Ok(())
+    }
+
+    /// Repeats an answer to a status request to the members that did not give it (0009, Slotting). Only answers with the
+    /// stream's own key: damping is for groups that count no members.
+    fn repeat_answer(
+        &mut self,
+        author: Option<usize>,
+        header: &Header,
+        send: &mut impl FnMut(usize, Address),
+    ) -> Result<(), Reject> {
+        let is_answer = header.format == Format::Cntl && !header.options.has(Options::END);
+        let is_known = self.streams.contains_key(&(header.key & !RTN));
+        if !(self.config.damping && is_answer && is_known) {
+            return Err(Reject::UnknownKey);
+        }
+        let members = self.config.members.iter().enumerate();
+        for (place, member) in members.filter(|(place, _)| Some(*place) != author) {
+            send(place, *member);
+            self.packets_repeated += 1;
+        }
         Ok(())
     }
 
@@ -221,6 +248,8 @@ impl Relay {
         if from == member {
             send(place, self.handle_answer(place, &header, packet)?);
             self.answers_returned += 1;
+            // What is no answer for others was returned, and is no reject.
+            let _ = self.repeat_answer(Some(place), &header, send);
             return Ok(());
         }
         // A unicast packet to the member carries the member's key.
@@ -295,6 +324,11 @@ impl Relay {
             }
             self.streams_by_grant.insert((place, xkey), key);
         }
+    }
+
+    /// Repeats answers from now on ([`RelayConfig::damping`]).
+    pub fn enable_damping(&mut self) {
+        self.config.damping = true;
     }
 
     /// Packets repeated to members, and control packets returned to senders.

@@ -436,6 +436,7 @@ fn relay_prints_packet_counts_on_exit() {
         "127.0.0.1",
         "--to",
         "127.0.0.1:9",
+        "--damping",
     ];
     let said = Tool::start(&relay).stop();
     assert!(

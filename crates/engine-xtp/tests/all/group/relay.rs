@@ -2,13 +2,14 @@
 
 use super::network::ALL;
 use crate::pair::seeds;
+use core::time::Duration;
 use engine::hand::written;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
     Event, Instant, Protocol, Received, SplitMix64,
 };
 use engine_xtp::group::relay::{ArrivalAddress, Relay, RelayConfig};
-use engine_xtp::group::{Config, GroupEndpoint, MemberState};
+use engine_xtp::group::{BucketConfig, Config, GroupEndpoint, MemberState, Reliability};
 use std::collections::BTreeMap;
 
 /// The first address of the stand-ins.
@@ -56,16 +57,25 @@ const RELAY: u32 = 999;
 
 impl RelayNetwork {
     fn new(seed: u64, counts: [u32; 3], loss_ppm: u64) -> RelayNetwork {
+        let [_, direct, behind_relay] = counts;
+        let config = Config {
+            packet_len: 500,
+            members_min: (direct + behind_relay) as usize,
+            // An answer takes four hops: with one packet in ten lost, a third of them fail.
+            retries_max: 20,
+            ..Config::default()
+        };
+        RelayNetwork::with_config(seed, counts, loss_ppm, &config)
+    }
+
+    /// All of `config`; the relay repeats answers where it has damping.
+    fn with_config(seed: u64, counts: [u32; 3], loss_ppm: u64, config: &Config) -> RelayNetwork {
         let [senders, direct, behind_relay] = counts;
         let first_far = senders + direct;
         let node = |index: u32| {
             let config = Config {
-                packet_len: 500,
-                members_min: (direct + behind_relay) as usize,
-                // An answer takes four hops: with one packet in ten lost, a third of them fail.
-                retries_max: 20,
                 seed: seed * 100 + u64::from(index),
-                ..Config::default()
+                ..config.clone()
             };
             let mut engine = GroupEndpoint::new(config);
             let sends = (index < senders).then(|| stream_bytes(index));
@@ -92,6 +102,7 @@ impl RelayNetwork {
             behind_relay: first_far,
             relay: Relay::new(RelayConfig {
                 members: members.collect(),
+                damping: config.damping,
                 ..RelayConfig::default()
             }),
             now_ns: 0,
@@ -306,6 +317,60 @@ fn relay_members_receive_all_senders_under_loss() {
         assert_eq!(network.relay.streams() as u32, senders);
     }
     assert!(repaired > 100 || seeds(20).count() == 1, "{repaired}");
+}
+
+/// Answers of members behind a relay, all together, and how many damping suppressed; `direct` receivers are in the group.
+fn answers_behind_relay(direct: u32, damping: bool) -> (u64, u64) {
+    let config = Config {
+        packet_len: 500,
+        reliability: Reliability::Buckets(BucketConfig {
+            requests: 2,
+            tolerated: 2,
+        }),
+        answer_to: None,
+        damping,
+        slot: Duration::from_millis(20),
+        ..Config::default()
+    };
+    let mut network = RelayNetwork::with_config(9, [1, direct, 20], 0, &config);
+    // Receivers in the group answer to the group; a member behind a relay reaches its stand-in alone.
+    let in_group = Config {
+        answer_to: Some(ALL),
+        ..config
+    };
+    for (index, node) in network.nodes.iter_mut().enumerate().skip(1) {
+        if index <= direct as usize {
+            let seed = 900 + index as u64;
+            let config = Config {
+                seed,
+                ..in_group.clone()
+            };
+            node.engine = GroupEndpoint::new(config);
+            node.engine.listen(true);
+        }
+    }
+    network.run();
+    assert_eq!(network.nodes[0].closed, Some(CloseReason::Graceful));
+    let behind = &network.nodes[1 + direct as usize..];
+    for node in behind {
+        let all = node.received.values();
+        assert!(all.map(|received| &received.bytes).eq([&stream_bytes(0)]));
+    }
+    let counts = behind.iter().map(|node| node.engine.control_counts());
+    counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+#[test]
+fn damping_behind_a_relay_suppresses_most_answers() {
+    for direct in [0, 5] {
+        let (alone, none) = answers_behind_relay(direct, false);
+        let (given, damped) = answers_behind_relay(direct, true);
+        assert_eq!(none, 0);
+        assert!(
+            damped > 0 && given * 2 < alone,
+            "{given} of {alone}, {direct} in the group"
+        );
+    }
 }
 
 #[test]

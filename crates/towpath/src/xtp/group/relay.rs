@@ -91,6 +91,12 @@ impl Relay {
         })
     }
 
+    /// Repeats answers to status requests to the members as well, those given in the group and those of other members:
+    /// for groups with buckets whose receivers suppress an answer that another gave (`damping=on`).
+    pub fn enable_damping(&mut self) {
+        self.core.enable_damping();
+    }
+
     /// Its counters.
     pub fn counters(&self) -> RelayCounters {
         let (repeated, returned) = self.core.forwarded_counts();
