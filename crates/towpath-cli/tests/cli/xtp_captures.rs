@@ -9,7 +9,9 @@ use std::path::Path;
 fn xtp_packets(file: &str) -> Option<Vec<[String; 3]>> {
     let script = dissector("xtp.lua");
     let fields = ["frame.protocols", "xtp.key", "_ws.malformed"];
-    tshark_fields(Path::new(file), &["-X", &script, "-Y", "xtp"], fields)
+    // An ICMP error quotes a packet that came to an endpoint which was gone: it is none of the packets.
+    let filter = "xtp and not icmp";
+    tshark_fields(Path::new(file), &["-X", &script, "-Y", filter], fields)
 }
 
 #[track_caller]
