@@ -18,6 +18,7 @@
 //! * [`secret`], [`keyed`] - what an engine knows and a peer must not guess, and numbers that follow
 //!   from it.
 //! * [`time`], [`timer`], [`few_map`], [`ranges`], [`SplitMix64`], [`counters`] - the small parts every protocol needs.
+//! * [`test_kit`] - what tests and fuzzers do without a host: take packets from an engine, and give it one.
 //! * `sys/` - instructions of the processor for checksums; the crate's only unsafe code.
 //!
 //! User bytes do not pass through an engine on their way out. The user writes them into a *send
@@ -34,7 +35,6 @@ pub mod checksum;
 pub mod counters;
 pub mod delivery;
 pub mod few_map;
-pub mod hand;
 pub mod keyed;
 pub mod layer;
 pub mod note;
@@ -44,6 +44,7 @@ pub mod record;
 pub mod router;
 pub mod secret;
 mod sys;
+pub mod test_kit;
 pub mod time;
 pub mod timer;
 pub mod transactions;

@@ -1,6 +1,6 @@
 //! Calls from one endpoint to another in virtual time.
 
-use engine::hand::{MessageStores, give_packet, take_packets};
+use engine::test_kit::{MessageStores, give_packet, take_packets};
 use engine::{
     Address, Batch, EntityId, Event, Instant, Note, OutgoingMessage, Protocol, SplitMix64,
     TransactionEnd, TransactionEvent, TransactionId, Transactions,

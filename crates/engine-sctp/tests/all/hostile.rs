@@ -1,6 +1,6 @@
 //! Hostile peers: nothing panics, loops long or takes memory without bound.
 
-use engine::hand::{take_packets, zeros};
+use engine::test_kit::{take_packets, zeros};
 use engine::{Address, Deliveries, Instant, Path, Protocol, Received, Secret, SplitMix64};
 use engine::{Associations, Bytes};
 use engine_sctp::numbers::Tag;

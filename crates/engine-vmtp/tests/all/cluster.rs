@@ -1,6 +1,6 @@
 //! Several endpoints in virtual time, at stations from 0 on; no packet is lost unless a test says so.
 
-use engine::hand::{MessageStores, give_packet, take_packets};
+use engine::test_kit::{MessageStores, give_packet, take_packets};
 use engine::{
     Address, CallNote, EntityId, Event, Instant, Note, OutgoingMessage, Protocol, TransactionEnd,
     TransactionEvent, TransactionId, Transactions,

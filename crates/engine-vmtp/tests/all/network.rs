@@ -1,6 +1,6 @@
 //! Endpoints in virtual time, and the path between them.
 
-use engine::hand::{MessageStores, give_packet, take_packets};
+use engine::test_kit::{MessageStores, give_packet, take_packets};
 use engine::{
     Address, EntityId, Event, Instant, Note, OutgoingMessage, Protocol, SplitMix64,
     TransactionEvent, TransactionId, Transactions,

@@ -29,9 +29,6 @@ pub struct RelayConfig {
     ///
     /// Two minutes: an idle sender sends a status request every five seconds.
     pub idle_timeout: Duration,
-    /// Answers to status requests are repeated to the members behind the relay, so that they suppress their own
-    /// ([`Config::damping`](super::Config::damping)). Off: a member that does not suppress would get them for nothing.
-    pub damping: bool,
 }
 
 impl Default for RelayConfig {
@@ -40,7 +37,6 @@ impl Default for RelayConfig {
             members: Vec::new(),
             streams_max: 1024,
             idle_timeout: Duration::from_secs(120),
-            damping: false,
         }
     }
 }
@@ -80,6 +76,8 @@ struct RelayedStream {
 #[derive(Debug)]
 pub struct Relay {
     config: RelayConfig,
+    /// Answers are repeated to the members.
+    damping: bool,
     /// Streams by the sender's key.
     streams: BTreeMap<u64, RelayedStream>,
     /// The same streams by the source prefix of their senders.
@@ -97,6 +95,7 @@ impl Relay {
         Relay {
             shares: SourceShares::new(config.streams_max),
             config,
+            damping: false,
             streams: BTreeMap::new(),
             streams_by_grant: BTreeMap::new(),
             rejects: Rejects::default(),
@@ -161,7 +160,7 @@ impl Relay {
     ) -> Result<(), Reject> {
         let is_answer = header.format == Format::Cntl && !header.options.has(Options::END);
         let is_known = self.streams.contains_key(&(header.key & !RTN));
-        if !(self.config.damping && is_answer && is_known) {
+        if !(self.damping && is_answer && is_known) {
             return Err(Reject::UnknownKey);
         }
         let members = self.config.members.iter().enumerate();
@@ -326,9 +325,10 @@ impl Relay {
         }
     }
 
-    /// Repeats answers from now on ([`RelayConfig::damping`]).
+    /// Repeats answers to status requests to the members from now on, so that they suppress their own
+    /// ([`Config::damping`](super::Config::damping)). Members that suppress none would get them for nothing.
     pub fn enable_damping(&mut self) {
-        self.config.damping = true;
+        self.damping = true;
     }
 
     /// Packets repeated to members, and control packets returned to senders.

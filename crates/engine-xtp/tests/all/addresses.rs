@@ -1,6 +1,6 @@
 //! FIRST with an address or traffic specifier that is malformed, unsupported or for another host.
 
-use engine::hand::{give_packet, nothing, take_packets};
+use engine::test_kit::{give_packet, nothing, take_packets};
 use engine::{Address, Associations, CloseReason, Event, Instant, Protocol};
 use engine_xtp::pdu::{
     AddressFormat, Body, DiagValue, Format, Header, NamedAddress, Options, Packet, SyncNumber,

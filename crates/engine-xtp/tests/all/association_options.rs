@@ -4,7 +4,7 @@ use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, s
 use crate::user::Plan;
 use core::time::Duration;
 use engine::SplitMix64;
-use engine::hand::{give_packet, written, zeros};
+use engine::test_kit::{give_packet, written, zeros};
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, CloseReason, Event, Framing,
     Instant, Protocol,

@@ -6,7 +6,7 @@
 use crate::choices::Choices;
 use core::fmt::Write;
 use core::hash::Hasher;
-use engine::hand::{take_packets, zeros};
+use engine::test_kit::{take_packets, zeros};
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CloseReason, Deliveries, Event, Instant,
     Protocol, Received,

@@ -2,7 +2,7 @@
 
 use crate::pair::both;
 use core::time::Duration;
-use engine::hand::{give_packet, take_packets, zeros};
+use engine::test_kit::{give_packet, take_packets, zeros};
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Event, Framing, Instant, Note, Protocol,
     SendFlags,

@@ -1,6 +1,6 @@
 //! Malformed, forged and excessive packets: rejected, counted, and bounded in memory and replies.
 
-use engine::hand::{take_packets, zeros};
+use engine::test_kit::{take_packets, zeros};
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Deliveries, Delivery, Event, Instant,
     Protocol, Received, SplitMix64,

@@ -2,7 +2,7 @@
 
 use crate::pair::{MS, both, clean, joined, run};
 use crate::user::Plan;
-use engine::hand::{give_packet, take_packets, zeros};
+use engine::test_kit::{give_packet, take_packets, zeros};
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CloseReason, Event, Instant, Protocol,
 };

@@ -2,7 +2,7 @@
 //! so syncs tell the associations apart (0008, Names).
 
 use core::time::Duration;
-use engine::hand::{give_packet, take_packets, zeros};
+use engine::test_kit::{give_packet, take_packets, zeros};
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, CloseReason, Event, Instant, Protocol,
     Secret,

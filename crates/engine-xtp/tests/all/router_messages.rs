@@ -4,7 +4,7 @@ use crate::pair::{clean, messages, seeds};
 use crate::paths::{config, plan, star};
 use crate::star::LONG;
 use core::time::Duration;
-use engine::hand::{give_packet, nothing, take_packets};
+use engine::test_kit::{give_packet, nothing, take_packets};
 use engine::{Address, Associations, Batch, Deliveries, Instant, Protocol, Received, SplitMix64};
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketV3, RTN_V3};
 use engine_xtp::pdu::{AddressSegment, DiagCode, Endpoints, Version};

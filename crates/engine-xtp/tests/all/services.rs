@@ -3,7 +3,7 @@
 use crate::pair::{MS, Outcome, both, clean, joined, run, seeds};
 use crate::user::Plan;
 use core::time::Duration;
-use engine::hand::{give_packet, written, zeros};
+use engine::test_kit::{give_packet, written, zeros};
 use engine::{
     Address, Associations, AssociationsExt, Batch, CloseReason, Event, Framing, Instant, Protocol,
 };

@@ -2,7 +2,7 @@
 
 use crate::pair::MS;
 use crate::user::{Plan, User};
-use engine::hand::{nothing, written};
+use engine::test_kit::{nothing, written};
 use engine::{
     Address, Associations, Batch, Deliveries, Delivery, Event, Instant, Protocol, Received,
 };

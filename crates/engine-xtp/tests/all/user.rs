@@ -1,7 +1,7 @@
 //! A user of one association: its send buffer, what it received, and its plan for both.
 
 use core::time::Duration;
-use engine::hand::written;
+use engine::test_kit::written;
 use engine::{
     AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Delivery, Event,
     Framing, Instant, Note, SendFlags, Store,

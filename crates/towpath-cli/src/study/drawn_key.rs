@@ -1,7 +1,8 @@
 //! The key of contestants that a study seals: drawn for each run, and gone with it, since a study has no secrets.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use rustix::rand::GetRandomFlags;
+use std::fs;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -88,7 +89,8 @@ fn draw(path: PathBuf) -> io::Result<DrawnKey> {
 
 fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
     let mut octets = [0; LEN];
-    File::open("/dev/urandom")?.read_exact(&mut octets)?;
+    // As short a request is answered whole (getrandom(2)).
+    rustix::rand::getrandom(&mut octets, GetRandomFlags::empty())?;
     Ok(octets)
 }
 

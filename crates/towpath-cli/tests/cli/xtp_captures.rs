@@ -9,7 +9,7 @@ use std::path::Path;
 fn xtp_packets(file: &str) -> Option<Vec<[String; 3]>> {
     let script = dissector("xtp.lua");
     let fields = ["frame.protocols", "xtp.key", "_ws.malformed"];
-    // An ICMP error quotes a packet that came to an endpoint which was gone: it is none of the packets.
+    // An ICMP error quotes a packet whose receiver was gone; tshark dissects the quotation too.
     let filter = "xtp and not icmp";
     tshark_fields(Path::new(file), &["-X", &script, "-Y", filter], fields)
 }

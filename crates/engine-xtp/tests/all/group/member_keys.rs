@@ -2,7 +2,7 @@
 
 use super::network::GroupNetwork;
 use super::plan::{MS, Station};
-use engine::hand::{give_packet, nothing, take_packets, written, zeros};
+use engine::test_kit::{give_packet, nothing, take_packets, written, zeros};
 use engine::{Address, Associations, AssociationsExt, Batch, CloseReason, Instant, Protocol};
 use engine_xtp::group::{AdmittedHost, Config, GroupEndpoint, JoinSecret, MemberState};
 use engine_xtp::pdu::{

@@ -6,7 +6,7 @@
 use super::dishonest::Dishonesty;
 use super::plan::Station;
 use super::reading::{Reading, log_line, read};
-use engine::hand::written;
+use engine::test_kit::written;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
     Event, Instant, Protocol, Received, Store,

@@ -3,7 +3,7 @@
 use super::network::ALL;
 use crate::pair::seeds;
 use core::time::Duration;
-use engine::hand::written;
+use engine::test_kit::written;
 use engine::{
     Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
     Event, Instant, Protocol, Received, SplitMix64,
@@ -97,14 +97,17 @@ impl RelayNetwork {
             }
         };
         let members = (first_far..first_far + behind_relay).map(Address::Station);
+        let mut relay = Relay::new(RelayConfig {
+            members: members.collect(),
+            ..RelayConfig::default()
+        });
+        if config.damping {
+            relay.enable_damping();
+        }
         RelayNetwork {
             nodes: (0..first_far + behind_relay).map(node).collect(),
             behind_relay: first_far,
-            relay: Relay::new(RelayConfig {
-                members: members.collect(),
-                damping: config.damping,
-                ..RelayConfig::default()
-            }),
+            relay,
             now_ns: 0,
             made: 0,
             air: BTreeMap::new(),

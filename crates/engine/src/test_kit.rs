@@ -1,5 +1,4 @@
-//! Engines in the hand: packets are taken from one and given to another without a driver, in tests and fuzzers of
-//! engines.
+//! For tests and fuzzers of engines: takes the packets of an engine and gives it some, without a driver.
 
 use crate::{
     Address, Batch, Block, Deliveries, IncomingMessage, Instant, OutgoingMessage, Protocol,
