@@ -1,7 +1,7 @@
 //! What an agent does only where its operator allows it: raw sockets, loads.
 
 use crate::agents::{Agent, status, with_keys};
-use crate::support::{Scratch, children, towpath, trials_of};
+use crate::support::{Scratch, children, is_running, towpath, trials_of, wait_until};
 use results::{RunData, Status};
 
 /// CAP_NET_RAW alone, as a process's status shows it.
@@ -60,8 +60,7 @@ fn one_process_keeps_the_right_to_raw_sockets_and_nothing_else() {
     assert!(said.err.contains("without --to") || said.out.contains("without --to"));
     frames_cross_by_the_command_line(&scratch, &agent);
     drop(agent);
-    let gone = std::fs::metadata(format!("/proc/{process}")).is_err();
-    assert!(gone, "it ends with its agent");
+    wait_until("it does not end with its agent", || !is_running(process));
 }
 
 /// The interface is that of the route to the agent: none is named.
@@ -88,7 +87,9 @@ fn frames_cross_by_the_command_line(scratch: &Scratch, agent: &Agent) {
         let trials = trials_of(&run, transport);
         trials[0].evidence["calls_per_message"]
     });
-    assert!(calls[1] * 4.0 < calls[0], "{calls:?} calls a message");
+    // One frame a call takes two calls, of the sender and of the receiver. Of 32 a call the sender's part is 1/32;
+    // the receiver's may still be one, where it wakes for each frame.
+    assert!(calls[1] * 1.5 < calls[0], "{calls:?} calls a message");
     let out = scratch.text("named");
     let named = ["race", "xtp-ether", "--to", agent.address(), "--out", &out];
     let named = [&named[..], &["--interface", "lo"]].concat();
