@@ -8,7 +8,7 @@
 use crate::contests::{Contest, comparisons, contests};
 use crate::distribution::normal_quantile;
 use crate::mean::Mean;
-use crate::race::{alpha_of_look, judge_race, last_block};
+use crate::race::{judge_race, last_block, levels_of_plan};
 use results::{BlockPlan, Cell, Plan, RunData, Trial, VerdictKind};
 
 /// Blocks of each race, and its looks.
@@ -69,7 +69,7 @@ fn one(contest: &Contest, plan: &Plan, block_s: f64) -> Option<Calibration> {
     let wrong = verdicts.iter().filter(|wrong| **wrong).count() as u32;
     let pairs = comparisons(std::slice::from_ref(contest), &plan.baseline);
     let mean = Mean::of(&pairs.first()?.log_ratios)?;
-    let alpha = alpha_of_look(plan);
+    let alpha = *levels_of_plan(plan).last()?;
     let smallest = TIMES_S.map(|time_s| {
         let blocks = (time_s / block_s.max(1e-9)) as usize;
         (blocks >= LOOKS[0] as usize).then(|| mean.half_width_with(blocks, alpha).exp() - 1.0)

@@ -57,7 +57,7 @@ pub use knee::{Knee, knees};
 pub use missing::{MissingResult, missing_results};
 pub use order::CellOrder;
 pub use pilot::{Bound, Pilot, PrecisionTarget, pilot};
-pub use race::{Judgement, UnspentLevel, is_look, judge_race, unspent_level};
+pub use race::{Judgement, UnspentLevel, is_look, judge_race, levels_of_looks, unspent_level};
 pub use resolution::{Resolution, resolution};
 pub use spread::{Spread, spreads};
 pub use summary::summarise;

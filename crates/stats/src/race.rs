@@ -55,12 +55,24 @@ pub fn is_look(plan: &Plan, blocks: u32) -> bool {
     plan.blocks.looks.contains(&blocks)
 }
 
-/// The level of one look: the level of the run divided by the number of looks (Bonferroni). A plan whose
-/// last look is not its end has one more.
-pub fn alpha_of_look(plan: &Plan) -> f64 {
+/// The level of each of `looks` looks (Bonferroni): half of `alpha` at the last one, where what was too small for the others
+/// is decided, and equal shares of the other half at those before.
+pub fn levels_of_looks(alpha: f64, looks: usize) -> Vec<f64> {
+    match looks.saturating_sub(1) {
+        0 => vec![alpha; looks],
+        interim => {
+            let mut levels = vec![alpha / 2.0 / interim as f64; interim];
+            levels.push(alpha / 2.0);
+            levels
+        }
+    }
+}
+
+/// The level of each look of a plan. One whose last look is not its end has one look more.
+pub(crate) fn levels_of_plan(plan: &Plan) -> Vec<f64> {
     let BlockPlan { looks, max, .. } = &plan.blocks;
     let beyond = looks.last().is_none_or(|last| max > last);
-    plan.alpha / (looks.len() + usize::from(beyond)) as f64
+    levels_of_looks(plan.alpha, looks.len() + usize::from(beyond))
 }
 
 /// What a race has left of its level.
@@ -75,16 +87,14 @@ pub enum UnspentLevel {
 /// The level that a race which ended early has not spent. One that ended between two looks took one, in
 /// the place of the look it did not reach.
 pub fn unspent_level(plan: &Plan, trials: &[Trial]) -> UnspentLevel {
-    let each = alpha_of_look(plan);
     let blocks = last_block(trials);
-    let planned = (plan.alpha / each).round();
     let looks = &plan.blocks.looks;
     let taken = looks.iter().filter(|look| **look <= blocks).count();
     let between = blocks > 0 && !looks.contains(&blocks);
-    let left = planned - (taken + usize::from(between)) as f64;
-    match left >= 1.0 {
-        true => UnspentLevel::Part(each * left),
-        false => UnspentLevel::Nothing,
+    let taken = taken + usize::from(between);
+    match levels_of_plan(plan).get(taken..) {
+        None | Some([]) => UnspentLevel::Nothing,
+        Some(left) => UnspentLevel::Part(left.iter().sum()),
     }
 }
 
@@ -99,9 +109,9 @@ pub(crate) fn judge_contests(plan: &Plan, contests: &[Contest], blocks: u32) -> 
     let mut looks: Vec<u32> = looks.filter(|&look| look < blocks).collect();
     looks.push(blocks);
     let mut judgement = Judgement::default();
-    for look in looks {
+    for (look, alpha) in looks.into_iter().zip(levels_of_plan(plan)) {
         let seen: Vec<Contest> = contests.iter().map(|contest| contest.until(look)).collect();
-        judgement = judge_look(plan, &seen, &judgement);
+        judgement = judge_look(plan, &seen, alpha, &judgement);
     }
     judgement.overall = overall_verdicts(&judgement);
     for verdict in &mut judgement.verdicts {
@@ -110,9 +120,8 @@ pub(crate) fn judge_contests(plan: &Plan, contests: &[Contest], blocks: u32) -> 
     judgement
 }
 
-/// One look, after `earlier`.
-fn judge_look(plan: &Plan, contests: &[Contest], earlier: &Judgement) -> Judgement {
-    let alpha = alpha_of_look(plan);
+/// One look at level `alpha`, after `earlier`.
+fn judge_look(plan: &Plan, contests: &[Contest], alpha: f64, earlier: &Judgement) -> Judgement {
     let mut family = comparisons(contests, &plan.baseline);
     let cells = family.len();
     family.extend(overall_comparisons(contests, &plan.baseline));
@@ -210,12 +219,14 @@ mod tests {
     #[test]
     fn looks_that_were_not_taken_leave_their_share_of_the_level() {
         let plan_of_four = plan(&[3, 5, 10, 20], 20);
-        for (blocks, shares) in [
-            (0, 4.0),
-            (2, 3.0),
-            (3, 3.0),
-            (4, 2.0),
-            (5, 2.0),
+        let sixth = 1.0 / 6.0;
+        for (blocks, share) in [
+            (0, 1.0),
+            (2, 5.0 * sixth),
+            (3, 5.0 * sixth),
+            (4, 4.0 * sixth),
+            (5, 4.0 * sixth),
+            (10, 0.5),
             (12, 0.0),
             (20, 0.0),
         ] {
@@ -223,7 +234,7 @@ mod tests {
                 UnspentLevel::Part(alpha) => alpha,
                 UnspentLevel::Nothing => 0.0,
             };
-            assert!((left - 0.0125 * shares).abs() < 1e-12, "{blocks}: {left}");
+            assert!((left - 0.05 * share).abs() < 1e-12, "{blocks}: {left}");
         }
         // A plan whose last look is not its end has one look more.
         let left = unspent_level(&plan(&[3], 10), &until(3));

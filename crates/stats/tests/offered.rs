@@ -84,7 +84,7 @@ fn sweep_in_percent_has_one_verdict_on_its_peak() {
     assert_eq!(verdict.kind, VerdictKind::Slower);
     assert!((verdict.ratio - 0.5).abs() < 0.01, "{verdict:?}");
     assert!(
-        (verdict.alpha - 0.05 / 3.0).abs() < 1e-12,
+        (verdict.alpha - 0.05 / 4.0).abs() < 1e-12,
         "one question costs one level"
     );
     assert!(

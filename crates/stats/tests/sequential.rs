@@ -109,13 +109,18 @@ impl Machine {
 
     /// A race: its verdicts, and the blocks until each was decided.
     fn race(&self, seed: u64, effect: f64) -> (Vec<Verdict>, Vec<usize>) {
+        self.race_at(seed, effect, &stats::levels_of_looks(ALPHA, LOOKS.len()))
+    }
+
+    /// The same with a level for each look.
+    fn race_at(&self, seed: u64, effect: f64, levels: &[f64]) -> (Vec<Verdict>, Vec<usize>) {
         let mut random = SplitMix64::new(seed);
         let blocks: Vec<_> = (0..20).map(|_| self.block(&mut random, effect)).collect();
         let (mut verdicts, mut decided_at) = (Vec::new(), Vec::new());
-        for look in LOOKS {
+        for (look, &alpha) in LOOKS.into_iter().zip(levels) {
             let family = self.family(&blocks[..look]);
             decided_at.resize(family.len(), usize::MAX);
-            verdicts = judge(&family, &verdicts, ALPHA / LOOKS.len() as f64, EQUAL_WITHIN);
+            verdicts = judge(&family, &verdicts, alpha, EQUAL_WITHIN);
             for (verdict, at) in verdicts.iter().zip(&mut decided_at) {
                 if verdict.kind != VerdictKind::NotEnoughData {
                     *at = (*at).min(look);
@@ -229,5 +234,29 @@ fn ten_percent_is_found_in_fewer_blocks_than_a_rule_for_one_comparison_alone() {
     let calm = mean_blocks(&CALM);
     assert!(calm < 7.5, "{calm} blocks");
     let slow = mean_blocks(&Machine { slow: 0.12, ..CALM });
+    println!("a true 10 %: {calm} blocks, with slow phases {slow}");
     assert!(slow < 19.5, "{slow} blocks");
+}
+
+#[test]
+fn half_of_the_level_at_the_last_look_finds_more_of_what_is_small() {
+    let found = |levels: &[f64]| {
+        let of_race = |seed: u64| {
+            let (verdicts, _) = Machine {
+                contestants: 1,
+                contests: 1,
+                ..CALM
+            }
+            .race_at(seed, 0.025_f64.ln_1p(), levels);
+            verdicts[0].kind == VerdictKind::Faster
+        };
+        (0..races()).filter(|&seed| of_race(seed)).count()
+    };
+    let equal_shares = found(&[ALPHA / LOOKS.len() as f64; LOOKS.len()]);
+    let half_last = found(&stats::levels_of_looks(ALPHA, LOOKS.len()));
+    println!(
+        "a true 2.5 % in 20 blocks: {half_last} and, with equal shares, {equal_shares} of {}",
+        races()
+    );
+    assert!(half_last > equal_shares, "{half_last} and {equal_shares}");
 }

@@ -106,8 +106,8 @@ fn alpha_is_shared_by_comparisons_of_look() {
         .flat_map(|n| block(&plan, n, &mut noise, |_, _| 1.0))
         .collect();
     let judgement = judge_race(&plan, &trials);
-    // 6 cells and 2 overall; none is rejected, so all are judged at the first level.
-    let level = 0.05 / 3.0 / 8.0;
+    // 6 cells and 2 overall at the first of three looks; none is rejected, so all are judged at the first level.
+    let level = 0.05 / 4.0 / 8.0;
     let all = judgement.verdicts.iter().chain(&judgement.overall);
     assert!(
         all.clone()
@@ -196,7 +196,7 @@ fn lower_delay_is_faster() {
     // With one cell the overall verdict is that of the cell and costs no level.
     assert_eq!(summary.overall[0].ratio, summary.verdicts[0].ratio);
     assert_eq!(summary.overall[0].contest, Cell::default());
-    assert!((summary.verdicts[0].alpha - 0.05 / 3.0).abs() < 1e-12);
+    assert!((summary.verdicts[0].alpha - 0.05 / 4.0).abs() < 1e-12);
 }
 
 #[test]

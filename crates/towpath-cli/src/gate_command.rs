@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Transport of a gate that names none: its engine is part of the build.
 const TRANSPORT: &str = "xtp";
 
-/// Blocks of a gate: looks after 5, 10, 20 and 40. More would make each look's share of the level
+/// Blocks of a gate: looks after 5, 10, 20 and 40. More would make the share that each of them has of the level
 /// smaller, and four minutes of trials fit in 40 blocks.
 const BLOCKS: (u32, u32) = (5, 40);
 

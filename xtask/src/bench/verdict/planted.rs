@@ -17,8 +17,10 @@ pub struct Plant {
     /// Name of the bar.
     pub name: &'static str,
     share: &'static str,
-    /// Length of a trial: a difference that is small needs long ones.
+    /// Length of a trial.
     trial: &'static str,
+    /// Blocks of a race: as many as fit in the seconds of the floor, for a difference that is small needs them.
+    blocks: &'static str,
     /// Largest number of seconds, and what it should be.
     floor_s: f64,
     goal_s: f64,
@@ -28,7 +30,8 @@ pub struct Plant {
 pub const ONE_PER_CENT: Plant = Plant {
     name: "verdict-1pct",
     share: "1%",
-    trial: "600ms",
+    trial: "300ms",
+    blocks: "5..50",
     floor_s: 60.0,
     goal_s: 10.0,
 };
@@ -38,15 +41,13 @@ pub const FIVE_PER_CENT: Plant = Plant {
     name: "verdict-5pct",
     share: "5%",
     trial: "200ms",
+    blocks: "3..18",
     floor_s: 15.0,
     goal_s: 3.0,
 };
 
 /// What counts as equal in these races.
 const EQUAL_WITHIN: &str = "0.2%";
-
-/// Blocks of a race: looks after 3, 5, 10 and 20.
-const BLOCKS: &str = "3..20";
 
 /// Share of the races that are to be decided in the seconds that are reported.
 const DECIDED: f64 = 0.9;
@@ -117,8 +118,8 @@ fn run_all(
     let options = share.map_or_else(String::new, |share| format!(" --slower-by {share}"));
     let other = contestant(&folder, program, "other", &options)?;
     let plan = share.map_or_else(
-        || format!("verdict-false {}", plant.trial),
-        |_| plant.name.into(),
+        || format!("verdict-false {} {}", plant.trial, plant.blocks),
+        |_| format!("{} {} {}", plant.name, plant.trial, plant.blocks),
     );
     let race = |seed: usize| {
         let seed = seed.to_string();
@@ -130,7 +131,7 @@ fn run_all(
             "--sizes",
             "64",
             "--blocks",
-            BLOCKS,
+            plant.blocks,
             "--trial",
             plant.trial,
             "--equal-within",
