@@ -64,7 +64,6 @@ mod engine_endpoint;
 mod engine_setup;
 pub mod files;
 mod ip_datagrams;
-mod ipv6_neighbour;
 mod listener_keys;
 mod medium;
 pub mod options;

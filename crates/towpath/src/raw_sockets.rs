@@ -4,7 +4,6 @@
 //! interface and by a filter that cannot be changed (SO_LOCK_FILTER). What it sends is not: the kernel filters nothing
 //! that a packet socket sends, and a raw IP socket may write its own header. `SECURITY.md` says what follows.
 
-use crate::ipv6_neighbour;
 use crate::medium::random_port;
 use crate::options::Options;
 use crate::transport::{sctp, vmtp, xtp_raw};
@@ -197,7 +196,7 @@ pub fn hardware_of(local: IpAddr, peer: IpAddr) -> Result<[u8; 6], String> {
     }
     let hardware = match peer {
         IpAddr::V6(peer) => Interface::find(&interface)
-            .and_then(|found| ipv6_neighbour::hardware_of(peer, found.index))
+            .and_then(|found| netlink::hardware_of(peer, found.index))
             .map_err(|error| format!("the neighbours on {interface} are not known: {error}"))?,
         IpAddr::V4(_) => {
             // Of this thread's network namespace; /proc/net is that of the process.

@@ -1,7 +1,6 @@
 //! Interfaces.
 
-use super::Netlink;
-use super::message::Request;
+use ::netlink::{Netlink, Request};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -19,7 +18,7 @@ const VETH_INFO_PEER: u16 = 1;
 const IFF_UP: u32 = 1;
 const IFF_RUNNING: u32 = 0x40;
 /// Offset of the flags in RTM_NEWLINK.
-const FLAGS_AT: usize = 16 + 8;
+const FLAGS_AT: usize = 8;
 
 /// Configuration of an interface; None leaves a value unchanged.
 #[derive(Clone, Copy, Debug, Default)]

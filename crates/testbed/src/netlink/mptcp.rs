@@ -1,7 +1,6 @@
 //! The path manager of Multipath TCP, a generic netlink family (linux/mptcp_pm.h, genetlink.h).
 
-use super::Netlink;
-use super::message::{Request, attribute};
+use ::netlink::{Netlink, Request, attribute};
 use std::io;
 use std::net::IpAddr;
 
@@ -26,8 +25,8 @@ const NESTED: u16 = 0x8000;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
-/// Octets of a netlink header and of a generic one, `struct genlmsghdr`.
-const HEADERS: usize = 16 + 4;
+/// Octets of the header of a generic message, `struct genlmsghdr`.
+const HEADER: usize = 4;
 
 /// A request to generic family `family`: command, version, two of padding.
 fn request(family: u16, command: u8) -> Request {
@@ -43,10 +42,7 @@ pub(crate) fn mptcp_family(netlink: &mut Netlink) -> io::Result<u16> {
     let mut asked = request(CONTROLLER, CTRL_CMD_GETFAMILY);
     asked.text(CTRL_ATTR_FAMILY_NAME, "mptcp_pm");
     let reply = netlink.request_reply(asked)?;
-    let number = attribute(
-        reply.get(HEADERS..).unwrap_or_default(),
-        CTRL_ATTR_FAMILY_ID,
-    );
+    let number = attribute(reply.get(HEADER..).unwrap_or_default(), CTRL_ATTR_FAMILY_ID);
     let number = number.and_then(|octets| octets.try_into().ok());
     let no_number = || io::Error::new(io::ErrorKind::InvalidData, "the family has no number");
     number.map(u16::from_ne_bytes).ok_or_else(no_number)

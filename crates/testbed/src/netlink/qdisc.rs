@@ -1,14 +1,13 @@
 //! Queueing disciplines: token bucket, tc-tbf(8), and network emulator, tc-netem(8).
 
-use super::Netlink;
-use super::message::{Request, attribute};
+use ::netlink::{Netlink, Request, attribute};
 use link::LinkConfig;
 use std::io;
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
-/// Octets before the attributes of an answer: `struct nlmsghdr` and `struct tcmsg`.
-const ANSWER_FIXED: usize = 16 + 20;
+/// Octets before the attributes of an answer: `struct tcmsg`.
+const ANSWER_FIXED: usize = 20;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -160,8 +159,9 @@ mod tests {
         let queue = [4u32, 6056, 1, 2, 3].map(u32::to_ne_bytes).concat();
         request.attribute(TCA_STATS_QUEUE, &queue);
         request.close(all);
-        let answer = request.finish(1);
-        assert_eq!(backlog_in(&answer), Some(6056));
+        let message = request.finish(1);
+        let answer = &message[16..];
+        assert_eq!(backlog_in(answer), Some(6056));
         for len in 0..answer.len() {
             assert_eq!(backlog_in(&answer[..len]), None, "{len}");
         }

@@ -1,7 +1,6 @@
 //! Routes.
 
-use super::Netlink;
-use super::message::Request;
+use ::netlink::{Netlink, Request};
 use std::io;
 use std::net::Ipv4Addr;
 
