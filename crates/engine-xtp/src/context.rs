@@ -4,8 +4,8 @@ use crate::closing::Closing;
 use crate::codec::HeaderContext;
 use crate::config::RateLimit;
 use crate::endpoint_state::EndpointState;
-use crate::numbers::SyncNumber;
-use crate::pdu::{Options, RTN, Service};
+use crate::numbers::{Key, SyncNumber};
+use crate::pdu::{Options, Service};
 use crate::route_values::RouteId;
 use crate::rx::ReceiveState;
 use crate::timer_set::{NEVER, TimerName, TimerSet};
@@ -135,9 +135,9 @@ impl TimerName for Timer {
 pub(crate) struct Context {
     pub(crate) id: AssociationId,
     pub(crate) slot: u32,
-    pub(crate) key: u64,
+    pub(crate) key: Key,
     /// The peer's key, once known.
-    pub(crate) remote_key: Option<u64>,
+    pub(crate) remote_key: Option<Key>,
     pub(crate) peer: Address,
     /// Wire number of the first byte of both directions (XTP 3.x).
     pub(crate) seq_base: u32,
@@ -185,7 +185,7 @@ impl Context {
     pub(crate) fn new(
         id: AssociationId,
         slot: u32,
-        key: u64,
+        key: Key,
         peer: Address,
         now: Instant,
     ) -> Context {
@@ -224,7 +224,7 @@ impl Context {
 
     /// The key that packets to the peer carry: its own with RTN if known, else ours.
     pub(crate) fn outgoing_key(&self) -> u64 {
-        self.remote_key.map_or(self.key, |key| key | RTN)
+        self.remote_key.map_or(self.key.field(), Key::returned)
     }
 
     /// What 3.x has in the header and the control segment of its packets besides.
@@ -233,7 +233,7 @@ impl Context {
             seq_base: self.seq_base,
             route: ep.routes.header_field(self.route),
             dseq: self.rx.dseq(),
-            key: self.key,
+            key: self.key.field(),
             returned_sync: self.rx.highest_sync.unwrap_or(self.tx.sync),
             accepted_rate: self.accepted_rate,
             fixed_pairs: ep.config.fixed_pairs && self.is_validated(),

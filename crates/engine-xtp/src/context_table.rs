@@ -1,8 +1,7 @@
 //! Contexts by key, by peer and by association, and the quarantine of closed keys.
 
 use crate::context::{Context, ContextState};
-use crate::numbers::SyncNumber;
-use crate::numbers::{SLOTS_MAX, key_slot, make_key, make_short_key};
+use crate::numbers::{Key, SLOTS_MAX, SyncNumber};
 use crate::pdu::RTN;
 use crate::peer_index::PeerIndex;
 use crate::route_values::RouteId;
@@ -25,9 +24,9 @@ pub(crate) enum Slot {
 /// A closed association in quarantine, kept to answer duplicates with END (0007, Close).
 #[derive(Clone, Debug)]
 pub(crate) struct InactiveContext {
-    pub(crate) key: u64,
+    pub(crate) key: Key,
     pub(crate) peer: Address,
-    pub(crate) remote: Option<u64>,
+    pub(crate) remote: Option<Key>,
     pub(crate) seq_base: u32,
     pub(crate) route: Option<RouteId>,
     /// End of the received stream.
@@ -124,9 +123,9 @@ impl ContextTable {
         };
         let id = self.next_id();
         let make = if self.short_keys {
-            make_short_key
+            Key::short_of_slot
         } else {
-            make_key
+            Key::of_slot
         };
         let key = make(slot, keys.next_u64());
         let context = self.spare.place(Context::new(id, slot, key, peer, now));
@@ -156,8 +155,8 @@ impl ContextTable {
     }
 
     /// Indexes the context at `slot` by the peer's address and key.
-    pub(crate) fn index_peer(&mut self, peer: Address, key: u64, slot: usize) {
-        self.by_peer.insert(key, peer, slot as u32);
+    pub(crate) fn index_peer(&mut self, peer: Address, key: Key, slot: usize) {
+        self.by_peer.insert(key.field(), peer, slot as u32);
     }
 
     pub(crate) fn slot(&mut self, slot: usize) -> Option<&mut Slot> {
@@ -206,19 +205,20 @@ impl ContextTable {
     pub(crate) fn find_key(
         &mut self,
         from: Address,
-        key: u64,
+        field: u64,
         sync: Option<SyncNumber>,
     ) -> Option<usize> {
         let sync = sync.filter(|_| self.short_keys);
-        if key & RTN != 0 {
-            let slot = key_slot(key & !RTN);
+        let key = Key::in_field(field);
+        if field & RTN != 0 {
+            let slot = key.slot();
             let known = match self.slots.get(slot) {
                 Some(Slot::Active(context)) => Some((context.key, context.rx.highest_sync)),
                 Some(Slot::Inactive(inactive)) => Some((inactive.key, inactive.highest_sync)),
                 Some(Slot::Free) | None => None,
             };
             return match known {
-                Some((known, highest_sync)) if known == key & !RTN => {
+                Some((known, highest_sync)) if known == key => {
                     may_be_next(highest_sync, sync).then_some(slot)
                 }
                 _ => self.find_cookie(from, key),
@@ -227,14 +227,14 @@ impl ContextTable {
         let matches_peer = |slot: &u32| self.matches_peer(*slot, key, from, sync);
         let slot = match Some(self.last_by_peer).filter(matches_peer) {
             Some(slot) => slot,
-            None => self.by_peer.find(key, from, |slot| matches_peer(&slot))?,
+            None => self.by_peer.find(field, from, |slot| matches_peer(&slot))?,
         };
         self.last_by_peer = slot;
         Some(slot as usize)
     }
 
     /// Whether `slot` is a responder's context for the initiator's `key` and address.
-    fn matches_peer(&self, slot: u32, key: u64, from: Address, sync: Option<SyncNumber>) -> bool {
+    fn matches_peer(&self, slot: u32, key: Key, from: Address, sync: Option<SyncNumber>) -> bool {
         let (initiator, name, highest_sync) = match self.slots.get(slot as usize) {
             Some(Slot::Active(context)) => (
                 context.initiator,
@@ -252,29 +252,29 @@ impl ContextTable {
     }
 
     /// The slot whose own key is a cookie: such a key names no slot (0021).
-    fn find_cookie(&self, from: Address, key: u64) -> Option<usize> {
+    fn find_cookie(&self, from: Address, key: Key) -> Option<usize> {
         let matches = |slot: u32| {
             let name = match self.slots.get(slot as usize) {
                 Some(Slot::Active(context)) => (context.key, context.peer),
                 Some(Slot::Inactive(inactive)) => (inactive.key, inactive.peer),
                 Some(Slot::Free) | None => return false,
             };
-            name == (key & !RTN, from)
+            name == (key, from)
         };
         self.by_peer
-            .find(key, from, matches)
+            .find(key.returned(), from, matches)
             .map(|slot| slot as usize)
     }
 
     /// Makes `cookie` the own key of the context at `slot`.
-    pub(crate) fn set_cookie(&mut self, slot: usize, cookie: u64) {
+    pub(crate) fn set_cookie(&mut self, slot: usize, cookie: Key) {
         let Some(context) = self.context(slot) else {
             return;
         };
         context.key = cookie;
         let peer = context.peer;
-        if key_slot(cookie) != slot {
-            self.by_peer.insert(cookie | RTN, peer, slot as u32);
+        if cookie.slot() != slot {
+            self.by_peer.insert(cookie.returned(), peer, slot as u32);
         }
     }
 
@@ -343,10 +343,11 @@ impl ContextTable {
     /// Removes the names of a slot that is free from now on.
     fn forget_names(&mut self, inactive: &InactiveContext, slot: u32) {
         if let (false, Some(key)) = (inactive.initiator, inactive.remote) {
-            self.by_peer.remove(key, inactive.peer, slot);
+            self.by_peer.remove(key.field(), inactive.peer, slot);
         }
-        if key_slot(inactive.key) != slot as usize {
-            self.by_peer.remove(inactive.key | RTN, inactive.peer, slot);
+        if inactive.key.slot() != slot as usize {
+            self.by_peer
+                .remove(inactive.key.returned(), inactive.peer, slot);
         }
         self.free.push(slot);
     }

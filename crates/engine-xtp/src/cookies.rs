@@ -5,7 +5,7 @@
 //! returns it hears what is sent to that address.
 
 use crate::config::Config;
-use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SyncNumber};
 use core::net::SocketAddr;
 use engine::{Address, Instant, KeyedStream, siphash};
 
@@ -34,12 +34,12 @@ impl Cookies {
     }
 
     /// The key that answers the initiator's `key` from `peer`.
-    pub(crate) fn make(&self, now: Instant, peer: Address, key: u64) -> u64 {
+    pub(crate) fn make(&self, now: Instant, peer: Address, key: Key) -> Key {
         self.of_period(now.as_nanos() / self.period_ns, peer, key)
     }
 
     /// Whether `cookie` was made for the initiator's `key` from `peer`, not long ago.
-    pub(crate) fn is_valid(&self, now: Instant, peer: Address, key: u64, cookie: u64) -> bool {
+    pub(crate) fn is_valid(&self, now: Instant, peer: Address, key: Key, cookie: Key) -> bool {
         let period = now.as_nanos() / self.period_ns;
         let made_in = |period| self.of_period(period, peer, key) == cookie;
         made_in(period) || period > 0 && made_in(period - 1)
@@ -47,17 +47,18 @@ impl Cookies {
 
     /// The first sync of the association: the same in each answer, since the initiator echoes the
     /// latest that it saw.
-    pub(crate) fn sync(&self, peer: Address, key: u64) -> SyncNumber {
+    pub(crate) fn sync(&self, peer: Address, key: Key) -> SyncNumber {
         SyncNumber(siphash(self.sync_key, named(peer, key, 0).as_flattened()) as u32)
     }
 
-    fn of_period(&self, period: u64, peer: Address, key: u64) -> u64 {
-        (siphash(self.key, named(peer, key, period).as_flattened()) >> 1) | COOKIE_BIT
+    fn of_period(&self, period: u64, peer: Address, key: Key) -> Key {
+        let hash = siphash(self.key, named(peer, key, period).as_flattened());
+        Key::in_field((hash >> 1) | COOKIE_BIT)
     }
 }
 
 /// What a cookie stands for, in octets that no other peer, key and period have.
-fn named(peer: Address, key: u64, period: u64) -> [[u8; 8]; 6] {
+fn named(peer: Address, key: Key, period: u64) -> [[u8; 8]; 6] {
     let [kind, high, low, port] = match peer {
         Address::Station(station) => [1, 0, u64::from(station), 0],
         Address::Ether([a, b, c, d, e, f]) => {
@@ -74,7 +75,7 @@ fn named(peer: Address, key: u64, period: u64) -> [[u8; 8]; 6] {
             [4, (host >> 64) as u64, host as u64, port]
         }
     };
-    [kind, high, low, port, key, period].map(u64::to_be_bytes)
+    [kind, high, low, port, key.field(), period].map(u64::to_be_bytes)
 }
 
 #[cfg(test)]
@@ -107,13 +108,14 @@ mod tests {
         ];
         let mut seen = BTreeSet::new();
         for peer in peers {
-            for key in [5, 6] {
+            for number in [5, 6] {
+                let (key, other_key) = (Key::in_field(number), Key::in_field(number ^ 8));
                 let cookie = mine.make(now, peer, key);
-                assert!(cookie >> 63 == 0 && seen.insert(cookie));
+                assert!(cookie.field() >> 63 == 0 && seen.insert(cookie));
                 assert!(mine.is_valid(now, peer, key, cookie));
                 assert!(!cookies(2).is_valid(now, peer, key, cookie));
-                assert!(!mine.is_valid(now, peer, key ^ 8, cookie));
-                assert!(!mine.is_valid(now, peer, key, cookie ^ 1));
+                assert!(!mine.is_valid(now, peer, other_key, cookie));
+                assert!(!mine.is_valid(now, peer, key, Key::in_field(cookie.field() ^ 1)));
             }
         }
     }
@@ -122,9 +124,10 @@ mod tests {
     fn cookie_ends_with_the_handshake_time() {
         let (peer, mine) = (Address::Station(1), cookies(1));
         let made_at = Instant::from_nanos(0) + Duration::from_secs(100);
-        let cookie = mine.make(made_at, peer, 5);
-        assert!(mine.is_valid(made_at + Duration::from_secs(15), peer, 5, cookie));
-        assert!(!mine.is_valid(made_at + Duration::from_secs(30), peer, 5, cookie));
-        assert_eq!(mine.sync(peer, 5), mine.sync(peer, 5));
+        let key = Key::in_field(5);
+        let cookie = mine.make(made_at, peer, key);
+        assert!(mine.is_valid(made_at + Duration::from_secs(15), peer, key, cookie));
+        assert!(!mine.is_valid(made_at + Duration::from_secs(30), peer, key, cookie));
+        assert_eq!(mine.sync(peer, key), mine.sync(peer, key));
     }
 }

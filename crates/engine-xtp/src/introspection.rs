@@ -4,6 +4,7 @@ use crate::config::{CloseState, Holdings, RateLimit};
 use crate::context::{Context, ContextState, OpenReport, TIMERS, Timer};
 use crate::endpoint::Xtp;
 use crate::management::{self, Subject};
+use crate::numbers::Key;
 use crate::pdu::v3::{BodyV3, HeaderV3, PacketV3};
 use crate::pdu::{DiagValue, Service};
 use crate::procedure::data_receive;
@@ -258,8 +259,8 @@ impl Xtp {
             state: association_state(ctx),
             close: close_state(ctx),
             service: ctx.service,
-            key: ctx.key,
-            remote_key: ctx.remote_key,
+            key: ctx.key.field(),
+            remote_key: ctx.remote_key.map(Key::field),
             route: value_or_none(ctx.route),
             sort: ctx.sort,
             reserves: ctx.rx.res_requested,

@@ -1,5 +1,7 @@
 //! Keys, sequence numbers and sync values.
 
+use crate::pdu::RTN;
+
 /// Bits of a key that name the slot of its context. The 43 bits above are random, so a reused
 /// slot has a new key and an off-path attacker cannot guess it (0007, Keys).
 const SLOT_BITS: u32 = 20;
@@ -11,21 +13,50 @@ pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 /// sum of two still fits into 64 bits.
 pub(crate) const SEQ_MAX: u64 = 1 << 62;
 
-/// The key of `slot`: 63 bits, never zero.
-pub(crate) fn make_key(slot: u32, random: u64) -> u64 {
-    let generation = (random >> (SLOT_BITS + 1)) | 1;
-    generation << SLOT_BITS | u64::from(slot)
-}
+/// What names an association at one of its ends: 63 bits, 31 in 3.x. A field of a packet is a number: a key of its sender, or
+/// with RTN in the top bit one that returns to its owner (0007, Keys).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key(u64);
 
-/// The 31-bit key of `slot` for XTP 3.x: ten bits are random (0008, Names).
-pub(crate) fn make_short_key(slot: u32, random: u64) -> u64 {
-    let generation = (random >> 54) << 1 | 1;
-    generation << SLOT_BITS | u64::from(slot)
-}
+impl Key {
+    /// The key of `slot`: 63 bits, never zero.
+    pub(crate) fn of_slot(slot: u32, random: u64) -> Key {
+        let generation = (random >> (SLOT_BITS + 1)) | 1;
+        Key(generation << SLOT_BITS | u64::from(slot))
+    }
 
-/// The slot that a key names.
-pub(crate) fn key_slot(key: u64) -> usize {
-    key as usize & (SLOTS_MAX - 1)
+    /// The 31-bit key of `slot` for XTP 3.x: ten bits are random (0008, Names).
+    pub(crate) fn short_of_slot(slot: u32, random: u64) -> Key {
+        let generation = (random >> 54) << 1 | 1;
+        Key(generation << SLOT_BITS | u64::from(slot))
+    }
+
+    /// The key that the sender of a packet states as its own in `field`; None for zero and for a returned key.
+    pub(crate) fn stated(field: u64) -> Option<Key> {
+        (field != 0 && field & RTN == 0).then_some(Key(field))
+    }
+
+    /// The key in `field`, of either end.
+    #[inline]
+    pub(crate) fn in_field(field: u64) -> Key {
+        Key(field & !RTN)
+    }
+
+    /// The field with which its owner states it.
+    pub(crate) fn field(self) -> u64 {
+        self.0
+    }
+
+    /// The field with which the other end returns it.
+    pub(crate) fn returned(self) -> u64 {
+        self.0 | RTN
+    }
+
+    /// The slot that it names, if it is of this side and no cookie.
+    #[inline]
+    pub(crate) fn slot(self) -> usize {
+        self.0 as usize & (SLOTS_MAX - 1)
+    }
 }
 
 /// Most syncs between the highest one of a peer and one that is still taken for its. By default a
@@ -70,12 +101,13 @@ mod tests {
     #[test]
     fn key_encodes_slot_and_leaves_rtn_clear() {
         for random in [0, u64::MAX, 1 << 40] {
-            let key = make_key(77, random);
-            assert_eq!(key_slot(key), 77);
-            assert!(key >> 63 == 0 && key >> SLOT_BITS != 0);
-            let key = make_short_key(77, random);
-            assert_eq!(key_slot(key), 77);
-            assert!(key >> 31 == 0 && key >> SLOT_BITS != 0);
+            for (key, bits) in [
+                (Key::of_slot(77, random), 63),
+                (Key::short_of_slot(77, random), 31),
+            ] {
+                assert_eq!(key.slot(), 77);
+                assert!(key.field() >> bits == 0 && key.field() >> SLOT_BITS != 0);
+            }
         }
     }
 

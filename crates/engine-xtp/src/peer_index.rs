@@ -21,7 +21,7 @@ impl PeerIndex {
         }
     }
 
-    /// The slot for `key` from `peer`; `is_named` compares the stored address and key.
+    /// The slot for the key field `key` from `peer`; `is_named` compares the stored address and key.
     pub(crate) fn find(
         &self,
         key: u64,

@@ -1,6 +1,7 @@
 //! Which hosts may join, and the secret by which a sender knows them (0018, Admission).
 
 use super::config::Config;
+use crate::numbers::Key;
 use engine::Address;
 use engine::keyed::siphash;
 use std::fmt;
@@ -24,14 +25,15 @@ impl JoinSecret {
 
     /// The key of the receiver in the stream with the sender's key `stream`: 63 bits, never zero.
     /// Who sees it in one stream does not know that of another.
-    pub(super) fn key_for(&self, stream: u64) -> u64 {
+    pub(super) fn key_for(&self, stream: Key) -> Key {
         let (words, _) = self.0.as_chunks::<8>();
         let half = |index: usize| {
             words
                 .get(index)
                 .map_or(0, |octets| u64::from_le_bytes(*octets))
         };
-        (siphash([half(0), half(1)], &stream.to_le_bytes()) >> 1).max(1)
+        let hash = siphash([half(0), half(1)], &stream.field().to_le_bytes());
+        Key::in_field((hash >> 1).max(1))
     }
 }
 
@@ -53,7 +55,7 @@ pub struct AdmittedHost {
 
 /// Whether the configuration admits the receiver at `address` with the key `key` to the stream with
 /// the sender's key `stream`.
-pub(super) fn is_admitted(config: &Config, address: Address, key: u64, stream: u64) -> bool {
+pub(super) fn is_admitted(config: &Config, address: Address, key: Key, stream: Key) -> bool {
     let Some(hosts) = &config.admitted else {
         return true;
     };
@@ -82,9 +84,10 @@ mod tests {
     #[test]
     fn join_key_depends_on_secret_and_stream() {
         let secret = JoinSecret::new([7; 16]);
-        assert_eq!(secret.key_for(1), secret.key_for(1));
-        assert_ne!(secret.key_for(1), secret.key_for(2));
-        assert_ne!(secret.key_for(1), JoinSecret::new([8; 16]).key_for(1));
-        assert!((0..1000).all(|stream| (1..1 << 63).contains(&secret.key_for(stream))));
+        let of = |secret: JoinSecret, stream| secret.key_for(Key::in_field(stream)).field();
+        assert_eq!(of(secret, 1), of(secret, 1));
+        assert_ne!(of(secret, 1), of(secret, 2));
+        assert_ne!(of(secret, 1), of(JoinSecret::new([8; 16]), 1));
+        assert!((0..1000).all(|stream| (1..1 << 63).contains(&of(secret, stream))));
     }
 }

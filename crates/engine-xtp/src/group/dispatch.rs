@@ -8,7 +8,7 @@ use super::receiver::{Receiver, ReceiverPhase};
 use super::sender::{GroupTracking, Sender};
 use super::{GroupContext, GroupEndpoint};
 use crate::codec::Arrival;
-use crate::numbers::SEQ_MAX;
+use crate::numbers::{Key, SEQ_MAX};
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
 use core::time::Duration;
 use engine::{Address, AssociationId, Batch, Delivery, Instant};
@@ -27,7 +27,7 @@ impl GroupEndpoint {
         if !header.options.has(Options::MULTI) {
             return Err(Reject::Multicast);
         }
-        let key = header.key & !RTN;
+        let key = Key::in_field(header.key);
         let found = if header.key & RTN == 0 {
             self.find_receiver((from, key))
         } else {
@@ -45,7 +45,7 @@ impl GroupEndpoint {
     }
 
     /// The context of the stream with a sender's address and key.
-    fn find_receiver(&mut self, name: (Address, u64)) -> Option<AssociationId> {
+    fn find_receiver(&mut self, name: (Address, Key)) -> Option<AssociationId> {
         match self.last_lookup {
             Some((recent, id)) if recent == name => Some(id),
             _ => {
@@ -85,14 +85,16 @@ impl GroupEndpoint {
     /// group, or a receiver of a stream that ended.
     fn handle_unknown_key(&mut self, from: Address, arrival: &Arrival<'_>) -> Result<(), Reject> {
         let header = &arrival.header;
-        let key = header.key & !RTN;
+        let key = Key::in_field(header.key);
         let ended = self.quarantine.find_sent(key);
         // 0009, Closing: a receiver that missed the end gets END again.
         if let Some(sender_key) = ended.filter(|_| !header.options.has(Options::END)) {
             let body = Body::Cntl(CommonControl::default());
             let options = Options::MULTI | Options::END;
             let numbers = Numbers::of_sender(header.sync, 0);
-            let end = self.ep.control_octets(sender_key, options, &body, numbers);
+            let end = self
+                .ep
+                .control_octets(sender_key.field(), options, &body, numbers);
             self.ep.queue_reply(from, end, arrival.octets.len());
             return Ok(());
         }
@@ -125,8 +127,8 @@ impl GroupEndpoint {
         arrival: &Arrival<'_>,
     ) -> Result<AssociationId, Reject> {
         let header = &arrival.header;
-        let key = header.key;
-        if key == 0 || self.answer_quarantined(now, from, header, arrival.octets.len()) {
+        let key = Key::stated(header.key).ok_or(Reject::UnknownKey)?;
+        if self.answer_quarantined(now, (from, key), header, arrival.octets.len()) {
             return Err(Reject::UnknownKey);
         }
         let is_accepted = is_accepted_sender(&self.ep.config, from);
@@ -197,12 +199,12 @@ impl GroupEndpoint {
     fn answer_quarantined(
         &mut self,
         now: Instant,
-        from: Address,
+        name: (Address, Key),
         header: &Header,
         received_len: usize,
     ) -> bool {
         let until = now + self.ep.config.silence_max;
-        let Some(reply) = self.quarantine.prolong((from, header.key), until) else {
+        let Some(reply) = self.quarantine.prolong(name, until) else {
             return false;
         };
         if header.options.has(Options::SREQ) && !header.options.has(Options::END) {
@@ -211,10 +213,10 @@ impl GroupEndpoint {
                 alloc: reply.rseq,
                 echo: header.sync,
             });
-            let key = reply.key | RTN;
+            let key = reply.key.returned();
             let numbers = Numbers::of_receiver(header.sync, reply.rseq);
             let packet = self.ep.control_octets(key, reply.options, &body, numbers);
-            self.ep.queue_reply(from, packet, received_len);
+            self.ep.queue_reply(name.0, packet, received_len);
         }
         true
     }

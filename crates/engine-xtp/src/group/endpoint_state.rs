@@ -4,7 +4,7 @@ use super::config::{Config, Member, Reliability};
 use super::members::SenderKeys;
 use crate::codec::{Codec, HeaderContext};
 use crate::endpoint_state::plain_header;
-use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SyncNumber};
 use crate::pdu::{
     AddressSegment, Body, Endpoints, Header, Options, Packet, Rejects, Service, TrafficSpec,
     UNLIMITED,
@@ -73,18 +73,18 @@ impl GroupEndpointState {
     }
 
     /// A key that cannot be guessed: 63 random bits (31 in 3.x), never zero, and not one of a sender's.
-    pub(super) fn random_key(&mut self) -> u64 {
+    pub(super) fn random_key(&mut self) -> Key {
         let unused = if self.codec.has_long_keys() { 1 } else { 33 };
         loop {
-            let key = self.keys.next_u64() >> unused;
-            if key != 0 && !self.sender_keys.contains_key(&key) {
-                return key;
+            match Key::stated(self.keys.next_u64() >> unused) {
+                Some(key) if !self.sender_keys.contains_key(&key) => return key,
+                _ => {}
             }
         }
     }
 
     /// A key for stream `id` or for a member of its group.
-    pub(super) fn grant_key(&mut self, id: AssociationId) -> u64 {
+    pub(super) fn grant_key(&mut self, id: AssociationId) -> Key {
         let key = self.random_key();
         self.sender_keys.insert(key, id);
         key

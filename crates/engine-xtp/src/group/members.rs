@@ -6,7 +6,7 @@ use super::introspection::MemberView;
 use super::repair_limit::RepairAccount;
 use super::source_share::SourcePrefix;
 use crate::config::ErrorControl;
-use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SyncNumber};
 use crate::pdu::TrafficSpec;
 use engine::{Address, AssociationId, Instant};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 const DEPARTED_MAX: usize = 1024;
 
 /// The keys that an endpoint made for its own streams and for the members of its groups.
-pub(super) type SenderKeys = BTreeMap<u64, AssociationId>;
+pub(super) type SenderKeys = BTreeMap<Key, AssociationId>;
 
 /// An outstanding status request to the group.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +33,9 @@ const REQUESTS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemberRow {
     /// Its own key, from JCNTL.
-    pub(super) key: u64,
+    pub(super) key: Key,
     /// The key granted to it, which its control packets carry (0018, Keys).
-    pub(super) granted_key: u64,
+    pub(super) granted_key: Key,
     pub(super) start: u64,
     pub(super) rseq: u64,
     pub(super) alloc: u64,
@@ -53,8 +53,8 @@ pub(super) struct MemberRow {
 /// the first packet that carries its granted key (0018, Keys).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rejoin {
-    pub(super) key: u64,
-    pub(super) granted_key: u64,
+    pub(super) key: Key,
+    pub(super) granted_key: Key,
     pub(super) start: u64,
     pub(super) alloc: u64,
     pub(super) traffic: TrafficSpec,
@@ -63,7 +63,7 @@ pub(super) struct Rejoin {
 #[derive(Clone, Copy, Debug)]
 struct DepartedMember {
     member: Member,
-    granted_key: u64,
+    granted_key: Key,
     repairs: RepairAccount,
 }
 
@@ -97,7 +97,7 @@ impl Members {
 
     /// Whether a receiver at `address` with the key `key` may join the stream `stream`. Hosts that
     /// were excluded may not.
-    pub(super) fn admits(&self, config: &Config, address: Address, key: u64, stream: u64) -> bool {
+    pub(super) fn admits(&self, config: &Config, address: Address, key: Key, stream: Key) -> bool {
         let room = self.table.len() < config.members_max || self.table.contains_key(&address);
         let host = SourcePrefix::from(address);
         let is_excluded = |old: &DepartedMember| {
@@ -146,7 +146,7 @@ impl Members {
     }
 
     /// All keys granted to members, present and departed.
-    pub(super) fn granted_keys(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn granted_keys(&self) -> impl Iterator<Item = Key> {
         let here = self.table.values().flat_map(|member| {
             let rejoin = member.rejoin.map(|rejoin| rejoin.granted_key);
             [member.granted_key].into_iter().chain(rejoin)

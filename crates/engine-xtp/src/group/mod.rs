@@ -56,6 +56,7 @@ pub use admission::{AdmittedHost, JoinSecret};
 pub use config::{BucketConfig, Config, Holdings, LateJoin, Member, MemberState, Reliability};
 
 use crate::codec::Codec;
+use crate::numbers::Key;
 use crate::pdu::Rejects;
 use endpoint_state::GroupEndpointState;
 use engine::{
@@ -87,11 +88,11 @@ pub struct GroupEndpoint {
     ep: GroupEndpointState,
     contexts: BTreeMap<AssociationId, GroupContext>,
     /// Contexts of streams this endpoint receives, by the sender and its key.
-    receivers_by_sender: BTreeMap<(Address, u64), AssociationId>,
+    receivers_by_sender: BTreeMap<(Address, Key), AssociationId>,
     /// The last hit in `receivers_by_sender`: packets come in trains.
-    last_lookup: Option<((Address, u64), AssociationId)>,
+    last_lookup: Option<((Address, Key), AssociationId)>,
     /// The same contexts by the sender and this endpoint's key, which JCNTL carries.
-    receivers_by_key: BTreeMap<(Address, u64), AssociationId>,
+    receivers_by_key: BTreeMap<(Address, Key), AssociationId>,
     /// The same contexts by the source prefix of their senders.
     shares: SourceShares<AssociationId>,
     quarantine: Quarantine,

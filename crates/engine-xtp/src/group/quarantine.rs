@@ -1,5 +1,6 @@
 //! Keys of streams that ended, answered until their quarantine expires (0009, Closing).
 
+use crate::numbers::Key;
 use crate::pdu::Options;
 use engine::{Address, Instant, TimerTable};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,16 +14,16 @@ type Number = u64;
 /// A stream that this endpoint sent. Members that missed the end get it again.
 #[derive(Clone, Debug)]
 pub(super) struct SentStream {
-    pub(super) key: u64,
+    pub(super) key: Key,
     /// The keys granted to members.
-    pub(super) granted_keys: Vec<u64>,
+    pub(super) granted_keys: Vec<Key>,
 }
 
 /// A stream that this endpoint received. Late status requests are answered.
 #[derive(Clone, Debug)]
 pub(super) struct ReceivedStream {
     pub(super) sender: Address,
-    pub(super) sender_key: u64,
+    pub(super) sender_key: Key,
     /// The sender is known to be at its address.
     pub(super) is_validated: bool,
     pub(super) final_control: FinalControl,
@@ -32,7 +33,7 @@ pub(super) struct ReceivedStream {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FinalControl {
     /// The key that the sender knows this receiver by.
-    pub(super) key: u64,
+    pub(super) key: Key,
     pub(super) options: Options,
     pub(super) rseq: u64,
 }
@@ -50,9 +51,9 @@ pub(super) struct Quarantine {
     /// Received ones whose senders are not validated.
     unvalidated: BTreeSet<Number>,
     /// Sent ones by their key and those that they granted.
-    by_key: BTreeMap<u64, Number>,
+    by_key: BTreeMap<Key, Number>,
     /// Received ones by the sender and its key.
-    by_sender: BTreeMap<(Address, u64), Number>,
+    by_sender: BTreeMap<(Address, Key), Number>,
     expiries: TimerTable<Number>,
     next: Number,
 }
@@ -74,7 +75,7 @@ impl Quarantine {
     }
 
     /// The key of the sent stream with this key, its own or one that it granted.
-    pub(super) fn find_sent(&self, key: u64) -> Option<u64> {
+    pub(super) fn find_sent(&self, key: Key) -> Option<Key> {
         match self.streams.get(self.by_key.get(&key)?)? {
             EndedStream::Sent(stream) => Some(stream.key),
             EndedStream::Received(_) => None,
@@ -82,7 +83,7 @@ impl Quarantine {
     }
 
     /// The final control packet of the received stream with this name, which stays until `until`.
-    pub(super) fn prolong(&mut self, name: (Address, u64), until: Instant) -> Option<FinalControl> {
+    pub(super) fn prolong(&mut self, name: (Address, Key), until: Instant) -> Option<FinalControl> {
         let number = *self.by_sender.get(&name)?;
         let EndedStream::Received(stream) = self.streams.get(&number)? else {
             return None;
@@ -157,7 +158,8 @@ impl Quarantine {
 mod tests {
     use super::*;
 
-    fn received(key: u64, is_validated: bool) -> ReceivedStream {
+    fn received(number: u64, is_validated: bool) -> ReceivedStream {
+        let key = Key::in_field(number);
         ReceivedStream {
             sender: Address::Station(1),
             sender_key: key,
@@ -165,7 +167,7 @@ mod tests {
             final_control: FinalControl {
                 key,
                 options: Options::NONE,
-                rseq: key,
+                rseq: number,
             },
         }
     }
@@ -178,28 +180,31 @@ mod tests {
     fn streams_found_by_every_name_until_they_expire() {
         let mut quarantine = Quarantine::new();
         let sent = SentStream {
-            key: 7,
-            granted_keys: vec![8, 9],
+            key: Key::in_field(7),
+            granted_keys: [8, 9].map(Key::in_field).to_vec(),
         };
         quarantine.keep_sent(sent, at(10));
         quarantine.keep_received(received(7, true), at(20));
         assert_eq!(
-            [7, 8, 9, 10].map(|key| quarantine.find_sent(key)),
+            [7, 8, 9, 10].map(|key| quarantine.find_sent(Key::in_field(key)).map(Key::field)),
             [Some(7), Some(7), Some(7), None]
         );
-        let name = (Address::Station(1), 7);
+        let name = (Address::Station(1), Key::in_field(7));
         assert_eq!(
             quarantine.prolong(name, at(30)).map(|end| end.rseq),
             Some(7)
         );
         assert!(
             quarantine
-                .prolong((Address::Station(2), 7), at(30))
+                .prolong((Address::Station(2), Key::in_field(7)), at(30))
                 .is_none()
         );
         quarantine.handle_timeout(at(10));
         assert_eq!(
-            (quarantine.find_sent(8), quarantine.deadline()),
+            (
+                quarantine.find_sent(Key::in_field(8)),
+                quarantine.deadline()
+            ),
             (None, Some(at(30)))
         );
         quarantine.handle_timeout(at(30));
@@ -215,7 +220,7 @@ mod tests {
         }
         let has = |quarantine: &mut Quarantine, key| {
             quarantine
-                .prolong((Address::Station(1), key), at(10))
+                .prolong((Address::Station(1), Key::in_field(key)), at(10))
                 .is_some()
         };
         quarantine.keep_received(received(2000, true), at(10));

@@ -6,8 +6,8 @@ use super::endpoint_state::GroupEndpointState;
 use super::quarantine::FinalControl;
 use crate::codec::Arrival;
 use crate::config::ErrorControl;
-use crate::numbers::SEQ_MAX;
 use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SEQ_MAX};
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
 use crate::rx::{FragmentFlags, ReceiveState};
 use core::ops::Range;
@@ -41,9 +41,9 @@ pub(super) struct ScheduledControl {
 pub(super) struct Receiver {
     pub(super) id: AssociationId,
     /// This receiver's key, sent as `xkey` in JCNTL.
-    pub(super) key: u64,
+    pub(super) key: Key,
     pub(super) sender: Address,
-    pub(super) sender_key: u64,
+    pub(super) sender_key: Key,
     /// Whether the sender is known to be at its address.
     pub(super) sender_address: SenderAddress,
     /// The sender granted or refused the join, or the stream needs none.
@@ -53,7 +53,7 @@ pub(super) struct Receiver {
     pub(super) counted: bool,
     /// The key that its control packets carry: the sender's, or in a counted group the one that
     /// the sender granted to this member alone (0018, Keys).
-    pub(super) answer_key: u64,
+    pub(super) answer_key: Key,
     pub(super) rx: ReceiveState,
     pub(super) scheduled_control: VecDeque<ScheduledControl>,
     /// When JCNTL becomes due; again if `joins_sent` is not 0.
@@ -77,7 +77,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(id: AssociationId, key: u64, sender: Address, sender_key: u64) -> Receiver {
+    pub(super) fn new(id: AssociationId, key: Key, sender: Address, sender_key: Key) -> Receiver {
         Receiver {
             id,
             key,
@@ -155,10 +155,9 @@ impl Receiver {
         if common.rseq > SEQ_MAX || xkey & RTN != 0 {
             return Err(Reject::Body);
         }
-        self.counted = xkey != 0;
-        if self.counted {
-            self.answer_key = xkey;
-        }
+        let granted_key = Key::stated(xkey);
+        self.counted = granted_key.is_some();
+        self.answer_key = granted_key.unwrap_or(self.answer_key);
         // The key that it returned was in a JCNTL to its address, and cannot be guessed.
         self.sender_address = SenderAddress::Validated;
         self.start_at(ep, common.rseq);

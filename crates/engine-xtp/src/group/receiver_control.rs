@@ -5,7 +5,7 @@ use super::receiver::{Receiver, ReceiverPhase, ScheduledControl};
 use crate::codec::Arrival;
 use crate::config::ErrorControl;
 use crate::numbers::SyncNumber;
-use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans, span_octets};
+use crate::pdu::{Body, CommonControl, Options, SPAN_LEN, Spans, span_octets};
 use core::time::Duration;
 use engine::{Address, Instant};
 
@@ -104,7 +104,7 @@ impl Receiver {
             _ => Body::Cntl(common),
         };
         let numbers = Numbers::of_receiver(echo, self.rx.dseq());
-        ep.control_octets(self.answer_key | RTN, options, &body, numbers)
+        ep.control_octets(self.answer_key.returned(), options, &body, numbers)
     }
 
     /// The user consumed `bytes`. Schedules a window update if a counted sender may be blocked.
@@ -133,7 +133,7 @@ impl Receiver {
         let options = Options::MULTI | Options::END.with(Options::NOERR, lost);
         let body = Body::Cntl(common);
         let numbers = Numbers::of_receiver(common.echo, self.rx.dseq());
-        let packet = ep.control_octets(self.answer_key | RTN, options, &body, numbers);
+        let packet = ep.control_octets(self.answer_key.returned(), options, &body, numbers);
         self.send(ep, self.sender, packet);
     }
 
@@ -169,13 +169,13 @@ impl Receiver {
         let body = Body::Jcntl {
             common,
             reserved: 0,
-            xkey: self.key,
+            xkey: self.key.field(),
             domain: 0,
             address: ep.address_segment(self.sender),
             traffic: ep.traffic(),
         };
         let numbers = Numbers::of_receiver(common.echo, 0);
-        let packet = ep.control_octets(self.sender_key | RTN, Options::MULTI, &body, numbers);
+        let packet = ep.control_octets(self.sender_key.returned(), Options::MULTI, &body, numbers);
         if !self.send(ep, self.sender, packet) {
             return;
         }

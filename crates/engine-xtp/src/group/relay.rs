@@ -10,6 +10,7 @@
 //! the group, and those of its members. Receivers in the group hear each other, and not the members behind a relay.
 
 use super::source_share::{SHARES, SourceShares, longest_silent};
+use crate::numbers::Key;
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects};
 use core::time::Duration;
 use engine::{Address, Instant};
@@ -54,12 +55,12 @@ pub enum ArrivalAddress {
 #[derive(Clone, Copy, Debug, Default)]
 struct MemberKeys {
     /// The member's own key in its last JCNTL.
-    joining: u64,
+    joining: Option<Key>,
     /// The key that the sender granted for that JCNTL.
-    granted: Option<u64>,
+    granted: Option<Key>,
     /// The granted key that the member used last. Another replaces it once it is used: a forged
     /// JCNTL gets a grant as well, but its author does not see that.
-    used: Option<u64>,
+    used: Option<Key>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,11 +80,11 @@ pub struct Relay {
     /// Answers are repeated to the members.
     damping: bool,
     /// Streams by the sender's key.
-    streams: BTreeMap<u64, RelayedStream>,
+    streams: BTreeMap<Key, RelayedStream>,
     /// The same streams by the source prefix of their senders.
-    shares: SourceShares<u64>,
+    shares: SourceShares<Key>,
     /// Streams by stand-in and the key that the sender granted to its member.
-    streams_by_grant: BTreeMap<(usize, u64), u64>,
+    streams_by_grant: BTreeMap<(usize, Key), Key>,
     rejects: Rejects,
     packets_repeated: u64,
     answers_returned: u64,
@@ -135,13 +136,11 @@ impl Relay {
         if header.key & RTN != 0 {
             return self.repeat_answer(None, &header, send);
         }
-        if header.key == 0 {
-            return Err(Reject::UnknownKey);
-        }
-        match self.streams.get_mut(&header.key) {
+        let key = Key::stated(header.key).ok_or(Reject::UnknownKey)?;
+        match self.streams.get_mut(&key) {
             Some(stream) if stream.sender == from => stream.last_received_at = now,
             Some(_) => return Err(Reject::ForeignSource),
-            None => self.add_stream(now, header.key, from)?,
+            None => self.add_stream(now, key, from)?,
         }
         for (place, member) in self.config.members.iter().enumerate() {
             send(place, *member);
@@ -159,7 +158,7 @@ impl Relay {
         send: &mut impl FnMut(usize, Address),
     ) -> Result<(), Reject> {
         let is_answer = header.format == Format::Cntl && !header.options.has(Options::END);
-        let is_known = self.streams.contains_key(&(header.key & !RTN));
+        let is_known = self.streams.contains_key(&Key::in_field(header.key));
         if !(self.damping && is_answer && is_known) {
             return Err(Reject::UnknownKey);
         }
@@ -171,7 +170,7 @@ impl Relay {
         Ok(())
     }
 
-    fn add_stream(&mut self, now: Instant, key: u64, sender: Address) -> Result<(), Reject> {
+    fn add_stream(&mut self, now: Instant, key: Key, sender: Address) -> Result<(), Reject> {
         self.make_room(now, sender)?;
         self.shares.insert(sender, key);
         let stream = RelayedStream {
@@ -200,7 +199,7 @@ impl Relay {
         let is_idle =
             |stream: &RelayedStream| now.since(stream.last_received_at) >= self.config.idle_timeout;
         let idle = self.streams.iter().filter(|(_, stream)| is_idle(stream));
-        let mut given_up: Vec<u64> = idle.map(|(&key, _)| key).collect();
+        let mut given_up: Vec<Key> = idle.map(|(&key, _)| key).collect();
         if given_up.is_empty() {
             let count = (self.config.streams_max / SHARES).max(1);
             let all = self.streams.keys();
@@ -209,7 +208,7 @@ impl Relay {
         self.forget(&given_up)
     }
 
-    fn unvalidated_heard_at(&self, key: u64) -> Option<(Instant, u64)> {
+    fn unvalidated_heard_at(&self, key: Key) -> Option<(Instant, Key)> {
         let stream = self
             .streams
             .get(&key)
@@ -217,7 +216,7 @@ impl Relay {
         Some((stream.last_received_at, key))
     }
 
-    fn forget(&mut self, keys: &[u64]) -> Result<(), Reject> {
+    fn forget(&mut self, keys: &[Key]) -> Result<(), Reject> {
         for key in keys {
             if let Some(stream) = self.streams.remove(key) {
                 self.shares.remove(stream.sender, *key);
@@ -271,7 +270,7 @@ impl Relay {
         header: &Header,
         packet: &[u8],
     ) -> Result<Address, Reject> {
-        let key = header.key & !RTN;
+        let key = Key::in_field(header.key);
         let by_grant = self.streams_by_grant.get(&(place, key)).copied();
         let stream = self.streams.get_mut(&by_grant.unwrap_or(key));
         let stream = stream
@@ -281,8 +280,9 @@ impl Relay {
             && let Some(Body::Jcntl { xkey, .. }) = Body::parse(header, &packet[HEADER_LEN..])
         {
             let keys = stream.members.entry(place).or_default();
-            if keys.joining != xkey {
-                keys.joining = xkey;
+            let joining = Key::stated(xkey);
+            if keys.joining != joining {
+                keys.joining = joining;
                 let unused = keys
                     .granted
                     .take()
@@ -308,20 +308,21 @@ impl Relay {
         };
         for (&key, stream) in &mut self.streams {
             let keys = stream.members.get_mut(&place);
-            let keys = keys.filter(|keys| keys.joining | RTN == header.key);
+            let keys = keys.filter(|keys| keys.joining.map(Key::returned) == Some(header.key));
             let Some(keys) = keys.filter(|_| stream.sender == sender) else {
                 continue;
             };
             stream.is_validated = true;
             // Without a member list, answers carry the stream's own key.
-            if xkey == 0 || self.streams_by_grant.contains_key(&(place, xkey)) {
+            let is_new = |key: &Key| !self.streams_by_grant.contains_key(&(place, *key));
+            let Some(granted) = Key::stated(xkey).filter(is_new) else {
                 continue;
-            }
-            let replaced = keys.granted.replace(xkey);
+            };
+            let replaced = keys.granted.replace(granted);
             if let Some(replaced) = replaced.filter(|grant| keys.used != Some(*grant)) {
                 self.streams_by_grant.remove(&(place, replaced));
             }
-            self.streams_by_grant.insert((place, xkey), key);
+            self.streams_by_grant.insert((place, granted), key);
         }
     }
 

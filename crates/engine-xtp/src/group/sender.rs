@@ -5,7 +5,7 @@ use super::config::{Config, Holdings, MemberState, Reliability};
 use super::endpoint_state::GroupEndpointState;
 use super::members::{GroupMinimum, Members, StatusRequest};
 use super::retransmission_queue::{RetransmissionLog, RetransmissionQueue};
-use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SyncNumber};
 use crate::timer_set::{NEVER, TimerName, TimerSet};
 use crate::tx::{MessageEnds, RateLimits, wtimer};
 use congestion::{RateCredit, RttEstimator};
@@ -53,7 +53,7 @@ impl TimerName for SenderTimer {
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) id: AssociationId,
-    pub(super) key: u64,
+    pub(super) key: Key,
     pub(super) group: Address,
     /// The send buffer has all bytes below.
     pub(super) submitted: u64,
@@ -104,7 +104,7 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(
         id: AssociationId,
-        key: u64,
+        key: Key,
         group: Address,
         ep: &mut GroupEndpointState,
         now: Instant,
@@ -432,7 +432,7 @@ impl Sender {
     }
 
     /// The keys granted to members, present and departed.
-    pub(super) fn granted_keys(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn granted_keys(&self) -> impl Iterator<Item = Key> {
         let members = match &self.tracking {
             GroupTracking::Counted(members) => Some(members),
             _ => None,

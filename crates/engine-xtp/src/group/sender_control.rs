@@ -9,10 +9,10 @@ use super::retransmission_queue::RANGES_MAX;
 use super::sender::{GroupTracking, Sender};
 use crate::codec::Arrival;
 use crate::config::{ErrorControl, RateLimit};
-use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SyncNumber};
 use crate::pdu::{
-    Body, CommonControl, Diag, DiagCode, DiagValue, Header, Options, RTN, Reject, Span,
-    TrafficSpec, UNLIMITED,
+    Body, CommonControl, Diag, DiagCode, DiagValue, Header, Options, Reject, Span, TrafficSpec,
+    UNLIMITED,
 };
 use crate::tx::{RateLimits, missing_ranges, spans_are_valid};
 use congestion::RateCredit;
@@ -38,9 +38,9 @@ impl Sender {
                 xkey,
                 traffic,
                 ..
-            } if header.key & !RTN == self.key => {
+            } if Key::in_field(header.key) == self.key => {
                 let join = JoinRequest {
-                    key: xkey,
+                    key: Key::stated(xkey).ok_or(Reject::Body)?,
                     start: common.rseq,
                     window: common.alloc.min(ALLOC_MAX),
                     traffic,
@@ -63,18 +63,15 @@ impl Sender {
         from: Address,
         join: &JoinRequest,
     ) -> Result<(), Reject> {
-        if join.key == 0 || join.key & RTN != 0 {
-            return Err(Reject::Body);
-        }
         self.last_received_at = now;
         let start = join.start.clamp(self.una, self.next_seq);
         let (start, granted_key) = match &mut self.tracking {
             GroupTracking::Counted(_) => self.grant_membership(ep, now, from, join, start)?,
             GroupTracking::Buckets(ring) => {
                 ring.add_join(start, start + join.window);
-                (start, 0)
+                (start, None)
             }
-            GroupTracking::None => (self.next_seq, 0),
+            GroupTracking::None => (self.next_seq, None),
         };
         self.accept_join(ep, from, join, start, granted_key);
         self.update_from_members(ep, now);
@@ -90,16 +87,16 @@ impl Sender {
         from: Address,
         join: &JoinRequest,
         start: u64,
-    ) -> Result<(u64, u64), Reject> {
+    ) -> Result<(u64, Option<Key>), Reject> {
         let GroupTracking::Counted(members) = &mut self.tracking else {
             return Err(Reject::State);
         };
         if let Some(known) = members.get(from) {
             if known.key == join.key {
-                return Ok((known.start, known.granted_key));
+                return Ok((known.start, Some(known.granted_key)));
             }
             if let Some(rejoin) = known.rejoin.filter(|rejoin| rejoin.key == join.key) {
-                return Ok((rejoin.start, rejoin.granted_key));
+                return Ok((rejoin.start, Some(rejoin.granted_key)));
             }
         }
         if !members.admits(&ep.config, from, join.key, self.key) {
@@ -122,7 +119,7 @@ impl Sender {
         } else {
             self.add_member(ep, now, from, &rejoin);
         }
-        Ok((start, granted_key))
+        Ok((start, Some(granted_key)))
     }
 
     fn add_member(
@@ -166,7 +163,7 @@ impl Sender {
         ep: &mut GroupEndpointState,
         now: Instant,
         from: Address,
-        key: u64,
+        key: Key,
     ) -> Result<(), Reject> {
         let GroupTracking::Counted(members) = &mut self.tracking else {
             return Err(Reject::State);
@@ -202,7 +199,7 @@ impl Sender {
         to: Address,
         join: &JoinRequest,
         start: u64,
-        granted_key: u64,
+        granted_key: Option<Key>,
     ) {
         // As long as it was asked, so that it is shorter than the JCNTL (0018, Amplification).
         let traffic = match (join.traffic, ep.traffic()) {
@@ -217,21 +214,21 @@ impl Sender {
             },
             reserved: 0,
             // 0 if it does not count members.
-            xkey: granted_key,
+            xkey: granted_key.map_or(0, Key::field),
             traffic,
         };
-        let key = join.key | RTN;
+        let key = join.key.returned();
         let packet = ep.control_octets(key, Options::MULTI, &body, self.numbers());
         ep.queue_control((self.id, to), packet);
     }
 
-    fn refuse_join(&self, ep: &mut GroupEndpointState, to: Address, key: u64) {
+    fn refuse_join(&self, ep: &mut GroupEndpointState, to: Address, key: Key) {
         let body = Body::Diag(Diag {
             code: DiagCode(5),
             value: DiagValue(13),
             text: b"join refused\0",
         });
-        let packet = ep.control_octets(key | RTN, Options::MULTI, &body, self.numbers());
+        let packet = ep.control_octets(key.returned(), Options::MULTI, &body, self.numbers());
         ep.queue_control((self.id, to), packet);
     }
 
@@ -305,7 +302,7 @@ impl Sender {
                 Ok(())
             }
             GroupTracking::Counted(_) => {
-                self.check_member(ep, now, from, header.key & !RTN)?;
+                self.check_member(ep, now, from, Key::in_field(header.key))?;
                 self.last_received_at = now;
                 self.record_report(from, common, alloc, done);
                 self.repair(ep, from, common.echo, spans);
@@ -344,7 +341,7 @@ impl Sender {
         };
         let options = Options::MULTI | Options::END;
         let body = Body::Cntl(common);
-        let packet = ep.control_octets(self.key, options, &body, self.numbers());
+        let packet = ep.control_octets(self.key.field(), options, &body, self.numbers());
         ep.queue_control((self.id, to), packet);
     }
 
@@ -374,7 +371,7 @@ impl Sender {
         };
         if let GroupTracking::Counted(members) = &self.tracking {
             members.get(from).ok_or(Reject::ForeignSource)?;
-            self.check_member(ep, now, from, header.key & !RTN)?;
+            self.check_member(ep, now, from, Key::in_field(header.key))?;
         }
         let departed = match &mut self.tracking {
             GroupTracking::Counted(members) => members.remove(from, state, &mut ep.sender_keys),
@@ -447,7 +444,7 @@ impl Sender {
 #[derive(Clone, Copy, Debug)]
 struct JoinRequest {
     /// Its own key.
-    key: u64,
+    key: Key,
     /// The first byte that it wants.
     start: u64,
     /// Bytes that it has room for.

@@ -180,7 +180,7 @@ impl Sender {
         seq: u64,
     ) {
         let numbers = Numbers::of_sender(self.sync, seq);
-        let octets = ep.control_octets(self.key, options, body, numbers);
+        let octets = ep.control_octets(self.key.field(), options, body, numbers);
         batch.push_own(&octets);
         ep.counters.packets_built += 1;
         ep.counters.bytes_summed += octets.len() as u64;
@@ -311,7 +311,7 @@ impl Sender {
             dlen: len as u32,
             sync: self.sync,
             seq: plan.bytes.start,
-            ..plain_header(self.key, Format::Data)
+            ..plain_header(self.key.field(), Format::Data)
         };
         if has_sreq {
             self.record_request(ep, now);

@@ -5,7 +5,7 @@ use crate::context::{Context, ContextState};
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
-use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SEQ_MAX, SyncNumber};
 use crate::pdu::{
     Body, CommonControl, Format, HEADER_LEN, Header, Options, Packet, RTN, Reject, Service,
     TrafficSpec,
@@ -59,11 +59,12 @@ pub(crate) fn admit(
 /// its traffic specifier, in a TCNTL that states its key as well; what FIRST carried is acknowledged
 /// by the context that this makes, so here nothing is.
 fn answer_with_cookie(ep: &mut EndpointState, now: Instant, from: Address, header: &Header) {
+    let key = Key::in_field(header.key);
     let packet = Packet {
         header: Header {
             options: Options::SREQ,
-            sync: ep.cookies.sync(from, header.key),
-            ..plain_header(header.key | RTN, Format::Tcntl)
+            sync: ep.cookies.sync(from, key),
+            ..plain_header(key.returned(), Format::Tcntl)
         },
         body: Body::Tcntl {
             common: CommonControl {
@@ -72,7 +73,7 @@ fn answer_with_cookie(ep: &mut EndpointState, now: Instant, from: Address, heade
                 echo: header.sync,
             },
             reserved: 0,
-            xkey: ep.cookies.make(now, from, header.key),
+            xkey: ep.cookies.make(now, from, key).field(),
             traffic: TrafficSpec::Plain(Service::Unspecified, [0; 4]),
         },
     };
@@ -104,19 +105,18 @@ pub(crate) fn handle_returned_cookie(
     let Some(Body::Tcntl { xkey, traffic, .. }) = Body::parse(header, &packet[HEADER_LEN..]) else {
         return Err(Reject::UnknownKey);
     };
-    let cookie = header.key & !RTN;
-    let sane = xkey != 0 && xkey & RTN == 0 && header.seq <= crate::numbers::SEQ_MAX;
-    if !sane || !xtp.state.cookies.is_valid(now, from, xkey, cookie) {
-        return Err(Reject::UnknownKey);
-    }
+    let cookie = Key::in_field(header.key);
+    let is_valid = |key: &Key| xtp.state.cookies.is_valid(now, from, *key, cookie);
+    let key = Key::stated(xkey).filter(|_| header.seq <= SEQ_MAX);
+    let key = key.filter(is_valid).ok_or(Reject::UnknownKey)?;
     if let Some(slot) = xtp.table.find_key(from, xkey, None) {
-        return adopt_cookie(xtp, slot, from, xkey, cookie);
+        return adopt_cookie(xtp, slot, from, key, cookie);
     }
     association_accept::check_admission(
         xtp,
         now,
         from,
-        xkey,
+        key,
         None,
         traffic.service(),
         packet.len(),
@@ -124,7 +124,7 @@ pub(crate) fn handle_returned_cookie(
     let added = xtp.table.add(from, now, &mut xtp.state.keys);
     let slot = added.ok_or(Reject::NoRoom)?;
     xtp.table.set_cookie(slot, cookie);
-    xtp.table.index_peer(from, xkey, slot);
+    xtp.table.index_peer(from, key, slot);
     let ctx = xtp.table.context(slot).ok_or(Reject::NoRoom)?;
     let opening = Opening {
         // Cookies answer only those that begin at 0.
@@ -138,7 +138,7 @@ pub(crate) fn handle_returned_cookie(
         is_validated: true,
     };
     association_accept::accept(ctx, &mut xtp.state, now, &opening);
-    ctx.tx.sync = xtp.state.cookies.sync(from, xkey);
+    ctx.tx.sync = xtp.state.cookies.sync(from, key);
     (ctx.tx.first_sync, ctx.tx.saved_sync) = (ctx.tx.sync, ctx.tx.sync);
     Ok(slot)
 }
@@ -149,10 +149,10 @@ fn adopt_cookie(
     xtp: &mut Xtp,
     slot: usize,
     from: Address,
-    xkey: u64,
-    cookie: u64,
+    key: Key,
+    cookie: Key,
 ) -> Result<usize, Reject> {
-    let sync = xtp.state.cookies.sync(from, xkey);
+    let sync = xtp.state.cookies.sync(from, key);
     match xtp.table.slot(slot) {
         Some(Slot::Active(ctx)) if !ctx.is_validated() => {
             if ctx.tx.sync.is_before(sync) {

@@ -7,8 +7,9 @@ use crate::config::{Config, FlowControl};
 use crate::context::{AmplificationLimit, Context, OpenReport};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::EndpointState;
+use crate::numbers::{Key, SEQ_MAX};
 use crate::pdu::{
-    AddressSegment, Body, DiagCode, DiagValue, Header, NamedAddress, Options, RTN, Reject, Service,
+    AddressSegment, Body, DiagCode, DiagValue, Header, NamedAddress, Options, Reject, Service,
     TrafficSpec,
 };
 use crate::procedure::address_validation::{self, Admission};
@@ -44,9 +45,8 @@ pub(crate) fn handle_first(
     else {
         return Err(Reject::Body);
     };
-    if header.key == 0 || header.key & RTN != 0 || header.seq > crate::numbers::SEQ_MAX {
-        return Err(Reject::Body);
-    }
+    let key = Key::stated(header.key).filter(|_| header.seq <= SEQ_MAX);
+    let key = key.ok_or(Reject::Body)?;
     let len = arrival.octets.len();
     // A datagram with END expects no answer.
     let answer_len = if header.options.has(Options::END) {
@@ -55,21 +55,13 @@ pub(crate) fn handle_first(
         len
     };
     let service = traffic.service();
-    check_admission(
-        xtp,
-        now,
-        from,
-        header.key,
-        Some(&address),
-        service,
-        answer_len,
-    )?;
+    check_admission(xtp, now, from, key, Some(&address), service, answer_len)?;
     if let Admission::Answered = address_validation::admit(xtp, now, from, header, len)? {
         return Ok(None);
     }
     let added = xtp.table.add(from, now, &mut xtp.state.keys);
     let slot = added.ok_or(Reject::NoRoom)?;
-    xtp.table.index_peer(from, header.key, slot);
+    xtp.table.index_peer(from, key, slot);
     let route = xtp.arrival_route;
     let table = &mut xtp.table;
     let ctx = table.context(slot).ok_or(Reject::NoRoom)?;
@@ -92,7 +84,10 @@ fn refuse_malformed(xtp: &mut Xtp, now: Instant, from: Address, arrival: &Arriva
     let fits = len >= xtp.state.packet_len(8);
     let answers = xtp.state.listening && fits && !header.options.has(Options::END);
     if answers && xtp.state.stranger_replies.allows(now) {
-        let (key, value) = (header.key | RTN, Body::diagnose_first(arrival.segment()));
+        let (key, value) = (
+            Key::in_field(header.key).returned(),
+            Body::diagnose_first(arrival.segment()),
+        );
         let (refused, back) = (DiagCode::REFUSED, xtp.state.reply_context());
         let ep = &mut xtp.state;
         ep.queue_diag(from, key, refused, value, len, &back);
@@ -108,7 +103,7 @@ pub(crate) fn accept(
     opening: &Opening<'_>,
 ) {
     let header = opening.header;
-    ctx.remote_key = Some(header.key);
+    ctx.remote_key = Key::stated(header.key);
     ctx.service = match opening.traffic.service() {
         Service::Unspecified => Service::Stream,
         service => service,
@@ -163,7 +158,7 @@ pub(crate) fn check_admission(
     xtp: &mut Xtp,
     now: Instant,
     from: Address,
-    key: u64,
+    key: Key,
     address: Option<&AddressSegment<'_>>,
     service: Service,
     answer_len: usize,
@@ -174,7 +169,7 @@ pub(crate) fn check_admission(
     // On a shared address another endpoint may accept.
     let ep = &mut xtp.state;
     if answer_len > 0 && !ep.config.shared_address && ep.stranger_replies.allows(now) {
-        let (key, back) = (key | RTN, ep.reply_context());
+        let (key, back) = (key.returned(), ep.reply_context());
         ep.queue_diag(from, key, DiagCode::REFUSED, value, answer_len, &back);
     }
     Err(reason)

@@ -5,7 +5,7 @@ use crate::codec::HeaderContext;
 use crate::context::{Context, ContextState};
 use crate::context_table::InactiveContext;
 use crate::endpoint_state::{EndpointState, plain_header};
-use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SyncNumber};
 use crate::pdu::{
     Body, CommonControl, Diag, DiagCode, Format, Header, Options, Packet, Reject, Service,
 };
@@ -110,9 +110,7 @@ pub(crate) fn answer_inactive(
     // 0007, Address validation.
     let allowed = inactive.validated || packet_len >= ep.control_len();
     if !expects_no_answer && allowed {
-        let key = inactive
-            .remote
-            .map_or(inactive.key, |key| key | crate::pdu::RTN);
+        let key = inactive.remote.map_or(inactive.key.field(), Key::returned);
         let graceful = inactive.graceful;
         let options = Options::END
             .with(Options::RCLOSE, graceful)

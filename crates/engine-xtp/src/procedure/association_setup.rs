@@ -116,7 +116,7 @@ pub(crate) fn transmit_first(
         sync: status_request::packet_sync(ctx, ep, now, options),
         sort: ctx.sort.unwrap_or(0),
         dlen: (segments_len + data_len) as u32,
-        ..plain_header(ctx.key, Format::First)
+        ..plain_header(ctx.key.field(), Format::First)
     };
     let context = ctx.header_context(ep);
     let user = (Store::Association(ctx.id), 0..data_len);

@@ -3,7 +3,7 @@
 use crate::config::{ErrorControl, SpanMeaning};
 use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
-use crate::numbers::SyncNumber;
+use crate::numbers::{Key, SyncNumber};
 use crate::pdu::{CommonControl, Options, Reject, Span, TrafficSpec};
 use crate::procedure::{
     address_validation, association_close, association_setup, path_mtu, status_request,
@@ -238,10 +238,11 @@ pub(crate) fn handle_traffic_control(
 /// Records the responder's key `xkey`; 0 for none. With `needs_echo` the key alone does not validate
 /// this address (XTP 3.x).
 pub(crate) fn learn_key(ctx: &mut Context, xkey: u64, needs_echo: bool) {
-    if !ctx.initiator || ctx.remote_key.is_some() || xkey == 0 || xkey & crate::pdu::RTN != 0 {
+    let key = Key::stated(xkey);
+    if !ctx.initiator || ctx.remote_key.is_some() || key.is_none() {
         return;
     }
-    ctx.remote_key = Some(xkey);
+    ctx.remote_key = key;
     // The next packet returns the key and validates this address at the peer. Without data to
     // send, a status request does it (0007, Keys); in 3.x with its echo, in any case (0021).
     ctx.pending.status_request |= needs_echo || ctx.tx.next_seq == ctx.tx.submitted;

@@ -262,7 +262,7 @@ fn control_body<'a>(ctx: &mut Context, kind: &'a ControlKind, common: CommonCont
             Body::Tcntl {
                 common,
                 reserved: 0,
-                xkey: ctx.key,
+                xkey: ctx.key.field(),
                 traffic: *traffic,
             }
         }

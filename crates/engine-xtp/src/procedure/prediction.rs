@@ -11,8 +11,7 @@ use crate::context::{Context, ContextState, OpenReport, Timer};
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
-use crate::numbers::SyncNumber;
-use crate::numbers::{SEQ_MAX, key_slot};
+use crate::numbers::{Key, SEQ_MAX, SyncNumber};
 use crate::pdu::{DATA_WORD, Format, HEADER_LEN, Header, Options, RTN, Service, has_right_check};
 use crate::procedure::{data_send, status_request};
 use engine::{
@@ -31,7 +30,7 @@ const PLAIN: u32 = Options::NOCHECK.0
 struct PlainData<'a> {
     packet: &'a [u8],
     header: &'a [u8; HEADER_LEN],
-    key: u64,
+    key: Key,
     options: Options,
     sync: SyncNumber,
     seq: u64,
@@ -52,7 +51,7 @@ impl<'a> PlainData<'a> {
         is_plain.then_some(PlainData {
             packet,
             header,
-            key: key & !RTN,
+            key: Key::in_field(key),
             options: Options((kind >> 40) as u32),
             sync: SyncNumber(word(2) as u32),
             seq: word(3),
@@ -119,7 +118,7 @@ pub(crate) fn handle_packet(
     if !ep.predicts || ep.config.flow == FlowControl::Off {
         return false;
     }
-    let Some(Slot::Active(ctx)) = xtp.table.slot(key_slot(data.key)) else {
+    let Some(Slot::Active(ctx)) = xtp.table.slot(data.key.slot()) else {
         return false;
     };
     if !data.is_next_of(ctx, received.path.remote) {
