@@ -81,8 +81,8 @@ impl StorePool {
     pub fn store(self: &Arc<StorePool>, id: AssociationId, layout: Layout) -> (Producer, Consumer) {
         let slots = self.octets() / layout.packet();
         assert!(slots >= self.slots, "a store's packets do not fit its pool");
-        let ring = Arc::new(Ring::new(Arc::clone(self), layout, slots));
-        (Producer::new(id, Arc::clone(&ring)), Consumer::new(ring))
+        let ring = Arc::new(Ring::new(id, Arc::clone(self), layout, slots));
+        (Producer::new(Arc::clone(&ring)), Consumer::new(ring))
     }
 
     /// Octets of packets in a store; the message ends lie behind them.

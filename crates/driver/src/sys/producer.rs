@@ -6,13 +6,17 @@ use super::ring::Ring;
 use super::unsubmitted::UnsubmittedStore;
 use crate::lend::{Buffer, LOANS_MAX, ReturnedBuffer};
 use crate::wakeup::Permit;
-use engine::{AssociationId, Note, record};
+use engine::{Note, record};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes that a store takes without a permit: a batch.
 const PERMIT_FREE_BYTES: u64 = 60 << 10;
+
+/// Bytes of a turn while other circuits wait. Those of all permits together, twice, stay in a second-level cache: the user
+/// writes them, and the kernel copies them.
+const TURN_BYTES: u64 = 256 << 10;
 
 /// The producer's end, held by the user's circuit.
 pub struct Producer {
@@ -26,7 +30,6 @@ pub struct Producer {
     pub(super) offset: usize,
     /// User bytes left in the slot.
     pub(super) room: usize,
-    id: AssociationId,
     /// The position at which its permit was granted.
     permit_start: u64,
     /// Buffers lent and not reclaimed.
@@ -39,9 +42,12 @@ pub struct Producer {
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        self.ring.release_permit(Permit::Idle);
-        if self.awaits_permit() {
-            self.ring.pool.permits.cancel(self.id);
+        let permits = &self.ring.pool.permits;
+        for held in [Permit::Held, Permit::Draining] {
+            self.ring.release_permit(held, Permit::Idle);
+        }
+        if self.ring.permit() == Permit::Queued {
+            permits.cancel(self.ring.id);
         }
     }
 }
@@ -50,9 +56,8 @@ impl Drop for Producer {
 unsafe impl Send for Producer {}
 
 impl Producer {
-    pub(super) fn new(id: AssociationId, ring: Arc<Ring>) -> Producer {
+    pub(super) fn new(ring: Arc<Ring>) -> Producer {
         Producer {
-            id,
             permit_start: 0,
             loans: 0,
             lacks_memory: false,
@@ -248,7 +253,12 @@ impl Producer {
 
     /// Whether the store waits for a permit, and is to be emptied meanwhile.
     pub fn awaits_permit(&self) -> bool {
-        self.ring.permit() == Permit::Queued
+        matches!(self.ring.permit(), Permit::Queued | Permit::Draining)
+    }
+
+    /// Whether others wait until all that it wrote in its turn is acknowledged.
+    pub fn is_draining(&self) -> bool {
+        self.ring.permit() == Permit::Draining
     }
 
     /// Whether there was no memory for the last message.
@@ -302,8 +312,10 @@ impl Producer {
     /// | permit | while | becomes | may fill |
     /// |---|---|---|---|
     /// | idle | - | idle | up to [`PERMIT_FREE_BYTES`] |
-    /// | held | no circuit waits, or less than a store was written under it | held | yes |
+    /// | held | no circuit waits, or less than a turn was written under it | held | yes |
+    /// | held | else, and bytes are on their way | draining | no |
     /// | held | else | held anew, or queued | if held |
+    /// | draining | not all bytes are released; then the consumer queues it | draining | no |
     /// | expired | circuits wait | held or queued | if held |
     /// | expired | no circuit waits | idle | as idle |
     /// | queued | it was granted | held | yes |
@@ -315,11 +327,15 @@ impl Producer {
         match self.ring.permit() {
             Permit::Idle => true,
             Permit::Held => {
-                if !permits.has_waiters() || self.head - self.permit_start < self.ring.capacity() {
+                let turn = self.ring.capacity().min(TURN_BYTES);
+                if !permits.has_waiters() || self.head - self.permit_start < turn {
                     return true;
                 }
-                self.ring.release_permit(Permit::Expired);
-                self.request_permit()
+                self.drain()
+            }
+            Permit::Draining => {
+                self.release_or_park();
+                false
             }
             Permit::Expired if permits.has_waiters() => self.request_permit(),
             Permit::Expired => {
@@ -327,25 +343,36 @@ impl Producer {
                 true
             }
             Permit::Queued => {
-                let granted = permits.claim(self.id);
+                let granted = permits.claim(self.ring.id);
                 if granted {
                     self.start_permit();
                 } else {
-                    self.release_memory();
+                    self.release_or_park();
                 }
                 granted
             }
         }
     }
 
+    /// Ends its turn: the permit is held until all bytes are released, so that those on their way are few enough for the
+    /// caches. Whether it holds one now.
+    fn drain(&mut self) -> bool {
+        if !self.ring.change_permit(Permit::Held, Permit::Draining) {
+            // The consumer has released all bytes, and with them the permit.
+            return self.request_permit();
+        }
+        self.release_or_park();
+        false
+    }
+
     /// Requests a permit; whether it holds one now.
     fn request_permit(&mut self) -> bool {
-        let acquired = self.ring.pool.permits.acquire_or_queue(self.id);
+        let acquired = self.ring.pool.permits.acquire_or_queue(self.ring.id);
         if acquired {
             self.start_permit();
         } else {
             self.ring.set_permit(Permit::Queued);
-            self.release_memory();
+            self.release_or_park();
         }
         acquired
     }

@@ -22,7 +22,7 @@ use super::notes::Notes;
 use super::parking::HeldMemory;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::wakeup::Permit;
-use engine::{Layout, Note, RangeSet};
+use engine::{AssociationId, Layout, Note, RangeSet};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -53,6 +53,7 @@ pub(super) struct ConsumerState {
 
 #[repr(C)]
 pub(super) struct Ring {
+    pub(super) id: AssociationId,
     pub(super) memory: HeldMemory,
     /// Where the memory begins, for the consumer.
     pub(super) base: AtomicPtr<u8>,
@@ -76,8 +77,14 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(pool: Arc<StorePool>, layout: Layout, slots: usize) -> Ring {
+    pub(super) fn new(
+        id: AssociationId,
+        pool: Arc<StorePool>,
+        layout: Layout,
+        slots: usize,
+    ) -> Ring {
         Ring {
+            id,
             memory: HeldMemory::default(),
             base: AtomicPtr::new(null_mut()),
             first_slot: AtomicU64::new(0),
@@ -161,7 +168,13 @@ impl Ring {
     }
 
     pub(super) fn permit(&self) -> Permit {
-        let permits = [Permit::Idle, Permit::Queued, Permit::Held, Permit::Expired];
+        let permits = [
+            Permit::Idle,
+            Permit::Queued,
+            Permit::Held,
+            Permit::Draining,
+            Permit::Expired,
+        ];
         permits[usize::from(self.permit.load(Ordering::Relaxed))]
     }
 
@@ -170,15 +183,41 @@ impl Ring {
         self.permit.store(permit as u8, Ordering::Relaxed);
     }
 
-    /// Ends a held permit: it becomes `permit`.
-    pub(super) fn release_permit(&self, permit: Permit) {
-        let (has, orders) = (Permit::Held as u8, Ordering::Relaxed);
-        let ended = self
-            .permit
-            .compare_exchange(has, permit as u8, orders, orders);
-        if ended.is_ok() {
+    /// Ends a permit that is `from`: it becomes `to`. Whether it was.
+    pub(super) fn release_permit(&self, from: Permit, to: Permit) -> bool {
+        let is_released = self.change_permit(from, to);
+        if is_released {
             self.pool.permits.release();
         }
+        is_released
+    }
+
+    /// Changes a permit if it is `from`; whether it was.
+    pub(super) fn change_permit(&self, from: Permit, to: Permit) -> bool {
+        let order = Ordering::Relaxed;
+        let changed = self
+            .permit
+            .compare_exchange(from as u8, to as u8, order, order);
+        changed.is_ok()
+    }
+
+    /// All bytes are released, for the consumer: a permit ends, and a circuit whose turn was over queues again.
+    fn end_turn(&self) {
+        let was = self.permit();
+        let is_over = match was {
+            Permit::Idle | Permit::Queued | Permit::Expired => return,
+            Permit::Held => !self.release_permit(was, Permit::Expired),
+            Permit::Draining => true,
+        };
+        if is_over {
+            self.queue_again();
+        }
+    }
+
+    #[cold]
+    fn queue_again(&self) {
+        let become_queued = || self.change_permit(Permit::Draining, Permit::Queued);
+        self.pool.permits.queue_again(self.id, become_queued);
     }
 
     /// User bytes it holds.
@@ -283,9 +322,7 @@ impl Consumer {
         self.ring.consumer.tail.store(position, Ordering::Release);
         if position == head {
             self.ring.release_parked();
-            if self.ring.permit() == Permit::Held {
-                self.ring.release_permit(Permit::Expired);
-            }
+            self.ring.end_turn();
         }
     }
 

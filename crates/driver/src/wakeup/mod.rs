@@ -11,7 +11,7 @@
 //! | sleeps (`EndpointShared::sleep`) | under the lock: nothing arrived since it looked, so it goes on the [`WaitList`]; then polls the wire and its own eventfd | the wire; the thread that received, or granted a permit, under the lock ([`WaitList::wake_all`]); its limit or the engine's timeout |
 //! | receives (`EndpointShared::wait_in_receive`) | under the lock: nobody else receives, nothing is unsent; [`ReceiveClaim::claim`] | a packet; an interrupt when its deadline passed or a timer's event concerns it; the receiver's longest wait |
 //! | busy-polls | `EndpointShared::hint_busy_poll` before it receives: the receiver spins for a bounded time first | as receives |
-//! | waits for a permit ([`SendPermits`]) | its send store is full, others hold all permits; then sleeps | `EndpointShared::notify_granted`, by the thread that releases a permit under the lock, or by the helper's tick |
+//! | waits for a permit ([`SendPermits`]) | its send store is full, others hold all permits; or its turn is over, and its permit is held until all of it is acknowledged; then sleeps | `EndpointShared::notify_granted`, by the thread that releases a permit under the lock, or by the helper's tick |
 //! | waits in its event loop | [`Watch`](crate::Watch): polls the wire and the eventfd of [`Readiness`] | the wire; the thread that makes a circuit ready under the lock |
 //!
 //! States of the helper ([`HelperSleep`]); in each it ends when the last handle is dropped:

@@ -119,3 +119,30 @@ fn models_permit_reaches_queued_circuit() {
         assert!(!permits.has_waiters() && permits.acquire_or_queue(first));
     });
 }
+
+/// Rule 4: a turn ends while its last bytes are acknowledged. The permit reaches the circuit that waits, and the first one
+/// may go on behind it.
+#[test]
+fn models_permit_of_a_turn_that_is_over_reaches_queued_circuit() {
+    const TURN: [u8; 16] = [1; 16];
+    loom::model(|| {
+        let [first, second] = [1, 2].map(AssociationId);
+        let pool = sys::StorePool::new(LAYOUT, TURN.len());
+        let (mut producer, mut consumer) = pool.store(first, LAYOUT);
+        assert!(producer.append_bytes(&TURN) && !producer.append_bytes(&TURN[..1]));
+        for half in [0..8, 8..16] {
+            consumer.release(half);
+            assert!(producer.append_bytes(&TURN[8..]));
+        }
+        assert!(!pool.permits.acquire_or_queue(second));
+        let acknowledged = thread::spawn(move || {
+            consumer.release(16..32);
+            consumer
+        });
+        let was_early = producer.append_bytes(&TURN[..1]);
+        let _consumer = acknowledged.join().unwrap();
+        assert!(pool.permits.claim(second), "a lost permit");
+        pool.permits.release();
+        assert!(was_early || producer.append_bytes(&TURN[..1]));
+    });
+}

@@ -2,33 +2,41 @@
 //!
 //! When very many circuits of an endpoint send all they can, their bytes leave the caches before
 //! they are sent, and so does the kernel's memory of them: over loopback a thousand circuits
-//! together got half of what one gets. Therefore only some fill their stores at a time. A circuit
-//! needs a permit to have more than a batch in its store; circuits with short messages never wait.
-//! A circuit that holds a permit while others wait gives it up after one store's worth. When
-//! permits come back slowly, as over long paths or from readers that stopped, there are more of
-//! them.
+//! together got a third of what one gets. Therefore only some fill their stores at a time. A circuit
+//! needs a permit to have more than a batch in its store; circuits with short messages never wait, nor
+//! do sixteen circuits or fewer. While others wait, a turn ends after some bytes, and its permit comes
+//! back when the peer has acknowledged them: then they are in no cache's way. Where a round of all permits takes long,
+//! as over long paths or with readers that stopped, there are more of them, as long as more come back that way.
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use engine::AssociationId;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::PoisonError;
 
-/// Permits before circuits queue: up to as many circuits never wait for each other. One in the models,
-/// where two threads are to queue.
-const PERMITS: usize = if cfg!(all(test, feature = "loom")) {
+/// Up to as many circuits never wait for each other. One in the models, where two threads are to queue.
+const UNSHARED: usize = if cfg!(all(test, feature = "loom")) {
     1
 } else {
     16
 };
 
-/// Ticks within which [`COME_BACK_MIN`] permits are to come back; else the limit grows. Ticks without a poll of the wire
-/// do not count.
-const GROW_AFTER_TICKS: u32 = 8;
+/// Permits for more of them.
+const PERMITS: usize = UNSHARED.div_ceil(4);
 
-/// With fewer the path is slow or long, or its readers have stopped, and more circuits may fill their stores: it is none
-/// whose bytes are still in a cache when they leave. As many as there are would not do: twice as many then seldom come
-/// back in time either, and after one pause of the machine all circuits had a permit, and memory of their own.
-const COME_BACK_MIN: usize = PERMITS.div_ceil(4);
+/// A round in which as many permits come back as there are lasts so many ticks on a path whose bytes are still in a cache
+/// when they are read. After a longer one there are [`GROWTH`] times as many. Ticks without a poll of the wire do not
+/// count.
+const SHORT_ROUND_TICKS: u32 = 2;
+
+/// A round ends after so many ticks, whatever came back: the readers have stopped.
+const ROUND_TICKS_MAX: u32 = 64;
+
+/// How many times as many permits there are after a long round.
+const GROWTH: usize = 4;
+
+/// Rounds without an attempt to grow after one by which no more came back: it was the machine that took long, not the
+/// path.
+const ROUNDS_BETWEEN: u32 = 32;
 
 /// Permit of one circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +48,8 @@ pub(crate) enum Permit {
     Queued,
     /// The circuit may fill its store.
     Held,
+    /// Its turn is over while others wait: held until all of its store is acknowledged, then queued.
+    Draining,
     /// Given up; the circuit held it until its store was empty.
     Expired,
 }
@@ -54,12 +64,28 @@ pub(crate) struct SendPermits {
     state: Mutex<PermitState>,
 }
 
+/// As many permits come back as there are.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    ticks: u32,
+    released: usize,
+}
+
+impl Round {
+    /// Whether half as many again came back in the same time as in `other`.
+    fn is_faster_than(self, other: Round) -> bool {
+        2 * self.released * other.ticks as usize >= 3 * other.released * self.ticks as usize
+    }
+}
+
 struct PermitState {
     in_use: usize,
     limit: usize,
-    /// Ticks, and permits released, since the limit was last checked.
-    ticks: u32,
-    released: usize,
+    round: Round,
+    /// The round before the last growth, and the limit of then.
+    before_growth: Option<(Round, usize)>,
+    /// Rounds until the next attempt to grow.
+    rounds_between: u32,
     queue: VecDeque<AssociationId>,
     /// Circuits that were granted a permit and have not claimed it.
     granted: BTreeSet<AssociationId>,
@@ -71,8 +97,9 @@ impl Default for PermitState {
         PermitState {
             in_use: 0,
             limit: PERMITS,
-            ticks: 0,
-            released: 0,
+            round: Round::default(),
+            before_growth: None,
+            rounds_between: 0,
             queue: VecDeque::new(),
             granted: BTreeSet::new(),
             unnotified: Vec::new(),
@@ -88,7 +115,7 @@ impl SendPermits {
         if granted {
             state.in_use += 1;
         } else {
-            state.queue.push_back(id);
+            state.enqueue(id);
             self.publish_flags(&state);
         }
         granted
@@ -106,7 +133,20 @@ impl SendPermits {
     pub(crate) fn release(&self) {
         let mut state = self.lock();
         state.in_use -= 1;
-        state.released += 1;
+        state.round.released += 1;
+        state.grant_next();
+        self.publish_flags(&state);
+    }
+
+    /// Returns the permit of circuit `id`, whose turn is over, and queues it, if `become_queued` says that it still holds it.
+    pub(crate) fn queue_again(&self, id: AssociationId, become_queued: impl FnOnce() -> bool) {
+        let mut state = self.lock();
+        if !become_queued() {
+            return;
+        }
+        state.enqueue(id);
+        state.in_use -= 1;
+        state.round.released += 1;
         state.grant_next();
         self.publish_flags(&state);
     }
@@ -118,6 +158,7 @@ impl SendPermits {
             state.grant_next();
         } else {
             state.queue.retain(|&other| other != id);
+            state.grant_next();
         }
         self.publish_flags(&state);
     }
@@ -142,23 +183,18 @@ impl SendPermits {
         unnotified
     }
 
-    /// Called about every millisecond in which the wire was polled: raises the limit if few permits
-    /// came back.
+    /// Called about every millisecond in which the wire was polled: raises the limit where permits come
+    /// back late, and more that way.
     pub(crate) fn tick(&self) {
         if !self.has_waiters() {
             return;
         }
         let mut state = self.lock();
-        state.ticks += 1;
-        if state.ticks < GROW_AFTER_TICKS {
-            return;
+        state.round.ticks += 1;
+        if state.round.released >= state.limit || state.round.ticks >= ROUND_TICKS_MAX {
+            let round = std::mem::take(&mut state.round);
+            state.end_round(round);
         }
-        let out = state.in_use + state.granted.len();
-        if state.released < out.min(COME_BACK_MIN) {
-            state.limit = 2 * out.max(PERMITS);
-            state.grant_next();
-        }
-        (state.ticks, state.released) = (0, 0);
         self.publish_flags(&state);
     }
 
@@ -176,7 +212,33 @@ impl SendPermits {
 
 impl PermitState {
     fn has_free_permit(&self) -> bool {
-        self.in_use + self.granted.len() < self.limit
+        let out = self.in_use + self.granted.len();
+        out < self.limit || out + self.queue.len() <= UNSHARED && out < UNSHARED
+    }
+
+    fn enqueue(&mut self, id: AssociationId) {
+        if self.queue.is_empty() {
+            self.round = Round::default();
+        }
+        self.queue.push_back(id);
+    }
+
+    /// A long path has more bytes on their way with more permits, and more come back in the same time; a busy machine has
+    /// not, and the limit of before is right.
+    fn end_round(&mut self, round: Round) {
+        let before = self.before_growth.take();
+        if let Some((before, limit)) = before
+            && !round.is_faster_than(before)
+        {
+            self.limit = limit;
+            self.rounds_between = ROUNDS_BETWEEN;
+        } else if self.rounds_between > 0 {
+            self.rounds_between -= 1;
+        } else if round.ticks > SHORT_ROUND_TICKS {
+            self.before_growth = Some((round, self.limit));
+            self.limit *= GROWTH;
+            self.grant_next();
+        }
     }
 
     /// Grants free permits to those queued longest.
@@ -189,6 +251,8 @@ impl PermitState {
         }
         if self.queue.is_empty() {
             self.limit = PERMITS;
+            self.before_growth = None;
+            self.rounds_between = 0;
         }
     }
 }
@@ -197,75 +261,99 @@ impl PermitState {
 mod tests {
     use super::*;
 
+    fn circuit(number: usize) -> AssociationId {
+        AssociationId(number as u32)
+    }
+
     /// Requests permits for circuits; how many were granted.
     fn acquire(permits: &SendPermits, circuits: std::ops::Range<usize>) -> usize {
-        let results = circuits.map(|number| permits.acquire_or_queue(AssociationId(number as u32)));
+        let results = circuits.map(|number| permits.acquire_or_queue(circuit(number)));
         results.filter(|&granted| granted).count()
     }
 
-    #[test]
-    fn permits_granted_in_queue_order() {
+    const WAITING: usize = 200 * UNSHARED;
+
+    /// Permits of which only [`PERMITS`] are held, while [`WAITING`] circuits wait.
+    fn shared() -> SendPermits {
         let permits = SendPermits::default();
-        assert_eq!(acquire(&permits, 0..PERMITS + 3), PERMITS);
+        assert_eq!(acquire(&permits, 0..UNSHARED + WAITING), UNSHARED);
+        (PERMITS..UNSHARED).for_each(|_| permits.release());
+        assert!(permits.take_unnotified().is_empty(), "they were too many");
+        permits.lock().round = Round::default();
+        permits
+    }
+
+    /// So many permits come back in a round of so many ticks; how many are granted then, and claimed.
+    fn round(permits: &SendPermits, ticks: u32, released: usize) -> usize {
+        (1..ticks).for_each(|_| permits.tick());
+        (0..released).for_each(|_| permits.release());
+        permits.tick();
+        let granted = permits.take_unnotified();
+        assert!(granted.iter().all(|&id| permits.claim(id)));
+        granted.len()
+    }
+
+    #[test]
+    fn few_circuits_never_wait_and_more_wait_in_the_order_in_which_they_came() {
+        let permits = SendPermits::default();
+        assert_eq!(acquire(&permits, 0..UNSHARED), UNSHARED);
+        assert!(!permits.has_waiters());
+        assert_eq!(acquire(&permits, UNSHARED..UNSHARED + 1), 0);
         assert!(permits.has_waiters() && !permits.has_unnotified());
         permits.release();
-        // The circuit that released its permit queues behind the others.
-        assert_eq!(acquire(&permits, 0..1), 0);
-        let first = AssociationId(PERMITS as u32);
-        assert_eq!(permits.take_unnotified(), [first]);
-        assert!(permits.claim(first) && !permits.claim(first));
-        for expected in [PERMITS as u32 + 1, PERMITS as u32 + 2, 0] {
-            permits.release();
-            assert_eq!(permits.take_unnotified(), [AssociationId(expected)]);
+        let last = circuit(UNSHARED);
+        assert_eq!(permits.take_unnotified(), [last], "they are few again");
+        assert!(permits.claim(last) && !permits.claim(last));
+
+        let permits = shared();
+        for expected in UNSHARED..UNSHARED + 3 {
+            permits.queue_again(circuit(1000 + expected), || true);
+            assert_eq!(permits.take_unnotified(), [circuit(expected)]);
+            assert!(permits.claim(circuit(expected)));
         }
-        assert!(!permits.has_waiters());
+        permits.queue_again(circuit(0), || false);
+        assert!(!permits.has_unnotified(), "its permit was given up before");
     }
 
     #[test]
     fn cancelled_waiter_does_not_block_others() {
-        let permits = SendPermits::default();
-        acquire(&permits, 0..PERMITS + 3);
-        let waiting = |number| AssociationId((PERMITS + number) as u32);
+        let permits = shared();
+        let waiting = |number| circuit(UNSHARED + number);
         permits.cancel(waiting(1));
         permits.release();
         permits.cancel(waiting(0));
         assert_eq!(permits.take_unnotified(), [waiting(0), waiting(2)]);
         assert!(!permits.claim(waiting(0)) && permits.claim(waiting(2)));
         assert_eq!(permits.lock().in_use, PERMITS);
+        (3..WAITING).for_each(|number| permits.cancel(waiting(number)));
+        assert!(!permits.has_waiters());
     }
 
     #[test]
-    fn limit_grows_when_no_permit_is_released() {
-        let permits = SendPermits::default();
-        let mut held = acquire(&permits, 0..10 * PERMITS);
-        assert_eq!(held, PERMITS);
-        for _ in 0..4 {
-            (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
-            let granted = permits.take_unnotified();
-            held += granted.len();
-            assert!(granted.into_iter().all(|id| permits.claim(id)));
+    fn stopped_readers_and_long_paths_have_more_permits() {
+        let permits = shared();
+        for out in [PERMITS, GROWTH * PERMITS, GROWTH * GROWTH * PERMITS] {
+            assert_eq!(round(&permits, ROUND_TICKS_MAX, 0), (GROWTH - 1) * out);
         }
-        assert_eq!(held, 10 * PERMITS);
-        (0..held).for_each(|_| permits.release());
-        assert_eq!(acquire(&permits, 0..10 * PERMITS), PERMITS);
-        (0..PERMITS).for_each(|_| permits.release());
-        (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
-        assert_eq!(permits.take_unnotified().len(), PERMITS, "enough come back");
+        let permits = shared();
+        for out in [PERMITS, GROWTH * PERMITS, GROWTH * GROWTH * PERMITS] {
+            assert_eq!(round(&permits, SHORT_ROUND_TICKS + 1, out), GROWTH * out);
+        }
     }
 
     #[test]
-    fn limit_that_grew_stays_when_some_come_back() {
-        let permits = SendPermits::default();
-        acquire(&permits, 0..10 * PERMITS);
-        (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
-        let mut held = permits.take_unnotified();
-        assert_eq!(held.len(), PERMITS, "none came back");
-        for _ in 0..4 {
-            assert!(held.iter().all(|&id| permits.claim(id)));
-            (0..COME_BACK_MIN).for_each(|_| permits.release());
-            (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
-            held = permits.take_unnotified();
-            assert_eq!(held.len(), COME_BACK_MIN, "one for each that came back");
+    fn busy_machine_keeps_its_permits_and_tries_again_much_later() {
+        let (permits, long) = (shared(), SHORT_ROUND_TICKS + 1);
+        assert_eq!(round(&permits, SHORT_ROUND_TICKS, PERMITS), PERMITS);
+        assert_eq!(round(&permits, long, PERMITS), GROWTH * PERMITS);
+        // Four times as many take four times as long.
+        let granted = round(&permits, GROWTH as u32 * long, GROWTH * PERMITS);
+        assert_eq!((granted, permits.lock().limit), (GROWTH * PERMITS, PERMITS));
+        (PERMITS..GROWTH * PERMITS).for_each(|_| permits.release());
+        permits.lock().round = Round::default();
+        for _ in 0..ROUNDS_BETWEEN {
+            assert_eq!(round(&permits, long, PERMITS), PERMITS);
         }
+        assert_eq!(round(&permits, long, PERMITS), GROWTH * PERMITS);
     }
 }

@@ -410,3 +410,52 @@ fn lent_pages_that_packets_may_refer_to_for_ever_move_before_a_write() {
         assert_eq!(moves_after_an_end(false, false, is_dropped), [false, false]);
     }
 }
+
+/// Among many circuits a turn is over after some bytes, and the permit comes back when all of them are acknowledged.
+#[test]
+fn turn_of_many_ends_with_its_last_acknowledgement() {
+    let layout = Layout {
+        payload: 15_000,
+        ..LAYOUT
+    };
+    let pool = StorePool::new(layout, 1 << 20);
+    let (mut producer, mut consumer) = pool.store(AssociationId(0), layout);
+    let message = vec![1; 16 << 10];
+    for _ in 0..10 {
+        assert!(producer.append_bytes(&message), "none waits");
+    }
+    let others = 1..100;
+    let all = others.map(|id| pool.permits.acquire_or_queue(AssociationId(id)));
+    let granted = all.filter(|&is_granted| is_granted).count();
+    assert!(pool.permits.has_waiters());
+    // Its user leaves the store after each batch, and the turn is looked at when it comes back.
+    let _more = [1, 2].map(|id| {
+        let mut store = pool.store(AssociationId(id), layout);
+        assert!(store.0.append_bytes(&message));
+        store
+    });
+    producer.leave();
+    while producer.append_bytes(&message) {
+        producer.leave();
+    }
+    let head = consumer.head();
+    assert!((256 << 10..1 << 19).contains(&head), "{head}");
+    consumer.release(0..head - 1);
+    assert!(!producer.append_bytes(&message) && producer.is_draining());
+    // Without the others' permits there are too few.
+    (0..granted).for_each(|_| pool.permits.release());
+    let before = pool.permits.take_unnotified();
+    consumer.release(head - 1..head);
+    let after = pool.permits.take_unnotified();
+    assert_eq!((before.len(), after.len()), (3, 1));
+    assert!(!producer.append_bytes(&message) && !producer.is_draining());
+    for id in before.into_iter().chain(after) {
+        assert!(pool.permits.claim(id));
+    }
+    while !producer.append_bytes(&message) {
+        pool.permits.release();
+        let next = pool.permits.take_unnotified();
+        let others = next.into_iter().filter(|id| *id != AssociationId(0));
+        others.for_each(|id| assert!(pool.permits.claim(id)));
+    }
+}
