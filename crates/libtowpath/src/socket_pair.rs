@@ -4,7 +4,7 @@ use crate::direct::DirectConnection;
 use library::tunnel::{CircuitUser, LocalSocket};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendFlags, Shutdown, shutdown};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
@@ -221,14 +221,7 @@ impl StreamEnd {
 
 impl Read for StreamEnd {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.link.state() == ConnState::Connecting {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let len = rustix::io::read(&self.link.fd, buffer)?;
-        if len == 0 && self.link.abort_on_close.load(Ordering::Acquire) {
-            return Err(io::ErrorKind::ConnectionAborted.into());
-        }
-        Ok(len)
+        self.read_pieces(&mut [IoSliceMut::new(buffer)])
     }
 }
 
@@ -263,6 +256,17 @@ impl LocalSocket for StreamEnd {
         self.link.set_state(ConnState::Established);
         self.link.drain_filler();
         Ok(())
+    }
+
+    fn read_pieces(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.link.state() == ConnState::Connecting {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let len = rustix::io::readv(&self.link.fd, pieces)?;
+        if len == 0 && self.link.abort_on_close.load(Ordering::Acquire) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(len)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {

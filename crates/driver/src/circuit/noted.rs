@@ -80,6 +80,38 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.submit_if_due()
     }
 
+    /// Has `write` put up to `len` bytes of a stream where they will be sent from, and sends what it says it wrote of
+    /// them, from the front. Returns how many bytes those were. A store has room for half of it at once.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` without that room, `Unsupported` where boundaries are kept, those of `write`, which sends
+    /// nothing then, else as [`try_send`](Circuit::try_send).
+    pub fn try_fill(
+        &mut self,
+        len: usize,
+        write: impl FnOnce(Reserved<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let framing = self.framing;
+        if framing != Framing::Stream {
+            let text = "a message has the length that was reserved for it; reserve and commit";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        self.require_no_unsent()?;
+        let len = len.min(self.producer.message_max());
+        self.append_with_room(len, |producer| producer.reserve(len, framing))?;
+        let written = write(self.producer.reserved(framing));
+        if !matches!(written, Ok(1..)) {
+            let _pump = self.shared.lock()?;
+            self.producer.give_up_reserved();
+            return written;
+        }
+        let len = len.min(written?);
+        self.producer.commit_front(len);
+        self.submit_if_due()?;
+        Ok(len)
+    }
+
     /// From now on keeps the messages that are given up, and with an engine that reports them, those that
     /// the peer does not have when the circuit ends: for [`next_failed`](Circuit::next_failed).
     pub fn keep_failed(&mut self) {

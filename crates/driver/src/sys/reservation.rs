@@ -1,6 +1,7 @@
 //! Room in a store that the user writes into: what is sent is written where it is sent from.
 
 use super::producer::Producer;
+use crate::wakeup::Permit;
 use engine::{Framing, Layout, Note, record};
 use std::marker::PhantomData;
 use std::slice;
@@ -132,6 +133,24 @@ impl Producer {
         true
     }
 
+    /// Appends the first `len` bytes of a stream of those reserved last, at least one, and gives up the rest.
+    pub fn commit_front(&mut self, len: usize) {
+        let reserved = self.reserved.take().filter(|&(head, _)| head == self.head);
+        let len = reserved.map_or(0, |(_, reserved)| len.min(reserved));
+        self.skip(len as u64);
+        self.ring.producer.head.store(self.head, Ordering::Release);
+    }
+
+    /// Gives up what was reserved last, and what an empty store took for it: its permit, which no acknowledgement would
+    /// end, and its memory. Under the lock of the pump, as the user may not come back.
+    pub fn give_up_reserved(&mut self) {
+        self.reserved = None;
+        if self.ring.consumer.tail.load(Ordering::Acquire) == self.head {
+            self.ring.release_permit(Permit::Expired);
+        }
+        self.leave();
+    }
+
     /// Writes the headers in front of the pieces of a record.
     fn commit_record(&mut self, len: usize) {
         let mut left = len;
@@ -220,6 +239,46 @@ mod tests {
                     commits.release_memory();
                 }
             }
+        }
+    }
+
+    #[test]
+    fn front_of_a_reservation_is_sent_and_the_rest_given_up() {
+        let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+        for (round, written) in [150, 1, 300, 7].into_iter().enumerate() {
+            let fill = round as u8 + 1;
+            assert!(producer.reserve(300, Framing::Stream));
+            for piece in producer.reserved(Framing::Stream) {
+                piece.fill(fill);
+            }
+            let before = consumer.head();
+            producer.commit_front(written);
+            assert_eq!(consumer.head(), before + written as u64);
+            let range = before..consumer.head();
+            let octets = sent(&mut consumer, range);
+            assert_eq!(octets, vec![fill; written]);
+        }
+    }
+
+    #[test]
+    fn reservation_given_up_leaves_nothing_with_an_empty_store() {
+        // More than a store takes without a permit.
+        const LEN: usize = 100_000;
+        for sent_len in [0, 10] {
+            let (mut producer, mut consumer) = super::super::ring(LAYOUT, 2 * LEN);
+            assert!(producer.append_bytes(&[1; 10][..sent_len]));
+            assert!(producer.reserve(LEN, Framing::Stream));
+            assert_eq!(producer.ring.permit(), Permit::Held);
+            producer.give_up_reserved();
+            assert_eq!(producer.reserved(Framing::Stream).count(), 0);
+            let kept = if sent_len > 0 {
+                Permit::Held
+            } else {
+                Permit::Expired
+            };
+            assert_eq!(producer.ring.permit(), kept, "{sent_len} bytes");
+            consumer.release(0..consumer.head());
+            assert_eq!(producer.ring.permit(), Permit::Expired, "{sent_len} bytes");
         }
     }
 

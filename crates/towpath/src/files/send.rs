@@ -12,7 +12,7 @@ use crate::xtp::group::{self, AdmittedHost, GroupWords, Sender};
 use engine::Address;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, IoSliceMut, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -63,9 +63,19 @@ fn send_over(
     let resume_point = ResumePoint::receive(circuit, HASH_TIMEOUT)?;
     let (from, mut hasher) = resume_offset(file, &resume_point, offer.size)?;
     protocol::send_and_flush(circuit, &from.to_be_bytes())?;
-    send_content(file, from, offer.size, &mut hasher, progress, |bytes| {
-        circuit.send(bytes, PEER_TIMEOUT)
-    })?;
+    let mut buffer = Vec::new();
+    send_content(
+        file,
+        from,
+        offer.size,
+        progress,
+        |file, most| match fill_store(circuit, file, most, &mut hasher)? {
+            true => Ok(most),
+            false => send_chunk(file, most, (&mut buffer, &mut hasher), |bytes| {
+                circuit.send(bytes, PEER_TIMEOUT)
+            }),
+        },
+    )?;
     send_digest(circuit, &hasher)?;
     Ok(SentFile {
         size: offer.size,
@@ -173,8 +183,11 @@ fn send_content_to_group(
         other => other?,
     }
     sender.send(&offer.id, PEER_TIMEOUT)?;
-    send_content(file, from, offer.size, &mut hasher, progress, |bytes| {
-        sender.send(bytes, PEER_TIMEOUT)
+    let mut buffer = Vec::new();
+    send_content(file, from, offer.size, progress, |file, most| {
+        send_chunk(file, most, (&mut buffer, &mut hasher), |bytes| {
+            sender.send(bytes, PEER_TIMEOUT)
+        })
     })?;
     match sender.close(PEER_TIMEOUT) {
         // Each member reports on its circuit whether the file is complete.
@@ -224,17 +237,15 @@ fn resume_offset(
     Ok((0, FileHasher::new()))
 }
 
-/// Sends the bytes `from` to `size` of a file.
+/// Sends the bytes `from` to `size` of a file, by `send` so many at most of those that follow; it returns how many.
 fn send_content(
     file: &mut File,
     from: u64,
     size: u64,
-    hasher: &mut FileHasher,
     progress: &mut dyn FnMut(TransferProgress),
-    mut send: impl FnMut(&[u8]) -> io::Result<()>,
+    mut send: impl FnMut(&mut File, usize) -> io::Result<usize>,
 ) -> io::Result<()> {
     file.seek(SeekFrom::Start(from))?;
-    let mut buffer = vec![0; CHUNK];
     let mut done = from;
     progress(TransferProgress {
         resumed_from: from,
@@ -242,21 +253,66 @@ fn send_content(
         size,
     });
     while done < size {
-        let most = buffer
-            .len()
-            .min(usize::try_from(size - done).unwrap_or(usize::MAX));
-        let len = file.read(&mut buffer[..most])?;
-        if len == 0 {
-            return Err(file_shrunk());
-        }
-        hasher.update(&buffer[..len]);
-        send(&buffer[..len])?;
-        done += len as u64;
+        let most = CHUNK.min(usize::try_from(size - done).unwrap_or(usize::MAX));
+        done += send(file, most)? as u64;
         progress(TransferProgress {
             resumed_from: from,
             done,
             size,
         });
+    }
+    Ok(())
+}
+
+/// Reads the next bytes of a file, `most` at most, adds them to its hash and sends them; how many.
+fn send_chunk(
+    file: &mut File,
+    most: usize,
+    (buffer, hasher): (&mut Vec<u8>, &mut FileHasher),
+    send: impl FnOnce(&[u8]) -> io::Result<()>,
+) -> io::Result<usize> {
+    buffer.resize(CHUNK, 0);
+    let len = file.read(&mut buffer[..most])?;
+    if len == 0 {
+        return Err(file_shrunk());
+    }
+    hasher.update(&buffer[..len]);
+    send(&buffer[..len])?;
+    Ok(len)
+}
+
+/// Reads the next `len` bytes of a file where the circuit sends from, which saves a copy, and adds them to its hash; false where
+/// modules are on the circuit.
+fn fill_store(
+    circuit: &mut PushedStream,
+    file: &mut File,
+    len: usize,
+    hasher: &mut FileHasher,
+) -> io::Result<bool> {
+    let Some(store) = circuit.reserve(len, PEER_TIMEOUT)? else {
+        return Ok(false);
+    };
+    let mut pieces: Vec<&mut [u8]> = store.collect();
+    read_pieces(file, &mut pieces)?;
+    pieces.iter().for_each(|piece| hasher.update(piece));
+    circuit.commit()?;
+    Ok(true)
+}
+
+/// Fills all of `pieces` with the next bytes of a file.
+fn read_pieces(file: &mut File, pieces: &mut [&mut [u8]]) -> io::Result<()> {
+    let mut slices: Vec<IoSliceMut<'_>> = pieces
+        .iter_mut()
+        .map(|piece| IoSliceMut::new(piece))
+        .collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match file.read_vectored(left) {
+            Ok(0) => return Err(file_shrunk()),
+            Ok(len) => IoSliceMut::advance_slices(&mut left, len),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::chain::ModuleChain;
 use super::stack::ModuleStack;
 use crate::xtp::Circuit;
-use driver::CircuitStatus;
+use driver::{CircuitStatus, Reserved};
 use engine::AssociationId;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -117,6 +117,53 @@ impl PushedStream {
         }
         modules.chain.send(octets, &mut modules.unsent)?;
         settled(modules.send_waiting(&mut self.circuit))
+    }
+
+    /// Whether octets go to the circuit as they are: it has no modules.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.modules.is_none()
+    }
+
+    /// [`Circuit::try_fill`] of a stream without modules.
+    ///
+    /// # Errors
+    ///
+    /// Those of the circuit; `Unsupported` with modules.
+    pub(crate) fn try_fill(
+        &mut self,
+        len: usize,
+        write: impl FnOnce(Reserved<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        match self.modules {
+            None => self.circuit.try_fill(len, write),
+            Some(_) => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Room in the circuit's send buffer for the next `len` octets, waiting for it up to `limit`; None with modules, which change
+    /// them. Written whole, they are sent by [`commit`](PushedStream::commit).
+    ///
+    /// # Errors
+    ///
+    /// Those of the circuit.
+    pub(crate) fn reserve(
+        &mut self,
+        len: usize,
+        limit: Duration,
+    ) -> io::Result<Option<Reserved<'_>>> {
+        match self.modules {
+            None => self.circuit.reserve(len, limit).map(Some),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// Sends what was written where room was reserved last.
+    ///
+    /// # Errors
+    ///
+    /// Those of the circuit.
+    pub(crate) fn commit(&mut self) -> io::Result<()> {
+        self.circuit.commit()
     }
 
     /// Sends what waits, as far as the circuit has room.

@@ -4,7 +4,7 @@ use super::{CircuitUser, SharedWatch};
 use crate::xtp::Circuit;
 use engine::AssociationId;
 use socket2::SockRef;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -28,6 +28,13 @@ pub trait LocalSocket: Read + Write + AsFd + Send {
     fn on_connected(&self) -> io::Result<()> {
         Ok(())
     }
+
+    /// Reads into `pieces`, one after the other, in one system call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Read::read`].
+    fn read_pieces(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
 
     /// Ends the write direction.
     ///
@@ -55,6 +62,10 @@ impl LocalSocket for TcpStream {
         self.set_nonblocking(true)?;
         // XTP coalesces small messages; Nagle's algorithm would only delay them.
         self.set_nodelay(true)
+    }
+
+    fn read_pieces(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.read_vectored(pieces)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {

@@ -6,13 +6,20 @@ use crate::push::PushedStream;
 use engine::{AssociationId, CloseReason};
 use rustix::event::epoll::EventFlags;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Passes of one connection before the others are served: up to 512 KiB each way.
 const PASSES_PER_CALL: usize = 2;
+
+/// Bytes for which room is taken in the circuit's send buffer before the socket is read, at least: as many as the last
+/// read found, twice as many when that filled the room, and half as many when the buffer has no room for them.
+const FILL_MIN: usize = 16 << 10;
+
+/// Pieces that one system call reads into (IOV_MAX, readv(2)).
+const PIECES_MAX: usize = 1024;
 
 /// Outcome of serving a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +59,8 @@ pub(super) struct ProxiedConnection {
     writable: bool,
     /// The socket's end, an error or urgent data may lie behind what a read returned.
     reads_to_end: bool,
+    /// Bytes for which room is taken in the circuit next.
+    fill_len: usize,
     /// Bytes from the socket that the circuit had no space for.
     unsent_to_circuit: Vec<u8>,
     /// Bytes from the circuit that the socket had no space for.
@@ -83,6 +92,7 @@ impl ProxiedConnection {
             readable: false,
             writable: false,
             reads_to_end: false,
+            fill_len: FILL_MIN,
             unsent_to_circuit: Vec::new(),
             unsent_to_socket: Vec::new(),
             socket_finished: false,
@@ -281,16 +291,11 @@ impl ProxiedConnection {
         if !self.readable {
             return Ok(false);
         }
+        if self.circuit.is_plain() {
+            return self.socket_to_store(buffer.len(), counts);
+        }
         match self.socket.read(buffer) {
-            Ok(0) => match self.circuit.finish() {
-                // Bytes read before have no room yet; the next read returns 0 again.
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-                finished => {
-                    finished?;
-                    self.socket_finished = true;
-                    Ok(true)
-                }
-            },
+            Ok(0) => self.finish_circuit(),
             Ok(len) => {
                 // The next edge says that there is more (epoll(7)).
                 self.readable = len == buffer.len() || self.reads_to_end;
@@ -307,6 +312,50 @@ impl ProxiedConnection {
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the socket where the circuit sends from, at most `len_max` bytes; true if it did.
+    fn socket_to_store(&mut self, len_max: usize, counts: &mut TunnelCounts) -> io::Result<bool> {
+        let socket = &mut *self.socket;
+        let mut room = 0;
+        let filled = self.circuit.try_fill(self.fill_len.min(len_max), |store| {
+            let mut pieces: Vec<_> = store.take(PIECES_MAX).map(IoSliceMut::new).collect();
+            room = pieces.iter().map(|piece| piece.len()).sum();
+            socket.read_pieces(&mut pieces)
+        });
+        match filled {
+            Ok(0) => self.finish_circuit(),
+            Ok(len) => {
+                // The next edge says that there is more (epoll(7)).
+                self.readable = len == room || self.reads_to_end;
+                let next_len = if len == room { 2 * len } else { len };
+                self.fill_len = next_len.max(FILL_MIN);
+                counts.sent_bytes += len as u64;
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // Either the circuit has no room for so much, or the socket is empty.
+                self.readable = room == 0;
+                let next_len = if room == 0 { self.fill_len / 2 } else { 0 };
+                self.fill_len = next_len.max(FILL_MIN);
+                Ok(false)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The socket's peer sends no more: nor does the circuit; true if it was told.
+    fn finish_circuit(&mut self) -> io::Result<bool> {
+        match self.circuit.finish() {
+            // Bytes read before have no room yet; the next read returns 0 again.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            finished => {
+                finished?;
+                self.socket_finished = true;
+                Ok(true)
+            }
         }
     }
 

@@ -90,6 +90,20 @@ impl Circuit {
         self.inner.commit(&Note::default())
     }
 
+    /// Has `write` put up to `len` bytes of a stream into the send buffer, without waiting; sends as many as it says that
+    /// it wrote, and returns their number.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` without room for `len` bytes; those of `write`; those of [`try_send`](Circuit::try_send).
+    pub fn try_fill(
+        &mut self,
+        len: usize,
+        write: impl FnOnce(Reserved<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.inner.try_fill(len, write)
+    }
+
     /// Lends what arrived next where it lies, waiting for it up to `limit`: bytes of a stream, or
     /// messages and parts of them. None when the peer ended its direction.
     ///

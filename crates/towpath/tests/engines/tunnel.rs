@@ -131,6 +131,35 @@ fn tunnel_carries_both_directions_with_half_close() {
 }
 
 #[test]
+fn more_senders_than_permits_all_get_their_turn() {
+    // 16 send stores are filled at a time. Those that pause hold none: their reads find nothing in a full store's room.
+    const COUNT: usize = 40;
+    const PART: usize = 300_000;
+    let target = server(COUNT, |request| request.to_vec());
+    let path = Path::to(target, &EndpointConfig::default(), COUNT);
+    let send = &|salt: u64| {
+        let mut tcp = path.connect();
+        let request = bytes(2 * PART, salt);
+        for part in request.chunks(PART) {
+            tcp.write_all(part).expect("space to send");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        tcp.shutdown(Shutdown::Write).expect("an end");
+        let mut back = Vec::new();
+        tcp.read_to_end(&mut back).expect("a whole answer");
+        assert!(back == request, "connection {salt}");
+    };
+    std::thread::scope(|scope| {
+        for salt in 0..COUNT as u64 {
+            scope.spawn(move || send(salt));
+        }
+    });
+    let counts = path.stop().map(|end| (end.sent_bytes, end.received_bytes));
+    let all = (COUNT * 2 * PART) as u64;
+    assert_eq!(counts, [(all, all); 2]);
+}
+
+#[test]
 fn tunnel_does_not_delay_interactive_echo() {
     // Like a terminal session: a key, its echo, the next key.
     let listener = TcpListener::bind(local()).expect("a free port");
