@@ -1,5 +1,6 @@
 //! A boxed engine is an engine.
 
+use crate::forward;
 use crate::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
     EntityId, Event, Instant, Layout, Note, OutgoingMessage, Path, PathFault, Properties, Protocol,
@@ -7,86 +8,32 @@ use crate::{
 };
 
 impl<P: Protocol + ?Sized> Protocol for Box<P> {
-    fn properties(&self) -> Properties {
-        (**self).properties()
-    }
-
-    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
-        (**self).handle_packet(now, packet, deliveries);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        (**self).handle_timeout(now);
-    }
-
-    fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>) {
-        (**self).handle_path_error(now, fault);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
-        (**self).poll_transmit(now, batch);
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        (**self).poll_event()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        (**self).poll_timeout()
-    }
-
-    fn counters(&self) -> Counters {
-        (**self).counters()
+    forward! { (**self);
+        fn properties(&self) -> Properties;
+        fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries);
+        fn handle_timeout(&mut self, now: Instant);
+        fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>);
+        fn poll_transmit(&mut self, now: Instant, batch: &mut Batch);
+        fn poll_event(&mut self) -> Option<Event>;
+        fn poll_timeout(&self) -> Option<Instant>;
+        fn counters(&self) -> Counters;
     }
 }
 
 impl<P: Associations + ?Sized> Associations for Box<P> {
-    fn layout(&self, id: Option<AssociationId>) -> Layout {
-        (**self).layout(id)
-    }
-
-    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
-        (**self).connect(now, to)
-    }
-
-    fn listen(&mut self, accept: bool) {
-        (**self).listen(accept);
-    }
-
-    fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
-        (**self).submit(now, id, end, flags, note);
-    }
-
-    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
-        (**self).submit_all(now, id, ends);
-    }
-
-    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
-        (**self).consume(now, id, bytes);
-    }
-
-    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
-        (**self).close(now, id, how);
-    }
-
-    fn status(&self, id: AssociationId) -> Status {
-        (**self).status(id)
-    }
-
-    fn receive_window(&self) -> u64 {
-        (**self).receive_window()
-    }
-
-    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
-        (**self).set_receive_full(id, is_full);
-    }
-
-    fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize) {
-        (**self).set_path_mtu(now, id, octets);
-    }
-
-    fn sort_by_priority(&self, ids: &mut [AssociationId]) {
-        (**self).sort_by_priority(ids);
+    forward! { (**self);
+        fn layout(&self, id: Option<AssociationId>) -> Layout;
+        fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError>;
+        fn listen(&mut self, accept: bool);
+        fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note);
+        fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]);
+        fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64);
+        fn close(&mut self, now: Instant, id: AssociationId, how: Close);
+        fn status(&self, id: AssociationId) -> Status;
+        fn receive_window(&self) -> u64;
+        fn set_receive_full(&mut self, id: AssociationId, is_full: bool);
+        fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize);
+        fn sort_by_priority(&self, ids: &mut [AssociationId]);
     }
 }
 
@@ -101,67 +48,19 @@ impl<P: Router + ?Sized> Router for Box<P> {
 }
 
 impl<P: Transactions + ?Sized> Transactions for Box<P> {
-    fn message_max(&self) -> u64 {
-        (**self).message_max()
-    }
-
-    fn has_packets(&self) -> bool {
-        (**self).has_packets()
-    }
-
-    fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError> {
-        (**self).create_entity(entity)
-    }
-
-    fn remove_entity(&mut self, now: Instant, entity: EntityId) {
-        (**self).remove_entity(now, entity);
-    }
-
-    fn set_member(
-        &mut self,
-        group: EntityId,
-        entity: EntityId,
-        is_member: bool,
-    ) -> Result<(), CommandError> {
-        (**self).set_member(group, entity, is_member)
-    }
-
-    fn locate(&mut self, entity: EntityId, at: Address) {
-        (**self).locate(entity, at);
-    }
-
-    fn call(
-        &mut self,
-        now: Instant,
-        from: EntityId,
-        to: EntityId,
-        request: (OutgoingMessage, u64),
-        note: &Note,
-    ) -> Result<TransactionId, CommandError> {
-        (**self).call(now, from, to, request, note)
-    }
-
-    fn reply(
-        &mut self,
-        now: Instant,
-        transaction: TransactionId,
-        reply: (OutgoingMessage, u64),
-        note: &Note,
-    ) -> Result<(), CommandError> {
-        (**self).reply(now, transaction, reply, note)
-    }
-
-    fn forward(
-        &mut self,
-        now: Instant,
-        transaction: TransactionId,
-        to: EntityId,
-        request: (OutgoingMessage, u64),
-    ) -> Result<(), CommandError> {
-        (**self).forward(now, transaction, to, request)
-    }
-
-    fn abandon(&mut self, now: Instant, transaction: TransactionId) {
-        (**self).abandon(now, transaction);
+    forward! { (**self);
+        fn message_max(&self) -> u64;
+        fn has_packets(&self) -> bool;
+        fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError>;
+        fn remove_entity(&mut self, now: Instant, entity: EntityId);
+        fn set_member(&mut self, group: EntityId, entity: EntityId, is_member: bool) -> Result<(), CommandError>;
+        fn locate(&mut self, entity: EntityId, at: Address);
+        fn call(&mut self, now: Instant, from: EntityId, to: EntityId,
+            request: (OutgoingMessage, u64), note: &Note) -> Result<TransactionId, CommandError>;
+        fn reply(&mut self, now: Instant, transaction: TransactionId,
+            reply: (OutgoingMessage, u64), note: &Note) -> Result<(), CommandError>;
+        fn forward(&mut self, now: Instant, transaction: TransactionId,
+            to: EntityId, request: (OutgoingMessage, u64)) -> Result<(), CommandError>;
+        fn abandon(&mut self, now: Instant, transaction: TransactionId);
     }
 }

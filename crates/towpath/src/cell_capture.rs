@@ -62,18 +62,6 @@ fn address(address: Address) -> String {
 }
 
 impl Layer for CapturedCells {
-    fn packet_max(&self) -> usize {
-        self.layer.packet_max()
-    }
-
-    fn frame_max(&self) -> usize {
-        self.layer.frame_max()
-    }
-
-    fn send(&mut self, now: Instant, path: Path, packet: &[u8]) {
-        self.layer.send(now, path, packet);
-    }
-
     fn handle_frame(
         &mut self,
         now: Instant,
@@ -84,10 +72,6 @@ impl Layer for CapturedCells {
         self.layer.handle_frame(now, frame, packets);
     }
 
-    fn recycle(&mut self, packet: Vec<u8>) {
-        self.layer.recycle(packet);
-    }
-
     fn poll_transmit(&mut self, now: Instant, frames_max: usize, frames: &mut Frames) {
         self.layer.poll_transmit(now, frames_max, frames);
         if let Some(path) = frames.path() {
@@ -95,19 +79,14 @@ impl Layer for CapturedCells {
         }
     }
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.layer.poll_timeout()
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.layer.handle_timeout(now);
-    }
-
-    fn counters(&self) -> Counters {
-        self.layer.counters()
-    }
-
-    fn named_counts(&self) -> Vec<(&'static str, u64)> {
-        self.layer.named_counts()
+    engine::forward! { self.layer;
+        fn packet_max(&self) -> usize;
+        fn frame_max(&self) -> usize;
+        fn send(&mut self, now: Instant, path: Path, packet: &[u8]);
+        fn recycle(&mut self, packet: Vec<u8>);
+        fn poll_timeout(&self) -> Option<Instant>;
+        fn handle_timeout(&mut self, now: Instant);
+        fn counters(&self) -> Counters;
+        fn named_counts(&self) -> Vec<(&'static str, u64)>;
     }
 }

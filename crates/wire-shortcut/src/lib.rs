@@ -182,10 +182,6 @@ impl Shortcut {
 }
 
 impl Wire for ShortcutWire {
-    fn capabilities(&self) -> Capabilities {
-        self.udp.capabilities()
-    }
-
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         let Some(shortcut) = &mut self.shortcut else {
             return self.udp.send(path, slices, segment_size);
@@ -226,25 +222,9 @@ impl Wire for ShortcutWire {
         }
     }
 
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.udp.poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
-        self.udp.set_fragmentation(fragmentation);
-    }
-
     fn path_mtu(&mut self, path: Path) -> usize {
         // That of UDP, by which the packets may have to go tomorrow.
         self.udp.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.udp.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.udp.set_packet_len(packet_len);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -252,10 +232,6 @@ impl Wire for ShortcutWire {
             None => self.udp.descriptor(),
             Some(shortcut) => Some(shortcut.shared.epoll.as_fd()),
         }
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.udp.has_buffered()
     }
 
     fn may_wait(&mut self) -> bool {
@@ -276,10 +252,6 @@ impl Wire for ShortcutWire {
         }
     }
 
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.udp.leave(group)
-    }
-
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         let Some(shortcut) = &self.shortcut else {
             return self.udp.receiver();
@@ -287,5 +259,15 @@ impl Wire for ShortcutWire {
         let udp = self.udp.udp_receiver()?;
         let shared = Arc::clone(&shortcut.shared);
         Some(Box::new(ShortcutReceiver::new(udp, shared)))
+    }
+
+    engine::forward! { self.udp;
+        fn capabilities(&self) -> Capabilities;
+        fn poll_path_error(&mut self) -> Option<PathReport>;
+        fn set_fragmentation(&mut self, fragmentation: Fragmentation);
+        fn unanswerable(&self) -> u64;
+        fn set_packet_len(&mut self, packet_len: PacketLen);
+        fn has_buffered(&self) -> bool;
+        fn leave(&mut self, group: Address) -> io::Result<()>;
     }
 }

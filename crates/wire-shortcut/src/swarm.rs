@@ -60,43 +60,8 @@ impl Wire for SharedWire {
         self.0.borrow().capabilities()
     }
 
-    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        self.0.borrow_mut().send(path, slices, segment_size)
-    }
-
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<wire::Taken> {
-        self.0
-            .borrow_mut()
-            .send_by_reference(path, slices, segment_size)
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        self.0.borrow_mut().receive(buffer)
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.0.borrow_mut().poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
-        self.0.borrow_mut().set_fragmentation(fragmentation);
-    }
-
-    fn path_mtu(&mut self, path: Path) -> usize {
-        self.0.borrow_mut().path_mtu(path)
-    }
-
     fn unanswerable(&self) -> u64 {
         self.0.borrow().unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.0.borrow_mut().set_packet_len(packet_len);
     }
 
     // Nobody waits.
@@ -108,20 +73,21 @@ impl Wire for SharedWire {
         self.0.borrow().has_buffered()
     }
 
-    fn may_wait(&mut self) -> bool {
-        self.0.borrow_mut().may_wait()
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        self.0.borrow_mut().join(group)
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.0.borrow_mut().leave(group)
-    }
-
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         None
+    }
+
+    engine::forward! { self.0.borrow_mut();
+        fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
+        fn send_by_reference(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<wire::Taken>;
+        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
+        fn poll_path_error(&mut self) -> Option<PathReport>;
+        fn set_fragmentation(&mut self, fragmentation: Fragmentation);
+        fn path_mtu(&mut self, path: Path) -> usize;
+        fn set_packet_len(&mut self, packet_len: PacketLen);
+        fn may_wait(&mut self) -> bool;
+        fn join(&mut self, group: Address) -> io::Result<()>;
+        fn leave(&mut self, group: Address) -> io::Result<()>;
     }
 }
 

@@ -174,10 +174,6 @@ fn arrived<'a>(arrival: &Arrival, buffer: &'a [u8]) -> &'a [u8] {
 }
 
 impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
-    }
-
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         self.observe_sent(path, slices, segment_size, (), |wire| {
             wire.send(path, slices, segment_size)
@@ -203,51 +199,25 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
         Ok(arrival)
     }
 
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.wire.poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
-        self.wire.set_fragmentation(fragmentation);
-    }
-
-    fn path_mtu(&mut self, path: Path) -> usize {
-        self.wire.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.wire.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.wire.set_packet_len(packet_len);
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wire.descriptor()
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.wire.has_buffered()
-    }
-
-    fn may_wait(&mut self) -> bool {
-        self.wire.may_wait()
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        self.wire.join(group)
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.wire.leave(group)
-    }
-
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         Some(Box::new(ObservedReceiver {
             receiver: self.wire.receiver()?,
             observer: self.observer.clone(),
         }))
+    }
+
+    engine::forward! { self.wire;
+        fn capabilities(&self) -> Capabilities;
+        fn poll_path_error(&mut self) -> Option<PathReport>;
+        fn set_fragmentation(&mut self, fragmentation: Fragmentation);
+        fn path_mtu(&mut self, path: Path) -> usize;
+        fn unanswerable(&self) -> u64;
+        fn set_packet_len(&mut self, packet_len: PacketLen);
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn has_buffered(&self) -> bool;
+        fn may_wait(&mut self) -> bool;
+        fn join(&mut self, group: Address) -> io::Result<()>;
+        fn leave(&mut self, group: Address) -> io::Result<()>;
     }
 }
 

@@ -30,87 +30,36 @@ struct Fused {
 }
 
 impl Protocol for Fused {
-    fn properties(&self) -> Properties {
-        self.inner.properties()
-    }
-
     fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         assert!(!self.is_lit.load(Ordering::Relaxed), "the fuse is lit");
         self.inner.handle_packet(now, packet, deliveries);
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.inner.handle_timeout(now);
-    }
-
-    fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>) {
-        self.inner.handle_path_error(now, fault);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
-        self.inner.poll_transmit(now, batch);
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.inner.poll_event()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
+    engine::forward! { self.inner;
+        fn properties(&self) -> Properties;
+        fn handle_timeout(&mut self, now: Instant);
+        fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>);
+        fn poll_transmit(&mut self, now: Instant, batch: &mut Batch);
+        fn poll_event(&mut self) -> Option<Event>;
+        fn poll_timeout(&self) -> Option<Instant>;
+        fn counters(&self) -> Counters;
     }
 }
 
 impl Associations for Fused {
-    fn layout(&self, id: Option<AssociationId>) -> Layout {
-        self.inner.layout(id)
-    }
-
-    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
-        self.inner.connect(now, to)
-    }
-
-    fn listen(&mut self, accept: bool) {
-        self.inner.listen(accept);
-    }
-
-    fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
-        self.inner.submit(now, id, end, flags, note);
-    }
-
-    fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]) {
-        self.inner.submit_all(now, id, ends);
-    }
-
-    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
-        self.inner.consume(now, id, bytes);
-    }
-
-    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
-        self.inner.close(now, id, how);
-    }
-
-    fn status(&self, id: AssociationId) -> Status {
-        self.inner.status(id)
-    }
-
-    fn receive_window(&self) -> u64 {
-        self.inner.receive_window()
-    }
-
-    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
-        self.inner.set_receive_full(id, is_full);
-    }
-
-    fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize) {
-        self.inner.set_path_mtu(now, id, octets);
-    }
-
-    fn sort_by_priority(&self, ids: &mut [AssociationId]) {
-        self.inner.sort_by_priority(ids);
+    engine::forward! { self.inner;
+        fn layout(&self, id: Option<AssociationId>) -> Layout;
+        fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError>;
+        fn listen(&mut self, accept: bool);
+        fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note);
+        fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]);
+        fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64);
+        fn close(&mut self, now: Instant, id: AssociationId, how: Close);
+        fn status(&self, id: AssociationId) -> Status;
+        fn receive_window(&self) -> u64;
+        fn set_receive_full(&mut self, id: AssociationId, is_full: bool);
+        fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize);
+        fn sort_by_priority(&self, ids: &mut [AssociationId]);
     }
 }
 

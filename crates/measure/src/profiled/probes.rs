@@ -28,33 +28,9 @@ pub(super) struct ProbedEnvironment<'a, P> {
 }
 
 impl<P: TrialProbe> Environment for ProbedEnvironment<'_, P> {
-    fn worker_hosts(&self) -> (&dyn WorkerHost, &dyn WorkerHost) {
-        self.environment.worker_hosts()
-    }
-
-    fn host_pairs(&self) -> Vec<HostPair<'_>> {
-        self.environment.host_pairs()
-    }
-
     fn workers_spawned(&mut self, connector: u32, listener: u32) -> Result<(), String> {
         let attached = self.probe.attach([connector, listener]);
         attached.map_err(|error| error.to_string())
-    }
-
-    fn snapshot(&self) -> host::Snapshot {
-        self.environment.snapshot()
-    }
-
-    fn interfaces(&self) -> Vec<String> {
-        self.environment.interfaces()
-    }
-
-    fn path_delay_max(&self) -> Duration {
-        self.environment.path_delay_max()
-    }
-
-    fn record_queues(&mut self, every_ns: u64) {
-        self.environment.record_queues(every_ns);
     }
 
     fn begin(&mut self, seed: u64) {
@@ -65,6 +41,15 @@ impl<P: TrialProbe> Environment for ProbedEnvironment<'_, P> {
     fn end(&mut self) -> EnvironmentReport {
         self.probe.end();
         self.environment.end()
+    }
+
+    engine::forward! { self.environment;
+        fn worker_hosts(&self) -> (&dyn WorkerHost, &dyn WorkerHost);
+        fn host_pairs(&self) -> Vec<HostPair<'_>>;
+        fn snapshot(&self) -> host::Snapshot;
+        fn interfaces(&self) -> Vec<String>;
+        fn path_delay_max(&self) -> Duration;
+        fn record_queues(&mut self, every_ns: u64);
     }
 }
 

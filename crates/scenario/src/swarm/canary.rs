@@ -245,18 +245,6 @@ impl Protocol for FaultyEngine {
 }
 
 impl Associations for FaultyEngine {
-    fn layout(&self, id: Option<AssociationId>) -> Layout {
-        self.inner.layout(id)
-    }
-
-    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
-        self.inner.connect(now, to)
-    }
-
-    fn listen(&mut self, accept: bool) {
-        self.inner.listen(accept);
-    }
-
     fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
         self.inner.submit(now, id, end, flags, note);
         self.fault_submission(now, id, end);
@@ -269,31 +257,16 @@ impl Associations for FaultyEngine {
         }
     }
 
-    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
-        self.inner.consume(now, id, bytes);
-    }
-
-    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
-        self.inner.close(now, id, how);
-    }
-
-    fn status(&self, id: AssociationId) -> Status {
-        self.inner.status(id)
-    }
-
-    fn receive_window(&self) -> u64 {
-        self.inner.receive_window()
-    }
-
-    fn set_receive_full(&mut self, id: AssociationId, is_full: bool) {
-        self.inner.set_receive_full(id, is_full);
-    }
-
-    fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize) {
-        self.inner.set_path_mtu(now, id, octets);
-    }
-
-    fn sort_by_priority(&self, ids: &mut [AssociationId]) {
-        self.inner.sort_by_priority(ids);
+    engine::forward! { self.inner;
+        fn layout(&self, id: Option<AssociationId>) -> Layout;
+        fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError>;
+        fn listen(&mut self, accept: bool);
+        fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64);
+        fn close(&mut self, now: Instant, id: AssociationId, how: Close);
+        fn status(&self, id: AssociationId) -> Status;
+        fn receive_window(&self) -> u64;
+        fn set_receive_full(&mut self, id: AssociationId, is_full: bool);
+        fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize);
+        fn sort_by_priority(&self, ids: &mut [AssociationId]);
     }
 }

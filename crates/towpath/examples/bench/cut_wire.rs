@@ -32,10 +32,6 @@ impl<W: Wire> CutWire<W> {
 }
 
 impl<W: Wire> Wire for CutWire<W> {
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
-    }
-
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         if path.local == LocalAddress(0) && self.cut.0.load(Ordering::SeqCst) {
             return Ok(());
@@ -55,51 +51,19 @@ impl<W: Wire> Wire for CutWire<W> {
         self.wire.send_by_reference(path, slices, segment_size)
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        self.wire.receive(buffer)
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.wire.poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation) {
-        self.wire.set_fragmentation(fragmentation);
-    }
-
-    fn path_mtu(&mut self, path: Path) -> usize {
-        self.wire.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.wire.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.wire.set_packet_len(packet_len);
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.wire.descriptor()
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.wire.has_buffered()
-    }
-
-    fn may_wait(&mut self) -> bool {
-        self.wire.may_wait()
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        self.wire.join(group)
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.wire.leave(group)
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        self.wire.receiver()
+    engine::forward! { self.wire;
+        fn capabilities(&self) -> Capabilities;
+        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
+        fn poll_path_error(&mut self) -> Option<PathReport>;
+        fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation);
+        fn path_mtu(&mut self, path: Path) -> usize;
+        fn unanswerable(&self) -> u64;
+        fn set_packet_len(&mut self, packet_len: PacketLen);
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn has_buffered(&self) -> bool;
+        fn may_wait(&mut self) -> bool;
+        fn join(&mut self, group: Address) -> io::Result<()>;
+        fn leave(&mut self, group: Address) -> io::Result<()>;
+        fn receiver(&self) -> Option<Box<dyn Receiver>>;
     }
 }

@@ -172,10 +172,6 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
         self.read.receive_part(buffer)
     }
 
-    fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>> {
-        self.written.reserve(len)
-    }
-
     fn commit(&mut self, note: &Note) -> io::Result<()> {
         self.written.commit(note)?;
         Self::written(self.written.circuit.drain(BLOCKING_TIMEOUT))
@@ -183,14 +179,6 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
 
     fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
         self.read.take_arrival()
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.written.flush()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.written.finish()
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
@@ -205,19 +193,19 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
         }
     }
 
-    fn effective(&self) -> BTreeMap<String, String> {
-        self.written.effective()
-    }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        self.written.connection_info()
-    }
-
     fn counts(&self) -> BTreeMap<String, u64> {
         let mut counts = self.written.counts();
         for (name, count) in self.read.counts() {
             *counts.entry(name).or_default() += count;
         }
         counts
+    }
+
+    engine::forward! { self.written;
+        fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>>;
+        fn flush(&mut self) -> io::Result<()>;
+        fn finish(&mut self) -> io::Result<()>;
+        fn effective(&self) -> BTreeMap<String, String>;
+        fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
     }
 }

@@ -144,14 +144,6 @@ fn on_top(
 }
 
 impl Transport for Pushable {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn summary(&self) -> &'static str {
-        self.inner.summary()
-    }
-
     fn class(&self) -> Class {
         self.class_with(&BTreeMap::new())
     }
@@ -166,14 +158,6 @@ impl Transport for Pushable {
                 stack.class(Class { offload, ..class })
             }
         }
-    }
-
-    fn is_one_to_many(&self) -> bool {
-        self.inner.is_one_to_many()
-    }
-
-    fn only_answers(&self) -> bool {
-        self.inner.only_answers()
     }
 
     fn is_one_way(&self, own: &BTreeMap<String, String>) -> bool {
@@ -201,14 +185,6 @@ impl Transport for Pushable {
             // A stream has one other end.
             _ => None,
         }
-    }
-
-    fn message_max(&self) -> Option<u64> {
-        self.inner.message_max()
-    }
-
-    fn available(&self, options: &Options) -> Result<(), Unavailable> {
-        self.inner.available(options)
     }
 
     fn options(&self) -> &[OptionHelp] {
@@ -275,6 +251,15 @@ impl Transport for Pushable {
                 Err(io::Error::new(io::ErrorKind::Unsupported, text))
             }
         }
+    }
+
+    engine::forward! { self.inner;
+        fn name(&self) -> &'static str;
+        fn summary(&self) -> &'static str;
+        fn is_one_to_many(&self) -> bool;
+        fn only_answers(&self) -> bool;
+        fn message_max(&self) -> Option<u64>;
+        fn available(&self, options: &Options) -> Result<(), Unavailable>;
     }
 }
 

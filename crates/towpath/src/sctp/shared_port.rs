@@ -242,24 +242,8 @@ impl Wire for PortWire {
         Err(io::ErrorKind::Interrupted.into())
     }
 
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.socket.lock().udp.poll_path_error()
-    }
-
     fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
         self.fragmentation = fragmentation;
-    }
-
-    fn path_mtu(&mut self, path: Path) -> usize {
-        self.socket.lock().udp.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.socket.lock().udp.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.socket.lock().udp.set_packet_len(packet_len);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -286,6 +270,13 @@ impl Wire for PortWire {
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         None
+    }
+
+    engine::forward! { self.socket.lock().udp;
+        fn poll_path_error(&mut self) -> Option<PathReport>;
+        fn path_mtu(&mut self, path: Path) -> usize;
+        fn unanswerable(&self) -> u64;
+        fn set_packet_len(&mut self, packet_len: PacketLen);
     }
 }
 

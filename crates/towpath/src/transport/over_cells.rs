@@ -232,14 +232,6 @@ impl Transport for OverCells {
         }
     }
 
-    fn is_one_to_many(&self) -> bool {
-        self.inner.is_one_to_many()
-    }
-
-    fn only_answers(&self) -> bool {
-        self.inner.only_answers()
-    }
-
     fn is_one_way(&self, own: &BTreeMap<String, String>) -> bool {
         let split = self.split(own);
         split.is_ok_and(|(_, rest)| self.inner.is_one_way(&rest))
@@ -256,14 +248,6 @@ impl Transport for OverCells {
             !cells.is_some_and(|config| asks_for_cells(&config))
                 && self.inner.sends_unanswered(&rest)
         })
-    }
-
-    fn message_max(&self) -> Option<u64> {
-        self.inner.message_max()
-    }
-
-    fn available(&self, options: &Options) -> Result<(), Unavailable> {
-        self.inner.available(options)
     }
 
     fn options(&self) -> &[OptionHelp] {
@@ -309,5 +293,12 @@ impl Transport for OverCells {
     ) -> io::Result<Vec<Box<dyn Circuit>>> {
         let options = self.inner_options(options)?;
         self.inner.connect_all(rendezvous, &options)
+    }
+
+    engine::forward! { self.inner;
+        fn is_one_to_many(&self) -> bool;
+        fn only_answers(&self) -> bool;
+        fn message_max(&self) -> Option<u64>;
+        fn available(&self, options: &Options) -> Result<(), Unavailable>;
     }
 }

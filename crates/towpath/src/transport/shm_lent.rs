@@ -105,17 +105,9 @@ impl Circuit for LentCircuit {
         self.inner.try_send(message)
     }
 
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.inner.try_recv(buffer)
-    }
-
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.forget();
         self.inner.send(message)
-    }
-
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.inner.recv(buffer)
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
@@ -142,41 +134,22 @@ impl Circuit for LentCircuit {
         self.inner.send_noted(message, note)
     }
 
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        self.inner.receive_part(buffer)
-    }
-
-    fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>> {
-        self.inner.reserve(len)
-    }
-
-    fn commit(&mut self, note: &Note) -> io::Result<()> {
-        self.inner.commit(note)
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        self.inner.take_arrival()
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.inner.finish()
-    }
-
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        self.inner.wait(interest, deadline)
-    }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        self.inner.connection_info()
-    }
-
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.inner.effective();
         effective.insert("lent".into(), "on".into());
         effective
     }
 
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.inner.counts()
+    engine::forward! { self.inner;
+        fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+        fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+        fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>>;
+        fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>>;
+        fn commit(&mut self, note: &Note) -> io::Result<()>;
+        fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>>;
+        fn finish(&mut self) -> io::Result<()>;
+        fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()>;
+        fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 }

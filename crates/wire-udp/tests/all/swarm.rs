@@ -123,14 +123,6 @@ struct CountingWire {
 }
 
 impl Wire for CountingWire {
-    fn capabilities(&self) -> Capabilities {
-        self.udp.capabilities()
-    }
-
-    fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        self.udp.send(path, slices, segment_size)
-    }
-
     fn send_by_reference(
         &mut self,
         path: Path,
@@ -143,52 +135,21 @@ impl Wire for CountingWire {
         Ok(taken)
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        self.udp.receive(buffer)
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
-        self.udp.poll_path_error()
-    }
-
-    fn set_fragmentation(&mut self, fragmentation: Fragmentation) {
-        self.udp.set_fragmentation(fragmentation);
-    }
-
-    fn path_mtu(&mut self, path: Path) -> usize {
-        self.udp.path_mtu(path)
-    }
-
-    fn unanswerable(&self) -> u64 {
-        self.udp.unanswerable()
-    }
-
-    fn set_packet_len(&mut self, packet_len: PacketLen) {
-        self.udp.set_packet_len(packet_len);
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.udp.descriptor()
-    }
-
-    fn has_buffered(&self) -> bool {
-        self.udp.has_buffered()
-    }
-
-    fn may_wait(&mut self) -> bool {
-        self.udp.may_wait()
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        self.udp.join(group)
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        self.udp.leave(group)
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        self.udp.receiver()
+    engine::forward! { self.udp;
+        fn capabilities(&self) -> Capabilities;
+        fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
+        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
+        fn poll_path_error(&mut self) -> Option<PathReport>;
+        fn set_fragmentation(&mut self, fragmentation: Fragmentation);
+        fn path_mtu(&mut self, path: Path) -> usize;
+        fn unanswerable(&self) -> u64;
+        fn set_packet_len(&mut self, packet_len: PacketLen);
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn has_buffered(&self) -> bool;
+        fn may_wait(&mut self) -> bool;
+        fn join(&mut self, group: Address) -> io::Result<()>;
+        fn leave(&mut self, group: Address) -> io::Result<()>;
+        fn receiver(&self) -> Option<Box<dyn Receiver>>;
     }
 }
 

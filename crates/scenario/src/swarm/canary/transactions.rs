@@ -119,35 +119,6 @@ impl Protocol for Faulty {
 }
 
 impl Transactions for Faulty {
-    fn message_max(&self) -> u64 {
-        self.inner.message_max()
-    }
-
-    fn has_packets(&self) -> bool {
-        self.inner.has_packets()
-    }
-
-    fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError> {
-        self.inner.create_entity(entity)
-    }
-
-    fn remove_entity(&mut self, now: Instant, entity: EntityId) {
-        self.inner.remove_entity(now, entity);
-    }
-
-    fn set_member(
-        &mut self,
-        group: EntityId,
-        entity: EntityId,
-        is_member: bool,
-    ) -> Result<(), CommandError> {
-        self.inner.set_member(group, entity, is_member)
-    }
-
-    fn locate(&mut self, entity: EntityId, at: Address) {
-        self.inner.locate(entity, at);
-    }
-
     fn call(
         &mut self,
         now: Instant,
@@ -175,16 +146,6 @@ impl Transactions for Faulty {
         Ok(transaction)
     }
 
-    fn reply(
-        &mut self,
-        now: Instant,
-        transaction: TransactionId,
-        reply: (OutgoingMessage, u64),
-        note: &Note,
-    ) -> Result<(), CommandError> {
-        self.inner.reply(now, transaction, reply, note)
-    }
-
     fn forward(
         &mut self,
         now: Instant,
@@ -198,7 +159,15 @@ impl Transactions for Faulty {
         self.inner.forward(now, transaction, to, request)
     }
 
-    fn abandon(&mut self, now: Instant, transaction: TransactionId) {
-        self.inner.abandon(now, transaction);
+    engine::forward! { self.inner;
+        fn message_max(&self) -> u64;
+        fn has_packets(&self) -> bool;
+        fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError>;
+        fn remove_entity(&mut self, now: Instant, entity: EntityId);
+        fn set_member(&mut self, group: EntityId, entity: EntityId, is_member: bool) -> Result<(), CommandError>;
+        fn locate(&mut self, entity: EntityId, at: Address);
+        fn reply(&mut self, now: Instant, transaction: TransactionId,
+            reply: (OutgoingMessage, u64), note: &Note) -> Result<(), CommandError>;
+        fn abandon(&mut self, now: Instant, transaction: TransactionId);
     }
 }
