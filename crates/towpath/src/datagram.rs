@@ -347,7 +347,7 @@ fn decode_peer(space: AddressFamily, bytes: &[u8], index: usize) -> io::Result<S
 
 /// The listening side of a datagram transport: one socket per circuit.
 pub(crate) struct DatagramListener {
-    kind: &'static SocketKind,
+    kind: SocketKind,
     sockets: Vec<Socket>,
     addresses: Vec<Vec<u8>>,
     accepted: usize,
@@ -358,7 +358,7 @@ pub(crate) struct DatagramListener {
 impl DatagramListener {
     /// Binds `options.circuits` sockets.
     pub(crate) fn bind(
-        kind: &'static SocketKind,
+        kind: SocketKind,
         options: &Options,
         make_circuit: CircuitFactory,
     ) -> io::Result<Box<dyn Listener>> {
@@ -379,8 +379,8 @@ impl DatagramListener {
     fn bind_socket(&mut self) -> io::Result<()> {
         let ip = self.options.bind_address();
         let (socket, address) = match self.kind.family {
-            AddressFamily::Internet(_) => bind_internet(self.kind, ip, &self.options)?,
-            AddressFamily::Unix => bind_unix(self.kind, &self.options)?,
+            AddressFamily::Internet(_) => bind_internet(&self.kind, ip, &self.options)?,
+            AddressFamily::Unix => bind_unix(&self.kind, &self.options)?,
         };
         self.sockets.push(socket);
         self.addresses.push(address);

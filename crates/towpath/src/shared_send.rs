@@ -2,12 +2,10 @@
 //! them, or from a file. What a user lends only for the call is sent as by `tcp`.
 
 use crate::contract::{
-    Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
-    Rendezvous, Reserved,
+    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
 };
 use crate::runs::send_each;
 use crate::stream::StreamCircuit;
-use crate::transport::tcp::TcpCircuitListener;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -89,52 +87,8 @@ impl<S: SharedSender> Drop for SharedSendCircuit<S> {
 }
 
 impl<S: SharedSender> Circuit for SharedSendCircuit<S> {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.inner.try_send(message)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.inner.try_recv(buffer)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.inner.send(message)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.inner.recv(buffer)
-    }
-
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
         send_each(count, || self.send_shared(message))
-    }
-
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        self.inner.send_noted(message, note)
-    }
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        self.inner.receive_part(buffer)
-    }
-
-    fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>> {
-        self.inner.reserve(len)
-    }
-
-    fn commit(&mut self, note: &Note) -> io::Result<()> {
-        self.inner.commit(note)
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        self.inner.take_arrival()
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -149,14 +103,6 @@ impl<S: SharedSender> Circuit for SharedSendCircuit<S> {
         self.inner.wait(interest, deadline)
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
-    }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        self.inner.connection_info()
-    }
-
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.inner.effective();
         self.sender.effective(&mut effective);
@@ -169,23 +115,23 @@ impl<S: SharedSender> Circuit for SharedSendCircuit<S> {
         self.sender.counts(&mut counts);
         counts
     }
-}
 
-/// Makes the circuit of a transport from a connected socket.
-pub(crate) type Wrap = fn(StreamCircuit) -> io::Result<Box<dyn Circuit>>;
-
-/// A TCP listener whose circuits are wrapped.
-pub(crate) struct WrappingListener {
-    pub(crate) inner: TcpCircuitListener,
-    pub(crate) wrap: Wrap,
-}
-
-impl Listener for WrappingListener {
-    fn rendezvous(&self) -> io::Result<Rendezvous> {
-        self.inner.rendezvous()
-    }
-
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
-        (self.wrap)(self.inner.accept_circuit(deadline)?)
+    engine::forward! { self.inner;
+        #[inline]
+        fn try_send(&mut self, message: &[u8]) -> io::Result<()>;
+        #[inline]
+        fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+        #[inline]
+        fn send(&mut self, message: &[u8]) -> io::Result<()>;
+        #[inline]
+        fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+        fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()>;
+        fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>>;
+        fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>>;
+        fn commit(&mut self, note: &Note) -> io::Result<()>;
+        fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>>;
+        fn flush(&mut self) -> io::Result<()>;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
     }
 }

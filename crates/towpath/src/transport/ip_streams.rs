@@ -13,7 +13,8 @@ use crate::medium::IpMedium;
 use crate::options::Options;
 use crate::socket;
 use crate::socket::source_address_to;
-use crate::transport::{udp, xtp_raw};
+use crate::transport::datagrams::UDP_CLASS;
+use crate::transport::xtp_raw;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -84,10 +85,10 @@ impl Transport for IpStreams {
             kernel: false,
             offload: "sendmmsg and recvmmsg",
             checksum: match self.header {
-                Header::Udp => udp::CLASS.checksum,
+                Header::Udp => UDP_CLASS.checksum,
                 Header::Ports => "none",
             },
-            ..udp::CLASS
+            ..UDP_CLASS
         }
     }
 

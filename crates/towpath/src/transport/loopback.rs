@@ -12,7 +12,7 @@ use crate::contract::{
 };
 use crate::options::Options;
 use crate::socket;
-use crate::transport::{unix_dgram, unix_stream};
+use crate::transport::{datagrams, unix_stream};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Transport for Loopback {
 
     fn class(&self) -> Class {
         let like = match self.is_datagrams() {
-            true => unix_dgram::CLASS,
+            true => datagrams::UNIX_CLASS,
             false => unix_stream::CLASS,
         };
         Class {

@@ -1,6 +1,7 @@
-//! The transports, one file each.
+//! The transports: a file each, or rows of a table where they differ in a socket kind.
 
 pub mod bare;
+pub mod datagrams;
 pub mod ip_streams;
 pub mod loopback;
 pub mod mptcp;
@@ -22,15 +23,11 @@ pub mod smc;
 pub mod tcp;
 pub mod tcp_batched;
 pub mod tcp_sendfile;
+pub mod tcp_wrapped;
 pub mod tcp_zerocopy;
 pub mod tls;
-pub mod udp;
 pub mod udp_batched;
-pub mod udp_connected;
-pub mod udp_lite;
-pub mod udp_nochecksum;
 pub mod udp_segmented;
-pub mod unix_dgram;
 pub mod unix_seqpacket;
 pub mod unix_stream;
 pub mod vmtp;

@@ -4,79 +4,27 @@
 //! buffer is written when it is full, at a flush, and when the user waits or receives.
 
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
-    Reach, Rendezvous, Reserved, Transport, Unavailable,
+    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
 };
-use crate::options::Options;
 use crate::parts;
 use crate::stream::StreamCircuit;
-use crate::transport::tcp::{self, TcpCircuitListener};
-use socket2::Protocol;
+use crate::transport::tcp_wrapped::WrappedTcp;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 /// The transport.
-#[derive(Debug)]
-pub struct TcpBatched;
+pub static TCP_BATCHED: WrappedTcp = WrappedTcp {
+    name: "tcp-batched",
+    summary: "kernel TCP behind the application's own 64 KiB buffer",
+    offload: "64 KiB a write; segmentation and coalescing by the kernel",
+    available: || Ok(()),
+    wrap: |end| Ok(Box::new(TcpBatchedCircuit::new(end))),
+};
 
 /// Bytes of the application's buffer: the largest segment the kernel passes down at once (TSO).
 const BUFFER_LEN: usize = 64 << 10;
-
-impl Transport for TcpBatched {
-    fn name(&self) -> &'static str {
-        "tcp-batched"
-    }
-
-    fn summary(&self) -> &'static str {
-        "kernel TCP behind the application's own 64 KiB buffer"
-    }
-
-    fn class(&self) -> Class {
-        Class {
-            reach: Reach::Network,
-            offload: "64 KiB a write; segmentation and coalescing by the kernel",
-            ..tcp::CLASS
-        }
-    }
-
-    fn available(&self, options: &Options) -> Result<(), Unavailable> {
-        tcp::congestion_available(options)
-    }
-
-    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Ok(Box::new(TcpBatchedListener(TcpCircuitListener::bind(
-            options,
-            Protocol::TCP,
-        )?)))
-    }
-
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
-        let end = tcp::connect(rendezvous, options, Protocol::TCP)?;
-        Ok(Box::new(TcpBatchedCircuit::new(end)))
-    }
-}
-
-#[derive(Debug)]
-struct TcpBatchedListener(TcpCircuitListener);
-
-impl Listener for TcpBatchedListener {
-    fn rendezvous(&self) -> io::Result<Rendezvous> {
-        self.0.rendezvous()
-    }
-
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
-        Ok(Box::new(TcpBatchedCircuit::new(
-            self.0.accept_circuit(deadline)?,
-        )))
-    }
-}
 
 #[derive(Debug)]
 struct TcpBatchedCircuit {

@@ -4,14 +4,11 @@
 //! its cache to the socket, as a server of files does. It never changes, because the kernel may send
 //! its pages again.
 
-use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
-use crate::options::Options;
-use crate::shared_send::{SharedSendCircuit, SharedSender, WrappingListener};
+use crate::contract::Unavailable;
+use crate::shared_send::{SharedSendCircuit, SharedSender};
 use crate::socket;
-use crate::stream::StreamCircuit;
-use crate::transport::tcp::{self, TcpCircuitListener};
+use crate::transport::tcp_wrapped::WrappedTcp;
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
-use socket2::Protocol;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,54 +16,21 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// The transport.
-#[derive(Debug)]
-pub struct TcpSendfile;
+pub static TCP_SENDFILE: WrappedTcp = WrappedTcp {
+    name: "tcp-sendfile",
+    summary: "kernel TCP, shared messages sent from a file in memory (sendfile)",
+    offload: "sends from the page cache; segmentation and coalescing by the kernel",
+    available: || {
+        new_file().map(drop).map_err(|error| Unavailable {
+            reason: format!("a file in memory: {error}"),
+            remedy: "use Linux 3.17 or later, where memfd_create is permitted".into(),
+        })
+    },
+    wrap: |end| Ok(Box::new(SharedSendCircuit::new(end, FileSender::default()))),
+};
 
 /// Messages that have a file at a time: a mix has two.
 const FILES: usize = 4;
-
-impl Transport for TcpSendfile {
-    fn name(&self) -> &'static str {
-        "tcp-sendfile"
-    }
-
-    fn summary(&self) -> &'static str {
-        "kernel TCP, shared messages sent from a file in memory (sendfile)"
-    }
-
-    fn class(&self) -> Class {
-        Class {
-            offload: "sends from the page cache; segmentation and coalescing by the kernel",
-            ..tcp::CLASS
-        }
-    }
-
-    fn available(&self, options: &Options) -> Result<(), Unavailable> {
-        new_file().map_err(|error| Unavailable {
-            reason: format!("a file in memory: {error}"),
-            remedy: "use Linux 3.17 or later, where memfd_create is permitted".into(),
-        })?;
-        tcp::congestion_available(options)
-    }
-
-    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let inner = TcpCircuitListener::bind(options, Protocol::TCP)?;
-        Ok(Box::new(WrappingListener { inner, wrap }))
-    }
-
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
-        wrap(tcp::connect(rendezvous, options, Protocol::TCP)?)
-    }
-}
-
-fn wrap(end: StreamCircuit) -> io::Result<Box<dyn Circuit>> {
-    Ok(Box::new(SharedSendCircuit::new(end, FileSender::default())))
-}
 
 fn new_file() -> io::Result<File> {
     let file = memfd_create("towpath-message", MemfdFlags::CLOEXEC)?;

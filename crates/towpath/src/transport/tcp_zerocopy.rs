@@ -3,16 +3,12 @@
 //! The kernel says by a notice when it is done with a message, and whether it has copied it after all:
 //! over the loopback it always has. Until then the message is held.
 
-use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Listener, Rendezvous, Transport, Unavailable,
-};
-use crate::options::Options;
-use crate::shared_send::{SharedSendCircuit, SharedSender, WrappingListener};
+use crate::contract::{BLOCKING_TIMEOUT, Unavailable};
+use crate::shared_send::{SharedSendCircuit, SharedSender};
 use crate::socket;
-use crate::stream::StreamCircuit;
 use crate::sys;
 use crate::sys::Completion;
-use crate::transport::tcp::{self, TcpCircuitListener};
+use crate::transport::tcp_wrapped::WrappedTcp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -23,57 +19,26 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The transport.
-#[derive(Debug)]
-pub struct TcpZerocopy;
-
-/// Sends between two looks for notices: a look is a call, and a notice may be of many sends.
-const LOOK_EVERY: u32 = 64;
-
-impl Transport for TcpZerocopy {
-    fn name(&self) -> &'static str {
-        "tcp-zerocopy"
-    }
-
-    fn summary(&self) -> &'static str {
-        "kernel TCP, shared messages sent from the user's pages (MSG_ZEROCOPY)"
-    }
-
-    fn class(&self) -> Class {
-        Class {
-            offload: "sends from the user's pages; segmentation and coalescing by the kernel",
-            ..tcp::CLASS
-        }
-    }
-
-    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+pub static TCP_ZEROCOPY: WrappedTcp = WrappedTcp {
+    name: "tcp-zerocopy",
+    summary: "kernel TCP, shared messages sent from the user's pages (MSG_ZEROCOPY)",
+    offload: "sends from the user's pages; segmentation and coalescing by the kernel",
+    available: || {
         let probe = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
         let set = probe.and_then(|socket| sys::set_zerocopy(socket.as_fd()));
         set.map_err(|error| Unavailable {
             reason: format!("SO_ZEROCOPY of a TCP socket: {error}"),
             remedy: "use Linux 4.14 or later".into(),
-        })?;
-        tcp::congestion_available(options)
-    }
+        })
+    },
+    wrap: |end| {
+        sys::set_zerocopy(end.socket.as_fd())?;
+        Ok(Box::new(SharedSendCircuit::new(end, PageSender::default())))
+    },
+};
 
-    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let inner = TcpCircuitListener::bind(options, Protocol::TCP)?;
-        Ok(Box::new(WrappingListener { inner, wrap }))
-    }
-
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
-        wrap(tcp::connect(rendezvous, options, Protocol::TCP)?)
-    }
-}
-
-fn wrap(end: StreamCircuit) -> io::Result<Box<dyn Circuit>> {
-    sys::set_zerocopy(end.socket.as_fd())?;
-    Ok(Box::new(SharedSendCircuit::new(end, PageSender::default())))
-}
+/// Sends between two looks for notices: a look is a call, and a notice may be of many sends.
+const LOOK_EVERY: u32 = 64;
 
 /// Sends from the user's pages, and holds them until the kernel is done.
 #[derive(Debug, Default)]
@@ -192,6 +157,8 @@ impl Drop for PageSender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Transport;
+    use crate::options::Options;
 
     fn holding(count: usize) -> PageSender {
         let message: Arc<[u8]> = Arc::from(&b"message"[..]);
@@ -224,14 +191,14 @@ mod tests {
     /// What a protocol loops back is copied (msg_zerocopy.rst, Loopback).
     #[test]
     fn kernel_says_that_it_copied_what_was_looped_back() {
-        if let Err(missing) = TcpZerocopy.available(&Options::default()) {
+        if let Err(missing) = TCP_ZEROCOPY.available(&Options::default()) {
             eprintln!("SKIPPED: {}", missing.reason);
             return;
         }
         let options = Options::default();
-        let mut listener = TcpZerocopy.listen(&options).expect("a listener");
+        let mut listener = TCP_ZEROCOPY.listen(&options).expect("a listener");
         let to = listener.rendezvous().expect("an address");
-        let mut client = TcpZerocopy.connect(&to, 0, &options).expect("a circuit");
+        let mut client = TCP_ZEROCOPY.connect(&to, 0, &options).expect("a circuit");
         let mut server = listener
             .accept(Instant::now() + std::time::Duration::from_secs(5))
             .expect("it connected");

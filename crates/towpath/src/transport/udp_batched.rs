@@ -5,18 +5,15 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
-    ReceiveCounts, Rendezvous, Reserved, Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
+    ReceiveCounts, Reserved,
 };
-use crate::datagram::{
-    AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
-};
+use crate::datagram::DatagramSocket;
 use crate::options::Options;
 use crate::parts;
 use crate::runs::{receive_calls, send_run};
-use crate::transport::udp;
+use crate::transport::datagrams::{DatagramTransport, UDP_CLASS, UDP_CONNECTED};
 use rustix::io::Errno;
-use socket2::Protocol;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,13 +21,15 @@ use std::time::Instant;
 use wire_udp::sys::{MmsgReceiver, MmsgSender};
 
 /// The transport.
-#[derive(Debug)]
-pub struct UdpBatched;
-
-static KIND: SocketKind = SocketKind {
-    family: AddressFamily::Internet(Protocol::UDP),
-    connected: true,
-    configure: configure_nothing,
+pub static UDP_BATCHED: DatagramTransport = DatagramTransport {
+    name: "udp-batched",
+    summary: "kernel UDP, 32 messages a sendmmsg and a recvmmsg",
+    class: Class {
+        offload: "sendmmsg and recvmmsg",
+        ..UDP_CLASS
+    },
+    make_circuit: batched_circuit,
+    ..UDP_CONNECTED
 };
 
 /// Default datagrams per call. Above about 32 the gain flattens: kernel entry is then a few percent
@@ -43,43 +42,6 @@ const BATCH_MAX: usize = 1024;
 /// Smallest receive buffer of a message: a full Ethernet frame, so that a mix of short messages
 /// needs no larger buffers.
 const MESSAGE_MIN: usize = 2048;
-
-impl Transport for UdpBatched {
-    fn name(&self) -> &'static str {
-        "udp-batched"
-    }
-
-    fn summary(&self) -> &'static str {
-        "kernel UDP, 32 messages a sendmmsg and a recvmmsg"
-    }
-
-    fn class(&self) -> Class {
-        Class {
-            offload: "sendmmsg and recvmmsg",
-            ..udp::CLASS
-        }
-    }
-
-    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
-        Ok(())
-    }
-
-    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        DatagramListener::bind(&KIND, options, batched_circuit)
-    }
-
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
-        batched_circuit(
-            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
-            options,
-        )
-    }
-}
 
 fn batched_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Box<dyn Circuit>> {
     let batch = options.batch.unwrap_or(BATCH).clamp(1, BATCH_MAX);

@@ -15,7 +15,7 @@ use crate::datagram::{
 use crate::options::{self, Options};
 use crate::parts;
 use crate::runs::{receive_calls, send_run};
-use crate::transport::udp;
+use crate::transport::datagrams::UDP_CLASS;
 use crate::udp_offloads::{self, UdpOffloads};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -30,24 +30,21 @@ use wire_udp::{UDP_PAYLOAD_MAX, sys};
 #[derive(Debug)]
 pub struct UdpSegmented;
 
-static KIND: SocketKind = SocketKind {
+const KIND: SocketKind = SocketKind {
     family: AddressFamily::Internet(Protocol::UDP),
     connected: true,
     configure: enable_coalescing,
 };
 
-/// The same without UDP_GRO.
-static KIND_WITHOUT_COALESCING: SocketKind = SocketKind {
-    configure: configure_nothing,
-    ..KIND
-};
-
-/// The kind of sockets for `options`.
-fn kind(options: &Options) -> io::Result<&'static SocketKind> {
+/// The kind of sockets for `options`, which may be without UDP_GRO.
+fn kind(options: &Options) -> io::Result<SocketKind> {
     let wanted = UdpOffloads::parse(&options.transport_specific).map_err(options::invalid)?;
     Ok(match wanted.gro {
-        true => &KIND,
-        false => &KIND_WITHOUT_COALESCING,
+        true => KIND,
+        false => SocketKind {
+            configure: configure_nothing,
+            ..KIND
+        },
     })
 }
 
@@ -73,7 +70,7 @@ impl Transport for UdpSegmented {
     fn class(&self) -> Class {
         Class {
             offload: "segmentation and coalescing by the kernel",
-            ..udp::CLASS
+            ..UDP_CLASS
         }
     }
 
@@ -115,7 +112,7 @@ impl Transport for UdpSegmented {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         segmented_circuit(
-            DatagramSocket::connect(kind(options)?, rendezvous, index, options)?,
+            DatagramSocket::connect(&kind(options)?, rendezvous, index, options)?,
             options,
         )
     }

@@ -10,7 +10,7 @@ use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
-use crate::transport::udp;
+use crate::transport::datagrams::UDP_CLASS;
 use crate::{socket, source_filter};
 use socket2::Socket;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl Transport for XtiUdp {
     }
 
     fn class(&self) -> Class {
-        udp::CLASS
+        UDP_CLASS
     }
 
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {

@@ -343,52 +343,55 @@ fn oversized_message_error_names_its_size() {
 
 #[test]
 fn full_circuit_blocks_sender_without_loss() {
-    for_each(&Options::default(), |subject| {
-        if !subject.transport.class().flow_control {
-            return;
-        }
-        let mut pair = subject.introduced_pair();
-        let mut sent = Vec::new();
-        let mut count = 0;
-        loop {
-            let message = pattern(1000, count);
-            match pair.client.try_send(&message) {
-                Ok(()) => sent.extend(message),
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::WouldBlock, "{}", subject.name());
-                    break;
-                }
+    for_each(&Options::default(), assert_full_circuit_blocks);
+}
+
+/// Fills a circuit with flow control, empties it, and compares.
+fn assert_full_circuit_blocks(subject: &Subject) {
+    if !subject.transport.class().flow_control {
+        return;
+    }
+    let mut pair = subject.introduced_pair();
+    let mut sent = Vec::new();
+    let mut count = 0;
+    loop {
+        let message = pattern(1000, count);
+        match pair.client.try_send(&message) {
+            Ok(()) => sent.extend(message),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock, "{}", subject.name());
+                break;
             }
-            count += 1;
-            assert!(count < 100_000, "{}: never full", subject.name());
         }
-        let mut got: Vec<u8> = Vec::new();
-        let deadline = Instant::now() + LIMIT;
-        while got.len() < sent.len() {
-            // Sends the unsent tail of a message or a buffer once there is space.
-            let _ = pair.client.flush();
-            let mut buffer = vec![0; 64 << 10];
-            match pair.server.recv(&mut buffer) {
-                Ok(more) => got.extend(&buffer[..more.expect("not the end")]),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
-            }
-            assert!(
-                Instant::now() < deadline,
-                "{}: {} bytes",
-                subject.name(),
-                got.len()
-            );
+        count += 1;
+        assert!(count < 100_000, "{}: never full", subject.name());
+    }
+    let mut got: Vec<u8> = Vec::new();
+    let deadline = Instant::now() + LIMIT;
+    while got.len() < sent.len() {
+        // Sends the unsent tail of a message or a buffer once there is space.
+        let _ = pair.client.flush();
+        let mut buffer = vec![0; 64 << 10];
+        match pair.server.recv(&mut buffer) {
+            Ok(more) => got.extend(&buffer[..more.expect("not the end")]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
         }
-        let in_order = |octets: &[u8]| {
-            let mut messages: Vec<Vec<u8>> = octets.chunks(1000).map(<[u8]>::to_vec).collect();
-            if !subject.transport.class().ordered {
-                messages.sort_unstable();
-            }
-            messages
-        };
-        let same = in_order(&got) == in_order(&sent);
-        assert!(same, "{}: bytes changed", subject.name());
-    });
+        assert!(
+            Instant::now() < deadline,
+            "{}: {} bytes",
+            subject.name(),
+            got.len()
+        );
+    }
+    let in_order = |octets: &[u8]| {
+        let mut messages: Vec<Vec<u8>> = octets.chunks(1000).map(<[u8]>::to_vec).collect();
+        if !subject.transport.class().ordered {
+            messages.sort_unstable();
+        }
+        messages
+    };
+    let same = in_order(&got) == in_order(&sent);
+    assert!(same, "{}: bytes changed", subject.name());
 }
 
 #[test]

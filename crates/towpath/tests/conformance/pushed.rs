@@ -1,7 +1,7 @@
 //! Modules between the user and the transport: what every circuit promises holds with them too.
 
-use super::allowed;
 use super::support::{LIMIT, Subject, flush, for_each, pattern, recv, recv_bytes, recv_one, send};
+use super::{allowed, assert_full_circuit_blocks};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use towpath::{Interest, Options, all};
@@ -78,50 +78,7 @@ fn recv_all(subject: &Subject, circuit: &mut dyn towpath::Circuit, len: usize) -
 
 #[test]
 fn full_circuit_with_modules_blocks_its_sender_without_loss() {
-    for_each(&with("buffer/pass"), |subject| {
-        if !subject.transport.class().flow_control {
-            return;
-        }
-        let mut pair = subject.introduced_pair();
-        let mut sent = Vec::new();
-        let mut count = 0;
-        loop {
-            let message = pattern(1000, count);
-            match pair.client.try_send(&message) {
-                Ok(()) => sent.extend(message),
-                Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::WouldBlock, "{}", subject.name());
-                    break;
-                }
-            }
-            count += 1;
-            assert!(count < 100_000, "{}: never full", subject.name());
-        }
-        let mut got: Vec<u8> = Vec::new();
-        let deadline = Instant::now() + LIMIT;
-        while got.len() < sent.len() {
-            let _ = pair.client.flush();
-            let mut buffer = vec![0; 64 << 10];
-            match pair.server.recv(&mut buffer) {
-                Ok(more) => got.extend(&buffer[..more.expect("not the end")]),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
-            }
-            assert!(
-                Instant::now() < deadline,
-                "{}: {}",
-                subject.name(),
-                got.len()
-            );
-        }
-        let in_order = |octets: &[u8]| {
-            let mut messages: Vec<Vec<u8>> = octets.chunks(1000).map(<[u8]>::to_vec).collect();
-            if !subject.transport.class().ordered {
-                messages.sort_unstable();
-            }
-            messages
-        };
-        assert!(in_order(&got) == in_order(&sent), "{}", subject.name());
-    });
+    for_each(&with("buffer/pass"), assert_full_circuit_blocks);
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! Transports on a connection of the kernel's TCP that send in another way.
+
+use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::options::Options;
+use crate::stream::StreamCircuit;
+use crate::transport::tcp::{self, TcpCircuitListener};
+use socket2::Protocol;
+use std::io;
+use std::time::Instant;
+
+/// A transport whose circuits are made from those of `tcp`.
+#[derive(Debug)]
+pub struct WrappedTcp {
+    pub(super) name: &'static str,
+    pub(super) summary: &'static str,
+    /// Its class differs from that of `tcp` in the offload.
+    pub(super) offload: &'static str,
+    /// Whether this host has what it needs besides TCP.
+    pub(super) available: fn() -> Result<(), Unavailable>,
+    pub(super) wrap: Wrap,
+}
+
+/// Makes the circuit of a transport from a connected socket.
+pub(super) type Wrap = fn(StreamCircuit) -> io::Result<Box<dyn Circuit>>;
+
+impl Transport for WrappedTcp {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            offload: self.offload,
+            ..tcp::CLASS
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        (self.available)()?;
+        tcp::congestion_available(options)
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let inner = TcpCircuitListener::bind(options, Protocol::TCP)?;
+        let wrap = self.wrap;
+        Ok(Box::new(WrappingListener { inner, wrap }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        _index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        (self.wrap)(tcp::connect(rendezvous, options, Protocol::TCP)?)
+    }
+}
+
+/// A TCP listener whose circuits are wrapped.
+struct WrappingListener {
+    inner: TcpCircuitListener,
+    wrap: Wrap,
+}
+
+impl Listener for WrappingListener {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        self.inner.rendezvous()
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        (self.wrap)(self.inner.accept_circuit(deadline)?)
+    }
+}
