@@ -146,7 +146,7 @@ impl Producer {
     pub fn give_up_reserved(&mut self) {
         self.reserved = None;
         if self.ring.consumer.tail.load(Ordering::Acquire) == self.head {
-            self.ring.release_permit(Permit::Expired);
+            self.ring.release_permit(Permit::Held, Permit::Expired);
         }
         self.leave();
     }
