@@ -52,6 +52,40 @@ pub fn no_arrival<'a>() -> io::Result<Option<LentArrival<'a>>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
+/// Methods of a [`Circuit`](crate::Circuit) of a transport that copies what is sent and what arrived.
+macro_rules! lends_nothing {
+    () => {
+        fn reserve(&mut self, _len: usize) -> std::io::Result<$crate::contract::Reserved<'_>> {
+            $crate::parts::no_reservation()
+        }
+
+        fn commit(&mut self, _note: &$crate::contract::Note) -> std::io::Result<()> {
+            $crate::parts::no_commit()
+        }
+
+        fn take_arrival(&mut self) -> std::io::Result<Option<$crate::contract::LentArrival<'_>>> {
+            $crate::parts::no_arrival()
+        }
+    };
+}
+pub(crate) use lends_nothing;
+
+/// The method of a [`Circuit`](crate::Circuit) of a transport that carries nothing with a message.
+macro_rules! carries_no_notes {
+    () => {
+        #[inline]
+        fn send_noted(
+            &mut self,
+            message: &[u8],
+            note: &$crate::contract::Note,
+        ) -> std::io::Result<()> {
+            $crate::parts::check_plain(note)?;
+            self.send(message)
+        }
+    };
+}
+pub(crate) use carries_no_notes;
+
 /// What is left of a message that did not fit into the user's buffer.
 #[derive(Debug, Default)]
 pub struct MessageRest {

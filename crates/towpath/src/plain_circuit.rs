@@ -1,9 +1,7 @@
 //! A circuit on a datagram socket, with one system call per message.
 
 use crate::connection_info;
-use crate::contract::{
-    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
-};
+use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part};
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
 use crate::parts;
@@ -58,26 +56,13 @@ impl Circuit for PlainCircuit {
         self.socket.recv(buffer, true).map(Some)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         self.socket.recv_part(buffer).map(Some)
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         Ok(())

@@ -8,8 +8,8 @@ use super::driver::CircuitDriver;
 use super::frames;
 use super::stack::{ModuleStack, Place, Report};
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
-    ReceiveCounts, Reserved,
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Note, Part,
+    ReceiveCounts,
 };
 use crate::parts;
 use std::collections::BTreeMap;
@@ -405,10 +405,7 @@ impl Circuit for PushedCircuit {
         Ok(Some(arrived))
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         let received = self.receive(buffer, true, true)?;
@@ -422,17 +419,7 @@ impl Circuit for PushedCircuit {
         }))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.empty_queues()?;

@@ -4,8 +4,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
-    Reach, Rendezvous, Reserved, Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part, Reach,
+    Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
@@ -104,10 +104,7 @@ impl Circuit for NullCircuit {
         self.try_send(message)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         let len = self.message_len.min(buffer.len());
@@ -119,17 +116,7 @@ impl Circuit for NullCircuit {
         }))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         Ok(())

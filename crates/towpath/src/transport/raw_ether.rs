@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note,
-    OptionHelp, Part, Reach, ReceiveCounts, Rendezvous, Reserved, Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, OptionHelp, Part, Reach,
+    ReceiveCounts, Rendezvous, Transport, Unavailable,
 };
 use crate::medium::{EtherMedium, random_port};
 use crate::options::{Options, invalid};
@@ -368,10 +368,7 @@ impl Circuit for RawEtherCircuit {
         receive_calls(calls, || self.read_many(buffer)).map(Some)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         if self.rest.is_empty() {
@@ -386,17 +383,7 @@ impl Circuit for RawEtherCircuit {
         Ok(Some(self.rest.next(buffer)))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         Ok(())

@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
-    NoConnectionInfo, Note, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part,
+    Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::tcp;
@@ -219,10 +219,7 @@ impl Circuit for SctpCircuit {
         self.read_message(buffer, RecvFlags::empty())
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         let got = self.read(buffer, RecvFlags::empty())?;
@@ -233,17 +230,7 @@ impl Circuit for SctpCircuit {
         }))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         self.socket.shutdown(std::net::Shutdown::Write)

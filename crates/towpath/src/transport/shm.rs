@@ -9,9 +9,8 @@
 use crate::channel_proxy;
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
-    NoConnectionInfo, Note, OptionHelp, Part, Rendezvous, Reserved, Sharing, Transport,
-    Unavailable, check_names,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo,
+    OptionHelp, Part, Rendezvous, Sharing, Transport, Unavailable, check_names,
 };
 use crate::options::{Options, invalid, switch};
 use crate::parts::{self, MessageRest};
@@ -399,10 +398,7 @@ impl Circuit for ShmCircuit {
         }
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         if !self.rest.is_empty() {
@@ -424,17 +420,7 @@ impl Circuit for ShmCircuit {
         Ok(Some(self.rest.keep(len, buffer.len())))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         self.finished_calls += self.sender.take().map_or(0, |sender| sender.system_calls());

@@ -4,8 +4,8 @@ use super::shm::to_io_error;
 use super::shm_shared;
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, NoConnectionInfo,
-    Note, OptionHelp, Part, Reserved,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, NoConnectionInfo, Note, OptionHelp,
+    Part,
 };
 use crate::options::{Options, switch};
 use crate::parts::{self, MessageRest};
@@ -219,10 +219,7 @@ impl Circuit for ModularCircuit {
         self.read(buffer, self.timeout)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         if !self.rest.is_empty() {
@@ -243,17 +240,7 @@ impl Circuit for ModularCircuit {
         Ok(Some(self.rest.keep(len, buffer.len())))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.flush_within(self.timeout)

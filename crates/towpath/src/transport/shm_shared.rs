@@ -9,8 +9,8 @@
 use super::shm::to_io_error;
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note,
-    OptionHelp, Part, Reserved, Sharing,
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Note, OptionHelp, Part,
+    Sharing,
 };
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
@@ -285,26 +285,13 @@ impl<S: SharedSender> Circuit for SharedSource<S> {
         self.write(message, self.timeout)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, _buffer: &mut [u8]) -> io::Result<Option<Part>> {
         one_way()
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         self.finished_calls += self.sender.take().map_or(0, |sender| sender.system_calls());
@@ -413,17 +400,7 @@ impl<R: SharedReceiver> Circuit for SharedSink<R> {
         Ok(Some(rest.keep(len, buffer.len())))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     /// There is no direction to end.
     fn finish(&mut self) -> io::Result<()> {

@@ -3,9 +3,7 @@
 //! As a careful application does, short messages are coalesced and written 64 KiB at a time. The
 //! buffer is written when it is full, at a flush, and when the user waits or receives.
 
-use crate::contract::{
-    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
-};
+use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part};
 use crate::parts;
 use crate::stream::StreamCircuit;
 use crate::transport::tcp_wrapped::WrappedTcp;
@@ -111,26 +109,13 @@ impl Circuit for TcpBatchedCircuit {
         self.inner.recv(buffer)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         Ok(parts::part_of_stream(self.recv(buffer)?))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.write_out(true)?;

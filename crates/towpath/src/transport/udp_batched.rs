@@ -5,8 +5,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
-    ReceiveCounts, Reserved,
+    Circuit, Class, ConnectionInfo, Interest, NoConnectionInfo, Part, ReceiveCounts,
 };
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
@@ -139,26 +138,13 @@ impl Circuit for UdpBatchedCircuit {
         self.port.recv(buffer, true).map(Some)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         self.port.recv_part(buffer).map(Some)
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         if !self.port.is_connected() {

@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note,
-    OptionHelp, Part, ReceiveCounts, Rendezvous, Reserved, Transport, Unavailable, check_names,
+    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, OptionHelp, Part,
+    ReceiveCounts, Rendezvous, Transport, Unavailable, check_names,
 };
 use crate::datagram::{
     AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
@@ -306,26 +306,13 @@ impl Circuit for SegmentedCircuit {
         self.recv_one(buffer, true)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         self.recv_part(buffer).map(Some)
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         if !self.port.is_connected() {

@@ -5,8 +5,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part,
-    Rendezvous, Reserved, Transport, Unavailable,
+    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Rendezvous,
+    Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
@@ -148,10 +148,7 @@ impl Circuit for SeqpacketCircuit {
         self.read(buffer, true)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         if !self.rest.is_empty() {
@@ -165,17 +162,7 @@ impl Circuit for SeqpacketCircuit {
         Ok((len > 0).then(|| self.rest.keep(len, buffer.len())))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         self.socket.shutdown(std::net::Shutdown::Write)

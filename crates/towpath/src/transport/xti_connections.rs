@@ -3,8 +3,8 @@
 use super::xti_words;
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
-    ReceiveCounts, Reserved,
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Note, Part,
+    ReceiveCounts,
 };
 use crate::options::Options;
 use crate::parts;
@@ -378,10 +378,7 @@ impl Circuit for ConnectionCircuit {
         Ok(Some(arrived))
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         // What a receive of a whole message got of one that has not ended.
@@ -398,17 +395,7 @@ impl Circuit for ConnectionCircuit {
         }))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.send_rest(BLOCKING_TIMEOUT)?;

@@ -6,8 +6,8 @@ use super::xti_sockets;
 use super::xti_words::{self, StreamWords};
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener,
-    NoConnectionInfo, Note, OptionHelp, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo,
+    OptionHelp, Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::tcp;
@@ -345,26 +345,13 @@ impl Circuit for XtiCircuit {
         Ok(1)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         Ok(parts::part_of_stream(self.recv(buffer)?))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.send_rest(Some(BLOCKING_TIMEOUT))?;

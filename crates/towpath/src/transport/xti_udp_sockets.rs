@@ -3,8 +3,7 @@
 use super::xti_words;
 use crate::connection_info;
 use crate::contract::{
-    Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note, Part, Reach,
-    Rendezvous, Reserved,
+    Circuit, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part, Reach, Rendezvous,
 };
 use crate::options::Options;
 use crate::{parts, socket};
@@ -172,10 +171,7 @@ impl Circuit for SocketCircuit {
         self.receive(buffer, true)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         let received = self.receive_once(buffer, true)?;
@@ -186,17 +182,7 @@ impl Circuit for SocketCircuit {
         }))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

@@ -1,9 +1,7 @@
 //! A TLS session on a connected TCP socket.
 
 use super::session::{PlainText, Queue, RECORD_MAX, Seal, Session, Step};
-use crate::contract::{
-    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
-};
+use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part};
 use crate::listener_keys;
 use crate::options::Options;
 use crate::parts;
@@ -221,26 +219,13 @@ impl Circuit for TlsCircuit {
         self.read(buffer, true)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         Ok(parts::part_of_stream(self.recv(buffer)?))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.write_out(true)

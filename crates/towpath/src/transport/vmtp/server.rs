@@ -2,9 +2,7 @@
 
 use super::end::{End, NOT_ANSWERED, no_way_back, would_block};
 use crate::connection_info;
-use crate::contract::{
-    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
-};
+use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Note, Part};
 use crate::parts::{self, MessageRest, first_part, hand_out};
 use driver::transactions::{Message, Request};
 use std::collections::BTreeMap;
@@ -121,10 +119,7 @@ impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
         Ok(Some(self.hand_out(request, buffer)))
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         if !self.rest.is_empty() {
@@ -134,17 +129,7 @@ impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
         Ok(Some(first_part(&request, buffer, &mut self.rest)))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.end.endpoint.flush_replies();

@@ -4,8 +4,7 @@ use super::arrivals::{IncomingMessage, ReceivedMessage};
 use super::{CallEndpoint, CircuitConfig, OUTSTANDING_MAX, begin, counts, effective, would_block};
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
-    Reserved,
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part,
 };
 use crate::engine_circuit::CLOSE_TIMEOUT;
 use crate::medium::UdpMedium;
@@ -140,10 +139,7 @@ impl Circuit for ClientCircuit {
         self.receive(buffer, self.config.recv_timeout)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         if !self.rest.is_empty() {
@@ -153,17 +149,7 @@ impl Circuit for ClientCircuit {
         Ok(Some(first_part(reply.octets(), buffer, &mut self.rest)))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + CLOSE_TIMEOUT;

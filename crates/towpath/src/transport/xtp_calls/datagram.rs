@@ -7,8 +7,7 @@ use super::{
 };
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part,
-    Reserved,
+    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part,
 };
 use crate::parts::{self, MessageRest, first_part, hand_out};
 use engine::{Address, CloseReason};
@@ -151,10 +150,7 @@ impl Circuit for DatagramCircuit {
         self.receive(buffer, self.config.recv_timeout)
     }
 
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.send(message)
-    }
+    parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         if !self.rest.is_empty() {
@@ -164,17 +160,7 @@ impl Circuit for DatagramCircuit {
         Ok(Some(first_part(message.octets(), buffer, &mut self.rest)))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         self.await_fewer(1, BLOCKING_TIMEOUT)

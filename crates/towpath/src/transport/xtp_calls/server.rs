@@ -3,9 +3,7 @@
 use super::arrivals::{Arrivals, ReceivedMessage};
 use super::{CallAssociation, CircuitConfig, SharedEndpoint, counts, effective};
 use crate::connection_info;
-use crate::contract::{
-    Circuit, ConnectionInfo, Interest, LentArrival, NoConnectionInfo, Note, Part, Reserved,
-};
+use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Note, Part};
 use crate::parts::{self, MessageRest, first_part, hand_out};
 use std::collections::BTreeMap;
 use std::io;
@@ -103,17 +101,7 @@ impl Circuit for ServerCircuit {
         Ok(Some(first_part(request.octets(), buffer, &mut self.rest)))
     }
 
-    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
-        parts::no_reservation()
-    }
-
-    fn commit(&mut self, _note: &Note) -> io::Result<()> {
-        parts::no_commit()
-    }
-
-    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
-        parts::no_arrival()
-    }
+    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         self.release_open();
