@@ -5,8 +5,8 @@
 //! it runs for an hour and watches the memory of the process, in which it is then to be alone:
 //! `cargo test --release -p towpath --test engines blocks_under_faults`.
 
+use crate::faulty_path::{FaultyPath, MemoryWatch, asked_span};
 use engine::SplitMix64;
-use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -26,94 +26,6 @@ const LEN_MAX: u64 = 150_000;
 const LIFE: Duration = Duration::from_millis(400);
 /// Records of one client whose entity has eight calls in flight, at most, and of those that ask it.
 const RECORDS_MAX: usize = 64;
-/// Growth that an hour may have after its first minute, KiB: what an allocator keeps.
-const GROWTH_MAX_KIB: u64 = 16 << 10;
-
-/// A path between one client and the server, which is at `server`.
-struct FaultyPath {
-    near: UdpSocket,
-    far: UdpSocket,
-    server: SocketAddr,
-    /// Datagrams that others overtake: to the server or from it.
-    late: VecDeque<(bool, Vec<u8>)>,
-    client: Option<SocketAddr>,
-    random: SplitMix64,
-    faults: u64,
-}
-
-impl FaultyPath {
-    fn new(server: SocketAddr) -> FaultyPath {
-        let socket = || {
-            let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-            let wait = Some(Duration::from_millis(1));
-            socket.set_read_timeout(wait).expect("a time-out");
-            socket
-        };
-        FaultyPath {
-            near: socket(),
-            far: socket(),
-            server,
-            late: VecDeque::new(),
-            client: None,
-            random: SplitMix64::new(SEED),
-            faults: 0,
-        }
-    }
-
-    /// Passes datagrams on until `is_over`; the faults that it made.
-    fn run(mut self, is_over: &AtomicBool) -> u64 {
-        let mut buffer = vec![0; 65_536];
-        while !is_over.load(Ordering::Relaxed) {
-            for _ in 0..64 {
-                let Ok((len, from)) = self.near.recv_from(&mut buffer) else {
-                    break;
-                };
-                self.client = Some(from);
-                self.pass(true, &buffer[..len]);
-            }
-            for _ in 0..64 {
-                let Ok(len) = self.far.recv(&mut buffer) else {
-                    break;
-                };
-                self.pass(false, &buffer[..len]);
-            }
-        }
-        self.faults
-    }
-
-    fn pass(&mut self, to_server: bool, datagram: &[u8]) {
-        let drawn = self.random.next_u64() % 100;
-        self.faults += u64::from(drawn < 12);
-        let mut datagram = datagram.to_vec();
-        match drawn {
-            0..3 => return,
-            3..6 => self.send(to_server, &datagram),
-            6..9 => {
-                let bit = self.random.next_u64() as usize % (8 * datagram.len());
-                datagram[bit / 8] ^= 1 << (bit % 8);
-            }
-            9..12 => return self.late.push_back((to_server, datagram)),
-            _ => {}
-        }
-        self.send(to_server, &datagram);
-        if self.late.len() > 3
-            && let Some((to_server, late)) = self.late.pop_front()
-        {
-            self.send(to_server, &late);
-        }
-    }
-
-    /// What cannot be sent is lost: the server may be away.
-    fn send(&self, to_server: bool, datagram: &[u8]) {
-        let sent = match (to_server, self.client) {
-            (true, _) => self.far.send_to(datagram, self.server),
-            (false, Some(client)) => self.near.send_to(datagram, client),
-            (false, None) => return,
-        };
-        let _ = sent;
-    }
-}
-
 /// Serves the folder, life after life, until `is_over`. The lives, and the most records of one.
 fn serve_lives(folder: &Path, at: SocketAddr, is_over: &AtomicBool) -> (u64, usize) {
     let (mut lives, mut records_max) = (0, 0);
@@ -137,16 +49,6 @@ fn serve_lives(folder: &Path, at: SocketAddr, is_over: &AtomicBool) -> (u64, usi
         lives += 1;
     }
     (lives, records_max)
-}
-
-/// Kilobytes of the process that are in memory.
-fn resident_kib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("a process");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let words = line.and_then(|line| line.split_whitespace().nth(1));
-    words
-        .and_then(|kib| kib.parse().ok())
-        .expect("a number of KiB")
 }
 
 /// Puts, gets and lists files; ends with a round in which the server was away.
@@ -197,16 +99,15 @@ fn scratch() -> PathBuf {
 
 #[test]
 fn files_survive_faults_and_restarts_and_nothing_grows() {
-    let asked = std::env::var("TOWPATH_BLOCKS_S").ok();
-    let asked: Option<u64> = asked.map(|text| text.parse().expect("seconds"));
-    let span = asked.map_or(Duration::from_millis(200), Duration::from_secs);
+    let asked = asked_span("TOWPATH_BLOCKS_S");
+    let span = asked.unwrap_or(Duration::from_millis(200));
     let scratch = scratch();
     let served = scratch.join("served");
     // The port stays the server's between two lives: the path knows no other.
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let server = free.expect("a port");
-    let path = FaultyPath::new(server);
-    let at = path.near.local_addr().expect("an address");
+    let path = FaultyPath::new(server, SEED);
+    let at = path.address();
     let over = AtomicBool::new(false);
     let (faults, lives, records_max, rounds) = std::thread::scope(|scope| {
         let path = scope.spawn(|| path.run(&over));
@@ -234,19 +135,10 @@ fn use_for(span: Duration, at: SocketAddr, scratch: &Path, watches_memory: bool)
         rounds: 0,
     };
     let begun = Instant::now();
-    let warm = Duration::from_secs(60).min(span / 2);
-    let mut warm_kib = None;
+    let mut memory = watches_memory.then(|| MemoryWatch::new(span));
     while begun.elapsed() < span || user.rounds == 0 {
         user.round();
-        if begun.elapsed() >= warm && watches_memory {
-            let now_kib = resident_kib();
-            let warm_kib = *warm_kib.get_or_insert(now_kib);
-            let grown = now_kib.saturating_sub(warm_kib);
-            assert!(grown <= GROWTH_MAX_KIB, "{grown} KiB more");
-        }
-    }
-    if let Some(warm_kib) = warm_kib {
-        eprintln!("{warm_kib} KiB, and {} at the end", resident_kib());
+        memory.iter_mut().for_each(MemoryWatch::look);
     }
     user.rounds
 }
