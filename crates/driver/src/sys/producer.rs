@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering;
 /// Bytes that a store takes without a permit: a batch.
 const PERMIT_FREE_BYTES: u64 = 60 << 10;
 
-/// Bytes of a turn while other circuits wait. Those of all permits together, twice, stay in a second-level cache: the user
-/// writes them, and the kernel copies them.
-const TURN_BYTES: u64 = 256 << 10;
+/// Bytes of a turn while other circuits wait: four batches, so that few packets of it are short. Those of all permits
+/// together, twice, stay in a second-level cache: the user writes them, and the kernel copies them.
+const TURN_BYTES: u64 = 4 * PERMIT_FREE_BYTES;
 
 /// The producer's end, held by the user's circuit.
 pub struct Producer {
