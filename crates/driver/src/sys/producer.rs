@@ -331,7 +331,7 @@ impl Producer {
                 if !permits.has_waiters() || self.head - self.permit_start < turn {
                     return true;
                 }
-                self.drain()
+                self.start_draining()
             }
             Permit::Draining => {
                 self.release_or_park();
@@ -356,7 +356,7 @@ impl Producer {
 
     /// Ends its turn: the permit is held until all bytes are released, so that those on their way are few enough for the
     /// caches. Whether it holds one now.
-    fn drain(&mut self) -> bool {
+    fn start_draining(&mut self) -> bool {
         if !self.ring.change_permit(Permit::Held, Permit::Draining) {
             // The consumer has released all bytes, and with them the permit.
             return self.request_permit();

@@ -2,10 +2,10 @@
 //!
 //! When very many circuits of an endpoint send all they can, their bytes leave the caches before
 //! they are sent, and so does the kernel's memory of them: over loopback a thousand circuits
-//! together got a third of what one gets. Therefore only some fill their stores at a time. A circuit
+//! together got a third to two thirds of what one gets. Therefore only some fill their stores at a time. A circuit
 //! needs a permit to have more than a batch in its store; circuits with short messages never wait, nor
 //! do sixteen circuits or fewer. While others wait, a turn ends after some bytes, and its permit comes
-//! back when the peer has acknowledged them: then they are in no cache's way. Where a round of all permits takes long,
+//! back when the peer has acknowledged them, so that what is on its way fits into a cache. Where a round of all permits takes long,
 //! as over long paths or with readers that stopped, there are more of them, as long as more come back that way.
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
@@ -64,7 +64,7 @@ pub(crate) struct SendPermits {
     state: Mutex<PermitState>,
 }
 
-/// As many permits come back as there are.
+/// The time in which as many permits come back as there are.
 #[derive(Clone, Copy, Default)]
 struct Round {
     ticks: u32,
