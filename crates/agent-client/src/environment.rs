@@ -156,11 +156,7 @@ fn sessions(pairs: &[AgentPair]) -> Vec<&Arc<Session>> {
     all
 }
 
-/// Facts and doctor findings of an agent's host.
-///
-/// # Errors
-///
-/// When the agent is gone.
+/// Facts and doctor findings of an agent's host. Fails when the agent is gone.
 pub(super) fn describe_host(session: &Session, intent: &Intent) -> Result<Machine, SessionError> {
     let FromAgent::Machine(found) = session.request(ToAgent::Machine(intent.clone()))? else {
         return Ok(Machine::default());

@@ -86,11 +86,7 @@ impl Session {
     }
 
     /// As [`Session::connect`], but refuses the agents at `others`: with one of these, reached by
-    /// another name, the client would wait for itself.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::connect`].
+    /// another name, the client would wait for itself. Errors are those of [`Session::connect`].
     pub fn connect_excluding(
         others: &[SocketAddr],
         target: &AgentAddress,
@@ -256,11 +252,7 @@ impl Session {
         Ok(lock(&self.shared).clock.clone())
     }
 
-    /// Starts a remote worker; the channel carries its messages.
-    ///
-    /// # Errors
-    ///
-    /// Why the agent is gone.
+    /// Starts a remote worker; the channel carries its messages. Errors: why the agent is gone.
     pub(crate) fn spawn(&self) -> Result<(u32, Channel), SessionError> {
         let pair = UnixStream::pair().map_err(|error| self.error(error.to_string()))?;
         let number = self.next_worker.fetch_add(1, Ordering::Relaxed);

@@ -127,11 +127,7 @@ fn proof(token: &Token) -> [u8; 32] {
 
 /// Checks the address of a peer check: no unspecified, multicast or broadcast address, and no
 /// loopback address unless the client is local, so that a remote client cannot reach this host's
-/// loopback.
-///
-/// # Errors
-///
-/// The reason, one sentence.
+/// loopback. Errors: the reason, one sentence.
 pub(crate) fn check_target_address(to: SocketAddr, client: IpAddr) -> Result<SocketAddr, String> {
     let ip = canonical_ip(to.ip());
     let everybody = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
@@ -152,11 +148,8 @@ pub(crate) fn check_target_address(to: SocketAddr, client: IpAddr) -> Result<Soc
 }
 
 /// Presents `token` to the agent at `to`.
-///
-/// # Errors
-///
-/// The same sentence for every failure, after the same time, so that a client cannot scan ports
-/// through this agent.
+/// Errors: the same sentence for every failure, after the same time, so that a client cannot scan ports through this
+/// agent.
 pub(crate) fn check_peer(to: SocketAddr, token: Token) -> Result<VerifiedPeer, String> {
     let answer_at = Instant::now() + FAILURE_ANSWER_TIME;
     let met = present_token(to, token).ok().flatten();

@@ -84,10 +84,7 @@ impl Channel {
     }
 
     /// Sends a message, and descriptors with it, to a process that may have stopped reading.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Channel::send), and [`ChannelError::TimedOut`] when the message was not sent
+    /// Errors are those of [`send`](Channel::send), and [`ChannelError::TimedOut`] when the message was not sent
     /// whole within `limit`; the channel is unusable after that.
     pub fn send_within(
         &mut self,

@@ -53,21 +53,13 @@ pub(crate) trait Breakable {
     fn wake_everybody(&self);
 }
 
-/// Takes the lock of `owner`.
-///
-/// # Errors
-///
-/// A panic under the lock.
+/// Takes the lock of `owner`. Errors: a panic under the lock.
 #[inline]
 pub(crate) fn lock<O: Breakable>(owner: &O) -> io::Result<Guard<'_, O>> {
     guard(owner, look(owner))
 }
 
-/// Takes the lock of `owner` if it is free; None if it is not.
-///
-/// # Errors
-///
-/// A panic under the lock.
+/// Takes the lock of `owner` if it is free; None if it is not. Errors: a panic under the lock.
 pub(crate) fn try_lock<O: Breakable>(owner: &O) -> io::Result<Option<Guard<'_, O>>> {
     match owner.mutex().try_lock() {
         Ok(locked) => guard(owner, locked).map(Some),

@@ -77,11 +77,7 @@ impl<W: Wire> CheckedWire<W> {
     }
 
     /// Sends as [`Wire::send`] does; false when the path did not take the packets. They are lost
-    /// then, as anywhere on a path.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock`, and errors of the wire itself.
+    /// then, as anywhere on a path. Fails with `WouldBlock`, and errors of the wire itself.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -96,10 +92,7 @@ impl<W: Wire> CheckedWire<W> {
     }
 
     /// Sends as [`Wire::send_by_reference`] does; None when the path did not take the packets.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock`, and errors of the wire itself.
+    /// Fails with `WouldBlock`, and errors of the wire itself.
     #[inline]
     pub(crate) fn send_by_reference(
         &mut self,
@@ -153,10 +146,7 @@ impl<W: Wire> CheckedWire<W> {
     }
 
     /// What a receive brought; None for nothing, and for an error of a path.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire itself, except `WouldBlock` and `Interrupted`.
+    /// Errors are those of the wire itself, except `WouldBlock` and `Interrupted`.
     #[inline]
     pub(crate) fn check(&mut self, received: io::Result<Arrival>) -> io::Result<Option<Arrival>> {
         match received {

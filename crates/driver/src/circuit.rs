@@ -141,11 +141,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Sends everything appended so far, as far as the window allows.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Sends everything appended so far, as far as the window allows. Errors are those of the wire.
     pub fn flush(&mut self) -> io::Result<()> {
         self.push_unsent()?;
         // A message that found nothing in flight left at once.
@@ -156,21 +152,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.submit_and_flush(true)
     }
 
-    /// Flushes, then sleeps until something may have changed or `limit` passes.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Flushes, then sleeps until something may have changed or `limit` passes. Errors are those of the wire.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
         self.flush_unsubmitted()?;
         self.shared.sleep(limit, self.seen_arrivals)
     }
 
     /// Sends one message, waiting for room up to `limit`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_send`](Circuit::try_send), and `TimedOut`, when nothing of it was sent.
+    /// Errors are those of [`try_send`](Circuit::try_send), and `TimedOut`, when nothing of it was sent.
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         self.retry_for_room(limit, |circuit| circuit.try_send(message))?;
         match self.send_unsent(limit) {
@@ -203,11 +192,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Receives what arrived at the endpoint, runs timers and sends, for a user who waits for
-    /// something other than data.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// something other than data. Errors are those of the wire.
     pub fn drive(&mut self) -> io::Result<()> {
         self.push_unsent()?;
         let mut pump = self.shared.lock()?;
@@ -281,11 +266,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.producer.position()
     }
 
-    /// Runs a command of the engine and sends the packets that follow from it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Runs a command of the engine and sends the packets that follow from it. Errors are those of the wire.
     pub fn command(&mut self, act: impl FnOnce(&mut E, engine::Instant)) -> io::Result<()> {
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();

@@ -46,11 +46,8 @@ impl<E: Associations + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> 
     }
 
     /// The same with `layer` between the engine's packets and the wire's frames.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Endpoint::new), and `InvalidInput` when packets do not fit the layer, or its frames
-    /// the wire.
+    /// Errors are those of [`new`](Endpoint::new), and `InvalidInput` when packets do not fit the layer, or its
+    /// frames the wire.
     pub fn with_layer(
         engine: E,
         wire: W,
@@ -114,10 +111,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     }
 
     /// Opens a circuit to `to` by a command of the engine and waits until it is connected.
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](Endpoint::connect), and the error of `command`.
+    /// Errors are those of [`connect`](Endpoint::connect), and the error of `command`.
     pub fn connect_by(
         &self,
         to: Address,
@@ -228,11 +222,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         Watch::new(Arc::clone(&self.shared))
     }
 
-    /// Runs a command of the engine and sends the packets that follow from it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Runs a command of the engine and sends the packets that follow from it. Errors are those of the wire.
     pub fn command(&self, command: impl FnOnce(&mut E, Instant)) -> io::Result<()> {
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();
@@ -242,10 +232,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
 
     /// Runs a command that changes the engine and the wire together, such as a local address that comes or
     /// goes, and sends the packets that follow from it. The wire's descriptor must stay the same.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Errors are those of the wire.
     pub fn command_with_wire<R>(
         &self,
         command: impl FnOnce(&mut E, &mut W, Instant) -> R,
@@ -258,22 +245,14 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         Ok(done)
     }
 
-    /// Makes the wire join the multicast group `group`; see [`Wire::join`].
-    ///
-    /// # Errors
-    ///
-    /// The wire's.
+    /// Makes the wire join the multicast group `group`; see [`Wire::join`]. Errors are those of the wire.
     pub fn join(&self, group: Address) -> io::Result<()> {
         let mut pump = self.shared.lock()?;
         pump.wire_mut().join(group)?;
         self.shared.refresh_descriptor(&pump)
     }
 
-    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`].
-    ///
-    /// # Errors
-    ///
-    /// The wire's.
+    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`]. Errors are those of the wire.
     pub fn leave(&self, group: Address) -> io::Result<()> {
         self.shared.lock()?.wire_mut().leave(group)
     }

@@ -49,10 +49,7 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     }
 
     /// A pump whose packets pass through `layer`.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` when the engine's packets do not fit the layer, or its frames the wire.
+    /// Fails with `InvalidInput` when the engine's packets do not fit the layer, or its frames the wire.
     pub(crate) fn with_layer(engine: P, wire: W, layer: Box<dyn Layer + Send>) -> io::Result<Self> {
         let packet_max = engine.properties().packet_max;
         let port = LayerPort::new(layer, packet_max, &wire.capabilities())?;
@@ -112,10 +109,7 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
 
     /// Takes in one arrival, and calls `each` for every block of a message in it, with the block's
     /// octets; the time, by `clock`, which is asked only when something was there.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire itself; those of a path are counted.
+    /// Errors are those of the wire itself; those of a path are counted.
     pub(crate) fn receive(
         &mut self,
         clock: impl FnOnce() -> Instant,
@@ -131,10 +125,7 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     }
 
     /// As [`receive`](PacketPump::receive), for what the wire's receiver put into the buffer.
-    ///
-    /// # Errors
-    ///
-    /// As [`receive`](PacketPump::receive).
+    /// Errors are those of [`receive`](PacketPump::receive).
     pub(crate) fn handle_arrival(
         &mut self,
         now: Instant,
@@ -210,19 +201,13 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     }
 
     /// Sends what the engine has to send, as far as the wire has room.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire itself, except `WouldBlock`; what was to be sent is lost then, as on a path.
+    /// Errors are those of the wire itself, except `WouldBlock`; what was to be sent is lost then, as on a path.
     pub(crate) fn flush(&mut self, now: Instant) -> io::Result<()> {
         self.flush_while(now, |_| true)
     }
 
     /// As [`flush`](PacketPump::flush), of an engine that says whether it has packets.
-    ///
-    /// # Errors
-    ///
-    /// As [`flush`](PacketPump::flush).
+    /// Errors are those of [`flush`](PacketPump::flush).
     #[inline]
     pub(crate) fn flush_while(
         &mut self,

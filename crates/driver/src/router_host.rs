@@ -51,10 +51,7 @@ impl<R: Router + Send + 'static, W: Wire + Send + 'static> RouterHost<R, W> {
     }
 
     /// Starts `router` on `wire`, with `layer` between packets and frames.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](RouterHost::new), and `InvalidInput` when packets do not fit the layer, or its
+    /// Errors are those of [`new`](RouterHost::new), and `InvalidInput` when packets do not fit the layer, or its
     /// frames the wire.
     pub fn with_layer(router: R, wire: W, layer: Box<dyn Layer + Send>) -> io::Result<Self> {
         RouterHost::start(PacketPump::with_layer(router, wire, layer)?)
@@ -81,11 +78,7 @@ impl<R: Router + Send + 'static, W: Wire + Send + 'static> RouterHost<R, W> {
 }
 
 impl<R: Router, W: Wire> RouterHost<R, W> {
-    /// Carries out a command of the router, and sends what follows from it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Carries out a command of the router, and sends what follows from it. Errors are those of the wire.
     pub fn command(&self, act: impl FnOnce(&mut R, Instant)) -> io::Result<()> {
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();
@@ -107,11 +100,7 @@ impl<R: Router, W: Wire> RouterHost<R, W> {
         look(&broken::look(&*self.shared).engine)
     }
 
-    /// Makes the wire join the multicast group `group`; see [`Wire::join`].
-    ///
-    /// # Errors
-    ///
-    /// The wire's.
+    /// Makes the wire join the multicast group `group`; see [`Wire::join`]. Errors are those of the wire.
     pub fn join(&self, group: Address) -> io::Result<()> {
         let mut pump = self.shared.lock()?;
         pump.wire_mut().join(group)?;
@@ -121,11 +110,7 @@ impl<R: Router, W: Wire> RouterHost<R, W> {
         Ok(())
     }
 
-    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`].
-    ///
-    /// # Errors
-    ///
-    /// The wire's.
+    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`]. Errors are those of the wire.
     pub fn leave(&self, group: Address) -> io::Result<()> {
         self.shared.lock()?.wire_mut().leave(group)
     }

@@ -105,11 +105,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         })
     }
 
-    /// Takes the lock of the pump.
-    ///
-    /// # Errors
-    ///
-    /// An earlier panic under it.
+    /// Takes the lock of the pump. Errors: an earlier panic under it.
     #[inline]
     pub(crate) fn lock(&self) -> io::Result<PumpGuard<'_, E, W>> {
         let pump = broken::lock(self)?;

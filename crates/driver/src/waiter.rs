@@ -40,11 +40,7 @@ impl<E: Associations, W: Wire> Waiter<E, W> {
     ///
     /// `seen` was read before the caller looked for what it waits for: from
     /// [`Circuit::seen_arrivals`](crate::Circuit::seen_arrivals) after a call that found nothing, or
-    /// from [`arrivals`](Waiter::arrivals) before it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// from [`arrivals`](Waiter::arrivals) before it. Errors are those of the wire.
     pub fn wait(&self, seen: u64, limit: Duration) -> io::Result<()> {
         self.shared.sleep(limit, seen)
     }

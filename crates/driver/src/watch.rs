@@ -56,11 +56,7 @@ impl<E: Associations, W: Wire> Watch<E, W> {
 
     /// Sends what the `try_` calls left to send, acknowledgements of all circuits together, and
     /// returns how long to wait at most: until the engine's next timeout, or None for no limit. To
-    /// be called before each wait.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// be called before each wait. Errors are those of the wire.
     pub fn prepare_wait(&mut self) -> io::Result<Option<Duration>> {
         self.watch_groups()?;
         let mut pump = self.shared.lock()?;
@@ -88,11 +84,7 @@ impl<E: Associations, W: Wire> Watch<E, W> {
 
     /// Receives what arrived, runs timers, and adds the circuits that became ready since the last
     /// call: bytes to receive, room to send, or closed. True when circuits opened by peers can be
-    /// accepted.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// accepted. Errors are those of the wire.
     pub fn poll_ready(&mut self, ready: &mut Vec<AssociationId>) -> io::Result<bool> {
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();

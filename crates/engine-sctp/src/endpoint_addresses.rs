@@ -134,11 +134,7 @@ impl Sctp {
     }
 
     /// Lets an association do without an own address: packets do not leave from it any more, and the
-    /// peer is told.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sctp::add_address`]; [`CommandError::Unsupported`] for the last one, too.
+    /// peer is told. Errors are those of [`Sctp::add_address`]; [`CommandError::Unsupported`] for the last one, too.
     pub fn delete_address(
         &mut self,
         now: Instant,
@@ -149,10 +145,7 @@ impl Sctp {
     }
 
     /// Asks the peer to prefer an own address for what it sends.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sctp::add_address`], but the peer must know the address.
+    /// Errors are those of [`Sctp::add_address`], but the peer must know the address.
     pub fn request_peer_primary(
         &mut self,
         now: Instant,

@@ -49,20 +49,14 @@ impl Sctp {
     }
 
     /// Packets of an association are sent with this key from now on.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sctp::set_key`]; [`CommandError::Unsupported`] for a key that was not set.
+    /// Errors are those of [`Sctp::set_key`]; [`CommandError::Unsupported`] for a key that was not set.
     pub fn set_active_key(&mut self, id: AssociationId, key: KeyId) -> Result<(), CommandError> {
         self.change_keys(id, |auth| auth.set_active(key))
     }
 
     /// Forgets a shared key of an association: packets of the peer with it are dropped from now on.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sctp::set_key`]; [`CommandError::Unsupported`] for a key that was not set, or that packets
-    /// are sent with.
+    /// Errors are those of [`Sctp::set_key`]; [`CommandError::Unsupported`] for a key that was not set, or that
+    /// packets are sent with.
     pub fn delete_key(&mut self, id: AssociationId, key: KeyId) -> Result<(), CommandError> {
         self.change_keys(id, |auth| auth.delete_key(key))
     }

@@ -87,11 +87,8 @@ impl Sctp {
     }
 
     /// Sends a HEARTBEAT on a path now (RFC 9260 section 11.1, H).
-    ///
-    /// # Errors
-    ///
-    /// As [`Sctp::set_primary`], except that the path may be unconfirmed; also before the association
-    /// is open.
+    /// Errors are those of [`Sctp::set_primary`], except that the path may be unconfirmed; also before the
+    /// association is open.
     pub fn request_heartbeat(
         &mut self,
         now: Instant,
@@ -107,11 +104,8 @@ impl Sctp {
     /// Decides heartbeats, timeouts and errors of one path (RFC 6458 section 8.1.12). Timers that run are not
     /// set anew, except that for a HEARTBEAT when the interval changes. Without an interval a path is looked at
     /// only after it failed to answer, until it does.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sctp::request_heartbeat`]; also [`CommandError::Unsupported`] for bounds that are not in order, or
-    /// zero.
+    /// Errors are those of [`Sctp::request_heartbeat`]; also [`CommandError::Unsupported`] for bounds that are not in
+    /// order, or zero.
     pub fn set_path_parameters(
         &mut self,
         now: Instant,
@@ -202,11 +196,7 @@ impl Sctp {
     }
 
     /// Asks for `count` more streams to send on, or for the peer to send on. A notice says how many there
-    /// are then.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sctp::reset_streams`]; there are at most 65535 streams.
+    /// are then. Errors are those of [`Sctp::reset_streams`]; there are at most 65535 streams.
     pub fn add_streams(
         &mut self,
         now: Instant,

@@ -146,11 +146,7 @@ pub fn submit_each<A: Associations + ?Sized>(
 /// Submissions that carry one flag, in the words of their users. What an engine does is in
 /// [`Associations`] alone.
 pub trait AssociationsExt: Associations {
-    /// Opens an association to a peer with one address.
-    ///
-    /// # Errors
-    ///
-    /// As [`Associations::connect`].
+    /// Opens an association to a peer with one address. Errors are those of [`Associations::connect`].
     fn open(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         self.connect(now, &[to])
     }

@@ -160,10 +160,7 @@ pub trait Transactions: Protocol {
     ) -> Result<(), CommandError>;
 
     /// Passes a request on to another entity, which then answers the caller itself.
-    ///
-    /// # Errors
-    ///
-    /// As [`reply`](Transactions::reply), and [`CommandError::Unsupported`].
+    /// Errors are those of [`reply`](Transactions::reply), and [`CommandError::Unsupported`].
     fn forward(
         &mut self,
         now: Instant,

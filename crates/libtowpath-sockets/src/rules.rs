@@ -115,11 +115,7 @@ impl Rule {
     }
 }
 
-/// Reads the file's text; `#` starts a comment.
-///
-/// # Errors
-///
-/// All lines that are refused.
+/// Reads the file's text; `#` starts a comment. Errors: all lines that are refused.
 pub(crate) fn parse(text: &str) -> Result<Vec<Rule>, Vec<Refusal>> {
     let (mut rules, mut refusals) = (Vec::new(), Vec::new());
     for (index, line) in text.lines().enumerate() {

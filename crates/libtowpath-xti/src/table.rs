@@ -9,11 +9,7 @@ use xti::{Error, TliError};
 /// By the number of the descriptor: never longer than the limit of open files.
 static TABLE: RwLock<Vec<Option<Arc<Endpoint>>>> = RwLock::new(Vec::new());
 
-/// The endpoint of a descriptor.
-///
-/// # Errors
-///
-/// [`TliError::BadEndpoint`] for a descriptor that is none.
+/// The endpoint of a descriptor. Fails with [`TliError::BadEndpoint`] for a descriptor that is none.
 pub(crate) fn find(fd: RawFd) -> Result<Arc<Endpoint>, Error> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
     let found = usize::try_from(fd).ok().and_then(|at| table.get(at));
@@ -34,11 +30,7 @@ pub(crate) fn insert(endpoint: Arc<Endpoint>) {
     }
 }
 
-/// Takes an endpoint out.
-///
-/// # Errors
-///
-/// [`TliError::BadEndpoint`] for a descriptor that is none.
+/// Takes an endpoint out. Fails with [`TliError::BadEndpoint`] for a descriptor that is none.
 pub(crate) fn remove(fd: RawFd) -> Result<Arc<Endpoint>, Error> {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     let found = usize::try_from(fd).ok().and_then(|at| table.get_mut(at));

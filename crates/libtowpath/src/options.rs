@@ -29,10 +29,7 @@ pub(crate) fn set_option(socket: &Socket, text: &str) -> io::Result<()> {
 }
 
 /// What a connection's peer asks for, while it is not decided about.
-///
-/// # Errors
-///
-/// EINVAL for a connection that needs no decision, or has it.
+/// Errors: EINVAL for a connection that needs no decision, or has it.
 pub(crate) fn opening(socket: &Socket) -> io::Result<OpeningRequest> {
     let (endpoint, id) = undecided(socket)?;
     endpoint.waiting_opening(id).ok_or(Errno::INVAL.into())

@@ -98,11 +98,7 @@ pub(crate) struct CircuitHandle {
 }
 
 impl CircuitHandle {
-    /// Its endpoint and its number there.
-    ///
-    /// # Errors
-    ///
-    /// ENOTCONN once the endpoint has ended.
+    /// Its endpoint and its number there. Errors: ENOTCONN once the endpoint has ended.
     pub(crate) fn get(&self) -> io::Result<(Endpoint, AssociationId)> {
         let running = self.running.upgrade().ok_or(Errno::NOTCONN)?;
         Ok((running.endpoint.clone(), self.id))

@@ -34,20 +34,12 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens an rtnetlink socket in the calling thread's namespace.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket.
+    /// Opens an rtnetlink socket in the calling thread's namespace. Errors are those of the socket.
     pub fn open() -> io::Result<Netlink> {
         Netlink::of(None)
     }
 
-    /// Opens a generic netlink socket in the calling thread's namespace.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket.
+    /// Opens a generic netlink socket in the calling thread's namespace. Errors are those of the socket.
     pub fn open_generic() -> io::Result<Netlink> {
         Netlink::of(Some(netlink::GENERIC))
     }
@@ -68,19 +60,13 @@ impl Netlink {
     }
 
     /// Sends a request and waits for its acknowledgement.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket, and the error with which the kernel refuses the request.
+    /// Errors are those of the socket, and the error with which the kernel refuses the request.
     pub fn request(&mut self, request: Request) -> io::Result<()> {
         self.exchange(request, |_, _| {})
     }
 
     /// The same; gives the body of the reply before the acknowledgement.
-    ///
-    /// # Errors
-    ///
-    /// As [`request`](Netlink::request).
+    /// Errors are those of [`request`](Netlink::request).
     pub fn request_reply(&mut self, request: Request) -> io::Result<Vec<u8>> {
         let mut reply = Vec::new();
         self.exchange(request, |_, body| reply = body.to_vec())?;

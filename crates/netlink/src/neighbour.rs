@@ -37,10 +37,7 @@ fn entry(address: IpAddr, index: u32, state: u16, hardware: [u8; 6]) -> Request 
 }
 
 /// Adds a permanent entry to interface `index`, so that no packet waits for ARP or NDP.
-///
-/// # Errors
-///
-/// As [`Netlink::request`].
+/// Errors are those of [`Netlink::request`].
 pub fn add_neighbour(
     netlink: &mut Netlink,
     index: u32,
@@ -51,11 +48,7 @@ pub fn add_neighbour(
 }
 
 /// The hardware address of `peer` on interface `index`, in this thread's network namespace; None if it is no known
-/// neighbour there. The kernel shows IPv6 neighbours by rtnetlink(7) alone.
-///
-/// # Errors
-///
-/// As [`Netlink::request`].
+/// neighbour there. The kernel shows IPv6 neighbours by rtnetlink(7) alone. Errors are those of [`Netlink::request`].
 pub fn hardware_of(peer: Ipv6Addr, index: u32) -> io::Result<Option<[u8; 6]>> {
     let (family, _) = address_octets(peer.into());
     let request = Request::dump(RTM_GETNEIGH, &fixed(family, 0, 0));

@@ -19,10 +19,7 @@ pub(crate) struct Tracefs {
 
 impl Tracefs {
     /// The tracefs that is mounted, or else one of our own.
-    ///
-    /// # Errors
-    ///
-    /// When it is not mounted, and this user may not mount it.
+    /// Fails when it is not mounted, and this user may not mount it.
     pub(crate) fn open() -> io::Result<Tracefs> {
         let mounted = FOLDERS.iter().map(Path::new);
         let mounted = mounted

@@ -120,20 +120,13 @@ pub fn bytes(text: &str) -> Result<u64, QuantityError> {
     parse(text, &BYTES, |unit, name| unit == name)
 }
 
-/// A time, ps.
-///
-/// # Errors
-///
-/// As [`bytes`]; a bare number is none.
+/// A time, ps. Errors are those of [`bytes`]; a bare number is none.
 pub fn time_ps(text: &str) -> Result<u64, QuantityError> {
     parse(text, &TIMES, |unit, name| unit == name)
 }
 
 /// A rate, bits a second: `Mbit` is as good as `mbit`, and `/s` may follow.
-///
-/// # Errors
-///
-/// As [`bytes`]; a bare number is none.
+/// Errors are those of [`bytes`]; a bare number is none.
 pub fn rate_bps(text: &str) -> Result<u64, QuantityError> {
     parse(text, &RATES, |unit, name| {
         let unit = unit.strip_suffix("/s").unwrap_or(unit);

@@ -37,10 +37,7 @@ pub struct CellHistogram {
 }
 
 /// The histograms of every cell as text. Those that are not in nanoseconds are passed over.
-///
-/// # Errors
-///
-/// As [`merged`].
+/// Errors are those of [`merged`].
 pub fn hgrm(run: &RunData) -> Result<Vec<HgrmFile>, String> {
     let all = merged(run)?;
     let in_ns = all.iter().filter(|one| one.unit == "ns");

@@ -4,10 +4,7 @@ use results::{ReadError, RunData, RunStatus, Summary};
 use std::path::Path;
 
 /// Reads the result in a folder; computes the summary of a race that was killed before it wrote one.
-///
-/// # Errors
-///
-/// As [`RunData::read`].
+/// Errors are those of [`RunData::read`].
 pub fn read(folder: &Path) -> Result<RunData, ReadError> {
     let mut run = RunData::read(folder)?;
     if run.summary.is_none() {

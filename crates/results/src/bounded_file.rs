@@ -34,10 +34,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Reads a regular file of UTF-8 text of at most `octets_max`.
-///
-/// # Errors
-///
-/// Those of [`open_regular`], and one sentence when it is longer or no text.
+/// Errors are those of [`open_regular`], and one sentence when it is longer or no text.
 pub fn read_text(path: &Path, octets_max: u64) -> io::Result<String> {
     let file = open_regular(path)?;
     let mut octets = Vec::new();

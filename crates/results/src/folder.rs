@@ -181,10 +181,7 @@ impl RunData {
     }
 
     /// Reads a folder with its first trial alone, for lists of many folders.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`RunData::read`], as far as it reads.
+    /// Errors are those of [`RunData::read`], as far as it reads.
     pub fn read_head(folder: &Path) -> Result<RunData, ReadError> {
         RunData::read_trials_up_to(folder, 1)
     }
@@ -263,10 +260,7 @@ impl TrialTail {
 
     /// The trials written since the last call; a line that is not whole yet waits for the next. Time
     /// series are dropped but for those of turns, so that a long race takes little memory.
-    ///
-    /// # Errors
-    ///
-    /// As [`RunData::read`].
+    /// Errors are those of [`RunData::read`].
     pub fn read_more(&mut self) -> Result<Vec<Trial>, ReadError> {
         let refused = |error| unreadable(&self.folder, "trials.jsonl", error);
         let mut file = open_regular(&self.path).map_err(refused)?;

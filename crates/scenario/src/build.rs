@@ -37,11 +37,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Network, SpecError> {
     build_with(scenario, seed, &|engine| engine)
 }
 
-/// The same with every engine passed through `wrap`.
-///
-/// # Errors
-///
-/// As for [`build`].
+/// The same with every engine passed through `wrap`. Errors are those of [`build`].
 pub fn build_with(
     scenario: &Scenario,
     seed: u64,

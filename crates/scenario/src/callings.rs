@@ -15,11 +15,7 @@ const COPIES_MAX: u64 = 8;
 /// Octets of the longest message to a group, and of its replies: a packet group (RFC 1045 section 2.4).
 const GROUP_MESSAGE_MAX: u64 = 16 << 10;
 
-/// How the calls of a pattern hang together.
-///
-/// # Errors
-///
-/// Two ways at once, or a value out of range.
+/// How the calls of a pattern hang together. Errors: two ways at once, or a value out of range.
 pub(crate) fn calling(spec: &TrafficSpec) -> Result<Calling, SpecError> {
     let given = [
         spec.stream.as_ref().map(|value| ("stream", value.span())),
@@ -109,11 +105,7 @@ fn bare(word: &str) -> &str {
     word.trim_start_matches("a ")
 }
 
-/// How often requests of a pattern are sent.
-///
-/// # Errors
-///
-/// A value out of range.
+/// How often requests of a pattern are sent. Errors: a value out of range.
 pub(crate) fn retries(spec: &TrafficSpec) -> Result<Retries, SpecError> {
     let tries = match &spec.tries {
         None => 0,
@@ -154,10 +146,7 @@ pub(crate) fn retries(spec: &TrafficSpec) -> Result<Retries, SpecError> {
 }
 
 /// Checks that `protocol` has what the pattern asks for, and its stations too.
-///
-/// # Errors
-///
-/// A protocol without it, a stream to a group, a station that cannot be passed on to, replies that are
+/// Errors: a protocol without it, a stream to a group, a station that cannot be passed on to, replies that are
 /// collected from one station, messages that no group takes.
 pub(crate) fn check(
     scenario: &Scenario,

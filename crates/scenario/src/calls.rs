@@ -18,10 +18,7 @@ const PACKET_MAX: usize = 65_535;
 const CALLING: [(&str, u64); 2] = [("call", 1 << 20), ("vmtp", 4 << 20)];
 
 /// Gives each station its layer; its random choices follow from `seed`.
-///
-/// # Errors
-///
-/// A layer that is not known, or does not fit.
+/// Errors: a layer that is not known, or does not fit.
 pub(crate) fn set_layers(
     network: &mut Network,
     scenario: &Scenario,
@@ -78,11 +75,7 @@ fn make_cells(spec: &Spanned<CellsSpec>, is_atm: bool, own: u64) -> Result<MakeL
 const CLIENTS_MAX: u64 = 10_000;
 
 /// Who calls in a pattern, and how calls are answered.
-///
-/// # Errors
-///
-/// A reply that is not known, a number of clients out of range, clients whose messages are limited
-/// twice.
+/// Errors: a reply that is not known, a number of clients out of range, clients whose messages are limited twice.
 pub(crate) fn service(spec: &TrafficSpec) -> Result<Service, SpecError> {
     let clients = spec.clients.as_ref();
     if let Some(clients) = clients {
@@ -125,10 +118,7 @@ fn reply(spec: &TrafficSpec) -> Result<Reply, SpecError> {
 }
 
 /// Checks that senders and receivers of a pattern understand each other.
-///
-/// # Errors
-///
-/// The first that do not: layers that differ, a call to a station without transactions or to a group,
+/// Errors: the first that do not: layers that differ, a call to a station without transactions or to a group,
 /// messages longer than a call carries, replies where there are no calls.
 pub(crate) fn check_traffic(
     scenario: &Scenario,

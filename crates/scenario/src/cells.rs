@@ -145,11 +145,7 @@ pub enum AccessWord {
     ScatterGather,
 }
 
-/// The layer of a station, whose random choices follow from `seed`.
-///
-/// # Errors
-///
-/// What does not fit together.
+/// The layer of a station, whose random choices follow from `seed`. Errors: what does not fit together.
 pub(crate) fn layer(spec: &CellsSpec, is_atm: bool, seed: u64) -> Result<Box<dyn Layer>, String> {
     let usual = CellsConfig::default();
     let frame_cells = spec
@@ -236,10 +232,7 @@ pub(crate) fn is_atm(scenario: &Scenario) -> bool {
 }
 
 /// Checks that stations on lines of cells have cells, and that only they have an adapter.
-///
-/// # Errors
-///
-/// The first that has not, or has one elsewhere.
+/// Errors: the first that has not, or has one elsewhere.
 pub(crate) fn check_stations(scenario: &Scenario) -> Result<(), SpecError> {
     let is_atm = is_atm(scenario);
     for spec in &scenario.station {
@@ -270,11 +263,7 @@ fn has_reordering(faults: FaultSpec) -> bool {
     faults.reorder.0 > 0
 }
 
-/// The adapter of a station.
-///
-/// # Errors
-///
-/// Interrupts that leave cells in the queue for ever.
+/// The adapter of a station. Errors: interrupts that leave cells in the queue for ever.
 pub(crate) fn adapter(spec: &StationSpec) -> Result<Option<AdapterConfig>, SpecError> {
     let Some(own) = &spec.chips.adapter else {
         return Ok(None);

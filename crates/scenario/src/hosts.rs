@@ -24,10 +24,7 @@ const LATENCY_PS: u64 = 1_000_000;
 const MEETING_PS: u64 = 100_000_000;
 
 /// Gives the stations of each host their shortcuts.
-///
-/// # Errors
-///
-/// The first host that is unknown, named twice or without stations, and a shortcut without a host.
+/// Errors: the first host that is unknown, named twice or without stations, and a shortcut without a host.
 pub(crate) fn set_shortcuts(network: &mut Network, scenario: &Scenario) -> Result<(), SpecError> {
     let mut hosts = configs(scenario)?;
     let mut number = 0;

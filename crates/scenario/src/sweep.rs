@@ -98,11 +98,7 @@ fn job_key(text: &str, changes: &[String], seed: u64) -> String {
     format!("{:016x}", hash(whole, &seed.to_be_bytes()))
 }
 
-/// The scenario with some values replaced.
-///
-/// # Errors
-///
-/// As for [`jobs`].
+/// The scenario with some values replaced. Errors are those of [`jobs`].
 pub fn apply_changes(text: &str, changes: &[String]) -> Result<Scenario, String> {
     let mut table: toml::Value = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);

@@ -152,10 +152,7 @@ pub fn write_study(folder: &Path, study: &Study) -> io::Result<()> {
 }
 
 /// Reads the study that a result is of, as it was when it ran.
-///
-/// # Errors
-///
-/// As [`Study::read`]; also when the result names no plain folder.
+/// Errors are those of [`Study::read`]; also when the result names no plain folder.
 pub fn read_study(folder: &Path, result: &StudyResult) -> Result<Study, FormError> {
     let key = &result.study;
     if key.is_empty() || key.contains('/') || key.starts_with('.') {

@@ -23,11 +23,7 @@ pub(crate) struct OwnedFolder {
 }
 
 impl OwnedFolder {
-    /// Creates a folder in `parent`, named after this process between `prefix` and `suffix`.
-    ///
-    /// # Errors
-    ///
-    /// A system error.
+    /// Creates a folder in `parent`, named after this process between `prefix` and `suffix`. Errors: a system error.
     pub(crate) fn create(parent: &Path, prefix: &str, suffix: &str) -> io::Result<OwnedFolder> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         for _ in 0..TRIES {

@@ -37,10 +37,7 @@ pub(crate) struct Alone {
 }
 
 /// Waits until no other race runs on this machine, or does as `args` say.
-///
-/// # Errors
-///
-/// When another race runs and this one is not to wait, or `stop` was set meanwhile.
+/// Fails when another race runs and this one is not to wait, or `stop` was set meanwhile.
 pub(crate) fn claim(args: AloneArgs, stop: &AtomicBool) -> Result<Alone, CliError> {
     let variable = std::env::var_os(RACE_LOCK_VARIABLE);
     match race_lock_file(variable.as_deref()) {

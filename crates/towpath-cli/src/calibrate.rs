@@ -41,11 +41,7 @@ struct ContestReport {
     smallest: Vec<(f64, Option<f64>)>,
 }
 
-/// Races for `time`.
-///
-/// # Errors
-///
-/// When the race fails.
+/// Races for `time`. Fails when the race fails.
 pub(crate) fn run(time: Duration, json: bool) -> Result<CalibrationReport, CliError> {
     let args = race_args(time, json)?;
     if !json {

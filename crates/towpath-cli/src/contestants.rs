@@ -102,11 +102,7 @@ pub(crate) fn classes(
 }
 
 /// The programs that run contestants, under the key `program.CONTESTANT`, and this one; none where
-/// this program runs all.
-///
-/// # Errors
-///
-/// When a program speaks no worker protocol, or another version of it.
+/// this program runs all. Fails when a program speaks no worker protocol, or another version of it.
 pub(crate) fn programs(contestants: &[String]) -> Result<BTreeMap<String, String>, CliError> {
     let mut notes = BTreeMap::new();
     for label in contestants {
@@ -121,11 +117,7 @@ pub(crate) fn programs(contestants: &[String]) -> Result<BTreeMap<String, String
     Ok(notes)
 }
 
-/// Asks the programs of contestants for transports that only they have.
-///
-/// # Errors
-///
-/// When a program does not have one either.
+/// Asks the programs of contestants for transports that only they have. Fails when a program does not have one either.
 pub(crate) fn learn_transports(contestants: &[String]) -> Result<(), CliError> {
     let named = contestants
         .iter()

@@ -124,11 +124,7 @@ pub struct CpArgs {
 }
 
 impl CpArgs {
-    /// The options of the group.
-    ///
-    /// # Errors
-    ///
-    /// A line that names what is wrong and what would be right.
+    /// The options of the group. The error is a line that names what is wrong and what would be right.
     pub(crate) fn group_words(&self) -> Result<GroupWords, CliError> {
         let text = self.group_options.as_deref().unwrap_or_default();
         let words = text.split(',').filter(|word| !word.is_empty());
@@ -196,10 +192,7 @@ pub(crate) struct RemotePath {
 
 impl RemotePath {
     /// The host and path in `HOST:PATH` or `HOST:PORT:PATH`; None for a local file.
-    ///
-    /// # Errors
-    ///
-    /// A line that says what is wrong.
+    /// Errors: a line that says what is wrong.
     fn of(file: &Path) -> Result<Option<RemotePath>, CliError> {
         if !is_remote(file) {
             return Ok(None);

@@ -7,11 +7,8 @@ use clap::ValueEnum;
 use measure::exec::{self, Definition, Definitions};
 
 /// The definitions of the programs that take part; none without such a contestant.
-///
-/// # Errors
-///
-/// When a file of contestants has a fault, a name is not known, a program is not installed, or the race
-/// asks what a program cannot do.
+/// Fails when a file of contestants has a fault, a name is not known, a program is not installed, or the race asks
+/// what a program cannot do.
 pub(crate) fn definitions(
     args: &RaceArgs,
     contestants: &[String],
@@ -52,10 +49,7 @@ pub(crate) fn definitions(
 }
 
 /// The arguments with each contestant that is defined in its place called by its name.
-///
-/// # Errors
-///
-/// When a definition has a fault, or two have one name.
+/// Fails when a definition has a fault, or two have one name.
 pub(crate) fn with_inline(mut args: RaceArgs) -> Result<RaceArgs, CliError> {
     for text in &mut args.transports {
         let inline = text.strip_prefix(exec::PREFIX).and_then(exec::inline::read);

@@ -32,11 +32,7 @@ impl FanOutArgs {
     }
 }
 
-/// Refuses what one sender and several receivers cannot do.
-///
-/// # Errors
-///
-/// Names the option and the remedy.
+/// Refuses what one sender and several receivers cannot do. The error names the option and the remedy.
 pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     let Some(most) = args.receivers.most() else {
         return Ok(());

@@ -74,11 +74,7 @@ impl MessageCountArgs {
     }
 }
 
-/// Refuses a fixed number of messages where something else ends a trial.
-///
-/// # Errors
-///
-/// Names the option and the remedy.
+/// Refuses a fixed number of messages where something else ends a trial. The error names the option and the remedy.
 pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     let Some(option) = args.messages.given() else {
         return Ok(());

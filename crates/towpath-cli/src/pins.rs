@@ -3,11 +3,7 @@
 use crate::CliError;
 use crate::args::RaceArgs;
 
-/// Refuses CPUs that this process may not run on.
-///
-/// # Errors
-///
-/// Names the CPU, and those there are.
+/// Refuses CPUs that this process may not run on. The error names the CPU, and those there are.
 pub(crate) fn check_pins(args: &RaceArgs) -> Result<(), CliError> {
     let own = args.transports.iter();
     let own = own.filter_map(|label| loadgen::contestant::pin(label));

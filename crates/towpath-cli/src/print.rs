@@ -16,21 +16,13 @@ pub fn line(text: impl Display) -> Result<(), CliError> {
     check_written(writeln!(anstream::stdout(), "{text}"))
 }
 
-/// Bytes on standard output, as they are.
-///
-/// # Errors
-///
-/// As [`line()`].
+/// Bytes on standard output, as they are. Errors are those of [`line()`].
 pub fn bytes(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = std::io::stdout();
     check_written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// A value as JSON on standard output.
-///
-/// # Errors
-///
-/// As [`line()`].
+/// A value as JSON on standard output. Errors are those of [`line()`].
 pub fn json(value: &impl serde::Serialize) -> Result<(), CliError> {
     line(serde_json::to_string_pretty(value).map_err(CliError::failed)?)
 }

@@ -13,10 +13,7 @@ use results::{Cell, RunData};
 use std::path::Path;
 
 /// Refuses what would fail only after a while, and options that would do nothing.
-///
-/// # Errors
-///
-/// Names the option and the remedy.
+/// The error names the option and the remedy.
 pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     if let Some(path) = &args.trace {
         check_trace(path)?;
@@ -209,10 +206,7 @@ fn check_transaction_options(args: &RaceArgs) -> Result<(), CliError> {
 }
 
 /// Refuses requests and replies that a contestant cannot carry.
-///
-/// # Errors
-///
-/// Names the message, the transport and the limit.
+/// The error names the message, the transport and the limit.
 pub(crate) fn check_transactions(args: &RaceArgs, sizes: &[u64]) -> Result<(), CliError> {
     if !args.workload.contains(&WorkloadArg::Transactions) {
         return Ok(());
@@ -316,10 +310,7 @@ fn check_trace(path: &Path) -> Result<(), CliError> {
 }
 
 /// Refuses to call a race a success whose baseline has not even one trial, because its pilots failed.
-///
-/// # Errors
-///
-/// Names the baseline, and why it has none.
+/// The error names the baseline, and why it has none.
 pub(crate) fn check_baseline(path: &Path) -> Result<(), CliError> {
     let run = RunData::read(path).map_err(CliError::failed)?;
     let baseline = &run.plan.baseline;

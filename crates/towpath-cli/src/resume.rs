@@ -34,10 +34,7 @@ const CHAIN_MAX: u32 = 64;
 
 /// The arguments of the race: of one that takes another on, those of the other with its own options.
 /// Programs that are defined in the place of their name are called by it.
-///
-/// # Errors
-///
-/// When the folder has no race that can be taken on, or other options are given.
+/// Fails when the folder has no race that can be taken on, or other options are given.
 pub(crate) fn resolved(args: &RaceArgs) -> Result<RaceArgs, CliError> {
     let resolved = match &args.resume {
         None => Ok(args.clone()),
@@ -127,10 +124,7 @@ fn taken_on(mut older: RaceArgs, newer: &RaceArgs, own: &ArgMatches) -> RaceArgs
 }
 
 /// Leaves the questions that are open in the older race, at the level that is left.
-///
-/// # Errors
-///
-/// When there are none, or the folder cannot be read.
+/// Fails when there are none, or the folder cannot be read.
 pub(crate) fn restrict(args: &RaceArgs, spec: &mut RaceSpec) -> Result<(), CliError> {
     let Some(folder) = &args.resume else {
         return Ok(());

@@ -219,10 +219,7 @@ fn with_both(
 
 /// The layer of an endpoint whose longest packet has `packet_max` octets, and which has at most
 /// `in_flight` packets under way.
-///
-/// # Errors
-///
-/// `InvalidInput` when such packets, or so many, do not fit; a capture that cannot be written.
+/// Fails with `InvalidInput` when such packets, or so many, do not fit; a capture that cannot be written.
 pub(crate) fn layer(
     config: &CellsConfig,
     packet_max: usize,

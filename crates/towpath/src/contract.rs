@@ -141,10 +141,7 @@ pub trait Transport: Send + Sync {
 }
 
 /// Whether a transport called `name` has every option of `own` among `options`.
-///
-/// # Errors
-///
-/// A sentence that names the option and those there are.
+/// The error is a sentence that names the option and those there are.
 pub(crate) fn check_names(
     name: &str,
     options: &[OptionHelp],
@@ -261,29 +258,20 @@ pub trait Circuit: Send {
     }
 
     /// Sends `message` up to `count` times, blocking; returns how many were sent, at least one.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send`](Circuit::send), if the first message could not be sent.
+    /// Errors are those of [`send`](Circuit::send), if the first message could not be sent.
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         send_each(count, || self.send(message))
     }
 
     /// [`send_run`](Circuit::send_run) from shared, immutable memory. A transport with zero-copy
     /// send transmits from it directly, and releases its reference when the peer has the message.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send`](Circuit::send), if the first message could not be sent.
+    /// Errors are those of [`send`](Circuit::send), if the first message could not be sent.
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
         self.send_run(message, count)
     }
 
     /// Receives up to `calls` times, blocking. None: end of stream. What arrived may lie elsewhere and only be counted.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv`](Circuit::recv), if the first call received nothing.
+    /// Errors are those of [`recv`](Circuit::recv), if the first call received nothing.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
         receive_run(calls, || self.recv(buffer))
     }
@@ -318,11 +306,8 @@ pub trait Circuit: Send {
     fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>>;
 
     /// Sends what was written where room was reserved last, as one message.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send_noted`](Circuit::send_noted), and `Unsupported` for a tag that lies among
-    /// the bytes, as XTP's do: there is no room for it. `InvalidInput` when nothing is reserved.
+    /// Errors are those of [`send_noted`](Circuit::send_noted), and `Unsupported` for a tag that lies among the
+    /// bytes, as XTP's do: there is no room for it. `InvalidInput` when nothing is reserved.
     fn commit(&mut self, note: &Note) -> io::Result<()>;
 
     /// Lends what arrived next where it lies, blocking, until it is dropped. None: end of stream. A

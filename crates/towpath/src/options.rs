@@ -112,10 +112,7 @@ impl Default for Options {
 }
 
 /// The switch `name` among a transport's options `own`; `default` where it is not given.
-///
-/// # Errors
-///
-/// A sentence that names the option and its values.
+/// The error is a sentence that names the option and its values.
 pub(crate) fn switch(
     own: &BTreeMap<String, String>,
     name: &str,

@@ -47,10 +47,7 @@ pub fn capture_into(folder: &Path) {
 }
 
 /// The file of this process, if there is to be one.
-///
-/// # Errors
-///
-/// A file that cannot be written, or exists; the text names it.
+/// Errors: a file that cannot be written, or exists; the text names it.
 pub(crate) fn writer() -> io::Result<Option<Writer>> {
     let mut capture = locked(&PROCESS_CAPTURE);
     let folder = match &capture.folder {

@@ -3,11 +3,7 @@
 use std::io;
 
 /// Calls `send` with the number of messages that are left, until `count` were sent or it fails; how many were sent. `send` says
-/// how many it sent.
-///
-/// # Errors
-///
-/// Those of `send`, if nothing was sent before.
+/// how many it sent. Errors: those of `send`, if nothing was sent before.
 #[inline]
 pub(crate) fn send_run(
     count: usize,
@@ -24,11 +20,7 @@ pub(crate) fn send_run(
     Ok(done)
 }
 
-/// As [`send_run`] of messages that `send` sends one by one.
-///
-/// # Errors
-///
-/// As [`send_run`].
+/// As [`send_run`] of messages that `send` sends one by one. Errors are those of [`send_run`].
 #[inline]
 pub(crate) fn send_each(
     count: usize,
@@ -57,10 +49,7 @@ pub(crate) fn receive_run(
 }
 
 /// Calls `receive`, which receives several messages, up to `calls` times.
-///
-/// # Errors
-///
-/// Those of `receive`, if nothing was received before.
+/// Errors: those of `receive`, if nothing was received before.
 #[inline]
 pub(crate) fn receive_calls(
     calls: usize,

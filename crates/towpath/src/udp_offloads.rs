@@ -28,10 +28,7 @@ pub(crate) struct UdpOffloads {
 
 impl UdpOffloads {
     /// Those of `own`, a transport's options; both where nothing is said.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that names the option and its values.
+    /// The error is a sentence that names the option and its values.
     pub(crate) fn parse(own: &BTreeMap<String, String>) -> Result<UdpOffloads, String> {
         Ok(UdpOffloads {
             gso: options::switch(own, "gso", true)?,

@@ -44,11 +44,7 @@ impl ReceiveQueue {
     }
 
     /// Moves the next packet into `buffer`, and the packets behind it of the same sender and
-    /// length. A shorter packet is the last of an arrival.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` when the queue is empty.
+    /// length. A shorter packet is the last of an arrival. Fails with `WouldBlock` when the queue is empty.
     pub(crate) fn pop_arrival(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let mut arrival: Option<Arrival> = None;
         while let Some((from, packet)) = self.front() {

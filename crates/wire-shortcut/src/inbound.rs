@@ -135,10 +135,7 @@ impl Inbound {
     }
 
     /// Receives from a ring, or by `udp`, which does not wait.
-    ///
-    /// # Errors
-    ///
-    /// Those of `udp`, and `WouldBlock`. After packets from a ring it may mean the rings alone, for a while.
+    /// Errors: those of `udp`, and `WouldBlock`. After packets from a ring it may mean the rings alone, for a while.
     pub(crate) fn receive(
         &mut self,
         buffer: &mut [u8],

@@ -52,11 +52,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Waits for a process that knows `nonce`.
-    ///
-    /// # Errors
-    ///
-    /// What the system refuses, such as a path that is too long.
+    /// Waits for a process that knows `nonce`. Errors: what the system refuses, such as a path that is too long.
     pub(crate) fn new(place: &MeetingPlace, boot: &BootId, nonce: &Nonce) -> io::Result<Waiting> {
         let number = socket_number(boot, nonce);
         let socket = unix_socket()?;

@@ -74,10 +74,7 @@ pub(crate) fn make(
 }
 
 /// Takes the rings that the peer made, and tells it so.
-///
-/// # Errors
-///
-/// Those of [`channel::accept_pair`], and rings of another size.
+/// Errors are those of [`channel::accept_pair`], and rings of another size.
 pub(crate) fn take(
     socket: UnixStream,
     peer: SocketAddr,

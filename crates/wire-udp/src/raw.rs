@@ -27,11 +27,7 @@ pub fn bind(socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
 }
 
 /// The same for packets from `peer` alone, permanently: the filter is locked (SO_LOCK_FILTER), so that who gets the
-/// socket from this process cannot receive others.
-///
-/// # Errors
-///
-/// As [`bind`].
+/// socket from this process cannot receive others. Errors are those of [`bind`].
 pub fn bind_to_pair(socket: BorrowedFd<'_>, local: IpAddr, peer: IpAddr) -> io::Result<()> {
     SockRef::from(&socket).attach_filter(&pair_filter(local, peer))?;
     crate::sys::set_option(socket, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, 1)?;

@@ -110,10 +110,7 @@ pub trait Wire {
     /// writes there afterwards may show in these packets until they have been received. So the caller leaves
     /// them as they are until the peer has acknowledged them, and never sends them by reference again. Of a packet alone
     /// that is in several slices the first, its header, is copied always.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Wire::send); nothing is referred to then.
+    /// Errors are those of [`send`](Wire::send); nothing is referred to then.
     fn send_by_reference(
         &mut self,
         path: Path,

@@ -10,11 +10,7 @@ pub trait MemoryMedium {
     /// As [`Wire::capabilities`].
     fn capabilities(&self) -> Capabilities;
 
-    /// As [`Wire::send`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Wire::send`].
+    /// As [`Wire::send`]. Errors are those of [`Wire::send`].
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
 
     /// The next arrival: its path, its octets, and the length of each packet but the last. None when no

@@ -214,11 +214,7 @@ impl SocketEndpoint {
         self.transmit(octets, flags, SendFlags::NOSIGNAL)
     }
 
-    /// The same without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`SocketEndpoint::send`]; `Flow` when no octet is taken now.
+    /// The same without waiting. Errors are those of [`SocketEndpoint::send`]; `Flow` when no octet is taken now.
     #[inline]
     pub fn try_send(&mut self, octets: &[u8], flags: Flags) -> Result<usize, Error> {
         self.transmit(octets, flags, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
@@ -255,11 +251,7 @@ impl SocketEndpoint {
         self.take(buffer, RecvFlags::empty())
     }
 
-    /// The same without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`SocketEndpoint::receive`]; `NoData` when nothing is there.
+    /// The same without waiting. Errors are those of [`SocketEndpoint::receive`]; `NoData` when nothing is there.
     #[inline]
     pub fn try_receive(&mut self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
         self.take(buffer, RecvFlags::DONTWAIT)

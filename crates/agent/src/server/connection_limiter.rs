@@ -52,11 +52,7 @@ impl ConnectionLimiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits `socket` from `from`; true if another connection was evicted.
-    ///
-    /// # Errors
-    ///
-    /// When no file descriptor is left.
+    /// Admits `socket` from `from`; true if another connection was evicted. Fails when no file descriptor is left.
     pub(crate) fn admit(
         self: &Arc<Self>,
         socket: &TcpStream,

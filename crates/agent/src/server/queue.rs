@@ -45,11 +45,7 @@ impl ClientQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an entry, with the client's key if it has one.
-    ///
-    /// # Errors
-    ///
-    /// When the queue is full.
+    /// Appends an entry, with the client's key if it has one. Fails when the queue is full.
     pub(crate) fn join(&self, key: Option<PublicKey>) -> Result<QueueEntry<'_>, QueueFull> {
         let mut state = self.lock();
         if state.waiting.len() > WAITING_MAX {

@@ -11,10 +11,7 @@ use wire::Wire;
 impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Sends one message with all before it, and asks for their acknowledgement;
     /// [`is_acknowledged`](Circuit::is_acknowledged) says when it came.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_send`](Circuit::try_send).
+    /// Errors are those of [`try_send`](Circuit::try_send).
     pub fn try_send_asking(&mut self, message: &[u8]) -> io::Result<()> {
         self.append_or_make_room(message)?;
         let mut pump = self.shared.lock()?;
@@ -27,10 +24,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Sends one message, and waits up to `limit` until the peer has acknowledged it and all before it.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_send`](Circuit::try_send), then nothing of it was sent; those of
+    /// Errors are those of [`try_send`](Circuit::try_send), then nothing of it was sent; those of
     /// [`drain`](Circuit::drain), then it may have been.
     pub fn send_acknowledged(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         self.append_or_make_room(message)?;
@@ -39,10 +33,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     /// [`send_acknowledged`](Circuit::send_acknowledged) without a copy, unless `message` is shorter than
     /// [`LEND_BYTES_MIN`] or the host frames messages.
-    ///
-    /// # Errors
-    ///
-    /// As [`send_acknowledged`](Circuit::send_acknowledged).
+    /// Errors are those of [`send_acknowledged`](Circuit::send_acknowledged).
     pub fn lend_acknowledged(
         &mut self,
         message: impl Into<Buffer>,

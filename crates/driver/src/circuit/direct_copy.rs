@@ -25,11 +25,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Waits for the next arrival until `end`, which is `limit` after the first wait; None when it was something else
-    /// than bytes that fit into `buffer`, or there is more to do first.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut`, or errors of the wire.
+    /// than bytes that fit into `buffer`, or there is more to do first. Fails with `TimedOut`, or errors of the wire.
     #[inline]
     pub(super) fn recv_direct(
         &mut self,
@@ -77,10 +73,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// As [`recv_direct`](Circuit::recv_direct) without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` when nothing is there, or errors of the wire.
+    /// Fails with `WouldBlock` when nothing is there, or errors of the wire.
     #[inline]
     pub(super) fn try_recv_direct(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.polls = self.polls.wrapping_add(1);

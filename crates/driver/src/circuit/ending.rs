@@ -30,10 +30,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Sends one message and ends this direction, in one packet if the message fits into one.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_send`](Circuit::try_send); `InvalidInput` for a message that the store does not take
+    /// Errors are those of [`try_send`](Circuit::try_send); `InvalidInput` for a message that the store does not take
     /// at once, of a byte stream too.
     pub fn try_send_last(&mut self, message: &[u8]) -> io::Result<()> {
         if !self.append(message) {
@@ -78,11 +75,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.unsent.is_empty() && self.with_pump(acknowledged)
     }
 
-    /// Aborts both directions; bytes in flight are lost.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Aborts both directions; bytes in flight are lost. Errors are those of the wire.
     pub fn abort(&mut self) -> io::Result<()> {
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();

@@ -13,12 +13,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// its bytes, and is returned by [`try_reclaim`](Circuit::try_reclaim) or
     /// [`reclaim`](Circuit::reclaim). A buffer shorter than [`LEND_BYTES_MIN`] is copied, and so is
     /// any with [`Framing::Records`], where the host frames messages.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while [`LOANS_MAX`]
-    /// buffers are lent and not reclaimed. When the wire fails after the buffer was taken, the
-    /// buffer counts as lent, and a later call returns the error.
+    /// Errors are those of [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while [`LOANS_MAX`]
+    /// buffers are lent and not reclaimed. When the wire fails after the buffer was taken, the buffer counts as lent,
+    /// and a later call returns the error.
     #[inline]
     pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<LendOutcome, LendError> {
         let buffer = buffer.into();
@@ -48,11 +45,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// As [`try_lend`](Circuit::try_lend), waiting for room up to `limit`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_lend`](Circuit::try_lend), and `TimedOut`. `WouldBlock` means that buffers are to
-    /// be reclaimed first.
+    /// Errors are those of [`try_lend`](Circuit::try_lend), and `TimedOut`. `WouldBlock` means that buffers are to be
+    /// reclaimed first.
     pub fn lend(
         &mut self,
         buffer: impl Into<Buffer>,

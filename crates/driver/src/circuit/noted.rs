@@ -33,10 +33,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Sends one message with a note, waiting for room up to `limit`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_send_noted`](Circuit::try_send_noted), and `TimedOut`.
+    /// Errors are those of [`try_send_noted`](Circuit::try_send_noted), and `TimedOut`.
     pub fn send_noted(&mut self, message: &[u8], note: &Note, limit: Duration) -> io::Result<()> {
         self.retry_for_room(limit, |circuit| circuit.try_send_noted(message, note))
     }
@@ -44,11 +41,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Reserves room for a message of `len` bytes, or for bytes of a stream, where they will be sent
     /// from; waits for it up to `limit`. The user writes all pieces, then calls
     /// [`commit`](Circuit::commit). Whatever is sent before that takes the place, and the
-    /// reservation is gone.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Circuit::send).
+    /// reservation is gone. Errors are those of [`send`](Circuit::send).
     pub fn reserve(&mut self, len: usize, limit: Duration) -> io::Result<Reserved<'_>> {
         let framing = self.framing;
         self.retry_for_room(limit, |circuit| {

@@ -42,11 +42,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Receives the next part of a message, or the bytes a stream has, as
-    /// [`receive_part`](Circuit::receive_part) does.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_recv`](Circuit::try_recv).
+    /// [`receive_part`](Circuit::receive_part) does. Errors are those of [`try_recv`](Circuit::try_recv).
     pub fn try_receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         loop {
             if let Some(part) = self.reader.next_part(buffer) {
@@ -70,10 +66,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Receives one message, waiting for it up to `limit` ([`Duration::MAX`] for no limit).
-    ///
-    /// # Errors
-    ///
-    /// As [`try_recv`](Circuit::try_recv), and `TimedOut`, also when the wire was shut down for
+    /// Errors are those of [`try_recv`](Circuit::try_recv), and `TimedOut`, also when the wire was shut down for
     /// reading.
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         let mut end = None;
@@ -97,11 +90,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Receives the next part of a message, or the bytes a stream has, waiting for it up to `limit`.
     /// What does not fit into `buffer` stays for the next call. The whole message is here when its
     /// first part is returned, unless [`set_parts_from`](Circuit::set_parts_from) says otherwise. None at the end of
-    /// the peer's stream.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Circuit::recv).
+    /// the peer's stream. Errors are those of [`recv`](Circuit::recv).
     pub fn receive_part(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<Part>> {
         let mut end = None;
         loop {
@@ -122,21 +111,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     /// Lends what arrived next to the user, where it lies, waiting for it up to `limit`. None at
     /// the end of the peer's stream. A message that lies in several arrivals is lent in as many.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Circuit::recv).
+    /// Errors are those of [`recv`](Circuit::recv).
     pub fn take_arrival(&mut self, limit: Duration) -> io::Result<Option<LentArrival<'_>>> {
         let prepared = self.prepare_arrival(limit)?;
         Ok(prepared.map(|_| self.reader.lent()))
     }
 
     /// The first half of [`take_arrival`](Circuit::take_arrival): how many bytes
-    /// [`prepared_arrival`](Circuit::prepared_arrival) will lend.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Circuit::recv).
+    /// [`prepared_arrival`](Circuit::prepared_arrival) will lend. Errors are those of [`recv`](Circuit::recv).
     pub fn prepare_arrival(&mut self, limit: Duration) -> io::Result<Option<u64>> {
         let mut end = None;
         while !self.reader.lend() {
@@ -154,11 +136,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     /// Receives the available bytes of a byte stream without copying them: `take` is called with
     /// each slice where it lies. Returns the length of all, or None at the end; waits up to `limit`
-    /// for the first.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Circuit::recv), and `Unsupported` where message boundaries are kept.
+    /// for the first. Errors are those of [`recv`](Circuit::recv), and `Unsupported` where message boundaries are kept.
     pub fn recv_in_place(
         &mut self,
         mut take: impl FnMut(&[u8]),
@@ -180,11 +158,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Receives everything up to the end of the peer's stream; what exceeds the buffer is dropped.
-    /// Returns the length of all.
-    ///
-    /// # Errors
-    ///
-    /// As [`recv`](Circuit::recv); `limit` is for each wait.
+    /// Returns the length of all. Errors are those of [`recv`](Circuit::recv); `limit` is for each wait.
     pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
         let mut len = 0;
         let mut rest = [0; 256];

@@ -51,10 +51,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// [`flush`](Circuit::flush), which does nothing when all bytes were submitted already.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Errors are those of the wire.
     pub fn flush_unsubmitted(&mut self) -> io::Result<()> {
         self.push_unsent()?;
         if self.producer.position() > self.submitted {
@@ -65,10 +62,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
 
     /// Appends a message to a byte stream, after the unsent tail of the previous one. What the store
     /// does not take of a message longer than its limit is kept as its unsent tail.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` when nothing of it was taken, else as [`try_send`](Circuit::try_send).
+    /// Fails with `WouldBlock` when nothing of it was taken, else as [`try_send`](Circuit::try_send).
     #[cold]
     pub(super) fn append_to_stream(&mut self, message: &[u8]) -> io::Result<()> {
         self.require_no_unsent()?;
@@ -83,10 +77,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// Appends the unsent tail.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` while some of it has no room; else as [`try_send`](Circuit::try_send).
+    /// Fails with `WouldBlock` while some of it has no room; else as [`try_send`](Circuit::try_send).
     #[inline(always)]
     pub(super) fn require_no_unsent(&mut self) -> io::Result<()> {
         if self.unsent.is_empty() {

@@ -48,10 +48,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Runs timers, and sends what there is, also if nothing came since the last flush.
-    ///
-    /// # Errors
-    ///
-    /// As [`flush`](Pump::flush).
+    /// Errors are those of [`flush`](Pump::flush).
     #[inline(never)]
     pub(crate) fn settle(&mut self, now: Instant) -> io::Result<()> {
         self.settled_at = None;
@@ -61,10 +58,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Runs timers after bytes were copied to their user, and sends what the engine answers, if it does. Without an answer
     /// the flush is left to the user's next call: a reply, mostly, has one of its own.
-    ///
-    /// # Errors
-    ///
-    /// As [`flush`](Pump::flush).
+    /// Errors are those of [`flush`](Pump::flush).
     #[inline]
     pub(crate) fn answer(&mut self, now: Instant) -> io::Result<()> {
         self.handle_timeout(now);
@@ -78,10 +72,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Receives what is there; the time, by `clock`, which is asked only then. None for nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`handle_arrival`](Pump::handle_arrival).
+    /// Errors are those of [`handle_arrival`](Pump::handle_arrival).
     #[inline]
     pub(crate) fn receive_for(
         &mut self,
@@ -100,10 +91,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// As [`handle_arrival`](Pump::handle_arrival); what is for `place` alone goes there.
-    ///
-    /// # Errors
-    ///
-    /// As [`handle_arrival`](Pump::handle_arrival).
+    /// Errors are those of [`handle_arrival`](Pump::handle_arrival).
     #[inline]
     pub(crate) fn handle_arrival_for(
         &mut self,

@@ -342,10 +342,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Receives one arrival; false when there was none.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire itself; those of a path are counted.
+    /// Errors are those of the wire itself; those of a path are counted.
     pub fn receive(&mut self, now: Instant) -> io::Result<bool> {
         let mut buffer = self.take_receive_buffer();
         let arrival = self.wire.wire_mut().receive(&mut buffer);
@@ -359,10 +356,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Handles what was received into `buffer`; false when it was nothing.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire itself; those of a path are counted.
+    /// Errors are those of the wire itself; those of a path are counted.
     pub fn handle_arrival(
         &mut self,
         now: Instant,

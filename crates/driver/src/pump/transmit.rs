@@ -22,10 +22,7 @@ const MESSAGES_PER_BATCH: usize = 2048;
 
 impl<E: Associations, W: Wire> Pump<E, W> {
     /// Submits what all stores hold, then flushes. For hosts with few circuits.
-    ///
-    /// # Errors
-    ///
-    /// As [`flush`](Pump::flush).
+    /// Errors are those of [`flush`](Pump::flush).
     pub fn submit_all_and_flush(&mut self, now: Instant, push: bool) -> io::Result<()> {
         for index in 0..self.with_store.len() {
             self.submit_pending(now, self.with_store[index], push);
@@ -68,10 +65,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Sends what the engine has to send. What a path does not take is lost, counted, and told to the
     /// engine, which may answer at once.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire itself, except `WouldBlock`, which leaves the rest for the next call.
+    /// Errors are those of the wire itself, except `WouldBlock`, which leaves the rest for the next call.
     pub fn flush(&mut self, now: Instant) -> io::Result<()> {
         if self.settled_at.is_some() {
             return Ok(());
@@ -94,11 +88,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         result
     }
 
-    /// Sends what the engine has to send, and the deferred packets.
-    ///
-    /// # Errors
-    ///
-    /// As [`flush`](Pump::flush).
+    /// Sends what the engine has to send, and the deferred packets. Errors are those of [`flush`](Pump::flush).
     pub fn flush_deferred(&mut self, now: Instant) -> io::Result<()> {
         self.flush(now)?;
         let result = send_coalesced(&mut self.wire, &mut self.deferred, &mut self.sends);

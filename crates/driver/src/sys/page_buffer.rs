@@ -34,11 +34,7 @@ impl PageBuffer {
         })
     }
 
-    /// A copy of `bytes`.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](PageBuffer::new).
+    /// A copy of `bytes`. Errors are those of [`new`](PageBuffer::new).
     pub fn copy_of(bytes: &[u8]) -> io::Result<PageBuffer> {
         let mut buffer = PageBuffer::new(bytes.len())?;
         buffer.make_mut()?.copy_from_slice(bytes);
@@ -47,10 +43,7 @@ impl PageBuffer {
 
     /// The bytes, to be written. If a circuit ended before its peer had acknowledged them, they move to other pages first:
     /// packets that the peer has not read yet do not change.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](PageBuffer::new); the bytes are as they were.
+    /// Errors are those of [`new`](PageBuffer::new); the bytes are as they were.
     pub fn make_mut(&mut self) -> io::Result<&mut [u8]> {
         if *self.is_referenced.get_mut() {
             *self = PageBuffer::copy_of(self)?;

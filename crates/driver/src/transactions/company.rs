@@ -26,10 +26,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// Wakes callers that were answered, and waits until they have left their next calls.
-    ///
-    /// # Errors
-    ///
-    /// A panic in the engine.
+    /// Errors: a panic in the engine.
     pub(super) fn give_way<'a>(&'a self, state: Locked<'a, E, W>) -> io::Result<Locked<'a, E, W>> {
         self.release(state);
         self.await_callers();

@@ -282,11 +282,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         }
     }
 
-    /// Takes in what arrives next, and says when; also returns when it was interrupted.
-    ///
-    /// # Errors
-    ///
-    /// A panic in the engine.
+    /// Takes in what arrives next, and says when; also returns when it was interrupted. Errors: a panic in the engine.
     fn await_arrival<'a>(
         &'a self,
         mut state: Locked<'a, E, W>,

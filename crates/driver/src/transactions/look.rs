@@ -22,10 +22,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
     }
 
     /// Takes in up to `receives_max` arrivals, and sends what they and submissions caused.
-    ///
-    /// # Errors
-    ///
-    /// A panic in the engine.
+    /// Errors: a panic in the engine.
     fn round(&self, receives_max: usize) -> io::Result<()> {
         let mut state = self.lock()?;
         // Until something comes the clock is not read: the service thread keeps the time of timers.
@@ -50,11 +47,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
         Ok(())
     }
 
-    /// Takes in up to so many arrivals; how many there were.
-    ///
-    /// # Errors
-    ///
-    /// Those of the wire.
+    /// Takes in up to so many arrivals; how many there were. Errors are those of the wire.
     pub(super) fn take_in(
         &self,
         state: &mut State<E, W>,

@@ -149,11 +149,8 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
     }
 
     /// Runs `engine` on `wire`, with `layer` between packets and frames.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](TransactionEndpoint::new), and `InvalidInput` when packets do not fit the layer, or
-    /// its frames the wire.
+    /// Errors are those of [`new`](TransactionEndpoint::new), and `InvalidInput` when packets do not fit the layer,
+    /// or its frames the wire.
     pub fn with_layer(engine: E, wire: W, layer: Box<dyn Layer + Send>) -> io::Result<Self> {
         TransactionEndpoint::start(PacketPump::with_layer(engine, wire, layer)?)
     }
@@ -404,11 +401,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.shared.submit(Submission::Refuse(transaction));
     }
 
-    /// Makes the wire join the multicast group `group`; see [`Wire::join`].
-    ///
-    /// # Errors
-    ///
-    /// The wire's.
+    /// Makes the wire join the multicast group `group`; see [`Wire::join`]. Errors are those of the wire.
     pub fn join(&self, group: Address) -> io::Result<()> {
         let joined = self.shared.with_state(|state| {
             state.pump.wire_mut().join(group)?;
@@ -422,11 +415,7 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         Ok(())
     }
 
-    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`].
-    ///
-    /// # Errors
-    ///
-    /// The wire's.
+    /// Makes the wire leave the multicast group `group`; see [`Wire::leave`]. Errors are those of the wire.
     pub fn leave(&self, group: Address) -> io::Result<()> {
         let leave = |state: &mut State<E, W>| state.pump.wire_mut().leave(group);
         self.shared.with_state(leave)?

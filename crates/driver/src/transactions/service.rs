@@ -71,11 +71,7 @@ impl<E: Transactions, W: Wire> Service<'_, E, W> {
         }
     }
 
-    /// Runs due timers, ends receives, and sleeps until there is more to do.
-    ///
-    /// # Errors
-    ///
-    /// A panic in the engine.
+    /// Runs due timers, ends receives, and sleeps until there is more to do. Errors: a panic in the engine.
     fn keep_time(&self) -> io::Result<()> {
         let shared = self.0;
         let mut state = shared.lock()?;

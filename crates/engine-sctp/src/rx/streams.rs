@@ -231,10 +231,7 @@ impl Streams {
     }
 
     /// Keeps a copy of a chunk until its turn.
-    ///
-    /// # Errors
-    ///
-    /// [`Violation`] when another chunk has the same place in the same message, or with DATA lies where
+    /// Fails with [`Violation`] when another chunk has the same place in the same message, or with DATA lies where
     /// its message goes on.
     pub(crate) fn hold(
         &mut self,
@@ -303,10 +300,7 @@ impl Streams {
     }
 
     /// The next chunk of `stream` whose turn has come. None when there is none.
-    ///
-    /// # Errors
-    ///
-    /// [`Violation`] when another message lies where an open one goes on.
+    /// Fails with [`Violation`] when another message lies where an open one goes on.
     pub(crate) fn next_ready(
         &mut self,
         stream: u16,

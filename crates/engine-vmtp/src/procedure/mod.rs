@@ -42,11 +42,7 @@ struct Asked {
     stream: u16,
 }
 
-/// What a note says.
-///
-/// # Errors
-///
-/// `Unsupported` for a note that says more than VMTP carries.
+/// What a note says. Fails with `Unsupported` for a note that says more than VMTP carries.
 fn read_note(note: &Note) -> Result<Asked, CommandError> {
     let code = note.tag.unwrap_or(0);
     let once = note.reliability == Reliability::Retransmissions(0);

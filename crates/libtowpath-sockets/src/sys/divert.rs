@@ -144,10 +144,7 @@ pub(super) fn may_divert() -> bool {
 }
 
 /// Makes a socket of libtowpath with `options`.
-///
-/// # Errors
-///
-/// The number of the option that was refused, or None; errno says why.
+/// Errors: the number of the option that was refused, or None; errno says why.
 pub(super) fn make(
     library: &Library,
     options: &[String],
@@ -185,10 +182,7 @@ pub(super) fn discard(library: &Library, fd: libc::c_int) {
 
 /// Replaces the socket behind `fd`; its address, linger time and time limits are kept. Returns what it was registered
 /// for with epoll, to be registered again when it listens or connects.
-///
-/// # Errors
-///
-/// errno says why, and the socket is as it was.
+/// Errors: errno says why, and the socket is as it was.
 pub(super) fn replace(fd: libc::c_int, options: &[String]) -> Result<Vec<Registration>, ()> {
     let library = loaded().ok_or(())?;
     // SAFETY: no memory is passed.

@@ -82,10 +82,7 @@ pub(super) fn loaded() -> Option<&'static Library> {
 }
 
 /// Loads libtowpath.so: the one beside this library, or else where the system looks for libraries.
-///
-/// # Errors
-///
-/// The loader's text.
+/// Errors: the loader's text.
 pub(super) fn load() -> Result<&'static Library, String> {
     if let Some(library) = LIBRARY.get() {
         return Ok(library);

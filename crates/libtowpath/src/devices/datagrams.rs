@@ -208,11 +208,7 @@ pub(crate) struct ReceivedDatagram {
     pub(crate) from: Option<SocketAddr>,
 }
 
-/// Puts a stream over the UDP socket of a descriptor, unless it has one.
-///
-/// # Errors
-///
-/// What the stream cannot be opened for.
+/// Puts a stream over the UDP socket of a descriptor, unless it has one. Errors: what the stream cannot be opened for.
 pub(crate) fn adopt(fd: RawFd, deferred: bool) -> io::Result<()> {
     if find(fd).is_some() {
         return Ok(());
@@ -308,10 +304,7 @@ impl DatagramSocket {
     }
 
     /// Sends a datagram, waiting for room with `may_wait`.
-    ///
-    /// # Errors
-    ///
-    /// EAGAIN without room; EMSGSIZE; what an earlier one did not leave for.
+    /// Errors: EAGAIN without room; EMSGSIZE; what an earlier one did not leave for.
     pub(crate) fn send(
         &self,
         fd: BorrowedFd<'_>,
@@ -347,10 +340,7 @@ impl DatagramSocket {
     }
 
     /// Receives a datagram into `buffer`, waiting with `may_wait` as long as the socket says.
-    ///
-    /// # Errors
-    ///
-    /// EAGAIN when none is there; EINTR; what the kernel says of the socket.
+    /// Errors: EAGAIN when none is there; EINTR; what the kernel says of the socket.
     pub(crate) fn receive(
         &self,
         fd: BorrowedFd<'_>,

@@ -126,11 +126,7 @@ pub(super) fn forget_set(fd: RawFd) {
     drop(gone);
 }
 
-/// The set of an epoll descriptor, which gets one.
-///
-/// # Errors
-///
-/// When it is none.
+/// The set of an epoll descriptor, which gets one. Fails when it is none.
 pub(crate) fn set_for(fd: RawFd) -> io::Result<Arc<EpollSet>> {
     if let Some(set) = find_set(fd) {
         return Ok(set);

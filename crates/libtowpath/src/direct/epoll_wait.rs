@@ -10,11 +10,7 @@ use std::time::{Duration, Instant};
 const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP).cast_unsigned();
 
 /// epoll_wait(2) of a set: at most `events_max` events within `timeout_ms`, below 0 without limit. `kernel` waits for
-/// at most as many events, as long.
-///
-/// # Errors
-///
-/// The kernel's.
+/// at most as many events, as long. Errors are those of the kernel.
 pub(crate) fn wait(
     set: &EpollSet,
     events_max: usize,

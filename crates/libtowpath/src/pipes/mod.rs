@@ -24,10 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static FORKS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Puts a stream in front of the two descriptors that `make` makes; what cannot have one is the kernel's alone.
-///
-/// # Errors
-///
-/// Those of `make`.
+/// Errors: those of `make`.
 pub(crate) fn make(
     kind: PipeKind,
     make: impl FnOnce() -> io::Result<[RawFd; 2]>,

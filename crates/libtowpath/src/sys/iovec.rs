@@ -70,11 +70,7 @@ pub(super) struct JoinedParts {
 
 impl JoinedParts {
     /// Joins the last two of `parts` if there are [`IOV_MAX`]; else None. No datagram has more than
-    /// `octets_max`.
-    ///
-    /// # Errors
-    ///
-    /// EFAULT when one of them is nowhere.
+    /// `octets_max`. Errors: EFAULT when one of them is nowhere.
     pub(super) fn new(parts: &[libc::iovec], octets_max: usize) -> io::Result<Option<JoinedParts>> {
         let Some(&last) = parts.last_chunk::<2>().filter(|_| parts.len() == IOV_MAX) else {
             return Ok(None);

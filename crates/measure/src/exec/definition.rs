@@ -104,11 +104,7 @@ pub fn read(path: &Path) -> Result<Definitions, String> {
     parse(path, &text)
 }
 
-/// Reads the text of a file of contestants; errors as in [`read`].
-///
-/// # Errors
-///
-/// As for [`read`].
+/// Reads the text of a file of contestants. Errors are those of [`read`].
 pub fn parse(path: &Path, text: &str) -> Result<Definitions, String> {
     let fault = |span: Option<Range<usize>>, message: &str| {
         let (line, column) = place(text, span.map_or(0, |span| span.start));

@@ -135,11 +135,7 @@ impl Number {
         }
     }
 
-    /// Reads it.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that says what was looked for, with the last lines of the output.
+    /// Reads it. Errors: a sentence that says what was looked for, with the last lines of the output.
     pub(crate) fn read(&self, seen: &Seen<'_>) -> Result<Reading, String> {
         let (who, report) = match self.of_server {
             true => ("server", seen.server),

@@ -82,10 +82,7 @@ pub fn forward(plan: &PassingPlan, mut each: impl FnMut(&ForwardTurn)) -> io::Re
 }
 
 /// Measures messages whose pages the receiver remaps or copies; `each` gets a turn when it is over.
-///
-/// # Errors
-///
-/// As [`forward()`].
+/// Errors are those of [`forward()`].
 pub fn remap(plan: &PassingPlan, mut each: impl FnMut(&RemapTurn)) -> io::Result<()> {
     in_turns(plan, &Way::ALL, |way, size, block| {
         each(&remap::turn(plan, way, size, block)?);
@@ -94,10 +91,7 @@ pub fn remap(plan: &PassingPlan, mut each: impl FnMut(&RemapTurn)) -> io::Result
 }
 
 /// Measures messages of which each of `receivers` processes gets each; `each` gets a turn when it is over.
-///
-/// # Errors
-///
-/// As [`forward()`].
+/// Errors are those of [`forward()`].
 pub fn disseminate(
     plan: &PassingPlan,
     receivers: u32,

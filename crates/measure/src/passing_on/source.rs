@@ -98,11 +98,7 @@ impl Sink {
         }
     }
 
-    /// Takes the head of the next message.
-    ///
-    /// # Errors
-    ///
-    /// A message that is not the next one; a first process that is gone.
+    /// Takes the head of the next message. Errors: a message that is not the next one; a first process that is gone.
     pub(super) fn take(&mut self, head: [u8; HEAD_LEN]) -> io::Result<()> {
         let word = u64::from_le_bytes(head);
         if word & !REPORTED != self.received {

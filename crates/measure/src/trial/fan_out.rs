@@ -25,11 +25,7 @@ use towpath::Sharing;
 /// The measure of a sender's report that counts octets.
 const SENT_BYTES: &str = "sent_bytes";
 
-/// Runs one trial.
-///
-/// # Errors
-///
-/// A [`TrialError`]; the workers have exited in any case.
+/// Runs one trial. Errors: a [`TrialError`]; the workers have exited in any case.
 pub(super) fn run(
     (spec, fan_out): (&RaceSpec, FanOut),
     trial: &TrialSpec,

@@ -19,11 +19,7 @@ const WINDOWS: std::ops::RangeInclusive<u64> = 1500..=u32::MAX as u64;
 const PACKET_MIN: usize = 512;
 
 /// The configuration of SCTP with the options of `spec`, at a station with an address on each of
-/// `paths` media.
-///
-/// # Errors
-///
-/// The first value out of range, in one line.
+/// `paths` media. Errors: the first value out of range, in one line.
 pub(super) fn config(spec: &EngineSpec, seed: u64, paths: usize) -> Result<SctpConfig, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let default = SctpConfig::default();

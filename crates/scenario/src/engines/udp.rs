@@ -8,10 +8,7 @@ use engine_udp::UdpConfig;
 const PACKETS: std::ops::RangeInclusive<u64> = 64..=65_535;
 
 /// The configuration of UDP on `medium`, whose longest packet fragments have unless `packet` says another length.
-///
-/// # Errors
-///
-/// The first value out of range, in one line.
+/// Errors: the first value out of range, in one line.
 pub(super) fn config(spec: &EngineSpec, medium: &MediumSpec) -> Result<UdpConfig, String> {
     let usual = UdpConfig::default();
     let of_medium = medium.mtu.as_ref().map(|mtu| mtu.get_ref().0);

@@ -81,11 +81,7 @@ pub fn check(seed: u64) -> Result<Tally, Violation> {
     check_with(seed, &|engine| engine)
 }
 
-/// The same with every engine passed through `wrap`.
-///
-/// # Errors
-///
-/// As for [`check`].
+/// The same with every engine passed through `wrap`. Errors are those of [`check`].
 pub fn check_with(seed: u64, wrap: &dyn Fn(Node) -> Node) -> Result<Tally, Violation> {
     let violated = |(invariant, detail)| Violation {
         seed,

@@ -118,10 +118,7 @@ impl Runtime {
     }
 
     /// The level of a head whose users may write to a band now.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::WouldBlock`] when they may not, which is noted; what a hang-up or M_ERROR says.
+    /// Fails with [`Error::WouldBlock`] when they may not, which is noted; what a hang-up or M_ERROR says.
     #[inline]
     pub(super) fn check_band(&mut self, stream: StreamId, band: u8) -> Result<u32, Error> {
         let (head, level) = self.stream_and_level(stream)?;
@@ -186,10 +183,8 @@ impl Runtime {
     }
 
     /// Takes the first message with its blocks, without a copy: the caller releases them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Runtime::get_message`]; [`Error::BadMessage`] when something that was passed is in front.
+    /// Errors are those of [`Runtime::get_message`]; [`Error::BadMessage`] when something that was passed is in
+    /// front.
     pub fn take_blocks(&mut self, stream: StreamId, want: Want) -> Result<Message, Error> {
         let (head, level) = self.stream_and_level(stream)?;
         head.check_read()?;

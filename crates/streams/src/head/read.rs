@@ -130,10 +130,7 @@ impl Runtime {
     }
 
     /// Nothing is there to read: the end, or the modules below hear that a reader waits.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::WouldBlock`] unless the stream hung up.
+    /// Fails with [`Error::WouldBlock`] unless the stream hung up.
     pub(crate) fn reader_waits(&mut self, stream: StreamId) -> Result<(), Error> {
         let (head, level) = self.stream_and_level(stream)?;
         if head.hung_up {

@@ -31,10 +31,7 @@ fn period(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// The claim that all periods lie within `within` of `is`.
-///
-/// # Errors
-///
-/// When the points lie too far apart to show teeth, or fewer than three blocks have some.
+/// Fails when the points lie too far apart to show teeth, or fewer than three blocks have some.
 pub(super) fn claim(
     curve: &[(f64, BTreeMap<u64, f64>)],
     is: f64,

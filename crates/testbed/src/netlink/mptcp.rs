@@ -33,11 +33,7 @@ fn request(family: u16, command: u8) -> Request {
     Request::change(family, &[command, 1, 0, 0])
 }
 
-/// The number of the path manager's family.
-///
-/// # Errors
-///
-/// `NotFound` for a kernel without Multipath TCP.
+/// The number of the path manager's family. Fails with `NotFound` for a kernel without Multipath TCP.
 pub(crate) fn mptcp_family(netlink: &mut Netlink) -> io::Result<u16> {
     let mut asked = request(CONTROLLER, CTRL_CMD_GETFAMILY);
     asked.text(CTRL_ATTR_FAMILY_NAME, "mptcp_pm");

@@ -62,11 +62,7 @@ fn tbf_parameters(rate: u64, bucket: &TokenBucket) -> [u8; 36] {
 }
 
 /// Adds netem to interface `index`, with the rate, delay, jitter, loss, duplication and corruption
-/// of `config`, and a queue of `packets`.
-///
-/// # Errors
-///
-/// `NotFound` if the kernel has no netem.
+/// of `config`, and a queue of `packets`. Fails with `NotFound` if the kernel has no netem.
 pub(crate) fn add_netem(
     netlink: &mut Netlink,
     index: u32,
@@ -98,10 +94,7 @@ pub(crate) fn add_netem(
 }
 
 /// Octets that wait in the root qdisc of interface `index`.
-///
-/// # Errors
-///
-/// A system error; `InvalidData` if the answer has no such number.
+/// Errors: a system error; `InvalidData` if the answer has no such number.
 pub(crate) fn backlog_octets(netlink: &mut Netlink, index: u32) -> io::Result<u64> {
     let request = Request::get_echoed(RTM_GETQDISC, &root_of(index));
     let answer = netlink.request_reply(request)?;

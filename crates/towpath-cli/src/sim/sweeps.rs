@@ -109,10 +109,7 @@ fn threads(args: &SweepArgs) -> usize {
 }
 
 /// Checks the options of a sweep of the scenario `text` without running it.
-///
-/// # Errors
-///
-/// As [`run_sweep`] before its first run.
+/// Errors are those of [`run_sweep`] before its first run.
 pub(crate) fn check_sweep(text: &str, args: &SweepArgs) -> Result<(), CliError> {
     let axes = args.points.iter().map(|text| axis(text));
     let axes = axes.collect::<Result<Vec<Axis>, CliError>>()?;

@@ -37,10 +37,7 @@ pub fn draw_for(words: &[String], folder: &Path) -> io::Result<Option<DrawnKey>>
 }
 
 /// Words as a command may read them where no run has begun: with a key that lasts as long as the answer.
-///
-/// # Errors
-///
-/// As of [`draw_for`].
+/// Errors are those of [`draw_for`].
 pub fn readable(words: &[String]) -> io::Result<(Vec<String>, Option<DrawnKey>)> {
     if !words.iter().any(|word| asks(word)) {
         return Ok((words.to_vec(), None));

@@ -117,11 +117,7 @@ fn check_race(args: &RaceArgs) -> Result<(), String> {
     labels.try_for_each(|label| loadgen::contestant::parse(label).map(|_| ()))
 }
 
-/// A new result: nothing of it has run.
-///
-/// # Errors
-///
-/// As [`runs`].
+/// A new result: nothing of it has run. Errors are those of [`runs`].
 pub fn result(
     selection: &Selection,
     quick: bool,

@@ -44,11 +44,7 @@ pub fn serve(
 }
 
 impl BlockServer<'_> {
-    /// A server of `folder` at `endpoint`.
-    ///
-    /// # Errors
-    ///
-    /// As [`serve`].
+    /// A server of `folder` at `endpoint`. Errors are those of [`serve`].
     pub fn new<'a>(endpoint: &'a Endpoint, folder: &Path) -> io::Result<BlockServer<'a>> {
         let folder = Folder::open(folder)?;
         let entity = endpoint.hold_name(SERVICE_NAME)?;

@@ -54,10 +54,7 @@ pub(super) struct Hold {
 
 impl Claimant {
     /// Opens and locks the file at `path`; None when another transfer holds it that is not dead.
-    ///
-    /// # Errors
-    ///
-    /// The file system's.
+    /// Errors are those of the file system.
     pub(super) fn lock(&self, path: &Path) -> io::Result<Option<(File, Hold)>> {
         let end = Instant::now() + DISPLACE_TIMEOUT;
         loop {

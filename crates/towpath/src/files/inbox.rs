@@ -38,10 +38,7 @@ fn partial_files(folder: &Path) -> Vec<DirEntry> {
 }
 
 /// Refuses a transfer that would leave less than `keep_free_bytes` once `more_bytes` are written.
-///
-/// # Errors
-///
-/// `StorageFull` with the remedy, or the file system's.
+/// Fails with `StorageFull` with the remedy, or the file system's.
 pub(super) fn check_space(folder: &Path, more_bytes: u64, keep_free_bytes: u64) -> io::Result<()> {
     let about = rustix::fs::statvfs(folder)?;
     let free_bytes = about.f_bavail.saturating_mul(about.f_frsize);
@@ -55,11 +52,7 @@ pub(super) fn check_space(folder: &Path, more_bytes: u64, keep_free_bytes: u64) 
     Err(io::Error::new(ErrorKind::StorageFull, text))
 }
 
-/// Refuses a new partial file in a folder that has too many.
-///
-/// # Errors
-///
-/// `QuotaExceeded` with the remedy.
+/// Refuses a new partial file in a folder that has too many. Fails with `QuotaExceeded` with the remedy.
 pub(super) fn check_partial_files(folder: &Path) -> io::Result<()> {
     if partial_files(folder).len() < PARTIAL_FILES_MAX {
         return Ok(());

@@ -80,11 +80,7 @@ pub(super) struct PartialPlace {
 }
 
 impl PartialPlace {
-    /// Of a file that goes into `folder` itself.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be opened.
+    /// Of a file that goes into `folder` itself. Fails when the folder cannot be opened.
     pub(super) fn in_folder(folder: &Path, name: &str) -> io::Result<PartialPlace> {
         Ok(PartialPlace {
             partial: format!(".{name}{PARTIAL_SUFFIX}"),
@@ -114,10 +110,7 @@ pub(super) struct PartialFile {
 impl PartialFile {
     /// Opens what an earlier transfer into `folder` left of a file; starts empty if that is longer
     /// than `size`.
-    ///
-    /// # Errors
-    ///
-    /// `AlreadyExists` when the file exists and may not be overwritten, `ResourceBusy` when another
+    /// Fails with `AlreadyExists` when the file exists and may not be overwritten, `ResourceBusy` when another
     /// transfer holds the lock, or the file system's.
     pub(super) fn open(
         folder: &Path,
@@ -171,11 +164,7 @@ impl PartialFile {
         self.hasher.digest()
     }
 
-    /// Refuses to go on once another transfer of the file takes its place.
-    ///
-    /// # Errors
-    ///
-    /// `Interrupted`.
+    /// Refuses to go on once another transfer of the file takes its place. Fails with `Interrupted`.
     pub(super) fn check_held(&self) -> io::Result<()> {
         match self.hold.is_displaced() {
             false => Ok(()),
@@ -211,10 +200,7 @@ impl PartialFile {
     }
 
     /// Gives the file its name if its digest is `sha256`, once `prepare` has done what comes before.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidData` when the digest differs; the partial file is then deleted.
+    /// Fails with `InvalidData` when the digest differs; the partial file is then deleted.
     pub(super) fn finish(
         self,
         sha256: &Sha256,

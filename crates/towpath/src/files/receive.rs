@@ -126,11 +126,7 @@ const NOT_RECEIVING: &str = "this host receives no files; start it with --receiv
 impl FileReceiver {
     /// Receives files until `stop` is set; calls `on_received` after each transfer. Senders are
     /// refused before this begins, unless the endpoint listens already. Partial files untouched for
-    /// a week are removed.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the endpoint; an error of one transfer ends only that transfer.
+    /// a week are removed. Errors are those of the endpoint; an error of one transfer ends only that transfer.
     pub fn run(
         &self,
         stop: &AtomicBool,

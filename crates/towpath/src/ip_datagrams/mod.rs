@@ -56,11 +56,7 @@ impl IpDatagrams {
         }
     }
 
-    /// Whether this process may open its sockets.
-    ///
-    /// # Errors
-    ///
-    /// Why it may not, with the remedy.
+    /// Whether this process may open its sockets. Errors: why it may not, with the remedy.
     pub(crate) fn check(header: Header, host: IpAddr) -> io::Result<()> {
         IpWire::bind(host, header.protocol()).map(drop)
     }

@@ -28,11 +28,7 @@ pub(super) struct CaptureModule {
 }
 
 impl CaptureModule {
-    /// A capture into a new file of `folder`.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be made; the text names it.
+    /// A capture into a new file of `folder`. Errors: the file cannot be made; the text names it.
     pub(super) fn create(folder: &Path) -> io::Result<CaptureModule> {
         let number = NEXT_FILE.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{}-{number}.pcapng", std::process::id()));

@@ -26,10 +26,7 @@ pub(super) struct ModuleChain {
 
 impl ModuleChain {
     /// New modules of `stack` at the end of a byte stream that connected or was accepted.
-    ///
-    /// # Errors
-    ///
-    /// That of a module that cannot be on the stream.
+    /// Errors: that of a module that cannot be on the stream.
     pub(super) fn new(stack: &ModuleStack, connects: bool) -> io::Result<ModuleChain> {
         let place = Place {
             is_stream: true,
@@ -63,21 +60,14 @@ impl ModuleChain {
     }
 
     /// Takes octets of the program; what is to be sent is appended to `sent`.
-    ///
-    /// # Errors
-    ///
-    /// What a module ended the stream with.
+    /// Errors: what a module ended the stream with.
     pub(super) fn send(&mut self, octets: &[u8], sent: &mut Vec<u8>) -> io::Result<()> {
         self.tell_time();
         let block = self.runtime.pool_mut().copy(0, octets);
         self.put(Message::data(block), sent)
     }
 
-    /// Tells the modules that the program sends no more.
-    ///
-    /// # Errors
-    ///
-    /// What a module ended the stream with.
+    /// Tells the modules that the program sends no more. Errors: what a module ended the stream with.
     pub(super) fn send_end(&mut self, sent: &mut Vec<u8>) -> io::Result<()> {
         self.tell_time();
         self.put(Message::new(MessageKind::Control), sent)
@@ -98,10 +88,7 @@ impl ModuleChain {
     }
 
     /// Takes octets that arrived; those for the program are appended to `received`.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidData` when they are no frame of the peer's modules; else what a module ended the stream
+    /// Fails with `InvalidData` when they are no frame of the peer's modules; else what a module ended the stream
     /// with.
     pub(super) fn receive(&mut self, octets: &[u8], received: &mut Vec<u8>) -> io::Result<()> {
         self.with_bottom(|_, context| {
@@ -112,10 +99,7 @@ impl ModuleChain {
     }
 
     /// Tells the modules that the peer sends no more.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`receive`](ModuleChain::receive): a frame was cut off, or the end is not the peer's.
+    /// Errors are those of [`receive`](ModuleChain::receive): a frame was cut off, or the end is not the peer's.
     pub(super) fn receive_end(&mut self, received: &mut Vec<u8>) -> io::Result<()> {
         self.with_bottom(|_, context| {
             context.put_next(Side::Read, Message::new(MessageKind::Control));

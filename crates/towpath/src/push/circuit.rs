@@ -48,10 +48,7 @@ pub(super) struct PushedCircuit {
 
 impl PushedCircuit {
     /// `circuit`, which receives `read_len` octets of a stream at a time, below new modules of `stack`.
-    ///
-    /// # Errors
-    ///
-    /// That of a module that cannot be on the stream.
+    /// Errors: that of a module that cannot be on the stream.
     pub(super) fn new(
         circuit: Box<dyn Circuit>,
         stack: &ModuleStack,
@@ -195,10 +192,7 @@ impl PushedCircuit {
     }
 
     /// Waits until the circuit below may have room, or a message that is held may go on.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` at the deadline, or at once where there is none.
+    /// Fails with `WouldBlock` at the deadline, or at once where there is none.
     fn wait_for_room(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         let now = Instant::now();
         let Some(deadline) = deadline.filter(|deadline| now < *deadline) else {
@@ -255,10 +249,7 @@ impl PushedCircuit {
 
     /// The next message with its blocks, or what is left of one, after a receive of at least `least` octets where
     /// none waits at the head. None: the end.
-    ///
-    /// # Errors
-    ///
-    /// What a module ended the stream with, those of the circuit's receives; `WouldBlock` when nothing came.
+    /// Errors: what a module ended the stream with, those of the circuit's receives; `WouldBlock` when nothing came.
     fn next_message(&mut self, least: usize, block: bool) -> io::Result<Option<Message>> {
         let mut deadline = None;
         loop {

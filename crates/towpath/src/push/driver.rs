@@ -116,10 +116,7 @@ impl CircuitDriver {
     }
 
     /// Receives once and hands it up. A message of which only a part came waits for the rest.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit's receives.
+    /// Errors are those of the circuit's receives.
     pub(super) fn receive(
         &mut self,
         context: &mut Context<'_>,

@@ -74,10 +74,7 @@ impl Frames {
     }
 
     /// The body of the next whole frame, in `body`; false when there is none.
-    ///
-    /// # Errors
-    ///
-    /// Its length is none that the peer sends.
+    /// Errors: its length is none that the peer sends.
     pub(super) fn take(&mut self, body: &mut Vec<u8>) -> Result<bool, BadFrame> {
         body.clear();
         let pending = &self.pending[self.start..];

@@ -40,11 +40,7 @@ struct Modules {
 
 impl PushedStream {
     /// `circuit` with the modules of `stack`, at the end that connects or at the other.
-    ///
-    /// # Errors
-    ///
-    /// That of a module that cannot be on it, such as a file that cannot be made. The circuit is
-    /// aborted.
+    /// Errors: that of a module that cannot be on it, such as a file that cannot be made. The circuit is aborted.
     pub(crate) fn new(
         circuit: Circuit,
         stack: Option<&ModuleStack>,
@@ -103,10 +99,7 @@ impl PushedStream {
     }
 
     /// Sends octets whole.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` while there is room for none of them; those of the circuit and of the modules.
+    /// Fails with `WouldBlock` while there is room for none of them; those of the circuit and of the modules.
     pub(crate) fn try_send(&mut self, octets: &[u8]) -> io::Result<()> {
         let Some(modules) = &mut self.modules else {
             return self.circuit.try_send(octets);
@@ -124,11 +117,7 @@ impl PushedStream {
         self.modules.is_none()
     }
 
-    /// [`Circuit::try_fill`] of a stream without modules.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit; `Unsupported` with modules.
+    /// [`Circuit::try_fill`] of a stream without modules. Errors are those of the circuit; `Unsupported` with modules.
     pub(crate) fn try_fill(
         &mut self,
         len: usize,
@@ -141,11 +130,7 @@ impl PushedStream {
     }
 
     /// Room in the circuit's send buffer for the next `len` octets, waiting for it up to `limit`; None with modules, which change
-    /// them. Written whole, they are sent by [`commit`](PushedStream::commit).
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// them. Written whole, they are sent by [`commit`](PushedStream::commit). Errors are those of the circuit.
     pub(crate) fn reserve(
         &mut self,
         len: usize,
@@ -157,20 +142,12 @@ impl PushedStream {
         }
     }
 
-    /// Sends what was written where room was reserved last.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// Sends what was written where room was reserved last. Errors are those of the circuit.
     pub(crate) fn commit(&mut self) -> io::Result<()> {
         self.circuit.commit()
     }
 
-    /// Sends what waits, as far as the circuit has room.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// Sends what waits, as far as the circuit has room. Errors are those of the circuit.
     pub(crate) fn carry_on(&mut self) -> io::Result<()> {
         match &mut self.modules {
             Some(modules) => settled(modules.send_waiting(&mut self.circuit)),
@@ -179,10 +156,7 @@ impl PushedStream {
     }
 
     /// Receives what there is; None when the peer has ended its direction.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` when there is nothing; `InvalidData` when what arrived is not of the peer's modules;
+    /// Fails with `WouldBlock` when there is nothing; `InvalidData` when what arrived is not of the peer's modules;
     /// those of the circuit.
     pub(crate) fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(modules) = &mut self.modules else {
@@ -204,10 +178,7 @@ impl PushedStream {
     }
 
     /// [`try_send`](PushedStream::try_send) that waits up to `limit` for room.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut`, else those of `try_send`.
+    /// Fails with `TimedOut`, else those of `try_send`.
     pub(crate) fn send(&mut self, octets: &[u8], limit: Duration) -> io::Result<()> {
         if self.modules.is_none() {
             return self.circuit.send(octets, limit);
@@ -215,11 +186,7 @@ impl PushedStream {
         self.until(limit, |stream| stream.try_send(octets))
     }
 
-    /// [`try_recv`](PushedStream::try_recv) that waits up to `limit`.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut`, else those of `try_recv`.
+    /// [`try_recv`](PushedStream::try_recv) that waits up to `limit`. Fails with `TimedOut`, else those of `try_recv`.
     pub(crate) fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         if self.modules.is_none() {
             return self.circuit.recv(buffer, limit);
@@ -228,10 +195,7 @@ impl PushedStream {
     }
 
     /// Sends what is coalesced, then waits up to `limit`, or until something may have changed.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// Errors are those of the circuit.
     pub(crate) fn wait(&mut self, limit: Duration) -> io::Result<()> {
         let until_next = self
             .next_deadline()
@@ -243,21 +207,14 @@ impl PushedStream {
         self.circuit.wait(turn.min(limit))
     }
 
-    /// Sends what is coalesced, without waiting for what a module holds.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// Sends what is coalesced, without waiting for what a module holds. Errors are those of the circuit.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.carry_on()?;
         self.circuit.flush()
     }
 
     /// Sends the last octets, and the end of this direction with them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send`](PushedStream::send).
+    /// Errors are those of [`send`](PushedStream::send).
     pub(crate) fn send_last(&mut self, octets: &[u8], limit: Duration) -> io::Result<()> {
         if self.modules.is_none() {
             return self.circuit.send_last(octets, limit);
@@ -266,11 +223,7 @@ impl PushedStream {
         self.until(limit, PushedStream::finish)
     }
 
-    /// Ends this direction, behind what was sent.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` while some of it waits; those of the circuit.
+    /// Ends this direction, behind what was sent. Fails with `WouldBlock` while some of it waits; those of the circuit.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         if let Some(modules) = &mut self.modules {
             modules.send_waiting(&mut self.circuit)?;
@@ -286,30 +239,19 @@ impl PushedStream {
         self.circuit.finish()
     }
 
-    /// Waits until the peer has acknowledged all that was sent.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// Waits until the peer has acknowledged all that was sent. Errors are those of the circuit.
     pub(crate) fn drain(&mut self, limit: Duration) -> io::Result<()> {
         self.circuit.drain(limit)
     }
 
     /// Ends this direction and waits up to `limit` until the peer has acknowledged all of it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// Errors are those of the circuit.
     pub(crate) fn close(mut self, limit: Duration) -> io::Result<()> {
         self.until(limit, PushedStream::finish)?;
         self.circuit.close(limit)
     }
 
-    /// Aborts both directions.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// Aborts both directions. Errors are those of the circuit.
     pub(crate) fn abort(self) -> io::Result<()> {
         self.circuit.abort()
     }

@@ -35,11 +35,7 @@ impl std::fmt::Debug for SealKey {
 }
 
 impl SealKey {
-    /// Reads a key.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that says what is wrong with the file and how one is made.
+    /// Reads a key. Errors: a sentence that says what is wrong with the file and how one is made.
     pub(super) fn read(path: &Path) -> Result<SealKey, String> {
         let octets = std::fs::read(path).map_err(|error| error.to_string())?;
         SealKey::parse(&octets).ok_or_else(|| {

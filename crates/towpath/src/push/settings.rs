@@ -76,11 +76,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Sets one option.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that names the option and its values.
+    /// Sets one option. The error is a sentence that names the option and its values.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "buffer-marks" => self.marks = Some(parse_marks(name, value)?),

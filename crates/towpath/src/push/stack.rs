@@ -130,10 +130,7 @@ impl ModuleStack {
     }
 
     /// Whether the modules can stand on a transport called `name` of this class.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that names the module and what would be right.
+    /// The error is a sentence that names the module and what would be right.
     pub(super) fn check(&self, name: &str, class: &Class) -> Result<(), String> {
         if self.settings.fault.drop > 0.0 && class.reliable {
             return Err(format!(
@@ -185,11 +182,7 @@ impl ModuleStack {
         names.join("/")
     }
 
-    /// New modules for one circuit, on what is at `place`.
-    ///
-    /// # Errors
-    ///
-    /// That of a file of a module.
+    /// New modules for one circuit, on what is at `place`. Errors: that of a file of a module.
     pub(super) fn make(&self, place: Place) -> io::Result<Made> {
         let (mut modules, mut reports) = Made::default();
         for (at, kind) in self.modules.iter().enumerate() {

@@ -19,20 +19,13 @@ impl Association {
     }
 
     /// Takes an address from the association: no packets leave from it any more. A notice tells when the
-    /// peer has agreed.
-    ///
-    /// # Errors
-    ///
-    /// As [`Association::add_address`]; also for the last address.
+    /// peer has agreed. Errors are those of [`Association::add_address`]; also for the last address.
     pub fn delete_address(&mut self, address: IpAddr) -> io::Result<()> {
         self.change_address(address, Sctp::delete_address)
     }
 
     /// Asks the peer to prefer an address of this end for what it sends.
-    ///
-    /// # Errors
-    ///
-    /// As [`Association::add_address`], but the association must have the address.
+    /// Errors are those of [`Association::add_address`], but the association must have the address.
     pub fn request_peer_primary(&mut self, address: IpAddr) -> io::Result<()> {
         self.change_address(address, Sctp::request_peer_primary)
     }

@@ -147,10 +147,7 @@ impl Association {
     }
 
     /// Sends a message if there is room; before the association is open, too.
-    ///
-    /// # Errors
-    ///
-    /// As [`Association::send`], and `WouldBlock` instead of `TimedOut`.
+    /// Errors are those of [`Association::send`], and `WouldBlock` instead of `TimedOut`.
     pub fn try_send(&mut self, message: &[u8], info: &MessageInfo) -> io::Result<()> {
         let note = self.note_of(message, info)?;
         self.circuit.try_send_noted(message, &note)
@@ -199,11 +196,7 @@ impl Association {
         }
     }
 
-    /// Sends what waits for others now.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the sockets.
+    /// Sends what waits for others now. Errors are those of the sockets.
     pub fn flush(&mut self) -> io::Result<()> {
         self.circuit.flush()
     }
@@ -399,11 +392,7 @@ impl Association {
         }
     }
 
-    /// Ends the association at once, in both directions.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the sockets.
+    /// Ends the association at once, in both directions. Errors are those of the sockets.
     pub fn abort(mut self) -> io::Result<()> {
         self.circuit.abort()
     }

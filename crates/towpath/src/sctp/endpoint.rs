@@ -54,11 +54,8 @@ impl Endpoint {
     /// As [`Endpoint::bind`], with UDP sockets that all endpoints of the process share which are bound to the same
     /// addresses by this call: each has an SCTP port of its own, that of `config`, for associations that it opens
     /// too. A packet for a port that none has is refused.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::bind`]; `InvalidInput` without an own SCTP port or a UDP port, and `AddrInUse` for an SCTP
-    /// port that an endpoint of the process has there.
+    /// Errors are those of [`Endpoint::bind`]; `InvalidInput` without an own SCTP port or a UDP port, and `AddrInUse`
+    /// for an SCTP port that an endpoint of the process has there.
     pub fn bind_shared(local: &[SocketAddr], config: &EndpointConfig) -> io::Result<Endpoint> {
         check_addresses(local)?;
         let port = config

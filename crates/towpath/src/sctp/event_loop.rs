@@ -40,10 +40,7 @@ impl Endpoint {
     }
 
     /// The same to another of SCTP's ports than that of the configuration. UDP's ports are those of `to`.
-    ///
-    /// # Errors
-    ///
-    /// As [`begin_connect`](Endpoint::begin_connect).
+    /// Errors are those of [`begin_connect`](Endpoint::begin_connect).
     pub fn begin_connect_to_port(&self, to: &[SocketAddr], port: u16) -> io::Result<Association> {
         self.begin_connect_by(to, |engine, now, named| {
             engine.connect_to_port(now, named, Port(port))
@@ -122,19 +119,12 @@ impl Association {
 
     /// Begins to end the association, as [`shutdown`](Association::shutdown) without waiting. What the
     /// peer has sent can still be received, and must be: a shut window keeps the peer from ending.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the sockets.
+    /// Errors are those of the sockets.
     pub fn begin_shutdown(&mut self) -> io::Result<()> {
         self.circuit.finish()
     }
 
-    /// Ends the association at once and leaves it to its user to see how it ended.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the sockets.
+    /// Ends the association at once and leaves it to its user to see how it ended. Errors are those of the sockets.
     pub fn begin_abort(&mut self) -> io::Result<()> {
         self.circuit.abort()
     }

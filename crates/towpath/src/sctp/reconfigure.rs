@@ -19,10 +19,7 @@ impl Association {
     }
 
     /// Asks for `count` more streams (RFC 6525). A notice says how many there are then.
-    ///
-    /// # Errors
-    ///
-    /// As [`Association::reset_streams`].
+    /// Errors are those of [`Association::reset_streams`].
     pub fn add_streams(&mut self, direction: StreamDirection, count: u16) -> io::Result<()> {
         self.reconfigure(|engine, now, id| engine.add_streams(now, id, direction, count))
     }

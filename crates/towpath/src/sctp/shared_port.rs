@@ -152,11 +152,8 @@ pub(super) struct PortWire {
 
 impl PortWire {
     /// The part of SCTP's port `port` of the UDP socket at `at`.
-    ///
-    /// # Errors
-    ///
-    /// `AddrInUse` when an endpoint of the process has the port, or another process the UDP port; else those of
-    /// opening a socket.
+    /// Fails with `AddrInUse` when an endpoint of the process has the port, or another process the UDP port; else
+    /// those of opening a socket.
     pub(super) fn open(at: SocketAddr, port: u16, segmentation: bool) -> io::Result<PortWire> {
         let socket = SharedSocket::at(at, segmentation)?;
         let mut state = socket.lock();

@@ -294,11 +294,7 @@ impl ShmCircuit {
         }
     }
 
-    /// The sender, and the longest wait of a blocking call.
-    ///
-    /// # Errors
-    ///
-    /// `BrokenPipe` once this direction is finished.
+    /// The sender, and the longest wait of a blocking call. Fails with `BrokenPipe` once this direction is finished.
     #[inline]
     pub(super) fn sender(&mut self) -> io::Result<(&mut ChannelSender, Duration)> {
         let timeout = self.timeout;

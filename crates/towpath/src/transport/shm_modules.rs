@@ -57,11 +57,7 @@ pub(super) struct ModuleChoice {
 }
 
 impl ModuleChoice {
-    /// Reads the options; None without modules.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that names the option and its values.
+    /// Reads the options; None without modules. The error is a sentence that names the option and its values.
     pub(super) fn parse(own: &BTreeMap<String, String>) -> Result<Option<ModuleChoice>, String> {
         let drops = match own.get("flow").map(String::as_str) {
             None | Some("block") => false,

@@ -235,10 +235,7 @@ fn keep_newest<T>(kept: &mut Vec<T>, item: T) {
 }
 
 /// The first message of an association; None if it is no hello, or the association has ended.
-///
-/// # Errors
-///
-/// A pause while it has not come; what the association failed with.
+/// Errors: a pause while it has not come; what the association failed with.
 fn hello_of(circuit: &mut dyn Circuit) -> io::Result<Option<Hello>> {
     let mut octets = [0; HELLO_LEN + 1];
     let received = circuit.try_recv(&mut octets)?;

@@ -47,10 +47,7 @@ pub(super) fn sharing(own: &BTreeMap<String, String>) -> Option<Sharing> {
 }
 
 /// Checks the option, and that nothing else is asked of such a ring.
-///
-/// # Errors
-///
-/// A sentence that names the option and its values.
+/// The error is a sentence that names the option and its values.
 pub(super) fn check(own: &BTreeMap<String, String>) -> Result<(), String> {
     match own.get(RING.name).map(String::as_str) {
         None | Some("each") => Ok(()),

@@ -107,10 +107,7 @@ pub(super) struct StreamWords {
 
 impl StreamWords {
     /// The options `own` of `transport`, which has `known`.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that names the option and its values.
+    /// The error is a sentence that names the option and its values.
     pub(super) fn parse(
         transport: &str,
         known: &[OptionHelp],

@@ -218,11 +218,7 @@ impl Transport for Ethernet {
     }
 }
 
-/// Whether this host can run a transport on raw IP.
-///
-/// # Errors
-///
-/// What is missing, and the remedy.
+/// Whether this host can run a transport on raw IP. Errors: what is missing, and the remedy.
 pub(crate) fn check_ip(medium: &IpMedium, options: &Options) -> Result<(), Unavailable> {
     let probe = IpWire::bind(options.bind_address(), medium.protocol);
     probe.map(drop).map_err(|error| Unavailable {
@@ -231,11 +227,7 @@ pub(crate) fn check_ip(medium: &IpMedium, options: &Options) -> Result<(), Unava
     })
 }
 
-/// Whether this host can run a transport on Ethernet.
-///
-/// # Errors
-///
-/// What is missing, and the remedy.
+/// Whether this host can run a transport on Ethernet. Errors: what is missing, and the remedy.
 pub(crate) fn check_ether(medium: &EtherMedium, options: &Options) -> Result<(), Unavailable> {
     let found = EtherMedium::interface(options).map_err(|error| match &options.interface {
         None => Unavailable {

@@ -29,11 +29,7 @@ pub trait LocalSocket: Read + Write + AsFd + Send {
         Ok(())
     }
 
-    /// Reads into `pieces`, one after the other, in one system call.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Read::read`].
+    /// Reads into `pieces`, one after the other, in one system call. Errors are those of [`Read::read`].
     fn read_pieces(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
 
     /// Ends the write direction.

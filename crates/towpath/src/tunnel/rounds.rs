@@ -23,10 +23,7 @@ impl Tunnel {
     /// Carries connections until `stop` is set, checked every 100 ms, or, with external sockets,
     /// until no more can be handed over and all connections have ended. Then connections of which one direction has
     /// ended may end the other within a second; the others are reset.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the endpoint; an error of one connection ends only that connection.
+    /// Errors are those of the endpoint; an error of one connection ends only that connection.
     pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut rounds = Rounds {
             buffer: vec![0; self.chunk_len],

@@ -84,10 +84,7 @@ impl SharedWatch {
     }
 
     /// A thread of the program receives what arrived, and says so to the users of its circuits.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Errors are those of the wire.
     pub fn look(&self) -> io::Result<()> {
         let mut ready = Vec::new();
         let accepts = self.receive(&mut ready)?;
@@ -105,10 +102,7 @@ impl SharedWatch {
     }
 
     /// To be called before each wait at the descriptor: sends what is left to send, and returns how long to wait at most.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Errors are those of the wire.
     pub fn prepare_wait(&self) -> io::Result<Option<Duration>> {
         self.locked_watch().prepare_wait()
     }

@@ -44,10 +44,7 @@ pub fn entity_of_name(name: &str) -> EntityId {
 
 impl Endpoint {
     /// Managers of this endpoint answer questions to all hosts from now on, which come to `address`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket.
+    /// Errors are those of the socket.
     pub fn join_managers(&self, address: SocketAddr) -> io::Result<()> {
         self.locate(MANAGER_GROUP, address);
         self.inner.join(Address::Socket(address))
@@ -78,11 +75,7 @@ impl Client<'_> {
     }
 
     /// Asks all hosts whether anybody holds a name, up to `tries` times, `spacing` apart. The endpoint
-    /// must know the managers' address: [`Endpoint::join_managers`].
-    ///
-    /// # Errors
-    ///
-    /// As [`probe`](Client::probe).
+    /// must know the managers' address: [`Endpoint::join_managers`]. Errors are those of [`probe`](Client::probe).
     pub fn unique_name(&self, name: &str, tries: u8, spacing: Duration) -> io::Result<Found> {
         self.ask(MANAGER_GROUP, entity_of_name(name), (tries, spacing))
     }

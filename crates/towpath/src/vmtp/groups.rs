@@ -62,11 +62,7 @@ impl Endpoint {
             .inspect_err(|_| drop(set(false)))
     }
 
-    /// Takes `entity` out of `group`.
-    ///
-    /// # Errors
-    ///
-    /// As [`join`](Endpoint::join).
+    /// Takes `entity` out of `group`. Errors are those of [`join`](Endpoint::join).
     pub fn leave(&self, group: EntityId, entity: EntityId, address: SocketAddr) -> io::Result<()> {
         let left = self
             .inner

@@ -373,11 +373,7 @@ impl Client<'_> {
 
     /// Calls as [`call`](Client::call) does, with a copy of `request`; the reply is copied into `reply`.
     /// Returns the reply's length: what exceeds the buffer is dropped. Once tables have their size,
-    /// nothing is allocated.
-    ///
-    /// # Errors
-    ///
-    /// As [`call`](Client::call).
+    /// nothing is allocated. Errors are those of [`call`](Client::call).
     pub fn call_into(
         &self,
         server: EntityId,
@@ -403,20 +399,13 @@ impl Client<'_> {
     }
 
     /// The outcome of a call, waiting for it up to `limit`; None when that is not long enough.
-    ///
-    /// # Errors
-    ///
-    /// As of [`call`](Client::call).
+    /// Errors are those of [`call`](Client::call).
     pub fn take(&self, call: &Call, limit: Duration) -> Option<io::Result<Reply>> {
         let taken = self.endpoint.inner.take(call, limit)?;
         Some(taken.map_err(refusals::named))
     }
 
-    /// The outcome of a call, if it has come.
-    ///
-    /// # Errors
-    ///
-    /// As of [`call`](Client::call).
+    /// The outcome of a call, if it has come. Errors are those of [`call`](Client::call).
     pub fn try_take(&self, call: &Call) -> Option<io::Result<Reply>> {
         self.endpoint.inner.poll();
         let taken = self.endpoint.inner.try_take(call)?;

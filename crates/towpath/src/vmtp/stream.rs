@@ -42,11 +42,7 @@ impl Stream<'_> {
         self.submit(request.into(), CallFlags::NONE)
     }
 
-    /// Begins the last call of the run.
-    ///
-    /// # Errors
-    ///
-    /// As [`begin`](Stream::begin).
+    /// Begins the last call of the run. Errors are those of [`begin`](Stream::begin).
     pub fn finish(&mut self, request: impl Into<Message>) -> io::Result<()> {
         self.submit(request.into(), CallFlags::END_OF_STREAM)?;
         self.client.flush();
@@ -72,10 +68,7 @@ impl Stream<'_> {
     }
 
     /// The reply to the oldest call, waiting for it up to `limit`; None when none is in flight.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::call`].
+    /// Errors are those of [`Client::call`].
     pub fn next_reply(&mut self, limit: Duration) -> Option<io::Result<Reply>> {
         let call = self.calls.pop_front()?;
         match self.client.take(&call, limit) {

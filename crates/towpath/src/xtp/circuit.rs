@@ -84,10 +84,7 @@ impl Circuit {
 
     /// Sends the last message; it shares a packet with the end of this direction (WCLOSE) if it
     /// fits.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send`](Circuit::send); `InvalidInput` for more than half the send buffer, on a byte
+    /// Errors are those of [`send`](Circuit::send); `InvalidInput` for more than half the send buffer, on a byte
     /// stream too.
     pub fn send_last(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         let mut end = None;
@@ -128,11 +125,7 @@ impl Circuit {
     }
 
     /// Receives everything up to the end of the peer's direction; drops what exceeds the buffer.
-    /// Returns the length of all data.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv`](Circuit::recv).
+    /// Returns the length of all data. Errors are those of [`recv`](Circuit::recv).
     pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
         self.inner.recv_all(buffer, finite(limit))
     }
@@ -161,11 +154,7 @@ impl Circuit {
     }
 
     /// Receives one message: its tags, and its length without them. None when the peer ended its
-    /// direction.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv`](Circuit::recv).
+    /// direction. Errors are those of [`recv`](Circuit::recv).
     pub fn recv_tagged(
         &mut self,
         buffer: &mut [u8],
@@ -198,10 +187,7 @@ impl Circuit {
 
     /// Receives the next part of a message, without its tags, or the bytes a stream has. What does
     /// not fit into `buffer` stays for the next receive. None when the peer ended its direction.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv`](Circuit::recv).
+    /// Errors are those of [`recv`](Circuit::recv).
     pub fn receive_part(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<Part>> {
         self.inner.receive_part(buffer, finite(limit))
     }
@@ -275,10 +261,7 @@ impl Circuit {
     }
 
     /// Ends this direction and waits up to `limit` until the peer has acknowledged all of it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`drain`](Circuit::drain).
+    /// Errors are those of [`drain`](Circuit::drain).
     pub fn close(mut self, limit: Duration) -> io::Result<()> {
         let end = Instant::now() + finite(limit);
         self.inner.send_unsent(finite(limit))?;

@@ -117,11 +117,7 @@ impl EndpointConfig {
         EndpointConfig::default().with_options(own)
     }
 
-    /// This configuration, changed by options.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`parse`](EndpointConfig::parse).
+    /// This configuration, changed by options. Errors are those of [`parse`](EndpointConfig::parse).
     pub fn with_options(
         mut self,
         own: &BTreeMap<String, String>,

@@ -216,11 +216,7 @@ impl Endpoint {
 
     /// Opens a circuit for isochronous data: sent at `rate`, never retransmitted, and not subject
     /// to the window. Data that are lost or that the receiver has no space for are skipped. Waits
-    /// up to `limit` for the handshake.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`connect`](Endpoint::connect).
+    /// up to `limit` for the handshake. Errors are those of [`connect`](Endpoint::connect).
     pub fn connect_isochronous(
         &self,
         to: SocketAddr,
@@ -235,10 +231,7 @@ impl Endpoint {
     /// Opens a circuit for a bulk transfer into buffers that the receiving user posts
     /// ([`Circuit::post`], XTP's reservation mode): no more is sent than was posted. Without posts
     /// the receive window applies. Waits up to `limit` for the handshake.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`connect`](Endpoint::connect).
+    /// Errors are those of [`connect`](Endpoint::connect).
     pub fn connect_bulk(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
         self.connect_as(to, Service::Bulk, limit)
     }
@@ -363,10 +356,7 @@ impl Endpoint {
     }
 
     /// Aborts all circuits; their peers are told, and calls of their users fail once they look again.
-    ///
-    /// # Errors
-    ///
-    /// Those of the wire.
+    /// Errors are those of the wire.
     pub fn abort_all(&self) -> io::Result<()> {
         self.inner.command(|engine, now| {
             for view in engine.associations(now, usize::MAX) {

@@ -45,11 +45,8 @@ impl Circuit {
     /// `limit` for space. The circuit keeps it until the peer has acknowledged it; then
     /// [`reclaim`](Circuit::reclaim) returns it. Buffers shorter than [`LEND_BYTES_MIN`] are copied
     /// and returned at once ([`LendOutcome::Copied`]).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send`](Circuit::send), with the buffer. `WouldBlock` when [`LOANS_MAX`] are lent
-    /// and some of them can be reclaimed.
+    /// Errors are those of [`send`](Circuit::send), with the buffer. `WouldBlock` when [`LOANS_MAX`] are lent and
+    /// some of them can be reclaimed.
     #[inline]
     pub fn lend(
         &mut self,
@@ -60,11 +57,8 @@ impl Circuit {
     }
 
     /// [`lend`](Circuit::lend) without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while
-    /// [`LOANS_MAX`] are lent and not reclaimed.
+    /// Errors are those of [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while [`LOANS_MAX`]
+    /// are lent and not reclaimed.
     #[inline]
     pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<LendOutcome, LendError> {
         self.inner.try_lend(buffer)
@@ -72,11 +66,7 @@ impl Circuit {
 
     /// Reserves room for a message of `len` bytes in the send buffer, waiting for it up to `limit`;
     /// write all pieces of it, then call [`commit`](Circuit::commit). Whatever is sent before that
-    /// takes the place.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send`](Circuit::send).
+    /// takes the place. Errors are those of [`send`](Circuit::send).
     pub fn reserve(&mut self, len: usize, limit: Duration) -> io::Result<Reserved<'_>> {
         self.inner.reserve(len, limit)
     }
@@ -105,21 +95,14 @@ impl Circuit {
     }
 
     /// Lends what arrived next where it lies, waiting for it up to `limit`: bytes of a stream, or
-    /// messages and parts of them. None when the peer ended its direction.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv`](Circuit::recv).
+    /// messages and parts of them. None when the peer ended its direction. Errors are those of [`recv`](Circuit::recv).
     pub fn take_arrival(&mut self, limit: Duration) -> io::Result<Option<LentArrival<'_>>> {
         self.inner.take_arrival(limit)
     }
 
     /// Receives the bytes a stream has without a copy: calls `take` with each chunk in place.
     /// Returns their total length, or None when the peer ended its direction.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv`](Circuit::recv), and `Unsupported` for messages.
+    /// Errors are those of [`recv`](Circuit::recv), and `Unsupported` for messages.
     pub fn recv_in_place(
         &mut self,
         take: impl FnMut(&[u8]),
@@ -151,10 +134,7 @@ impl Circuit {
 
     /// Ends this direction, waits up to `limit` until the peer has acknowledged all of it, and
     /// returns the buffers still lent. Aborts the circuit on timeout.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`close`](Circuit::close), beside the buffers.
+    /// Errors are those of [`close`](Circuit::close), beside the buffers.
     pub fn close_lent(mut self, limit: Duration) -> (Vec<ReturnedBuffer>, io::Result<()>) {
         let mut back = Vec::new();
         let closed = self.finish_lent(limit, &mut back);

@@ -51,11 +51,7 @@ impl LiveOption {
 }
 
 impl Endpoint {
-    /// Changes an option of a live association; of one that is gone, nothing.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Changes an option of a live association; of one that is gone, nothing. Errors are those of the wire.
     pub fn change(&self, id: AssociationId, option: LiveOption) -> io::Result<()> {
         self.command(|engine, now| option.apply(engine, now, id))
     }
@@ -100,11 +96,7 @@ impl EndpointOption {
 }
 
 /// A change that the user of an endpoint asks for by `towpath xtp set`: `all` or the number of an association, and an option
-/// with its value.
-///
-/// # Errors
-///
-/// A sentence that says what is wrong.
+/// with its value. Errors: a sentence that says what is wrong.
 pub(crate) fn change_by_words(engine: &mut Xtp, now: Instant, words: &str) -> Result<(), String> {
     let [which, name, value] = *words.split(' ').collect::<Vec<_>>() else {
         return Err("this is no change; give all or a number, an option and its value".to_owned());

@@ -87,10 +87,7 @@ impl Pinger {
     }
 
     /// Asks the host at `to`, and the routers on the way, through the router at `via`.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`new`](Pinger::new); `InvalidInput` for addresses of two families.
+    /// Errors are those of [`new`](Pinger::new); `InvalidInput` for addresses of two families.
     pub fn path(via: SocketAddr, to: SocketAddr, size: usize) -> io::Result<Pinger> {
         if via.is_ipv4() != to.is_ipv4() {
             return Err(invalid_input(
@@ -106,10 +103,7 @@ impl Pinger {
     }
 
     /// Asks once; the number of the question. Along a path it passes at most `ttl` routers, or as many as there are.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket, of an earlier question too: nobody listens there, or there is no way.
+    /// Errors are those of the socket, of an earlier question too: nobody listens there, or there is no way.
     pub fn ask(&mut self, ttl: Option<u8>) -> io::Result<u32> {
         if let Some(path) = self.path {
             // Each time: it is a path's first packet if the last one was lost, and renews it otherwise.
@@ -128,10 +122,7 @@ impl Pinger {
     }
 
     /// The next answer to one of its questions; None when there is none until `end`.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`ask`](Pinger::ask).
+    /// Errors are those of [`ask`](Pinger::ask).
     pub fn answer(&mut self, end: Instant) -> io::Result<Option<Answer>> {
         let mut packet = [0; 2048];
         loop {

@@ -16,10 +16,7 @@ use wire_shortcut::RingObserver;
 const SNAP_LEN: usize = 256;
 
 /// What an endpoint at `own` tells of its rings, if they are captured.
-///
-/// # Errors
-///
-/// A file that cannot be written, or exists; the text names it.
+/// Errors: a file that cannot be written, or exists; the text names it.
 pub(super) fn process_observer(own: SocketAddr) -> io::Result<Option<Arc<dyn RingObserver>>> {
     let Some(writer) = process_capture::writer()? else {
         return Ok(None);

@@ -29,11 +29,7 @@ impl Shortcut {
         }
     }
 
-    /// The value of the option.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that names the option and its valid values.
+    /// The value of the option. The error is a sentence that names the option and its valid values.
     pub(crate) fn parse(value: &str) -> Result<Shortcut, String> {
         match value {
             "off" => Ok(Shortcut::Off),
@@ -56,11 +52,8 @@ impl Shortcut {
     }
 
     /// The wire of an endpoint on `udp`.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` where the kernel shows no boot identifier, `NotFound` for a directory that is none, and a capture of
-    /// rings that cannot be written.
+    /// Fails with `Unsupported` where the kernel shows no boot identifier, `NotFound` for a directory that is none,
+    /// and a capture of rings that cannot be written.
     pub(crate) fn wire(&self, udp: UdpWire) -> io::Result<ShortcutWire> {
         let place = match self {
             Shortcut::Off => return Ok(ShortcutWire::off(udp)),

@@ -155,21 +155,14 @@ impl Opening {
     }
 
     /// Answers the peer: the circuit, and the data that [`first_data`](Opening::first_data) took out of it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Errors are those of the wire.
     pub fn admit(mut self) -> io::Result<(Circuit, Vec<u8>)> {
         let circuit = self.circuit.take().expect("it is not decided yet");
         self.endpoint.admit(circuit.id())?;
         Ok((circuit, std::mem::take(&mut self.first_data)))
     }
 
-    /// Refuses it, and tells the peer why.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Refuses it, and tells the peer why. Errors are those of the wire.
     pub fn refuse(mut self, why: Refusal) -> io::Result<()> {
         self.refuse_now(why)
     }
@@ -221,10 +214,7 @@ impl Endpoint {
     }
 
     /// Refuses a circuit that a peer opened and that is not admitted, and tells the peer why.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the wire.
+    /// Errors are those of the wire.
     pub fn refuse(&self, id: engine::AssociationId, why: Refusal) -> io::Result<()> {
         self.command(|engine, now| engine.refuse(now, id, why.value()))
     }

@@ -39,11 +39,7 @@ pub fn trace_all(path: &Path) {
 }
 
 /// The trace of a live endpoint at `own`, as `towpath xtp set` changes it: `all trace`, and the absolute path of a new file
-/// or `off`. None if the words are about something else.
-///
-/// # Errors
-///
-/// A sentence that says what is wrong.
+/// or `off`. None if the words are about something else. Errors: a sentence that says what is wrong.
 pub(crate) fn change_by_words<W>(
     wire: &Traced<W>,
     own: Address,

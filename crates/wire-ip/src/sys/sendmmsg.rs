@@ -30,11 +30,8 @@ impl SendTables {
     }
 
     /// Sends the octets of `slices` to `to` as packets of `segment_size` octets, without waiting.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` when no packet was taken. Packets behind one that the device refused are lost,
-    /// as they would be at a full queue of the path.
+    /// Fails with `WouldBlock` when no packet was taken. Packets behind one that the device refused are lost, as they
+    /// would be at a full queue of the path.
     pub(crate) fn send(
         &mut self,
         socket: BorrowedFd<'_>,

@@ -40,10 +40,7 @@ pub fn receive_coalesced(
 
 /// Receives into `buffer`; `flags` and the socket's timeout decide whether it blocks. On a
 /// connected socket `peer` is the sender, and the kernel is not asked for it.
-///
-/// # Errors
-///
-/// As [`receive_coalesced`].
+/// Errors are those of [`receive_coalesced`].
 pub fn receive_coalesced_with(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -105,10 +102,7 @@ pub(super) fn receive_message<T>(
 
 /// Receives as [`receive_coalesced_with`] does, with recvfrom, which is cheaper than recvmsg and
 /// does not report the segment size: `segment_size` is the length of the whole arrival.
-///
-/// # Errors
-///
-/// As [`receive_coalesced`].
+/// Errors are those of [`receive_coalesced`].
 pub fn receive_plain_with(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],

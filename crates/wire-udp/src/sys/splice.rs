@@ -30,11 +30,8 @@ impl Pipe {
 
     /// Sends the `len` octets of `slices` in one piece. The kernel takes up to 16 pages a datagram: more are the
     /// caller's fault, and reported like a short call.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket, and `WriteZero` for a call that took a part. Nothing was sent that a receiver would
-    /// take for the whole, and the pipe is not empty: drop it.
+    /// Errors are those of the socket, and `WriteZero` for a call that took a part. Nothing was sent that a receiver
+    /// would take for the whole, and the pipe is not empty: drop it.
     pub fn send(
         &self,
         socket: BorrowedFd<'_>,
@@ -46,10 +43,7 @@ impl Pipe {
     }
 
     /// Sends `slices` in one datagram behind a copy of `header`. No other thread may send by the socket meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Pipe::send).
+    /// Errors are those of [`send`](Pipe::send).
     pub fn send_behind(
         &self,
         socket: BorrowedFd<'_>,
@@ -85,10 +79,7 @@ impl Pipe {
 }
 
 /// Begins a datagram of a connected socket with `octets`, which are copied; the next send ends it.
-///
-/// # Errors
-///
-/// Those of the socket; nothing is begun then.
+/// Errors are those of the socket; nothing is begun then.
 pub fn begin_datagram(socket: BorrowedFd<'_>, octets: &[u8]) -> io::Result<()> {
     let flags = SendFlags::MORE | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     match send(socket, octets, flags)? {

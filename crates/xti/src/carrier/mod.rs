@@ -109,11 +109,7 @@ pub trait Carried: Send + 'static {
     /// `WouldBlock` when there is none, else why the connection is lost.
     fn try_receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Piece>>;
 
-    /// What was sent leaves now, as far as the peer has room.
-    ///
-    /// # Errors
-    ///
-    /// Those of the wire.
+    /// What was sent leaves now, as far as the peer has room. Errors are those of the wire.
     fn flush(&mut self) -> io::Result<()>;
 
     /// Sends no more.

@@ -67,10 +67,7 @@ pub(crate) trait Protocol: Send + 'static {
     fn information(&self) -> Information;
 
     /// Binds to an address, empty for any, and listens if asked to; returns the address.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for what is no address, else what the system says.
+    /// Fails with `InvalidInput` for what is no address, else what the system says.
     fn bind(&mut self, address: &[u8], listens: bool) -> io::Result<Vec<u8>>;
 
     /// Takes no further connections; the address stays.
@@ -83,10 +80,7 @@ pub(crate) trait Protocol: Send + 'static {
     fn is_arriving(&self) -> bool;
 
     /// Begins a connection from `own`, without waiting for its answer.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for what is no address, `PermissionDenied`, else why there will be no connection.
+    /// Fails with `InvalidInput` for what is no address, `PermissionDenied`, else why there will be no connection.
     fn connect(&mut self, own: &[u8], destination: &[u8], said: &[u8]) -> io::Result<Self::Link>;
 
     /// How to wait for connections that come.

@@ -90,10 +90,7 @@ impl XtiEndpoint {
     }
 
     /// The same with data for the peer's user, who gets them with the connection, and with options.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::start_connect`]; `BadData` for more than the provider carries
+    /// Errors are those of [`XtiEndpoint::start_connect`]; `BadData` for more than the provider carries
     /// ([`Information::connect`](crate::tpi::Information::connect)), `BadOption` for more than it takes.
     pub fn start_connect_with(&self, address: &[u8], with: With<'_>) -> Result<(), Error> {
         let mut inner = self.lock();
@@ -109,12 +106,8 @@ impl XtiEndpoint {
     }
 
     /// Connects, at most until `deadline` (t_connect).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::start_connect`]; `Look` when the peer refused: see
-    /// [`XtiEndpoint::receive_disconnect`]; `NoData` at the deadline, and the connection is still on its
-    /// way.
+    /// Errors are those of [`XtiEndpoint::start_connect`]; `Look` when the peer refused: see
+    /// [`XtiEndpoint::receive_disconnect`]; `NoData` at the deadline, and the connection is still on its way.
     pub fn connect(&self, address: &[u8], deadline: Instant) -> Result<(), Error> {
         self.start_connect(address)?;
         loop {
@@ -139,11 +132,7 @@ impl XtiEndpoint {
         self.receive_connect_call().map(|_| ())
     }
 
-    /// The same, with who answered and what that user said.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::receive_connect`].
+    /// The same, with who answered and what that user said. Errors are those of [`XtiEndpoint::receive_connect`].
     pub fn receive_connect_call(&self) -> Result<XtiCall, Error> {
         let mut inner = self.lock();
         inner.require(&[XtiState::Connecting])?;
@@ -196,11 +185,8 @@ impl XtiEndpoint {
 
     /// The same with data for the peer's user, and with options: T_CURRENT of the accepting end shows what
     /// became of them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::accept`]; `BadData` for more than the provider carries, `BadOption` for more
-    /// than it takes.
+    /// Errors are those of [`XtiEndpoint::accept`]; `BadData` for more than the provider carries, `BadOption` for
+    /// more than it takes.
     pub fn accept_with(
         &self,
         on: &XtiEndpoint,
@@ -241,11 +227,8 @@ impl XtiEndpoint {
     }
 
     /// The same with data for the peer's user, and with options: T_CURRENT shows what became of them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::accept_here`]; `BadData` for more than the provider carries, `BadOption` for more than
-    /// it takes.
+    /// Errors are those of [`XtiEndpoint::accept_here`]; `BadData` for more than the provider carries, `BadOption`
+    /// for more than it takes.
     pub fn accept_here_with(&self, sequence: u32, with: With<'_>) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.require(&[XtiState::Incoming])?;

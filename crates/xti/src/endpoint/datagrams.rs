@@ -38,10 +38,7 @@ impl XtiEndpoint {
 
     /// The same with options of this datagram alone. One that has an option which was not taken does not leave:
     /// [`XtiEndpoint::receive_datagram_error`] says which.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_send_datagram`]; `BadOption` for more options than the provider takes.
+    /// Errors are those of [`XtiEndpoint::try_send_datagram`]; `BadOption` for more options than the provider takes.
     #[inline]
     pub fn try_send_datagram_with(
         &self,
@@ -84,10 +81,7 @@ impl XtiEndpoint {
     }
 
     /// Sends a datagram, waiting for room at most this long (t_sndudata).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_send_datagram`].
+    /// Errors are those of [`XtiEndpoint::try_send_datagram`].
     pub fn send_datagram(
         &self,
         destination: &[u8],
@@ -97,11 +91,7 @@ impl XtiEndpoint {
         self.send_datagram_with(destination, octets, &[], limit)
     }
 
-    /// The same with options of this datagram alone.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_send_datagram_with`].
+    /// The same with options of this datagram alone. Errors are those of [`XtiEndpoint::try_send_datagram_with`].
     pub fn send_datagram_with(
         &self,
         destination: &[u8],
@@ -141,10 +131,7 @@ impl XtiEndpoint {
 
     /// The same with the options that came with the datagram; none with a rest. From the first such call on the
     /// provider asks for them: what was received before has none.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_receive_datagram`].
+    /// Errors are those of [`XtiEndpoint::try_receive_datagram`].
     pub fn try_receive_datagram_with(
         &self,
         buffer: &mut [u8],
@@ -185,10 +172,7 @@ impl XtiEndpoint {
     }
 
     /// Receives a datagram, or the rest of one, waiting at most this long (t_rcvudata).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_receive_datagram`].
+    /// Errors are those of [`XtiEndpoint::try_receive_datagram`].
     pub fn receive_datagram(
         &self,
         buffer: &mut [u8],
@@ -199,10 +183,7 @@ impl XtiEndpoint {
     }
 
     /// The same with the options that came with the datagram.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_receive_datagram_with`].
+    /// Errors are those of [`XtiEndpoint::try_receive_datagram_with`].
     pub fn receive_datagram_with(
         &self,
         buffer: &mut [u8],

@@ -37,11 +37,8 @@ impl XtiEndpoint {
 
     /// Sends a message with options of its own, of those that say something of messages ([`crate::sctp::name`]);
     /// waits for room at most this long. Further parts of it, behind a send with [`Flags::more`], need none.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::send`]; `BadOption` for options that a message cannot have, or that the provider does
-    /// not have: then nothing is sent.
+    /// Errors are those of [`XtiEndpoint::send`]; `BadOption` for options that a message cannot have, or that the
+    /// provider does not have: then nothing is sent.
     pub fn send_with(
         &self,
         octets: &[u8],
@@ -52,11 +49,7 @@ impl XtiEndpoint {
         self.send_all(octets, flags, &write_options(options), limit)
     }
 
-    /// The same without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::send_with`]; `Flow` when nothing is taken.
+    /// The same without waiting. Errors are those of [`XtiEndpoint::send_with`]; `Flow` when nothing is taken.
     pub fn try_send_with(
         &self,
         octets: &[u8],
@@ -68,10 +61,7 @@ impl XtiEndpoint {
 
     /// As [`XtiEndpoint::try_receive`], with the options that came with the message. From the first such call on the
     /// provider tells them (T_SCTP_RECVOPT): what it had handed on before has none.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_receive`].
+    /// Errors are those of [`XtiEndpoint::try_receive`].
     pub fn try_receive_with(
         &self,
         buffer: &mut [u8],

@@ -61,11 +61,7 @@ impl ReceivedRun {
 impl XtiEndpoint {
     /// Receives up to `calls` messages (at least one), or parts of such, by one call, waiting for the first at most `limit`. Each is
     /// handed to `each`, which must not use the endpoint, where it lies, with whether its message goes on with the next one;
-    /// returns how many were.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_receive`], when none came before.
+    /// returns how many were. Errors are those of [`XtiEndpoint::try_receive`], when none came before.
     pub fn receive_run(
         &self,
         calls: usize,

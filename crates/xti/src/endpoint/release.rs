@@ -27,10 +27,7 @@ impl XtiEndpoint {
     }
 
     /// The same with data for the peer's user (t_sndreldata).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::send_release`]; `BadData` for more than the provider carries.
+    /// Errors are those of [`XtiEndpoint::send_release`]; `BadData` for more than the provider carries.
     pub fn send_release_with_data(&self, user_data: &[u8]) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.require_release()?;
@@ -78,11 +75,7 @@ impl XtiEndpoint {
         self.receive_release_data().map(|_| ())
     }
 
-    /// The same with what the peer's user said (t_rcvreldata).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::receive_release`].
+    /// The same with what the peer's user said (t_rcvreldata). Errors are those of [`XtiEndpoint::receive_release`].
     pub fn receive_release_data(&self) -> Result<Vec<u8>, Error> {
         let mut inner = self.lock();
         inner.require_release()?;
@@ -110,10 +103,7 @@ impl XtiEndpoint {
     }
 
     /// The same with data for the peer's user.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::send_disconnect`]; `BadData` for more than the provider carries.
+    /// Errors are those of [`XtiEndpoint::send_disconnect`]; `BadData` for more than the provider carries.
     pub fn send_disconnect_with_data(
         &self,
         sequence: Option<u32>,

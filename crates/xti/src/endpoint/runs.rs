@@ -25,10 +25,7 @@ impl XtiEndpoint {
     /// lock; returns how many were taken, each whole. A long message is not copied: it stays with the stream
     /// until all of them have left. With `deferred` off, or with `crossing`, it sends one: those
     /// are factors of each send.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_send`]; `BadData` also for a message longer than 65,536 octets.
+    /// Errors are those of [`XtiEndpoint::try_send`]; `BadData` also for a message longer than 65,536 octets.
     pub fn try_send_run(&self, message: &Arc<[u8]>, count: usize) -> Result<usize, Error> {
         let options = &self.shared.options;
         let is_each_for_itself = options.crossing || !options.deferred;

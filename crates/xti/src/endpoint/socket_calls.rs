@@ -36,10 +36,7 @@ impl XtiEndpoint {
     }
 
     /// Binds with a backlog (SI_LISTEN of an endpoint without address); returns the address.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::bind`].
+    /// Errors are those of [`XtiEndpoint::bind`].
     pub fn socket_listen(&self, address: &[u8], backlog: u32) -> Result<Vec<u8>, Error> {
         let mut inner = self.lock();
         inner.require(&[XtiState::Unbound])?;

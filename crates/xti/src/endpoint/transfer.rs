@@ -85,10 +85,7 @@ impl XtiEndpoint {
     }
 
     /// Sends all, waiting for room until `deadline` (t_snd); returns how many octets were taken.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_send`]; `Flow` when none was taken until the deadline.
+    /// Errors are those of [`XtiEndpoint::try_send`]; `Flow` when none was taken until the deadline.
     pub fn send(&self, octets: &[u8], flags: Flags, limit: Duration) -> Result<usize, Error> {
         self.send_all(octets, flags, &[], limit)
     }
@@ -164,10 +161,7 @@ impl XtiEndpoint {
     }
 
     /// Receives, waiting as long as the socket's own time-out says, for ever without one (t_rcv).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_receive`]; `NoData` after the time-out.
+    /// Errors are those of [`XtiEndpoint::try_receive`]; `NoData` after the time-out.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> Result<XtiReceived, Error> {
         let mut inner = self.lock();
@@ -186,11 +180,7 @@ impl XtiEndpoint {
         }
     }
 
-    /// Receives, waiting at most this long.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::try_receive`].
+    /// Receives, waiting at most this long. Errors are those of [`XtiEndpoint::try_receive`].
     pub fn receive_within(&self, buffer: &mut [u8], limit: Duration) -> Result<XtiReceived, Error> {
         let mut deadline = None;
         loop {
@@ -263,10 +253,7 @@ impl XtiEndpoint {
     }
 
     /// Waits for data, or for an urgent octet, which would not end a wait in the receive.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` after the socket's own time-out or a signal; those of the socket.
+    /// Fails with `WouldBlock` after the socket's own time-out or a signal; those of the socket.
     fn await_arrival(&self, socket: &Socket, block: &mut Block) -> io::Result<Arrived> {
         if !self.shared.options.expedited {
             self.shared.waits.fetch_add(1, Ordering::Relaxed);

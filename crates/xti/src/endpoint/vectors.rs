@@ -10,10 +10,7 @@ pub const BUFFERS_MAX: usize = 16;
 
 impl XtiEndpoint {
     /// Sends what lies in several buffers as one (t_sndv), for a copy more than [`XtiEndpoint::send`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::send`]; `BadData` for more than [`BUFFERS_MAX`] buffers.
+    /// Errors are those of [`XtiEndpoint::send`]; `BadData` for more than [`BUFFERS_MAX`] buffers.
     pub fn send_vectored(
         &self,
         buffers: &[IoSlice<'_>],
@@ -24,10 +21,7 @@ impl XtiEndpoint {
     }
 
     /// Sends what lies in several buffers as one datagram (t_sndvudata).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::send_datagram`]; `BadData` for more than [`BUFFERS_MAX`] buffers.
+    /// Errors are those of [`XtiEndpoint::send_datagram`]; `BadData` for more than [`BUFFERS_MAX`] buffers.
     pub fn send_datagram_vectored(
         &self,
         destination: &[u8],
@@ -39,10 +33,7 @@ impl XtiEndpoint {
 
     /// Receives into several buffers, one after the other (t_rcvv): waits for the first octets, and takes
     /// what further ones are there.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::receive`]; `BadData` for more than [`BUFFERS_MAX`] buffers.
+    /// Errors are those of [`XtiEndpoint::receive`]; `BadData` for more than [`BUFFERS_MAX`] buffers.
     pub fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> Result<XtiReceived, Error> {
         let mut received = XtiReceived {
             len: 0,
@@ -70,10 +61,7 @@ impl XtiEndpoint {
     /// Receives a datagram into several buffers, one after the other (t_rcvvudata). Its source is put into
     /// `source`, which is empty for a rest. No other thread may receive on the endpoint meanwhile: it might
     /// take a part of the datagram.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`XtiEndpoint::receive_datagram`]; `BadData` for no room, or for more than [`BUFFERS_MAX`]
+    /// Errors are those of [`XtiEndpoint::receive_datagram`]; `BadData` for no room, or for more than [`BUFFERS_MAX`]
     /// buffers.
     pub fn receive_datagram_vectored(
         &self,

@@ -165,10 +165,7 @@ impl SocketOptions {
 const OF_DATAGRAM: [Key; 2] = [(level::INET_IP, name::TOS), (level::INET_IP, name::TTL)];
 
 /// Does something while a socket has options of one datagram: each says what became of it.
-///
-/// # Errors
-///
-/// `Unsupported` when one was not taken; then nothing was done.
+/// Fails with `Unsupported` when one was not taken; then nothing was done.
 pub(super) fn with_options<T>(
     socket: &Socket,
     options: &mut [TransportOption],

@@ -305,11 +305,7 @@ pub(crate) fn arrival(pool: &mut Pool, mut block: Block) -> (Message, Option<Blo
     (Message::data(copy), Some(block))
 }
 
-/// Receives from a socket.
-///
-/// # Errors
-///
-/// `WouldBlock` also when a signal or the socket's own time-out ended the wait.
+/// Receives from a socket. Fails with `WouldBlock` also when a signal or the socket's own time-out ended the wait.
 pub(crate) fn receive(socket: &Socket, room: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
     match rustix::net::recv(socket, room, flags) {
         Ok((len, _)) => Ok(len),

@@ -39,11 +39,7 @@ pub(crate) struct LoopLink {
 
 impl LoopLink {
     /// Rings over a socket that this end connected to `peer`; the first frame says its own address, and what the
-    /// user says with the connect.
-    ///
-    /// # Errors
-    ///
-    /// A peer of another user, and what the system refuses.
+    /// user says with the connect. Errors: a peer of another user, and what the system refuses.
     pub(super) fn open(
         socket: Socket,
         geometry: Geometry,
@@ -58,10 +54,7 @@ impl LoopLink {
     }
 
     /// Rings over a socket whose peer has sent their opening.
-    ///
-    /// # Errors
-    ///
-    /// What came is none, a peer of another user, and what the system refuses.
+    /// Errors: what came is none, a peer of another user, and what the system refuses.
     pub(super) fn accept(socket: Socket) -> io::Result<LoopLink> {
         let socket = UnixStream::from(OwnedFd::from(socket));
         let pair = channel::accept_pair(socket, Signal::Poll).map_err(to_io_error)?;

@@ -16,10 +16,7 @@ const TRIES: u32 = 1000;
 static NEXT_NAME: AtomicU32 = AtomicU32::new(1);
 
 /// The abstract name behind an address of a provider.
-///
-/// # Errors
-///
-/// `InvalidInput` for an address of no octets, or more than [`NAME_MAX`].
+/// Fails with `InvalidInput` for an address of no octets, or more than [`NAME_MAX`].
 fn socket_name(provider: &str, address: &[u8]) -> io::Result<SockAddr> {
     if address.is_empty() || address.len() > NAME_MAX {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -36,10 +33,7 @@ pub(super) fn new_address() -> Vec<u8> {
 }
 
 /// A socket that accepts at an address, or at a new one for an address of no octets, and the address.
-///
-/// # Errors
-///
-/// That of the address, `AddrInUse`, and what the system refuses.
+/// Errors: that of the address, `AddrInUse`, and what the system refuses.
 pub(super) fn listen(provider: &str, address: &[u8]) -> io::Result<(Socket, Vec<u8>)> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = match address {
@@ -66,11 +60,7 @@ fn bind_anywhere(socket: &Socket, provider: &str) -> io::Result<Vec<u8>> {
 }
 
 /// A socket that is connected to an address. It does not wait: where as many wait to be accepted as may, the
-/// kernel refuses.
-///
-/// # Errors
-///
-/// That of the address; `ConnectionRefused` when nobody listens there.
+/// kernel refuses. Errors: that of the address; `ConnectionRefused` when nobody listens there.
 pub(super) fn connect(provider: &str, address: &[u8]) -> io::Result<Socket> {
     let name = socket_name(provider, address)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -92,11 +82,7 @@ pub(super) fn accept(listener: &Socket) -> Option<Socket> {
     }
 }
 
-/// Whether the opening of a channel has come over a socket, which goes as one piece.
-///
-/// # Errors
-///
-/// The peer is gone.
+/// Whether the opening of a channel has come over a socket, which goes as one piece. Errors: the peer is gone.
 pub(super) fn has_opening(socket: &Socket) -> io::Result<bool> {
     use rustix::net::{RecvFlags, recv};
     let mut first = [0; 1];

@@ -109,11 +109,7 @@ impl DatagramSocketEndpoint {
         self.transmit(to, octets, SendFlags::NOSIGNAL)
     }
 
-    /// The same without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`DatagramSocketEndpoint::send`].
+    /// The same without waiting. Errors are those of [`DatagramSocketEndpoint::send`].
     #[inline]
     pub fn try_send(&mut self, to: &[u8], octets: &[u8]) -> Result<(), Error> {
         self.transmit(to, octets, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
@@ -159,10 +155,7 @@ impl DatagramSocketEndpoint {
     }
 
     /// The same without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`DatagramSocketEndpoint::receive`]; `NoData` when nothing is there.
+    /// Errors are those of [`DatagramSocketEndpoint::receive`]; `NoData` when nothing is there.
     #[inline]
     pub fn try_receive(
         &mut self,

@@ -95,10 +95,7 @@ pub fn run(
 }
 
 /// The same; the ends in `resets` reset the streams that they send on after half of their messages.
-///
-/// # Errors
-///
-/// As [`run`].
+/// Errors are those of [`run`].
 pub fn run_with_resets(
     ends: [&mut dyn Stack; 2],
     messages: [&[Message]; 2],

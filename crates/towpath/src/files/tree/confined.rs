@@ -21,11 +21,7 @@ impl ConfinedFolder {
         ConfinedFolder { root, recent: None }
     }
 
-    /// Another one of the same root.
-    ///
-    /// # Errors
-    ///
-    /// Out of descriptors.
+    /// Another one of the same root. Errors: out of descriptors.
     pub(super) fn again(&self) -> io::Result<ConfinedFolder> {
         self.root.try_clone().map(ConfinedFolder::new)
     }
@@ -34,11 +30,7 @@ impl ConfinedFolder {
         self.root.as_fd()
     }
 
-    /// The folder at `path` below the root.
-    ///
-    /// # Errors
-    ///
-    /// The system's; `NotADirectory` where a component is a link.
+    /// The folder at `path` below the root. Errors: the system's; `NotADirectory` where a component is a link.
     pub(super) fn at(&mut self, path: &[u8]) -> io::Result<BorrowedFd<'_>> {
         if path.is_empty() {
             return Ok(self.root.as_fd());
@@ -57,10 +49,7 @@ impl ConfinedFolder {
     }
 
     /// The folder that `path` lies in, and its name there.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`at`](ConfinedFolder::at); `InvalidInput` for the root itself.
+    /// Errors are those of [`at`](ConfinedFolder::at); `InvalidInput` for the root itself.
     pub(super) fn parent<'a>(
         &mut self,
         path: &'a TreePath,
@@ -70,21 +59,14 @@ impl ConfinedFolder {
     }
 
     /// Opens the file at `path` for reading; a pipe is not waited for.
-    ///
-    /// # Errors
-    ///
-    /// The system's; `InvalidInput` for what is no regular file.
+    /// Errors: the system's; `InvalidInput` for what is no regular file.
     pub(super) fn open_file(&mut self, path: &TreePath) -> io::Result<File> {
         let (parent, name) = self.parent(path)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(parent, name, flags, Mode::empty())?.into())
     }
 
-    /// Opens the folder at `path` for reading.
-    ///
-    /// # Errors
-    ///
-    /// The system's.
+    /// Opens the folder at `path` for reading. Errors: the system's.
     pub(super) fn open_folder(&mut self, path: &TreePath) -> io::Result<OwnedFd> {
         match path.split() {
             Some((folder, name)) => open_folder_at(self.at(folder)?, name, OFlags::RDONLY),
@@ -92,11 +74,7 @@ impl ConfinedFolder {
         }
     }
 
-    /// What is at `path`, links not followed.
-    ///
-    /// # Errors
-    ///
-    /// The system's; `NotFound` when there is nothing.
+    /// What is at `path`, links not followed. Errors: the system's; `NotFound` when there is nothing.
     pub(super) fn stat(&mut self, path: &TreePath) -> io::Result<Stat> {
         match path.split() {
             Some((folder, name)) => Ok(rustix::fs::statat(

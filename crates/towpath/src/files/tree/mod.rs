@@ -169,11 +169,7 @@ pub struct PullTarget<'a> {
 }
 
 /// Fetches the file or folder at `path` of the folder that the host at `from` serves; calls `tell` as it advances. Entries
-/// that fail are in the result, and do not end the transfer.
-///
-/// # Errors
-///
-/// As [`push`].
+/// that fail are in the result, and do not end the transfer. Errors are those of [`push`].
 pub fn pull(
     call: &TreeCall<'_>,
     from: SocketAddr,
@@ -236,10 +232,7 @@ impl TreeCall<'_> {
 }
 
 /// Receives a tree that a sender pushes into `folder`, once its request was accepted.
-///
-/// # Errors
-///
-/// Those of [`receive::receive`], and why the request is refused, which the sender is told.
+/// Errors are those of [`receive::receive`], and why the request is refused, which the sender is told.
 pub(super) fn take_pushed(
     circuit: PushedStream,
     request: &TreeRequest,
@@ -260,10 +253,7 @@ pub(super) fn take_pushed(
 }
 
 /// Sends what a client asks for from below `folder`.
-///
-/// # Errors
-///
-/// Those of [`send::send`], and why the request is refused, which the client is told.
+/// Errors are those of [`send::send`], and why the request is refused, which the client is told.
 pub(super) fn give_pulled(
     circuit: PushedStream,
     request: &TreeRequest,

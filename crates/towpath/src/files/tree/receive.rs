@@ -43,11 +43,8 @@ pub(super) struct TreeReceiver<'a> {
 }
 
 /// Receives a tree into `store`; what came of it is in `copied` also when it fails.
-///
-/// # Errors
-///
-/// Those of the circuit, `StorageFull`, `InvalidData` for a peer that breaks the protocol, `Interrupted` once `stop`
-/// is set.
+/// Errors are those of the circuit, `StorageFull`, `InvalidData` for a peer that breaks the protocol, `Interrupted`
+/// once `stop` is set.
 pub(super) fn receive(
     stream: &mut FrameStream,
     store: TreeStore,

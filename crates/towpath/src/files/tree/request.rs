@@ -48,11 +48,7 @@ impl TreeRequest {
         [&TREE_MAGIC[..], &[direction, options], &len, path].concat()
     }
 
-    /// Reads a request behind its first eight octets.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidData`, else those of `receive`.
+    /// Reads a request behind its first eight octets. Fails with `InvalidData`, else those of `receive`.
     pub(crate) fn read(receive: &mut impl ReceiveSome) -> io::Result<TreeRequest> {
         let [direction, options] = protocol::read_array(receive)?;
         let direction = match direction {

@@ -78,11 +78,8 @@ struct TreeSender<'a> {
 
 /// Sends the tree of `source`; what came of it is in `copied` also when it fails. With `totals` the receiver is told how much
 /// there is.
-///
-/// # Errors
-///
-/// Those of the circuit, the receiver's reason when it gives up, `InvalidData` for a peer that breaks the protocol,
-/// `Interrupted` once `stop` is set.
+/// Errors are those of the circuit, the receiver's reason when it gives up, `InvalidData` for a peer that breaks the
+/// protocol, `Interrupted` once `stop` is set.
 pub(super) fn send(
     stream: &mut FrameStream,
     source: Source,

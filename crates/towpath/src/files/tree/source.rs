@@ -57,10 +57,7 @@ struct Walk {
 
 impl Source {
     /// The tree at an open descriptor of a file or folder.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for anything else, and for a folder unless `recursive`.
+    /// Fails with `InvalidInput` for anything else, and for a folder unless `recursive`.
     pub(super) fn new(top: OwnedFd, recursive: bool) -> io::Result<Source> {
         let about = rustix::fs::fstat(&top)?;
         match FileType::from_raw_mode(about.st_mode) {
@@ -104,11 +101,7 @@ impl Source {
         }
     }
 
-    /// Opens a file of the tree at its beginning.
-    ///
-    /// # Errors
-    ///
-    /// The system's; `InvalidInput` when it is no file any more.
+    /// Opens a file of the tree at its beginning. Errors: the system's; `InvalidInput` when it is no file any more.
     pub(super) fn open_file(&mut self, path: &TreePath) -> io::Result<File> {
         match (&mut self.files, &mut self.top) {
             (Some(files), _) => files.open_file(path),

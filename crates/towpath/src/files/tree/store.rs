@@ -66,22 +66,14 @@ pub(super) struct TreeStore {
 }
 
 impl TreeStore {
-    /// The path of an entry in the folder.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` when it becomes too long.
+    /// The path of an entry in the folder. Fails with `InvalidInput` when it becomes too long.
     fn place(&self, path: &TreePath) -> io::Result<TreePath> {
         let place = path.below(&self.top);
         let place = place.filter(|place| !place.octets().is_empty());
         place.ok_or_else(|| invalid_input("the path is too long here"))
     }
 
-    /// What is here of a file.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not taken.
+    /// What is here of a file. Errors: why it is not taken.
     pub(super) fn look_up(&mut self, path: &TreePath, size: u64) -> io::Result<Found> {
         let place = self.place(path)?;
         if size > self.size_max {
@@ -112,10 +104,7 @@ impl TreeStore {
     }
 
     /// Whether the file here is the one whose digest the sender gives; if not, whether it may be replaced.
-    ///
-    /// # Errors
-    ///
-    /// `AlreadyExists` when it may not be, or the file system's.
+    /// Fails with `AlreadyExists` when it may not be, or the file system's.
     pub(super) fn is_same(
         &mut self,
         path: &TreePath,
@@ -134,11 +123,7 @@ impl TreeStore {
         }
     }
 
-    /// The partial file of a file that comes.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`PartialFile::open`].
+    /// The partial file of a file that comes. Errors are those of [`PartialFile::open`].
     pub(super) fn open_partial(&mut self, path: &TreePath, size: u64) -> io::Result<PartialFile> {
         let place = self.place(path)?;
         let name = self.partial_place(&place)?;
@@ -165,10 +150,7 @@ impl TreeStore {
     }
 
     /// Writes a whole file whose digest was verified, and gives it its name.
-    ///
-    /// # Errors
-    ///
-    /// `AlreadyExists`, or the file system's.
+    /// Fails with `AlreadyExists`, or the file system's.
     pub(super) fn store_small(
         &mut self,
         path: &TreePath,
@@ -208,10 +190,7 @@ impl TreeStore {
     }
 
     /// Makes a folder, unless there is one.
-    ///
-    /// # Errors
-    ///
-    /// `AlreadyExists` when something else has its name, or the file system's.
+    /// Fails with `AlreadyExists` when something else has its name, or the file system's.
     pub(super) fn make_folder(&mut self, path: &TreePath) -> io::Result<()> {
         let place = path.below(&self.top);
         let place = place.ok_or_else(|| invalid_input("the path is too long here"))?;
@@ -237,11 +216,7 @@ impl TreeStore {
         }
     }
 
-    /// Gives a folder its mode and time, if a transfer made it.
-    ///
-    /// # Errors
-    ///
-    /// The file system's.
+    /// Gives a folder its mode and time, if a transfer made it. Errors are those of the file system.
     pub(super) fn finish_folder(
         &mut self,
         path: &TreePath,
@@ -261,10 +236,7 @@ impl TreeStore {
     }
 
     /// Makes a symbolic link that stays within the tree.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for one that may lead out of it, `AlreadyExists`, or the file system's.
+    /// Fails with `InvalidInput` for one that may lead out of it, `AlreadyExists`, or the file system's.
     pub(super) fn make_link(&mut self, path: &TreePath, target: &[u8]) -> io::Result<()> {
         if !path.may_lead_to(target) {
             return Err(invalid_input(LINK_REASON));
@@ -303,11 +275,7 @@ impl TreeStore {
         }
     }
 
-    /// Counts what an entry takes; refuses to go on when the file system has too little left.
-    ///
-    /// # Errors
-    ///
-    /// `StorageFull`.
+    /// Counts what an entry takes; refuses to go on when the file system has too little left. Fails with `StorageFull`.
     pub(super) fn book(&mut self, bytes: u64) -> io::Result<()> {
         let needed = bytes.saturating_add(ENTRY_BYTES);
         if let Some(left) = self.unchecked_bytes.checked_sub(needed) {
@@ -319,11 +287,7 @@ impl TreeStore {
         Ok(())
     }
 
-    /// Makes all that came durable, names included.
-    ///
-    /// # Errors
-    ///
-    /// The file system's.
+    /// Makes all that came durable, names included. Errors are those of the file system.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.base)?)
     }

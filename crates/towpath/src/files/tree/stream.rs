@@ -55,10 +55,7 @@ impl FrameStream {
     }
 
     /// Receives what there is, waiting up to `limit` for the first of it; false when nothing came.
-    ///
-    /// # Errors
-    ///
-    /// `UnexpectedEof` when the peer has ended its direction, else those of the circuit.
+    /// Fails with `UnexpectedEof` when the peer has ended its direction, else those of the circuit.
     pub(super) fn fill(&mut self, limit: Duration) -> io::Result<bool> {
         if self.end + FRAME_MAX > self.input.len() {
             self.input.copy_within(self.start..self.end, 0);
@@ -86,11 +83,7 @@ impl FrameStream {
         }
     }
 
-    /// Sends what waits, if there is room; false if there is none.
-    ///
-    /// # Errors
-    ///
-    /// Those of the circuit.
+    /// Sends what waits, if there is room; false if there is none. Errors are those of the circuit.
     pub(super) fn send(&mut self) -> io::Result<bool> {
         if self.output.is_empty() {
             return Ok(true);
@@ -106,11 +99,7 @@ impl FrameStream {
         }
     }
 
-    /// Sends what waits, and waits for room for it.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut`, else those of the circuit.
+    /// Sends what waits, and waits for room for it. Fails with `TimedOut`, else those of the circuit.
     pub(super) fn send_all(&mut self) -> io::Result<()> {
         if !self.output.is_empty() {
             self.circuit.send(&self.output, PEER_TIMEOUT)?;
@@ -126,11 +115,7 @@ impl FrameStream {
     }
 
     /// Whether the peer is still there, and not only to hold a place; `hashed_bytes` is what it may have to read and
-    /// hash before it says anything.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut`.
+    /// hash before it says anything. Fails with `TimedOut`.
     pub(super) fn check(&mut self, hashed_bytes: u64) -> io::Result<()> {
         let now = Instant::now();
         let hashing = Duration::from_secs(hashed_bytes / HASH_BYTES_PER_S).min(HASH_TIMEOUT);

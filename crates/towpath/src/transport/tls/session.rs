@@ -92,10 +92,7 @@ impl Session {
 
     /// One step with the records in `arrived`: opens at most one of them into `plain`, and puts
     /// records to send into `out`.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidData` when the peer breaks the protocol, or a record is not its own.
+    /// Fails with `InvalidData` when the peer breaks the protocol, or a record is not its own.
     pub(super) fn step(
         &mut self,
         arrived: &mut Queue,

@@ -51,10 +51,8 @@ impl IncomingMessage {
     }
 
     /// Receives to the end, for which it waits up to `limit`.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` while there is more to come, `InvalidData` for a message beyond `max`, else why the association broke.
+    /// Fails with `WouldBlock` while there is more to come, `InvalidData` for a message beyond `max`, else why the
+    /// association broke.
     pub(super) fn complete(&mut self, limit: Duration, max: usize) -> io::Result<()> {
         loop {
             let room = self.message.room();
@@ -111,10 +109,7 @@ impl Arrivals {
 
     /// The next whole message, and its association; waits for one up to `limit`. An association that breaks is forgotten, and
     /// so is the oldest of too many whose messages are not whole.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` without one, or errors of the wire.
+    /// Fails with `WouldBlock` without one, or errors of the wire.
     pub(super) fn next(
         &mut self,
         limit: Duration,

@@ -60,10 +60,7 @@ impl ClientCircuit {
     }
 
     /// Waits up to `limit` for the end of the oldest call; its reply, unless it was ended without one.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` while it is under config, else why it failed.
+    /// Fails with `WouldBlock` while it is under config, else why it failed.
     fn end_oldest(&mut self, limit: Duration) -> io::Result<Option<ReceivedMessage>> {
         let Some(call) = self.calls.front_mut() else {
             return Err(would_block());

@@ -64,11 +64,7 @@ impl DatagramCircuit {
         Ok(())
     }
 
-    /// Forgets the oldest messages that were acknowledged.
-    ///
-    /// # Errors
-    ///
-    /// Why one was not.
+    /// Forgets the oldest messages that were acknowledged. Errors: why one was not.
     fn reap(&mut self) -> io::Result<()> {
         while let Some(oldest) = self.sent.front() {
             match oldest.status().closed {

@@ -27,10 +27,7 @@ const DONE: &str = "ok";
 pub(crate) type ChangeFn<E> = fn(&mut E, Instant, &str) -> Result<(), String>;
 
 /// Serves changes of `endpoint` until it is dropped, beside its reports at `reports`.
-///
-/// # Errors
-///
-/// When no socket can be made there.
+/// Fails when no socket can be made there.
 pub(crate) fn serve_changes<E: Associations + Send + 'static, W: Wire + Send + 'static>(
     endpoint: &Endpoint<E, Traced<W>>,
     own: Address,

@@ -118,10 +118,7 @@ impl Drop for ReportSocket {
 }
 
 /// Serves reports of `endpoint` until it is dropped; returns the path of the socket.
-///
-/// # Errors
-///
-/// `PermissionDenied` if the directory is not private to the user.
+/// Fails with `PermissionDenied` if the directory is not private to the user.
 pub(crate) fn serve<E: Associations + Send + 'static, W: Wire + Send + 'static>(
     endpoint: &Endpoint<E, W>,
     identity: EndpointIdentity,
@@ -138,11 +135,7 @@ pub(crate) fn serve<E: Associations + Send + 'static, W: Wire + Send + 'static>(
 }
 
 /// Serves what `make` returns, at a socket whose name ends with `suffix`, until the returned value is
-/// dropped or `make` returns None.
-///
-/// # Errors
-///
-/// `PermissionDenied` if the directory is not private to the user.
+/// dropped or `make` returns None. Fails with `PermissionDenied` if the directory is not private to the user.
 pub(crate) fn serve_reports(
     suffix: &str,
     make: impl Fn() -> Option<Vec<u8>> + Send + 'static,

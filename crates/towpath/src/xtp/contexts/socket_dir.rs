@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 const DIRECTORY_LEN_MAX: usize = 77;
 
 /// The directory, created if it does not exist.
-///
-/// # Errors
-///
-/// `PermissionDenied` if it exists and is not private to the user.
+/// Fails with `PermissionDenied` if it exists and is not private to the user.
 pub(super) fn create() -> io::Result<PathBuf> {
     let folder = directory_path();
     match DirBuilder::new().mode(0o700).create(&folder) {
@@ -25,11 +22,7 @@ pub(super) fn create() -> io::Result<PathBuf> {
     }
 }
 
-/// The directory, if it exists.
-///
-/// # Errors
-///
-/// `PermissionDenied` if it exists and is not private to the user.
+/// The directory, if it exists. Fails with `PermissionDenied` if it exists and is not private to the user.
 pub(super) fn open_existing() -> io::Result<Option<PathBuf>> {
     let folder = directory_path();
     match check_private(&folder) {

@@ -128,10 +128,7 @@ impl Stream {
 
     /// Receives the bytes a stream has without a copy: calls `take` with each chunk in place.
     /// Returns their total length, or None as [`recv`](Stream::recv) does.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`recv`](Stream::recv), and `Unsupported` for messages.
+    /// Errors are those of [`recv`](Stream::recv), and `Unsupported` for messages.
     pub fn recv_in_place(
         &mut self,
         take: impl FnMut(&[u8]),

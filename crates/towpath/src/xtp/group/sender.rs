@@ -116,10 +116,8 @@ impl Sender {
 
     /// Sends bytes, or a message, whole, and waits up to `limit` until all members have acknowledged it and all before it.
     /// The packet with its last byte asks them.
-    ///
-    /// # Errors
-    ///
-    /// As for [`try_send`](Sender::try_send), then nothing of it was sent; those of [`drain`](Sender::drain), then it may have been.
+    /// Errors are those of [`try_send`](Sender::try_send), then nothing of it was sent; those of
+    /// [`drain`](Sender::drain), then it may have been.
     pub fn send_acknowledged(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         self.circuit.send_acknowledged(message, finite(limit))
     }
