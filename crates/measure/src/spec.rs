@@ -57,7 +57,7 @@ pub struct RaceSpec {
     pub pin: (Option<u32>, Option<u32>),
     /// Nice values of the two sides.
     pub priority: (Option<i32>, Option<i32>),
-    /// Busy-poll instead of sleeping in delay trials.
+    /// Busy-poll instead of sleeping: both ends of delay trials, receivers of throughput trials.
     pub busy_poll: bool,
     /// Number of blocks, and interim looks.
     pub blocks: BlockPlan,

@@ -61,7 +61,9 @@ pub(crate) fn hindrance(
         Workload::Transactions => Some("clients that wait for a server would be cut off"),
         Workload::Send => Some("what copies take is known of a whole trial alone"),
         Workload::Responsive => Some("the queues of the bulk would empty during a pause"),
-        Workload::Delay if spec.busy_poll => Some("ends that busy-poll would not rest"),
+        Workload::Throughput | Workload::Delay if spec.busy_poll => {
+            Some("ends that busy-poll would not rest")
+        }
         Workload::Throughput | Workload::Delay => None,
     };
     of_workload

@@ -367,7 +367,7 @@ pub struct RaceArgs {
     /// Nice values: sender=-20,receiver=19.
     #[arg(long, value_name = "VALUES", value_parser = parse::priorities, allow_hyphen_values = true)]
     pub priority: Option<(Option<i32>, Option<i32>)>,
-    /// Busy-poll with non-blocking calls in delay trials instead of sleeping.
+    /// Busy-poll with non-blocking calls instead of sleeping: both ends of delay trials, receivers of throughput trials.
     #[arg(long)]
     pub busy_poll: bool,
     /// Socket buffer size; a list is swept.

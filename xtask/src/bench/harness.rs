@@ -5,7 +5,7 @@
 //! the target. A missing peer counts as a missed target.
 
 use super::bar::{Bar, BenchTarget};
-use super::compare::{Comparison, metric_of};
+use super::compare::{Comparison, Measure, metric_of};
 use super::peers::{self, Iperf3};
 use super::trial_runner::{TrialRequest, TrialRunner};
 use super::yardstick::Yardstick;
@@ -155,31 +155,47 @@ fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -
 }
 
 /// Bars without a peer, or with one that may be absent.
-type Single = fn(&mut TrialRunner, &str) -> Bar;
+type Single = fn(&mut TrialRunner, &'static str) -> Bar;
 
 const SINGLES: &[(&str, Single)] = &[
     ("udp-segmented-gsro", udp_segmented_gsro),
+    ("udp-segmented-gsro-blocking", udp_segmented_gsro_blocking),
     ("record-throughput", record_throughput),
     ("record-delay", record_delay),
     ("first-trial", first_trial),
     ("rss-60s", rss_60s),
 ];
 
-/// Our segmented UDP against iperf3's; without one that has it the line says so at once.
-fn udp_segmented_gsro(ours: &mut TrialRunner, name: &str) -> Bar {
-    let target = BenchTarget::at_least(1.0, 1.1);
+/// Our segmented UDP against iperf3's, whose receiver polls: with a receiver of ours that polls as well.
+fn udp_segmented_gsro(ours: &mut TrialRunner, name: &'static str) -> Bar {
+    against_gsro(
+        ours,
+        name,
+        &["--busy-poll".into()],
+        BenchTarget::at_least(1.0, 1.1),
+    )
+}
+
+/// The same with a receiver of ours that sleeps between arrivals, so that the sender wakes it.
+fn udp_segmented_gsro_blocking(ours: &mut TrialRunner, name: &'static str) -> Bar {
+    against_gsro(ours, name, &[], BenchTarget::at_least(0.85, 1.0))
+}
+
+/// Against iperf3 with segmented UDP; without one that has it the line says so at once.
+fn against_gsro(
+    ours: &mut TrialRunner,
+    name: &'static str,
+    more: &[String],
+    target: BenchTarget,
+) -> Bar {
     let iperf3 = match Iperf3::with_gsro() {
         Ok(iperf3) => iperf3,
         Err(absent) => return Bar::of_median(name, Err(absent), "x", target),
     };
-    Comparison::of(
-        "udp-segmented-gsro",
-        metric_of(throughput("udp-segmented", 1400, &[]), "messages_per_s"),
-        ("", Box::new(move |_| iperf3.rate(true, 1400, SPAN_S))),
-        PAIRS,
-        target,
-    )
-    .run(ours)
+    let ask = throughput("udp-segmented", 1400, more);
+    let ours_rate = metric_of(ask, "messages_per_s");
+    let peer: Measure = Box::new(move |_| iperf3.rate(true, 1400, SPAN_S));
+    Comparison::of(name, ours_rate, ("", peer), PAIRS, target).run(ours)
 }
 
 fn single(name: &str, values: Result<Vec<f64>, String>, unit: &'static str, most: f64) -> Bar {

@@ -72,7 +72,7 @@ pub(crate) struct MessageExchange {
 }
 
 /// Failed tries of a busy-polling loop between two checks of the flags.
-const SPINS_PER_CHECK: u32 = 4096;
+pub(super) const SPINS_PER_CHECK: u32 = 4096;
 
 impl MessageExchange {
     /// That of a client, which receives replies.

@@ -1,11 +1,13 @@
 //! Sink: receives until the end.
 
+use super::server::SPINS_PER_CHECK;
 use super::slices::SliceRecorder;
 use super::{RunLength, WorkerFlags, is_retryable};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
+use std::io;
 use std::time::{Duration, Instant};
-use towpath::Circuit;
+use towpath::{Circuit, ReceiveCounts};
 
 /// Idle time that ends a connectionless circuit after the peer has finished, besides the path
 /// delay.
@@ -40,13 +42,20 @@ pub(crate) fn run(
     } + Duration::from_nanos(job.path_delay_ns);
     loop {
         let calls = slices.calls_allowed(report.last_ns, length.messages);
-        match circuit.recv_run(&mut buffer, calls) {
+        let run = match job.busy_poll {
+            true => poll_run(circuit, &mut buffer, calls),
+            false => circuit.recv_run(&mut buffer, calls),
+        };
+        match run {
             Ok(Some(arrived)) => {
                 report.received += arrived.messages;
                 report.received_bytes += arrived.bytes;
                 report.calls += arrived.calls;
                 let now_ns = now_ns();
-                report.last_ns = length.arrived_ns(arrived.calls, now_ns);
+                report.last_ns = match job.busy_poll {
+                    true => now_ns,
+                    false => length.arrived_ns(arrived.calls, now_ns),
+                };
                 length.adapt_after(calls, now_ns);
                 slices.record(report.last_ns, report.received, report.received_bytes);
                 idle_since = None;
@@ -72,6 +81,34 @@ pub(crate) fn run(
     slices.finish_into(&mut report);
     slowdown.note_into(&mut report);
     report
+}
+
+/// Receives what has arrived, up to `calls` messages or reads; tries again and again while nothing has.
+///
+/// # Errors
+///
+/// `WouldBlock` after [`SPINS_PER_CHECK`] tries; those of [`Circuit::try_recv`] if nothing was received before.
+fn poll_run(
+    circuit: &mut dyn Circuit,
+    buffer: &mut [u8],
+    calls: usize,
+) -> io::Result<Option<ReceiveCounts>> {
+    let mut arrived = ReceiveCounts::default();
+    let mut spins = 0;
+    while arrived.calls < calls as u64 {
+        match circuit.try_recv(buffer) {
+            Ok(Some(len)) => arrived.add(len),
+            Err(error) if arrived.calls == 0 => {
+                spins += 1;
+                if !is_retryable(&error) || spins >= SPINS_PER_CHECK {
+                    return Err(error);
+                }
+            }
+            Ok(None) if arrived.calls == 0 => return Ok(None),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    Ok(Some(arrived))
 }
 
 /// Buffer size for a byte stream's read or the longest message.

@@ -71,7 +71,11 @@ impl Jobs {
             rate: rate(spec, trial, pairs),
             pin: [pin.0, pin.1][end],
             priority: [priority.0, priority.1][end],
-            busy_poll: spec.busy_poll && trial.contest.workload == Workload::Delay,
+            busy_poll: spec.busy_poll
+                && matches!(
+                    trial.contest.workload,
+                    Workload::Delay | Workload::Throughput
+                ),
             series: spec.series && has_series(trial.contest.workload),
             raw_sockets: Vec::new(),
             seed: trial.seed,

@@ -146,6 +146,7 @@ fn turns_where_they_cannot_be_are_refused_with_the_reason() {
         (&["tcp", "-w", "offered"][..], "offered"),
         (&["tcp", "--no-control"], "one contestant alone"),
         (&["tcp", "--busy-poll", "-w", "delay"], "busy-poll"),
+        (&["tcp", "--busy-poll", "-w", "throughput"], "busy-poll"),
     ] {
         let words = [&["race", "--turns", "on"], words].concat();
         let said = towpath(&words);

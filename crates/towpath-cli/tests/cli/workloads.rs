@@ -112,6 +112,14 @@ fn delay_with_busy_poll_on_every_transport() {
 }
 
 #[test]
+fn throughput_with_busy_poll_of_streams_messages_and_engines() {
+    let arguments = ["-w", "throughput", "--busy-poll"];
+    workload(&arguments, "messages_per_s", |name, _| {
+        ["tcp", "udp-segmented", "unix-seqpacket", "xtp", "xtp-lent"].contains(&name)
+    });
+}
+
+#[test]
 fn offered_load_with_fixed_arrivals() {
     let arguments = ["-w", "offered", "--rate", "500,1k", "--arrivals", "fixed"];
     workload(&arguments, "delivered_per_s", all_but_null);

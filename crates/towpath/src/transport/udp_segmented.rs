@@ -166,32 +166,33 @@ struct SegmentedCircuit {
 }
 
 impl SegmentedCircuit {
-    /// Sends `count` copies of `message` in one call.
-    fn send_segments(&mut self, message: &[u8], count: usize) -> io::Result<()> {
-        self.port.call_counts.send += 1;
+    /// Joins as many copies of `message` as one call of a run of `count` sends.
+    fn join(&mut self, message: &[u8], count: usize) {
+        self.segments = segments_for(self.segments_max, message.len());
         self.send_buffer.clear();
-        for _ in 0..count {
+        for _ in 0..self.segments.min(count) {
             self.send_buffer.extend_from_slice(message);
         }
-        let size = (count > 1).then_some(message.len());
-        let socket = self.port.inner.as_fd();
-        sys::send_segmented_with(socket, None, &[IoSlice::new(&self.send_buffer)], size, 0)
+    }
+
+    /// Sends the first `count` of the joined messages of `len` bytes in one call.
+    fn send_segments(&mut self, len: usize, count: usize) -> io::Result<()> {
+        self.port.call_counts.send += 1;
+        let joined = IoSlice::new(&self.send_buffer[..len * count]);
+        let size = (count > 1).then_some(len);
+        sys::send_segmented_with(self.port.inner.as_fd(), None, &[joined], size, 0)
     }
 
     #[cold]
-    fn handle_send_error(
-        &mut self,
-        error: io::Error,
-        message: &[u8],
-        count: usize,
-    ) -> io::Result<()> {
+    fn handle_send_error(&mut self, error: io::Error, len: usize, count: usize) -> io::Result<()> {
         match Errno::from_io_error(&error) {
             Some(Errno::INVAL | Errno::MSGSIZE | Errno::IO) if count > 1 => {
                 self.segmentation_refused = true;
                 self.segments_max = 1;
+                self.segments = 1;
                 Ok(())
             }
-            Some(errno) => Err(self.port.send_error(errno, message.len())),
+            Some(errno) => Err(self.port.send_error(errno, len)),
             None => Err(error),
         }
     }
@@ -319,12 +320,19 @@ impl Circuit for SegmentedCircuit {
             self.port.send(message, true)?;
             return Ok(1);
         }
-        send_run(count, |left| {
-            self.segments = segments_for(self.segments_max, message.len());
+        self.join(message, count);
+        // The last call of a run is as full as the others: fewer messages would cost a call as well.
+        let whole = match count < self.segments {
+            true => count,
+            false => count - count % self.segments,
+        };
+        send_run(whole, |left| {
             let together = self.segments.min(left);
-            match self.send_segments(message, together) {
+            match self.send_segments(message.len(), together) {
                 Ok(()) => Ok(together),
-                Err(error) => self.handle_send_error(error, message, together).map(|()| 0),
+                Err(error) => self
+                    .handle_send_error(error, message.len(), together)
+                    .map(|()| 0),
             }
         })
     }
