@@ -4,7 +4,8 @@ use crate::closing::Closing;
 use crate::codec::HeaderContext;
 use crate::config::RateLimit;
 use crate::endpoint_state::EndpointState;
-use crate::numbers::{Key, SyncNumber};
+use crate::numbers::Key;
+use crate::opening::{ContextState, FirstPacket, LimitsReport, OpenReport};
 use crate::pdu::{Options, Service};
 use crate::route_values::RouteId;
 use crate::rx::ReceiveState;
@@ -12,42 +13,13 @@ use crate::timer_set::{NEVER, TimerName, TimerSet};
 use crate::tx::SendState;
 use engine::{Address, AssociationId, CloseReason, Event, Instant};
 
-/// State of a context in use (XTP 4.0 s. 6.1). Listening is a property of the endpoint; the
-/// inactive state is [`InactiveContext`](crate::context_table::InactiveContext).
+/// Where the context is in the ready queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ContextState {
-    /// FIRST is to be sent, or was sent and not answered yet.
-    Opening,
-    /// A packet of the peer was received.
-    Active,
-    /// Closed; the endpoint retires the context.
-    Closed {
-        /// Whether the key goes into quarantine, so that late packets are answered with END.
-        quarantine: bool,
-    },
-}
-
-/// What the host knows of an opening.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OpenReport {
-    /// Nothing.
-    Pending,
-    /// A peer opened the association, and the user has not admitted it yet.
-    AwaitingAdmission,
-    /// Connected or Accepted was reported, and the user admits it.
-    Done,
-}
-
-/// The FIRST packet (0007, Setting up).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FirstPacket {
-    /// To be sent; a retransmission if `sent`.
-    pub(crate) due: bool,
-    pub(crate) sent: bool,
-    /// Explicit open: FIRST carries no user data, and data wait for its answer.
-    pub(crate) explicit: bool,
-    /// User bytes in FIRST, the same in each retransmission unless the path does not carry them.
-    pub(crate) data_len: u64,
+pub(crate) enum ReadyPlace {
+    Absent,
+    Queued,
+    /// Queued again behind others, to which it has given way since it sent last.
+    GaveWay,
 }
 
 /// Pending control packets.
@@ -147,7 +119,6 @@ pub(crate) struct Context {
     pub(crate) service: Service,
     pub(crate) state: ContextState,
     pub(crate) open_report: OpenReport,
-    pub(crate) first: FirstPacket,
     pub(crate) tx: SendState,
     pub(crate) rx: ReceiveState,
     pub(crate) closing: Closing,
@@ -158,10 +129,7 @@ pub(crate) struct Context {
     /// The responder keeps no state yet: each control packet states this side's key and service, and
     /// carries the cookie back (0021).
     pub(crate) returns_cookie: bool,
-    /// The rate and packet limits of this side have not been sent to the peer yet.
-    pub(crate) limits_pending: bool,
-    /// Sync of the packet with the limits until it is echoed (0007, Rates).
-    pub(crate) limits_sync: Option<SyncNumber>,
+    pub(crate) limits_report: LimitsReport,
     /// The rate that this side accepts.
     pub(crate) accepted_rate: Option<RateLimit>,
     /// Priority: the lowest value is served first, None last (0007, Priority).
@@ -169,10 +137,7 @@ pub(crate) struct Context {
     pub(crate) last_received_at: Instant,
     /// Option bits of every packet.
     pub(crate) options: Options,
-    /// The context is in the ready queue.
-    pub(crate) in_ready_queue: bool,
-    /// It has given way to others in the ready queue since it sent last.
-    gave_way: bool,
+    pub(crate) ready_place: ReadyPlace,
     /// Status requests in a row while the peer blocks progress, as window probes do.
     pub(crate) unanswered_probes: u32,
     pub(crate) timers: TimerSet<Timer, { TIMERS.len() }>,
@@ -201,21 +166,18 @@ impl Context {
             service: Service::Stream,
             state: ContextState::Active,
             open_report: OpenReport::Pending,
-            first: FirstPacket::default(),
             tx: SendState::default(),
             rx: ReceiveState::default(),
             closing: Closing::default(),
             pending: PendingControl::default(),
             amplification_limit: None,
             returns_cookie: false,
-            limits_pending: false,
-            limits_sync: None,
+            limits_report: LimitsReport::Done,
             accepted_rate: None,
             sort: None,
             last_received_at: now,
             options: Options::NONE,
-            in_ready_queue: false,
-            gave_way: false,
+            ready_place: ReadyPlace::Absent,
             unanswered_probes: 0,
             timers: TimerSet::new(),
             scheduled_at: NEVER,
@@ -266,15 +228,40 @@ impl Context {
         )
     }
 
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, ContextState::Opening { .. })
+    }
+
     /// FIRST of an implicit opening waits for user data.
     pub(crate) fn waits_for_first_data(&self) -> bool {
-        let is_opening = self.initiator && self.state == ContextState::Opening;
-        is_opening && self.is_stream() && !self.first.sent && !self.first.due
+        let waits = |first| first == FirstPacket::AwaitsData;
+        self.state.first().is_some_and(waits) && self.is_stream()
+    }
+
+    /// FIRST, or its retransmission, is to be sent.
+    pub(crate) fn is_first_due(&self) -> bool {
+        self.state.first().is_some_and(FirstPacket::is_due)
+    }
+
+    /// FIRST was sent or received.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.state.first().is_none_or(FirstPacket::is_sent)
+    }
+
+    /// Schedules FIRST, or its retransmission. Whether there is one to send.
+    pub(crate) fn schedule_first(&mut self) -> bool {
+        if let ContextState::Opening { first, .. } = &mut self.state {
+            first.schedule();
+        }
+        self.is_opening()
     }
 
     /// User data and WCLOSE wait for FIRST or, in an explicit open, for its answer.
     pub(crate) fn waits_for_setup_answer(&self) -> bool {
-        self.state == ContextState::Opening && (self.first.explicit || !self.first.sent)
+        match self.state {
+            ContextState::Opening { first, explicit } => explicit || !first.is_sent(),
+            ContextState::Active | ContextState::Closed { .. } => false,
+        }
     }
 
     /// Only the initiator sends.
@@ -320,8 +307,8 @@ impl Context {
 
     /// Enters the context into the ready queue.
     pub(crate) fn mark_ready(&mut self, ep: &mut EndpointState) {
-        if !self.in_ready_queue {
-            self.in_ready_queue = true;
+        if self.ready_place == ReadyPlace::Absent {
+            self.ready_place = ReadyPlace::Queued;
             ep.ready_queue.push(self.slot, self.sort);
         }
     }
@@ -332,11 +319,13 @@ impl Context {
     pub(crate) fn gives_way(&mut self, ep: &mut EndpointState) -> bool {
         let owes_rest = self.initiator && self.closing.rclose_received() && self.rx.is_complete();
         let is_over = owes_rest && self.service == Service::Transaction;
-        self.gave_way = is_over && !self.gave_way && ep.ready_queue.len() > 0;
-        if self.gave_way {
+        let is_first_time = self.ready_place != ReadyPlace::GaveWay;
+        let gives_way = is_over && is_first_time && ep.ready_queue.len() > 0;
+        if gives_way {
+            self.ready_place = ReadyPlace::GaveWay;
             ep.ready_queue.push(self.slot, self.sort);
         }
-        self.gave_way
+        gives_way
     }
 
     pub(crate) fn arm(&mut self, ep: &mut EndpointState, timer: Timer, at: Instant) {

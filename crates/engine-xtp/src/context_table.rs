@@ -1,7 +1,8 @@
 //! Contexts by key, by peer and by association, and the quarantine of closed keys.
 
-use crate::context::{Context, ContextState};
+use crate::context::Context;
 use crate::numbers::{Key, SLOTS_MAX, SyncNumber};
+use crate::opening::ContextState;
 use crate::pdu::RTN;
 use crate::peer_index::PeerIndex;
 use crate::route_values::RouteId;

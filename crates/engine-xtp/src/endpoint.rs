@@ -2,10 +2,11 @@
 
 use crate::codec::{Arrival, Input};
 use crate::config::{CloseState, Config, RateLimit};
-use crate::context::{Context, OpenReport, Timer};
+use crate::context::{Context, ReadyPlace, Timer};
 use crate::context_table::{ContextTable, Slot};
 use crate::endpoint_state::EndpointState;
 use crate::introspection;
+use crate::opening::OpenReport;
 use crate::pdu::v3::{HeaderV3, PacketKind, RTN_V3};
 use crate::pdu::{DiagCode, DiagValue, Format, Header, Options, RTN, Reject, Rejects, Service};
 use crate::procedure::{
@@ -376,7 +377,7 @@ impl Protocol for Xtp {
             if ctx.gives_way(&mut self.state) {
                 continue;
             }
-            ctx.in_ready_queue = false;
+            ctx.ready_place = ReadyPlace::Absent;
             data_send::transmit(ctx, &mut self.state, now, batch);
             if ctx.is_closed() {
                 self.retire_slot_if_closed(now, slot);
@@ -462,7 +463,7 @@ impl Associations for Xtp {
         };
         // An unacknowledged WCLOSE counts as in flight: a host may drop an association with nothing
         // in flight (0007, Close).
-        let ending = u64::from(ctx.first.due || ctx.closing.is_ending());
+        let ending = u64::from(ctx.is_first_due() || ctx.closing.is_ending());
         Status {
             bytes_in_flight: ctx.tx.bytes_in_flight().max(ending),
         }

@@ -1,10 +1,11 @@
 //! State of an endpoint's associations, for users to inspect.
 
 use crate::config::{CloseState, Holdings, RateLimit};
-use crate::context::{Context, ContextState, OpenReport, TIMERS, Timer};
+use crate::context::{Context, TIMERS, Timer};
 use crate::endpoint::Xtp;
 use crate::management::{self, Subject};
 use crate::numbers::Key;
+use crate::opening::OpenReport;
 use crate::pdu::v3::{BodyV3, HeaderV3, PacketV3};
 use crate::pdu::{DiagValue, Service};
 use crate::procedure::data_receive;
@@ -325,7 +326,7 @@ fn context_record(view: &AssociationView) -> String {
 }
 
 fn association_state(ctx: &Context) -> AssociationState {
-    if ctx.state == ContextState::Opening {
+    if ctx.is_opening() {
         AssociationState::Opening
     } else if ctx.tx.handshake.is_some() {
         AssociationState::Synchronizing

@@ -43,6 +43,7 @@ mod introspection;
 mod live;
 pub mod management;
 mod numbers;
+mod opening;
 pub mod pdu;
 mod peer_index;
 mod procedure;

@@ -9,10 +9,10 @@ use crate::config::ErrorControl;
 use crate::numbers::SyncNumber;
 use crate::numbers::{Key, SEQ_MAX};
 use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
-use crate::rx::{FragmentFlags, ReceiveState};
+use crate::rx::{FragmentFlags, Gap, ReceiveState};
 use core::ops::Range;
 use core::time::Duration;
-use engine::{Address, AssociationId, Bytes, CloseReason, Delivery, Event, Framing, Instant};
+use engine::{Address, AssociationId, Bytes, CloseReason, Delivery, Event, Instant};
 use std::collections::VecDeque;
 
 /// Bytes of the window for each fragment that the reassembly queue may hold.
@@ -173,8 +173,10 @@ impl Receiver {
         self.sender_una = self.sender_una.max(start);
         self.rx.next_seq = start;
         self.rx.advertised_alloc = start + ep.config.window;
-        self.rx.gap_pending = start > 0;
-        self.rx.discarding_partial_message = start > 0 && ep.config.framing == Framing::Messages;
+        self.rx.gap = match start {
+            0 => Gap::None,
+            _ => Gap::opened(ep.config.framing),
+        };
         ep.events.push_back(Event::Accepted(self.id, self.sender));
     }
 
@@ -243,8 +245,7 @@ impl Receiver {
             let lost = seq - self.rx.next_seq;
             ep.counters.bytes_lost = ep.counters.bytes_lost.saturating_add(lost);
             self.rx.next_seq = seq;
-            self.rx.gap_pending = true;
-            self.rx.discarding_partial_message = ep.config.framing == Framing::Messages;
+            self.rx.gap = Gap::opened(ep.config.framing);
         }
     }
 
@@ -285,9 +286,8 @@ impl Receiver {
             Bytes::Reassembled(held) => held.len(),
         } as u64;
         self.rx.next_seq += len;
-        if self.rx.discarding_partial_message {
-            // The next message begins behind the next EOM.
-            self.rx.discarding_partial_message = !end;
+        if self.rx.gap == Gap::DiscardingMessage {
+            self.rx.gap.record_discarded(end);
             return;
         }
         self.rx.unread_bytes += len;
@@ -296,7 +296,7 @@ impl Receiver {
             note: engine::Note::default(),
             association: self.id,
             bytes,
-            gap: std::mem::take(&mut self.rx.gap_pending),
+            gap: std::mem::take(&mut self.rx.gap) != Gap::None,
             begin_tag: false,
             end_tag: false,
             end_of_message: end,

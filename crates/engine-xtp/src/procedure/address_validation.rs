@@ -1,11 +1,12 @@
 //! Address validation: which openings are remembered before their source is known not to be forged,
 //! and how an opening is answered without remembering it (0007, Address validation; 0021).
 
-use crate::context::{Context, ContextState};
+use crate::context::Context;
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::{Key, SEQ_MAX, SyncNumber};
+use crate::opening::LimitsReport;
 use crate::pdu::{
     Body, CommonControl, Format, HEADER_LEN, Header, Options, Packet, RTN, Reject, Service,
     TrafficSpec,
@@ -139,7 +140,7 @@ pub(crate) fn handle_returned_cookie(
     };
     association_accept::accept(ctx, &mut xtp.state, now, &opening);
     ctx.tx.sync = xtp.state.cookies.sync(from, key);
-    (ctx.tx.first_sync, ctx.tx.saved_sync) = (ctx.tx.sync, ctx.tx.sync);
+    (ctx.tx.first_sync, ctx.tx.saved_sync) = (ctx.tx.sync, Some(ctx.tx.sync));
     Ok(slot)
 }
 
@@ -170,10 +171,12 @@ fn adopt_cookie(
 /// does not remember the opening. The TCNTL that answers it goes before all data.
 pub(crate) fn return_cookie(ctx: &mut Context, ep: &mut EndpointState, traffic: &TrafficSpec) {
     let asks = ctx.initiator && traffic.service() == Service::Unspecified;
-    let unknown = ctx.state == ContextState::Opening || ctx.returns_cookie;
+    let unknown = ctx.is_opening() || ctx.returns_cookie;
     ctx.returns_cookie = asks && unknown;
     if ctx.returns_cookie {
-        ctx.limits_pending = association_setup::has_limits(ep);
+        if association_setup::has_limits(ep) {
+            ctx.limits_report = LimitsReport::Pending;
+        }
         ctx.pending.status_request = true;
         ctx.pending.deferred = true;
         ctx.mark_ready(ep);
@@ -220,7 +223,7 @@ fn validate(ctx: &mut Context, ep: &mut EndpointState) {
         return;
     }
     // The limits did not fit into the amplification limit until now.
-    ctx.pending.control |= ctx.limits_pending;
+    ctx.pending.control |= ctx.limits_report == LimitsReport::Pending;
     if ctx.waits_for_validation() {
         association_accept::report_accepted(ctx, ep);
     }

@@ -4,10 +4,11 @@
 use crate::closing::SendingEnd;
 use crate::codec::Arrival;
 use crate::config::{Config, FlowControl};
-use crate::context::{AmplificationLimit, Context, OpenReport};
+use crate::context::{AmplificationLimit, Context};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::EndpointState;
 use crate::numbers::{Key, SEQ_MAX};
+use crate::opening::OpenReport;
 use crate::pdu::{
     AddressSegment, Body, DiagCode, DiagValue, Header, NamedAddress, Options, Reject, Service,
     TrafficSpec,

@@ -2,7 +2,7 @@
 
 use crate::closing::{ReceivingEnd, SendingEnd};
 use crate::codec::HeaderContext;
-use crate::context::{Context, ContextState};
+use crate::context::Context;
 use crate::context_table::InactiveContext;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::{Key, SyncNumber};
@@ -44,7 +44,7 @@ pub(crate) fn do_finish(ctx: &mut Context, ep: &mut EndpointState) {
 
 /// The user aborts.
 pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
-    if ctx.state == ContextState::Active || ctx.first.sent {
+    if ctx.is_announced() && !ctx.is_closed() {
         let packet = end_packet(
             ctx.outgoing_key(),
             (ctx.tx.next_seq, ctx.rx.next_seq),
@@ -211,7 +211,7 @@ fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, now: Instant, format
 /// Acts on a DIAG of the peer. A DIAG is never answered (0007, Setting up).
 pub(crate) fn handle_diag(ctx: &mut Context, ep: &mut EndpointState, diag: &Diag<'_>) {
     let reason = match diag.code {
-        DiagCode::REFUSED if ctx.state == ContextState::Opening => CloseReason::Refused,
+        DiagCode::REFUSED if ctx.is_opening() => CloseReason::Refused,
         DiagCode::REFUSED
         | DiagCode::ABANDONED
         | DiagCode::INVALID_CONTEXT

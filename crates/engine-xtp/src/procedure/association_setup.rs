@@ -2,10 +2,11 @@
 
 use crate::closing::ReceivingEnd;
 use crate::config::{PACKET_LEN, RateLimit};
-use crate::context::{Context, ContextState, OpenReport, Timer};
+use crate::context::{Context, Timer};
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::SyncNumber;
+use crate::opening::{ContextState, FirstPacket, LimitsReport, OpenReport};
 use crate::pdu::{
     AddressSegment, Endpoints, Format, Header, NamedAddress, Options, Service, TrafficSpec,
     UNLIMITED,
@@ -35,7 +36,7 @@ pub(crate) fn do_connect(
     let ep = &mut xtp.state;
     ctx.initiator = true;
     ctx.service = service;
-    ctx.state = ContextState::Opening;
+    ctx.state = ContextState::opening(ep.config.explicit && ctx.is_stream());
     if ep.config.routes {
         ctx.route = ep.routes.find_or_create(neighbour, to);
         if let Some(route) = ctx.route {
@@ -50,10 +51,7 @@ pub(crate) fn do_connect(
 /// Explicit open sends FIRST alone; implicit open sends it with the first user data, for which that of
 /// a stream waits as short data wait for others.
 fn start(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    let explicit = ep.config.explicit && ctx.is_stream();
-    ctx.first.explicit = explicit;
-    ctx.first.due = explicit;
-    if explicit {
+    if is_explicit(ctx) {
         ctx.mark_ready(ep);
     } else {
         ctx.open_report = OpenReport::Done;
@@ -84,11 +82,11 @@ pub(super) fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Insta
     ctx.tx.limits.own = ep.config.own_rate();
     ctx.tx.sync = SyncNumber(ep.rng.next_u64() as u32);
     ctx.tx.first_sync = ctx.tx.sync;
-    ctx.tx.saved_sync = ctx.tx.sync;
+    ctx.tx.saved_sync = Some(ctx.tx.sync);
     ctx.tx.alloc = ep.config.initial_window;
     ctx.tx.payload_max = ep.payload_max();
     ctx.tx.path = PathMtu::new(ep.config.packet_len, ep.payload_max());
-    ctx.limits_pending = has_limits(ep);
+    ctx.limits_report = LimitsReport::new(has_limits(ep));
     ctx.rx.advertised_alloc = data_receive::next_alloc(ctx, ep);
     ctx.tx.congestion = CongestionControl::new(ep.config.congestion, ep.payload_max());
     ctx.tx.apply_rate_limits(now);
@@ -102,15 +100,19 @@ pub(crate) fn transmit_first(
     now: Instant,
     batch: &mut Batch,
 ) {
+    let ContextState::Opening { first, explicit } = ctx.state else {
+        return;
+    };
     let traffic = traffic_spec(ctx, ep, true);
-    ctx.limits_pending &= !matches!(traffic, TrafficSpec::Limits { .. });
+    if matches!(traffic, TrafficSpec::Limits { .. }) {
+        ctx.limits_report.record_sent();
+    }
     let named = ep.config.address.clone();
     let address = called_segment(named.as_ref(), ctx, ep);
     let segments_len = (address.len() + traffic.len()) as u64;
     let room = ep.payload_of(path_mtu::first_len_max(ctx, ep)) - segments_len;
-    choose_first_data(ctx, ep, room);
-    let data_len = ctx.first.data_len;
-    let options = first_options(ctx);
+    let data_len = choose_first_data(ctx, ep, first, room);
+    let options = first_options(ctx, data_len);
     let header = Header {
         options,
         sync: status_request::packet_sync(ctx, ep, now, options),
@@ -123,28 +125,32 @@ pub(crate) fn transmit_first(
     let scratch = &mut ep.scratch;
     ep.codec
         .push_first(batch, &header, &context, (address, traffic), user, scratch);
-    ctx.first.due = false;
-    ctx.first.sent = true;
+    let first = FirstPacket::Sent(data_len);
+    ctx.state = ContextState::Opening { first, explicit };
     let octets = batch.len_of_last() as u64;
     let header_len = (octets - data_len) as usize;
     data_send::account_packet(ctx, ep, options, header_len, data_len, octets);
 }
 
-/// Chooses the user data in FIRST. Retransmissions keep the choice, as far as it has room.
-fn choose_first_data(ctx: &mut Context, ep: &mut EndpointState, room: u64) {
-    if ctx.first.sent {
+/// Chooses how many user bytes FIRST carries. Retransmissions keep the choice, as far as it has room.
+fn choose_first_data(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    first: FirstPacket,
+    room: u64,
+) -> u64 {
+    if let Some(data_len) = first.data_len() {
         ctx.tx.retransmissions += 1;
         ep.counters.retransmissions += 1;
-        ctx.first.data_len = ctx.first.data_len.min(room);
-    } else {
-        ctx.first.data_len = first_data_len(ctx).min(room);
-        ctx.tx.next_seq = ctx.first.data_len;
+        return data_len.min(room);
     }
+    ctx.tx.next_seq = first_data_len(ctx).min(room);
+    ctx.tx.next_seq
 }
 
 /// User bytes that FIRST may carry if it has room.
 fn first_data_len(ctx: &Context) -> u64 {
-    if ctx.first.explicit {
+    if is_explicit(ctx) {
         return 0;
     }
     let tx = &ctx.tx;
@@ -164,9 +170,12 @@ fn first_data_len(ctx: &Context) -> u64 {
         .min(end_tag)
 }
 
-fn first_options(ctx: &mut Context) -> Options {
-    let len = ctx.first.data_len;
-    let wclose = ctx.closing.is_finishing() && len == ctx.tx.submitted && !ctx.first.explicit;
+fn is_explicit(ctx: &Context) -> bool {
+    matches!(ctx.state, ContextState::Opening { explicit: true, .. })
+}
+
+fn first_options(ctx: &mut Context, len: u64) -> Options {
+    let wclose = ctx.closing.is_finishing() && len == ctx.tx.submitted && !is_explicit(ctx);
     let datagram = ctx.service == Service::Datagram;
     let message = len > 0 && ctx.tx.message_ends.next_after(len - 1) == Some(len);
     ctx.options
@@ -178,12 +187,14 @@ fn first_options(ctx: &mut Context) -> Options {
 
 /// Schedules FIRST of an implicit open when data for it are ready.
 pub(crate) fn schedule_first_if_ready(ctx: &mut Context, ep: &EndpointState) {
-    if ctx.state != ContextState::Opening || ctx.first.sent {
+    if ctx.is_announced() {
         return;
     }
     let some = ctx.tx.submitted > 0 && !ctx.waits_for_finish() || ctx.closing.is_finishing();
     let full = ctx.tx.submitted >= ep.payload_max();
-    ctx.first.due |= some || full;
+    if some || full {
+        ctx.schedule_first();
+    }
 }
 
 /// Final destination of an association opened here, which may lie behind the neighbour.
@@ -235,11 +246,8 @@ const FIRST_DATA_MIN: u64 = 16;
 
 /// Whether FIRST would be shorter than the TCNTL that answers it.
 fn is_first_short(ctx: &Context) -> bool {
-    let data_len = if ctx.first.sent {
-        ctx.first.data_len
-    } else {
-        first_data_len(ctx)
-    };
+    let sent_len = ctx.state.first().and_then(FirstPacket::data_len);
+    let data_len = sent_len.unwrap_or_else(|| first_data_len(ctx));
     let whole = ctx.closing.is_finishing() && data_len == ctx.tx.submitted;
     data_len < FIRST_DATA_MIN && !(ctx.is_one_way() && whole)
 }
@@ -248,7 +256,7 @@ fn is_first_short(ctx: &Context) -> bool {
 /// amplification limit allows the TCNTL that answers it (0007, Address validation).
 pub(crate) fn traffic_spec(ctx: &Context, ep: &EndpointState, first: bool) -> TrafficSpec {
     let short = first && (is_first_short(ctx) || ep.codec.states_limits());
-    if !short && !has_limits(ep) && (first || !ctx.limits_pending && ctx.limits_sync.is_none()) {
+    if !short && !has_limits(ep) && (first || ctx.limits_report == LimitsReport::Done) {
         return plain_spec(ctx);
     }
     let pair = |limit: Option<RateLimit>| {
@@ -325,8 +333,8 @@ pub(crate) fn do_set_rate(
 /// Sets the rate limit of the peer and schedules the TCNTL that carries it (0007, Rates).
 pub(crate) fn do_impose_rate(ctx: &mut Context, ep: &mut EndpointState, rate: Option<RateLimit>) {
     ctx.accepted_rate = rate;
-    ctx.limits_pending = true;
-    ctx.pending.control |= ctx.first.sent || !ctx.initiator;
+    ctx.limits_report = LimitsReport::Pending;
+    ctx.pending.control |= ctx.is_announced();
     ctx.mark_ready(ep);
 }
 

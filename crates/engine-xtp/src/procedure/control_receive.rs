@@ -33,12 +33,7 @@ pub(crate) fn handle_acknowledgment(
         association_close::do_abort(ctx, ep);
         return Err(Reject::Released);
     }
-    if ctx
-        .limits_sync
-        .is_some_and(|sync| !common.echo.is_before(sync))
-    {
-        ctx.limits_sync = None;
-    }
+    ctx.limits_report.record_echo(common.echo);
     note_receiver_mode(ctx, common, spans);
     let (sent_before_request, rtt_sample) = resolve_requests(ctx, ep, now, common.echo);
     // Spans below released bytes request a retransmission that is impossible.
@@ -188,8 +183,9 @@ fn queue_retransmissions(
     spans: &[Span],
     sent_before_request: Option<u64>,
 ) {
-    let stale = common.echo.is_before(ctx.tx.saved_sync) || ctx.tx.retransmitted_since_request;
-    if stale || !ctx.tx.retransmission_queue.is_empty() || common.rseq < ctx.tx.acknowledged {
+    let saved_sync = ctx.tx.saved_sync;
+    let is_stale = saved_sync.is_none_or(|saved| common.echo.is_before(saved));
+    if is_stale || !ctx.tx.retransmission_queue.is_empty() || common.rseq < ctx.tx.acknowledged {
         return;
     }
     let mut lost = lost_ranges(ep, common.rseq, spans, sent_before_request.unwrap_or(0));

@@ -6,6 +6,7 @@ use crate::config::SpanMeaning;
 use crate::context::{Context, PendingControl, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::SyncNumber;
+use crate::opening::LimitsReport;
 use crate::pdu::v3::PAIRS_MAX;
 use crate::pdu::{
     Body, CommonControl, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans,
@@ -74,15 +75,17 @@ pub(crate) fn transmit_control(
         return;
     }
     let limits = matches!(kind, ControlKind::Tcntl(TrafficSpec::Limits { .. }));
-    let limits = limits || states_limits && ctx.limits_pending;
+    let limits = limits || states_limits && ctx.limits_report == LimitsReport::Pending;
     let confirm = limits && ctx.is_validated() && !ctx.is_one_way();
     let options = control_options(ctx, confirm);
     let sync = status_request::packet_sync(ctx, ep, now, options);
-    if confirm && options.has(Options::SREQ) {
-        ctx.limits_sync = Some(sync);
+    if states_limits {
+        ctx.limits_report.record_sent();
     }
-    ctx.limits_pending &= !states_limits;
     push_control(ctx, ep, batch, &kind, options, sync);
+    if confirm && options.has(Options::SREQ) {
+        ctx.limits_report = LimitsReport::AwaitingEcho(sync);
+    }
     ctx.pending = PendingControl::default();
     ctx.timers.disarm(Timer::Reply);
 }
@@ -129,7 +132,11 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     }
     // The answer to a complete datagram carries END, so a key is of no use.
     let ends = ctx.is_one_way() && ctx.rx.is_complete();
-    let limits = ctx.limits_pending || ctx.pending.status_request && ctx.limits_sync.is_some();
+    let limits = match ctx.limits_report {
+        LimitsReport::Done => false,
+        LimitsReport::Pending => true,
+        LimitsReport::AwaitingEcho(_) => ctx.pending.status_request,
+    };
     // TCNTL until the key comes back, and for limits until they are echoed (0007, Keys; Rates).
     let states_key = ctx.returns_cookie || !ctx.is_validated();
     if ctx.returns_cookie || !ends && (limits || states_key) {
@@ -258,7 +265,9 @@ fn control_body<'a>(ctx: &mut Context, kind: &'a ControlKind, common: CommonCont
             Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY))
         }
         ControlKind::Tcntl(traffic) => {
-            ctx.limits_pending &= !matches!(traffic, TrafficSpec::Limits { .. });
+            if matches!(traffic, TrafficSpec::Limits { .. }) {
+                ctx.limits_report.record_sent();
+            }
             Body::Tcntl {
                 common,
                 reserved: 0,

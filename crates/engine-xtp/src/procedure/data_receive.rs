@@ -2,13 +2,14 @@
 
 use super::tags::TAG_LEN;
 use crate::config::{ErrorControl, FlowControl};
-use crate::context::{Context, ContextState};
+use crate::context::Context;
 use crate::endpoint_state::EndpointState;
 use crate::numbers::SEQ_MAX;
+use crate::opening::LimitsReport;
 use crate::pdu::{Header, Options, Reject};
-use crate::rx::FragmentFlags;
+use crate::rx::{FragmentFlags, Gap};
 use core::ops::Range;
-use engine::{Bytes, Delivery, Framing, Instant};
+use engine::{Bytes, Delivery, Instant};
 
 /// Bounds the fragments in the reassembly queue: one for every 64 bytes of the window.
 const BYTES_PER_FRAGMENT: u64 = 64;
@@ -77,9 +78,9 @@ fn deliver_in_order(
     deliveries: &mut Vec<Delivery>,
 ) {
     skip_to(ctx, ep, seq);
-    if ctx.rx.discarding_partial_message {
+    if ctx.rx.gap == Gap::DiscardingMessage {
         skip_to(ctx, ep, seq + range.len() as u64);
-        ctx.rx.discarding_partial_message = !flags.end_of_message;
+        ctx.rx.gap.record_discarded(flags.end_of_message);
         return;
     }
     let known = (ctx.rx.next_seq - seq) as usize;
@@ -119,8 +120,7 @@ fn receive_limit(ctx: &Context, ep: &EndpointState, options: Options) -> u64 {
     }
 }
 
-/// Gives up the bytes before `seq`. The whole message is dropped: XTP marks only the ends of
-/// messages, so everything up to the next EOM may belong to the damaged one (0007, Repair).
+/// Gives up the bytes before `seq` (0007, Repair).
 pub(crate) fn skip_to(ctx: &mut Context, ep: &mut EndpointState, seq: u64) {
     if seq > ctx.rx.next_seq {
         let lost = seq - ctx.rx.next_seq;
@@ -128,8 +128,7 @@ pub(crate) fn skip_to(ctx: &mut Context, ep: &mut EndpointState, seq: u64) {
         ctx.rx.next_seq = seq;
         // Lost bytes use up no posted buffers (0007, Services).
         ctx.rx.posted_alloc = ctx.rx.posted_alloc.saturating_add(lost).min(SEQ_MAX);
-        ctx.rx.gap_pending = true;
-        ctx.rx.discarding_partial_message = ep.config.framing == Framing::Messages;
+        ctx.rx.gap = Gap::opened(ep.config.framing);
     }
 }
 
@@ -152,7 +151,7 @@ fn deliver(
         note: engine::Note::default(),
         association: ctx.id,
         bytes,
-        gap: std::mem::take(&mut ctx.rx.gap_pending),
+        gap: std::mem::take(&mut ctx.rx.gap) != Gap::None,
         begin_tag: flags.begin_tag,
         end_tag: flags.end_tag,
         end_of_message: flags.end_of_message,
@@ -248,11 +247,13 @@ fn is_reservation_mode(ctx: &Context, ep: &EndpointState) -> bool {
 fn receive_window(ctx: &Context, ep: &EndpointState) -> u64 {
     let mut window = ep.config.window.min(ep.config.iqmax.unwrap_or(u64::MAX));
     // 0007, Address validation.
-    if !ctx.is_validated() || ctx.state == ContextState::Opening {
+    if !ctx.is_validated() || ctx.is_opening() {
         window = window.min(ep.config.initial_window);
     }
     match ctx.accepted_rate {
-        Some(limit) if ctx.limits_pending => window.min(u64::from(limit.burst_bytes)),
+        Some(limit) if ctx.limits_report == LimitsReport::Pending => {
+            window.min(u64::from(limit.burst_bytes))
+        }
         _ => window,
     }
 }

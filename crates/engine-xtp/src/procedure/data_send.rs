@@ -3,8 +3,9 @@
 use super::tags::TAG_LEN;
 use crate::closing::SendingEnd;
 use crate::config::StatusRequestKind;
-use crate::context::{Context, ContextState, OpenReport, Timer};
+use crate::context::{Context, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
+use crate::opening::{ContextState, OpenReport};
 use crate::pdu::{Format, Header, Options, Service};
 use crate::procedure::{
     association_close, association_setup, control_send, prediction, status_request,
@@ -74,7 +75,9 @@ pub(crate) fn do_submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, pus
 
 /// The coalescing delay is over: send what there is, an opening too.
 pub(crate) fn handle_coalesce_timeout(ctx: &mut Context, ep: &mut EndpointState) {
-    ctx.first.due |= ctx.waits_for_first_data();
+    if ctx.waits_for_first_data() {
+        ctx.schedule_first();
+    }
     ctx.tx.pushed = ctx.tx.submitted;
     ctx.mark_ready(ep);
 }
@@ -89,7 +92,7 @@ pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, 
         return;
     }
     batch.set_path(ctx.peer, Some(ctx.id));
-    if ctx.state == ContextState::Opening && ctx.first.due {
+    if ctx.is_first_due() {
         association_setup::transmit_first(ctx, ep, now, batch);
         ctx.mark_ready(ep);
         return;
@@ -343,7 +346,7 @@ fn mark_sent(ctx: &mut Context, ep: &mut EndpointState, plan: &PacketPlan) {
         tx.next_seq = plan.bytes.end;
         return;
     }
-    tx.retransmitted_since_request = true;
+    tx.saved_sync = None;
     tx.retransmissions += 1;
     ep.counters.retransmissions += 1;
     if let Some(front) = tx.retransmission_queue.front_mut() {

@@ -1,8 +1,9 @@
 //! Input of a packet for a context in use.
 
 use crate::codec::Arrival;
-use crate::context::{Context, ContextState, OpenReport, Timer};
+use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
+use crate::opening::{ContextState, OpenReport};
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Span};
 use crate::procedure::{
     address_validation, association_close, control_receive, control_send, data_receive,
@@ -113,11 +114,10 @@ pub(crate) fn on_packet_received(
 
 /// The responder answered: FIRST is not retransmitted any more (0007, Setting up).
 pub(crate) fn on_setup_answered(ctx: &mut Context, ep: &mut EndpointState) {
-    if ctx.state != ContextState::Opening {
+    if !ctx.is_opening() {
         return;
     }
     ctx.state = ContextState::Active;
-    ctx.first.due = false;
     ctx.tx.handshake = None;
     if ctx.tx.outstanding_requests.is_empty() {
         ctx.timers.disarm(Timer::Wtimer);

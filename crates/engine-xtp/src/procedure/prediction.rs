@@ -7,13 +7,15 @@
 use crate::closing::SendingEnd;
 use crate::codec::internet_checksum;
 use crate::config::FlowControl;
-use crate::context::{Context, ContextState, OpenReport, Timer};
+use crate::context::{Context, Timer};
 use crate::context_table::Slot;
 use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::{Key, SEQ_MAX, SyncNumber};
+use crate::opening::{ContextState, FirstPacket, OpenReport};
 use crate::pdu::{DATA_WORD, Format, HEADER_LEN, Header, Options, RTN, Service, has_right_check};
 use crate::procedure::{data_send, status_request};
+use crate::rx::Gap;
 use engine::{
     Address, Batch, Bytes, Deliveries, Delivery, Framing, Instant, Note, Received, Store,
 };
@@ -141,7 +143,8 @@ fn awaits_data(ctx: &Context) -> bool {
         && ctx.tx.handshake.is_none()
         && rx.final_seq.is_none()
         && rx.reassembly.is_empty()
-        && !(rx.is_full || rx.gap_pending || rx.discarding_partial_message)
+        && rx.gap == Gap::None
+        && !rx.is_full
 }
 
 /// Puts into `batch` what `ctx` may send, if that is nothing, or one packet of DATA that asks for nothing; false if it
@@ -181,7 +184,7 @@ fn is_usual(ctx: &Context) -> bool {
     let tx = &ctx.tx;
     let has_opened = match ctx.state {
         ContextState::Active => true,
-        ContextState::Opening => ctx.first.sent && !ctx.first.due,
+        ContextState::Opening { first, .. } => matches!(first, FirstPacket::Sent(_)),
         ContextState::Closed { .. } => false,
     };
     has_opened

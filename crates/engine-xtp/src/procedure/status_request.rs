@@ -1,9 +1,10 @@
 //! Status requests, WTIMER, the synchronizing handshake, CTIMER.
 
 use crate::closing::SendingEnd;
-use crate::context::{Context, ContextState, Timer};
+use crate::context::{Context, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::numbers::SyncNumber;
+use crate::opening::ContextState;
 use crate::pdu::{DiagCode, DiagValue, Options, Service};
 use crate::procedure::data_send;
 use crate::tx::{self, SyncHandshake};
@@ -115,7 +116,7 @@ pub(crate) fn do_request_ack(ctx: &mut Context, ep: &mut EndpointState) {
 /// WTIMER expired: enter the synchronizing handshake. Data stop, and the status request is
 /// repeated until it is answered or the association is abandoned (0007, WTIMER).
 pub(crate) fn handle_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    if ctx.tx.outstanding_requests.is_empty() && ctx.state != ContextState::Opening {
+    if ctx.tx.outstanding_requests.is_empty() && !ctx.is_opening() {
         return;
     }
     let fresh = SyncHandshake {
@@ -139,8 +140,7 @@ pub(crate) fn handle_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Inst
         // The neighbour may have forgotten the route.
         ep.routes.forget_value(route);
     }
-    ctx.first.due = ctx.state == ContextState::Opening;
-    ctx.pending.status_request = !ctx.first.due;
+    ctx.pending.status_request = !ctx.schedule_first();
     ctx.mark_ready(ep);
 }
 

@@ -149,7 +149,7 @@ fn handle_dseq(ctx: &mut Context, ep: &mut EndpointState, now: Instant, dseq: u3
     while ctx.tx.outstanding_requests.front().is_some_and(answered) {
         ctx.tx.outstanding_requests.pop_front();
     }
-    if ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none() && ctx.first.sent {
+    if ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none() && ctx.initiator {
         ctx.timers.disarm(Timer::Wtimer);
     }
 }

@@ -4,4 +4,4 @@ mod reassembly_queue;
 mod receive_state;
 
 pub(crate) use reassembly_queue::{FragmentFlags, ReassemblyQueue};
-pub(crate) use receive_state::ReceiveState;
+pub(crate) use receive_state::{Gap, ReceiveState};

@@ -2,7 +2,37 @@
 
 use super::ReassemblyQueue;
 use crate::numbers::SyncNumber;
-use engine::Instant;
+use engine::{Framing, Instant};
+
+/// Bytes that were given up (0007, Repair).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// None since the last delivery.
+    #[default]
+    None,
+    /// The next delivery states it.
+    Unreported,
+    /// As before, and everything up to the next end of a message is discarded.
+    DiscardingMessage,
+}
+
+impl Gap {
+    /// The state after bytes were given up. The whole message is dropped: XTP marks only the ends of
+    /// messages, so everything up to the next EOM may belong to the damaged one (0007, Repair).
+    pub(crate) fn opened(framing: Framing) -> Gap {
+        match framing {
+            Framing::Messages => Gap::DiscardingMessage,
+            Framing::Stream | Framing::Records => Gap::Unreported,
+        }
+    }
+
+    /// Bytes of the damaged message were discarded, the last ones of it at its end.
+    pub(crate) fn record_discarded(&mut self, end_of_message: bool) {
+        if end_of_message {
+            *self = Gap::Unreported;
+        }
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReceiveState {
@@ -30,10 +60,7 @@ pub(crate) struct ReceiveState {
     pub(crate) last_fastnak_at: Option<Instant>,
     /// The previous packet had SREQ (EDGE).
     pub(crate) previous_had_sreq: bool,
-    /// Bytes were lost since the last delivery.
-    pub(crate) gap_pending: bool,
-    /// Bytes were lost; everything up to the next end of a message is discarded.
-    pub(crate) discarding_partial_message: bool,
+    pub(crate) gap: Gap,
     /// The sender does not retransmit (NOERR).
     pub(crate) error_control_off: bool,
     /// Long reports of gaps sent since user bytes arrived.

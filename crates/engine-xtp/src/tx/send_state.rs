@@ -59,8 +59,6 @@ pub(crate) struct SendState {
     pub(crate) path: PathMtu,
     /// Ranges to retransmit, ascending.
     pub(crate) retransmission_queue: VecDeque<Range<u64>>,
-    /// Retransmissions have been sent since the last status request.
-    pub(crate) retransmitted_since_request: bool,
     /// Packets retransmitted.
     pub(crate) retransmissions: u64,
     /// The peer drops what arrives beyond a gap.
@@ -75,8 +73,9 @@ pub(crate) struct SendState {
     pub(crate) sync: SyncNumber,
     /// Syncs used besides the first one; counting stops at the limit of 32 bits.
     pub(crate) syncs_made: u32,
-    /// Control packets that echo an older sync were sent before the last retransmission arrived.
-    pub(crate) saved_sync: SyncNumber,
+    /// Control packets that echo an older sync were sent before the last retransmission arrived; None, as long as no
+    /// status request has followed it, for all of them (XTP 4.0 s. 6.6).
+    pub(crate) saved_sync: Option<SyncNumber>,
     pub(crate) outstanding_requests: VecDeque<StatusRequest>,
     /// The next DATA packet carries a status request.
     pub(crate) request_with_next_data: bool,
@@ -127,9 +126,8 @@ impl SendState {
         });
         self.bytes_since_request = 0;
         self.request_with_next_data = false;
-        if self.retransmitted_since_request && self.retransmission_queue.is_empty() {
-            self.retransmitted_since_request = false;
-            self.saved_sync = self.sync;
+        if self.saved_sync.is_none() && self.retransmission_queue.is_empty() {
+            self.saved_sync = Some(self.sync);
         }
         self.sync
     }
