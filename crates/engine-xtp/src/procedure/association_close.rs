@@ -1,16 +1,14 @@
 //! Closing: WCLOSE and RCLOSE in each direction, END, abort, DIAG (0007, Close).
 
-use crate::closing::{ReceivingEnd, SendingEnd};
+use crate::closing::SendingEnd;
 use crate::codec::HeaderContext;
 use crate::context::Context;
 use crate::context_table::InactiveContext;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::{Key, SyncNumber};
-use crate::pdu::{
-    Body, CommonControl, Diag, DiagCode, Format, Header, Options, Packet, Reject, Service,
-};
-use crate::procedure::{association_setup, control_receive, control_send, data_receive};
-use engine::{Address, CloseReason, Event, Instant};
+use crate::pdu::{Body, CommonControl, Diag, DiagCode, Format, Header, Options, Packet, Reject};
+use crate::procedure::association_setup;
+use engine::{Address, CloseReason};
 
 /// All data were sent, and WCLOSE was not.
 pub(crate) fn is_wclose_due(ctx: &Context) -> bool {
@@ -130,38 +128,6 @@ pub(crate) fn answer_inactive(
     Ok(())
 }
 
-/// Acts on the close bits of a packet whose data, up to `seq`, were processed.
-pub(crate) fn handle_close_bits(
-    ctx: &mut Context,
-    ep: &mut EndpointState,
-    now: Instant,
-    header: &Header,
-    seq: u64,
-) -> Result<(), Reject> {
-    let options = header.options;
-    if options.has(Options::WCLOSE) {
-        handle_wclose(ctx, ep, seq)?;
-    }
-    report_stream_complete(ctx, ep, now);
-    if options.has(Options::RCLOSE) {
-        handle_rclose(ctx, ep, now, header.format);
-    }
-    if options.has(Options::END) {
-        // END before all four close bits is an abort (0007, Close).
-        let graceful = ctx.closing.rclose_received() && ctx.rx.is_complete();
-        let reason = if graceful {
-            CloseReason::Graceful
-        } else {
-            CloseReason::Aborted
-        };
-        ctx.terminate(ep, reason, !ctx.initiator);
-    } else if is_fully_closed(ctx) {
-        ctx.pending.control = true;
-        ctx.mark_ready(ep);
-    }
-    Ok(())
-}
-
 /// Rejects a final position that differs from an earlier one or lies below received data.
 pub(crate) fn check_wclose(ctx: &Context, last: u64) -> Result<(), Reject> {
     let moved = ctx.rx.final_seq.is_some_and(|known| known != last);
@@ -173,39 +139,6 @@ pub(crate) fn check_wclose(ctx: &Context, last: u64) -> Result<(), Reject> {
         return Err(Reject::State);
     }
     Ok(())
-}
-
-fn handle_wclose(ctx: &mut Context, ep: &mut EndpointState, last: u64) -> Result<(), Reject> {
-    check_wclose(ctx, last)?;
-    if ctx.rx.error_control_off {
-        data_receive::skip_to(ctx, ep, last);
-    }
-    ctx.rx.final_seq = Some(last);
-    Ok(())
-}
-
-/// Reports to host and peer, once, that the peer's stream is complete.
-fn report_stream_complete(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    let silent = ctx.is_one_way() && ctx.initiator;
-    if ctx.rx.is_complete() && ctx.closing.receiving == ReceivingEnd::Open && !silent {
-        ctx.closing.receiving = ReceivingEnd::Reported;
-        ep.events.push_back(Event::Finished(ctx.id));
-        if ctx.service != Service::Datagram {
-            control_send::schedule_control(ctx, ep, now);
-        }
-    }
-}
-
-/// RCLOSE answers WCLOSE if the peer has everything. Otherwise its reader stopped: abort.
-fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, now: Instant, format: Format) {
-    let data = matches!(format, Format::Data | Format::First);
-    let whole = data || ctx.tx.acknowledged >= ctx.tx.submitted;
-    if ctx.closing.wclose_sent() && whole {
-        control_receive::acknowledge(ctx, ep, now, ctx.tx.next_seq);
-        ctx.closing.record_rclose();
-    } else if !data {
-        do_abort(ctx, ep);
-    }
 }
 
 /// Acts on a DIAG of the peer. A DIAG is never answered (0007, Setting up).

@@ -9,19 +9,20 @@ use crate::numbers::SyncNumber;
 use crate::opening::LimitsReport;
 use crate::pdu::v3::PAIRS_MAX;
 use crate::pdu::{
-    Body, CommonControl, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans,
-    TrafficSpec, span_octets,
+    Body, CommonControl, Header, Options, Packet, SPAN_LEN, Service, Span, Spans, TrafficSpec,
+    span_octets,
 };
 use crate::procedure::{
     association_close, association_setup, data_receive, data_send, path_mtu, status_request,
 };
 use engine::{Batch, Instant};
 
-/// Octets of a CNTL, of what an ECNTL adds before its spans, and of what a TCNTL adds before its
-/// traffic specifier.
-const CNTL_LEN: usize = HEADER_LEN + 20;
+/// Octets that an ECNTL has besides those of a CNTL before its spans, and a TCNTL before its traffic specifier.
 const ECNTL_EXTRA_LEN: usize = 4;
 const TCNTL_EXTRA_LEN: usize = 12;
+
+/// Octets of a resend pair of 3.x.
+const PAIR_LEN: usize = 8;
 
 /// The kinds of control packet.
 enum ControlKind {
@@ -32,6 +33,12 @@ enum ControlKind {
     NullData,
     /// A status request that finds a new path (0008, PATH).
     Path(CodecV3),
+}
+
+impl ControlKind {
+    fn has_limits(&self) -> bool {
+        matches!(self, ControlKind::Tcntl(TrafficSpec::Limits { .. }))
+    }
 }
 
 /// Schedules a control packet: now, or in a transaction with the reply (0007, Services).
@@ -66,16 +73,13 @@ pub(crate) fn transmit_control(
         ctx.pending.deferred = true;
         return;
     }
-    // A sender blocked by the amplification limit saves it for the TCNTL with its key, whose
-    // return validates the address (0007, Address validation).
-    let states_limits = ep.codec.states_limits();
-    let states_key = states_limits || matches!(kind, ControlKind::Tcntl(_));
-    let useless = ctx.is_amplification_blocked() && !states_key;
-    if !ctx.within_amplification_limit(len) || useless {
+    let is_saved = saves_limit_for_key(ctx, ep) && !matches!(kind, ControlKind::Tcntl(_));
+    if is_saved || !ctx.within_amplification_limit(len) {
         return;
     }
-    let limits = matches!(kind, ControlKind::Tcntl(TrafficSpec::Limits { .. }));
-    let limits = limits || states_limits && ctx.limits_report == LimitsReport::Pending;
+    let states_limits = ep.codec.states_limits();
+    let is_pending = ctx.limits_report == LimitsReport::Pending;
+    let limits = kind.has_limits() || states_limits && is_pending;
     let confirm = limits && ctx.is_validated() && !ctx.is_one_way();
     let options = control_options(ctx, confirm);
     let sync = status_request::packet_sync(ctx, ep, now, options);
@@ -109,93 +113,118 @@ fn control_options(ctx: &Context, confirm: bool) -> Options {
         .with(Options::END, last)
 }
 
-/// Kind and length of the packet.
+/// A sender blocked by the amplification limit saves it for the TCNTL with its key, whose return validates the address
+/// (0007, Address validation).
+fn saves_limit_for_key(ctx: &Context, ep: &EndpointState) -> bool {
+    ctx.is_amplification_blocked() && !ep.codec.states_limits()
+}
+
+/// Kind and length of the packet: the first row that applies, as far as the amplification limit allows its length.
+///
+/// | version | state | packet |
+/// | --- | --- | --- |
+/// | 3.x | a status request was not answered on a route | PATH (0008, PATH) |
+/// | all | there are bytes beyond a gap | ECNTL with spans, or CNTL with resend pairs (0007, Answers) |
+/// | 4.0 | a cookie is to be returned, or the peer has not returned the key | TCNTL (0007, Keys) |
+/// | 4.0 | the peer does not have the limits of this side | TCNTL (0007, Rates) |
+/// | 4.0 | a status request, and the responder's key is unknown | TCNTL (0007, Address validation) |
+/// | all | nothing but a status request, and null data are chosen | empty DATA (0007, Null data) |
+/// | all | any other | CNTL |
 fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
-    if let Codec::V3(codec) = ep.codec {
-        return choose_kind_v3(ctx, ep, codec);
+    path_request(ctx, ep)
+        .or_else(|| gap_report(ctx, ep))
+        .or_else(|| key_or_limits(ctx, ep))
+        .or_else(|| request_for_key(ctx, ep))
+        .or_else(|| null_data(ctx, ep))
+        .unwrap_or_else(|| (ControlKind::Cntl, cntl_len(ctx, ep, 0)))
+}
+
+fn path_request(ctx: &Context, ep: &EndpointState) -> Option<(ControlKind, usize)> {
+    let Codec::V3(codec) = ep.codec else {
+        return None;
+    };
+    if !status_request::needs_path_packet(ctx) {
+        return None;
     }
-    let len_max = path_mtu::control_len_max(ctx, ep);
-    let spans_max = (len_max - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
-    // Gaps: an ECNTL, else a CNTL (0007, Answers).
-    if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off && !ctx.is_amplification_blocked()
-    {
-        let received = ctx.rx.reassembly.spans(spans_max);
-        let spans = match ep.config.spans {
-            SpanMeaning::Received => received,
-            SpanMeaning::Missing => gaps(ctx.rx.next_seq, &received),
-        };
-        let octets = span_octets(&spans);
-        let len = CNTL_LEN + ECNTL_EXTRA_LEN + octets.len();
-        if ctx.within_amplification_limit(len) {
-            return (ControlKind::Ecntl(octets), len);
-        }
+    let address = association_setup::called_segment(ep.config.address.as_ref(), ctx, ep);
+    let len = ep.packet_len(address.len() as u64);
+    Some((ControlKind::Path(codec), len))
+}
+
+fn gap_report(ctx: &Context, ep: &EndpointState) -> Option<(ControlKind, usize)> {
+    let has_gap = !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off;
+    if !has_gap || saves_limit_for_key(ctx, ep) {
+        return None;
     }
-    // The answer to a complete datagram carries END, so a key is of no use.
-    let ends = ctx.is_one_way() && ctx.rx.is_complete();
+    let room = path_mtu::control_len_max(ctx, ep) - ep.control_len();
+    let spans_max = match ep.codec {
+        Codec::V40 => (room - ECNTL_EXTRA_LEN) / SPAN_LEN,
+        Codec::V3(_) => (room / PAIR_LEN).min(PAIRS_MAX),
+    };
+    let received = ctx.rx.reassembly.spans(spans_max);
+    let spans = match ep.config.spans {
+        SpanMeaning::Received => received,
+        SpanMeaning::Missing => gaps(ctx.rx.next_seq, &received),
+    };
+    let octets = span_octets(&spans);
+    let len = match ep.codec {
+        Codec::V40 => ep.control_len() + ECNTL_EXTRA_LEN + octets.len(),
+        Codec::V3(_) => cntl_len(ctx, ep, spans.len()),
+    };
+    let is_allowed = ctx.within_amplification_limit(len);
+    is_allowed.then_some((ControlKind::Ecntl(octets), len))
+}
+
+/// Octets of a CNTL with `pairs`, of which 3.x may have a fixed number (0008, The packets).
+fn cntl_len(ctx: &Context, ep: &EndpointState, pairs: usize) -> usize {
+    let is_fixed = ep.codec.states_limits() && ep.config.fixed_pairs && ctx.is_validated();
+    ep.control_len() + PAIR_LEN * if is_fixed { PAIRS_MAX } else { pairs }
+}
+
+/// A TCNTL with the limits if they are to be stated and may be that long, else with the service.
+fn key_or_limits(ctx: &Context, ep: &EndpointState) -> Option<(ControlKind, usize)> {
+    if ep.codec.states_limits() {
+        return None;
+    }
     let limits = match ctx.limits_report {
         LimitsReport::Done => false,
         LimitsReport::Pending => true,
         LimitsReport::AwaitingEcho(_) => ctx.pending.status_request,
     };
-    // TCNTL until the key comes back, and for limits until they are echoed (0007, Keys; Rates).
-    let states_key = ctx.returns_cookie || !ctx.is_validated();
-    if ctx.returns_cookie || !ends && (limits || states_key) {
-        for traffic in [
-            association_setup::traffic_spec(ctx, ep, false),
-            association_setup::plain_spec(ctx),
-        ] {
-            let len = CNTL_LEN + TCNTL_EXTRA_LEN + traffic.len();
-            if ctx.within_amplification_limit(len) {
-                return (ControlKind::Tcntl(traffic), len);
-            }
-        }
+    // The answer to a complete datagram carries END, so a key is of no use.
+    let ends = ctx.is_one_way() && ctx.rx.is_complete();
+    let states_key = !ctx.is_validated() || limits;
+    if !ctx.returns_cookie && (ends || !states_key) {
+        return None;
     }
-    // A status request as long as the TCNTL that answers it with the responder's key
-    // (0007, Address validation).
-    if ctx.pending.status_request && ctx.initiator && ctx.remote_key.is_none() {
-        return (
-            ControlKind::Tcntl(association_setup::plain_spec(ctx)),
-            ep.key_packet_len(),
-        );
-    }
-    let bare_request =
-        ctx.pending.status_request && !ctx.pending.control && !ctx.options.has(Options::NOERR);
-    if ep.config.null_data && bare_request {
-        return (ControlKind::NullData, HEADER_LEN);
-    }
-    (ControlKind::Cntl, CNTL_LEN)
+    let with_len = |traffic: TrafficSpec| {
+        let len = ep.control_len() + TCNTL_EXTRA_LEN + traffic.len();
+        (ControlKind::Tcntl(traffic), len)
+    };
+    let specs = [
+        association_setup::traffic_spec(ctx, ep, false),
+        association_setup::plain_spec(ctx),
+    ];
+    let mut packets = specs.into_iter().map(with_len);
+    packets.find(|(_, len)| ctx.within_amplification_limit(*len))
 }
 
-/// Kind and length in XTP 3.x, where every control packet carries key, rate and resend pairs
-/// (0008, The packets).
-fn choose_kind_v3(ctx: &Context, ep: &EndpointState, codec: CodecV3) -> (ControlKind, usize) {
-    if status_request::needs_path_packet(ctx) {
-        let address = association_setup::called_segment(ep.config.address.as_ref(), ctx, ep);
-        return (
-            ControlKind::Path(codec),
-            ep.packet_len(address.len() as u64),
-        );
-    }
-    let least = ep.control_len();
-    let fixed = ep.config.fixed_pairs && ctx.is_validated();
-    let room = (path_mtu::control_len_max(ctx, ep) - least) / 8;
-    if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off {
-        let received = ctx.rx.reassembly.spans(room.min(PAIRS_MAX));
-        let spans = gaps(ctx.rx.next_seq, &received);
-        let octets = span_octets(&spans);
-        let pairs = if fixed { PAIRS_MAX } else { spans.len() };
-        if ctx.within_amplification_limit(least + 8 * pairs) {
-            return (ControlKind::Ecntl(octets), least + 8 * pairs);
-        }
-    }
-    let keyless = ctx.initiator && ctx.remote_key.is_none();
-    let bare_request =
-        ctx.pending.status_request && !ctx.pending.control && !ctx.options.has(Options::NOERR);
-    if ep.config.null_data && bare_request && !keyless {
-        return (ControlKind::NullData, ep.packet_len(0));
-    }
-    let pairs = if fixed { PAIRS_MAX } else { 0 };
-    (ControlKind::Cntl, least + 8 * pairs)
+/// A status request as long as the TCNTL that answers it with the responder's key.
+fn request_for_key(ctx: &Context, ep: &EndpointState) -> Option<(ControlKind, usize)> {
+    let traffic = association_setup::plain_spec(ctx);
+    let requests = ctx.pending.status_request && waits_for_key(ctx) && !ep.codec.states_limits();
+    requests.then_some((ControlKind::Tcntl(traffic), ep.key_packet_len()))
+}
+
+fn waits_for_key(ctx: &Context) -> bool {
+    ctx.initiator && ctx.remote_key.is_none()
+}
+
+fn null_data(ctx: &Context, ep: &EndpointState) -> Option<(ControlKind, usize)> {
+    let only_requests = ctx.pending.status_request && !ctx.pending.control;
+    let may_be_null = !ctx.options.has(Options::NOERR) && !waits_for_key(ctx);
+    let is_null = ep.config.null_data && only_requests && may_be_null;
+    is_null.then_some((ControlKind::NullData, ep.packet_len(0)))
 }
 
 fn gaps(next: u64, received: &[Span]) -> Vec<Span> {

@@ -5,6 +5,7 @@ pub(crate) mod address_validation;
 pub(crate) mod association_accept;
 pub(crate) mod association_close;
 pub(crate) mod association_setup;
+pub(crate) mod close_and_requests;
 pub(crate) mod control_receive;
 pub(crate) mod control_send;
 pub(crate) mod data_receive;

@@ -6,8 +6,8 @@ use crate::endpoint_state::EndpointState;
 use crate::opening::{ContextState, OpenReport};
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, Reject, Span};
 use crate::procedure::{
-    address_validation, association_close, control_receive, control_send, data_receive,
-    status_request, v3_input,
+    address_validation, association_close, close_and_requests, control_receive, control_send,
+    data_receive, status_request, v3_input,
 };
 use core::ops::Range;
 use engine::{Delivery, Event, Instant};
@@ -95,7 +95,7 @@ pub(crate) fn handle_control_options(
     if header.options.has(Options::NOERR) && header.seq <= crate::numbers::SEQ_MAX {
         data_receive::skip_to(ctx, ep, header.seq);
     }
-    handle_close_and_requests(ctx, ep, now, header, header.seq)
+    close_and_requests::handle_close_and_requests(ctx, ep, now, header, header.seq)
 }
 
 /// Records that a packet of the peer was received.
@@ -155,43 +155,5 @@ pub(crate) fn handle_data(
         }
         return Err(reason);
     }
-    handle_close_and_requests(ctx, ep, now, header, seq)
-}
-
-#[inline]
-fn handle_close_and_requests(
-    ctx: &mut Context,
-    ep: &mut EndpointState,
-    now: Instant,
-    header: &Header,
-    seq: u64,
-) -> Result<(), Reject> {
-    let options = header.options;
-    ctx.rx.record_sync(header.sync);
-    // Close bits, also of earlier packets whose gap is now filled (0007, Close).
-    let closes = options.0 & (Options::WCLOSE | Options::RCLOSE | Options::END).0 != 0;
-    if (closes || ctx.rx.final_seq.is_some()) && !ctx.waits_for_validation() {
-        association_close::handle_close_bits(ctx, ep, now, header, seq)?;
-    }
-    // SREQ: answered at once; with EDGE, only when the bit changed to 1.
-    let has_sreq = options.has(Options::SREQ);
-    let repeated = options.has(Options::EDGE) && ctx.rx.previous_had_sreq;
-    ctx.rx.previous_had_sreq = has_sreq;
-    if has_sreq && !repeated && !options.has(Options::END) {
-        control_send::schedule_control(ctx, ep, now);
-    }
-    // DREQ: answered once the user consumed everything up to it (0007, Answers; 0008, dseq).
-    if options.has(Options::DREQ) && ctx.rx.dseq() >= seq {
-        if ep.codec.data_carry_dseq() {
-            ctx.pending.delivery_report = true;
-        } else {
-            control_send::schedule_control(ctx, ep, now);
-        }
-    } else if options.has(Options::DREQ) {
-        ctx.rx.delivery_report_at = Some(seq);
-    }
-    if ctx.pending.is_any() {
-        ctx.mark_ready(ep);
-    }
-    Ok(())
+    close_and_requests::handle_close_and_requests(ctx, ep, now, header, seq)
 }
