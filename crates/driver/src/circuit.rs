@@ -335,8 +335,18 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
+    /// Submits what was appended, and sends it. Steps in their order:
+    ///
+    /// | step | state | act |
+    /// | --- | --- | --- |
+    /// | receive | bytes in flight, no watch receives, and it is the turn of this call | acknowledgements are received |
+    /// | submit | `push`, or nothing is in flight | all bytes, in part-filled packets too |
+    /// | submit | any other | whole batches |
+    /// | send | all bytes were submitted, and the wire took all packets | the circuit counts as flushed |
+    /// | leave | bytes are left | the helper submits them |
     fn submit_and_flush(&mut self, push: bool) -> io::Result<()> {
-        let idle = self.producer.is_idle();
+        let is_idle = self.producer.is_idle();
+        let submits_all = push || is_idle;
         let shared = &**self.shared;
         let mut pump = shared.lock()?;
         let now = shared.now();
@@ -344,15 +354,15 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             pump.consume(now, self.id, consumed);
         }
         self.submits = self.submits.wrapping_add(1);
-        // With nothing in flight there is no acknowledgement to poll for.
-        if !idle && !pump.is_watched() && self.submits.is_multiple_of(POLL_EVERY_SUBMITS) {
+        let has_turn = self.submits.is_multiple_of(POLL_EVERY_SUBMITS);
+        if has_turn && !is_idle && !pump.is_watched() {
             shared.receive_all(&mut pump, now)?;
             pump.handle_timeout(now);
         }
-        pump.submit_pending(now, self.id, push || idle);
+        pump.submit_pending(now, self.id, submits_all);
         pump.flush(now)?;
         self.submitted = self.producer.submitted();
-        if (push || idle) && !pump.is_blocked() {
+        if submits_all && !pump.is_blocked() {
             self.flushed = self.submitted;
         }
         self.producer.leave();

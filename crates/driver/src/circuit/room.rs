@@ -1,8 +1,9 @@
 //! Room in the send store for what has none now: the rest is submitted, and arrivals are looked at.
 
 use super::Circuit;
+use crate::pump::Pump;
 use crate::sys::Producer;
-use engine::{Associations, AssociationsExt, Framing};
+use engine::{Associations, AssociationsExt, Framing, Instant};
 use std::io;
 use wire::Wire;
 
@@ -43,22 +44,25 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 
-    /// Submits and receives, so that a message of `len` bytes may have room.
+    /// Submits and receives, so that a message of `len` bytes may have room. Steps in their order:
+    ///
+    /// | step | state | act |
+    /// | --- | --- | --- |
+    /// | submit | a permit is awaited, or nothing is in flight | all bytes: nothing else makes room |
+    /// | submit | any other | whole batches: acknowledgements of what is in flight make room |
+    /// | request | others wait until the store is empty | an acknowledgement of all is requested |
+    /// | receive | a watch receives | packets are sent only |
+    /// | receive | any other | packets are received, timers run, packets are sent |
+    /// | submit | nothing is in flight any more | all bytes |
     pub(super) fn poll_for_room(&mut self, len: usize) -> io::Result<()> {
         self.check_len(len)?;
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         self.shared.notify_granted(&mut pump);
-        // With bytes in flight there will be room; until then whole batches suffice.
-        let all = self.producer.awaits_permit() || !self.producer.is_in_flight();
-        pump.submit_pending(now, self.id, all);
-        if self.producer.is_draining() {
-            pump.engine().request_ack(now, self.id);
-        }
-        if pump.is_watched() {
-            pump.flush(now)?;
-        } else {
-            self.shared.drive(&mut pump)?;
+        self.submit_for_room(&mut pump, now);
+        match pump.is_watched() {
+            true => pump.flush(now)?,
+            false => self.shared.drive(&mut pump)?,
         }
         if !self.producer.is_in_flight() {
             pump.submit_pending(now, self.id, true);
@@ -70,6 +74,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.submitted = self.producer.submitted();
         self.seen_arrivals = pump.arrivals();
         Ok(())
+    }
+
+    fn submit_for_room(&self, pump: &mut Pump<E, W>, now: Instant) {
+        let submits_all = self.producer.awaits_permit() || !self.producer.is_in_flight();
+        pump.submit_pending(now, self.id, submits_all);
+        if self.producer.is_draining() {
+            pump.engine().request_ack(now, self.id);
+        }
     }
 
     /// The result of a second append: done, no room now, or no memory.
