@@ -192,6 +192,7 @@ fn counts(slot: &CircuitSlot) -> BTreeMap<String, u64> {
     }
 }
 
+/// Runs the task of a slot, and reports what it measured with its switches of threads.
 fn measure_one(
     mut slot: CircuitSlot,
     earlier: &BTreeMap<String, u64>,
@@ -199,27 +200,50 @@ fn measure_one(
     flags: &WorkerFlags,
     clients: &Clients,
 ) -> (CircuitReport, CircuitSlot) {
+    let before = cpu::thread_switches();
+    let mut report = run_task(&mut slot, earlier, job, flags, clients);
+    let after = cpu::thread_switches();
+    if let CircuitTask::Discard(_, meter) = &slot.task {
+        discarded::note_into(&mut report, meter.discarded());
+    }
+    if report.error.as_deref() == Some(QUOTA_EXCEEDED) {
+        slot.task = CircuitTask::Finished;
+    }
+    let switches = [
+        (cpu::VOLUNTARY, after.0 - before.0),
+        (cpu::INVOLUNTARY, after.1 - before.1),
+    ];
+    let switches = switches.map(|(name, count)| (name.into(), count));
+    report.counts.extend(switches);
+    report.transport = slot.component.clone();
+    if let Some(turns) = flags.turns() {
+        take_span(&mut report, turns);
+    }
+    (report, slot)
+}
+
+/// Runs the task of a slot, a function a task.
+fn run_task(
+    slot: &mut CircuitSlot,
+    earlier: &BTreeMap<String, u64>,
+    job: &Job,
+    flags: &WorkerFlags,
+    clients: &Clients,
+) -> CircuitReport {
     // Options may change a transport's service class.
     let class = Component::parse(&slot.component)
         .map_or_else(|_| slot.transport.class(), |component| component.class());
-    let before = cpu::thread_switches();
     let meter = Meter::new(job, flags);
     let meter = meter.as_ref();
-    let mut report = match &mut slot.task {
+    match &mut slot.task {
         CircuitTask::Connect(rendezvous, options) => {
             connect::client(slot.transport, rendezvous, options, job, flags, meter)
         }
-        CircuitTask::Serve(listener) => connect::server(
-            listener.as_mut(),
-            job,
-            flags,
-            meter,
-            class.stream,
-            class.connectionless,
-        ),
+        CircuitTask::Serve(listener) => {
+            let (stream, connectionless) = (class.stream, class.connectionless);
+            connect::server(listener.as_mut(), job, flags, meter, stream, connectionless)
+        }
         CircuitTask::Move(circuit) | CircuitTask::Discard(circuit, _) => {
-            let mut storage = None;
-            let circuit = MeteredCircuit::wrap(circuit.as_mut(), meter, &mut storage);
             let control = ClientControl {
                 flags,
                 meter,
@@ -228,35 +252,31 @@ fn measure_one(
             };
             let tally = clients.tally(&slot.component);
             let tally = tally.map(|tally| (&clients.gate, tally));
-            let mut report = move_messages(circuit, job, &class, control, tally);
-            report.effective = circuit.effective();
-            note_missing_series(&mut report, job, circuit);
-            report.counts = circuit.counts();
-            for (name, count) in &mut report.counts {
-                *count = count.saturating_sub(earlier.get(name).copied().unwrap_or(0));
-            }
-            report
+            measure_circuit(circuit.as_mut(), earlier, job, &class, control, tally)
         }
         CircuitTask::Finished => CircuitReport::default(),
-    };
-    if let CircuitTask::Discard(_, meter) = &slot.task {
-        discarded::note_into(&mut report, meter.discarded());
     }
-    if report.error.as_deref() == Some(QUOTA_EXCEEDED) {
-        slot.task = CircuitTask::Finished;
+}
+
+/// Runs the loop of a job on an open circuit; its counts are those since `earlier`.
+fn measure_circuit(
+    circuit: &mut dyn Circuit,
+    earlier: &BTreeMap<String, u64>,
+    job: &Job,
+    class: &Class,
+    control: ClientControl<'_>,
+    tally: Option<(&StartGate, &Tally)>,
+) -> CircuitReport {
+    let mut storage = None;
+    let circuit = MeteredCircuit::wrap(circuit, control.meter, &mut storage);
+    let mut report = move_messages(circuit, job, class, control, tally);
+    report.effective = circuit.effective();
+    note_missing_series(&mut report, job, circuit);
+    report.counts = circuit.counts();
+    for (name, count) in &mut report.counts {
+        *count = count.saturating_sub(earlier.get(name).copied().unwrap_or(0));
     }
-    let after = cpu::thread_switches();
     report
-        .counts
-        .insert(cpu::VOLUNTARY.into(), after.0 - before.0);
-    report
-        .counts
-        .insert(cpu::INVOLUNTARY.into(), after.1 - before.1);
-    report.transport = slot.component.clone();
-    if let Some(turns) = flags.turns() {
-        take_span(&mut report, turns);
-    }
-    (report, slot)
 }
 
 /// The span of a loop with turns is the sum of its turns.

@@ -32,11 +32,7 @@ impl Network {
     pub(super) fn drain_media(&mut self) {
         while let Some((path, event)) = self.poll_media() {
             match event {
-                MediumEvent::Dequeued { at_ps, tag } => {
-                    if let Some((flow, start, end)) = self.frames.get(tag).contents.carries {
-                        self.flows[flow].note_dequeued(at_ps, start, end);
-                    }
-                }
+                MediumEvent::Dequeued { at_ps, tag } => self.note_dequeued(at_ps, tag),
                 MediumEvent::Sent {
                     at_ps,
                     tag,
@@ -45,55 +41,76 @@ impl Network {
                     self.note_departure(at_ps, tag);
                     self.frames.replace_with(tag, arrivals);
                 }
-                MediumEvent::Dropped { at_ps, tag } => {
-                    let from = self.frames.get(tag).from;
-                    self.notify_observer(PacketEvent::Dropped, from, tag);
-                    self.hosts[from].report_mut().frames_dropped += 1;
-                    self.note_departure(at_ps, tag);
-                    self.frames.release(tag);
-                }
-                MediumEvent::Arrived {
-                    at_ps,
-                    station,
-                    tag,
-                    corrupt_bit,
-                    complete_ps,
-                } => {
-                    if at_ps < complete_ps && !self.supports_cut_through(station, tag) {
-                        self.media[path].deliver_when_complete(event);
-                        continue;
-                    }
-                    if let Some(why) = self.refusal(station, path, tag) {
-                        self.lose(why, station, tag);
-                        continue;
-                    }
-                    self.notify_observer(PacketEvent::Arrived, station, tag);
-                    self.note_offer(tag, station);
-                    let arrived = QueuedPacket {
-                        tag,
-                        at_ps,
-                        corrupt_bit,
-                        ring_life: None,
-                    };
-                    self.queue_arrival(station, arrived);
-                }
+                MediumEvent::Dropped { at_ps, tag } => self.drop_before_departure(at_ps, tag),
+                MediumEvent::Arrived { .. } => self.handle_arrival(path, event),
                 MediumEvent::Lost { station, tag, .. } => {
                     self.lose(PacketEvent::Lost, station, tag);
                 }
                 MediumEvent::Collided { at_ps, station } => {
-                    if let Some(observer) = &mut self.observer {
-                        observer(&Observation {
-                            at_ps,
-                            event: PacketEvent::Collided,
-                            station,
-                            from: station,
-                            path: path as u16,
-                            by_ring: false,
-                            packet: &[],
-                        });
-                    }
+                    self.notify_collision(at_ps, path, station);
                 }
             }
+        }
+    }
+
+    fn note_dequeued(&mut self, at_ps: u64, tag: u64) {
+        if let Some((flow, start, end)) = self.frames.get(tag).contents.carries {
+            self.flows[flow].note_dequeued(at_ps, start, end);
+        }
+    }
+
+    /// The controller gave a frame up, or had no room for it.
+    fn drop_before_departure(&mut self, at_ps: u64, tag: u64) {
+        let from = self.frames.get(tag).from;
+        self.notify_observer(PacketEvent::Dropped, from, tag);
+        self.hosts[from].report_mut().frames_dropped += 1;
+        self.note_departure(at_ps, tag);
+        self.frames.release(tag);
+    }
+
+    /// A frame begins to arrive, or has arrived, on `path`. A station that does not forward it before all of it has
+    /// arrived gets it then.
+    fn handle_arrival(&mut self, path: usize, event: MediumEvent) {
+        let MediumEvent::Arrived {
+            at_ps,
+            station,
+            tag,
+            corrupt_bit,
+            complete_ps,
+        } = event
+        else {
+            return;
+        };
+        if at_ps < complete_ps && !self.supports_cut_through(station, tag) {
+            self.media[path].deliver_when_complete(event);
+            return;
+        }
+        if let Some(why) = self.refusal(station, path, tag) {
+            self.lose(why, station, tag);
+            return;
+        }
+        self.notify_observer(PacketEvent::Arrived, station, tag);
+        self.note_offer(tag, station);
+        let arrived = QueuedPacket {
+            tag,
+            at_ps,
+            corrupt_bit,
+            ring_life: None,
+        };
+        self.queue_arrival(station, arrived);
+    }
+
+    fn notify_collision(&mut self, at_ps: u64, path: usize, station: usize) {
+        if let Some(observer) = &mut self.observer {
+            observer(&Observation {
+                at_ps,
+                event: PacketEvent::Collided,
+                station,
+                from: station,
+                path: path as u16,
+                by_ring: false,
+                packet: &[],
+            });
         }
     }
 
