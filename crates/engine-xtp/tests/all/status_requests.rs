@@ -3,7 +3,9 @@
 use crate::association_options::EnginePair;
 use core::time::Duration;
 use engine::{Associations, AssociationsExt, CloseReason, Event, Protocol};
-use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options, Version};
+use engine_xtp::pdu::{
+    Body, CommonControl, Format, HEADER_LEN, Header, Options, Packet, SyncNumber, Version,
+};
 use engine_xtp::{Config, StatusRequestKind};
 
 #[test]
@@ -124,6 +126,61 @@ fn dreq_answered_after_user_consumed() {
     ends.engines[1].consume(ends.now, peer, taken);
     ends.settle();
     assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
+}
+
+/// A CNTL with `options` of the sender of `data`, behind its bytes.
+fn control(data: &Header, options: Options) -> Vec<u8> {
+    let header = Header {
+        options,
+        format: Format::Cntl,
+        seq: data.seq + u64::from(data.dlen),
+        ..*data
+    };
+    let body = Body::Cntl(CommonControl {
+        rseq: 0,
+        alloc: 0,
+        echo: SyncNumber(0),
+    });
+    let mut octets = Vec::new();
+    Packet { header, body }.emit_with_checksum(&mut octets);
+    octets
+}
+
+/// XTP 4.0 s. 5 and 6.6: with EDGE, SREQ is answered when the previous packet had none.
+#[test]
+fn requests_answered_row_by_row() {
+    let (mut ends, ids) = EnginePair::new(&Config::default(), 1);
+    ends.engines[0].push(ends.now, ids[0], 100);
+    ends.settle();
+    ends.engines[0].push(ends.now, ids[0], 200);
+    let packet = ends.take(0, 1).pop().expect("data");
+    ends.arrive(1, &packet);
+    ends.take(1, 10);
+    let data = Header::parse(&packet).expect("a good packet");
+    let (sreq, dreq) = (Options::SREQ, Options::DREQ);
+    let edge = sreq | Options::EDGE;
+    let answers = |ends: &mut EnginePair, options: Options| {
+        ends.arrive(1, &control(&data, options));
+        ends.take(1, 10).len()
+    };
+    let rows = [
+        (sreq, 1),
+        (sreq, 1),
+        (edge, 0),
+        (edge, 0),
+        (Options::NONE, 0),
+        (edge, 1),
+        (dreq, 0),
+        (edge, 1),
+    ];
+    for (row, (options, count)) in rows.into_iter().enumerate() {
+        assert_eq!(answers(&mut ends, options), count, "row {row}");
+    }
+    let peer = ends.pairs[&ids[0]];
+    ends.engines[1].consume(ends.now, peer, 200);
+    assert_eq!(ends.take(1, 10).len(), 1, "the user consumed all");
+    assert_eq!(answers(&mut ends, dreq), 1);
+    assert_eq!(answers(&mut ends, sreq | Options::END), 0);
 }
 
 /// How long an association lasts whose peer hears nothing more.
