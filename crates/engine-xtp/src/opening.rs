@@ -103,14 +103,6 @@ pub(crate) enum LimitsReport {
 }
 
 impl LimitsReport {
-    /// What is to be sent at the beginning.
-    pub(crate) fn new(has_limits: bool) -> LimitsReport {
-        match has_limits {
-            true => LimitsReport::Pending,
-            false => LimitsReport::Done,
-        }
-    }
-
     /// A packet with the limits was sent; whether an echo confirms it is recorded with its sync.
     pub(crate) fn record_sent(&mut self) {
         if *self == LimitsReport::Pending {

@@ -174,9 +174,8 @@ pub(crate) fn return_cookie(ctx: &mut Context, ep: &mut EndpointState, traffic: 
     let unknown = ctx.is_opening() || ctx.returns_cookie;
     ctx.returns_cookie = asks && unknown;
     if ctx.returns_cookie {
-        if association_setup::has_limits(ep) {
-            ctx.limits_report = LimitsReport::Pending;
-        }
+        // FIRST may have stated them, which the responder does not remember.
+        association_setup::schedule_limits(ctx, ep);
         ctx.pending.status_request = true;
         ctx.pending.deferred = true;
         ctx.mark_ready(ep);

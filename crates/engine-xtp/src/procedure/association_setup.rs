@@ -86,7 +86,7 @@ pub(super) fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Insta
     ctx.tx.alloc = ep.config.initial_window;
     ctx.tx.payload_max = ep.payload_max();
     ctx.tx.path = PathMtu::new(ep.config.packet_len, ep.payload_max());
-    ctx.limits_report = LimitsReport::new(has_limits(ep));
+    schedule_limits(ctx, ep);
     ctx.rx.advertised_alloc = data_receive::next_alloc(ctx, ep);
     ctx.tx.congestion = CongestionControl::new(ep.config.congestion, ep.payload_max());
     ctx.tx.apply_rate_limits(now);
@@ -281,7 +281,14 @@ pub(crate) fn plain_spec(ctx: &Context) -> TrafficSpec {
     TrafficSpec::Plain(ctx.service, [0; 4])
 }
 
-pub(crate) fn has_limits(ep: &EndpointState) -> bool {
+/// Schedules the limits of this side, if there are any, for a peer that does not have them.
+pub(crate) fn schedule_limits(ctx: &mut Context, ep: &EndpointState) {
+    if has_limits(ep) || ctx.accepted_rate.is_some() {
+        ctx.limits_report = LimitsReport::Pending;
+    }
+}
+
+fn has_limits(ep: &EndpointState) -> bool {
     let config = &ep.config;
     let has_rate = config.own_rate().or(config.imposed_rate()).is_some();
     has_rate || config.packet_len != PACKET_LEN

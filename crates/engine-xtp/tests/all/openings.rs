@@ -13,7 +13,7 @@ use engine_xtp::pdu::{
     Body, CommonControl, Format, Header, Options, Packet, RTN, Reject, Service, SyncNumber,
     TrafficSpec, UNLIMITED, Version,
 };
-use engine_xtp::{Config, Xtp};
+use engine_xtp::{Config, RateLimit, Xtp};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SERVER: Address = Address::Station(1);
@@ -242,6 +242,34 @@ fn opening_is_not_reported_before_its_address_is_validated() {
     assert!(heard > 0, "data do not wait for another round trip");
     let holdings = server.holdings();
     assert_eq!((holdings.associations, holdings.unvalidated), (1, 0));
+}
+
+#[test]
+fn rate_imposed_before_cookie_returned_reaches_responder() {
+    let config = Config {
+        early_accept: false,
+        ..Config::default()
+    };
+    let [mut client, mut server] = [Xtp::new(config.clone()), listening(&config)];
+    let rate = RateLimit {
+        rate_bytes_per_s: 9000,
+        burst_bytes: 3000,
+    };
+    let id = client.connect(at(0), &[SERVER]).expect("room");
+    client.impose_rate(at(0), id, Some(rate));
+    client.push(at(0), id, 100);
+    for _ in 0..3 {
+        for (_, packet) in sent_by(&mut client, at(0)) {
+            give_packet(&mut server, at(0), Address::Station(7), &packet);
+        }
+        for (_, packet) in sent_by(&mut server, at(0)) {
+            give_packet(&mut client, at(0), SERVER, &packet);
+        }
+    }
+    let [Event::Accepted(peer, _), ..] = events(&mut server)[..] else {
+        panic!("it is not accepted");
+    };
+    assert_eq!(server.rate(peer), Some(rate));
 }
 
 /// In 3.x an association that is not accepted yet is kept, says nothing and takes no data.
