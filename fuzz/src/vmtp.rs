@@ -9,16 +9,12 @@
 #[path = "vmtp_packets.rs"]
 mod packets;
 
-use engine::{
-    Address, Batch, CallFlags, CallNote, Deliveries, EntityId, Event, IncomingMessage, Instant,
-    Note, OutgoingMessage, Protocol, RangeSet, Received, Reliability, Store, TransactionEvent,
-    TransactionId, Transactions,
-};
+use engine::test_kit::{Reached, ScriptHost, ScriptRules};
+use engine::{CallFlags, CallNote, EntityId, Note, Reliability, Transactions};
 use engine_vmtp::blocks::BlockMask;
 use engine_vmtp::pdu::{Control, Flags, VmtpHeader, packet};
 use engine_vmtp::{Vmtp, VmtpConfig};
 use packets::{management, request, sign, wishing_request};
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const PACKET_LEN: usize = 1100;
@@ -33,17 +29,6 @@ const GROUP: EntityId = EntityId(1 << 62 | 7 << 32);
 
 /// Calls of a stream that are not answered, at most.
 const RUN_MAX: usize = 64;
-
-/// What a script reached, so that a test can tell that it reached anything.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reached {
-    /// Requests that were told to the user.
-    pub requests: u64,
-    /// Replies that were told to the caller.
-    pub replies: u64,
-    /// Packets that the endpoint built.
-    pub packets: u64,
-}
 
 /// A packet of any octets: an accepted one is written again as it was.
 pub fn parse(octets: &[u8]) {
@@ -60,32 +45,23 @@ pub fn script(octets: &[u8]) -> Reached {
     for step in octets.chunks(5) {
         let at = |index: usize| step.get(index).copied().unwrap_or(0);
         run.step(at(0) % 14, [at(1), at(2), at(3), at(4)]);
-        run.drain();
+        run.host.drain();
+        assert!(run.host.engine.records() <= RECORDS_MAX);
     }
-    run.end();
-    run.reached
+    run.host.end();
+    let engine = &run.host.engine;
+    assert_eq!(engine.transactions(), 0, "transactions are left");
+    assert_eq!(engine.records(), 0, "records are left");
+    run.host.reached
 }
 
 /// The endpoint, and what its host knows.
+type Host = ScriptHost<Vmtp>;
+
 struct Run {
-    engine: Vmtp,
-    now: Instant,
-    /// Messages that are not released, and their lengths.
-    outgoing: BTreeMap<OutgoingMessage, u64>,
-    /// Messages that come in: their length, and what has come.
-    incoming: BTreeMap<IncomingMessage, (u64, RangeSet)>,
-    requests: Vec<TransactionId>,
-    calls: Vec<TransactionId>,
-    ended: BTreeSet<TransactionId>,
-    sent: Vec<Vec<u8>>,
-    messages: u64,
+    host: Host,
     /// A call that goes on after a reply was made.
     wants_many: bool,
-    reached: Reached,
-}
-
-fn peer() -> Address {
-    Address::Station(1)
 }
 
 impl Run {
@@ -103,22 +79,20 @@ impl Run {
         });
         engine.create_entity(EntityId(0)).expect("room for one");
         engine.create_entity(SECOND).expect("room for two");
-        engine.locate(EntityId(1), peer());
-        engine.locate(GROUP, peer());
+        engine.locate(EntityId(1), Host::PEER);
+        engine.locate(GROUP, Host::PEER);
         let joined = engine.set_member(GROUP, EntityId(0), true);
         joined.expect("it is its own");
+        let rules = ScriptRules {
+            packet_len: PACKET_LEN,
+            message_max: MESSAGE_MAX,
+            is_packet: |octets| packet::parse(octets).is_ok(),
+            blocks_overlap: false,
+            copies: true,
+        };
         Run {
-            engine,
-            now: Instant::from_nanos(0),
-            outgoing: BTreeMap::new(),
-            incoming: BTreeMap::new(),
-            requests: Vec::new(),
-            calls: Vec::new(),
-            ended: BTreeSet::new(),
-            sent: Vec::new(),
-            messages: 0,
+            host: Host::new(engine, rules),
             wants_many: false,
-            reached: Reached::default(),
         }
     }
 
@@ -127,10 +101,13 @@ impl Run {
             0 => self.arrive(&[a, b, c, d]),
             1..=3 => self.arrive(&request([a, b, c, d])),
             4 => self.call(u64::from(b) << (c & 7), a & 7 == 0),
-            5 => self.reply(usize::from(a), u64::from(b) << (c & 7), d & 7 == 0),
-            6 if a & 3 == 0 => self.abandon(usize::from(b)),
-            6 | 7 => self.wait(u64::from(a) << (b & 15)),
-            8 => self.transmit(usize::from(a & 3) + 1),
+            5 => {
+                let len = u64::from(b) << (c & 7);
+                self.host.reply(usize::from(a), len, &note(d & 7 == 0));
+            }
+            6 if a & 3 == 0 => self.host.abandon(usize::from(b)),
+            6 | 7 => self.host.wait(u64::from(a) << (b & 15)),
+            8 => self.host.transmit(usize::from(a & 3) + 1),
             10 => self.call_wishing([a, b, c, d]),
             11 => self.forward(usize::from(a), b, u64::from(c)),
             12 => self.arrive(&wishing_request([a, b, c, d])),
@@ -140,52 +117,25 @@ impl Run {
     }
 
     fn arrive(&mut self, octets: &[u8]) {
-        let mut deliveries = Deliveries::default();
-        let received = Received::new(peer(), octets);
-        self.engine
-            .handle_packet(self.now, received, &mut deliveries);
-        assert!(deliveries.bytes.is_empty(), "there are no associations");
-        for block in deliveries.blocks {
-            assert!(block.message_len <= u64::from(MESSAGE_MAX));
-            assert!(block.range.end <= octets.len());
-            let end = block.offset + block.range.len() as u64;
-            assert!(end <= block.message_len, "a block ends behind its message");
-            let new = || (block.message_len, RangeSet::new());
-            let (len, have) = self.incoming.entry(block.message).or_insert_with(new);
-            assert_eq!(*len, block.message_len, "a message changed its length");
-            let fresh = have.insert(block.offset..end);
-            assert_eq!(fresh, end - block.offset, "octets come twice");
-        }
+        self.host.arrive(octets);
         // Members of a group may each have sent a part of a reply. One message may replace another,
-        // whose end is not told yet.
+        // whose end is not known yet.
         assert!(
-            self.wants_many || self.incoming.len() <= RECORDS_MAX + self.calls.len() + 1,
+            self.wants_many || self.host.incoming.len() <= RECORDS_MAX + self.host.calls.len() + 1,
             "more messages than transactions"
         );
     }
 
-    fn message(&mut self, len: u64) -> (OutgoingMessage, u64) {
-        self.messages += 1;
-        (OutgoingMessage(self.messages), len)
-    }
-
     fn call(&mut self, len: u64, once: bool) {
-        let request = self.message(len);
-        let note = note(once);
-        let (from, to) = (EntityId(0), EntityId(1));
-        if let Ok(call) = self.engine.call(self.now, from, to, request, &note) {
-            assert!(len <= u64::from(MESSAGE_MAX), "too long to be accepted");
-            self.outgoing.insert(request.0, len);
-            self.calls.push(call);
+        if self.host.call(EntityId(0), EntityId(1), len, &note(once)) {
             let most = 2 * ENTITIES_MAX + 3 * RUN_MAX;
-            assert!(self.calls.len() <= most, "more calls than may be");
+            assert!(self.host.calls.len() <= most, "more calls than may be");
         }
     }
 
     /// A call with wishes: of the peer, of the endpoint itself, of a group or in a stream.
     fn call_wishing(&mut self, [a, b, c, d]: [u8; 4]) {
         let len = u64::from(b) << (c & 7);
-        let request = self.message(len);
         let to = match a & 3 {
             0 => SECOND,
             1 => GROUP,
@@ -204,98 +154,32 @@ impl Run {
             },
             ..note(a >> 6 == 1)
         };
-        let called = self.engine.call(self.now, EntityId(0), to, request, &note);
-        if let Ok(call) = called {
-            self.outgoing.insert(request.0, len);
-            self.calls.push(call);
+        if self.host.call(EntityId(0), to, len, &note) {
             self.wants_many |= flags.has(CallFlags::MANY_REPLIES);
         }
     }
 
     /// A request is passed on: to the peer, or to an entity of the endpoint.
     fn forward(&mut self, which: usize, to: u8, len: u64) {
-        if self.requests.is_empty() {
+        let host = &mut self.host;
+        if host.requests.is_empty() {
             return;
         }
-        let request = self.requests[which % self.requests.len()];
-        let message = self.message(len);
-        self.outgoing.insert(message.0, len);
+        let request = host.requests[which % host.requests.len()];
+        let message = host.message(len);
+        host.outgoing.insert(message.0, len);
         let to = EntityId(u64::from(to % 3));
-        if self.engine.forward(self.now, request, to, message).is_err() {
-            self.outgoing.remove(&message.0);
-        }
-    }
-
-    fn reply(&mut self, which: usize, len: u64, once: bool) {
-        if self.requests.is_empty() {
-            return;
-        }
-        let at = which % self.requests.len();
-        let reply = self.message(len);
-        let request = self.requests[at];
-        if self
-            .engine
-            .reply(self.now, request, reply, &note(once))
-            .is_ok()
-        {
-            self.outgoing.insert(reply.0, len);
-            self.requests.swap_remove(at);
-        }
-    }
-
-    fn abandon(&mut self, which: usize) {
-        let known: Vec<TransactionId> = [&self.requests[..], &self.calls[..]].concat();
-        if let Some(&transaction) = known.get(which % known.len().max(1)) {
-            self.engine.abandon(self.now, transaction);
-        }
-    }
-
-    fn wait(&mut self, us: u64) {
-        self.now = self.now + Duration::from_micros(us);
-        if self.engine.poll_timeout().is_some_and(|at| at <= self.now) {
-            self.engine.handle_timeout(self.now);
-            let next = self.engine.poll_timeout();
-            assert!(next.is_none_or(|at| at > self.now), "the timeout stays due");
-        }
-    }
-
-    /// Takes packets of the endpoint, at most as many batches; what they name must be kept.
-    fn transmit(&mut self, batches: usize) {
-        for _ in 0..batches {
-            let mut batch = Batch::new(3);
-            self.engine.poll_transmit(self.now, &mut batch);
-            for built in batch.packets() {
-                assert!(built.len() <= PACKET_LEN);
-                let mut octets = Vec::new();
-                batch.write(built, &mut octets, |store, range, out| {
-                    let Store::Message(message) = store else {
-                        panic!("there are no associations");
-                    };
-                    let len = self.outgoing.get(&message).expect("a message that is kept");
-                    assert!(range.start <= range.end && range.end <= *len);
-                    out.extend(range.clone().map(|at| at as u8));
-                });
-                assert!(
-                    packet::parse(&octets).is_ok(),
-                    "a packet of its own is right"
-                );
-                self.sent.push(octets);
-                self.reached.packets += 1;
-            }
-            if batch.is_empty() {
-                return;
-            }
+        if host.engine.forward(host.now, request, to, message).is_err() {
+            host.outgoing.remove(&message.0);
         }
     }
 
     /// A packet of the endpoint comes back: as it is, changed in an octet of its header, or as the
     /// answer to it.
     fn send_back(&mut self, which: usize, kind: u8, [at, by]: [u8; 2]) {
-        if self.sent.is_empty() {
+        let Some(mut octets) = self.host.take_sent(which) else {
             return;
-        }
-        let back = which % self.sent.len().min(8);
-        let mut octets = self.sent.remove(self.sent.len() - 1 - back);
+        };
         let header = packet::parse(&octets).expect("it was checked");
         match kind % 4 {
             0 => {}
@@ -319,108 +203,6 @@ impl Run {
             }
         }
         self.arrive(&octets);
-    }
-
-    fn drain(&mut self) {
-        while let Some(event) = self.engine.poll_event() {
-            let Event::Transaction(event) = event else {
-                panic!("there are no associations");
-            };
-            self.handle(event);
-        }
-        assert!(self.engine.records() <= RECORDS_MAX);
-    }
-
-    fn handle(&mut self, event: TransactionEvent) {
-        match event {
-            TransactionEvent::Requested {
-                transaction,
-                message,
-                note,
-                ..
-            } => {
-                self.take(message, &note);
-                assert!(!self.requests.contains(&transaction), "told twice");
-                assert!(!self.ended.contains(&transaction), "told when it was over");
-                self.requests.push(transaction);
-                self.reached.requests += 1;
-            }
-            TransactionEvent::Replied {
-                transaction,
-                message,
-                note,
-                ..
-            } => {
-                self.take(message, &note);
-                assert!(self.calls.contains(&transaction), "a reply to no call");
-                self.reached.replies += 1;
-            }
-            TransactionEvent::Copied { from, to } => {
-                let len = *self.outgoing.get(&from).expect("a message that is kept");
-                let mut have = RangeSet::new();
-                have.insert(0..len);
-                if len > 0 {
-                    self.incoming.insert(to, (len, have));
-                }
-            }
-            TransactionEvent::Duplicated { from, to } => {
-                if let Some(copy) = self.incoming.get(&from).cloned() {
-                    self.incoming.insert(to, copy);
-                }
-            }
-            TransactionEvent::Released(message) => {
-                assert!(self.outgoing.remove(&message).is_some(), "released twice");
-            }
-            TransactionEvent::Discarded(message) => drop(self.incoming.remove(&message)),
-            TransactionEvent::Ended(transaction, _) => {
-                assert!(self.ended.insert(transaction), "it ended twice");
-                self.calls.retain(|known| *known != transaction);
-                self.requests.retain(|known| *known != transaction);
-            }
-        }
-    }
-
-    /// A message that is told to the user is whole, or it may be delivered in part.
-    fn take(&mut self, message: IncomingMessage, note: &Note) {
-        let incoming = self.incoming.remove(&message);
-        if note.call.delivered.is_some() {
-            assert!(incoming.is_some(), "a part of nothing");
-            assert!(note.call.flags.has(CallFlags::PARTIAL));
-            return;
-        }
-        if let Some((len, have)) = incoming {
-            let whole = have.first().unwrap_or(0..0);
-            assert!(whole == (0..len), "{whole:?} of {len} octets");
-        }
-    }
-
-    /// With everything given up, and time, nothing is left.
-    fn end(&mut self) {
-        for transaction in [&self.requests[..], &self.calls[..]].concat() {
-            self.engine.abandon(self.now, transaction);
-        }
-        for _ in 0..10_000 {
-            self.transmit(usize::MAX);
-            self.drain();
-            let Some(at) = self.engine.poll_timeout() else {
-                break;
-            };
-            self.now = self.now.max(at);
-            self.engine.handle_timeout(self.now);
-        }
-        self.drain();
-        assert_eq!(
-            self.engine.poll_timeout(),
-            None,
-            "its timers go on for ever"
-        );
-        assert_eq!(self.engine.transactions(), 0, "transactions are left");
-        assert_eq!(self.engine.records(), 0, "records are left");
-        assert!(self.outgoing.is_empty(), "messages were never released");
-        assert!(
-            self.incoming.is_empty(),
-            "messages were never given or discarded"
-        );
     }
 }
 

@@ -4,6 +4,7 @@
 #[path = "../../../../fuzz/src/call.rs"]
 mod targets;
 
+use engine::test_kit::Reached;
 use engine::{EntityId, SplitMix64};
 use engine_call::pdu::{Header, Kind};
 
@@ -14,15 +15,12 @@ fn rounds() -> u64 {
 
 #[test]
 fn drawn_scripts_keep_what_a_host_relies_on() {
-    let mut total = targets::Reached::default();
+    let mut total = Reached::default();
     for round in 0..rounds() {
         let mut random = SplitMix64::new(round);
         let len = random.below(2000);
         let octets: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
-        let reached = targets::script(&octets);
-        total.requests += reached.requests;
-        total.replies += reached.replies;
-        total.packets += reached.packets;
+        total += targets::script(&octets);
     }
     println!("{total:?}");
     let enough = rounds();

@@ -1,13 +1,15 @@
 //! Several endpoints in virtual time, at stations from 0 on; no packet is lost unless a test says so.
 
-use engine::test_kit::{MessageStores, give_packet, take_packets};
+use crate::network::engine_at;
+use engine::test_kit::{
+    InFlight, MessageStores, expire, give_packet, take_packets, transaction_event,
+};
 use engine::{
-    Address, CallNote, EntityId, Event, Instant, Note, OutgoingMessage, Protocol, TransactionEnd,
+    Address, CallNote, EntityId, Instant, Note, OutgoingMessage, Protocol, TransactionEnd,
     TransactionEvent, TransactionId, Transactions,
 };
 use engine_vmtp::pdu::{VmtpHeader, packet};
 use engine_vmtp::{Vmtp, VmtpConfig};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The group's station: what is sent there comes to all others.
@@ -15,8 +17,6 @@ pub const ALL: Address = Address::Station(1000);
 
 /// A group of entities, as hosts number it.
 pub const GROUP: EntityId = EntityId(1 << 62 | 5 << 32);
-
-const BASE: u64 = 0x0000_0001_f000_0000;
 
 /// How the user of an endpoint answers a request.
 #[derive(Clone, Debug)]
@@ -46,7 +46,8 @@ pub type Loses = Box<dyn FnMut(usize, usize, &VmtpHeader) -> bool>;
 pub struct Cluster {
     pub hosts: Vec<Host>,
     pub now: Instant,
-    flying: BTreeMap<(Instant, u64), (usize, usize, Vec<u8>)>,
+    /// From where, to where, and the packet.
+    flying: InFlight<(usize, usize, Vec<u8>)>,
     pub sent: Vec<(usize, VmtpHeader)>,
     pub loses: Option<Loses>,
     messages: u64,
@@ -84,13 +85,7 @@ impl Cluster {
     }
 
     fn host(station: usize, config: &VmtpConfig, seed: u64) -> Host {
-        let mut engine = Vmtp::new(VmtpConfig {
-            entity_base: BASE,
-            host: 0xf000_0000 | station as u32,
-            seed,
-            secret: engine::Secret::from_seed(seed),
-            ..config.clone()
-        });
+        let mut engine = engine_at(station as u32, seed, seed, config);
         engine.create_entity(entity(station)).expect("room");
         engine.locate(GROUP, ALL);
         Host {
@@ -109,7 +104,7 @@ impl Cluster {
         Cluster {
             hosts: (0..stations).map(host).collect(),
             now: Instant::from_nanos(0),
-            flying: BTreeMap::new(),
+            flying: InFlight::default(),
             sent: Vec::new(),
             loses: None,
             messages: 0,
@@ -132,10 +127,7 @@ impl Cluster {
 
     pub fn message(&mut self, at: usize, octets: Vec<u8>) -> (OutgoingMessage, u64) {
         self.messages += 1;
-        let message = OutgoingMessage(self.messages);
-        let len = octets.len() as u64;
-        self.hosts[at].stores.outgoing.insert(message, octets);
-        (message, len)
+        self.hosts[at].stores.keep_outgoing(self.messages, octets)
     }
 
     pub fn call(&mut self, at: usize, to: EntityId, octets: &[u8]) -> TransactionId {
@@ -177,10 +169,8 @@ impl Cluster {
             if loses.is_some_and(|loses| loses(from, receiver, &header)) {
                 continue;
             }
-            self.messages += 1;
             let at = self.now + Duration::from_millis(1);
-            self.flying
-                .insert((at, self.messages), (from, receiver, octets.clone()));
+            self.flying.send(at, (from, receiver, octets.clone()));
         }
     }
 
@@ -220,23 +210,19 @@ impl Cluster {
             .hosts
             .iter()
             .filter_map(|host| host.engine.poll_timeout());
-        let arrival = self.flying.keys().next().map(|(at, _)| *at);
-        let Some(at) = timers.chain(arrival).min().filter(|at| *at <= until) else {
+        let Some(at) = timers
+            .chain(self.flying.next_at())
+            .min()
+            .filter(|at| *at <= until)
+        else {
             return false;
         };
         self.now = self.now.max(at);
-        while let Some(entry) = self
-            .flying
-            .first_entry()
-            .filter(|entry| entry.key().0 <= self.now)
-        {
-            let (from, to, octets) = entry.remove();
+        while let Some((from, to, octets)) = self.flying.arrived(self.now) {
             self.arrive(from, to, &octets);
         }
         for host in &mut self.hosts {
-            if host.engine.poll_timeout().is_some_and(|at| at <= self.now) {
-                host.engine.handle_timeout(self.now);
-            }
+            expire(&mut host.engine, self.now);
         }
         true
     }
@@ -253,39 +239,22 @@ impl Cluster {
     }
 
     fn drain(&mut self, at: usize) {
-        while let Some(event) = self.hosts[at].engine.poll_event() {
-            let Event::Transaction(event) = event else {
-                panic!("no association here")
-            };
+        while let Some(event) = transaction_event(&mut self.hosts[at].engine) {
             self.handle(at, event);
         }
     }
 
     fn handle(&mut self, at: usize, event: TransactionEvent) {
         let host = &mut self.hosts[at];
+        host.stores.apply(&event);
         match event {
-            TransactionEvent::Copied { from, to } => {
-                let copy = host.stores.outgoing[&from].clone();
-                host.stores.incoming.insert(to, copy);
-            }
-            TransactionEvent::Duplicated { from, to } => {
-                let copy = host.stores.incoming.get(&from).cloned();
-                host.stores.incoming.insert(to, copy.unwrap_or_default());
-            }
-            TransactionEvent::Released(message) => {
-                assert!(
-                    host.stores.outgoing.remove(&message).is_some(),
-                    "released twice"
-                );
-            }
-            TransactionEvent::Discarded(message) => drop(host.stores.incoming.remove(&message)),
             TransactionEvent::Replied {
                 transaction,
                 message,
                 from,
                 note,
             } => {
-                let octets = host.stores.incoming.remove(&message).unwrap_or_default();
+                let octets = host.stores.take_incoming(message);
                 host.replies.push((transaction, from, octets, note));
             }
             TransactionEvent::Ended(transaction, how) => host.ends.push((transaction, how)),
@@ -296,10 +265,11 @@ impl Cluster {
                 note,
                 ..
             } => {
-                let octets = host.stores.incoming.remove(&message).unwrap_or_default();
+                let octets = host.stores.take_incoming(message);
                 host.requests.push((to, octets.clone(), note));
                 self.serve(at, to, transaction, octets);
             }
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@
 mod targets;
 
 use engine::SplitMix64;
+use engine::test_kit::Reached;
 
 fn rounds() -> u64 {
     let wanted = std::env::var("TOWPATH_SEEDS").ok();
@@ -17,15 +18,12 @@ fn drawn(random: &mut SplitMix64, len: u64) -> Vec<u8> {
 
 #[test]
 fn drawn_scripts_keep_what_a_host_relies_on() {
-    let mut total = targets::Reached::default();
+    let mut total = Reached::default();
     for round in 0..rounds() {
         let mut random = SplitMix64::new(round);
         let len = random.below(2000);
         let octets = drawn(&mut random, len);
-        let reached = targets::script(&octets);
-        total.requests += reached.requests;
-        total.replies += reached.replies;
-        total.packets += reached.packets;
+        total += targets::script(&octets);
     }
     println!("{total:?}");
     let enough = rounds();

@@ -1,6 +1,7 @@
 //! Calls from one endpoint to another in virtual time.
 
-use crate::network::{Answer, CLIENT, Pair, SERVER};
+use crate::network::{Pair, pair_of, settled_pair};
+use engine::test_kit::{Answer, CLIENT, SERVER};
 use engine::{
     EntityId, Note, OutgoingMessage, Protocol, Reliability, SplitMix64, TransactionEnd,
     TransactionEvent, Transactions,
@@ -29,7 +30,7 @@ fn run(seed: u64, loss_percent: u64) -> (usize, u64) {
         retries_max: 40,
         ..VmtpConfig::default()
     };
-    let mut pair = Pair::new(seed, &config);
+    let mut pair = pair_of(seed, &config);
     pair.loss_percent = loss_percent;
     pair.jitter = Duration::from_millis(3);
     let mut random = SplitMix64::new(!seed);
@@ -61,7 +62,7 @@ fn run(seed: u64, loss_percent: u64) -> (usize, u64) {
 
 #[test]
 fn call_that_fits_headers_costs_two_packets_of_68_octets() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     let call = pair.call(b"how do you do, twenty".split_at(20).0.to_vec());
     pair.finish();
     let wanted = b"ytnewt ,od uoy od woh".split_at(1).1.to_vec();
@@ -72,7 +73,7 @@ fn call_that_fits_headers_costs_two_packets_of_68_octets() {
 
 #[test]
 fn calls_one_after_another_without_loss_cost_no_other_packets() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     // A first Response with a segment to a new address needs a probe.
     let call = pair.call(vec![3; 21]);
     pair.finish_call(call);
@@ -107,7 +108,7 @@ fn same_seed_gives_same_run() {
 
 #[test]
 fn server_that_has_just_started_probes_each_client_before_it_serves_it() {
-    let mut pair = Pair::new(1, &VmtpConfig::default());
+    let mut pair = pair_of(1, &VmtpConfig::default());
     let call = pair.call(vec![1; 20]);
     pair.finish_call(call);
     assert_eq!(pair.sent.len(), 4, "request, probe, its answer, response");
@@ -119,7 +120,7 @@ fn server_that_has_just_started_probes_each_client_before_it_serves_it() {
 
 #[test]
 fn server_that_has_just_started_probes_a_thousand_clients_once_each() {
-    let mut pair = Pair::new(1, &VmtpConfig::default());
+    let mut pair = pair_of(1, &VmtpConfig::default());
     for _ in 0..1000 {
         pair.call(vec![1; 20]);
     }
@@ -130,7 +131,7 @@ fn server_that_has_just_started_probes_a_thousand_clients_once_each() {
 
 #[test]
 fn repeated_request_of_a_client_that_is_further_is_not_executed_after_a_restart() {
-    let mut pair = Pair::new(1, &VmtpConfig::default());
+    let mut pair = pair_of(1, &VmtpConfig::default());
     let call = pair.call(vec![1; 20]);
     pair.transmit(0);
     let old = packet_of(&pair, 0);
@@ -138,10 +139,10 @@ fn repeated_request_of_a_client_that_is_further_is_not_executed_after_a_restart(
     let call = pair.call(vec![2; 20]);
     pair.finish_call(call);
     // The server forgets everything; the first request comes once more.
-    let client = std::mem::replace(&mut pair, Pair::new(1, &VmtpConfig::default()));
+    let client = std::mem::replace(&mut pair, pair_of(1, &VmtpConfig::default()));
     pair.ends.swap(0, 1);
     let [_, restarted] = {
-        let fresh = Pair::new(2, &VmtpConfig::default());
+        let fresh = pair_of(2, &VmtpConfig::default());
         fresh.ends
     };
     let [ended, _] = client.ends;
@@ -159,7 +160,7 @@ fn packet_of(pair: &Pair, number: usize) -> Vec<u8> {
 
 #[test]
 fn silent_server_times_out_and_releases_the_request() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     pair.loss_percent = 100;
     pair.call(vec![1; 1000]);
     pair.finish();
@@ -175,7 +176,7 @@ fn silent_server_times_out_and_releases_the_request() {
 
 #[test]
 fn unanswered_call_is_given_up_two_seconds_after_its_last_retransmission() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     let call = pair.call(vec![1; 20]);
     pair.finish_call(call);
     pair.loss_percent = 100;
@@ -190,7 +191,7 @@ fn unanswered_call_is_given_up_two_seconds_after_its_last_retransmission() {
 
 #[test]
 fn calls_whose_responses_come_late_for_all_are_not_asked_about() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     let call = pair.call(vec![1; 20]);
     pair.finish_call(call);
     // A queue that takes longer than a server usually may.
@@ -208,7 +209,7 @@ fn calls_whose_responses_come_late_for_all_are_not_asked_about() {
 
 #[test]
 fn slow_server_is_asked_less_and_less_often() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     pair.answer = Answer::Never;
     pair.call(vec![1; 20]);
     let limit = Duration::from_secs(60);
@@ -221,7 +222,7 @@ fn slow_server_is_asked_less_and_less_often() {
 
 #[test]
 fn call_to_unknown_entity_is_refused_and_wrong_calls_are_not_begun() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     pair.ends[1].engine.remove_entity(pair.now, SERVER);
     pair.call(vec![1; 10]);
     pair.finish();
@@ -254,7 +255,7 @@ fn call_to_unknown_entity_is_refused_and_wrong_calls_are_not_begun() {
 
 #[test]
 fn codes_travel_both_ways_as_tags() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     let tag = |code| Note {
         tag: Some(code),
         ..Note::default()
@@ -276,7 +277,7 @@ fn codes_travel_both_ways_as_tags() {
 
 #[test]
 fn code_of_a_refusal_ends_the_call_with_it() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     pair.reply_note.tag = Some(21);
     pair.call(vec![1; 3]);
     pair.finish();
@@ -291,7 +292,7 @@ fn datagram_is_one_burst_without_an_answer() {
         ..Note::default()
     };
     for (len, packets) in [(20, 1), (3000, 3)] {
-        let mut pair = Pair::settled(1);
+        let mut pair = settled_pair(1);
         pair.call_noted(vec![1; len], &once);
         pair.finish();
         assert_eq!((pair.sent.len(), pair.requests()), (packets, 1));
@@ -302,7 +303,7 @@ fn datagram_is_one_burst_without_an_answer() {
 
 #[test]
 fn idempotent_transaction_keeps_no_response_and_is_executed_again() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     pair.reply_note.reliability = Reliability::Retransmissions(0);
     // The first Response is lost.
     let mut lost = false;
@@ -318,7 +319,7 @@ fn idempotent_transaction_keeps_no_response_and_is_executed_again() {
 
 #[test]
 fn request_that_the_user_refuses_ends_as_refused() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     pair.answer = Answer::Never;
     pair.call(vec![1; 600]);
     while pair.requests() == 0 {
@@ -338,7 +339,7 @@ fn request_that_the_user_refuses_ends_as_refused() {
 
 #[test]
 fn entity_that_is_removed_amid_a_request_is_not_called() {
-    let mut pair = Pair::settled(5);
+    let mut pair = settled_pair(5);
     pair.jitter = Duration::from_millis(3);
     pair.call(vec![1; 16_384]);
     while pair.ends[1].engine.counters().packets_parsed < 8 {
@@ -357,7 +358,7 @@ fn address_that_never_answered_a_probe_gets_no_more_than_it_sent() {
         packet_lifetime: Duration::ZERO,
         ..VmtpConfig::default()
     };
-    let mut pair = Pair::new(1, &config);
+    let mut pair = pair_of(1, &config);
     pair.answer = Answer::Octets(16_384);
     pair.call(vec![1; 20]);
     pair.transmit(0);
@@ -380,7 +381,7 @@ fn address_that_never_answered_a_probe_gets_no_more_than_it_sent() {
 
 #[test]
 fn large_response_to_a_new_address_comes_after_a_probe() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     pair.answer = Answer::Octets(16_384);
     let call = pair.call(vec![1; 20]);
     pair.finish_call(call);
@@ -396,7 +397,7 @@ fn full_table_of_records_forgets_the_oldest_that_is_over() {
         packet_lifetime: Duration::ZERO,
         ..VmtpConfig::default()
     };
-    let mut pair = Pair::new(1, &config);
+    let mut pair = pair_of(1, &config);
     let calls: Vec<_> = (0..8).map(|_| pair.call(vec![1; 20])).collect();
     pair.finish();
     for call in calls {
@@ -411,7 +412,7 @@ fn full_table_of_requests_in_service_answers_busy_and_serves_later() {
         packet_lifetime: Duration::ZERO,
         ..VmtpConfig::default()
     };
-    let mut pair = Pair::new(1, &config);
+    let mut pair = pair_of(1, &config);
     pair.answer = Answer::Never;
     pair.call(vec![1; 20]);
     pair.call(vec![2; 20]);

@@ -1,6 +1,7 @@
 //! Lost packets, one at a time: what each costs.
 
-use crate::network::{Answer, Pair};
+use crate::network::{Pair, data_packets, pair_of};
+use engine::test_kit::Answer;
 use engine_vmtp::VmtpConfig;
 use engine_vmtp::blocks::BlockMask;
 use std::time::Duration;
@@ -12,7 +13,7 @@ fn pair() -> Pair {
         packet_lifetime: Duration::ZERO,
         ..VmtpConfig::default()
     };
-    Pair::new(1, &config)
+    pair_of(1, &config)
 }
 
 /// Loses the first packet of `from` with this block.
@@ -34,7 +35,7 @@ fn each_block_of_a_request_lost_alone_is_retransmitted_alone() {
         let call = pair.call((0..16_384).map(|at| at as u8).collect());
         pair.finish_call(call);
         assert_eq!(pair.reply_to(call), Some(Vec::new()), "block {block}");
-        assert_eq!(pair.data_packets(), 33, "block {block}");
+        assert_eq!(data_packets(&pair), 33, "block {block}");
         // What asks for it, and the Response.
         assert_eq!(pair.sent.len(), 35, "block {block}");
     }
@@ -47,13 +48,13 @@ fn each_block_of_a_response_lost_alone_is_retransmitted_alone() {
         // The server has probed the address then.
         let call = pair.call(vec![1; 100]);
         pair.finish_call(call);
-        let before = (pair.sent.len(), pair.data_packets());
+        let before = (pair.sent.len(), data_packets(&pair));
         lose_block(&mut pair, 1, block);
         pair.answer = Answer::Octets(16_384);
         let call = pair.call(vec![1; 20]);
         pair.finish_call(call);
         assert_eq!(pair.reply_to(call), Some(vec![7; 16_384]), "block {block}");
-        assert_eq!(pair.data_packets() - before.1, 33, "block {block}");
+        assert_eq!(data_packets(&pair) - before.1, 33, "block {block}");
         // The Request, and what asks for the block.
         assert_eq!(pair.sent.len() - before.0, 35, "block {block}");
     }
@@ -72,7 +73,7 @@ fn group_that_is_lost_whole_comes_again_after_one_packet_without_data() {
     pair.finish_call(call);
     assert_eq!(pair.reply_to(call), Some(Vec::new()));
     // The group twice, the question and its answer, the Response.
-    assert_eq!((pair.data_packets(), pair.sent.len()), (64, 67));
+    assert_eq!((data_packets(&pair), pair.sent.len()), (64, 67));
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn message_of_4_mib_survives_loss_both_ways() {
         retries_max: 20,
         ..VmtpConfig::default()
     };
-    let mut pair = Pair::new(3, &config);
+    let mut pair = pair_of(3, &config);
     pair.loss_percent = 2;
     let request: Vec<u8> = (0..4 << 20)
         .map(|at: u32| (at * 7 + (at >> 9)) as u8)
@@ -111,6 +112,6 @@ fn message_of_4_mib_survives_loss_both_ways() {
     assert!(pair.reply_to(call) == Some(wanted));
     assert_eq!(pair.requests(), 1);
     let least = 2 * (4 << 20) / 1024;
-    let data = pair.data_packets();
+    let data = data_packets(&pair);
     assert!(data < least + least / 10, "{data} packets for {least}");
 }

@@ -2,7 +2,8 @@
 //! priorities, copies of datagrams, tries; and the timers and gaps that serve it.
 
 use crate::cluster::{Cluster, GROUP, User, entity, wishing};
-use crate::network::{Answer, Pair};
+use crate::network::settled_pair;
+use engine::test_kit::Answer;
 use engine::{
     CallFlags, CallNote, EntityId, Note, Reliability, TransactionEnd, TransactionEvent,
     Transactions,
@@ -244,7 +245,7 @@ fn call_with_tries_of_its_own_is_repeated_evenly_and_no_oftener() {
 
 #[test]
 fn request_whose_client_is_gone_is_not_worked_on_for_ever() {
-    let mut pair = Pair::settled(1);
+    let mut pair = settled_pair(1);
     pair.answer = Answer::Never;
     pair.call(vec![1; 20]);
     while pair.requests() == 0 {

@@ -1,8 +1,14 @@
 //! For tests and fuzzers of engines: takes the packets of an engine and gives it some, without a driver.
 
+mod pair;
+mod script_host;
+
+pub use pair::{Answer, CLIENT, End, SERVER, Sent, TransactionPair};
+pub use script_host::{Reached, ScriptHost, ScriptRules};
+
 use crate::{
-    Address, Batch, Block, Deliveries, IncomingMessage, Instant, OutgoingMessage, Protocol,
-    Received, Store,
+    Address, Batch, Block, Deliveries, Event, IncomingMessage, Instant, OutgoingMessage, Protocol,
+    Received, Store, TransactionEvent,
 };
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -72,6 +78,66 @@ pub fn give_packet<P: Protocol + ?Sized>(
     deliveries
 }
 
+/// The next event of an engine without associations.
+///
+/// # Panics
+///
+/// When it is an association's.
+pub fn transaction_event<P: Protocol + ?Sized>(engine: &mut P) -> Option<TransactionEvent> {
+    engine.poll_event().map(|event| match event {
+        Event::Transaction(event) => event,
+        other => panic!("no association here: {other:?}"),
+    })
+}
+
+/// Lets the time-outs of `engine` that are due at `now` happen.
+///
+/// # Panics
+///
+/// When the engine's time-out stays due.
+pub fn expire<P: Protocol + ?Sized>(engine: &mut P, now: Instant) {
+    if engine.poll_timeout().is_some_and(|at| at <= now) {
+        engine.handle_timeout(now);
+        let next = engine.poll_timeout();
+        assert!(next.is_none_or(|at| at > now), "the timeout stays due");
+    }
+}
+
+/// Packets on their way in virtual time, by when they arrive; those of one time in the order they were sent.
+#[derive(Clone, Debug)]
+pub struct InFlight<T> {
+    packets: BTreeMap<(Instant, u64), T>,
+    sent: u64,
+}
+
+impl<T> Default for InFlight<T> {
+    fn default() -> InFlight<T> {
+        InFlight {
+            packets: BTreeMap::new(),
+            sent: 0,
+        }
+    }
+}
+
+impl<T> InFlight<T> {
+    /// Puts a packet on its way, which arrives at `at`.
+    pub fn send(&mut self, at: Instant, packet: T) {
+        self.sent += 1;
+        self.packets.insert((at, self.sent), packet);
+    }
+
+    /// When the next packet arrives.
+    pub fn next_at(&self) -> Option<Instant> {
+        self.packets.keys().next().map(|(at, _)| *at)
+    }
+
+    /// The next packet that has arrived at `now`.
+    pub fn arrived(&mut self, now: Instant) -> Option<T> {
+        let first = self.packets.first_entry();
+        Some(first.filter(|first| first.key().0 <= now)?.remove())
+    }
+}
+
 /// The messages that a host of transactions keeps.
 #[derive(Clone, Debug, Default)]
 pub struct MessageStores {
@@ -82,6 +148,40 @@ pub struct MessageStores {
 }
 
 impl MessageStores {
+    /// Keeps a message to send under `id`: what an engine is given of it.
+    pub fn keep_outgoing(&mut self, id: u64, octets: Vec<u8>) -> (OutgoingMessage, u64) {
+        let len = octets.len() as u64;
+        self.outgoing.insert(OutgoingMessage(id), octets);
+        (OutgoingMessage(id), len)
+    }
+
+    /// The octets of a message that arrived, which is not kept any longer.
+    pub fn take_incoming(&mut self, message: IncomingMessage) -> Vec<u8> {
+        self.incoming.remove(&message).unwrap_or_default()
+    }
+
+    /// Frees and copies messages as `event` says.
+    ///
+    /// # Panics
+    ///
+    /// When a message is released twice, or a copy is made of one that is not kept.
+    pub fn apply(&mut self, event: &TransactionEvent) {
+        match event {
+            TransactionEvent::Released(id) => {
+                assert!(self.outgoing.remove(id).is_some(), "released twice");
+            }
+            TransactionEvent::Copied { from, to } => {
+                self.incoming.insert(*to, self.outgoing[from].clone());
+            }
+            TransactionEvent::Duplicated { from, to } => {
+                let copy = self.incoming.get(from).cloned();
+                self.incoming.insert(*to, copy.unwrap_or_default());
+            }
+            TransactionEvent::Discarded(id) => drop(self.incoming.remove(id)),
+            _ => {}
+        }
+    }
+
     /// Appends octets of a message to send.
     ///
     /// # Panics
