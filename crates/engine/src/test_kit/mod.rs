@@ -2,9 +2,11 @@
 
 mod pair;
 mod script_host;
+mod twins;
 
 pub use pair::{Answer, CLIENT, End, SERVER, Sent, TransactionPair};
 pub use script_host::{Reached, ScriptHost, ScriptRules};
+pub use twins::{Twin, TwoQueues, assert_twins};
 
 use crate::{
     Address, Batch, Block, Deliveries, Event, IncomingMessage, Instant, OutgoingMessage, Protocol,

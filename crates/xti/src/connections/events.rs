@@ -28,7 +28,7 @@ impl<P: Protocol> ConnectionProvider<P> {
             if let Ends::Listening(listening) = &mut self.ends {
                 listening.waiting.push_back(indication);
             }
-            self.on(Event::ConnectIndication);
+            self.state.advance(Event::ConnectIndication);
             let indication = Primitive::ConnectIndication { source, sequence };
             indicate_with(context, &indication, &said);
         }
@@ -59,7 +59,7 @@ impl<P: Protocol> ConnectionProvider<P> {
                 0 => Event::DisconnectLastIndication,
                 _ => Event::DisconnectOneIndication,
             };
-            self.on(event);
+            self.state.advance(event);
             let reason = REFUSED;
             indicate(
                 context,
@@ -88,7 +88,7 @@ impl<P: Protocol> ConnectionProvider<P> {
                 let (responding, said) = introduction.unwrap_or_default();
                 let (responding, said) = (responding.to_vec(), said.to_vec());
                 context.pool().release(frame.octets);
-                self.on(Event::ConnectConfirm);
+                self.state.advance(Event::ConnectConfirm);
                 if let Ends::Connecting(link) = std::mem::replace(&mut self.ends, Ends::None) {
                     self.set_ends(Ends::Connected(link));
                 }
@@ -112,7 +112,7 @@ impl<P: Protocol> ConnectionProvider<P> {
 
     /// The connection is lost or was refused.
     pub(super) fn disconnected(&mut self, context: &mut Context<'_>, reason: u32, said: &[u8]) {
-        if !self.on(Event::DisconnectIndication) {
+        if !self.state.advance(Event::DisconnectIndication) {
             return;
         }
         // An end that listens goes on when a connect of its own was refused.
@@ -134,7 +134,7 @@ impl<P: Protocol> ConnectionProvider<P> {
 
     /// The peer sends no more.
     pub(super) fn peer_released(&mut self, context: &mut Context<'_>, said: &[u8]) {
-        if !self.on(Event::ReleaseIndication) {
+        if !self.state.advance(Event::ReleaseIndication) {
             return;
         }
         if self.state == State::Idle {

@@ -168,13 +168,6 @@ impl<P: Protocol> ConnectionProvider<P> {
         (self.ends, self.blocked) = (ends, None);
     }
 
-    /// Changes the state; false, and nothing changes, when the event is not allowed.
-    fn on(&mut self, event: Event) -> bool {
-        let next = self.state.after(event);
-        self.state = next.unwrap_or(self.state);
-        next.is_some()
-    }
-
     fn information(&self) -> Information {
         Information {
             state: self.state as u32,
@@ -195,7 +188,7 @@ impl<P: Protocol> ConnectionProvider<P> {
         let link = passed.take();
         drop(passed);
         if let Some(link) = link
-            && self.on(Event::PassConnection)
+            && self.state.advance(Event::PassConnection)
         {
             self.set_ends(Ends::Connected(Box::new(link)));
         }

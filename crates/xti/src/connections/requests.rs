@@ -90,7 +90,7 @@ impl<P: Protocol> ConnectionProvider<P> {
     /// In any state, and it changes none but for a moment in T_IDLE.
     fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
         self.take_passed();
-        let counted = self.on(Event::OptionsRequest);
+        let counted = self.state.advance(Event::OptionsRequest);
         let link = match &mut self.ends {
             Ends::Connected(link) | Ends::Connecting(link) => Some(&mut **link),
             Ends::None | Ends::Listening(_) => None,
@@ -98,19 +98,19 @@ impl<P: Protocol> ConnectionProvider<P> {
         let answer = self.protocol.answer_options(link, octets, flags);
         self.adopt();
         if counted {
-            self.on(crate::inet::options_event(&answer));
+            self.state.advance(crate::inet::options_event(&answer));
         }
         indicate(context, &answer);
     }
 
     fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8], indications: u32) {
         const OF: u32 = number::BIND_REQ;
-        if !self.on(Event::BindRequest) {
+        if !self.state.advance(Event::BindRequest) {
             return refuse(context, OF, TliError::OutOfState, 0);
         }
         match self.bind(address, indications) {
             Ok(()) => {
-                self.on(Event::BindAck);
+                self.state.advance(Event::BindAck);
                 let address = self.address.clone();
                 let ack = Primitive::BindAck {
                     address,
@@ -119,7 +119,7 @@ impl<P: Protocol> ConnectionProvider<P> {
                 indicate(context, &ack);
             }
             Err(error) => {
-                self.on(Event::ErrorAck);
+                self.state.advance(Event::ErrorAck);
                 let (tli, errno) = bind_error(&error);
                 refuse(context, OF, tli, errno);
             }
@@ -136,35 +136,35 @@ impl<P: Protocol> ConnectionProvider<P> {
     }
 
     fn unbind_request(&mut self, context: &mut Context<'_>) {
-        if !self.on(Event::UnbindRequest) {
+        if !self.state.advance(Event::UnbindRequest) {
             return refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
         }
         self.set_ends(Ends::None);
         self.address.clear();
         flush_queues(context);
-        self.on(Event::OkAck);
+        self.state.advance(Event::OkAck);
         acknowledge(context, number::UNBIND_REQ);
     }
 
     fn connect_request(&mut self, context: &mut Context<'_>, destination: &[u8], said: &[u8]) {
         const OF: u32 = number::CONN_REQ;
-        if !self.on(Event::ConnectRequest) {
+        if !self.state.advance(Event::ConnectRequest) {
             return refuse(context, OF, TliError::OutOfState, 0);
         }
         let mut why = REFUSED;
         match self.protocol.connect(&self.address, destination, said) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                self.on(Event::ErrorAck);
+                self.state.advance(Event::ErrorAck);
                 return refuse(context, OF, TliError::BadAddress, 0);
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.on(Event::ErrorAck);
+                self.state.advance(Event::ErrorAck);
                 return refuse(context, OF, TliError::Access, 0);
             }
             Ok(link) => self.set_ends(Ends::Connecting(Box::new(link))),
             Err(error) => why = error.raw_os_error().map_or(REFUSED, |number| number as u32),
         }
-        self.on(Event::OkAck);
+        self.state.advance(Event::OkAck);
         acknowledge(context, OF);
         if matches!(self.ends, Ends::None | Ends::Listening(_)) {
             self.disconnected(context, why, &[]);
@@ -179,7 +179,7 @@ impl<P: Protocol> ConnectionProvider<P> {
         said: &[u8],
     ) {
         const OF: u32 = number::CONN_RES;
-        if !self.on(Event::ConnectResponse) {
+        if !self.state.advance(Event::ConnectResponse) {
             return refuse(context, OF, TliError::OutOfState, 0);
         }
         let here = acceptor == self.token;
@@ -187,14 +187,14 @@ impl<P: Protocol> ConnectionProvider<P> {
         let name = target.as_ref().map(|target| target.0);
         let error = self.why_not_accepted(name, here, sequence);
         if let Some(error) = error {
-            self.on(Event::ErrorAck);
+            self.state.advance(Event::ErrorAck);
             return refuse(context, OF, error, 0);
         }
         let waiting = self.waiting();
         let Some(mut link) = self.take_indication(sequence) else {
             return;
         };
-        self.on(match (here, waiting) {
+        self.state.advance(match (here, waiting) {
             (true, _) => Event::OkAckAcceptedHere,
             (false, 1) => Event::OkAckLast,
             (false, _) => Event::OkAckOne,
@@ -249,20 +249,20 @@ impl<P: Protocol> ConnectionProvider<P> {
     fn disconnect_request(&mut self, context: &mut Context<'_>, sequence: u32, said: &[u8]) {
         const OF: u32 = number::DISCON_REQ;
         let before = self.state;
-        if !self.on(Event::DisconnectRequest) {
+        if !self.state.advance(Event::DisconnectRequest) {
             return refuse(context, OF, TliError::OutOfState, 0);
         }
         if before == State::WaitResponse {
             let last = self.waiting() == 1;
             let Some(mut link) = self.take_indication(sequence) else {
-                self.on(Event::ErrorAck);
+                self.state.advance(Event::ErrorAck);
                 return refuse(context, OF, TliError::BadSequence, 0);
             };
             link.send_short(
                 FrameKind::Disconnect,
                 &[&REFUSED.to_ne_bytes(), said].concat(),
             );
-            self.on(match last {
+            self.state.advance(match last {
                 true => Event::OkAckLast,
                 false => Event::OkAckOne,
             });
@@ -276,7 +276,7 @@ impl<P: Protocol> ConnectionProvider<P> {
         }
         self.set_ends(Ends::None);
         flush_queues(context);
-        self.on(Event::OkAck);
+        self.state.advance(Event::OkAck);
         acknowledge(context, OF);
     }
 

@@ -69,7 +69,7 @@ impl<P: Protocol> ConnectionProvider<P> {
 
     /// This end sends no more.
     fn released(&mut self) {
-        self.on(Event::ReleaseRequest);
+        self.state.advance(Event::ReleaseRequest);
         if self.state == State::Idle {
             self.set_ends(Ends::None);
         }

@@ -2,21 +2,22 @@
 //! its packets itself.
 //!
 //! * `carrier` - what carries them; `headers` - its headers in front of the user's octets.
+//! * `requests` - what all providers of datagrams do alike.
 
 mod carrier;
 mod headers;
+pub(crate) mod requests;
 
 pub use carrier::{BATCH_MAX, DatagramCarrier, DatagramHeaders, Found, no_options};
 
-use crate::error::TliError;
-use crate::inet::{Shared, SocketAddress, TIDU, bind_error, options_event};
-use crate::provider::{self, EPROTO, flush_queues, indicate, parsed, refuse};
+use crate::inet::{Shared, SocketAddress, TIDU};
+use crate::provider::{EPROTO, indicate};
 use crate::tpi::{
-    ADDRESS_MAX, Event, Information, Malformed, Primitive, ServiceType, State, TransportOption,
-    datagram_destination, datagram_options, number, parse_options, write_datagram_indication,
-    write_options,
+    ADDRESS_MAX, Primitive, State, TransportOption, datagram_options, parse_options,
+    write_datagram_indication, write_options,
 };
 use headers::HEADER_MAX;
+use requests::{DatagramService, destination_of};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -96,163 +97,6 @@ impl DatagramProvider {
     /// Datagrams that came and were none.
     pub(crate) fn malformed(&self) -> u64 {
         self.carrier.malformed()
-    }
-
-    /// Changes the state; false, and nothing changes, when the event is not allowed.
-    fn on(&mut self, event: Event) -> bool {
-        let next = self.state.after(event);
-        self.state = next.unwrap_or(self.state);
-        next.is_some()
-    }
-
-    fn information(&self) -> Information {
-        let longest = i32::try_from(self.carrier.datagram_max()).unwrap_or(i32::MAX);
-        Information {
-            tsdu: longest,
-            etsdu: -2,
-            connect: -2,
-            disconnect: -2,
-            address: self.carrier.address_max(),
-            options: self.carrier.options_max(),
-            tidu: longest,
-            service: ServiceType::Datagrams,
-            state: self.state as u32,
-            flags: 0,
-        }
-    }
-
-    /// A message with a control part from above. A datagram waits in the queue.
-    fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
-        if self.state == State::Idle && destination_of(&message).is_some() {
-            return context.put_queue(Side::Write, message);
-        }
-        match parsed(&message) {
-            Ok(primitive) => self.request(context, &primitive),
-            Err(Malformed::Address(of)) => refuse(context, of, TliError::BadAddress, 0),
-            Err(Malformed::Options(of)) => refuse(context, of, TliError::BadOption, 0),
-            Err(Malformed::Fatal) => self.fail(context),
-        }
-        message.release(context.pool());
-    }
-
-    fn request(&mut self, context: &mut Context<'_>, primitive: &Primitive) {
-        match primitive {
-            Primitive::InfoRequest => indicate(context, &Primitive::InfoAck(self.information())),
-            Primitive::AddressRequest => {
-                let ack = Primitive::AddressAck {
-                    local: self.address.clone(),
-                    remote: Vec::new(),
-                };
-                indicate(context, &ack);
-            }
-            Primitive::BindRequest { address, .. } => self.bind_request(context, address),
-            Primitive::UnbindRequest => self.unbind_request(context),
-            Primitive::OptionsRequest { options, flags } => {
-                self.options_request(context, options, *flags);
-            }
-            Primitive::ConnectRequest { .. } => {
-                refuse(context, number::CONN_REQ, TliError::NotSupported, 0);
-            }
-            _ => self.fail(context),
-        }
-    }
-
-    fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8]) {
-        const OF: u32 = number::BIND_REQ;
-        if !self.on(Event::BindRequest) {
-            return refuse(context, OF, TliError::OutOfState, 0);
-        }
-        match self.bind(address) {
-            Ok(()) => {
-                self.on(Event::BindAck);
-                let ack = Primitive::BindAck {
-                    address: self.address.clone(),
-                    // No connections wait at an endpoint of datagrams.
-                    indications: 0,
-                };
-                indicate(context, &ack);
-            }
-            Err(error) => {
-                self.on(Event::ErrorAck);
-                let (tli, errno) = bind_error(&error);
-                refuse(context, OF, tli, errno);
-            }
-        }
-    }
-
-    fn bind(&mut self, address: &[u8]) -> io::Result<()> {
-        let wanted = match address {
-            [] => None,
-            address => Some(SocketAddress::decode(address).ok_or(io::ErrorKind::InvalidInput)?),
-        };
-        self.address = self.carrier.bind(wanted)?.encode();
-        self.shared.set_socket(self.carrier.socket());
-        Ok(())
-    }
-
-    fn unbind(&mut self) {
-        self.carrier.unbind();
-        self.address.clear();
-        self.shared.set_socket(None);
-    }
-
-    /// In any state, and it changes none but for a moment in T_IDLE.
-    fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
-        let counted = self.on(Event::OptionsRequest);
-        let answer = self.carrier.answer_options(octets, flags);
-        if counted {
-            self.on(options_event(&answer));
-        }
-        indicate(context, &answer);
-    }
-
-    fn unbind_request(&mut self, context: &mut Context<'_>) {
-        if !self.on(Event::UnbindRequest) {
-            return refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
-        }
-        self.unbind();
-        flush_queues(context);
-        self.on(Event::OkAck);
-        let of = number::UNBIND_REQ;
-        indicate(context, &Primitive::OkAck { of });
-    }
-
-    /// The stream fails.
-    fn fail(&mut self, context: &mut Context<'_>) {
-        self.unbind();
-        self.state = State::Unbound;
-        provider::fail_stream(context);
-    }
-
-    /// Service procedure of the write queue: as many datagrams a system call as the carrier takes.
-    fn send_queued(&mut self, context: &mut Context<'_>) {
-        if self.address.is_empty() {
-            return;
-        }
-        while self.take_batch(context) {
-            let first = self.batch.first().map_or(&[][..], options_of);
-            let mut options = parse_options(first);
-            let sent = self.send_batch(options.as_deref_mut());
-            self.count_calls();
-            match sent {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.shared.send_blocked.store(true, Ordering::Relaxed);
-                    let look_soon = !self.carrier.socket_tells_room();
-                    self.shared.look_soon.store(look_soon, Ordering::Relaxed);
-                    while let Some(message) = self.batch.pop() {
-                        context.put_back(Side::Write, message);
-                    }
-                    return;
-                }
-                Err(error) => self.tell_errors(context, &error, options.unwrap_or_default()),
-                Ok(()) => {}
-            }
-            for message in self.batch.drain(..) {
-                message.release(context.pool());
-            }
-        }
-        self.shared.send_blocked.store(false, Ordering::Relaxed);
-        self.shared.look_soon.store(false, Ordering::Relaxed);
     }
 
     /// Takes those in front of the queue that have one destination and one length; false when it is empty.
@@ -393,16 +237,77 @@ impl DatagramProvider {
     }
 }
 
-/// Where a datagram goes; None when it is none.
-fn destination_of(message: &Message) -> Option<&[u8]> {
-    let control = message.control.as_ref()?;
-    datagram_destination(control.octets())
-}
-
 /// The options of a datagram, in place.
 fn options_of(message: &Message) -> &[u8] {
     let control = message.control.as_ref();
     control.map_or(&[][..], |control| datagram_options(control.octets()))
+}
+
+impl DatagramService for DatagramProvider {
+    fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    fn address(&self) -> &[u8] {
+        &self.address
+    }
+
+    fn limits(&self) -> (i32, i32, i32, u32) {
+        let longest = i32::try_from(self.carrier.datagram_max()).unwrap_or(i32::MAX);
+        let (address, options) = (self.carrier.address_max(), self.carrier.options_max());
+        (longest, address, options, 0)
+    }
+
+    fn bind(&mut self, address: &[u8]) -> io::Result<()> {
+        let wanted = match address {
+            [] => None,
+            address => Some(SocketAddress::decode(address).ok_or(io::ErrorKind::InvalidInput)?),
+        };
+        self.address = self.carrier.bind(wanted)?.encode();
+        self.shared.set_socket(self.carrier.socket());
+        Ok(())
+    }
+
+    fn unbind(&mut self) {
+        self.carrier.unbind();
+        self.address.clear();
+        self.shared.set_socket(None);
+    }
+
+    fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive {
+        self.carrier.answer_options(octets, flags)
+    }
+
+    /// Service procedure of the write queue: as many datagrams a system call as the carrier takes.
+    fn send_queued(&mut self, context: &mut Context<'_>) {
+        if self.address.is_empty() {
+            return;
+        }
+        while self.take_batch(context) {
+            let first = self.batch.first().map_or(&[][..], options_of);
+            let mut options = parse_options(first);
+            let sent = self.send_batch(options.as_deref_mut());
+            self.count_calls();
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.shared.send_blocked.store(true, Ordering::Relaxed);
+                    let look_soon = !self.carrier.socket_tells_room();
+                    self.shared.look_soon.store(look_soon, Ordering::Relaxed);
+                    while let Some(message) = self.batch.pop() {
+                        context.put_back(Side::Write, message);
+                    }
+                    return;
+                }
+                Err(error) => self.tell_errors(context, &error, options.unwrap_or_default()),
+                Ok(()) => {}
+            }
+            for message in self.batch.drain(..) {
+                message.release(context.pool());
+            }
+        }
+        self.shared.send_blocked.store(false, Ordering::Relaxed);
+        self.shared.look_soon.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Module for DatagramProvider {
@@ -433,21 +338,11 @@ impl Module for DatagramProvider {
     }
 
     fn close(&mut self, context: &mut Context<'_>) {
-        self.send_queued(context);
-        self.unbind();
+        requests::close(self, context);
     }
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
-        match (side, message.kind()) {
-            (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
-                self.primitive(context, message);
-            }
-            (Side::Write, MessageKind::Data) => {
-                message.release(context.pool());
-                self.fail(context);
-            }
-            _ => provider::put_other(context, side, message),
-        }
+        requests::put(self, context, side, message);
     }
 
     fn service(&mut self, context: &mut Context<'_>, side: Side) {

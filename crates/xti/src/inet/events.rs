@@ -32,7 +32,7 @@ impl SocketProvider {
         let connection = passed.take();
         drop(passed);
         if let Some((socket, mut options)) = connection
-            && self.on(Event::PassConnection)
+            && self.state.advance(Event::PassConnection)
         {
             // What one of them does not bear, T_CURRENT shows.
             let _ = self.options.apply(&socket);
@@ -51,7 +51,7 @@ impl SocketProvider {
             if let Link::Listening { waiting, .. } = &mut self.link {
                 waiting.push_back(Indication { sequence, socket });
             }
-            self.on(Event::ConnectIndication);
+            self.state.advance(Event::ConnectIndication);
             self.indicate(context, &Primitive::ConnectIndication { source, sequence });
         }
     }
@@ -89,7 +89,7 @@ impl SocketProvider {
         let (socket, options) = (Arc::clone(socket), write_options(options));
         match (socket.take_error(), socket.peer_addr()) {
             (Ok(None), Ok(_)) => {
-                self.on(Event::ConnectConfirm);
+                self.state.advance(Event::ConnectConfirm);
                 let responding = remote_address(&socket);
                 self.set_link(Link::Connected(socket));
                 let confirm = Primitive::ConnectConfirm {
@@ -116,7 +116,7 @@ impl SocketProvider {
     /// The connection is lost.
     pub(super) fn disconnected(&mut self, context: &mut Context<'_>, error: &io::Error) {
         let connected = matches!(self.link, Link::Connected(_));
-        if !self.on(Event::DisconnectIndication) {
+        if !self.state.advance(Event::DisconnectIndication) {
             return;
         }
         self.set_link(Link::None);
@@ -132,7 +132,7 @@ impl SocketProvider {
 
     /// The peer sends no more.
     pub(super) fn peer_released(&mut self, context: &mut Context<'_>) {
-        if !self.on(Event::ReleaseIndication) {
+        if !self.state.advance(Event::ReleaseIndication) {
             return;
         }
         if self.state == State::Idle {

@@ -27,7 +27,7 @@ pub(crate) use requests::{BACKLOG, bind_error};
 
 use crate::error::TliError;
 use crate::provider::{self, flush_queues};
-use crate::tpi::{Event, Information, Primitive, ServiceType, State, TransportOption};
+use crate::tpi::{Information, Primitive, ServiceType, State, TransportOption};
 use socket2::{SockAddr, Socket};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -209,13 +209,6 @@ impl SocketProvider {
     fn set_link(&mut self, link: Link) {
         self.shared.set_socket(link.socket().cloned());
         self.link = link;
-    }
-
-    /// Changes the state; false, and nothing changes, when the event is not allowed.
-    fn on(&mut self, event: Event) -> bool {
-        let next = self.state.after(event);
-        self.state = next.unwrap_or(self.state);
-        next.is_some()
     }
 
     fn information(&self) -> Information {

@@ -76,17 +76,17 @@ impl SocketProvider {
     }
 
     fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8], indications: u32) {
-        if !self.on(Event::BindRequest) {
+        if !self.state.advance(Event::BindRequest) {
             return self.refuse(context, number::BIND_REQ, TliError::OutOfState, 0);
         }
         let wanted = self.decode(address);
         if wanted.is_none() && !address.is_empty() {
-            self.on(Event::ErrorAck);
+            self.state.advance(Event::ErrorAck);
             return self.refuse(context, number::BIND_REQ, TliError::BadAddress, 0);
         }
         match self.bind(wanted, indications.min(INDICATIONS_MAX)) {
             Ok(address) => {
-                self.on(Event::BindAck);
+                self.state.advance(Event::BindAck);
                 let ack = Primitive::BindAck {
                     address,
                     indications: indications.min(INDICATIONS_MAX),
@@ -94,7 +94,7 @@ impl SocketProvider {
                 self.indicate(context, &ack);
             }
             Err(error) => {
-                self.on(Event::ErrorAck);
+                self.state.advance(Event::ErrorAck);
                 let (tli, errno) = bind_error(&error);
                 self.refuse(context, number::BIND_REQ, tli, errno);
             }
@@ -135,12 +135,12 @@ impl SocketProvider {
     /// In any state, and it changes none but for a moment in T_IDLE.
     fn options_request(&mut self, context: &mut Context<'_>, octets: &[u8], flags: u32) {
         self.take_passed();
-        let counted = self.on(Event::OptionsRequest);
+        let counted = self.state.advance(Event::OptionsRequest);
         let plain = self.plain_socket(&self.any);
         let socket = self.link.socket().cloned();
         let answer = self.options.answer(octets, flags, socket.as_deref(), plain);
         if counted {
-            self.on(super::options::event(&answer));
+            self.state.advance(super::options::event(&answer));
         }
         self.indicate(context, &answer);
     }
@@ -160,12 +160,12 @@ impl SocketProvider {
     }
 
     fn unbind_request(&mut self, context: &mut Context<'_>) {
-        if !self.on(Event::UnbindRequest) {
+        if !self.state.advance(Event::UnbindRequest) {
             return self.refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
         }
         self.set_link(Link::None);
         self.flush_stream(context);
-        self.on(Event::OkAck);
+        self.state.advance(Event::OkAck);
         self.acknowledge(context, number::UNBIND_REQ);
     }
 
@@ -174,11 +174,11 @@ impl SocketProvider {
     }
 
     fn connect_request(&mut self, context: &mut Context<'_>, destination: &[u8], options: &[u8]) {
-        if !self.on(Event::ConnectRequest) {
+        if !self.state.advance(Event::ConnectRequest) {
             return self.refuse(context, number::CONN_REQ, TliError::OutOfState, 0);
         }
         let Some(options) = of_connection(options) else {
-            self.on(Event::ErrorAck);
+            self.state.advance(Event::ErrorAck);
             return self.refuse(context, number::CONN_REQ, TliError::BadOption, 0);
         };
         let started = match self.decode(destination) {
@@ -187,17 +187,17 @@ impl SocketProvider {
         };
         match started {
             Ok(()) => {
-                self.on(Event::OkAck);
+                self.state.advance(Event::OkAck);
                 self.acknowledge(context, number::CONN_REQ);
             }
             // A socket of this host is refused at once, one of TCP later.
             Err(error) if is_refused(&error) => {
-                self.on(Event::OkAck);
+                self.state.advance(Event::OkAck);
                 self.acknowledge(context, number::CONN_REQ);
                 self.disconnected(context, &error);
             }
             Err(error) => {
-                self.on(Event::ErrorAck);
+                self.state.advance(Event::ErrorAck);
                 let (tli, errno) = bind_error(&error);
                 self.refuse(context, number::CONN_REQ, tli, errno);
             }
@@ -236,7 +236,7 @@ impl SocketProvider {
         sequence: u32,
     ) {
         const OF: u32 = number::CONN_RES;
-        if !self.on(Event::ConnectResponse) {
+        if !self.state.advance(Event::ConnectResponse) {
             return self.refuse(context, OF, TliError::OutOfState, 0);
         }
         let here = acceptor == self.token;
@@ -258,13 +258,13 @@ impl SocketProvider {
         let mut options = of_connection(options);
         let no_options = options.is_none().then_some(TliError::BadOption);
         if let Some(error) = error.or(no_options) {
-            self.on(Event::ErrorAck);
+            self.state.advance(Event::ErrorAck);
             return self.refuse(context, OF, error, 0);
         }
         let Some(socket) = self.take_indication(sequence) else {
             return;
         };
-        self.on(match (here, waiting) {
+        self.state.advance(match (here, waiting) {
             (true, _) => Event::OkAckAcceptedHere,
             (false, 1) => Event::OkAckLast,
             (false, _) => Event::OkAckOne,
@@ -293,7 +293,7 @@ impl SocketProvider {
     fn disconnect_request(&mut self, context: &mut Context<'_>, sequence: u32) {
         const OF: u32 = number::DISCON_REQ;
         let before = self.state;
-        if !self.on(Event::DisconnectRequest) {
+        if !self.state.advance(Event::DisconnectRequest) {
             return self.refuse(context, OF, TliError::OutOfState, 0);
         }
         if before == State::WaitResponse {
@@ -302,10 +302,10 @@ impl SocketProvider {
                 _ => Event::OkAckOne,
             };
             if self.take_indication(sequence).is_none() {
-                self.on(Event::ErrorAck);
+                self.state.advance(Event::ErrorAck);
                 return self.refuse(context, OF, TliError::BadSequence, 0);
             }
-            self.on(event);
+            self.state.advance(event);
             return self.acknowledge(context, OF);
         }
         if let Some(socket) = self.link.socket() {
@@ -314,7 +314,7 @@ impl SocketProvider {
         }
         self.set_link(Link::None);
         self.flush_stream(context);
-        self.on(Event::OkAck);
+        self.state.advance(Event::OkAck);
         self.acknowledge(context, OF);
     }
 

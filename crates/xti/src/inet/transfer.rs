@@ -205,7 +205,7 @@ impl SocketProvider {
         if let Link::Connected(socket) = &self.link {
             let _ = socket.shutdown(std::net::Shutdown::Write);
         }
-        self.on(Event::ReleaseRequest);
+        self.state.advance(Event::ReleaseRequest);
         if self.state == State::Idle {
             self.set_link(Link::None);
         }

@@ -6,14 +6,10 @@ use super::sources::{Ended, Source};
 use super::{TIDU, geometry};
 use crate::connections::{Sleep, Waits};
 use crate::datagrams::NOT_SUPPORTED;
-use crate::error::TliError;
-use crate::inet::{Shared, bind_error, options_event};
-use crate::provider::{self, answer_without_options};
-use crate::provider::{acknowledge, fail_stream, flush_queues, indicate, parsed, refuse};
-use crate::tpi::{
-    Event, Information, Malformed, Primitive, ServiceType, State, datagram_destination,
-    datagram_options, number,
-};
+use crate::datagrams::requests::{self, DatagramService};
+use crate::inet::Shared;
+use crate::provider::{answer_without_options, indicate};
+use crate::tpi::{Primitive, State, datagram_destination, datagram_options};
 use channel::{ChannelReceiver, ChannelSender, Geometry, Signal};
 use socket2::Socket;
 use std::collections::BTreeMap;
@@ -22,9 +18,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use streams::{
-    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, Pool, QueueInfo, Side,
-};
+use streams::{Block, Context, Error, Marks, Message, Module, ModuleInfo, Pool, QueueInfo, Side};
 
 /// Name of the provider, which is also that of its addresses.
 const NAME: &str = "ticlts";
@@ -80,101 +74,6 @@ impl LoopDatagrams {
         u64::from(self.geometry.capacity())
     }
 
-    /// Changes the state; false, and nothing changes, when the event is not allowed.
-    fn on(&mut self, event: Event) -> bool {
-        let next = self.state.after(event);
-        self.state = next.unwrap_or(self.state);
-        next.is_some()
-    }
-
-    fn information(&self) -> Information {
-        Information {
-            tsdu: TIDU as i32,
-            etsdu: -2,
-            connect: -2,
-            disconnect: -2,
-            address: names::NAME_MAX as i32,
-            options: -2,
-            tidu: TIDU as i32,
-            service: ServiceType::Datagrams,
-            state: self.state as u32,
-            flags: crate::tpi::SEND_ZERO,
-        }
-    }
-
-    /// A message with a control part from above. A datagram waits in the queue.
-    fn primitive(&mut self, context: &mut Context<'_>, message: Message) {
-        match parsed(&message) {
-            Ok(Primitive::DatagramRequest { .. }) if self.state == State::Idle => {
-                return context.put_queue(Side::Write, message);
-            }
-            Ok(primitive) => self.request(context, &primitive),
-            Err(Malformed::Address(of)) => refuse(context, of, TliError::BadAddress, 0),
-            Err(Malformed::Options(of)) => refuse(context, of, TliError::BadOption, 0),
-            Err(Malformed::Fatal) => self.fail(context),
-        }
-        message.release(context.pool());
-    }
-
-    fn request(&mut self, context: &mut Context<'_>, primitive: &Primitive) {
-        match primitive {
-            Primitive::InfoRequest => indicate(context, &Primitive::InfoAck(self.information())),
-            Primitive::AddressRequest => {
-                let (local, remote) = (self.address.clone(), Vec::new());
-                indicate(context, &Primitive::AddressAck { local, remote });
-            }
-            Primitive::BindRequest { address, .. } => self.bind_request(context, address),
-            Primitive::UnbindRequest => self.unbind_request(context),
-            Primitive::OptionsRequest { options, flags } => {
-                let counted = self.on(Event::OptionsRequest);
-                let answer = answer_without_options(options, *flags);
-                if counted {
-                    self.on(options_event(&answer));
-                }
-                indicate(context, &answer);
-            }
-            Primitive::ConnectRequest { .. } => {
-                refuse(context, number::CONN_REQ, TliError::NotSupported, 0);
-            }
-            _ => self.fail(context),
-        }
-    }
-
-    fn bind_request(&mut self, context: &mut Context<'_>, address: &[u8]) {
-        const OF: u32 = number::BIND_REQ;
-        if !self.on(Event::BindRequest) {
-            return refuse(context, OF, TliError::OutOfState, 0);
-        }
-        match self.bind(address) {
-            Ok(()) => {
-                self.on(Event::BindAck);
-                let ack = Primitive::BindAck {
-                    address: self.address.clone(),
-                    // No connections wait at an endpoint of datagrams.
-                    indications: 0,
-                };
-                indicate(context, &ack);
-            }
-            Err(error) => {
-                self.on(Event::ErrorAck);
-                let (tli, errno) = bind_error(&error);
-                refuse(context, OF, tli, errno);
-            }
-        }
-    }
-
-    fn bind(&mut self, address: &[u8]) -> io::Result<()> {
-        use rustix::event::epoll;
-        let (listener, address) = names::listen(NAME, address)?;
-        // One descriptor to wait on for all peers.
-        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&set, &listener, data, epoll::EventFlags::IN)?;
-        self.shared.set_socket(Some(Arc::new(Socket::from(set))));
-        (self.listener, self.address) = (Some(listener), address);
-        Ok(())
-    }
-
     /// Lets who waits hear a peer.
     fn watch(&self, peer: std::os::fd::BorrowedFd<'_>) {
         use rustix::event::epoll;
@@ -183,51 +82,6 @@ impl LoopDatagrams {
             // One that cannot be watched is found by the next look.
             let _ = epoll::add(&*set, peer, data, epoll::EventFlags::IN);
         }
-    }
-
-    fn unbind_request(&mut self, context: &mut Context<'_>) {
-        if !self.on(Event::UnbindRequest) {
-            return refuse(context, number::UNBIND_REQ, TliError::OutOfState, 0);
-        }
-        self.let_go();
-        flush_queues(context);
-        self.on(Event::OkAck);
-        acknowledge(context, number::UNBIND_REQ);
-    }
-
-    /// Drops all sockets and rings.
-    fn let_go(&mut self) {
-        self.shared.set_socket(None);
-        self.shared.send_blocked.store(false, Ordering::Relaxed);
-        self.address.clear();
-        self.arriving.clear();
-        self.sources.clear();
-        self.destinations.clear();
-        (self.listener, self.blocked) = (None, None);
-    }
-
-    /// The stream fails: the user broke the protocol where there is no answer to say so.
-    fn fail(&mut self, context: &mut Context<'_>) {
-        self.let_go();
-        self.state = State::Unbound;
-        fail_stream(context);
-    }
-
-    /// Service procedure of the write queue.
-    fn send_queued(&mut self, context: &mut Context<'_>) {
-        while let Some(message) = context.get(Side::Write) {
-            match self.send(&message) {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.shared.send_blocked.store(true, Ordering::Relaxed);
-                    return context.put_back(Side::Write, message);
-                }
-                Err(error) => tell_error(context, &message, &error),
-            }
-            message.release(context.pool());
-        }
-        self.blocked = None;
-        self.shared.send_blocked.store(false, Ordering::Relaxed);
     }
 
     /// Sends a datagram; false while the ring to its receiver has no room for it.
@@ -411,6 +265,65 @@ impl Waits for LoopDatagrams {
     }
 }
 
+impl DatagramService for LoopDatagrams {
+    fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    fn address(&self) -> &[u8] {
+        &self.address
+    }
+
+    fn limits(&self) -> (i32, i32, i32, u32) {
+        let flags = crate::tpi::SEND_ZERO;
+        (TIDU as i32, names::NAME_MAX as i32, -2, flags)
+    }
+
+    fn bind(&mut self, address: &[u8]) -> io::Result<()> {
+        use rustix::event::epoll;
+        let (listener, address) = names::listen(NAME, address)?;
+        // One descriptor to wait on for all peers.
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&set, &listener, data, epoll::EventFlags::IN)?;
+        self.shared.set_socket(Some(Arc::new(Socket::from(set))));
+        (self.listener, self.address) = (Some(listener), address);
+        Ok(())
+    }
+
+    /// Drops all sockets and rings.
+    fn unbind(&mut self) {
+        self.shared.set_socket(None);
+        self.shared.send_blocked.store(false, Ordering::Relaxed);
+        self.address.clear();
+        self.arriving.clear();
+        self.sources.clear();
+        self.destinations.clear();
+        (self.listener, self.blocked) = (None, None);
+    }
+
+    fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive {
+        answer_without_options(octets, flags)
+    }
+
+    /// Service procedure of the write queue.
+    fn send_queued(&mut self, context: &mut Context<'_>) {
+        while let Some(message) = context.get(Side::Write) {
+            match self.send(&message) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.shared.send_blocked.store(true, Ordering::Relaxed);
+                    return context.put_back(Side::Write, message);
+                }
+                Err(error) => tell_error(context, &message, &error),
+            }
+            message.release(context.pool());
+        }
+        self.blocked = None;
+        self.shared.send_blocked.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Module for LoopDatagrams {
     fn info(&self) -> ModuleInfo {
         let queue = QueueInfo {
@@ -430,21 +343,11 @@ impl Module for LoopDatagrams {
     }
 
     fn close(&mut self, context: &mut Context<'_>) {
-        self.send_queued(context);
-        self.let_go();
+        requests::close(self, context);
     }
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
-        match (side, message.kind()) {
-            (Side::Write, MessageKind::Proto | MessageKind::HighProto) => {
-                self.primitive(context, message);
-            }
-            (Side::Write, MessageKind::Data) => {
-                message.release(context.pool());
-                self.fail(context);
-            }
-            _ => provider::put_other(context, side, message),
-        }
+        requests::put(self, context, side, message);
     }
 
     fn service(&mut self, context: &mut Context<'_>, side: Side) {

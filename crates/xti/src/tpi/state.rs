@@ -129,6 +129,13 @@ impl State {
         State::WaitDisconnectReleasing,
     ];
 
+    /// Changes the state; false, and nothing changes, when the event is not allowed.
+    pub(crate) fn advance(&mut self, event: Event) -> bool {
+        let next = self.after(event);
+        *self = next.unwrap_or(*self);
+        next.is_some()
+    }
+
     /// The next state; None where the event is not allowed (TOUTSTATE, or EPROTO where the
     /// primitive has no answer).
     #[rustfmt::skip]

@@ -5,22 +5,19 @@ use crate::Sctp;
 use crate::config::{CongestionChoice, SctpConfig};
 use congestion::Congestion;
 use core::time::Duration;
+use engine::test_kit::{Twin, TwoQueues, assert_twins};
 use engine::{
     Address, AssociationId, Associations, Bytes, Ecn, Note, Path, Protocol, SendFlags, SplitMix64,
 };
-use std::collections::VecDeque;
 
 /// Two endpoints and what is on its way between them.
 struct Pair {
     ends: [Sctp; 2],
     ids: [Option<AssociationId>; 2],
-    /// Packets to each end, oldest first.
-    queues: [VecDeque<Vec<u8>>; 2],
+    packets: TwoQueues,
     /// Bytes submitted at each end, and delivered there that its user has not taken.
     submitted: [u64; 2],
     unread: [u64; 2],
-    /// All that was delivered and told, as text.
-    log: String,
 }
 
 fn config(seed: u64) -> SctpConfig {
@@ -41,26 +38,6 @@ fn config(seed: u64) -> SctpConfig {
 }
 
 impl Pair {
-    fn new(seed: u64, predicts: bool) -> Pair {
-        let ends = [1, 2].map(|own| {
-            let mut end = Sctp::new(SctpConfig {
-                seed: 100 * seed + own,
-                ..config(seed)
-            });
-            end.shared.predictions.is_off = !predicts;
-            end.listen(true);
-            end
-        });
-        Pair {
-            ends,
-            ids: [None; 2],
-            queues: Default::default(),
-            submitted: [0; 2],
-            unread: [0; 2],
-            log: String::new(),
-        }
-    }
-
     fn submit(&mut self, now: Instant, end: usize, len: u64, (push, note): (bool, &Note)) {
         let Some(id) = self.ids[end] else {
             return;
@@ -74,21 +51,7 @@ impl Pair {
     }
 
     fn transmit(&mut self, now: Instant, end: usize) {
-        let mut batch = Batch::limited(64, 65_507);
-        loop {
-            self.ends[end].poll_transmit(now, &mut batch);
-            if batch.is_empty() {
-                return;
-            }
-            for packet in batch.packets() {
-                let mut octets = Vec::new();
-                batch.write(packet, &mut octets, |_, range, out| {
-                    out.extend(range.clone().map(|at| at as u8));
-                });
-                self.queues[1 - end].push_back(octets);
-            }
-            batch.clear();
-        }
+        self.packets.transmit(&mut self.ends[end], now, end);
     }
 
     fn receive(&mut self, now: Instant, end: usize, packet: &[u8]) {
@@ -108,7 +71,7 @@ impl Pair {
         });
         let parts: u64 = parts.sum();
         self.unread[end] += whole + parts;
-        self.log += &format!("{deliveries:?}\n");
+        self.packets.log += &format!("{deliveries:?}\n");
         self.take_events(end);
     }
 
@@ -117,26 +80,8 @@ impl Pair {
             if let Event::Accepted(id, _) | Event::Connected(id) = event {
                 self.ids[end] = Some(id);
             }
-            self.log += &format!("{event:?}\n");
+            self.packets.log += &format!("{event:?}\n");
         }
-    }
-
-    /// All that it is, but for memory that is used anew each time.
-    fn text(&mut self) -> String {
-        for end in &mut self.ends {
-            end.shared.prefix.clear();
-            end.shared.scratch.clear();
-        }
-        let kept = self.ends.each_ref().map(|end| end.shared.predictions);
-        for end in &mut self.ends {
-            end.shared.predictions = Default::default();
-        }
-        let text = format!("{:?} {:?} {}", self.ends, self.queues, self.log);
-        for (end, kept) in self.ends.iter_mut().zip(kept) {
-            end.shared.predictions = kept;
-        }
-        self.log.clear();
-        text
     }
 }
 
@@ -146,7 +91,7 @@ fn exchange(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant, end: us
     let len = if random.below(16) == 0 { 300 } else { 64 };
     pair.submit(*now, end, len, (true, &Note::default()));
     pair.transmit(*now, end);
-    for packet in core::mem::take(&mut pair.queues[1 - end]) {
+    for packet in core::mem::take(&mut pair.packets.queues[1 - end]) {
         if random.below(60) > 0 {
             pair.receive(*now, 1 - end, &packet);
         }
@@ -192,19 +137,9 @@ fn step(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
             }
         }
         4..8 => {
-            let packet = pair.queues[end].pop_front();
-            let fate = random.below(40);
-            let Some(mut packet) = packet.filter(|_| fate > 0) else {
-                return;
-            };
-            if fate == 1 {
-                let at = random.below(packet.len() as u64) as usize;
-                packet[at] ^= 1 << random.below(8);
+            if let Some((packet, _)) = pair.packets.next(end, random) {
+                pair.receive(*now, end, &packet);
             }
-            if fate == 2 {
-                pair.queues[end].push_back(packet.clone());
-            }
-            pair.receive(*now, end, &packet);
         }
         8..11 => {
             let all = core::mem::take(&mut pair.unread[end]);
@@ -228,39 +163,65 @@ fn step(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
     }
 }
 
-/// Steps between two comparisons, which take as long as many of them.
-const COMPARED_EVERY: usize = 20;
+impl Twin for Pair {
+    fn new(seed: u64, predicts: bool) -> Pair {
+        let ends = [1, 2].map(|own| {
+            let mut end = Sctp::new(SctpConfig {
+                seed: 100 * seed + own,
+                ..config(seed)
+            });
+            end.shared.predictions.is_off = !predicts;
+            end.listen(true);
+            end
+        });
+        let mut pair = Pair {
+            ends,
+            ids: [None; 2],
+            packets: TwoQueues::default(),
+            submitted: [0; 2],
+            unread: [0; 2],
+        };
+        let opened = pair.ends[0].connect(Instant::from_nanos(1_000_000), &[Address::Station(1)]);
+        pair.ids[0] = Some(opened.expect("there is room"));
+        pair
+    }
+
+    fn step(&mut self, random: &mut SplitMix64, now: &mut Instant) {
+        step(self, random, now);
+    }
+
+    fn exchange(&mut self, random: &mut SplitMix64, now: &mut Instant, count: usize) {
+        exchange(self, random, now, count % 2);
+    }
+
+    /// All that it is, but for memory that is used anew each time.
+    fn text(&mut self) -> String {
+        for end in &mut self.ends {
+            end.shared.prefix.clear();
+            end.shared.scratch.clear();
+        }
+        let kept = self.ends.each_ref().map(|end| end.shared.predictions);
+        for end in &mut self.ends {
+            end.shared.predictions = Default::default();
+        }
+        let text = format!("{:?} {:?}", self.ends, self.packets);
+        for (end, kept) in self.ends.iter_mut().zip(kept) {
+            end.shared.predictions = kept;
+        }
+        self.packets.log.clear();
+        text
+    }
+
+    fn tested(&self) -> [u64; 2] {
+        let sums = self.ends.each_ref().map(|end| end.shared.predictions);
+        [
+            sums[0].received + sums[1].received,
+            sums[0].sent + sums[1].sent,
+        ]
+    }
+}
 
 #[test]
 fn predicted_packets_are_those_of_the_general_way() {
-    let mut predicted = [0, 0];
-    for seed in 0..24 {
-        let mut pairs = [Pair::new(seed, true), Pair::new(seed, false)];
-        let mut times = [Instant::from_nanos(1_000_000); 2];
-        let mut randoms = [SplitMix64::new(seed), SplitMix64::new(seed)];
-        for (pair, now) in pairs.iter_mut().zip(&times) {
-            let id = pair.ends[0].connect(*now, &[Address::Station(1)]);
-            pair.ids[0] = Some(id.expect("there is room"));
-        }
-        for count in 0..2000 {
-            let all = pairs.iter_mut().zip(&mut times).zip(&mut randoms);
-            for ((pair, now), random) in all {
-                match count / 50 % 2 {
-                    0 => step(pair, random, now),
-                    _ => exchange(pair, random, now, count % 2),
-                }
-            }
-            if count % COMPARED_EVERY == 0 {
-                let [one, other] = &mut pairs;
-                let is_same = one.text() == other.text();
-                assert!(is_same, "seed {seed}, before step {count}");
-            }
-        }
-        for end in &pairs[0].ends {
-            let counts = end.shared.predictions;
-            predicted[0] += counts.received;
-            predicted[1] += counts.sent;
-        }
-    }
-    assert!(predicted.iter().all(|count| *count > 500), "{predicted:?}");
+    assert_twins::<Pair>(0..24, 20, 500);
 }

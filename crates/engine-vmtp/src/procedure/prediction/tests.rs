@@ -3,10 +3,10 @@
 use super::*;
 use crate::config::VmtpConfig;
 use core::time::Duration;
+use engine::test_kit::{Twin, TwoQueues, assert_twins};
 use engine::{
-    Address, Batch, CallFlags, CallNote, Event, Protocol, Reliability, SplitMix64, Transactions,
+    Address, CallFlags, CallNote, Event, Protocol, Reliability, SplitMix64, Transactions,
 };
-use std::collections::VecDeque;
 
 const CALLERS: [EntityId; 2] = [EntityId(10), EntityId(11)];
 const SERVERS: [EntityId; 2] = [EntityId(20), EntityId(21)];
@@ -14,14 +14,11 @@ const SERVERS: [EntityId; 2] = [EntityId(20), EntityId(21)];
 /// Two endpoints and what is on its way between them.
 struct Pair {
     ends: [Vmtp; 2],
-    /// Packets to each end, oldest first.
-    queues: [VecDeque<Vec<u8>>; 2],
+    packets: TwoQueues,
     /// Requests of each end that are not answered, and calls that are not over.
     requests: [Vec<TransactionId>; 2],
     calls: [Vec<TransactionId>; 2],
     messages: u64,
-    /// All that was delivered and told, as text.
-    log: String,
 }
 
 fn config(seed: u64) -> VmtpConfig {
@@ -40,35 +37,6 @@ fn config(seed: u64) -> VmtpConfig {
 }
 
 impl Pair {
-    fn new(seed: u64, predicts: bool) -> Pair {
-        let ends = [1, 2].map(|own: u32| {
-            let mut end = Vmtp::new(VmtpConfig {
-                host: own,
-                seed: 100 * seed + u64::from(own),
-                ..config(seed)
-            });
-            end.predictions.is_off = !predicts;
-            end
-        });
-        let mut pair = Pair {
-            ends,
-            queues: Default::default(),
-            requests: Default::default(),
-            calls: Default::default(),
-            messages: 0,
-            log: String::new(),
-        };
-        for (end, own, other) in [(0, CALLERS, SERVERS), (1, SERVERS, CALLERS)] {
-            for entity in own {
-                pair.ends[end].create_entity(entity).expect("room");
-            }
-            for entity in other {
-                pair.ends[end].locate(entity, Address::Station(1 - end as u32));
-            }
-        }
-        pair
-    }
-
     fn message(&mut self, len: u64) -> (engine::OutgoingMessage, u64) {
         self.messages += 1;
         (engine::OutgoingMessage(self.messages), len)
@@ -77,7 +45,7 @@ impl Pair {
     fn call(&mut self, now: Instant, (from, to): (usize, usize), len: u64, note: &Note) {
         let message = self.message(len);
         let begun = self.ends[0].call(now, CALLERS[from], SERVERS[to], message, note);
-        self.log += &format!("{begun:?}\n");
+        self.packets.log += &format!("{begun:?}\n");
         self.calls[0].extend(begun.ok());
     }
 
@@ -85,33 +53,19 @@ impl Pair {
         if let Some(request) = self.requests[1].pop() {
             let message = self.message(len);
             let replied = self.ends[1].reply(now, request, message, note);
-            self.log += &format!("{replied:?}\n");
+            self.packets.log += &format!("{replied:?}\n");
         }
     }
 
     fn transmit(&mut self, now: Instant, end: usize) {
-        let mut batch = Batch::limited(64, 65_507);
-        loop {
-            self.ends[end].poll_transmit(now, &mut batch);
-            if batch.is_empty() {
-                return;
-            }
-            for packet in batch.packets() {
-                let mut octets = Vec::new();
-                batch.write(packet, &mut octets, |_, range, out| {
-                    out.extend(range.clone().map(|at| at as u8));
-                });
-                self.queues[1 - end].push_back(octets);
-            }
-            batch.clear();
-        }
+        self.packets.transmit(&mut self.ends[end], now, end);
     }
 
     fn receive(&mut self, now: Instant, end: usize, packet: &[u8]) {
         let mut deliveries = Deliveries::default();
         let received = Received::new(Path::to(Address::Station(1 - end as u32)), packet);
         self.ends[end].handle_packet(now, received, &mut deliveries);
-        self.log += &format!("{:?}\n", deliveries.blocks);
+        self.packets.log += &format!("{:?}\n", deliveries.blocks);
         self.take_events(end);
     }
 
@@ -126,7 +80,7 @@ impl Pair {
                 }
                 _ => {}
             }
-            self.log += &format!("{event:?}\n");
+            self.packets.log += &format!("{event:?}\n");
         }
     }
 
@@ -135,22 +89,6 @@ impl Pair {
             self.ends[end].handle_timeout(now);
             self.take_events(end);
         }
-    }
-
-    /// All that it is, but for memory of calls that are over, and the client that was looked up last.
-    fn text(&mut self) -> String {
-        let kept = self.ends.each_ref().map(|end| end.predictions);
-        for end in &mut self.ends {
-            end.predictions = Predictions::default();
-            end.spare_calls.clear();
-            end.keys.last.set(None);
-        }
-        let text = format!("{:?} {:?} {}", self.ends, self.queues, self.log);
-        for (end, kept) in self.ends.iter_mut().zip(kept) {
-            end.predictions = kept;
-        }
-        self.log.clear();
-        text
     }
 }
 
@@ -211,7 +149,7 @@ fn exchange(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
     for end in 0..2 {
         *now = *now + Duration::from_micros(1 + random.below(40));
         pair.transmit(*now, end);
-        for packet in core::mem::take(&mut pair.queues[1 - end]) {
+        for packet in core::mem::take(&mut pair.packets.queues[1 - end]) {
             if random.below(60) > 0 {
                 pair.receive(*now, 1 - end, &packet);
             }
@@ -239,27 +177,16 @@ fn step(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
             pair.reply(*now, len, &note);
         }
         6..11 => {
-            let packet = pair.queues[end].pop_front();
-            let fate = random.below(40);
-            let Some(mut packet) = packet.filter(|_| fate > 0) else {
-                return;
-            };
-            match fate {
-                1 => {
-                    let at = random.below(packet.len() as u64) as usize;
-                    packet[at] ^= 1 << random.below(8);
-                }
-                2 => pair.queues[end].push_back(packet.clone()),
-                3 => {
+            if let Some((mut packet, fate)) = pair.packets.next(end, random) {
+                if fate == 3 {
                     // Another header than was sent, as a peer of another make may send it, without a check.
                     let at = random.below(64) as usize;
                     packet[at] ^= 1 << random.below(8);
                     let check = packet.len() - 4;
                     packet[check..].fill(0);
                 }
-                _ => {}
+                pair.receive(*now, end, &packet);
             }
-            pair.receive(*now, end, &packet);
         }
         11 => {
             let ms = match random.below(40) {
@@ -289,34 +216,67 @@ fn step(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
     }
 }
 
-/// Steps between two comparisons, which take as long as many of them.
-const COMPARED_EVERY: usize = 40;
+impl Twin for Pair {
+    fn new(seed: u64, predicts: bool) -> Pair {
+        let ends = [1, 2].map(|own: u32| {
+            let mut end = Vmtp::new(VmtpConfig {
+                host: own,
+                seed: 100 * seed + u64::from(own),
+                ..config(seed)
+            });
+            end.predictions.is_off = !predicts;
+            end
+        });
+        let mut pair = Pair {
+            ends,
+            packets: TwoQueues::default(),
+            requests: Default::default(),
+            calls: Default::default(),
+            messages: 0,
+        };
+        for (end, own, other) in [(0, CALLERS, SERVERS), (1, SERVERS, CALLERS)] {
+            for entity in own {
+                pair.ends[end].create_entity(entity).expect("room");
+            }
+            for entity in other {
+                pair.ends[end].locate(entity, Address::Station(1 - end as u32));
+            }
+        }
+        pair
+    }
+
+    fn step(&mut self, random: &mut SplitMix64, now: &mut Instant) {
+        step(self, random, now);
+    }
+
+    fn exchange(&mut self, random: &mut SplitMix64, now: &mut Instant, _: usize) {
+        exchange(self, random, now);
+    }
+
+    /// All that it is, but for memory of calls that are over, and the client that was looked up last.
+    fn text(&mut self) -> String {
+        let kept = self.ends.each_ref().map(|end| end.predictions);
+        for end in &mut self.ends {
+            end.predictions = Predictions::default();
+            end.spare_calls.clear();
+            end.keys.last.set(None);
+        }
+        let text = format!("{:?} {:?}", self.ends, self.packets);
+        for (end, kept) in self.ends.iter_mut().zip(kept) {
+            end.predictions = kept;
+        }
+        self.packets.log.clear();
+        text
+    }
+
+    fn tested(&self) -> [u64; 2] {
+        let sums = self.ends.each_ref().map(|end| end.predictions);
+        let of = |count: fn(&Predictions) -> u64| sums.iter().map(count).sum();
+        [of(|sum| sum.requests), of(|sum| sum.responses)]
+    }
+}
 
 #[test]
 fn predicted_packets_are_those_of_the_general_way() {
-    let mut predicted = [0, 0];
-    for seed in 0..16 {
-        let mut pairs = [Pair::new(seed, true), Pair::new(seed, false)];
-        let mut times = [Instant::from_nanos(1_000_000); 2];
-        let mut randoms = [SplitMix64::new(seed), SplitMix64::new(seed)];
-        for count in 0..2000 {
-            let all = pairs.iter_mut().zip(&mut times).zip(&mut randoms);
-            for ((pair, now), random) in all {
-                match count / 50 % 2 {
-                    0 => step(pair, random, now),
-                    _ => exchange(pair, random, now),
-                }
-            }
-            if count % COMPARED_EVERY == 0 {
-                let [one, other] = &mut pairs;
-                let is_same = one.text() == other.text();
-                assert!(is_same, "seed {seed}, before step {count}");
-            }
-        }
-        for end in &pairs[0].ends {
-            predicted[0] += end.predictions.requests;
-            predicted[1] += end.predictions.responses;
-        }
-    }
-    assert!(predicted.iter().all(|count| *count > 2000), "{predicted:?}");
+    assert_twins::<Pair>(0..16, 40, 2000);
 }

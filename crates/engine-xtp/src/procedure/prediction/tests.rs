@@ -4,22 +4,19 @@ use super::*;
 use crate::config::{Config, ErrorControl, StatusRequestKind};
 use congestion::Congestion;
 use core::time::Duration;
+use engine::test_kit::{Twin, TwoQueues, assert_twins};
 use engine::{
     AssociationId, Associations, Close, Ecn, Event, Path, Protocol, SendFlags, SplitMix64,
 };
-use std::collections::VecDeque;
 
 /// Two endpoints and what is on its way between them.
 struct Pair {
     ends: [Xtp; 2],
     ids: [Option<AssociationId>; 2],
-    /// Packets to each end, oldest first.
-    queues: [VecDeque<Vec<u8>>; 2],
+    packets: TwoQueues,
     /// Bytes submitted at each end, and delivered there that its user has not taken.
     submitted: [u64; 2],
     unread: [u64; 2],
-    /// All that was delivered and told, as text.
-    log: String,
 }
 
 fn config(seed: u64) -> Config {
@@ -60,26 +57,6 @@ fn config(seed: u64) -> Config {
 }
 
 impl Pair {
-    fn new(seed: u64, predicts: bool) -> Pair {
-        let ends = [1, 2].map(|own| {
-            let mut end = Xtp::new(Config {
-                seed: 100 * seed + own,
-                ..config(seed)
-            });
-            end.state.predicts = predicts;
-            end.listen(true);
-            end
-        });
-        Pair {
-            ends,
-            ids: [None; 2],
-            queues: Default::default(),
-            submitted: [0; 2],
-            unread: [0; 2],
-            log: String::new(),
-        }
-    }
-
     fn open(&mut self, now: Instant) {
         let id = self.ends[0].connect(now, &[Address::Station(1)]);
         self.ids = [Some(id.expect("there is room")), None];
@@ -103,22 +80,7 @@ impl Pair {
     }
 
     fn transmit(&mut self, now: Instant, end: usize) {
-        let mut batch = Batch::limited(64, 65_507);
-        loop {
-            self.ends[end].poll_transmit(now, &mut batch);
-            if batch.is_empty() {
-                return;
-            }
-            for packet in batch.packets() {
-                let mut octets = Vec::new();
-                batch.write(packet, &mut octets, |_, range, out| {
-                    out.extend(range.clone().map(|at| at as u8));
-                });
-                self.queues[1 - end].push_back(octets);
-            }
-            self.log += &format!("{}\n", batch.is_held());
-            batch.clear();
-        }
+        self.packets.transmit(&mut self.ends[end], now, end);
     }
 
     fn receive(&mut self, now: Instant, end: usize, packet: &[u8]) {
@@ -135,7 +97,7 @@ impl Pair {
                 Bytes::Reassembled(bytes) => bytes.len() as u64,
             };
         }
-        self.log += &format!("{deliveries:?}\n");
+        self.packets.log += &format!("{deliveries:?}\n");
         self.take_events(end);
     }
 
@@ -149,7 +111,7 @@ impl Pair {
                 Event::Closed(id, _) if self.ids[end] == Some(id) => self.ids[end] = None,
                 _ => {}
             }
-            self.log += &format!("{event:?}\n");
+            self.packets.log += &format!("{event:?}\n");
         }
     }
 
@@ -158,22 +120,6 @@ impl Pair {
             self.ends[end].handle_timeout(now);
             self.take_events(end);
         }
-    }
-
-    /// All that it is, but for memory that is used anew each time.
-    fn text(&mut self) -> String {
-        let state = |end: &Xtp| (end.state.predicts, end.state.predictions);
-        let kept = self.ends.each_ref().map(state);
-        for end in &mut self.ends {
-            (end.state.predicts, end.state.predictions) = (true, Predictions::default());
-            end.state.scratch.clear();
-        }
-        let text = format!("{:?} {:?} {}", self.ends, self.queues, self.log);
-        for (end, kept) in self.ends.iter_mut().zip(kept) {
-            (end.state.predicts, end.state.predictions) = kept;
-        }
-        self.log.clear();
-        text
     }
 }
 
@@ -195,7 +141,7 @@ fn exchange(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant, end: us
         },
     );
     pair.transmit(*now, end);
-    for packet in core::mem::take(&mut pair.queues[1 - end]) {
+    for packet in core::mem::take(&mut pair.packets.queues[1 - end]) {
         if random.below(60) > 0 {
             pair.receive(*now, 1 - end, &packet);
         }
@@ -242,21 +188,12 @@ fn step(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
             }
         }
         4..8 => {
-            let packet = pair.queues[end].pop_front();
-            let fate = random.below(40);
-            let Some(mut packet) = packet.filter(|_| fate > 0) else {
-                return;
-            };
-            match fate {
-                1 => {
-                    let at = random.below(packet.len() as u64) as usize;
-                    packet[at] ^= 1 << random.below(8);
+            if let Some((mut packet, fate)) = pair.packets.next(end, random) {
+                if fate == 3 {
+                    change_header(&mut packet, random);
                 }
-                2 => pair.queues[end].push_back(packet.clone()),
-                3 => change_header(&mut packet, random),
-                _ => {}
+                pair.receive(*now, end, &packet);
             }
-            pair.receive(*now, end, &packet);
         }
         8..10 => pair.consume(*now, end),
         10 => pair.ends[end].set_receive_full(
@@ -299,37 +236,62 @@ fn change_header(packet: &mut [u8], random: &mut SplitMix64) {
     packet[16..18].copy_from_slice(&check.to_be_bytes());
 }
 
-/// Steps between two comparisons, which take as long as many of them.
-const COMPARED_EVERY: usize = 20;
+impl Twin for Pair {
+    fn new(seed: u64, predicts: bool) -> Pair {
+        let ends = [1, 2].map(|own| {
+            let mut end = Xtp::new(Config {
+                seed: 100 * seed + own,
+                ..config(seed)
+            });
+            end.state.predicts = predicts;
+            end.listen(true);
+            end
+        });
+        let mut pair = Pair {
+            ends,
+            ids: [None; 2],
+            packets: TwoQueues::default(),
+            submitted: [0; 2],
+            unread: [0; 2],
+        };
+        pair.open(Instant::from_nanos(1_000_000));
+        pair
+    }
+
+    fn step(&mut self, random: &mut SplitMix64, now: &mut Instant) {
+        step(self, random, now);
+    }
+
+    fn exchange(&mut self, random: &mut SplitMix64, now: &mut Instant, count: usize) {
+        exchange(self, random, now, count % 2);
+    }
+
+    /// All that it is, but for memory that is used anew each time.
+    fn text(&mut self) -> String {
+        let state = |end: &Xtp| (end.state.predicts, end.state.predictions);
+        let kept = self.ends.each_ref().map(state);
+        for end in &mut self.ends {
+            (end.state.predicts, end.state.predictions) = (true, Predictions::default());
+            end.state.scratch.clear();
+        }
+        let text = format!("{:?} {:?}", self.ends, self.packets);
+        for (end, kept) in self.ends.iter_mut().zip(kept) {
+            (end.state.predicts, end.state.predictions) = kept;
+        }
+        self.packets.log.clear();
+        text
+    }
+
+    fn tested(&self) -> [u64; 2] {
+        let sums = self.ends.each_ref().map(|end| end.state.predictions);
+        [
+            sums[0].received + sums[1].received,
+            sums[0].sent + sums[1].sent,
+        ]
+    }
+}
 
 #[test]
 fn predicted_packets_are_those_of_the_general_way() {
-    let mut predicted = [0, 0];
-    for seed in 0..40 {
-        let mut pairs = [Pair::new(seed, true), Pair::new(seed, false)];
-        let mut times = [Instant::from_nanos(1_000_000); 2];
-        let mut randoms = [SplitMix64::new(seed), SplitMix64::new(seed)];
-        for (pair, now) in pairs.iter_mut().zip(&times) {
-            pair.open(*now);
-        }
-        for count in 0..2000 {
-            let all = pairs.iter_mut().zip(&mut times).zip(&mut randoms);
-            for ((pair, now), random) in all {
-                match count / 50 % 2 {
-                    0 => step(pair, random, now),
-                    _ => exchange(pair, random, now, count % 2),
-                }
-            }
-            if count % COMPARED_EVERY == 0 {
-                let [one, other] = &mut pairs;
-                let is_same = one.text() == other.text();
-                assert!(is_same, "seed {seed}, before step {count}");
-            }
-        }
-        for end in &pairs[0].ends {
-            predicted[0] += end.state.predictions.received;
-            predicted[1] += end.state.predictions.sent;
-        }
-    }
-    assert!(predicted.iter().all(|count| *count > 2000), "{predicted:?}");
+    assert_twins::<Pair>(0..40, 20, 2000);
 }
