@@ -1,7 +1,7 @@
 //! Calls from one endpoint to another in virtual time.
 
 use crate::network::{Pair, pair_of, settled_pair};
-use engine::test_kit::{Answer, CLIENT, SERVER};
+use engine::test_kit::{CLIENT, ReplyPolicy, SERVER};
 use engine::{
     EntityId, Note, OutgoingMessage, Protocol, Reliability, SplitMix64, TransactionEnd,
     TransactionEvent, Transactions,
@@ -210,7 +210,7 @@ fn calls_whose_responses_come_late_for_all_are_not_asked_about() {
 #[test]
 fn slow_server_is_asked_less_and_less_often() {
     let mut pair = settled_pair(1);
-    pair.answer = Answer::Never;
+    pair.answer = ReplyPolicy::Never;
     pair.call(vec![1; 20]);
     let limit = Duration::from_secs(60);
     while pair.step() && pair.now.since(engine::Instant::from_nanos(0)) < limit {}
@@ -320,7 +320,7 @@ fn idempotent_transaction_keeps_no_response_and_is_executed_again() {
 #[test]
 fn request_that_the_user_refuses_ends_as_refused() {
     let mut pair = settled_pair(1);
-    pair.answer = Answer::Never;
+    pair.answer = ReplyPolicy::Never;
     pair.call(vec![1; 600]);
     while pair.requests() == 0 {
         pair.step();
@@ -359,7 +359,7 @@ fn address_that_never_answered_a_probe_gets_no_more_than_it_sent() {
         ..VmtpConfig::default()
     };
     let mut pair = pair_of(1, &config);
-    pair.answer = Answer::Octets(16_384);
+    pair.answer = ReplyPolicy::Octets(16_384);
     pair.call(vec![1; 20]);
     pair.transmit(0);
     let request = packet_of(&pair, 0);
@@ -382,7 +382,7 @@ fn address_that_never_answered_a_probe_gets_no_more_than_it_sent() {
 #[test]
 fn large_response_to_a_new_address_comes_after_a_probe() {
     let mut pair = settled_pair(1);
-    pair.answer = Answer::Octets(16_384);
+    pair.answer = ReplyPolicy::Octets(16_384);
     let call = pair.call(vec![1; 20]);
     pair.finish_call(call);
     assert_eq!(pair.reply_to(call), Some(vec![7; 16_384]));
@@ -413,7 +413,7 @@ fn full_table_of_requests_in_service_answers_busy_and_serves_later() {
         ..VmtpConfig::default()
     };
     let mut pair = pair_of(1, &config);
-    pair.answer = Answer::Never;
+    pair.answer = ReplyPolicy::Never;
     pair.call(vec![1; 20]);
     pair.call(vec![2; 20]);
     for _ in 0..6 {

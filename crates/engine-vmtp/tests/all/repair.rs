@@ -1,7 +1,7 @@
 //! Lost packets, one at a time: what each costs.
 
 use crate::network::{Pair, data_packets, pair_of};
-use engine::test_kit::Answer;
+use engine::test_kit::ReplyPolicy;
 use engine_vmtp::VmtpConfig;
 use engine_vmtp::blocks::BlockMask;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn lose_block(pair: &mut Pair, from: usize, block: u32) {
 fn each_block_of_a_request_lost_alone_is_retransmitted_alone() {
     for block in 0..32 {
         let mut pair = pair();
-        pair.answer = Answer::Empty;
+        pair.answer = ReplyPolicy::Empty;
         lose_block(&mut pair, 0, block);
         let call = pair.call((0..16_384).map(|at| at as u8).collect());
         pair.finish_call(call);
@@ -50,7 +50,7 @@ fn each_block_of_a_response_lost_alone_is_retransmitted_alone() {
         pair.finish_call(call);
         let before = (pair.sent.len(), data_packets(&pair));
         lose_block(&mut pair, 1, block);
-        pair.answer = Answer::Octets(16_384);
+        pair.answer = ReplyPolicy::Octets(16_384);
         let call = pair.call(vec![1; 20]);
         pair.finish_call(call);
         assert_eq!(pair.reply_to(call), Some(vec![7; 16_384]), "block {block}");
@@ -63,7 +63,7 @@ fn each_block_of_a_response_lost_alone_is_retransmitted_alone() {
 #[test]
 fn group_that_is_lost_whole_comes_again_after_one_packet_without_data() {
     let mut pair = pair();
-    pair.answer = Answer::Empty;
+    pair.answer = ReplyPolicy::Empty;
     let mut left = 32;
     pair.drops = Some(Box::new(move |sent| {
         left -= i32::from(sent.from == 0);
@@ -80,7 +80,7 @@ fn group_that_is_lost_whole_comes_again_after_one_packet_without_data() {
 fn lost_response_is_asked_for_and_not_executed_again() {
     for len in [0, 20, 600, 16_384] {
         let mut pair = pair();
-        pair.answer = Answer::Octets(len);
+        pair.answer = ReplyPolicy::Octets(len);
         let mut lost = false;
         pair.drops = Some(Box::new(move |sent| {
             let is_response = sent.from == 1 && sent.header.control.is_response();

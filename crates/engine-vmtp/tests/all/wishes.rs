@@ -3,7 +3,7 @@
 
 use crate::cluster::{Cluster, GROUP, User, entity, wishing};
 use crate::network::settled_pair;
-use engine::test_kit::Answer;
+use engine::test_kit::ReplyPolicy;
 use engine::{
     CallFlags, CallNote, EntityId, Note, Reliability, TransactionEnd, TransactionEvent,
     Transactions,
@@ -246,7 +246,7 @@ fn call_with_tries_of_its_own_is_repeated_evenly_and_no_oftener() {
 #[test]
 fn request_whose_client_is_gone_is_not_worked_on_for_ever() {
     let mut pair = settled_pair(1);
-    pair.answer = Answer::Never;
+    pair.answer = ReplyPolicy::Never;
     pair.call(vec![1; 20]);
     while pair.requests() == 0 {
         pair.step();

@@ -4,7 +4,7 @@ mod pair;
 mod script_host;
 mod twins;
 
-pub use pair::{Answer, CLIENT, End, SERVER, Sent, TransactionPair};
+pub use pair::{CLIENT, End, ReplyPolicy, SERVER, Sent, TransactionPair};
 pub use script_host::{Reached, ScriptHost, ScriptRules};
 pub use twins::{Twin, TwoQueues, assert_twins};
 

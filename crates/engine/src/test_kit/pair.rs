@@ -25,7 +25,7 @@ pub struct End<E> {
 
 /// How the user of the second endpoint answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ReplyPolicy {
     /// With the octets of the request, reversed.
     Reversed,
     /// With nothing.
@@ -68,7 +68,7 @@ pub struct TransactionPair<E, H> {
     /// Of a packet's way, beyond the least.
     pub jitter: Duration,
     /// How each request is answered.
-    pub answer: Answer,
+    pub answer: ReplyPolicy,
     /// The note of replies.
     pub reply_note: Note,
     /// Packets that are lost, besides those by chance.
@@ -107,7 +107,7 @@ impl<E: Transactions, H> TransactionPair<E, H> {
             loss_percent: 0,
             delay: Duration::from_millis(1),
             jitter: Duration::ZERO,
-            answer: Answer::Reversed,
+            answer: ReplyPolicy::Reversed,
             reply_note: Note::default(),
             drops: None,
             sent: Vec::new(),
@@ -237,10 +237,10 @@ impl<E: Transactions, H> TransactionPair<E, H> {
 
     fn reply(&mut self, transaction: TransactionId, mut request: Vec<u8>) {
         let octets = match self.answer {
-            Answer::Never => return,
-            Answer::Empty => Vec::new(),
-            Answer::Octets(len) => vec![7; len],
-            Answer::Reversed => {
+            ReplyPolicy::Never => return,
+            ReplyPolicy::Empty => Vec::new(),
+            ReplyPolicy::Octets(len) => vec![7; len],
+            ReplyPolicy::Reversed => {
                 request.reverse();
                 request
             }
