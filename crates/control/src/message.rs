@@ -245,6 +245,31 @@ pub enum Workload {
     Send,
 }
 
+impl Workload {
+    /// All, by their names in command lines, plans and results.
+    pub const ALL: [(&'static str, Workload); 7] = [
+        ("throughput", Workload::Throughput),
+        ("delay", Workload::Delay),
+        ("offered", Workload::Offered),
+        ("connect", Workload::Connect),
+        ("transactions", Workload::Transactions),
+        ("responsive", Workload::Responsive),
+        ("send", Workload::Send),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let found = Workload::ALL.iter().find(|(_, one)| *one == self);
+        found.map_or("", |(name, _)| name)
+    }
+
+    /// The workload of that name.
+    pub fn named(name: &str) -> Option<Workload> {
+        let found = Workload::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, workload)| *workload)
+    }
+}
+
 /// A component of a contestant: circuits of one transport.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentSpec {

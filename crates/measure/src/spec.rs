@@ -458,13 +458,5 @@ fn list(values: &[impl ToString]) -> Option<String> {
 
 /// The workload of that name; `throughput` for unknown names, which the command line refuses.
 pub fn workload_named(workload: &str) -> control::Workload {
-    match workload {
-        "delay" => control::Workload::Delay,
-        "offered" => control::Workload::Offered,
-        "connect" => control::Workload::Connect,
-        "transactions" => control::Workload::Transactions,
-        "responsive" => control::Workload::Responsive,
-        "send" => control::Workload::Send,
-        _ => control::Workload::Throughput,
-    }
+    control::Workload::named(workload).unwrap_or(control::Workload::Throughput)
 }

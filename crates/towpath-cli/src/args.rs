@@ -1,10 +1,9 @@
 //! The command line.
 
-use crate::parse;
-use crate::sim;
-use crate::study;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use control::Mix;
+use crate::{CliError, parse, sim, study};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
+use control::{Arrivals, Mix, Workload};
 use measure::spec::ReplyLen;
 use measure::turn_plan::TurnChoice;
 use std::path::PathBuf;
@@ -181,11 +180,9 @@ pub struct ResultArgs {
 /// A result to be shown.
 #[derive(Clone, Debug, Args)]
 pub struct ShowArgs {
-    /// The folder of a run.
-    pub folder: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// The result.
+    #[command(flatten)]
+    pub result: ResultArgs,
     /// More metrics in each cell: p99 (delay), cpu (per message, both ends), mbit, bytes.
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = report::Extra::parse)]
     pub show: Vec<report::Extra>,
@@ -242,33 +239,35 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
-/// A workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WorkloadArg {
-    /// Messages as fast as possible, one way.
-    Throughput,
-    /// Request and reply, one at a time: the round-trip time.
-    Delay,
-    /// Messages at scheduled times whether or not the transport keeps up (open loop).
-    Offered,
-    /// Connect, one request and reply, close.
-    Connect,
-    /// Requests of several clients and their replies: each client calls again when it is answered
-    /// (closed loop).
-    Transactions,
-    /// Short requests and replies of 64 B, first alone, then beside bulk of --sizes on --circuits other circuits of the same path.
-    Responsive,
-    /// Into a wire that copies packets and forgets them: time of a send, copies and the rest. For engines that wait for no answer (vmtp,repeat=1).
-    Send,
+/// What each workload measures, in the order of [`Workload::ALL`].
+const WORKLOAD_HELP: [&str; 7] = [
+    "Messages as fast as possible, one way",
+    "Request and reply, one at a time: the round-trip time",
+    "Messages at scheduled times whether or not the transport keeps up (open loop)",
+    "Connect, one request and reply, close",
+    "Requests of several clients and their replies: each client calls again when it is answered (closed loop)",
+    "Short requests and replies of 64 B, first alone, then beside bulk of --sizes on --circuits other circuits of the same path",
+    "Into a wire that copies packets and forgets them: time of a send, copies and the rest. For engines that wait for no answer (vmtp,repeat=1)",
+];
+
+/// Parses the name of a workload.
+pub(crate) fn workload() -> impl TypedValueParser<Value = Workload> {
+    let all = Workload::ALL.iter().zip(WORKLOAD_HELP);
+    let values = all.map(|((name, _), help)| PossibleValue::new(*name).help(help));
+    PossibleValuesParser::new(values)
+        .try_map(|name| Workload::named(&name).ok_or("there is no such workload"))
 }
 
-/// How open-loop messages are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ArrivalsArg {
-    /// Equal gaps.
-    Fixed,
-    /// Exponential gaps (a Poisson process).
-    Exponential,
+/// Parses how open-loop messages are spaced.
+fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
+    PossibleValuesParser::new([
+        PossibleValue::new("fixed").help("Equal gaps"),
+        PossibleValue::new("exponential").help("Exponential gaps (a Poisson process)"),
+    ])
+    .map(|name| match name.as_str() {
+        "fixed" => Arrivals::Fixed,
+        _ => Arrivals::Exponential,
+    })
 }
 
 /// Options of a race.
@@ -298,8 +297,8 @@ pub struct RaceArgs {
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
     pub sizes: String,
     /// Workload to measure; may be repeated, or a list.
-    #[arg(long, short, value_enum, value_delimiter = ',', default_values = ["throughput", "delay"])]
-    pub workload: Vec<WorkloadArg>,
+    #[arg(long, short, value_parser = workload(), value_delimiter = ',', default_values = ["throughput", "delay"])]
+    pub workload: Vec<Workload>,
     /// The contestant the others are compared with; default: the first.
     #[arg(long)]
     pub baseline: Option<String>,
@@ -395,8 +394,8 @@ pub struct RaceArgs {
     #[arg(long, value_name = "RATES", default_value = "auto")]
     pub rate: String,
     /// Inter-arrival times of offered messages.
-    #[arg(long, value_enum, default_value = "exponential")]
-    pub arrivals: ArrivalsArg,
+    #[arg(long, value_parser = arrivals(), default_value = "exponential")]
+    pub arrivals: Arrivals,
     /// Clients of each transport in workload transactions; a list is swept. Default: 1.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = parse::whole::<1, CLIENTS_MAX, u32>)]
     pub clients: Vec<u32>,
@@ -480,6 +479,20 @@ const RACE_EXAMPLES: &str = "Examples:
 const CLIENTS_MAX: u64 = 10_000;
 
 impl RaceArgs {
+    /// The race of the words behind `towpath race`.
+    ///
+    /// # Errors
+    ///
+    /// The first wrong argument, on one line.
+    pub(crate) fn of_words<'a>(
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> Result<RaceArgs, CliError> {
+        let command = RaceArgs::augment_args(clap::Command::new("race"));
+        let parsed = command.try_get_matches_from(std::iter::once("race").chain(words));
+        let parsed = parsed.and_then(|matches| RaceArgs::from_arg_matches(&matches));
+        parsed.map_err(|error| CliError::usage(crate::one_line(&error.to_string())))
+    }
+
     /// Whether messages leave the host, so that host-local transports cannot take part.
     pub fn leaves_host(&self) -> bool {
         !self.environment.link.is_empty() || self.remote.is_given()

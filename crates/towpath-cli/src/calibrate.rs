@@ -1,10 +1,9 @@
 //! `towpath doctor --calibrate TIME`: races of tcp against itself, here and now.
 
 use crate::CliError;
-use crate::args::{Cli, Command, RaceArgs};
+use crate::args::RaceArgs;
 use crate::print::{note, wrap};
 use crate::race::{default_folder, measure_here};
-use clap::Parser;
 use results::RunData;
 use serde::Serialize;
 use stats::calibration::{BLOCKS, Calibration, TIMES_S, calibrate};
@@ -74,8 +73,6 @@ fn race_args(time: Duration, json: bool) -> Result<RaceArgs, CliError> {
         format!("{BLOCKS}..{}", blocks.max(BLOCKS + 1)),
     );
     let words = [
-        "towpath",
-        "race",
         "tcp",
         "tcp",
         "-w",
@@ -89,15 +86,11 @@ fn race_args(time: Duration, json: bool) -> Result<RaceArgs, CliError> {
         "--blocks",
         &blocks,
     ];
-    match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Race(args)) => Ok(RaceArgs {
-            json,
-            out: Some(default_folder("calibration")),
-            ..*args
-        }),
-        Ok(_) => Err(CliError::failed("a race is no race")),
-        Err(error) => Err(CliError::failed(error)),
-    }
+    Ok(RaceArgs {
+        json,
+        out: Some(default_folder("calibration")),
+        ..RaceArgs::of_words(words)?
+    })
 }
 
 fn report(found: &Calibration) -> ContestReport {

@@ -2,8 +2,7 @@
 //! does not concern them.
 
 use crate::CliError;
-use crate::args::{RaceArgs, WorkloadArg};
-use clap::ValueEnum;
+use crate::args::RaceArgs;
 use measure::exec::{self, Definition, Definitions};
 
 /// The definitions of the programs that take part; none without such a contestant.
@@ -101,8 +100,8 @@ fn check_race(args: &RaceArgs, name: &str) -> Result<(), CliError> {
 fn check_workloads(args: &RaceArgs, name: &str, program: &Definition) -> Result<(), CliError> {
     let known = program.workloads();
     for workload in &args.workload {
-        let word = word(*workload);
-        let Some(measurement) = known.get(word.as_str()) else {
+        let word = workload.name();
+        let Some(measurement) = known.get(word) else {
             let names: Vec<&str> = known.keys().copied().collect();
             return Err(CliError::usage(format!(
                 "exec:{name} does not measure {word}; add -w {}",
@@ -122,11 +121,6 @@ fn check_workloads(args: &RaceArgs, name: &str, program: &Definition) -> Result<
         }
     }
     Ok(())
-}
-
-fn word(workload: WorkloadArg) -> String {
-    let value = workload.to_possible_value();
-    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Refuses programs that are not here.

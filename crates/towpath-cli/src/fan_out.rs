@@ -1,9 +1,10 @@
 //! `towpath race --fan-out`: one sender and several receivers.
 
 use crate::CliError;
-use crate::args::{RaceArgs, WorkloadArg};
+use crate::args::RaceArgs;
 use crate::contestants::components_of;
 use clap::Args;
+use control::Workload;
 use loadgen::contestant::Component;
 use measure::spec::{FanOut, FanOutChoice};
 
@@ -73,9 +74,9 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Refuses workloads in which nothing goes to several receivers.
 fn check_workloads(args: &RaceArgs, shares: bool) -> Result<(), CliError> {
-    let fits = |workload: &WorkloadArg| match workload {
-        WorkloadArg::Throughput => true,
-        WorkloadArg::Delay => !shares,
+    let fits = |workload: &Workload| match workload {
+        Workload::Throughput => true,
+        Workload::Delay => !shares,
         _ => false,
     };
     if args.workload.iter().all(fits) {
@@ -117,7 +118,7 @@ fn check_contestants(args: &RaceArgs, shares: bool) -> Result<(), CliError> {
                 "--fan-out says which receivers its group has; leave out receivers, group and replicate",
             );
         }
-        if args.workload.contains(&WorkloadArg::Delay)
+        if args.workload.contains(&Workload::Delay)
             && let Err(why) = Component::parse(&format!("{text},acknowledged=on"))
         {
             return refused(&format!("for delay its sender waits for all: {why}"));

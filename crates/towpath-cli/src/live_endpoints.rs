@@ -1,10 +1,23 @@
-//! Reports of live endpoints, as `towpath sctp contexts` and `towpath vmtp entities` ask for them.
+//! Reports of live endpoints, as `towpath xtp contexts`, `towpath sctp contexts` and `towpath vmtp entities` ask for them.
 
-use crate::print::note;
+use crate::print::{json, line, note};
 use crate::{CliError, EXIT_FAILED, EXIT_OK};
+use clap::Args;
+use serde::Serialize;
 use std::io;
 use std::path::Path;
 use towpath::xtp::contexts::Queried;
+
+/// Which endpoints are asked, and how their reports are printed.
+#[derive(Clone, Debug, Args)]
+pub struct LiveArgs {
+    /// A process ID or the path of a socket; default: all endpoints.
+    #[arg(value_name = "PID|PATH")]
+    pub which: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// How the endpoints of a protocol are asked.
 pub struct Asking<R> {
@@ -16,16 +29,34 @@ pub struct Asking<R> {
     pub query: fn(&Path) -> io::Result<R>,
     /// Asks all endpoints of this user, or of one process.
     pub query_all: fn(Option<u32>) -> io::Result<Vec<Queried<R>>>,
+    /// The text of a report.
+    pub text: fn(&R) -> String,
 }
 
-impl<R> Asking<R> {
+impl<R: Serialize> Asking<R> {
+    /// Asks the endpoints and prints their reports.
+    ///
+    /// # Errors
+    ///
+    /// As [`Asking::find`], or when standard output cannot be written.
+    pub fn run(&self, args: &LiveArgs) -> Result<u8, CliError> {
+        let (reports, code) = self.find(args.which.as_deref())?;
+        if args.json {
+            json(&reports)?;
+        } else {
+            let texts: Vec<String> = reports.iter().map(self.text).collect();
+            line(texts.join("\n"))?;
+        }
+        Ok(code)
+    }
+
     /// The reports of the endpoints that are meant - all, those of a process ID, that at a path - and
     /// the exit code: some may not answer.
     ///
     /// # Errors
     ///
     /// A sentence when none answers.
-    pub fn find(&self, which: Option<&str>) -> Result<(Vec<R>, u8), CliError> {
+    fn find(&self, which: Option<&str>) -> Result<(Vec<R>, u8), CliError> {
         let process: Option<u32> = which.and_then(|which| which.parse().ok());
         if let (Some(path), None) = (which, process) {
             return Ok((vec![self.at(path)?], EXIT_OK));

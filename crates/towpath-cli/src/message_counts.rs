@@ -1,10 +1,11 @@
 //! `towpath race --messages`, `--total` and `--pairs`: trials of a fixed number of messages.
 
 use crate::CliError;
-use crate::args::{RaceArgs, WorkloadArg};
+use crate::args::RaceArgs;
 use crate::parse;
 use crate::race_checks::foreign_program;
 use clap::Args;
+use control::Workload;
 use measure::spec::MessageCounts;
 use measure::turn_plan::TurnChoice;
 use std::path::{Path, PathBuf};
@@ -79,8 +80,8 @@ pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
     let Some(option) = args.messages.given() else {
         return Ok(());
     };
-    use WorkloadArg::{Connect, Delay, Throughput};
-    let counts = |workload: &&WorkloadArg| matches!(workload, Throughput | Delay | Connect);
+    use Workload::{Connect, Delay, Throughput};
+    let counts = |workload: &&Workload| matches!(workload, Throughput | Delay | Connect);
     if !args.workload.iter().all(|workload| counts(&workload)) {
         return Err(CliError::usage(format!(
             "{option} is for workloads throughput, delay and connect, whose trials can end after a number of \

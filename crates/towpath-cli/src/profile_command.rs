@@ -4,11 +4,12 @@ mod beside;
 mod routine_calls;
 mod tables;
 
-use crate::args::{Cli, Command, RaceArgs, WorkloadArg};
+use crate::args::{RaceArgs, workload};
 use crate::print::{self, note};
 use crate::transports::{wants_colour, width};
 use crate::{CliError, EXIT_OK};
-use clap::{Args, Parser};
+use clap::Args;
+use control::Workload;
 use measure::profiled::{self, Profile, ProfilePlan, ProfilingError};
 use profile::flame::StackTree;
 use profile::flame_difference;
@@ -44,8 +45,8 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
     pub size: String,
     /// The workload: throughput or delay.
-    #[arg(long, short, value_enum, default_value = "throughput")]
-    pub workload: WorkloadArg,
+    #[arg(long, short, value_parser = workload(), default_value = "throughput")]
+    pub workload: Workload,
     /// Sampling time of each size; with --messages at most.
     #[arg(long, default_value = "2s", value_parser = crate::parse::time)]
     pub time: Duration,
@@ -114,7 +115,7 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
         .transports
         .iter()
         .map(|transport| race_args(args, transport));
-    let races: Vec<Box<RaceArgs>> = races.collect::<Result<_, _>>()?;
+    let races: Vec<RaceArgs> = races.collect::<Result<_, _>>()?;
     let stop = crate::race::stop_flag()?;
     let _alone = crate::alone::claim(args.alone, &stop)?;
     let plan = plan(args)?;
@@ -255,7 +256,7 @@ fn fault(path: &Path, error: &std::io::Error) -> CliError {
 }
 
 fn check_arguments(args: &ProfileArgs) -> Result<(), CliError> {
-    if !matches!(args.workload, WorkloadArg::Throughput | WorkloadArg::Delay) {
+    if !matches!(args.workload, Workload::Throughput | Workload::Delay) {
         return Err(CliError::usage(
             "a profile needs --workload throughput or delay",
         ));
@@ -290,13 +291,9 @@ fn check_arguments(args: &ProfileArgs) -> Result<(), CliError> {
 }
 
 /// The arguments of a race with one contestant, which a profile runs.
-fn race_args(args: &ProfileArgs, transport: &str) -> Result<Box<RaceArgs>, CliError> {
-    let workload = match args.workload {
-        WorkloadArg::Delay => "delay",
-        _ => "throughput",
-    };
-    let mut words = vec!["towpath", "race", transport, "--sizes", &args.size];
-    words.extend(["--workload", workload, "--no-control"]);
+fn race_args(args: &ProfileArgs, transport: &str) -> Result<RaceArgs, CliError> {
+    let mut words = vec![transport, "--sizes", &args.size];
+    words.extend(["--workload", args.workload.name(), "--no-control"]);
     let options = [
         ("--link", &args.link),
         ("--pin", &args.pin),
@@ -309,12 +306,7 @@ fn race_args(args: &ProfileArgs, transport: &str) -> Result<Box<RaceArgs>, CliEr
         }
     }
     words.extend(args.json.then_some("--json"));
-    let parsed = Cli::try_parse_from(words);
-    match parsed.map(|cli| cli.command) {
-        Ok(Command::Race(race)) => Ok(race),
-        Ok(_) => Err(CliError::usage(format!("'{transport}' is no transport"))),
-        Err(error) => Err(CliError::usage(crate::one_line(&error.to_string()))),
-    }
+    RaceArgs::of_words(words)
 }
 
 /// Writes the results; gives the paths of the flame graphs. Several transports have a folder each, and

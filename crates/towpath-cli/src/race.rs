@@ -1,7 +1,7 @@
 //! `towpath race`.
 
 use crate::alone::{self, Alone};
-use crate::args::{ArrivalsArg, RaceArgs, WorkloadArg};
+use crate::args::RaceArgs;
 use crate::contestants::{baseline, check_buffers, classes, contestants, programs};
 use crate::environment::RunningCapture;
 use crate::parse::RaceSizes;
@@ -12,13 +12,14 @@ use crate::progress::{ProgressDisplay, counted};
 use crate::results_commands::{overview, write_report};
 use crate::transports::{wants_colour, width};
 use crate::{CliError, EXIT_FAILED, EXIT_OK, parse, race_checks};
-use control::{Arrivals, CircuitOptions};
+use control::{CircuitOptions, Workload};
 use loadgen::turn_schedule::TURN_S;
+use loadgen::worker::library_options;
 use measure::environment::LocalEnvironment;
 use measure::size_steps::SizeRange;
 use measure::spec::{Direction, Loads, SWEEP_PERCENT, TransactionPlan};
 use measure::{Environment, RaceSpec};
-use results::{BlockPlan, RunData, RunStatus, Summary};
+use results::{BlockPlan, Machine, RunData, RunStatus, Summary};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,7 +58,6 @@ pub(crate) fn measure_here(
     let mut spec = spec_in_environment(args, &environment)?;
     check_turns(&spec, &environment)?;
     note_other_race(&mut spec, &alone);
-    let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::transports::doctor_test(&spec));
     crate::resume::note_changes(args, &machine)?;
     if !args.json {
@@ -65,20 +65,26 @@ pub(crate) fn measure_here(
     }
     crate::environment::calibrate(args, &environment, &mut machine)?;
     let recording = crate::environment::start_capture(args, &environment)?;
-    let mut progress = ProgressDisplay::new(args.json, args.time);
-    let result = measure::run(
-        &spec,
-        &machine,
-        &folder,
-        &mut environment,
-        &stop,
-        &mut progress,
-    );
-    progress.finish();
+    let result = measure(args, &spec, &machine, &mut environment, &stop);
     drop(environment);
     let recorded = recording.map(RunningCapture::finish).transpose();
-    let (path, summary) = result.map_err(CliError::failed)?;
+    let (path, summary) = result?;
     Ok((path, summary, recorded?))
+}
+
+/// Runs the trials and shows how far they are; gives the folder of the result, and the summary.
+pub(crate) fn measure(
+    args: &RaceArgs,
+    spec: &RaceSpec,
+    machine: &Machine,
+    environment: &mut dyn Environment,
+    stop: &AtomicBool,
+) -> Result<(PathBuf, Summary), CliError> {
+    let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
+    let mut progress = ProgressDisplay::new(args.json, args.time);
+    let result = measure::run(spec, machine, &folder, environment, stop, &mut progress);
+    progress.finish();
+    result.map_err(CliError::failed)
 }
 
 /// Refuses `--turns on` where contestants cannot take turns.
@@ -222,7 +228,7 @@ pub(crate) fn default_folder(command: &str) -> PathBuf {
 /// When arguments contradict each other or a transport is not available.
 pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let settings = job_settings(args);
-    let (contestants, unavailable) = contestants(args, &options(&settings))?;
+    let (contestants, unavailable) = contestants(args, &library_options(&settings))?;
     if !unavailable.is_empty() && !args.json {
         let each = unavailable
             .iter()
@@ -271,7 +277,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         baseline,
         workloads: without_duplicates(&args.workload)
             .iter()
-            .map(|workload| workload_name(*workload).to_owned())
+            .map(|workload| workload.name().to_owned())
             .collect(),
         sizes,
         size_steps,
@@ -284,10 +290,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         } else {
             Loads::PerSecond(rates)
         },
-        arrivals: match args.arrivals {
-            ArrivalsArg::Fixed => Arrivals::Fixed,
-            ArrivalsArg::Exponential => Arrivals::Exponential,
-        },
+        arrivals: args.arrivals,
         transactions: transaction_plan(args),
         circuit_options: settings,
         direction: match (args.reverse, args.bidir) {
@@ -407,41 +410,14 @@ pub(crate) fn default_congestion() -> String {
     own.to_owned()
 }
 
-/// The library's options, as far as the availability of transports depends on them.
-pub(crate) fn options(settings: &CircuitOptions) -> Options {
-    Options {
-        family: if settings.ipv6 {
-            towpath::Family::V6
-        } else {
-            towpath::Family::V4
-        },
-        congestion: settings.congestion.clone(),
-        interface: settings.interface.clone(),
-        ethertype: settings.ethertype,
-        ..Options::default()
-    }
-}
-
 fn check_sizes(args: &RaceArgs, sizes: &[u64]) -> Result<(), CliError> {
     let smallest = sizes.iter().min().copied().unwrap_or(0);
-    if args.workload.contains(&WorkloadArg::Offered) && smallest < 16 {
+    if args.workload.contains(&Workload::Offered) && smallest < 16 {
         return Err(CliError::usage(
             "workload offered needs messages of at least 16 B, for the send time; give --sizes from 16",
         ));
     }
     Ok(())
-}
-
-fn workload_name(workload: WorkloadArg) -> &'static str {
-    match workload {
-        WorkloadArg::Throughput => "throughput",
-        WorkloadArg::Delay => "delay",
-        WorkloadArg::Offered => "offered",
-        WorkloadArg::Connect => "connect",
-        WorkloadArg::Transactions => "transactions",
-        WorkloadArg::Responsive => "responsive",
-        WorkloadArg::Send => "send",
-    }
 }
 
 /// Interim analyses are fixed before the first trial: 3, 5, 10 and 20 blocks as far as they lie within

@@ -2,9 +2,10 @@
 //! baseline has no result.
 
 use crate::CliError;
-use crate::args::{RaceArgs, WorkloadArg};
+use crate::args::RaceArgs;
 use crate::contestants::{components_of, transport_names};
 use crate::parse::{self, RaceSizes};
+use control::Workload;
 use loadgen::contestant::{self, Component};
 use measure::exec;
 use measure::spec::ReplyLen;
@@ -77,9 +78,9 @@ fn check_turns(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Refuses series where no circuit lasts as long as its trial.
 fn check_series(args: &RaceArgs) -> Result<(), CliError> {
-    use WorkloadArg::{Connect, Responsive, Send, Transactions};
+    use Workload::{Connect, Responsive, Send, Transactions};
     let has_none =
-        |workload: &WorkloadArg| matches!(workload, Connect | Transactions | Responsive | Send);
+        |workload: &Workload| matches!(workload, Connect | Transactions | Responsive | Send);
     if args.series && !args.workload.is_empty() && args.workload.iter().all(has_none) {
         return Err(CliError::usage(
             "--series is for throughput, delay and offered, which are not measured; add -w throughput, \
@@ -91,7 +92,7 @@ fn check_series(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Refuses transports that cannot send into a wire which discards, and options that such a wire does not have.
 fn check_send(args: &RaceArgs) -> Result<(), CliError> {
-    if !args.workload.contains(&WorkloadArg::Send) {
+    if !args.workload.contains(&Workload::Send) {
         return Ok(());
     }
     let outside = [
@@ -121,13 +122,13 @@ fn check_send(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Refuses empty messages where a contestant does not keep them apart, or nothing counts them.
 fn check_empty_messages(args: &RaceArgs) -> Result<(), CliError> {
-    use WorkloadArg::{Delay, Send, Throughput};
+    use Workload::{Delay, Send, Throughput};
     match parse::race_sizes(&args.sizes) {
         Ok(RaceSizes::Listed(sizes)) if sizes.contains(&0) => {}
         // What is wrong with sizes is said when they are used.
         _ => return Ok(()),
     }
-    let counts_them = |workload: &WorkloadArg| matches!(workload, Throughput | Delay | Send);
+    let counts_them = |workload: &Workload| matches!(workload, Throughput | Delay | Send);
     if !args.workload.iter().all(counts_them) {
         return Err(CliError::usage(
             "size 0 is for the workloads throughput, delay and send; give the others --sizes from 1",
@@ -184,7 +185,7 @@ fn check_steps(args: &RaceArgs) -> Result<(), CliError> {
 
 /// Refuses options of transactions without such, and `--circuits` where clients are counted.
 fn check_transaction_options(args: &RaceArgs) -> Result<(), CliError> {
-    let has = args.workload.contains(&WorkloadArg::Transactions);
+    let has = args.workload.contains(&Workload::Transactions);
     let given = [
         ("--clients", !args.clients.is_empty()),
         ("--reply", args.reply.is_some()),
@@ -208,7 +209,7 @@ fn check_transaction_options(args: &RaceArgs) -> Result<(), CliError> {
 /// Refuses requests and replies that a contestant cannot carry.
 /// The error names the message, the transport and the limit.
 pub(crate) fn check_transactions(args: &RaceArgs, sizes: &[u64]) -> Result<(), CliError> {
-    if !args.workload.contains(&WorkloadArg::Transactions) {
+    if !args.workload.contains(&Workload::Transactions) {
         return Ok(());
     }
     let request = (

@@ -3,10 +3,10 @@
 use crate::CliError;
 use crate::args::RaceArgs;
 use crate::print::note;
-use crate::progress::{ProgressDisplay, counted};
+use crate::progress::counted;
 use crate::race::{
-    allowed_cpus, default_congestion, default_folder, exit_code, headline, note_other_race,
-    print_result, spec, stop_flag, swap_if,
+    allowed_cpus, default_congestion, exit_code, headline, measure, note_other_race, print_result,
+    spec, stop_flag, swap_if,
 };
 use agent::AgentAddress;
 use agent::KeyFolder;
@@ -111,7 +111,6 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let form = (!loads.settings.is_empty()).then(load_form);
     environment = environment.loaded(loads);
     crate::race::check_turns(&spec, &environment)?;
-    let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::transports::doctor_test(&spec));
     environment
         .describe(&intent(crate::transports::doctor_test(&spec)), &mut machine)
@@ -121,22 +120,13 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
         note(headline(&spec));
         note(hosts_line(&args));
     }
-    let mut progress = ProgressDisplay::new(args.json, args.time);
-    let result = measure::run(
-        &spec,
-        &machine,
-        &folder,
-        &mut environment,
-        &stop,
-        &mut progress,
-    );
-    progress.finish();
+    let result = measure(&args, &spec, &machine, &mut environment, &stop);
     let lost = environment
         .sessions()
         .into_iter()
         .find_map(|one| lost_agent_error(one));
     drop(environment);
-    let (path, summary) = result.map_err(CliError::failed)?;
+    let (path, summary) = result?;
     print_result(&args, &path)?;
     match (exit_code(&path, &summary)?, lost) {
         (_, Some(why)) => Err(CliError::failed(format!(

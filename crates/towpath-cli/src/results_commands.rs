@@ -77,8 +77,8 @@ pub(crate) fn write_page(out: &Path, text: &str) -> Result<(), CliError> {
 ///
 /// When the result cannot be read.
 pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
-    let run = read(&args.folder)?;
-    if args.json {
+    let run = read(&args.result.folder)?;
+    if args.result.json {
         return print_json(&run.summary);
     }
     print::line(overview(&run, wants_colour(), width(), &args.show))?;

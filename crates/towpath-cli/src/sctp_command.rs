@@ -57,7 +57,8 @@ Examples:
     )]
     Send(SendArgs),
     /// Show the associations and paths of live endpoints.
-    Contexts(crate::sctp_contexts::ContextsArgs),
+    #[command(after_help = crate::sctp_contexts::CONTEXTS_HELP)]
+    Contexts(crate::live_endpoints::LiveArgs),
 }
 
 /// Options of all.
@@ -117,7 +118,7 @@ pub fn run(command: &SctpCommand) -> Result<u8, CliError> {
         SctpCommand::Echo(args) => serve(args, true),
         SctpCommand::Discard(args) => serve(args, false),
         SctpCommand::Send(args) => send(args),
-        SctpCommand::Contexts(args) => crate::sctp_contexts::run(args),
+        SctpCommand::Contexts(args) => crate::sctp_contexts::ENDPOINTS.run(args),
     }
 }
 

@@ -1,52 +1,28 @@
 //! `towpath sctp contexts`: associations and paths of live endpoints.
 
-use crate::CliError;
 use crate::live_endpoints::Asking;
-use crate::print::{json, line};
 use crate::xtp_command::{counts_text, duration_text, push_line, strip_control_characters};
-use clap::Args;
 use towpath::sctp::contexts::{
     AssociationPath, AssociationReport, AssociationsReport, query, query_all,
 };
 
-/// Options of `towpath sctp contexts`.
-#[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Endpoints of `towpath sctp echo`, `discard` and `send` can be queried, and those of any program that
+/// The help's last part.
+pub const CONTEXTS_HELP: &str = "Endpoints of `towpath sctp echo`, `discard` and `send` can be queried, and those of any program that
 uses towpath::sctp with TOWPATH_CONTEXTS=on in its environment. They answer queries of their own user
 only, through sockets in $XDG_RUNTIME_DIR/towpath (or /tmp/towpath-UID).
 
 Examples:
   towpath sctp contexts                    all endpoints
   towpath sctp contexts 4711               the endpoints of a process
-  towpath sctp contexts --json"
-)]
-pub struct ContextsArgs {
-    /// A process ID or the path of a socket; default: all endpoints.
-    #[arg(value_name = "PID|PATH")]
-    pub which: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
+  towpath sctp contexts --json";
 
-/// Runs the command.
-pub fn run(args: &ContextsArgs) -> Result<u8, CliError> {
-    let (reports, code) = ENDPOINTS.find(args.which.as_deref())?;
-    if args.json {
-        json(&reports)?;
-    } else {
-        let texts: Vec<String> = reports.iter().map(endpoint_text).collect();
-        line(texts.join("\n"))?;
-    }
-    Ok(code)
-}
-
-const ENDPOINTS: Asking<AssociationsReport> = Asking {
+/// `towpath sctp contexts`.
+pub const ENDPOINTS: Asking<AssociationsReport> = Asking {
     protocol: "SCTP",
     command: "towpath sctp echo",
     query,
     query_all,
+    text: endpoint_text,
 };
 
 /// An endpoint, its associations and their paths.

@@ -1,51 +1,32 @@
 //! `towpath vmtp`: entities, calls and clients of live VMTP endpoints.
 
 use crate::CliError;
-use crate::live_endpoints::Asking;
-use crate::print::{json, line};
+use crate::live_endpoints::{Asking, LiveArgs};
 use crate::xtp_command::{duration_text, push_line, strip_control_characters};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use towpath::vmtp::entities::{EntitiesReport, TransactionReport, query, query_all};
 
 /// Subcommands of `towpath vmtp`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum VmtpCommand {
     /// Show the entities, calls and clients of live endpoints.
-    Entities(EntitiesArgs),
+    #[command(after_help = ENTITIES_HELP)]
+    Entities(LiveArgs),
 }
 
-/// Options of `towpath vmtp entities`.
-#[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "`towpath blocks serve` can be queried, and any program that uses the library or libtowpath with
+const ENTITIES_HELP: &str = "`towpath blocks serve` can be queried, and any program that uses the library or libtowpath with
 TOWPATH_CONTEXTS=on in its environment. Endpoints answer queries of their own user only, through
 sockets in $XDG_RUNTIME_DIR/towpath (or /tmp/towpath-UID).
 
 Examples:
   towpath vmtp entities                    all endpoints
   towpath vmtp entities 4711               the endpoints of a process
-  towpath vmtp entities --json"
-)]
-pub struct EntitiesArgs {
-    /// A process ID or the path of a socket; default: all endpoints.
-    #[arg(value_name = "PID|PATH")]
-    pub which: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
+  towpath vmtp entities --json";
 
 /// Runs the command.
 pub fn run(command: &VmtpCommand) -> Result<u8, CliError> {
     let VmtpCommand::Entities(args) = command;
-    let (reports, code) = ENDPOINTS.find(args.which.as_deref())?;
-    if args.json {
-        json(&reports)?;
-    } else {
-        let texts: Vec<String> = reports.iter().map(endpoint_text).collect();
-        line(texts.join("\n"))?;
-    }
-    Ok(code)
+    ENDPOINTS.run(args)
 }
 
 const ENDPOINTS: Asking<EntitiesReport> = Asking {
@@ -53,6 +34,7 @@ const ENDPOINTS: Asking<EntitiesReport> = Asking {
     command: "towpath blocks serve",
     query,
     query_all,
+    text: endpoint_text,
 };
 
 /// An endpoint, its entities and transactions.

@@ -1,21 +1,19 @@
 //! `towpath xtp`: the state of live endpoints; router and relay are in `xtp_router`, questions to hosts in `xtp_ping`.
 
-use crate::print::{json, line, note};
+use crate::CliError;
+use crate::live_endpoints::{Asking, LiveArgs};
 use crate::xtp_group_text::{add_receiver, add_sender};
-use crate::{CliError, EXIT_FAILED, EXIT_OK};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use towpath::xtp::contexts::{
-    AssociationReport, EndpointReport, QueriedEndpoint, RingsReport, query, query_all,
-};
+use towpath::xtp::contexts::{AssociationReport, EndpointReport, RingsReport, query, query_all};
 
 /// Subcommands of `towpath xtp`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum XtpCommand {
     /// Show the associations, group streams, timers and counters of live endpoints.
-    Contexts(ContextsArgs),
+    #[command(after_help = CONTEXTS_HELP)]
+    Contexts(LiveArgs),
     /// Ask hosts whether they answer, and how soon, also along a path of routers (MAINT of XTP 3.x).
     Ping(crate::xtp_ping::PingArgs),
     /// Ask an endpoint or router of another host for its contexts, routes or counters (MGMT of XTP 3.x).
@@ -28,10 +26,7 @@ pub enum XtpCommand {
     Relay(crate::xtp_router::RelayArgs),
 }
 
-/// Options of `towpath xtp contexts`.
-#[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Endpoints of `towpath forward` and `towpath cp` can be queried, and those of any program that uses
+const CONTEXTS_HELP: &str = "Endpoints of `towpath forward` and `towpath cp` can be queried, and those of any program that uses
 the library or libtowpath with TOWPATH_CONTEXTS=on in its environment, races included. They answer
 queries of their own user only, through sockets in $XDG_RUNTIME_DIR/towpath (or /tmp/towpath-UID).
 
@@ -39,21 +34,12 @@ Examples:
   towpath xtp contexts                    all endpoints
   towpath xtp contexts 4711               the endpoints of a process
   towpath xtp contexts --json
-  TOWPATH_CONTEXTS=on ./server            a C program with libtowpath that can be queried"
-)]
-pub struct ContextsArgs {
-    /// A process ID or the path of a socket; default: all endpoints.
-    #[arg(value_name = "PID|PATH")]
-    pub which: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
+  TOWPATH_CONTEXTS=on ./server            a C program with libtowpath that can be queried";
 
 /// Runs the command.
 pub fn run(command: &XtpCommand) -> Result<u8, CliError> {
     match command {
-        XtpCommand::Contexts(args) => contexts(args),
+        XtpCommand::Contexts(args) => ENDPOINTS.run(args),
         XtpCommand::Ping(args) => crate::xtp_ping::run(args),
         XtpCommand::Ask(args) => crate::xtp_ask::run(args),
         XtpCommand::Set(args) => crate::xtp_set::run(args),
@@ -62,69 +48,13 @@ pub fn run(command: &XtpCommand) -> Result<u8, CliError> {
     }
 }
 
-fn contexts(args: &ContextsArgs) -> Result<u8, CliError> {
-    let found = find_endpoints(args.which.as_deref())?;
-    let mut reports = Vec::new();
-    let mut code = EXIT_OK;
-    for QueriedEndpoint {
-        path,
-        report: answer,
-        ..
-    } in found
-    {
-        match answer {
-            Ok(report) => reports.push(report),
-            Err(error) => {
-                code = EXIT_FAILED;
-                note(format_args!(
-                    "towpath: {} does not answer: {error}",
-                    path.display()
-                ));
-            }
-        }
-    }
-    if args.json {
-        json(&reports)?;
-    } else {
-        let texts: Vec<String> = reports.iter().map(endpoint_text).collect();
-        line(texts.join("\n"))?;
-    }
-    Ok(code)
-}
-
-fn find_endpoints(which: Option<&str>) -> Result<Vec<QueriedEndpoint>, CliError> {
-    let process = which.and_then(|which| which.parse().ok());
-    if let (Some(path), None) = (which, process) {
-        return query_socket(Path::new(path)).map(|found| vec![found]);
-    }
-    let found = query_all(process).map_err(CliError::failed)?;
-    match (found.is_empty(), process) {
-        (false, _) => Ok(found),
-        (true, Some(process)) => Err(CliError::failed(format!(
-            "process {process} has no endpoint of XTP that answers; start it with {CONTEXTS_VARIABLE}"
-        ))),
-        (true, None) => Err(CliError::failed(format!(
-            "no endpoint of XTP of this user answers; start one, such as `towpath forward`, or a \
-             program with {CONTEXTS_VARIABLE}"
-        ))),
-    }
-}
-
-const CONTEXTS_VARIABLE: &str = "TOWPATH_CONTEXTS=on";
-
-fn query_socket(path: &Path) -> Result<QueriedEndpoint, CliError> {
-    let answer = query(path).map_err(|error| {
-        CliError::failed(format!(
-            "no endpoint answers at {}: {error}; give a process ID or the path of a socket",
-            path.display()
-        ))
-    })?;
-    Ok(QueriedEndpoint {
-        path: PathBuf::from(path),
-        process: answer.process,
-        report: Ok(answer),
-    })
-}
+const ENDPOINTS: Asking<EndpointReport> = Asking {
+    protocol: "XTP",
+    command: "towpath forward",
+    query,
+    query_all,
+    text: endpoint_text,
+};
 
 /// An endpoint and its associations.
 fn endpoint_text(report: &EndpointReport) -> String {

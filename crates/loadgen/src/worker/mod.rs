@@ -27,6 +27,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use threads::{BlockedReceivers, CircuitSlots};
 
+pub use setup::library_options;
+
 /// Timeout between two messages of the controller, whose own timeouts are shorter.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -353,18 +353,7 @@ fn reach(code: u8) -> Reach {
 
 /// The library options of a job.
 pub(crate) fn options(job: &Job, circuits: usize) -> Options {
-    let CircuitOptions {
-        ipv6,
-        read_len,
-        buffers,
-        nodelay,
-        congestion,
-        batch,
-        interface,
-        ethertype,
-    } = job.circuit_options.clone();
     Options {
-        family: if ipv6 { Family::V6 } else { Family::V4 },
         bind: job.bind,
         local_addresses: job.local_addresses.clone(),
         peer_addresses: job.peer_addresses.clone(),
@@ -373,14 +362,22 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         circuits,
         one_peer: job.workload != Workload::Connect,
         share_endpoint: job.workload == Workload::Transactions,
-        read_len: read_len as usize,
-        buffers: buffers.map(|len| len as usize),
-        nodelay,
-        congestion,
-        batch: batch.map(|count| count as usize),
-        interface,
-        ethertype,
         blocking_timeout: blocking_timeout(job),
+        ..library_options(&job.circuit_options)
+    }
+}
+
+/// The library options of a race's circuits, as far as they do not depend on the job.
+pub fn library_options(circuit: &CircuitOptions) -> Options {
+    Options {
+        family: if circuit.ipv6 { Family::V6 } else { Family::V4 },
+        read_len: circuit.read_len as usize,
+        buffers: circuit.buffers.map(|len| len as usize),
+        nodelay: circuit.nodelay,
+        congestion: circuit.congestion.clone(),
+        batch: circuit.batch.map(|count| count as usize),
+        interface: circuit.interface.clone(),
+        ethertype: circuit.ethertype,
         ..Options::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::TEXT_MAX;
 use control::validate;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,8 @@ pub(super) struct Description {
     only_answers: bool,
     one_way: bool,
     message_max: Option<u64>,
-    class: DescribedClass,
+    #[serde(with = "DescribedClass")]
+    class: Class,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,8 +39,12 @@ struct DescribedOption {
     meaning: String,
 }
 
+/// A text for as long as this program runs. A reference would be read from the line itself, which is gone by then.
+type Kept = &'static str;
+
 /// [`Class`], field by field.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Class")]
 struct DescribedClass {
     reliable: bool,
     ordered: bool,
@@ -51,14 +56,18 @@ struct DescribedClass {
     flow_control: bool,
     half_close: bool,
     calls: bool,
-    reach: DescribedReach,
-    checksum: String,
-    congestion: String,
-    offload: String,
+    #[serde(with = "DescribedReach")]
+    reach: Reach,
+    #[serde(deserialize_with = "read_kept")]
+    checksum: Kept,
+    #[serde(deserialize_with = "read_kept")]
+    congestion: Kept,
+    #[serde(deserialize_with = "read_kept")]
+    offload: Kept,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Reach", rename_all = "lowercase")]
 enum DescribedReach {
     Process,
     Host,
@@ -83,7 +92,7 @@ impl Description {
             only_answers: transport.only_answers(),
             one_way: transport.is_one_way(&BTreeMap::new()),
             message_max: transport.message_max(),
-            class: DescribedClass::of(&transport.class()),
+            class: transport.class(),
         }
     }
 
@@ -104,7 +113,6 @@ impl Description {
             program: program.to_owned(),
             name: kept(&self.name),
             summary: kept(&self.summary),
-            class: self.class.to_class(),
             options: self.options.iter().map(help).collect(),
             description: self,
         })
@@ -121,52 +129,8 @@ fn kept(text: &str) -> &'static str {
     Box::leak(validate::printable(text, TEXT_MAX).into_boxed_str())
 }
 
-impl DescribedClass {
-    fn of(class: &Class) -> DescribedClass {
-        DescribedClass {
-            reliable: class.reliable,
-            ordered: class.ordered,
-            encrypted: class.encrypted,
-            stream: class.stream,
-            kernel: class.kernel,
-            connectionless: class.connectionless,
-            connects: class.connects,
-            flow_control: class.flow_control,
-            half_close: class.half_close,
-            calls: class.calls,
-            reach: match class.reach {
-                Reach::Process => DescribedReach::Process,
-                Reach::Host => DescribedReach::Host,
-                Reach::Network => DescribedReach::Network,
-            },
-            checksum: class.checksum.into(),
-            congestion: class.congestion.into(),
-            offload: class.offload.into(),
-        }
-    }
-
-    fn to_class(&self) -> Class {
-        Class {
-            reliable: self.reliable,
-            ordered: self.ordered,
-            encrypted: self.encrypted,
-            stream: self.stream,
-            kernel: self.kernel,
-            connectionless: self.connectionless,
-            connects: self.connects,
-            flow_control: self.flow_control,
-            half_close: self.half_close,
-            calls: self.calls,
-            reach: match self.reach {
-                DescribedReach::Process => Reach::Process,
-                DescribedReach::Host => Reach::Host,
-                DescribedReach::Network => Reach::Network,
-            },
-            checksum: kept(&self.checksum),
-            congestion: kept(&self.congestion),
-            offload: kept(&self.offload),
-        }
-    }
+fn read_kept<'de, D: Deserializer<'de>>(text: D) -> Result<&'static str, D::Error> {
+    String::deserialize(text).map(|text| kept(&text))
 }
 
 /// A transport of another program: it is planned and reported here, and runs only there.
@@ -174,7 +138,6 @@ pub(super) struct ProgramTransport {
     program: PathBuf,
     name: &'static str,
     summary: &'static str,
-    class: Class,
     options: Vec<OptionHelp>,
     description: Description,
 }
@@ -200,7 +163,7 @@ impl Transport for ProgramTransport {
     }
 
     fn class(&self) -> Class {
-        self.class
+        self.description.class
     }
 
     fn is_one_to_many(&self) -> bool {
