@@ -4,12 +4,12 @@ use crate::loads::{LoadPlan, RunningLoad};
 use crate::worker_host::LocalPeer;
 use crate::{AgentHost, Session, SessionError};
 use agent::path;
-use control::session::{FromAgent, Intent, ToAgent};
+use control::session::{FromAgent, ToAgent};
 use control::validate;
 use loadgen::{LocalHost, WorkerHost};
 use measure::Environment;
 use measure::environment::{EnvironmentReport, HostPair};
-use results::{Cell, Fact, Finding, Machine, Severity};
+use results::{Cell, Machine, TestSpec};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -113,10 +113,10 @@ impl AgentEnvironment {
     /// # Errors
     ///
     /// When an agent is gone.
-    pub fn describe(&self, intent: &Intent, machine: &mut Machine) -> Result<(), SessionError> {
+    pub fn describe(&self, test: &TestSpec, machine: &mut Machine) -> Result<(), SessionError> {
         for session in self.sessions() {
             let host = session.target().to_string();
-            let found = describe_host(session, intent)?;
+            let found = describe_host(session, test)?;
             machine
                 .facts
                 .extend(found.facts.into_iter().map(|mut fact| {
@@ -157,27 +157,15 @@ fn sessions(pairs: &[AgentPair]) -> Vec<&Arc<Session>> {
 }
 
 /// Facts and doctor findings of an agent's host. Fails when the agent is gone.
-pub(super) fn describe_host(session: &Session, intent: &Intent) -> Result<Machine, SessionError> {
-    let FromAgent::Machine(found) = session.request(ToAgent::Machine(intent.clone()))? else {
+pub(super) fn describe_host(session: &Session, test: &TestSpec) -> Result<Machine, SessionError> {
+    let FromAgent::Machine(found) = session.request(ToAgent::Machine(test.clone()))? else {
         return Ok(Machine::default());
     };
     let found = validate::description(found);
-    let fact = |(group, name, value)| Fact { group, name, value };
-    let finding = |found: control::session::RemoteFinding| Finding {
-        severity: match found.severity {
-            0 => Severity::Good,
-            1 => Severity::Note,
-            2 => Severity::Warning,
-            _ => Severity::Bad,
-        },
-        what: found.what,
-        effect: found.effect,
-        remedy: found.remedy,
-    };
     Ok(Machine {
         version: results::SCHEMA_VERSION,
-        facts: found.facts.into_iter().map(fact).collect(),
-        findings: found.findings.into_iter().map(finding).collect(),
+        facts: found.facts,
+        findings: found.findings,
     })
 }
 

@@ -3,13 +3,13 @@
 
 use crate::environment::{AgentEnvironment, PathEnd, describe_host};
 use crate::{Session, SessionError, path_diagnosis};
-use control::session::{FromAgent, Intent, PathFacts, ToAgent};
+use control::session::{FromAgent, PathFacts, ToAgent};
 use control::{CircuitOptions, Limits, Slice, WorkerReport};
 use loadgen::LocalHost;
 use measure::RaceSpec;
 use measure::spec::Direction;
 use measure::trial::{self, Collected, TrialSpec};
-use results::{Finding, Machine};
+use results::{Finding, Machine, TestSpec};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -104,7 +104,7 @@ pub struct ProbePlan {
     /// TCP congestion control.
     pub congestion: String,
     /// The planned race, for doctor.
-    pub intent: Intent,
+    pub test: TestSpec,
 }
 
 /// Measures the path to the agent of `session`; `here` starts local workers.
@@ -118,7 +118,7 @@ pub fn probe_path(
     plan: &ProbePlan,
     stop: &AtomicBool,
 ) -> Result<PathReport, SessionError> {
-    let machine = describe_host(session, &plan.intent)?;
+    let machine = describe_host(session, &plan.test)?;
     session.clock_offset()?;
     probe_mtu(session)?;
     let idle_ns = session.min_rtt().as_nanos() as u64;

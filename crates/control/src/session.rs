@@ -21,6 +21,7 @@
 //! crate `agent`.
 
 use crate::{Caps, FromWorker, ToWorker};
+use results::{Fact, Finding, TestSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -43,7 +44,7 @@ pub enum ToAgent {
     /// Request the agent's clock; the reply carries this number.
     Clock(u32),
     /// Request facts about the machine, and findings that concern this measurement.
-    Machine(Intent),
+    Machine(TestSpec),
     /// Start a worker with this number.
     Spawn(u32),
     /// A message for a worker.
@@ -116,45 +117,13 @@ pub struct AgentHello {
     pub processors: Vec<u32>,
 }
 
-/// The planned measurement, as far as findings depend on it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Intent {
-    /// Workloads by name.
-    pub workloads: Vec<String>,
-    /// Transports by name.
-    pub transports: Vec<String>,
-    /// Sender and receiver have a processor each.
-    pub pinned: bool,
-    /// Both ends busy-poll.
-    pub busy_poll: bool,
-    /// Circuits at a time.
-    pub circuits: u32,
-    /// Requested socket buffers, bytes.
-    pub buffers: Option<u64>,
-    /// Congestion control of TCP.
-    pub congestion: String,
-}
-
 /// Facts and findings of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineDescription {
-    /// Group, name, value.
-    pub facts: Vec<(String, String, String)>,
+    /// What it is.
+    pub facts: Vec<Fact>,
     /// What doctor found.
-    pub findings: Vec<RemoteFinding>,
-}
-
-/// A finding of doctor on an agent's host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RemoteFinding {
-    /// 0 good, 1 note, 2 warning, 3 bad.
-    pub severity: u8,
-    /// The observation.
-    pub what: String,
-    /// Which measurements it affects.
-    pub effect: String,
-    /// What to do about it.
-    pub remedy: String,
+    pub findings: Vec<Finding>,
 }
 
 /// Counters of an agent's host during a trial.

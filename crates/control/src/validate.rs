@@ -267,12 +267,10 @@ fn texts(values: &mut BTreeMap<String, String>) -> Result<(), String> {
 pub fn description(mut found: MachineDescription) -> MachineDescription {
     found.facts.truncate(FACTS_MAX);
     found.findings.truncate(FACTS_MAX);
-    for (group, name, value) in &mut found.facts {
-        (*group, *name, *value) = (
-            printable(group, NAME_MAX),
-            printable(name, NAME_MAX),
-            sentence(value),
-        );
+    for fact in &mut found.facts {
+        fact.group = printable(&fact.group, NAME_MAX);
+        fact.name = printable(&fact.name, NAME_MAX);
+        fact.value = sentence(&fact.value);
     }
     for finding in &mut found.findings {
         for words in [&mut finding.what, &mut finding.effect, &mut finding.remedy] {

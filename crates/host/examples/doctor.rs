@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 fn main() {
-    let machine = host::machine(&host::TestSpec::default());
+    let machine = host::machine(&results::TestSpec::default());
     for fact in &machine.facts {
         println!("{:8} {:34} {}", fact.group, fact.name, fact.value);
     }

@@ -1,7 +1,7 @@
 //! Facts about this machine, and what may disturb a measurement.
 //!
 //! ```
-//! let test = host::TestSpec::default();
+//! let test = results::TestSpec::default();
 //! for finding in host::doctor(&test) {
 //!     println!("{}: {}", finding.what, finding.remedy);
 //! }
@@ -44,7 +44,7 @@ mod task;
 
 pub use difference::{CpuTime, SnapshotDifference};
 pub use disturbance::{BACKGROUND_CORES_MAX, Expected, STEAL_MAX, disturbances};
-pub use doctor::{TestSpec, doctor};
+pub use doctor::doctor;
 pub use facts::facts;
 pub use race_lock::{
     LockAttempt, RACE_LOCK, RACE_LOCK_VARIABLE, RaceLock, race_holder, race_lock_file,
@@ -54,7 +54,7 @@ pub use task::TaskCpu;
 
 /// The host's entry in a run's folder: its facts, and doctor's findings for `test`. Takes about an
 /// eighth of a second, in which the background load is measured.
-pub fn machine(test: &TestSpec) -> results::Machine {
+pub fn machine(test: &results::TestSpec) -> results::Machine {
     let survey = survey::Survey::take();
     results::Machine {
         version: results::SCHEMA_VERSION,

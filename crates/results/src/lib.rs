@@ -22,6 +22,7 @@ pub mod metric;
 pub mod phrasing;
 mod plan;
 mod summary;
+mod test_spec;
 mod trial;
 
 pub use cell::{Cell, Factor};
@@ -34,6 +35,7 @@ pub use plan::{
 pub use summary::{
     CellSummary, Crossover, Estimate, Fit, FitPiece, RunStatus, Summary, Verdict, VerdictKind,
 };
+pub use test_spec::TestSpec;
 pub use trial::{Cpu, GENERATOR_LATE, Ledger, Series, Status, TURNS_SERIES, Trial};
 
 /// Version of the result schema these types read and write.

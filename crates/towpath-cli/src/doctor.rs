@@ -3,7 +3,7 @@
 use crate::calibrate;
 use crate::print::{self, note, wrap};
 use crate::race::{default_congestion, stop_flag};
-use crate::remote_race::{common_congestion, connect_agent, intent};
+use crate::remote_race::{common_congestion, connect_agent};
 use crate::transports::width;
 use crate::{CliError, EXIT_OK, parse};
 use agent::AgentAddress;
@@ -11,7 +11,7 @@ use agent_client::Session;
 use agent_client::path_probe::{PathReport, ProbePlan};
 use clap::Args;
 use loadgen::LocalHost;
-use results::{Fact, Finding, Machine, Severity};
+use results::{Fact, Finding, Machine, Severity, TestSpec};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -73,7 +73,7 @@ pub fn run(args: &DoctorArgs) -> Result<u8, CliError> {
         let others: Vec<SocketAddr> = sessions.iter().map(|one| one.peer()).collect();
         sessions.push(connect_agent(&others, target, args.ipv6, &stop)?);
     }
-    let machine = host::machine(&host::TestSpec::default());
+    let machine = host::machine(&TestSpec::default());
     let surveys: Result<Vec<PathReport>, CliError> = sessions
         .iter()
         .map(|session| probe_path(session, args, &stop))
@@ -99,7 +99,7 @@ fn run_calibration(args: &DoctorArgs, time: Duration) -> Result<u8, CliError> {
             seconds_text(calibrate::TIME_MIN)
         )));
     }
-    let machine = host::machine(&host::TestSpec::default());
+    let machine = host::machine(&TestSpec::default());
     let calibration = calibrate::run(time, args.json)?;
     match args.json {
         true => print::json(&serde_json::json!({
@@ -131,7 +131,7 @@ fn probe_path(
     let plan = ProbePlan {
         span: args.trial,
         congestion: common_congestion(&default_congestion(), &[session.as_ref()]),
-        intent: intent(host::TestSpec::default()),
+        test: TestSpec::default(),
     };
     agent_client::path_probe::probe_path(session, &here, &plan, stop).map_err(CliError::failed)
 }

@@ -14,7 +14,6 @@ use agent_client::{AgentEnvironment, Session};
 use agent_client::{LOAD_FORM, LoadPlan, PathEnd};
 use clap::Args;
 use control::Caps;
-use control::session::Intent;
 use loadgen::LocalHost;
 use measure::RaceSpec;
 use measure::environment::HostLoads;
@@ -111,9 +110,10 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let form = (!loads.settings.is_empty()).then(load_form);
     environment = environment.loaded(loads);
     crate::race::check_turns(&spec, &environment)?;
-    let mut machine = host::machine(&crate::transports::doctor_test(&spec));
+    let test = crate::transports::doctor_test(&spec);
+    let mut machine = host::machine(&test);
     environment
-        .describe(&intent(crate::transports::doctor_test(&spec)), &mut machine)
+        .describe(&test, &mut machine)
         .map_err(CliError::failed)?;
     machine.facts.extend(form);
     if !args.json {
@@ -428,19 +428,6 @@ fn check_workers(
         )));
     }
     Ok(())
-}
-
-/// The description of a race for the doctor of an agent.
-pub(crate) fn intent(test: host::TestSpec) -> Intent {
-    Intent {
-        workloads: test.workloads,
-        transports: test.transports,
-        pinned: test.pinned,
-        busy_poll: test.busy_poll,
-        circuits: test.circuits as u32,
-        buffers: test.buffers.map(|len| len as u64),
-        congestion: test.congestion,
-    }
 }
 
 /// One line on the hosts.

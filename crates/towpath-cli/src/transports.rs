@@ -6,6 +6,7 @@ use crate::{CliError, EXIT_OK};
 use comfy_table::{ContentArrangement, Table, presets};
 use loadgen::contestant::options_of;
 use measure::RaceSpec;
+use results::TestSpec;
 use serde_json::json;
 use std::io::IsTerminal;
 use towpath::{Class, OptionHelp, Options, Reach, Transport, Unavailable};
@@ -182,11 +183,11 @@ pub fn width() -> usize {
 }
 
 /// The description of a race for doctor.
-pub fn doctor_test(spec: &RaceSpec) -> host::TestSpec {
+pub fn doctor_test(spec: &RaceSpec) -> TestSpec {
     let components = components_of(&spec.contestants);
     let own = components.iter().filter_map(own_buffers);
-    let swept = spec.buffers.iter().map(|&len| len as usize);
-    host::TestSpec {
+    let swept = spec.buffers.iter().copied();
+    TestSpec {
         workloads: spec.workloads.clone(),
         transports: components
             .iter()
@@ -194,8 +195,8 @@ pub fn doctor_test(spec: &RaceSpec) -> host::TestSpec {
             .collect(),
         pinned: spec.pin.0.is_some(),
         busy_poll: spec.busy_poll,
-        circuits: spec.circuits_max() as usize,
-        buffers: own.chain(swept).max(),
+        circuits: spec.circuits_max(),
+        buffers: own.map(|len| len as u64).chain(swept).max(),
         congestion: spec.circuit_options.congestion.clone(),
     }
 }

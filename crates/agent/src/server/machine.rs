@@ -2,9 +2,9 @@
 
 use super::raw_sockets::needs_raw_sockets;
 use control::Caps;
-use control::session::{AgentHello, HostCounters, Intent, MachineDescription, RemoteFinding};
+use control::session::{AgentHello, HostCounters, MachineDescription};
 use loadgen::contestant::Component;
-use results::Severity;
+use results::{Machine, TestSpec};
 use std::net::IpAddr;
 use std::path::Path;
 use towpath::{Options, Reach};
@@ -188,35 +188,11 @@ fn processors() -> Vec<u32> {
 }
 
 /// Host facts and doctor findings.
-pub(crate) fn describe(intent: Intent) -> MachineDescription {
-    let machine = host::machine(&host::TestSpec {
-        workloads: intent.workloads,
-        transports: intent.transports,
-        pinned: intent.pinned,
-        busy_poll: intent.busy_poll,
-        circuits: intent.circuits as usize,
-        buffers: intent.buffers.map(|len| len as usize),
-        congestion: intent.congestion,
-    });
-    let facts = machine
-        .facts
-        .into_iter()
-        .map(|fact| (fact.group, fact.name, fact.value));
-    let findings = machine.findings.into_iter().map(|found| RemoteFinding {
-        severity: match found.severity {
-            Severity::Good => 0,
-            Severity::Note => 1,
-            Severity::Warning => 2,
-            Severity::Bad => 3,
-        },
-        what: found.what,
-        effect: found.effect,
-        remedy: found.remedy,
-    });
-    MachineDescription {
-        facts: facts.collect(),
-        findings: findings.collect(),
-    }
+pub(crate) fn describe(test: &TestSpec) -> MachineDescription {
+    let Machine {
+        facts, findings, ..
+    } = host::machine(test);
+    MachineDescription { facts, findings }
 }
 
 /// The host's counters over a trial whose workers used `own_s` of CPU time.

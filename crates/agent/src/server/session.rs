@@ -261,9 +261,7 @@ impl<'a> ClientSession<'a> {
                 let now_ns = loadgen::clock::now_ns();
                 self.send(&FromAgent::Clock(number, now_ns))?;
             }
-            Action::Describe(intent) => {
-                self.send(&FromAgent::Machine(machine::describe(intent)))?
-            }
+            Action::Describe(test) => self.send(&FromAgent::Machine(machine::describe(&test)))?,
             Action::Spawn(number) => self.spawn(number)?,
             Action::Forward(number, message) => self.forward_to_worker(number, *message)?,
             Action::EndWorker(number) => self.end(number)?,

@@ -3,9 +3,10 @@
 //! Each request is checked against earlier ones and against the caps; the result is the action to
 //! take. A protocol violation ends the session; a request beyond the caps is refused.
 
-use control::session::{FromAgent, Intent, ToAgent, Token};
+use control::session::{FromAgent, ToAgent, Token};
 use control::{Caps, FromWorker, Job, LoadJob, Side, ToWorker, WorkerQuota};
 use loadgen::contestant::Component;
+use results::TestSpec;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use towpath::raw_sockets::with_hardware;
@@ -16,7 +17,7 @@ const PEER_CHECKS_MAX: u32 = 64;
 /// Octets of a rendezvous at most: addresses of 64 circuits, and a key.
 const RENDEZVOUS_MAX: usize = 8 << 10;
 
-/// Names in an intent at most, and octets of each.
+/// Names in the description of a race at most, and octets of each.
 const NAMES_MAX: usize = 64;
 const NAME_MAX: usize = 256;
 
@@ -28,7 +29,7 @@ pub enum Action {
     /// Answer clock request number n.
     Clock(u32),
     /// Send host facts and findings.
-    Describe(Intent),
+    Describe(TestSpec),
     /// Start a worker.
     Spawn(u32),
     /// Forward a message to a worker.
@@ -140,7 +141,7 @@ impl SessionState {
         match request {
             ToAgent::Hello(_) => violation("a second hello"),
             ToAgent::Clock(number) => Ok(Action::Clock(number)),
-            ToAgent::Machine(intent) => check_intent(intent),
+            ToAgent::Machine(test) => check_test(test),
             ToAgent::Spawn(worker) => Ok(self.spawn(worker)),
             ToAgent::ToWorker(worker, message) => self.forward(worker, *message),
             // The worker may have ended by itself.
@@ -398,14 +399,14 @@ fn is_group(text: &str) -> bool {
     Component::parse(text).is_ok_and(|component| component.transport().is_one_to_many())
 }
 
-fn check_intent(intent: Intent) -> Result<Action, ProtocolViolation> {
+fn check_test(test: TestSpec) -> Result<Action, ProtocolViolation> {
     let long = |names: &[String]| {
         names.len() > NAMES_MAX || names.iter().any(|name| name.len() > NAME_MAX)
     };
-    if long(&intent.workloads) || long(&intent.transports) || intent.congestion.len() > NAME_MAX {
-        return violation("an intent that is too long");
+    if long(&test.workloads) || long(&test.transports) || test.congestion.len() > NAME_MAX {
+        return violation("a description of a race that is too long");
     }
-    Ok(Action::Describe(intent))
+    Ok(Action::Describe(test))
 }
 
 fn refuse(worker: u32, why: &str) -> Action {

@@ -6,9 +6,10 @@ use crate::common::{
     RawClient, await_idle, connect, job, open_agent, session, start, target, trusting_keys,
 };
 use control::frame::{REQUEST_MAX, encode};
-use control::session::{FromAgent, Intent, ToAgent};
+use control::session::{FromAgent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};
 pub use engine_random::SplitMix64;
+use results::TestSpec;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
@@ -148,9 +149,9 @@ fn out_of_order_messages_close_session() {
         &[ToAgent::Spawn(1), tell(ToWorker::Go(0))],
         &[ToAgent::Spawn(1), tell(ToWorker::PeerDone(1))],
         &[ToAgent::Spawn(1), tell(ToWorker::Stop)],
-        &[ToAgent::Machine(Intent {
+        &[ToAgent::Machine(TestSpec {
             transports: vec!["x".repeat(300)],
-            ..Intent::default()
+            ..TestSpec::default()
         })],
     ];
     for requests in wrong {

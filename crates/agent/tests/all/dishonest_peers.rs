@@ -8,10 +8,10 @@ use agent_client::AgentEnvironment;
 use agent_client::{PathEnd, Session};
 use control::frame::{FrameDecoder, RESPONSE_MAX, encode};
 use control::session::{
-    AgentHello, FromAgent, HostCounters, MachineDescription, PathFacts, RemoteFinding, ToAgent,
+    AgentHello, FromAgent, HostCounters, MachineDescription, PathFacts, ToAgent,
 };
 use control::{Caps, CircuitReport, FromWorker, RendezvousFrame, Slice, ToWorker, WorkerReport};
-use results::{Machine, RunData, Status};
+use results::{Fact, Finding, Machine, RunData, Severity, Status};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -131,13 +131,13 @@ fn welcome(version: u32) -> AgentHello {
 }
 
 fn description() -> MachineDescription {
-    let fact = (
-        HOSTILE_TEXT.repeat(30),
-        HOSTILE_TEXT.repeat(30),
-        HOSTILE_TEXT.repeat(30),
-    );
-    let found = RemoteFinding {
-        severity: 200,
+    let fact = Fact {
+        group: HOSTILE_TEXT.repeat(30),
+        name: HOSTILE_TEXT.repeat(30),
+        value: HOSTILE_TEXT.repeat(30),
+    };
+    let found = Finding {
+        severity: Severity::Bad,
         what: HOSTILE_TEXT.repeat(30),
         effect: HOSTILE_TEXT.repeat(30),
         remedy: HOSTILE_TEXT.repeat(30),

@@ -10,9 +10,9 @@ use agent::{Agent, AgentConfig};
 use agent_client::AgentEnvironment;
 use agent_client::{PathEnd, Session};
 use control::frame::{REQUEST_MAX, encode};
-use control::session::{FromAgent, Intent, ToAgent};
+use control::session::{FromAgent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};
-use results::{Machine, RunData, Status};
+use results::{Machine, RunData, Status, TestSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -267,7 +267,7 @@ fn pipelined_requests_do_not_extend_session() {
     // Each request is costly, and more arrive at once than the agent may process for a client that
     // sends no keepalive.
     let asked = 20_000;
-    let machine = encode(&ToAgent::Machine(Intent::default()), REQUEST_MAX).expect("it fits");
+    let machine = encode(&ToAgent::Machine(TestSpec::default()), REQUEST_MAX).expect("it fits");
     let mut raw = RawClient::ready(agent.address());
     raw.send_octets(&machine.repeat(asked));
     let answered = std::iter::from_fn(|| raw.receive()).count();

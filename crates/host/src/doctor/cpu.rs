@@ -75,7 +75,7 @@ const PROCESSORS_WANTED: usize = 3;
 
 fn processors(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let count = survey.cpu.usable.or(survey.cpu.online)?;
-    let wanted = PROCESSORS_WANTED + 2 * test.circuits.saturating_sub(1);
+    let wanted = PROCESSORS_WANTED + 2 * test.circuits.saturating_sub(1) as usize;
     let remedy = "nothing on this host; compare transports with each other, not with other hosts";
     match count {
         1 => warning(

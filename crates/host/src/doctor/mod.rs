@@ -5,76 +5,7 @@ mod load;
 mod network;
 
 use crate::survey::Survey;
-use results::{Finding, Severity};
-
-/// The planned measurement.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TestSpec {
-    /// Workloads: `throughput`, `delay`, `offered`, `connect`.
-    pub workloads: Vec<String>,
-    /// Transports, by name.
-    pub transports: Vec<String>,
-    /// Sender and receiver are each bound to a processor.
-    pub pinned: bool,
-    /// Both ends busy-poll instead of sleeping.
-    pub busy_poll: bool,
-    /// Circuits at a time.
-    pub circuits: usize,
-    /// Requested socket buffers, bytes.
-    pub buffers: Option<usize>,
-    /// Congestion control that will be set on TCP; empty for the system's.
-    pub congestion: String,
-}
-
-/// The transports of a race without further arguments.
-const USUAL: &[&str] = &[
-    "tcp",
-    "tcp-batched",
-    "udp",
-    "udp-segmented",
-    "unix-stream",
-    "quic",
-    "bare",
-];
-
-impl Default for TestSpec {
-    /// Throughput and delay of the usual transports, as in `towpath race` without arguments.
-    fn default() -> TestSpec {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        TestSpec {
-            workloads: names(&["throughput", "delay"]),
-            transports: names(USUAL),
-            pinned: false,
-            busy_poll: false,
-            circuits: 1,
-            buffers: None,
-            congestion: "cubic".into(),
-        }
-    }
-}
-
-impl TestSpec {
-    /// Whether a workload is among those measured.
-    fn has(&self, workload: &str) -> bool {
-        self.workloads.iter().any(|name| name == workload)
-    }
-
-    /// Whether a delay decides a verdict.
-    fn has_delay(&self) -> bool {
-        self.has("delay") || self.has("offered")
-    }
-
-    /// Whether a transport whose name starts with `kind` takes part.
-    fn uses(&self, kind: &str) -> bool {
-        self.transports.iter().any(|name| name.starts_with(kind))
-    }
-
-    /// Whether datagrams may be sent faster than they are received.
-    fn floods_udp(&self) -> bool {
-        let datagrams = self.uses("udp") || self.uses("bare") || self.uses("quic");
-        datagrams && (self.has("throughput") || self.has("offered"))
-    }
-}
+use results::{Finding, Severity, TestSpec};
 
 /// Findings about this host that matter for `test`, worst first, good ones included. Takes about an
 /// eighth of a second.

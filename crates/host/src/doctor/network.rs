@@ -77,7 +77,7 @@ fn receive_buffer(survey: &Survey, test: &TestSpec) -> Option<Finding> {
 }
 
 fn buffers_asked(survey: &Survey, test: &TestSpec) -> Option<Finding> {
-    let requested = u64::try_from(test.buffers?).unwrap_or(u64::MAX);
+    let requested = test.buffers?;
     let least = [
         survey.network.receive_buffer_max,
         survey.network.send_buffer_max,
@@ -170,7 +170,7 @@ const FILES_SPARE: u64 = 64;
 
 fn open_files(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let most = survey.kernel.files_max?;
-    let wanted = FILES_SPARE + 4 * u64::try_from(test.circuits).unwrap_or(u64::MAX / 8);
+    let wanted = FILES_SPARE + 4 * u64::from(test.circuits);
     if most >= wanted {
         return None;
     }

@@ -199,7 +199,7 @@ fn machine() -> String {
 
 /// Facts about the machine for the page.
 fn facts() -> Vec<(String, String)> {
-    let machine = host::machine(&host::TestSpec::default());
+    let machine = host::machine(&results::TestSpec::default());
     let facts = machine.facts.into_iter();
     let shown = facts.filter(|fact| ["cpu", "kernel", "build"].contains(&fact.group.as_str()));
     shown
