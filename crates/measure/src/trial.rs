@@ -221,33 +221,15 @@ fn measure(
     for pair in pairs.iter_mut() {
         pair.set_up()?;
     }
-    let own = host::TaskCpu::of_self();
-    if spec.series {
-        environment.record_queues(trial.limits.slice_ns);
-    }
-    environment.begin(link_seed);
-    let before = environment.snapshot();
-    let measured = start_all(pairs).and_then(|()| {
+    let measured = observe(spec, trial, link_seed, environment, || {
+        start_all(pairs)?;
         let reports = pairs.iter_mut().map(|pair| pair.collect(trial));
         reports.collect::<Result<Vec<_>, _>>()
     });
-    let host = before.until(&environment.snapshot());
-    let environment_report = environment.end();
-    let mut collected = Collected {
-        sender: WorkerReport::default(),
-        receiver: WorkerReport::default(),
-        pairs: Vec::new(),
-        host,
-        own_cpu_s: (host::TaskCpu::of_self() - own).task_s,
-        remote_cpu_s: 0.0,
-        clocks: ClockUncertainty::Same,
-        interfaces: environment.interfaces(),
-        environment: environment_report,
-        turns: None,
-    };
+    let (reports, mut collected) = measured?;
     let several = pairs.len() > 1;
     let host_pairs = environment.host_pairs();
-    for ((pair, host_pair), (listener, connector)) in pairs.iter().zip(&host_pairs).zip(measured?) {
+    for ((pair, host_pair), (listener, connector)) in pairs.iter().zip(&host_pairs).zip(reports) {
         let clocks = pair.jobs.clocks.uncertainty(host_pair);
         collected.remote_cpu_s += pair.remote_cpu_s(&listener, &connector);
         let (sender, receiver) = match spec.direction {
@@ -264,6 +246,38 @@ fn measure(
         collected.pairs.extend(several.then_some(part));
     }
     Ok(collected)
+}
+
+/// What `measure` gives, and a trial without reports yet: what the host, the link and the loads did meanwhile.
+fn observe<R>(
+    spec: &RaceSpec,
+    trial: &TrialSpec,
+    link_seed: u64,
+    environment: &mut dyn Environment,
+    measure: impl FnOnce() -> Result<R, TrialError>,
+) -> Result<(R, Collected), TrialError> {
+    let own = host::TaskCpu::of_self();
+    if spec.series {
+        environment.record_queues(trial.limits.slice_ns);
+    }
+    environment.begin(link_seed);
+    let before = environment.snapshot();
+    let measured = measure();
+    let host = before.until(&environment.snapshot());
+    let environment_report = environment.end();
+    let collected = Collected {
+        sender: WorkerReport::default(),
+        receiver: WorkerReport::default(),
+        pairs: Vec::new(),
+        host,
+        own_cpu_s: (host::TaskCpu::of_self() - own).task_s,
+        remote_cpu_s: 0.0,
+        clocks: ClockUncertainty::Same,
+        interfaces: environment.interfaces(),
+        environment: environment_report,
+        turns: None,
+    };
+    Ok((measured?, collected))
 }
 
 /// Appends the report of a pair; returns the range of its circuits.

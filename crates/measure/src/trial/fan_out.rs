@@ -6,7 +6,7 @@
 use super::jobs::{ClockOffsets, Jobs, PairPath};
 use super::{
     ClockUncertainty, Collected, OVERRUN_MAX, PairCircuits, SETUP_LIMIT, TrialError, TrialSpec,
-    append_report, await_done, await_report, await_running, failed, of_program, receive, send,
+    append_report, await_done, await_report, await_running, failed, observe, of_program, receive, send,
     send_peer_done, unexpected,
 };
 use crate::environment::{Environment, HostPair};
@@ -262,28 +262,12 @@ impl Workers<'_> {
         link_seed: u64,
         environment: &mut dyn Environment,
     ) -> Result<Collected, TrialError> {
-        let own = host::TaskCpu::of_self();
-        if spec.series {
-            environment.record_queues(trial.limits.slice_ns);
-        }
-        environment.begin(link_seed);
-        let before = environment.snapshot();
-        let measured = self.start().and_then(|()| self.collect(trial));
-        let host = before.until(&environment.snapshot());
-        let environment_report = environment.end();
-        let (sender, receivers) = measured?;
-        let mut collected = Collected {
-            sender: as_by_circuit(sender, fan_out, &receivers),
-            receiver: WorkerReport::default(),
-            pairs: Vec::new(),
-            host,
-            own_cpu_s: (host::TaskCpu::of_self() - own).task_s,
-            remote_cpu_s: 0.0,
-            clocks: ClockUncertainty::Same,
-            interfaces: environment.interfaces(),
-            environment: environment_report,
-            turns: None,
-        };
+        let measured = observe(spec, trial, link_seed, environment, || {
+            self.start()?;
+            self.collect(trial)
+        });
+        let ((sender, receivers), mut collected) = measured?;
+        collected.sender = as_by_circuit(sender, fan_out, &receivers);
         for (number, (receiver, report)) in self.receivers.iter().zip(receivers).enumerate() {
             if receiver.worker.is_remote() {
                 collected.remote_cpu_s += report.cpu.task_ns as f64 * 1e-9;
