@@ -151,6 +151,49 @@ pub struct RawSocketGrant {
 }
 
 impl Job {
+    /// Throughput on one circuit of `transport` for a second, for callers other than a race: messages of 1000
+    /// bytes over the loopback, with TCP's cubic, and workers that are not pinned.
+    pub fn one_circuit(transport: &str, side: Side, role: Role) -> Job {
+        Job {
+            side,
+            role,
+            workload: Workload::Throughput,
+            components: vec![ComponentSpec {
+                transport: transport.to_owned(),
+                circuits: 1,
+            }],
+            circuit_options: CircuitOptions {
+                read_len: 64 << 10,
+                congestion: "cubic".to_owned(),
+                ..CircuitOptions::default()
+            },
+            bind: None,
+            local_addresses: Vec::new(),
+            peer_addresses: Vec::new(),
+            peer: None,
+            clock_offset_ns: 0,
+            pace_bytes_per_s: None,
+            allowance_bytes: None,
+            path_delay_ns: 0,
+            message_len: 1000,
+            reply_len: 0,
+            service_ns: 0,
+            mix: None,
+            limits: Limits {
+                messages: 1_000_000,
+                time_ns: 1_000_000_000,
+                slice_ns: 1_000_000,
+            },
+            rate: None,
+            pin: None,
+            priority: None,
+            busy_poll: false,
+            series: false,
+            raw_sockets: Vec::new(),
+            seed: 1,
+        }
+    }
+
     /// Whether both ends are on one host, connected by its loopback.
     pub fn is_within_host(&self) -> bool {
         self.path_delay_ns == 0 && self.bind.is_none_or(|address| address.is_loopback())

@@ -7,7 +7,7 @@ use agent::{Agent, AgentConfig};
 use agent_client::Session;
 use control::frame::{FrameDecoder, REQUEST_MAX, RESPONSE_MAX, encode};
 use control::session::{FromAgent, ToAgent};
-use control::{Caps, ComponentSpec, Job, Limits, Role, Side, Workload};
+use control::{Caps, Job, Role, Side};
 use loadgen::{LocalHost, WorkerHandle, WorkerHost};
 use measure::RaceSpec;
 use measure::spec::Loads;
@@ -301,47 +301,15 @@ impl RawClient {
 
 /// A job for one circuit of `transport`.
 pub fn job(transport: &str, side: Side) -> Job {
-    Job {
-        side,
-        role: match side {
-            Side::Listen => Role::Sink,
-            Side::Connect => Role::Source,
-        },
-        workload: Workload::Throughput,
-        components: vec![ComponentSpec {
-            transport: transport.into(),
-            circuits: 1,
-        }],
-        circuit_options: control::CircuitOptions {
-            read_len: 65_536,
-            congestion: congestion(),
-            ..control::CircuitOptions::default()
-        },
-        bind: None,
-        local_addresses: Vec::new(),
-        peer_addresses: Vec::new(),
-        peer: None,
-        clock_offset_ns: 0,
-        pace_bytes_per_s: None,
-        allowance_bytes: None,
-        path_delay_ns: 0,
-        message_len: 1000,
-        reply_len: 0,
-        service_ns: 0,
-        series: false,
-        mix: None,
-        limits: Limits {
-            messages: u64::MAX,
-            time_ns: 50_000_000,
-            slice_ns: 1_000_000,
-        },
-        rate: None,
-        pin: None,
-        priority: None,
-        busy_poll: false,
-        raw_sockets: Vec::new(),
-        seed: 1,
-    }
+    let role = match side {
+        Side::Listen => Role::Sink,
+        Side::Connect => Role::Source,
+    };
+    let mut job = Job::one_circuit(transport, side, role);
+    job.circuit_options.congestion = congestion();
+    job.limits.messages = u64::MAX;
+    job.limits.time_ns = 50_000_000;
+    job
 }
 
 /// The default congestion control, which needs no privilege.

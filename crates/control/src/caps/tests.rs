@@ -1,47 +1,13 @@
 //! What each cap refuses.
 
 use super::*;
-use crate::{Arrivals, CircuitOptions, ComponentSpec, Limits, Mix, Side};
+use crate::{Arrivals, Mix, Side};
 
 /// A job within all caps.
 pub(crate) fn job() -> Job {
-    Job {
-        side: Side::Listen,
-        role: Role::Source,
-        workload: Workload::Throughput,
-        components: vec![ComponentSpec {
-            transport: "tcp".into(),
-            circuits: 2,
-        }],
-        circuit_options: CircuitOptions {
-            congestion: "cubic".into(),
-            ..CircuitOptions::default()
-        },
-        bind: None,
-        local_addresses: Vec::new(),
-        peer_addresses: Vec::new(),
-        peer: None,
-        clock_offset_ns: 0,
-        pace_bytes_per_s: None,
-        allowance_bytes: None,
-        path_delay_ns: 0,
-        message_len: 1000,
-        reply_len: 0,
-        service_ns: 0,
-        mix: None,
-        limits: Limits {
-            messages: 1_000_000,
-            time_ns: 1_000_000_000,
-            slice_ns: 1_000_000,
-        },
-        rate: None,
-        pin: None,
-        priority: None,
-        busy_poll: false,
-        series: false,
-        raw_sockets: Vec::new(),
-        seed: 1,
-    }
+    let mut job = Job::one_circuit("tcp", Side::Listen, Role::Source);
+    job.components[0].circuits = 2;
+    job
 }
 
 fn unlimited() -> WorkerQuota {

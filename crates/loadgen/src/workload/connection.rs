@@ -93,49 +93,15 @@ fn values(info: &ConnectionInfo) -> [Option<u64>; CONNECTION_VALUES.len()] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::{CircuitOptions, ComponentSpec, Limits, Role, Side, Workload};
+    use control::{Role, Side, Workload};
     use std::time::{Duration, Instant};
     use towpath::{Options, find};
 
     /// A source with slices of 1000 ns.
     fn job(series: bool) -> Job {
-        Job {
-            side: Side::Listen,
-            role: Role::Source,
-            workload: Workload::Throughput,
-            components: vec![ComponentSpec {
-                transport: "tcp".into(),
-                circuits: 1,
-            }],
-            circuit_options: CircuitOptions {
-                congestion: "cubic".into(),
-                ..CircuitOptions::default()
-            },
-            bind: None,
-            local_addresses: Vec::new(),
-            peer_addresses: Vec::new(),
-            peer: None,
-            clock_offset_ns: 0,
-            pace_bytes_per_s: None,
-            allowance_bytes: None,
-            path_delay_ns: 0,
-            message_len: 1000,
-            reply_len: 0,
-            service_ns: 0,
-            mix: None,
-            limits: Limits {
-                messages: 1_000_000,
-                time_ns: 1_000_000_000,
-                slice_ns: 1_000,
-            },
-            rate: None,
-            pin: None,
-            priority: None,
-            busy_poll: false,
-            series,
-            raw_sockets: Vec::new(),
-            seed: 1,
-        }
+        let mut job = Job::one_circuit("tcp", Side::Listen, Role::Source);
+        job.limits.slice_ns = 1_000;
+        Job { series, ..job }
     }
 
     fn pair(name: &str) -> [Box<dyn Circuit>; 2] {

@@ -6,8 +6,8 @@
 use super::jobs::{ClockOffsets, Jobs, PairPath};
 use super::{
     ClockUncertainty, Collected, OVERRUN_MAX, PairCircuits, SETUP_LIMIT, TrialError, TrialSpec,
-    append_report, await_done, await_report, await_running, failed, observe, of_program, receive, send,
-    send_peer_done, unexpected,
+    append_report, await_done, await_report, await_running, failed, observe, of_program, receive,
+    send, send_peer_done, unexpected,
 };
 use crate::environment::{Environment, HostPair};
 use crate::spec::{FanOut, FanOutChoice, RaceSpec};
