@@ -1,14 +1,10 @@
 //! `towpath cells`: what it takes this machine to cut packets into cells.
 
 use crate::CliError;
-use crate::parse::whole;
-use crate::print::{json, line};
-use crate::turn_rows::{parse_turn, write_rows};
+use crate::turn_rows::TurnArgs;
 use clap::{Args, Subcommand};
 use measure::segmentation::{Rung, SegmentationPlan, SegmentationTurn, is_packet_len, measure};
 use serde_json::{Value, json as value};
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// Subcommands of `towpath cells`.
 #[derive(Clone, Debug, Subcommand)]
@@ -29,26 +25,15 @@ Examples:
   towpath cells segment
   towpath cells segment --lengths 68,92,132 --blocks 20 --out rows.jsonl"
 )]
+#[command(mut_args(|arg| if arg.get_id() == "turn" { arg.default_value("10ms") } else { arg }))]
 pub struct SegmentArgs {
     /// Octets of packets: 68, or 92 to 1092 in steps of 8, as VMTP makes them.
     #[arg(long, value_name = "OCTETS", value_delimiter = ',', value_parser = parse_len,
           default_values_t = [68, 92, 132, 140, 220, 228, 484, 492, 1012, 1020, 1092])]
     pub lengths: Vec<usize>,
-    /// Times that each is measured, in random order.
-    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = whole::<1, 1000, u32>)]
-    pub blocks: u32,
-    /// How long each time.
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_turn)]
-    pub turn: Duration,
-    /// The order follows from it.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Write a row for each turn to a file, as `sim sweep` does for each run.
-    #[arg(long, short, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// How it is measured.
+    #[command(flatten)]
+    pub turns: TurnArgs,
 }
 
 fn parse_len(text: &str) -> Result<usize, String> {
@@ -69,20 +54,14 @@ pub fn run(command: &CellsCommand) -> Result<u8, CliError> {
     let CellsCommand::Segment(args) = command;
     let plan = SegmentationPlan {
         lengths: args.lengths.clone(),
-        blocks: args.blocks,
-        turn: args.turn,
-        seed: args.seed,
+        blocks: args.turns.blocks,
+        turn: args.turns.turn,
+        seed: args.turns.seed,
     };
     let mut turns = Vec::new();
     measure(&plan, |turn| turns.push(*turn));
-    if let Some(path) = &args.out {
-        write_rows(path, turns.iter().map(row_of))?;
-    }
-    match args.json {
-        true => json(&turns)?,
-        false => line(table(&plan, &turns))?,
-    }
-    Ok(crate::EXIT_OK)
+    let rows = turns.iter().map(row_of);
+    args.turns.finish(rows, &turns, || table(&plan, &turns))
 }
 
 /// A row of a turn, in the form of a sweep: what was varied under `changes`, the block as the seed.

@@ -1,8 +1,7 @@
 //! `towpath channel forward`, `remap` and `disseminate`: what it takes this machine to hand messages on.
 
 use crate::parse::{size, whole};
-use crate::print::{json, line};
-use crate::turn_rows::{parse_turn, write_rows};
+use crate::turn_rows::TurnArgs;
 use crate::{CliError, EXIT_OK};
 use clap::Args;
 use measure::passing_on::{
@@ -11,8 +10,6 @@ use measure::passing_on::{
 };
 use serde::Serialize;
 use serde_json::{Value, json as value};
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// Options of `towpath channel forward`.
 #[derive(Clone, Debug, Args)]
@@ -84,26 +81,6 @@ pub struct DisseminateArgs {
     /// How it is measured.
     #[command(flatten)]
     pub turns: TurnArgs,
-}
-
-/// Turns, and where their rows go.
-#[derive(Clone, Debug, Args)]
-pub struct TurnArgs {
-    /// Times that each is measured, in random order.
-    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = whole::<1, 1000, u32>)]
-    pub blocks: u32,
-    /// How long each time.
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_turn)]
-    pub turn: Duration,
-    /// The order follows from it.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Write a row for each turn to a file, as `sim sweep` does for each run.
-    #[arg(long, short, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// The work of another process of `forward` or `remap`.
@@ -228,14 +205,8 @@ impl Ways {
         of: impl Fn(&T) -> (String, TurnTime),
     ) -> Result<u8, CliError> {
         let timed: Vec<(String, TurnTime)> = turns.iter().map(of).collect();
-        if let Some(path) = &args.out {
-            write_rows(path, timed.iter().map(|turn| self.row(turn)))?;
-        }
-        match args.json {
-            true => json(&turns)?,
-            false => line(self.table(sizes, &timed))?,
-        }
-        Ok(EXIT_OK)
+        let rows = timed.iter().map(|turn| self.row(turn));
+        args.finish(rows, turns, || self.table(sizes, &timed))
     }
 
     /// A row in the form of a sweep: what was varied under `changes`, the block as the seed.

@@ -227,8 +227,8 @@ pub(crate) fn default_folder(command: &str) -> PathBuf {
 ///
 /// When arguments contradict each other or a transport is not available.
 pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
-    let settings = job_settings(args);
-    let (contestants, unavailable) = contestants(args, &library_options(&settings))?;
+    let circuit_options = circuit_options(args);
+    let (contestants, unavailable) = contestants(args, &library_options(&circuit_options))?;
     if !unavailable.is_empty() && !args.json {
         let each = unavailable
             .iter()
@@ -292,7 +292,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         },
         arrivals: args.arrivals,
         transactions: transaction_plan(args),
-        circuit_options: settings,
+        circuit_options,
         direction: match (args.reverse, args.bidir) {
             (true, _) => Direction::Reverse,
             (_, true) => Direction::Both,
@@ -361,7 +361,8 @@ fn path_note(args: &RaceArgs) -> Option<String> {
     (!texts.is_empty()).then(|| format!("between two hosts, over {}", texts.join(" or ")))
 }
 
-fn job_settings(args: &RaceArgs) -> CircuitOptions {
+/// The options of the circuits, without buffers, which are swept.
+fn circuit_options(args: &RaceArgs) -> CircuitOptions {
     CircuitOptions {
         ipv6: args.ipv6,
         read_len: args.read_size,

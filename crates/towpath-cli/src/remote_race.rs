@@ -60,20 +60,23 @@ impl RemoteArgs {
 
     /// From which hosts to which hosts circuits go, at once or in turn.
     pub fn direction_text(&self, together: bool) -> String {
-        let names = |targets: &[AgentAddress]| match targets {
-            [] => "here".to_owned(),
-            all => {
-                let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-                names.join(" and ")
-            }
-        };
         let several = self.from.len() > 1 || self.to.len() > 1;
         let turns = match (several, together) {
             (false, _) => "",
             (true, true) => ", at once",
             (true, false) => ", in turn",
         };
-        format!("from {} to {}{turns}", names(&self.from), names(&self.to))
+        let [from, to] = [&self.from, &self.to].map(|targets| names(targets, " and "));
+        format!("from {from} to {to}{turns}")
+    }
+}
+
+/// The names of hosts.
+fn names(targets: &[AgentAddress], separator: &str) -> String {
+    let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    match names.is_empty() {
+        true => "here".to_owned(),
+        false => names.join(separator),
     }
 }
 
@@ -432,22 +435,10 @@ fn check_workers(
 
 /// One line on the hosts.
 fn hosts_line(args: &RaceArgs) -> String {
-    let names = |targets: &[AgentAddress]| {
-        let names: Vec<String> = targets.iter().map(AgentAddress::to_string).collect();
-        if names.is_empty() {
-            "here".to_owned()
-        } else {
-            names.join(", ")
-        }
+    let [from, to] = [&args.remote.from, &args.remote.to].map(|targets| names(targets, ", "));
+    let together = match args.runs_pairs_together() {
+        true => ", all at once",
+        false => "",
     };
-    format!(
-        "circuits from {} to {}{}",
-        names(&args.remote.from),
-        names(&args.remote.to),
-        if args.runs_pairs_together() {
-            ", all at once"
-        } else {
-            ""
-        }
-    )
+    format!("circuits from {from} to {to}{together}")
 }

@@ -1,13 +1,84 @@
 //! Commands that only read results: report, show, fit, compare.
 
-use crate::args::{CompareArgs, ReportArgs, ResultArgs, ShowArgs};
-use crate::print;
 use crate::transports::{wants_colour, width};
-use crate::{CliError, EXIT_OK, EXIT_REGRESSION};
+use crate::{CliError, EXIT_OK, EXIT_REGRESSION, parse, print};
+use clap::Args;
 use report::Extra;
 use results::{Fit, FitPiece, RunData, RunStatus};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// A result.
+#[derive(Clone, Debug, Args)]
+pub struct ResultArgs {
+    /// The folder of a run.
+    pub folder: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A result to be shown.
+#[derive(Clone, Debug, Args)]
+pub struct ShowArgs {
+    /// The result.
+    #[command(flatten)]
+    pub result: ResultArgs,
+    /// More metrics in each cell: p99 (delay), cpu (per message, both ends), mbit, bytes.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Extra::parse)]
+    pub show: Vec<Extra>,
+}
+
+/// A result and where its report goes.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  towpath report results/a
+  towpath report results/a --out a.html
+  towpath report results/a --svg charts             each chart as SVG and CSV
+  towpath report --index results                    one page that lists all results below")]
+pub struct ReportArgs {
+    /// The folder of a run.
+    #[arg(required_unless_present = "index")]
+    pub folder: Option<PathBuf>,
+    /// List all results below FOLDER on one page, with their verdicts and links to their reports.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["folder", "svg"])]
+    pub index: Option<PathBuf>,
+    /// File to write; default: report.html in the folder, index.html for --index.
+    #[arg(long, short)]
+    pub out: Option<PathBuf>,
+    /// Also write each chart into DIR: the picture as SVG, its numbers as CSV.
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+}
+
+/// Two results.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Exit code 3 when a cell of B is slower than in A by more than --fail-on, with confidence.
+
+Examples:
+  towpath compare before after
+  towpath compare before after --fail-on 3% --json
+  towpath compare before after --html compare.html --markdown >> \"$GITHUB_STEP_SUMMARY\""
+)]
+pub struct CompareArgs {
+    /// The older result.
+    pub a: PathBuf,
+    /// The newer one.
+    pub b: PathBuf,
+    /// Exit with 3 when a cell is slower by more than this, with confidence.
+    #[arg(long, value_name = "SHARE", value_parser = parse::percent)]
+    pub fail_on: Option<f64>,
+    /// Write the comparison as an HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print Markdown, for a pull request or a summary of CI.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Writes the report of a result.
 ///
