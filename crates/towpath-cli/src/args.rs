@@ -407,11 +407,7 @@ const RACE_EXAMPLES: &str = "Examples:
 const CLIENTS_MAX: u64 = 10_000;
 
 impl RaceArgs {
-    /// The race of the words behind `towpath race`.
-    ///
-    /// # Errors
-    ///
-    /// The first wrong argument, on one line.
+    /// The race of the words behind `towpath race`. Fails with the first wrong argument, on one line.
     pub(crate) fn of_words<'a>(
         words: impl IntoIterator<Item = &'a str>,
     ) -> Result<RaceArgs, CliError> {

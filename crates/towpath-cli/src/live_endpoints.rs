@@ -38,7 +38,7 @@ impl<R: Serialize> Asking<R> {
     ///
     /// # Errors
     ///
-    /// As [`Asking::find`], or when standard output cannot be written.
+    /// When no endpoint answers, or standard output cannot be written.
     pub fn run(&self, args: &LiveArgs) -> Result<u8, CliError> {
         let (reports, code) = self.find(args.which.as_deref())?;
         if args.json {
@@ -51,11 +51,7 @@ impl<R: Serialize> Asking<R> {
     }
 
     /// The reports of the endpoints that are meant - all, those of a process ID, that at a path - and
-    /// the exit code: some may not answer.
-    ///
-    /// # Errors
-    ///
-    /// A sentence when none answers.
+    /// the exit code: some may not answer. Fails when none does.
     fn find(&self, which: Option<&str>) -> Result<(Vec<R>, u8), CliError> {
         let process: Option<u32> = which.and_then(|which| which.parse().ok());
         if let (Some(path), None) = (which, process) {
