@@ -149,3 +149,47 @@ pub struct PathFacts {
     /// Its offloads: name and whether it is on.
     pub offloads: Vec<(String, bool)>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::Severity;
+
+    /// Agents of other builds read them: an octet that changes asks for another version of the protocol.
+    #[test]
+    fn race_and_finding_keep_their_octets() {
+        let test = TestSpec {
+            workloads: vec!["delay".into()],
+            transports: vec!["tcp".into()],
+            pinned: true,
+            busy_poll: false,
+            circuits: 300,
+            buffers: Some(65_536),
+            congestion: "cubic".into(),
+        };
+        let octets = postcard::to_stdvec(&ToAgent::Machine(test)).expect("it is coded");
+        assert_eq!(
+            octets,
+            b"\x02\x01\x05delay\x01\x03tcp\x01\x00\xac\x02\x01\x80\x80\x04\x05cubic"
+        );
+        let text = |text: &str| text.to_owned();
+        let description = MachineDescription {
+            facts: vec![Fact {
+                group: text("cpu"),
+                name: text("model"),
+                value: text("x"),
+            }],
+            findings: vec![Finding {
+                severity: Severity::Warning,
+                what: text("a"),
+                effect: text("b"),
+                remedy: text("c"),
+            }],
+        };
+        let octets = postcard::to_stdvec(&FromAgent::Machine(description)).expect("it is coded");
+        assert_eq!(
+            octets,
+            b"\x04\x01\x03cpu\x05model\x01x\x01\x02\x01a\x01b\x01c"
+        );
+    }
+}
