@@ -5,18 +5,18 @@
 //! acknowledgements and retransmission. The receivers are threads of one separate process, as in
 //! the transport xtp-multicast.
 
-use std::error::Error;
-use std::io::{self, BufRead, BufReader, Read, Write};
+#[path = "bench/peer.rs"]
+mod peer;
+
+use peer::{Outcome, Peer, pin, print_place, wait_for_end};
+use std::io;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use towpath::xtp::group::example_group;
 use wire::Wire;
 use wire_udp::UdpWire;
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Octets per packet and packets per call, as with XTP.
 const PACKET_LEN: usize = 1472;
@@ -34,21 +34,9 @@ fn main() -> Outcome<()> {
     }
 }
 
-fn pin(cpu: &str) -> Outcome<()> {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu.parse()?);
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
-}
-
 fn bare(count: &str, seconds: f64, sender: &str, receiver: &str) -> Outcome<f64> {
     let group = example_group();
-    let mut child = Command::new(std::env::current_exe()?)
-        .args(["receive", &group.to_string(), count, receiver])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
-    lines.next().ok_or("the receivers do not start")??;
+    let receivers = Peer::start(&["receive", &group.to_string(), count, receiver])?;
     pin(sender)?;
     let mut wire = UdpWire::bind("127.0.0.1:0".parse()?)?;
     let octets = vec![0x5a; PACKET_LEN * SEGMENTS];
@@ -62,12 +50,7 @@ fn bare(count: &str, seconds: f64, sender: &str, receiver: &str) -> Outcome<f64>
         }
     }
     let took = begin.elapsed().as_secs_f64();
-    drop(child.stdin.take());
-    let bytes: f64 = lines
-        .next()
-        .ok_or("the receivers print nothing")??
-        .parse()?;
-    child.wait()?;
+    let bytes: f64 = receivers.end()?.parse()?;
     Ok(bytes / took / 1e6)
 }
 
@@ -86,9 +69,8 @@ fn run_receivers(group: SocketAddr, count: usize, cpu: &str) -> Outcome<()> {
             total.fetch_add(bytes, Ordering::Relaxed);
         }));
     }
-    println!("ready");
-    io::stdout().flush()?;
-    io::stdin().read_to_end(&mut Vec::new())?;
+    print_place("ready")?;
+    wait_for_end()?;
     ended.store(true, Ordering::Relaxed);
     for thread in threads {
         thread.join().map_err(|_| "a receiver panicked")?;

@@ -9,16 +9,18 @@
 
 #[path = "bench/cut_wire.rs"]
 mod cut_wire;
+#[path = "bench/many.rs"]
+mod many;
 #[path = "bench/peer.rs"]
 mod peer;
 
 use cut_wire::{Cut, CutWire};
-use driver::{Circuit, Endpoint, Watch};
+use driver::{Circuit, Endpoint};
 use engine::{Address, Associations};
 use engine_sctp::{LocalAddresses, PathStatus, Sctp, SctpConfig};
-use peer::{Outcome, Peer, pin};
-use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use many::{keep_full, receive_on_all};
+use peer::{Outcome, Peer, pin, print_place};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 use wire::{Many, Wire};
@@ -85,43 +87,13 @@ fn associations(count: usize, seconds: f64, sender: &str, receiver: &str) -> Out
         circuits.push(endpoint.connect(to, LIMIT)?);
     }
     let mut watch = endpoint.watch()?;
-    let index: BTreeMap<_, _> = circuits.iter().map(Circuit::id).zip(0..).collect();
-    let message = [7; LONG];
-    let mut open: Vec<usize> = (0..count).collect();
-    let mut ready = Vec::new();
+    let ids: Vec<_> = circuits.iter().map(Circuit::id).collect();
     let end = Instant::now() + WARM_UP + Duration::from_secs_f64(seconds);
-    while Instant::now() < end {
-        for at in open.drain(..) {
-            fill(&mut circuits[at], &message)?;
-        }
-        wait(&mut watch)?;
-        watch.poll_ready(&mut ready)?;
-        open.extend(ready.drain(..).filter_map(|id| index.get(&id).copied()));
-    }
+    keep_full(&ids, &mut watch, end, |at| {
+        circuits[at].try_send(&[7; LONG])
+    })?;
     println!("{}", peer.end()?);
     std::process::exit(0);
-}
-
-fn fill(circuit: &mut Circuit<Sctp, UdpWire>, message: &[u8]) -> io::Result<()> {
-    loop {
-        match circuit.try_send(message) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            other => other?,
-        }
-    }
-}
-
-fn wait(watch: &mut Watch<Sctp, UdpWire>) -> io::Result<()> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let tick = Duration::from_millis(10);
-    let span = watch.prepare_wait()?.unwrap_or(tick).min(tick);
-    let span = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(span.subsec_nanos()),
-    };
-    let descriptor = watch.descriptor();
-    poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&span))?;
-    Ok(())
 }
 
 /// Receives on `count` associations until its input ends; prints Mbit/s received once they have run for [`WARM_UP`].
@@ -129,41 +101,17 @@ fn count_bytes(count: usize, cpu: &str) -> Outcome<()> {
     pin(cpu)?;
     let (endpoint, address) = bind(count)?;
     endpoint.listen(true);
-    println!("{address}");
-    io::stdout().flush()?;
+    print_place(address)?;
     let mut watch = endpoint.watch()?;
-    let mut circuits: BTreeMap<_, Circuit<Sctp, UdpWire>> = BTreeMap::new();
-    let (mut ready, mut buffer) = (Vec::new(), vec![0; 256 << 10]);
-    let (mut bytes, mut all_here, mut began) = (0u64, None, None);
-    let over = std::thread::spawn(|| io::stdin().read_to_end(&mut Vec::new()));
-    while !over.is_finished() {
-        wait(&mut watch)?;
-        if watch.poll_ready(&mut ready)? {
-            while let Ok(circuit) = endpoint.try_accept() {
-                ready.push(circuit.id());
-                circuits.insert(circuit.id(), circuit);
-            }
-        }
-        for id in ready.drain(..) {
-            let Some(circuit) = circuits.get_mut(&id) else {
-                continue;
-            };
-            while let Ok(Some(len)) = circuit.try_recv(&mut buffer) {
-                bytes += len as u64;
-            }
-        }
-        if circuits.len() == count {
-            let since = *all_here.get_or_insert_with(Instant::now);
-            if began.is_none() && since.elapsed() >= WARM_UP {
-                (bytes, began) = (0, Some(Instant::now()));
-            }
-        }
-    }
-    let known = circuits.len();
-    let began: Instant =
-        began.ok_or_else(|| format!("{known} of {count} associations came, or too late"))?;
-    let seconds = began.elapsed().as_secs_f64();
-    println!("{:.1}", 8.0 * bytes as f64 / 1e6 / seconds);
+    let accept = || {
+        let circuit = endpoint.try_accept()?;
+        Ok((circuit.id(), circuit))
+    };
+    let all = (count, WARM_UP);
+    let bytes_per_s = receive_on_all(all, &mut watch, accept, Circuit::try_recv)?;
+    let bytes_per_s =
+        bytes_per_s.ok_or_else(|| format!("not all of {count} associations came, or too late"))?;
+    println!("{:.1}", 8.0 * bytes_per_s / 1e6);
     std::process::exit(0);
 }
 

@@ -15,8 +15,8 @@ use engine_sctp::pdu::header::complete_checksum;
 use engine_sctp::pdu::init::{Init, InitParameters};
 use engine_sctp::pdu::{ChunkType, CommonHeader};
 use engine_sctp::{Sctp, SctpConfig};
-use peer::{Outcome, Peer, pin};
-use std::io::{self, Read, Write};
+use peer::{Outcome, Peer, end_with_input, pin, print_place};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use wire_udp::UdpWire;
@@ -98,26 +98,13 @@ fn init(number: u32) -> Vec<u8> {
     packet
 }
 
-fn print_address(address: SocketAddr) -> io::Result<()> {
-    println!("{address}");
-    io::stdout().flush()
-}
-
-/// Ends this process when its input ends.
-fn end_with_input() {
-    std::thread::spawn(|| {
-        let _ = io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(0);
-    });
-}
-
 fn serve_sctp(cpu: &str) -> Outcome<()> {
     pin(cpu)?;
     let wire = UdpWire::bind("127.0.0.1:0".parse()?)?;
     let address = wire.local_addr()?;
     let endpoint = Endpoint::new(Sctp::new(SctpConfig::default()), wire, 64 << 10)?;
     endpoint.listen(true);
-    print_address(address)?;
+    print_place(address)?;
     end_with_input();
     loop {
         // No INIT of the flood is followed by a COOKIE-ECHO.
@@ -132,7 +119,7 @@ fn serve_sctp(cpu: &str) -> Outcome<()> {
 fn serve_udp(cpu: &str) -> Outcome<()> {
     pin(cpu)?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
-    print_address(socket.local_addr()?)?;
+    print_place(socket.local_addr()?)?;
     end_with_input();
     let mut buffer = [0; 2048];
     loop {

@@ -18,8 +18,8 @@ mod memory;
 mod peer;
 
 use memory::resident_mb;
-use peer::{Outcome, Peer, pin};
-use std::io::{self, Read, Write};
+use peer::{Outcome, Peer, pin, print_place, wait_for_end};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,9 +103,8 @@ fn serve(cpu: Option<&str>, len_max: usize) -> Outcome<()> {
     }
     let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
     let entity = endpoint.create_entity(SERVER)?;
-    println!("{} {}", endpoint.local_addr(), entity.0);
-    io::stdout().flush()?;
-    let over = std::thread::spawn(|| io::stdin().read_to_end(&mut Vec::new()));
+    print_place(format_args!("{} {}", endpoint.local_addr(), entity.0))?;
+    let over = std::thread::spawn(wait_for_end);
     let answer = |octets: &[u8]| octets[..octets.len().min(len_max)].to_vec();
     endpoint.serve(1, |request| answer(&request.octets), || over.is_finished());
     println!("{:.1}", resident_mb()?);

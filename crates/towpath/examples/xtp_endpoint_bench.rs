@@ -10,18 +10,20 @@
 //!
 //! Each starts its peer as a separate process.
 
+#[path = "bench/many.rs"]
+mod many;
 #[path = "bench/memory.rs"]
 mod memory;
 #[path = "bench/peer.rs"]
 mod peer;
 
+use many::{keep_full, receive_on_all};
 use memory::resident_mb;
-use peer::{Outcome, Peer, pin};
-use std::collections::BTreeMap;
+use peer::{Outcome, Peer, end_with_input, pin, print_place, wait_for_end};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
-use towpath::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
+use towpath::xtp::{Circuit, Endpoint, EndpointConfig};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -41,7 +43,7 @@ fn main() -> Outcome<()> {
         }
         ["idle", count] => idle(count.parse()?),
         ["many", count, seconds, sender, receiver] => {
-            many(count.parse()?, seconds.parse()?, sender, receiver)
+            send_on_many(count.parse()?, seconds.parse()?, sender, receiver)
         }
         ["serve-xtp", cpu, ref more @ ..] => serve_xtp(cpu, more == ["busy"]),
         ["serve-udp", cpu, ref more @ ..] => serve_udp(cpu, more == ["busy"]),
@@ -54,19 +56,6 @@ fn main() -> Outcome<()> {
 
 fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
-}
-
-fn print_address(address: SocketAddr) -> io::Result<()> {
-    println!("{address}");
-    io::stdout().flush()
-}
-
-/// Ends this process, the peer of another, when its input ends.
-fn end_with_input() {
-    std::thread::spawn(|| {
-        let _ = io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(0);
-    });
 }
 
 /// Configuration of an endpoint that sleeps, or busy-polls for a second first.
@@ -161,7 +150,7 @@ fn serve_xtp(cpu: &str, busy: bool) -> Outcome<()> {
     pin(cpu)?;
     let endpoint = Endpoint::bind(local(), &settings(busy))?;
     endpoint.listen(true);
-    print_address(endpoint.local_addr())?;
+    print_place(endpoint.local_addr())?;
     end_with_input();
     let mut request = [0; 4096];
     loop {
@@ -178,7 +167,7 @@ fn serve_udp(cpu: &str, busy: bool) -> Outcome<()> {
     pin(cpu)?;
     let socket = UdpSocket::bind(local())?;
     socket.set_nonblocking(busy)?;
-    print_address(socket.local_addr()?)?;
+    print_place(socket.local_addr()?)?;
     end_with_input();
     let mut request = [0; 4096];
     loop {
@@ -191,7 +180,7 @@ fn serve_tcp(cpu: &str, busy: bool) -> Outcome<()> {
     pin(cpu)?;
     let listener = TcpListener::bind(local())?;
     listener.set_nonblocking(busy)?;
-    print_address(listener.local_addr()?)?;
+    print_place(listener.local_addr()?)?;
     end_with_input();
     let mut request = [0; 4096];
     loop {
@@ -232,7 +221,7 @@ fn idle(count: usize) -> Outcome<()> {
 fn hold_circuits(count: usize) -> Outcome<()> {
     let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
     endpoint.listen(true);
-    print_address(endpoint.local_addr())?;
+    print_place(endpoint.local_addr())?;
     let mut circuits = Vec::with_capacity(count);
     let mut request = [0; SHORT];
     for _ in 0..count {
@@ -241,7 +230,7 @@ fn hold_circuits(count: usize) -> Outcome<()> {
         circuit.send(&request[..len], LIMIT)?;
         circuits.push(circuit);
     }
-    io::stdin().read_to_end(&mut Vec::new())?;
+    wait_for_end()?;
     println!("{:.1}", resident_mb()?);
     std::process::exit(0);
 }
@@ -254,7 +243,7 @@ fn large_socket_buffers() -> EndpointConfig {
     }
 }
 
-fn many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Outcome<()> {
+fn send_on_many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Outcome<()> {
     let peer = Peer::start(&["count", &count.to_string(), receiver])?;
     let to = peer.place.parse()?;
     pin(sender)?;
@@ -264,43 +253,13 @@ fn many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Outcome<()>
         circuits.push(endpoint.connect(to, LIMIT)?);
     }
     let mut watch = endpoint.watch()?;
-    let index: BTreeMap<_, _> = circuits.iter().map(Circuit::id).zip(0..).collect();
-    let message = [7; LONG];
-    let mut open: Vec<usize> = (0..count).collect();
-    let mut ready = Vec::new();
+    let ids: Vec<_> = circuits.iter().map(Circuit::id).collect();
     let end = Instant::now() + Duration::from_secs_f64(seconds);
-    while Instant::now() < end {
-        for at in open.drain(..) {
-            fill(&mut circuits[at], &message)?;
-        }
-        wait(&mut watch)?;
-        watch.poll_ready(&mut ready)?;
-        open.extend(ready.drain(..).filter_map(|id| index.get(&id).copied()));
-    }
+    keep_full(&ids, &mut watch, end, |at| {
+        circuits[at].try_send(&[7; LONG])
+    })?;
     println!("{}", peer.end()?);
     std::process::exit(0);
-}
-
-fn fill(circuit: &mut Circuit, message: &[u8]) -> io::Result<()> {
-    loop {
-        match circuit.try_send(message) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            other => other?,
-        }
-    }
-}
-
-fn wait(watch: &mut EndpointWatch) -> io::Result<()> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let tick = Duration::from_millis(10);
-    let span = watch.prepare_wait()?.unwrap_or(tick).min(tick);
-    let span = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(span.subsec_nanos()),
-    };
-    let descriptor = watch.descriptor();
-    poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&span))?;
-    Ok(())
 }
 
 /// Receives on `count` circuits until its input ends; prints MB/s received.
@@ -308,35 +267,14 @@ fn count_bytes(count: usize, cpu: &str) -> Outcome<()> {
     pin(cpu)?;
     let endpoint = Endpoint::bind(local(), &large_socket_buffers())?;
     endpoint.listen(true);
-    print_address(endpoint.local_addr())?;
+    print_place(endpoint.local_addr())?;
     let mut watch = endpoint.watch()?;
-    let mut circuits: BTreeMap<_, Circuit> = BTreeMap::new();
-    let (mut ready, mut buffer) = (Vec::new(), vec![0; 256 << 10]);
-    let (mut bytes, mut began) = (0u64, None);
-    let over = std::thread::spawn(|| io::stdin().read_to_end(&mut Vec::new()));
-    while !over.is_finished() {
-        wait(&mut watch)?;
-        if watch.poll_ready(&mut ready)? {
-            while let Ok(circuit) = endpoint.try_accept() {
-                ready.push(circuit.id());
-                circuits.insert(circuit.id(), circuit);
-            }
-        }
-        for id in ready.drain(..) {
-            let Some(circuit) = circuits.get_mut(&id) else {
-                continue;
-            };
-            while let Ok(Some(len)) = circuit.try_recv(&mut buffer) {
-                bytes += len as u64;
-            }
-        }
-        if circuits.len() == count && began.is_none() {
-            (bytes, began) = (0, Some(Instant::now()));
-        }
-    }
-    let seconds = began.map_or(f64::INFINITY, |began: Instant| {
-        began.elapsed().as_secs_f64()
-    });
-    println!("{:.1}", bytes as f64 / 1e6 / seconds);
+    let accept = || {
+        let circuit = endpoint.try_accept()?;
+        Ok((circuit.id(), circuit))
+    };
+    let all = (count, Duration::ZERO);
+    let bytes_per_s = receive_on_all(all, &mut watch, accept, Circuit::try_recv)?;
+    println!("{:.1}", bytes_per_s.unwrap_or(0.0) / 1e6);
     std::process::exit(0);
 }

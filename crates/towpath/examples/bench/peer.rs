@@ -1,7 +1,9 @@
 //! The other process of a benchmark: this program, called with other words.
+#![allow(dead_code, reason = "each benchmark has its own part")]
 
 use std::error::Error;
-use std::io::{self, BufRead, BufReader};
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// What a benchmark's functions return.
@@ -46,4 +48,23 @@ impl Peer {
         self.child.wait()?;
         Ok(line)
     }
+}
+
+/// In a peer: prints where it is to be found.
+pub fn print_place(place: impl Display) -> io::Result<()> {
+    println!("{place}");
+    io::stdout().flush()
+}
+
+/// In a peer: waits for the end of its input.
+pub fn wait_for_end() -> io::Result<usize> {
+    io::stdin().read_to_end(&mut Vec::new())
+}
+
+/// Ends this process, the peer of another, when its input ends.
+pub fn end_with_input() {
+    std::thread::spawn(|| {
+        let _ = wait_for_end();
+        std::process::exit(0);
+    });
 }
