@@ -1,7 +1,7 @@
 //! Clients come and go while another races: the agent's memory must not grow.
 
 use crate::common::{
-    NullObserver, RawClient, Scratch, await_idle, job, local_host, open_agent, session, spec,
+    RawClient, Scratch, SetOnDrop, await_idle, job, local_host, open_agent, race_in, session, spec,
 };
 use agent_client::AgentEnvironment;
 use agent_client::PathEnd;
@@ -75,14 +75,6 @@ fn churn_clients() {
     assert!(agent.metrics().contains("faults_total 0"));
 }
 
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Rounds until `end`, or a few; the memory growth and the number of rounds. `races` counts races
 /// and ends them.
 fn churn(
@@ -117,17 +109,7 @@ fn races(agent: &agent::Agent, raced: &AtomicUsize, over: &AtomicBool) {
             &["throughput"],
         );
         let (folder, machine) = (scratch.path("run"), Machine::default());
-        let stop = AtomicBool::new(false);
-        measure::run(
-            &spec,
-            &machine,
-            &folder,
-            &mut stage,
-            &stop,
-            &mut NullObserver,
-        )
-        .expect("a race");
-        let run = results::RunData::read(&folder).expect("a result");
+        let run = race_in(&folder, &mut stage, &spec, &machine);
         let failed = run
             .trials
             .iter()

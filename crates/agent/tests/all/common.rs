@@ -332,6 +332,29 @@ pub fn spec(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
     }
 }
 
+/// Sets a flag on drop, also on a panic.
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A race that must run; its result, which is written to `folder`.
+#[track_caller]
+pub fn race_in(
+    folder: &Path,
+    stage: &mut agent_client::AgentEnvironment,
+    spec: &RaceSpec,
+    machine: &results::Machine,
+) -> results::RunData {
+    let stop = AtomicBool::new(false);
+    let run = measure::run(spec, machine, folder, stage, &stop, &mut NullObserver);
+    run.expect("a race");
+    results::RunData::read(folder).expect("a result")
+}
+
 /// An observer that does nothing.
 pub struct NullObserver;
 

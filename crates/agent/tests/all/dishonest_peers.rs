@@ -1,7 +1,7 @@
 //! A dishonest agent: whatever it reports, its client neither crashes nor writes nonsense into a
 //! result.
 
-use crate::common::{NullObserver, Scratch, TEST_TIMEOUT, connect, local_host, spec};
+use crate::common::{Scratch, TEST_TIMEOUT, connect, local_host, race_in, spec};
 use agent::AgentAddress;
 use agent::KeyFolder;
 use agent_client::AgentEnvironment;
@@ -15,7 +15,6 @@ use results::{Fact, Finding, Machine, RunData, Severity, Status};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 /// Text that no report may contain: it clears the screen, reverses writing, begins a script.
@@ -197,22 +196,13 @@ fn race(lie: Lie) -> RunData {
     let mut machine = Machine::default();
     let described = stage.describe(&Default::default(), &mut machine);
     described.expect("a description");
-    let (folder, stop) = (scratch.path("run"), AtomicBool::new(false));
+    let folder = scratch.path("run");
     let spec = spec(&["udp"], &["throughput"]);
-    measure::run(
-        &spec,
-        &machine,
-        &folder,
-        &mut stage,
-        &stop,
-        &mut NullObserver,
-    )
-    .expect("a race");
+    let run = race_in(&folder, &mut stage, &spec, &machine);
     let path = session.remote_path().expect("an answer");
     assert!(path.offloads.len() < 100 && !path.interface.contains('\r'));
     drop((stage, session));
     agent.thread.join().expect("no panic");
-    let run = RunData::read(&folder).expect("a result");
     let all = serde_text(&run);
     let is_odd = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
     assert!(!all.contains(is_odd), "{all:?}");

@@ -1,7 +1,7 @@
 //! Receivers of a group on several hosts, each through its agent.
 
 use crate::common::{
-    NullObserver, RawClient, Scratch, await_idle, connect, job, local_host, open_agent, spec,
+    RawClient, Scratch, await_idle, connect, job, local_host, open_agent, race_in, spec,
     trusting_keys_for,
 };
 use crate::hosts::{addresses, agent_on, all_ok, target};
@@ -12,7 +12,6 @@ use measure::RaceSpec;
 use measure::spec::{FanOut, FanOutChoice};
 use results::{Machine, RunData};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use testbed::{HostPlan, LinkEnds, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// A sender at one end of a link and two receivers at the other; None, with a SKIPPED line, without privileges.
@@ -80,18 +79,9 @@ fn fanned_to_two_agents(mut spec: RaceSpec) -> Option<(RunData, [String; 2])> {
         };
         let pairs = targets.iter().map(pair).collect();
         let stage = AgentEnvironment::new(pairs, &local_host()).expect("a stage");
-        let (folder, stop) = (scratch.path("run"), AtomicBool::new(false));
+        let folder = scratch.path("run");
         let (machine, mut stage) = (Machine::default(), stage.concurrent());
-        measure::run(
-            &spec,
-            &machine,
-            &folder,
-            &mut stage,
-            &stop,
-            &mut NullObserver,
-        )
-        .expect("a race");
-        RunData::read(&folder).expect("a result")
+        race_in(&folder, &mut stage, &spec, &machine)
     });
     let run = run.expect("the host lives");
     all_ok(&run);

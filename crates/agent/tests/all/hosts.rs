@@ -1,8 +1,7 @@
 //! Races between hosts of a testbed: every transport, both families, loss, an outage.
 
 use crate::common::{
-    CountingHost, NullObserver, Scratch, await_idle, connect, local_host, spec, start,
-    trusting_keys_for,
+    CountingHost, Scratch, await_idle, connect, local_host, race_in, spec, start, trusting_keys_for,
 };
 use agent::Agent;
 use agent::AgentAddress;
@@ -15,7 +14,6 @@ use measure::RaceSpec;
 use results::{Machine, RunData, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// Transports that cross a network.
@@ -122,18 +120,8 @@ pub fn race(
     let mut stage =
         AgentEnvironment::new(vec![[from, PathEnd::Agent(to)]], &local_host()).expect("a stage");
     let folder = scratch.path("run");
-    let stop = AtomicBool::new(false);
     let machine = Machine::default();
-    measure::run(
-        &spec,
-        &machine,
-        &folder,
-        &mut stage,
-        &stop,
-        &mut NullObserver,
-    )
-    .expect("a race");
-    RunData::read(&folder).expect("a result")
+    race_in(&folder, &mut stage, &spec, &machine)
 }
 
 /// A race from host `a` to an agent on host `b`.
@@ -397,18 +385,8 @@ fn race_concurrently(
     ];
     let stage = AgentEnvironment::new(pairs, &local_host()).expect("a stage");
     let (folder, machine) = (scratch.path("run"), Machine::default());
-    let stop = AtomicBool::new(false);
     let mut stage = stage.concurrent();
-    measure::run(
-        &spec,
-        &machine,
-        &folder,
-        &mut stage,
-        &stop,
-        &mut NullObserver,
-    )
-    .expect("a race");
-    RunData::read(&folder).expect("a result")
+    race_in(&folder, &mut stage, &spec, &machine)
 }
 
 /// Each pair has its own measures, which add up to the total.

@@ -2,7 +2,7 @@
 
 use crate::caps::{end, tell};
 use crate::common::{
-    NullObserver, RawClient, Scratch, await_idle, job, local_host, open_agent, session, spec,
+    RawClient, Scratch, SetOnDrop, await_idle, job, local_host, open_agent, race_in, session, spec,
 };
 use agent_client::AgentEnvironment;
 use agent_client::{PathEnd, Session};
@@ -109,29 +109,11 @@ fn worker_threads_within_announced_count() {
     });
 }
 
-/// Sets a flag on drop, also on a panic.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 fn race_with(session: &Arc<Session>, spec: &measure::RaceSpec) -> RunData {
     let pairs = vec![[PathEnd::Local, PathEnd::Agent(Arc::clone(session))]];
     let mut stage = AgentEnvironment::new(pairs, &local_host()).expect("a stage");
     let scratch = Scratch::new();
-    let (folder, stop) = (scratch.path("run"), AtomicBool::new(false));
+    let folder = scratch.path("run");
     let machine = Machine::default();
-    measure::run(
-        spec,
-        &machine,
-        &folder,
-        &mut stage,
-        &stop,
-        &mut NullObserver,
-    )
-    .expect("a race");
-    RunData::read(&folder).expect("a result")
+    race_in(&folder, &mut stage, spec, &machine)
 }

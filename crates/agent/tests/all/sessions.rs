@@ -1,8 +1,8 @@
 //! Sessions: authentication, queueing, disconnects.
 
 use crate::common::{
-    CountingHost, NullObserver, RawClient, Scratch, await_condition, await_idle, connect, job,
-    local_host, open_agent, session, spec, start, target, trusting_keys,
+    CountingHost, RawClient, Scratch, await_condition, await_idle, connect, job, local_host,
+    open_agent, race_in, session, spec, start, target, trusting_keys,
 };
 use agent::keys::KeyFolder;
 use agent::server::AgentError;
@@ -26,17 +26,7 @@ fn race(session: Session, spec: &measure::RaceSpec, scratch: &Scratch) -> RunDat
         .describe(&Default::default(), &mut machine)
         .expect("a description");
     assert!(!machine.facts.is_empty());
-    let stop = AtomicBool::new(false);
-    measure::run(
-        spec,
-        &machine,
-        &folder,
-        &mut stage,
-        &stop,
-        &mut NullObserver,
-    )
-    .expect("a race");
-    RunData::read(&folder).expect("a result")
+    race_in(&folder, &mut stage, spec, &machine)
 }
 
 #[test]
